@@ -1,0 +1,50 @@
+//! What a source of the host is: a name and a reader under root folders that a test can replace.
+
+use std::path::{Path, PathBuf};
+
+use spindoctor_model::HostSample;
+
+use crate::mysql::source::{Answer, Cadence};
+
+/// Whose host is read, and under which folders: `/proc` and `/sys`, or fixtures in their place.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The server's process id, as numbered in `proc`.
+    pub pid: u32,
+    /// Stands for `/proc`.
+    pub proc: PathBuf,
+    /// Stands for `/sys`.
+    pub sys: PathBuf,
+}
+
+impl Target {
+    /// The live host.
+    pub fn live(pid: u32) -> Self {
+        Self { pid, proc: "/proc".into(), sys: "/sys".into() }
+    }
+
+    /// A path below the process's folder: `/proc/PID/stat`.
+    pub fn process(&self, below: impl AsRef<Path>) -> PathBuf {
+        self.proc.join(self.pid.to_string()).join(below)
+    }
+}
+
+/// One place of the host that is read.
+///
+/// `read` stores `Available` or `Unavailable` in its own field of the sample. Its clock starts and
+/// its time is taken by the collector: `now` gives the answer's time when called.
+#[derive(Debug, Clone, Copy)]
+pub struct HostSource {
+    /// Linux's own name: `/proc/PID/stat`, `cpu.max`.
+    pub name: &'static str,
+    /// What it is read for, in one line.
+    pub help: &'static str,
+    /// What reading costs.
+    pub cost: &'static str,
+    /// What it needs: a capability, a kernel option; empty where nothing.
+    pub needs: &'static str,
+    /// How often it is read.
+    pub cadence: Cadence,
+    /// Reads it into the sample.
+    pub read: fn(&Target, &mut HostSample, now: &dyn Fn() -> Answer),
+}

@@ -1,0 +1,8 @@
+//! Every read of a server or its host. Nothing here decides anything.
+//!
+//! `mysql/` has one file per source of the server, `host/` one per source of the kernel, each under
+//! MySQL's or Linux's own name. Two ordered lists, [`mysql::SOURCES`] and [`host::SOURCES`], name
+//! them all; `watch` asks what is due and puts the answers into a [`spindoctor_model::Window`].
+
+pub mod host;
+pub mod mysql;

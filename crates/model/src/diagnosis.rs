@@ -1,0 +1,109 @@
+//! A diagnosis: what `spindoctor doctor` has to say. Serialised, it is the public schema
+//! `spindoctor.diagnosis/1`: fields may be added, none is renamed or removed.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::Finding;
+use crate::host::Quota;
+use crate::server::Flavor;
+
+/// Name and version of the serialised form.
+pub const SCHEMA: &str = "spindoctor.diagnosis/1";
+
+/// The whole diagnosis.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Diagnosis {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The server.
+    pub server: DiagnosedServer,
+    /// Its host; fields are null where the host could not be read.
+    pub host: DiagnosedHost,
+    /// The window.
+    pub window: DiagnosedWindow,
+    /// What it cost.
+    pub cost: Cost,
+    /// Findings, the costliest first.
+    pub findings: Vec<Finding>,
+    /// Causes that were examined and not found, in catalogue order.
+    pub clear: Vec<String>,
+    /// Causes that could not be examined, in catalogue order.
+    pub not_examined: Vec<NotExamined>,
+}
+
+/// The server, for the head of a report.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct DiagnosedServer {
+    /// None when the server never answered.
+    pub flavor: Option<Flavor>,
+    /// `9.7.4`.
+    pub version: Option<String>,
+    /// Host name as the server says it.
+    pub hostname: String,
+    /// What was connected to.
+    pub address: String,
+    /// Process id, where it is on this host.
+    pub pid: Option<u32>,
+    /// Seconds since start.
+    pub uptime_s: Option<u64>,
+    /// Threads of the process, or of the thread list.
+    pub threads: Option<u64>,
+}
+
+/// The host, for the head of a report.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct DiagnosedHost {
+    /// CPUs that the kernel grants.
+    pub effective_cpus: Option<f64>,
+    /// CPUs online.
+    pub online_cpus: Option<u32>,
+    /// CPUs that the server counts.
+    pub server_believes_cpus: Option<u32>,
+    /// The tightest quota.
+    pub quota: Option<Quota>,
+    /// PAUSE, nanoseconds.
+    pub pause_latency_ns: Option<f64>,
+    /// PAUSE, core cycles.
+    pub pause_latency_cycles: Option<f64>,
+    /// CPU model.
+    pub cpu: Option<String>,
+    /// NUMA nodes.
+    pub numa_nodes: Option<u32>,
+    /// Why the host was not read, where it was not.
+    pub unavailable: Option<String>,
+}
+
+/// The window, for the head of a report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DiagnosedWindow {
+    /// When it began.
+    pub start: Timestamp,
+    /// How long it was.
+    pub seconds: f64,
+}
+
+/// What the examination cost the server and the host.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cost {
+    /// Queries sent.
+    pub server_queries: u64,
+    /// Time from each query to its answer, summed: an upper bound of the server's own time.
+    pub server_busy_ms: f64,
+    /// spindoctor's own CPU time.
+    pub own_cpu_ms: f64,
+    /// Threads of the server that were stopped.
+    pub threads_stopped: u64,
+}
+
+/// A cause that could not be examined.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotExamined {
+    /// Name in the catalogue.
+    pub cause: String,
+    /// Why not.
+    pub because: String,
+    /// What would unlock it; empty where nothing would.
+    pub unlock: String,
+}

@@ -1,0 +1,294 @@
+//! What the kernel says about the server's process and its host, raw.
+//!
+//! Cumulative counters stay cumulative; the kernel's ticks become microseconds in the parser.
+
+use serde::{Deserialize, Serialize};
+
+use crate::reading::Reading;
+
+/// Everything one sample holds about the host. A field is `NotAsked` where its source was not due.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostSample {
+    /// What the kernel grants the server: online CPUs, cpuset, affinity, quota.
+    pub effective_cpus: Reading<EffectiveCpus>,
+    /// `cpu.stat` along the cgroup path.
+    pub throttling: Reading<Throttling>,
+    /// Pressure stall information of the host and, where there is one, the cgroup.
+    pub pressure: Reading<Pressure>,
+    /// PAUSE measured in place.
+    pub pause: Reading<PauseLatency>,
+    /// CPU model.
+    pub cpu: Reading<CpuModel>,
+    /// CPU times of the whole host.
+    pub cpu_times: Reading<CpuTimes>,
+    /// The server's process.
+    pub process: Reading<ProcessStat>,
+    /// The server's threads.
+    pub threads: Reading<Vec<ThreadStat>>,
+    /// NUMA nodes and the server's memory on each.
+    pub numa: Reading<Vec<NumaNode>>,
+    /// Block devices.
+    pub disks: Reading<Vec<DiskStat>>,
+    /// Memory and swap of the host, and the memory limit of the cgroup.
+    pub memory: Reading<MemoryStat>,
+    /// The server's own live `srv_cpu_usage`, read from its memory.
+    pub srv_cpu_usage: Reading<SrvCpuUsage>,
+}
+
+/// CPUs that the kernel grants the server.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EffectiveCpus {
+    /// min(online, cpuset, affinity, quota).
+    pub cpus: f64,
+    /// CPUs online on the host.
+    pub online: u32,
+    /// CPUs of the effective cpuset, where the cgroup has one.
+    pub cpuset: Option<u32>,
+    /// CPUs in the process's affinity mask.
+    pub affinity: Option<u32>,
+    /// The tightest quota along the cgroup path, where there is one.
+    pub quota: Option<Quota>,
+    /// The server's cgroup as `/proc/PID/cgroup` names it (its cpu controller).
+    pub cgroup: String,
+    /// 1 or 2: the hierarchy that the cpu controller is in; 0 where there is none.
+    pub cgroup_version: u8,
+}
+
+/// A CFS bandwidth limit.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Quota {
+    /// quota / period, CPUs.
+    pub cpus: f64,
+    /// Microseconds of CPU granted each period.
+    pub quota_us: u64,
+    /// Length of the period, microseconds.
+    pub period_us: u64,
+    /// The cgroup that sets it (may be an ancestor of the server's).
+    pub cgroup: String,
+}
+
+/// Bandwidth control's counters, of the cgroup that sets the tightest quota.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Throttling {
+    /// The cgroup they are of.
+    pub cgroup: String,
+    /// `nr_periods`.
+    pub periods: u64,
+    /// `nr_throttled`.
+    pub throttled_periods: u64,
+    /// `throttled_usec` (v2) or `throttled_time` (v1, nanoseconds, converted): summed over CPUs.
+    pub throttled_us: u64,
+    /// CPU used by the cgroup so far, microseconds, where the kernel says it.
+    pub usage_us: Option<u64>,
+}
+
+/// Pressure stall information: microseconds stalled so far.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pressure {
+    /// `some` of cpu.
+    pub cpu_some_us: Option<u64>,
+    /// `some` of io.
+    pub io_some_us: Option<u64>,
+    /// `full` of io.
+    pub io_full_us: Option<u64>,
+    /// `some` of memory.
+    pub memory_some_us: Option<u64>,
+    /// `full` of memory.
+    pub memory_full_us: Option<u64>,
+    /// The cgroup they are of; None for the whole host.
+    pub cgroup: Option<String>,
+}
+
+/// How long one PAUSE (x86-64) or ISB (aarch64) takes here.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PauseLatency {
+    /// Instruction measured: `pause`, `isb`.
+    pub instruction: String,
+    /// Median over the CPUs measured, nanoseconds.
+    pub ns: f64,
+    /// The same in core cycles, where the core's frequency could be measured.
+    pub core_cycles: Option<f64>,
+    /// The same in TSC ticks, where there is a TSC.
+    pub tsc_ticks: Option<f64>,
+    /// CPUs that were measured, with nanoseconds on each.
+    pub per_cpu_ns: Vec<(u32, f64)>,
+    /// What the measurement cost, milliseconds.
+    pub cost_ms: f64,
+}
+
+/// CPU model.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuModel {
+    /// `model name` of /proc/cpuinfo, or the implementer and part on aarch64.
+    pub name: String,
+    /// Microarchitecture where it is known: `Skylake`, `Zen 4`, `Neoverse N1`.
+    pub microarchitecture: Option<String>,
+    /// `GenuineIntel`, `AuthenticAMD`, ...
+    pub vendor: String,
+    /// Family and model numbers.
+    pub family_model: Option<(u32, u32)>,
+    /// True where a hypervisor is seen.
+    pub virtualised: bool,
+}
+
+/// CPU times of the whole host since boot, microseconds, and counters of /proc/stat.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuTimes {
+    /// user and nice (guest included).
+    pub user_us: u64,
+    /// system, irq and softirq.
+    pub system_us: u64,
+    /// idle.
+    pub idle_us: u64,
+    /// iowait.
+    pub iowait_us: u64,
+    /// Time that the hypervisor gave to others.
+    pub steal_us: u64,
+    /// Threads runnable now.
+    pub runnable: u64,
+    /// Threads blocked on I/O now.
+    pub blocked: u64,
+    /// Context switches since boot.
+    pub context_switches: u64,
+}
+
+/// The server's process.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessStat {
+    /// `comm`.
+    pub name: String,
+    /// State letter of the main thread: `S`, `R`, `D`, `T` (stopped), `t` (traced), `Z`.
+    pub state: String,
+    /// User CPU so far, microseconds.
+    pub user_us: u64,
+    /// System CPU so far, microseconds.
+    pub system_us: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Resident memory, bytes.
+    pub resident_bytes: u64,
+    /// Memory in swap, bytes.
+    pub swapped_bytes: u64,
+    /// Major page faults so far.
+    pub major_faults: u64,
+    /// Process that traces it, where one does.
+    pub tracer_pid: Option<u32>,
+    /// True where a cgroup freezer holds it.
+    pub frozen: bool,
+    /// Bytes read from storage so far; None without the right to read it.
+    pub read_bytes: Option<u64>,
+    /// Bytes written to storage so far.
+    pub written_bytes: Option<u64>,
+}
+
+/// One thread of the server.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThreadStat {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// `comm`: `connection`, `ib_log_flush`.
+    pub name: String,
+    /// State letter.
+    pub state: String,
+    /// User CPU so far, microseconds.
+    pub user_us: u64,
+    /// System CPU so far, microseconds.
+    pub system_us: u64,
+    /// Time it ran, nanoseconds (`schedstat`).
+    pub ran_ns: u64,
+    /// Time it was runnable and waited for a CPU, nanoseconds (`schedstat`).
+    pub run_queue_ns: u64,
+}
+
+/// One NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NumaNode {
+    /// Number of the node.
+    pub id: u32,
+    /// CPUs on it.
+    pub cpus: Vec<u32>,
+    /// Memory on it.
+    pub total_bytes: u64,
+    /// Memory free on it.
+    pub free_bytes: u64,
+    /// The server's memory on it; None where `numa_maps` cannot be read.
+    pub server_bytes: Option<u64>,
+}
+
+/// Counters of one block device.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskStat {
+    /// `sda`, `nvme0n1`.
+    pub name: String,
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Time of all reads, microseconds.
+    pub read_us: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Time of all writes, microseconds.
+    pub write_us: u64,
+    /// I/Os under way now.
+    pub in_flight: u64,
+    /// Time with at least one I/O under way, microseconds.
+    pub busy_us: u64,
+    /// Flushes completed (Linux 5.5 and later).
+    pub flushes: Option<u64>,
+    /// Time of all flushes, microseconds.
+    pub flush_us: Option<u64>,
+}
+
+/// Memory of the host and limit of the cgroup, bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemoryStat {
+    /// Physical memory.
+    pub total_bytes: u64,
+    /// `MemAvailable`.
+    pub available_bytes: u64,
+    /// Page cache.
+    pub cached_bytes: u64,
+    /// Swap space.
+    pub swap_total_bytes: u64,
+    /// Swap space free.
+    pub swap_free_bytes: u64,
+    /// Pages swapped in so far.
+    pub swap_in_pages: u64,
+    /// Pages swapped out so far.
+    pub swap_out_pages: u64,
+    /// Memory limit of the server's cgroup, where there is one.
+    pub cgroup_limit_bytes: Option<u64>,
+    /// Memory used by the server's cgroup.
+    pub cgroup_used_bytes: Option<u64>,
+}
+
+/// `srv_cpu_usage` (MySQL 8.0+): what the server itself believes, refreshed about once a second.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct SrvCpuUsage {
+    /// CPUs that the server counts.
+    pub n_cpu: u32,
+    /// User CPU, percent of one CPU.
+    pub utime_abs: f64,
+    /// System CPU, percent of one CPU.
+    pub stime_abs: f64,
+    /// User CPU, percent of `n_cpu` CPUs: what the commit spin compares with its high-water mark.
+    pub utime_pct: f64,
+    /// System CPU, percent of `n_cpu` CPUs.
+    pub stime_pct: f64,
+}

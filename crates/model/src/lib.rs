@@ -1,0 +1,23 @@
+//! The plain data that flows through spindoctor, and its units.
+//!
+//! `source -> sample -> window -> rules -> finding -> report`. This crate owns the nouns of that
+//! line and nothing else: no I/O, no decision, no formatting for people. Times are in the unit
+//! that the field's name ends in; sizes in bytes; shares are ratios from 0 to 1 (`_ratio`).
+
+pub mod diagnosis;
+pub mod finding;
+pub mod host;
+pub mod innodb_status;
+pub mod mysql;
+pub mod reading;
+pub mod server;
+pub mod window;
+
+pub use diagnosis::{Cost, Diagnosis, NotExamined};
+pub use finding::{Evidence, Finding, Remedy, Root, Severity, Value};
+pub use host::HostSample;
+pub use innodb_status::InnodbStatus;
+pub use mysql::ServerSample;
+pub use reading::{Reading, Unavailable};
+pub use server::{Flavor, NoSession, NoSessionKind, ServerIdentity, ServerVersion};
+pub use window::{Sample, Window};

@@ -1,0 +1,269 @@
+//! What a server's sources say, raw: one field of [`ServerSample`] per kind of answer.
+//!
+//! Counters are cumulative as the server gives them; rates are computed by [`crate::Window`] when
+//! looked at. Picoseconds become nanoseconds in the parser, once.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::innodb_status::InnodbStatus;
+use crate::reading::Reading;
+
+/// Everything one sample holds about the server. A field is `NotAsked` where its source was not due.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerSample {
+    /// `SHOW GLOBAL STATUS`.
+    pub status: Reading<NamedValues>,
+    /// `SHOW GLOBAL VARIABLES`.
+    pub variables: Reading<NamedValues>,
+    /// `SHOW ENGINE INNODB STATUS`, parsed, with what was not understood kept.
+    pub innodb_status: Reading<InnodbStatus>,
+    /// `information_schema.INNODB_METRICS`, by metric name.
+    pub innodb_metrics: Reading<BTreeMap<String, InnodbMetric>>,
+    /// Every thread but spindoctor's own: `performance_schema.threads` or the process list.
+    pub threads: Reading<Vec<ServerThread>>,
+    /// `information_schema.INNODB_TRX`.
+    pub transactions: Reading<Vec<Transaction>>,
+    /// Statements by digest, the costliest first, bounded.
+    pub digests: Reading<Vec<StatementDigest>>,
+    /// `performance_schema.events_waits_summary_global_by_event_name`, the longest first, bounded.
+    pub waits: Reading<Vec<WaitSummary>>,
+    /// Metadata locks granted and pending, bounded.
+    pub metadata_locks: Reading<Vec<MetadataLock>>,
+    /// Who waits for whose row lock, bounded.
+    pub row_lock_waits: Reading<Vec<RowLockWait>>,
+    /// Replication channels under both vocabularies.
+    pub replication: Reading<Vec<ReplicaChannel>>,
+}
+
+/// Names with values as text, as `SHOW STATUS` and `SHOW VARIABLES` give them.
+///
+/// Names are folded to lower case on the way in: servers differ in it, MySQL ignores it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NamedValues(BTreeMap<String, String>);
+
+impl NamedValues {
+    /// The value as text; the name in any case.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(&name.to_ascii_lowercase()).map(String::as_str)
+    }
+
+    /// The value as a number; None where there is no such name or it holds no number.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.text(name)?.trim().parse().ok()
+    }
+
+    /// The value as a switch: `ON`, `YES`, `TRUE`, `1` and their opposites.
+    pub fn switch(&self, name: &str) -> Option<bool> {
+        match self.text(name)?.to_ascii_uppercase().as_str() {
+            "ON" | "YES" | "TRUE" | "1" => Some(true),
+            "OFF" | "NO" | "FALSE" | "0" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Sets one value; the name in any case.
+    pub fn insert(&mut self, name: &str, value: impl Into<String>) {
+        self.0.insert(name.to_ascii_lowercase(), value.into());
+    }
+
+    /// Names in lower case with their values, in order of name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// How many names there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True where there is no name at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<N: AsRef<str>, V: Into<String>> FromIterator<(N, V)> for NamedValues {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        let mut values = Self::default();
+        for (name, value) in pairs {
+            values.insert(name.as_ref(), value);
+        }
+        values
+    }
+}
+
+/// One row of `INNODB_METRICS`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct InnodbMetric {
+    /// `COUNT`: meaningless while the metric is disabled.
+    pub count: f64,
+    /// False for the many metrics that are off by default.
+    pub enabled: bool,
+}
+
+/// One thread of the server as it names it: a connection, an applier or a background thread.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerThread {
+    /// `performance_schema.threads.THREAD_ID`; MariaDB's process list has none.
+    pub internal_id: Option<u64>,
+    /// The id that `KILL` takes; background threads have none.
+    pub connection_id: Option<u64>,
+    /// The kernel's thread id (`THREAD_OS_ID`, MariaDB `TID`).
+    pub thread_os_id: Option<u64>,
+    /// `thread/sql/one_connection`, `thread/innodb/page_flush_thread`; empty where unknown.
+    pub name: String,
+    /// True for a client's connection; false for appliers and background threads.
+    pub is_connection: bool,
+    /// The user, empty for background threads.
+    pub user: String,
+    /// The client's host, without the port.
+    pub host: String,
+    /// The current schema, empty where none.
+    pub schema: String,
+    /// `Query`, `Sleep`, `Connect`, `Daemon`, ...
+    pub command: String,
+    /// Seconds in this state.
+    pub time_s: f64,
+    /// The state text; empty for an idle connection.
+    pub state: String,
+    /// The statement now running, cut to 1,024 characters; None where there is none.
+    pub statement: Option<String>,
+}
+
+/// One open InnoDB transaction.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Transaction {
+    /// `trx_id` as text.
+    pub id: String,
+    /// Its connection; 0 in the table is None here.
+    pub connection_id: Option<u64>,
+    /// `RUNNING`, `LOCK WAIT`, `ROLLING BACK`, `COMMITTING`.
+    pub state: String,
+    /// Seconds since it began.
+    pub age_s: f64,
+    /// Seconds it has waited for a lock, where it does.
+    pub waited_s: Option<f64>,
+    /// Rows it has locked (an estimate).
+    pub rows_locked: u64,
+    /// Rows it has changed.
+    pub rows_modified: u64,
+    /// Its statement; None between statements.
+    pub statement: Option<String>,
+}
+
+/// One row of the statement summary, counters since the summary was reset.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatementDigest {
+    /// The schema it ran in.
+    pub schema: String,
+    /// The digest's hash.
+    pub digest: String,
+    /// The normalised statement.
+    pub text: String,
+    /// Executions.
+    pub executions: u64,
+    /// Time in all, nanoseconds (the server counts picoseconds).
+    pub total_ns: u64,
+    /// Time in locks, nanoseconds.
+    pub lock_ns: u64,
+    /// Rows read.
+    pub rows_examined: u64,
+    /// Rows returned.
+    pub rows_sent: u64,
+    /// Rows changed.
+    pub rows_affected: u64,
+    /// Executions that joined without an index on the second table.
+    pub full_joins: u64,
+    /// Executions that scanned the first table whole.
+    pub full_scans: u64,
+    /// Temporary tables that went to disk.
+    pub disk_temporary_tables: u64,
+}
+
+/// One row of the wait summary by event name.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct WaitSummary {
+    /// `wait/synch/mutex/innodb/trx_sys_mutex`.
+    pub event: String,
+    /// Waits counted.
+    pub count: u64,
+    /// Time waited, nanoseconds (the server counts picoseconds).
+    pub total_ns: u64,
+}
+
+/// One metadata lock, granted or wanted.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MetadataLock {
+    /// `TABLE`, `GLOBAL`, `COMMIT`, `BACKUP LOCK`, `SCHEMA`, `USER LEVEL LOCK`, ...
+    pub object_type: String,
+    /// Schema of the object, empty where it has none.
+    pub schema: String,
+    /// Name of the object, empty where it has none.
+    pub name: String,
+    /// `SHARED_READ`, `EXCLUSIVE`, ...
+    pub lock_type: String,
+    /// True for granted, false for pending.
+    pub granted: bool,
+    /// `performance_schema.threads.THREAD_ID` of the owner, where known.
+    pub owner_internal_id: Option<u64>,
+    /// Connection id of the owner, where known.
+    pub owner_connection_id: Option<u64>,
+}
+
+/// One transaction that waits for a row lock of another.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RowLockWait {
+    /// The connection that waits.
+    pub waiting_connection_id: Option<u64>,
+    /// The connection that holds the lock, or stands before it in the queue.
+    pub blocking_connection_id: Option<u64>,
+    /// The transaction that waits.
+    pub waiting_transaction: String,
+    /// The transaction that holds the lock.
+    pub blocking_transaction: String,
+    /// `schema.table`.
+    pub table: String,
+    /// The index whose record is locked; empty for a table lock.
+    pub index: String,
+    /// The locked record as the server prints it, where it does.
+    pub record: String,
+    /// The mode wanted: `X`, `X,REC_NOT_GAP`, `AUTO_INC`.
+    pub mode: String,
+    /// Seconds waited so far.
+    pub waited_s: f64,
+}
+
+/// One replication channel of this replica.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplicaChannel {
+    /// Channel or connection name, empty for the default one.
+    pub name: String,
+    /// Host of the source.
+    pub source_host: String,
+    /// Port of the source.
+    pub source_port: u16,
+    /// `Yes`, `No`, `Connecting`.
+    pub receiver_running: String,
+    /// `Yes` or `No`.
+    pub applier_running: String,
+    /// Seconds behind the source; None where the server says NULL.
+    pub behind_s: Option<f64>,
+    /// What the receiver does.
+    pub receiver_state: String,
+    /// What the applier does.
+    pub applier_state: String,
+    /// The last receiver error, empty where none.
+    pub receiver_error: String,
+    /// The last applier error, empty where none.
+    pub applier_error: String,
+}

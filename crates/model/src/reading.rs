@@ -1,0 +1,72 @@
+//! What one source answered: a value, or why there is none. Never a silent zero.
+
+use serde::{Deserialize, Serialize};
+
+/// The answer of one source at one instant.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading<T> {
+    /// The source was not due in this sample (a slow source is read at the ends of a window only).
+    #[default]
+    NotAsked,
+    /// The source was asked and could not be read.
+    Unavailable(Unavailable),
+    /// The source answered.
+    Available {
+        /// Seconds from the start of the window to the answer.
+        at_s: f64,
+        /// Milliseconds from question to answer.
+        took_ms: f64,
+        /// What it said.
+        value: T,
+    },
+}
+
+/// Why a source could not be read, and what would change that.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Unavailable {
+    /// What happened, in one clause: `no PROCESS privilege`, `no answer in 2.0 s`.
+    pub because: String,
+    /// The grant, capability, setting or flag that would unlock it, where there is one.
+    pub unlock: Option<String>,
+}
+
+impl Unavailable {
+    /// A reason with nothing the user could do about it.
+    pub fn because(because: impl Into<String>) -> Self {
+        Self { because: because.into(), unlock: None }
+    }
+
+    /// Adds what would unlock the source.
+    #[must_use]
+    pub fn unlock(mut self, unlock: impl Into<String>) -> Self {
+        self.unlock = Some(unlock.into());
+        self
+    }
+}
+
+impl<T> Reading<T> {
+    /// The value, where the source answered.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Self::Available { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The value and the time of the answer in seconds from the start of the window.
+    pub fn timed(&self) -> Option<(f64, &T)> {
+        match self {
+            Self::Available { value, at_s, .. } => Some((*at_s, value)),
+            _ => None,
+        }
+    }
+
+    /// Why there is no value, where the source was asked in vain.
+    pub fn unavailable(&self) -> Option<&Unavailable> {
+        match self {
+            Self::Unavailable(unavailable) => Some(unavailable),
+            _ => None,
+        }
+    }
+}

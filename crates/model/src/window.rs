@@ -1,0 +1,192 @@
+//! A window: samples in order of time, and the rates between them.
+//!
+//! The first and the last sample hold every source that could be read; those between hold the
+//! cheap ones, so that a rule sees what came and went and a report can draw it.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::diagnosis::Cost;
+use crate::host::HostSample;
+use crate::mysql::ServerSample;
+use crate::reading::{Reading, Unavailable};
+use crate::server::ServerIdentity;
+
+/// What all sources said at about one instant.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sample {
+    /// Seconds from the start of the window.
+    pub at_s: f64,
+    /// The server's part.
+    pub server: ServerSample,
+    /// The host's part.
+    pub host: HostSample,
+}
+
+/// Samples of one server over some seconds.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Window {
+    /// Whose samples these are.
+    pub server: ServerIdentity,
+    /// When the first sample was begun.
+    pub start: Timestamp,
+    /// Samples in order of time; at least one.
+    pub samples: Vec<Sample>,
+    /// What taking them cost.
+    pub cost: Cost,
+}
+
+/// A reading that changed over the window: both ends and the time between.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change<'a, T> {
+    /// The first value.
+    pub first: &'a T,
+    /// The last value.
+    pub last: &'a T,
+    /// Seconds between the two answers; above zero.
+    pub seconds: f64,
+}
+
+/// Points of a chart: seconds from the start of the window, value.
+pub type Series = Vec<(f64, f64)>;
+
+impl Window {
+    /// Seconds from the first sample to the last.
+    pub fn seconds(&self) -> f64 {
+        match (self.samples.first(), self.samples.last()) {
+            (Some(first), Some(last)) => last.at_s - first.at_s,
+            _ => 0.0,
+        }
+    }
+
+    /// The latest value of a reading.
+    pub fn latest<T>(&self, pick: impl Fn(&Sample) -> &Reading<T>) -> Option<&T> {
+        self.samples.iter().rev().find_map(|sample| pick(sample).value())
+    }
+
+    /// Every value of a reading with its time, in order.
+    pub fn all<T>(&self, pick: impl Fn(&Sample) -> &Reading<T>) -> Vec<(f64, &T)> {
+        self.samples.iter().filter_map(|sample| pick(sample).timed()).collect()
+    }
+
+    /// First and last value of a reading; None with fewer than two.
+    pub fn change<T>(&self, pick: impl Fn(&Sample) -> &Reading<T>) -> Option<Change<'_, T>> {
+        let mut values = self.samples.iter().filter_map(|sample| pick(sample).timed());
+        let (first_s, first) = values.next()?;
+        let (last_s, last) = values.next_back()?;
+        (last_s > first_s).then_some(Change { first, last, seconds: last_s - first_s })
+    }
+
+    /// Why a reading has no value in any sample; None where it has one.
+    ///
+    /// A reading that was never asked for counts as unavailable.
+    pub fn missing<T>(&self, pick: impl Fn(&Sample) -> &Reading<T>) -> Option<Unavailable> {
+        if self.latest(&pick).is_some() {
+            return None;
+        }
+        let reason = self.samples.iter().rev().find_map(|sample| pick(sample).unavailable());
+        Some(reason.cloned().unwrap_or_else(|| Unavailable::because("it was not asked for")))
+    }
+
+    /// A global variable's text, latest.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.latest(|s| &s.server.variables)?.text(name)
+    }
+
+    /// A global variable's number, latest.
+    pub fn variable_number(&self, name: &str) -> Option<f64> {
+        self.latest(|s| &s.server.variables)?.number(name)
+    }
+
+    /// A status variable's value now (gauges: `Threads_running`).
+    pub fn status(&self, name: &str) -> Option<f64> {
+        self.latest(|s| &s.server.status)?.number(name)
+    }
+
+    /// How much a status counter grew over the window; None where it went back (a reset or restart).
+    pub fn status_growth(&self, name: &str) -> Option<f64> {
+        let change = self.change(|s| &s.server.status)?;
+        let growth = change.last.number(name)? - change.first.number(name)?;
+        (growth >= 0.0).then_some(growth)
+    }
+
+    /// How fast a status counter grew, per second.
+    pub fn status_per_s(&self, name: &str) -> Option<f64> {
+        let seconds = self.change(|s| &s.server.status)?.seconds;
+        Some(self.status_growth(name)? / seconds)
+    }
+
+    /// A status gauge over time.
+    pub fn status_series(&self, name: &str) -> Series {
+        self.all(|s| &s.server.status)
+            .into_iter()
+            .filter_map(|(at_s, status)| Some((at_s, status.number(name)?)))
+            .collect()
+    }
+
+    /// A status counter's rate between each two samples, at the time of the later one.
+    pub fn status_rate_series(&self, name: &str) -> Series {
+        rates(&self.status_series(name))
+    }
+
+    /// A metric's count, latest; None where it is absent or disabled.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let metric = self.latest(|s| &s.server.innodb_metrics)?.get(name)?;
+        metric.enabled.then_some(metric.count)
+    }
+
+    /// How much an enabled metric's count grew over the window.
+    pub fn metric_growth(&self, name: &str) -> Option<f64> {
+        let change = self.change(|s| &s.server.innodb_metrics)?;
+        let (first, last) = (change.first.get(name)?, change.last.get(name)?);
+        let growth = last.count - first.count;
+        (first.enabled && last.enabled && growth >= 0.0).then_some(growth)
+    }
+}
+
+/// Rates per second between each two points of a counter; points where it went back are left out.
+pub fn rates(counter: &[(f64, f64)]) -> Series {
+    counter
+        .windows(2)
+        .filter(|pair| pair[1].0 > pair[0].0 && pair[1].1 >= pair[0].1)
+        .map(|pair| (pair[1].0, (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mysql::NamedValues;
+
+    fn sample(at_s: f64, questions: &str) -> Sample {
+        let value = NamedValues::from_iter([("Questions", questions)]);
+        let mut sample = Sample { at_s, ..Sample::default() };
+        sample.server.status = Reading::Available { at_s, took_ms: 1.0, value };
+        sample
+    }
+
+    #[test]
+    fn rates_are_between_the_answers_and_a_reset_counter_has_none() {
+        let mut window =
+            Window { samples: vec![sample(0.0, "100"), sample(2.0, "300")], ..Window::default() };
+        assert_eq!(window.status_per_s("questions"), Some(100.0));
+        window.samples.push(sample(4.0, "50"));
+        assert_eq!(window.status_per_s("questions"), None);
+        assert_eq!(window.status_rate_series("questions"), vec![(2.0, 100.0)]);
+    }
+
+    #[test]
+    fn a_reading_that_was_never_asked_for_is_missing_with_a_reason() {
+        let window = Window { samples: vec![Sample::default()], ..Window::default() };
+        assert_eq!(window.missing(|s| &s.host.numa).unwrap().because, "it was not asked for");
+    }
+
+    #[test]
+    fn a_window_survives_json() {
+        let window = Window { samples: vec![sample(0.0, "1")], ..Window::default() };
+        let text = serde_json::to_string(&window).unwrap();
+        assert_eq!(serde_json::from_str::<Window>(&text).unwrap(), window);
+    }
+}

@@ -1,0 +1,3 @@
+//! spindoctor: finds where a running MySQL or MariaDB server loses time.
+
+fn main() {}
