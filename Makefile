@@ -1,0 +1,15 @@
+# The commands of this project. Each is a script, so that it can be read and run alone.
+
+.PHONY: demo test fuzz score
+
+demo:  ## a real MySQL in a CPU quota, under load, diagnosed
+	@script/demo
+
+test:  ## fmt, clippy, unit and integration tests against real servers, docs
+	@script/test
+
+fuzz:  ## each fuzz target for a short while
+	@script/fuzz
+
+score:  ## every lab scenario ten times; writes ACCURACY.md
+	@script/score
