@@ -90,6 +90,75 @@ impl Window {
         Some(reason.cloned().unwrap_or_else(|| Unavailable::because("it was not asked for")))
     }
 
+    /// The latest value of a reading, or why there is none.
+    ///
+    /// # Errors
+    /// Why the source could not be read, with what would unlock it.
+    pub fn need<T>(&self, pick: impl Fn(&Sample) -> &Reading<T>) -> Result<&T, Unavailable> {
+        match self.latest(&pick) {
+            Some(value) => Ok(value),
+            None => Err(self.missing(pick).unwrap_or_default()),
+        }
+    }
+
+    /// First and last value of a reading, or why there are not two.
+    ///
+    /// # Errors
+    /// Why the source could not be read, or that it answered only once.
+    pub fn need_change<T>(
+        &self,
+        pick: impl Fn(&Sample) -> &Reading<T>,
+    ) -> Result<Change<'_, T>, Unavailable> {
+        match self.change(&pick) {
+            Some(change) => Ok(change),
+            None => Err(self.missing(pick).unwrap_or_else(|| {
+                Unavailable::because("it was read only once, and a rate needs two readings")
+            })),
+        }
+    }
+
+    /// Growth of a status counter over the window, or why it has none.
+    ///
+    /// # Errors
+    /// Why the status could not be read, that this server has no such counter, or that it went back.
+    pub fn need_growth(&self, name: &str) -> Result<f64, Unavailable> {
+        let change = self.need_change(|s| &s.server.status)?;
+        let number = |values: &crate::mysql::NamedValues| {
+            values
+                .number(name)
+                .ok_or_else(|| Unavailable::because(format!("this server has no status variable {name}")))
+        };
+        let growth = number(change.last)? - number(change.first)?;
+        if growth < 0.0 {
+            return Err(Unavailable::because(format!(
+                "{name} went back: the server or its status was reset"
+            )));
+        }
+        Ok(growth)
+    }
+
+    /// The number in a global variable, or why there is none.
+    ///
+    /// # Errors
+    /// Why the variables could not be read, or that this server has no such variable.
+    pub fn need_variable(&self, name: &str) -> Result<f64, Unavailable> {
+        let variables = self.need(|s| &s.server.variables)?;
+        variables
+            .number(name)
+            .ok_or_else(|| Unavailable::because(format!("this server has no variable {name}")))
+    }
+
+    /// The CPUs that the server itself counts, and where that was read: its live `srv_cpu_usage`, or
+    /// the metric `cpu_n`. Never the host's count: the two differ wherever it matters.
+    pub fn server_counts_cpus(&self) -> Option<(u32, &'static str)> {
+        if let Some(usage) = self.latest(|s| &s.host.srv_cpu_usage) {
+            return Some((usage.n_cpu, "srv_cpu_usage"));
+        }
+        // The metric is 0 until the server's master thread has updated it.
+        let cpus = self.metric("cpu_n").filter(|&cpus| cpus >= 1.0)?;
+        Some((cpus as u32, "INNODB_METRICS cpu_n"))
+    }
+
     /// A global variable's text, latest.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.latest(|s| &s.server.variables)?.text(name)

@@ -1,1 +1,85 @@
 //! Window to findings. Pure: no I/O, no driver, no runtime, no operating system.
+//!
+//! In: a [`Window`], as the collector filled it or a recording gave it back. Out: a [`Diagnosis`].
+//! Each cause has a file of its own under `causes/`, with its documentation on it; [`CAUSES`] names
+//! them all, and `explain`, the report's counts and the tests go by that list. How findings rank,
+//! and from which score on they are warnings, is in [`rank`] and nowhere else.
+
+mod causes;
+mod diagnose;
+mod draft;
+pub mod rank;
+#[cfg(test)]
+mod testing;
+
+use spindoctor_model::{Finding, Unavailable, Window};
+
+pub use causes::CAUSES;
+pub use diagnose::diagnose;
+
+/// An entry of the catalogue: its documentation and the rule that looks for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Cause {
+    /// Name in the catalogue: `quota-blind-spin`.
+    pub name: &'static str,
+    /// The cause in one line.
+    pub title: &'static str,
+    /// What it is: the mechanism.
+    pub what: &'static str,
+    /// Why it hurts.
+    pub why_it_hurts: &'static str,
+    /// The readings it rests on and the thresholds.
+    pub evidence: &'static str,
+    /// What looks alike and is not it.
+    pub looks_alike: &'static str,
+    /// What to do.
+    pub remedies: &'static str,
+    /// How safe that is, and how to undo it.
+    pub safety: &'static str,
+    /// Where the rule comes from.
+    pub references: &'static [&'static str],
+    /// The rule.
+    pub evaluate: fn(&Window) -> Outcome,
+}
+
+impl Cause {
+    /// The documentation under its fixed headings, in order; references are not among them.
+    pub fn documentation(&self) -> [(&'static str, &'static str); 6] {
+        [
+            ("What it is", self.what),
+            ("Why it hurts", self.why_it_hurts),
+            ("Evidence", self.evidence),
+            ("What looks alike and is not it", self.looks_alike),
+            ("What to do", self.remedies),
+            ("How safe that is", self.safety),
+        ]
+    }
+}
+
+/// What a rule says of a window.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a handful live at a time, each for a moment")]
+pub enum Outcome {
+    /// The cause is there.
+    Fired(Finding),
+    /// It was looked for and is not there.
+    Clear,
+    /// It could not be looked for.
+    NotEnoughEvidence(Unavailable),
+}
+
+/// Rules are written as functions that leave early with `?` where a reading is missing.
+impl From<Result<Option<Finding>, Unavailable>> for Outcome {
+    fn from(examined: Result<Option<Finding>, Unavailable>) -> Self {
+        match examined {
+            Ok(Some(finding)) => Self::Fired(finding),
+            Ok(None) => Self::Clear,
+            Err(missing) => Self::NotEnoughEvidence(missing),
+        }
+    }
+}
+
+/// The cause of that name; letter case does not matter.
+pub fn find(name: &str) -> Option<&'static Cause> {
+    CAUSES.iter().find(|cause| cause.name.eq_ignore_ascii_case(name))
+}

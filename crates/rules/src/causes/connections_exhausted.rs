@@ -1,0 +1,186 @@
+//! `connections-exhausted`: every permitted connection is taken, or nearly.
+
+use std::collections::BTreeMap;
+
+use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, Unavailable, Window};
+
+use crate::draft::Draft;
+use crate::{Cause, Outcome};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "connections-exhausted",
+    title: "max_connections reached, or nearly",
+    what: "The server permits max_connections sessions. Each further client is refused with error 1040 \
+           (Too many connections) before it is even asked who it is. One session more is kept for a user \
+           with CONNECTION_ADMIN (MySQL 8.0), SUPER (5.x) or CONNECTION ADMIN (MariaDB); MySQL 8.0.14 and \
+           later can also listen on admin_address, MariaDB and Percona Server on extra_port.",
+    why_it_hurts: "Refused clients get no work done, and most of them try again at once, which costs the \
+                   accepting thread more. Monitoring that logs in as an ordinary user goes blind at the same \
+                   moment.",
+    evidence: "Error 1040 for spindoctor's own login; growth of Connection_errors_max_connections over the \
+               window; Threads_connected without spindoctor's own session against max_connections, in any \
+               sample. It is a warning from 90 % on, because one retry storm fills the rest. The score is \
+               the share of login attempts that were refused.",
+    looks_alike: "A pile-up behind a lock fills the connections too: each client whose statement hangs is \
+                  joined by another. Then row-lock-pileup, metadata-lock-pileup or global-lock-pileup stands \
+                  above this one, and more connections would only lengthen the queue. Aborted_connects \
+                  counts wrong passwords and broken handshakes, not this. Error 1203 is a user's own limit \
+                  (max_user_connections), error 1129 a blocked host.",
+    remedies: "Look at who holds the connections. Mostly asleep: the clients' pools are too large in sum, or \
+               they leak; shorten the pools, lower wait_timeout, end the oldest sleepers. Mostly at work or \
+               waiting: something holds them up; cure that. Raising max_connections buys time only.",
+    safety: "SET GLOBAL max_connections takes effect at once and is undone the same way. Each connection may \
+             take sort, join and network buffers, and needs a file descriptor: watch memory and \
+             open_files_limit. KILL of a sleeping connection rolls its open transaction back.",
+    references: &[
+        "MySQL Reference Manual, Too many connections; Connection_errors_max_connections",
+        "Domas Mituzas, On connections",
+    ],
+    evaluate,
+};
+
+/// From this share of max_connections on, the next retry storm fills the rest: a pool of clients that
+/// reconnects holds its old and its new connections at once for a moment.
+const NEARLY_FULL: f64 = 0.9;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    if let Some(refusal) = &window.server.no_session
+        && refusal.kind == NoSessionKind::TooManyConnections
+    {
+        return Ok(Some(own_login_refused(&refusal.because)));
+    }
+    let status = window.need(|s| &s.server.status)?;
+    let limit = window.need_variable("max_connections")?;
+    status.number("Threads_connected").ok_or_else(|| Unavailable::because("Threads_connected is absent"))?;
+
+    // spindoctor's own session is not one of the clients'.
+    let own = f64::from(u8::from(window.server.own_connection_id.is_some()));
+    let connected: Vec<(f64, f64)> = window
+        .status_series("Threads_connected")
+        .into_iter()
+        .map(|(at_s, connected)| (at_s, (connected - own).max(0.0)))
+        .collect();
+    let most = connected.iter().map(|&(_, connected)| connected).fold(0.0, f64::max);
+    let used = most / limit.max(1.0);
+
+    let refused = window.status_growth("Connection_errors_max_connections").unwrap_or(0.0);
+    let accepted = window.status_growth("Connections").unwrap_or(0.0);
+    if refused == 0.0 && used < NEARLY_FULL {
+        return Ok(None);
+    }
+
+    let headline = if refused > 0.0 {
+        format!("{refused:.0} logins were refused: {most:.0} of {limit:.0} connections are taken")
+    } else {
+        format!("{most:.0} of {limit:.0} connections are taken: the next burst of logins is refused")
+    };
+    let refused_share = refused / (refused + accepted).max(1.0);
+    let holders = window.latest(|s| &s.server.threads).map(|threads| holders(threads));
+    let asleep = holders.as_ref().map(|holders| holders.asleep_ratio);
+    let mostly_asleep = asleep.is_some_and(|ratio| ratio > 0.5);
+    let raised = (limit * 1.5).ceil();
+    Ok(Some(
+        Draft::new(&CAUSE, refused_share.max(crate::rank::WARNING_FROM), headline)
+            .why(match asleep {
+                Some(_) if mostly_asleep => {
+                    "Most of the connections are asleep: the clients' pools are too large in sum, or they leak."
+                }
+                Some(_) => "Most of the connections are at work or waiting: something holds them up.",
+                None => "Who holds the connections could not be read.",
+            })
+            .evidence(
+                Evidence::new("connections taken", most, "connections", "SHOW GLOBAL STATUS Threads_connected")
+                    .expected(format!("< {:.0}", limit * NEARLY_FULL))
+                    .series(connected),
+            )
+            .evidence(Evidence::new("max_connections", limit, "connections", "SHOW GLOBAL VARIABLES"))
+            .evidence(
+                Evidence::new(
+                    "logins refused",
+                    refused,
+                    "",
+                    "SHOW GLOBAL STATUS Connection_errors_max_connections",
+                )
+                .expected("0"),
+            )
+            .evidence_if(asleep.map(|ratio| Evidence::new("connections asleep", ratio, "ratio", "thread list")))
+            .evidence_if(
+                holders.map(|holders| Evidence::new("held by", holders.by_user, "", "thread list")),
+            )
+            .remedy_if(mostly_asleep.then(|| Remedy {
+                statement: "Shrink or share the clients' connection pools; SET GLOBAL wait_timeout = 300".into(),
+                why: "Sleeping connections take the places of clients with work to do.".into(),
+                dynamic: true,
+                risk: "Clients that do not reconnect by themselves see a lost connection after 300 s of silence."
+                    .into(),
+                undo: format!(
+                    "SET GLOBAL wait_timeout = {}",
+                    window.variable("wait_timeout").unwrap_or("28800")
+                ),
+            }))
+            .remedy(Remedy {
+                statement: format!("SET GLOBAL max_connections = {raised:.0}"),
+                why: "Lets the refused clients in. It buys time; it cures nothing where connections pile up."
+                    .into(),
+                dynamic: true,
+                risk: "Each connection takes memory and a file descriptor; more of them at work share the same \
+                       CPUs."
+                    .into(),
+                undo: format!("SET GLOBAL max_connections = {limit:.0}"),
+            })
+            .finding(),
+    ))
+}
+
+fn own_login_refused(because: &str) -> Finding {
+    Draft::new(&CAUSE, 0.9, "The server refuses logins: every permitted connection is taken")
+        .why(
+            "spindoctor's own login was refused, so every ordinary client's is. Who holds the connections can \
+             only be read through the session kept for administrators.",
+        )
+        .evidence(Evidence::new("spindoctor's own login", because, "", "connect").expected("accepted"))
+        .remedy(Remedy {
+            statement: "Log in as a user with CONNECTION_ADMIN (or SUPER), or through admin_address or \
+                        extra_port, and end idle connections: KILL id"
+                .into(),
+            why: "One session is kept for an administrator; from there the holders can be seen and ended.".into(),
+            dynamic: true,
+            risk: "KILL rolls the connection's open transaction back.".into(),
+            undo: String::new(),
+        })
+        .remedy(Remedy {
+            statement: "SET GLOBAL max_connections = the present value and half as much again".into(),
+            why: "Lets clients in while the reason is looked for.".into(),
+            dynamic: true,
+            risk: "Each connection takes memory and a file descriptor.".into(),
+            undo: "SET GLOBAL max_connections = the value before".into(),
+        })
+        .finding()
+}
+
+/// Who holds the connections.
+struct Holders {
+    by_user: String,
+    asleep_ratio: f64,
+}
+
+fn holders(threads: &[ServerThread]) -> Holders {
+    let mut users: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut all, mut asleep) = (0_usize, 0_usize);
+    for thread in threads.iter().filter(|thread| thread.is_connection) {
+        all += 1;
+        asleep += usize::from(thread.command == "Sleep");
+        *users.entry(&thread.user).or_default() += 1;
+    }
+    let mut users: Vec<_> = users.into_iter().collect();
+    users.sort_by_key(|&(_, connections)| std::cmp::Reverse(connections));
+    let named: Vec<String> =
+        users.iter().take(3).map(|(user, connections)| format!("{user} {connections}")).collect();
+    Holders { by_user: named.join(", "), asleep_ratio: asleep as f64 / all.max(1) as f64 }
+}

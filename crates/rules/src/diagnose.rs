@@ -1,0 +1,74 @@
+//! One window through every rule: findings in rank, what is clear, what could not be examined, and
+//! the heads of the report.
+
+use spindoctor_model::diagnosis::{DiagnosedHost, DiagnosedServer, DiagnosedWindow, SCHEMA};
+use spindoctor_model::{Diagnosis, NotExamined, Unavailable, Window};
+
+use crate::{CAUSES, Outcome, rank};
+
+/// Puts a window through every rule of [`CAUSES`].
+pub fn diagnose(window: &Window) -> Diagnosis {
+    let mut findings = Vec::new();
+    let mut clear = Vec::new();
+    let mut not_examined = Vec::new();
+    for cause in CAUSES {
+        match (cause.evaluate)(window) {
+            Outcome::Fired(finding) => findings.push(finding),
+            Outcome::Clear => clear.push(cause.name.to_owned()),
+            Outcome::NotEnoughEvidence(missing) => not_examined.push(entry(cause.name, missing)),
+        }
+    }
+    Diagnosis {
+        schema: SCHEMA.to_owned(),
+        server: server_head(window),
+        host: host_head(window),
+        window: DiagnosedWindow { start: window.start, seconds: window.seconds() },
+        cost: window.cost,
+        findings: rank::rank(findings),
+        clear,
+        not_examined,
+    }
+}
+
+fn entry(cause: &str, missing: Unavailable) -> NotExamined {
+    NotExamined {
+        cause: cause.to_owned(),
+        because: missing.because,
+        unlock: missing.unlock.unwrap_or_default(),
+    }
+}
+
+fn server_head(window: &Window) -> DiagnosedServer {
+    let server = &window.server;
+    let process_threads = window.latest(|s| &s.host.process).map(|process| process.threads);
+    let listed_threads = || window.latest(|s| &s.server.threads).map(|threads| threads.len() as u64);
+    DiagnosedServer {
+        flavor: server.version.map(|version| version.flavor),
+        version: server.version.map(|v| format!("{}.{}.{}", v.major, v.minor, v.patch)),
+        hostname: server.hostname.clone(),
+        address: server.address.clone(),
+        pid: server.pid,
+        uptime_s: server.uptime_s,
+        threads: process_threads.or_else(listed_threads),
+    }
+}
+
+fn host_head(window: &Window) -> DiagnosedHost {
+    let effective = window.latest(|s| &s.host.effective_cpus);
+    let pause = window.latest(|s| &s.host.pause);
+    DiagnosedHost {
+        effective_cpus: effective.map(|effective| effective.cpus),
+        online_cpus: effective.map(|effective| effective.online),
+        server_believes_cpus: window.server_counts_cpus().map(|(cpus, _)| cpus),
+        quota: effective.and_then(|effective| effective.quota.clone()),
+        pause_latency_ns: pause.map(|pause| pause.ns),
+        pause_latency_cycles: pause.and_then(|pause| pause.core_cycles),
+        cpu: window.latest(|s| &s.host.cpu).map(|cpu| cpu.name.clone()),
+        numa_nodes: window.latest(|s| &s.host.numa).and_then(|nodes| u32::try_from(nodes.len()).ok()),
+        unavailable: match (effective, &window.server.no_pid) {
+            (None, Some(no_pid)) => Some(no_pid.because.clone()),
+            (None, None) => window.missing(|s| &s.host.effective_cpus).map(|missing| missing.because),
+            (Some(_), _) => None,
+        },
+    }
+}

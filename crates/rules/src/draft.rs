@@ -1,0 +1,76 @@
+//! How a rule puts a finding together. Name, references and severity come from the cause and the
+//! score, so that no rule can disagree with the catalogue or with [`crate::rank`].
+
+use spindoctor_model::{Evidence, Finding, Remedy, Root};
+
+use crate::{Cause, rank};
+
+/// A finding in the making.
+#[derive(Debug)]
+pub(crate) struct Draft(Finding);
+
+impl Draft {
+    /// A finding of that cause; the score is brought into 0 to 1.
+    pub(crate) fn new(cause: &Cause, score: f64, headline: impl Into<String>) -> Self {
+        let score = if score.is_finite() { score.clamp(0.0, 1.0) } else { 0.0 };
+        Self(Finding {
+            cause: cause.name.to_owned(),
+            severity: rank::severity(score),
+            score,
+            headline: headline.into(),
+            evidence: Vec::new(),
+            why: String::new(),
+            remedies: Vec::new(),
+            root: None,
+            explains: Vec::new(),
+            references: cause.references.iter().map(|&reference| reference.to_owned()).collect(),
+        })
+    }
+
+    /// The mechanism with this server's numbers.
+    pub(crate) fn why(mut self, why: impl Into<String>) -> Self {
+        self.0.why = why.into();
+        self
+    }
+
+    /// Adds a reading.
+    pub(crate) fn evidence(mut self, evidence: Evidence) -> Self {
+        self.0.evidence.push(evidence);
+        self
+    }
+
+    /// Adds a reading where there is one.
+    pub(crate) fn evidence_if(mut self, evidence: Option<Evidence>) -> Self {
+        self.0.evidence.extend(evidence);
+        self
+    }
+
+    /// Adds a remedy; the best comes first.
+    pub(crate) fn remedy(mut self, remedy: Remedy) -> Self {
+        self.0.remedies.push(remedy);
+        self
+    }
+
+    /// Adds a remedy where there is one.
+    pub(crate) fn remedy_if(mut self, remedy: Option<Remedy>) -> Self {
+        self.0.remedies.extend(remedy);
+        self
+    }
+
+    /// Names the thread that holds up the others.
+    pub(crate) fn root(mut self, root: Option<Root>) -> Self {
+        self.0.root = root;
+        self
+    }
+
+    /// Names causes whose findings this one explains.
+    pub(crate) fn explains(mut self, causes: &[&str]) -> Self {
+        self.0.explains.extend(causes.iter().map(|&name| name.to_owned()));
+        self
+    }
+
+    /// The finding.
+    pub(crate) fn finding(self) -> Finding {
+        self.0
+    }
+}
