@@ -26,10 +26,28 @@ pub struct InnodbStatus {
     pub buffer_pool: BufferPool,
     /// Section ROW OPERATIONS.
     pub row_operations: RowOperations,
+    /// Section LATEST DETECTED DEADLOCK, where there was one since the server started.
+    pub latest_deadlock: Option<PrintedEvent>,
+    /// Section LATEST FOREIGN KEY ERROR, where there was one since the server started.
+    pub latest_foreign_key_error: Option<PrintedEvent>,
     /// Headings of sections that were not understood.
     pub unknown_sections: Vec<String>,
-    /// The text as the server gave it, kept where something in it was not understood.
+    /// Lines that were not understood in sections whose lines are all known; bounded.
+    pub unknown_lines: Vec<String>,
+    /// The text as the server gave it, kept where something in it was not understood; bounded.
     pub raw: Option<String>,
+}
+
+/// A deadlock or a foreign key error as the server printed it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PrintedEvent {
+    /// When, in the server's own words and time zone: `180227 14:45:46`, `2013-06-19 13:47:33`.
+    pub time: String,
+    /// What the server printed below the time; bounded.
+    pub text: String,
+    /// True where `text` was cut at its bound.
+    pub cut: bool,
 }
 
 /// Section SEMAPHORES.
@@ -79,13 +97,13 @@ pub struct SemaphoreWait {
     pub kind: SemaphoreKind,
     /// Address of the latch as printed.
     pub address: String,
-    /// Mutex name (5.7 and later), or empty.
+    /// Mutex name (5.7 and later), the latch's expression (XtraDB: `&block->lock`), or empty.
     pub name: String,
     /// File that created the latch, without folders: its identity (`dict0dict.cc`).
     pub created_file: String,
     /// Line in that file.
     pub created_line: Option<u32>,
-    /// `pthread_self` of the holder or writer, where printed.
+    /// `pthread_self` of the holder, the writer or the only reader (8.0 and later), where printed.
     pub holder_pthread_id: Option<u64>,
     /// Mode the writer has reserved it in: `exclusive`, `SX`, `wait exclusive`.
     pub held_mode: Option<String>,
@@ -136,11 +154,11 @@ pub struct ListedTransaction {
     pub id: String,
     /// True for `ACTIVE`; false for `not started`.
     pub active: bool,
-    /// Seconds active (MariaDB prints microseconds for some: converted).
+    /// Seconds active.
     pub active_s: Option<f64>,
     /// `LOCK WAIT`.
     pub lock_wait: bool,
-    /// Seconds it has waited for its lock.
+    /// Seconds it has waited for its lock (MariaDB 10.5 and later print microseconds: converted).
     pub lock_waited_s: Option<f64>,
     /// `N lock struct(s)`.
     pub lock_structs: Option<u64>,
@@ -148,9 +166,9 @@ pub struct ListedTransaction {
     pub row_locks: Option<u64>,
     /// `undo log entries N`.
     pub undo_entries: Option<u64>,
-    /// `MySQL thread id N`: the connection.
+    /// `MySQL thread id N` (MariaDB: `MariaDB thread id N`): the connection.
     pub connection_id: Option<u64>,
-    /// `OS thread handle`: `pthread_self`.
+    /// `OS thread handle`, or `OS thread id` in 5.1: `pthread_self`.
     pub pthread_id: Option<u64>,
 }
 
@@ -164,7 +182,7 @@ pub struct FileIo {
     pub pending_writes: Option<u64>,
     /// Pending fsyncs of the log.
     pub pending_log_fsyncs: Option<u64>,
-    /// Pending fsyncs of data files.
+    /// Pending fsyncs of data files (MariaDB 10.6 and later: of all files).
     pub pending_data_fsyncs: Option<u64>,
     /// `OS file reads`.
     pub os_reads: Option<u64>,
@@ -190,7 +208,7 @@ pub struct LogSection {
     pub capacity_bytes: Option<u64>,
     /// Log I/Os done so far (5.x).
     pub ios: Option<u64>,
-    /// Pending log writes (5.x).
+    /// Pending log writes, or flushes in 5.7 (5.x).
     pub pending_writes: Option<u64>,
 }
 
@@ -239,7 +257,7 @@ pub struct RowOperations {
     pub queries_queued: Option<u64>,
     /// `read views open inside InnoDB`.
     pub read_views: Option<u64>,
-    /// `Process ID` (5.7 and later).
+    /// `Process ID`; `process no.` of the main thread before 5.7.
     pub process_id: Option<u64>,
     /// State of the main thread.
     pub main_thread_state: Option<String>,

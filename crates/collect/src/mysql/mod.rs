@@ -1,5 +1,6 @@
 //! The server's side: how to connect, what to ask, how to read the answers.
 
+pub mod innodb_status;
 pub mod rows;
 pub mod source;
 

@@ -1,0 +1,327 @@
+//! `SHOW ENGINE INNODB STATUS`: text to numbers, from InnoDB of MySQL 4.1 to 9.7 and MariaDB 10.11.
+//!
+//! In: the text as the server gives it, or as a client saved it (`\G`, tab-separated, truncated).
+//! Out: [`InnodbStatus`]. This file cuts the text into sections; the files beside it read one section
+//! each. No text makes it panic, and the work grows with the length of the text.
+//!
+//! Two rules keep wrong numbers out. A line that the text ends in without a line end may be cut, so it
+//! is not read. Statements of users stand verbatim in some sections and can imitate a heading, so of two
+//! sections with one name the one that no statement can have made is taken.
+
+mod buffer_pool;
+mod file_io;
+mod line;
+mod log;
+mod row_operations;
+mod semaphores;
+mod transactions;
+
+use spindoctor_model::InnodbStatus;
+use spindoctor_model::innodb_status::PrintedEvent;
+
+/// Bytes of `raw` kept at most: a whole text of a busy server without its transactions fits, and the
+/// server's own limit of 1 MiB (`MAX_STATUS_SIZE`, srv0srv) would fill a recording.
+const RAW_MAX_BYTES: usize = 64 * 1024;
+
+/// Bytes of a deadlock or foreign key text kept at most; the longest seen in captures is under 8 KiB.
+const EVENT_MAX_BYTES: usize = 32 * 1024;
+
+/// Unknown lines and headings kept at most, and their length: enough to see what a new version prints.
+const UNKNOWN_MAX: usize = 50;
+const UNKNOWN_MAX_BYTES: usize = 200;
+
+/// Headings whose sections hold nothing that is read.
+const NOT_READ: &[&str] =
+    &["BACKGROUND THREAD", "INSERT BUFFER AND ADAPTIVE HASH INDEX", "INDIVIDUAL BUFFER POOL INFO"];
+
+/// Parses the `Status` column, or a whole saved answer.
+///
+/// Of several captures in one text the first is read.
+pub fn parse(text: &str) -> InnodbStatus {
+    if let Some(unescaped) = unescape(text) {
+        return parse(&unescaped);
+    }
+    let capture = first_capture(text);
+    let sections = Sections::cut(&capture);
+    let mut unknown = Unknown::default();
+    let mut status = InnodbStatus { truncated: capture.truncated, ..InnodbStatus::default() };
+
+    let year_digits = header(&capture, &mut status);
+    if let Some(lines) = sections.lines("SEMAPHORES") {
+        status.semaphores = semaphores::parse(lines, &mut unknown);
+    }
+    if let Some(lines) = sections.lines("TRANSACTIONS") {
+        status.transactions = transactions::parse(lines, year_digits, &mut unknown);
+        status.truncated |= lines.iter().any(|line| line.starts_with(transactions::TRUNCATED));
+    }
+    if let Some(lines) = sections.lines("FILE I/O") {
+        status.file_io = file_io::parse(lines, &mut unknown);
+    }
+    if let Some(lines) = sections.lines("LOG") {
+        status.log = log::parse(lines, &mut unknown);
+    }
+    if let Some(lines) = sections.lines("BUFFER POOL AND MEMORY") {
+        status.buffer_pool = buffer_pool::parse(lines, &mut unknown);
+    }
+    if let Some(lines) = sections.lines("ROW OPERATIONS") {
+        status.row_operations = row_operations::parse(lines, &mut unknown);
+    }
+    status.latest_deadlock = sections.lines("LATEST DETECTED DEADLOCK").and_then(event);
+    status.latest_foreign_key_error = sections.lines("LATEST FOREIGN KEY ERROR").and_then(event);
+
+    status.unknown_sections = sections.unknown();
+    status.unknown_lines = unknown.lines;
+    if !status.unknown_sections.is_empty() || !status.unknown_lines.is_empty() {
+        status.raw = Some(cut_to(text, RAW_MAX_BYTES).to_owned());
+    }
+    status
+}
+
+/// Lines of sections whose lines are all known, that were not.
+#[derive(Debug, Default)]
+struct Unknown {
+    lines: Vec<String>,
+}
+
+impl Unknown {
+    fn note(&mut self, line: &str) {
+        if self.lines.len() < UNKNOWN_MAX {
+            self.lines.push(cut_to(line, UNKNOWN_MAX_BYTES).to_owned());
+        }
+    }
+}
+
+/// How many digits the year in the header has: tells the era, and with it the base of transaction ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum YearDigits {
+    /// `100904 10:24:51`: up to 5.5.
+    Two,
+    /// `2018-10-12 19:11:10 0x7f1d8a1b6700`: 5.6 and later, MariaDB 10.0 and later.
+    Four,
+    /// No header.
+    Unknown,
+}
+
+/// One answer of a server within a text.
+struct Capture<'t> {
+    lines: Vec<&'t str>,
+    truncated: bool,
+}
+
+const TITLE: &str = "INNODB MONITOR OUTPUT";
+const END: &str = "END OF INNODB MONITOR OUTPUT";
+
+/// A client in batch mode (`mysql -s -e`) writes line ends as the two characters `\n`, and the whole
+/// answer in one line. None where the text is not of that kind.
+fn unescape(text: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.contains(TITLE))?;
+    if !line.contains(r"\n=====") {
+        return None;
+    }
+    let mut plain = String::with_capacity(line.len());
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
+                Some('n') => plain.push('\n'),
+                Some('t') => plain.push('\t'),
+                Some('0') => plain.push('\0'),
+                Some(other) => plain.push(other),
+                None => {}
+            },
+            other => plain.push(other),
+        }
+    }
+    // The parser calls itself once at most: a second level of escapes is text of a statement.
+    plain.lines().find(|line| line.contains(TITLE)).filter(|line| !line.contains(r"\n====="))?;
+    Some(plain)
+}
+
+/// The lines from the first header, or from the start where there is none, up to the last end line
+/// before the next header.
+fn first_capture(text: &str) -> Capture<'_> {
+    let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
+    // A last line without its line end may be cut in the middle of a number.
+    let cut = lines.last().is_some_and(|line| !line.ends_with('\n')).then(|| lines.pop()).flatten();
+    let ends_here = cut.is_some_and(|line| line.trim_end() == END);
+    for line in &mut lines {
+        *line = line.trim_end_matches(['\n', '\r']);
+    }
+    let is_header = |at: usize| {
+        lines[at].ends_with(TITLE)
+            && lines[at] != END
+            && at.checked_sub(1).is_some_and(|above| lines[above].starts_with("====="))
+    };
+    let mut headers = (0..lines.len()).filter(|&at| is_header(at));
+    let start = headers.next().unwrap_or(0);
+    let limit = headers.next().unwrap_or(lines.len());
+    let end = (start..limit).rev().find(|&at| lines[at] == END);
+    Capture {
+        truncated: end.is_none() && !ends_here,
+        lines: lines.drain(start..end.unwrap_or(limit)).collect(),
+    }
+}
+
+/// Reads what stands above the first section.
+fn header(capture: &Capture<'_>, status: &mut InnodbStatus) -> YearDigits {
+    let mut year_digits = YearDigits::Unknown;
+    for line in capture.lines.iter().take(4) {
+        // 100904 10:24:51 INNODB MONITOR OUTPUT                       (5.1)
+        // 2018-10-12 19:11:10 0x7f1d8a1b6700 INNODB MONITOR OUTPUT    (8.0.12)
+        if let Some(stamp) = line.strip_suffix(TITLE) {
+            let digits = stamp.bytes().take_while(u8::is_ascii_digit).count();
+            year_digits = match digits {
+                4 if stamp[digits..].starts_with('-') => YearDigits::Four,
+                6 => YearDigits::Two,
+                _ => YearDigits::Unknown,
+            };
+        }
+        // Per second averages calculated from the last 34 seconds
+        if let Some([seconds]) =
+            line::numbers(line, "Per second averages calculated from the last {} seconds")
+        {
+            status.averages_over_s = Some(seconds);
+        }
+    }
+    year_digits
+}
+
+/// The capture's lines by heading.
+struct Sections<'c, 't> {
+    capture: &'c Capture<'t>,
+    /// Heading, and where its lines begin and end.
+    found: Vec<(&'t str, usize, usize)>,
+}
+
+impl<'c, 't> Sections<'c, 't> {
+    /// A heading is a line of capitals between two lines of dashes.
+    fn cut(capture: &'c Capture<'t>) -> Self {
+        let lines = &capture.lines;
+        let mut found: Vec<(&str, usize, usize)> = Vec::new();
+        for at in 1..lines.len().saturating_sub(1) {
+            if is_rule(lines[at - 1]) && is_rule(lines[at + 1]) && is_heading(lines[at]) {
+                if let Some((_, _, end)) = found.last_mut() {
+                    *end = at - 1;
+                }
+                found.push((lines[at].trim(), at + 2, lines.len()));
+            }
+        }
+        if let Some((_, _, end)) = found.last_mut()
+            && lines.last().is_some_and(|line| is_rule(line))
+        {
+            *end = lines.len() - 1;
+        }
+        for (_, begin, end) in &mut found {
+            *end = (*end).max(*begin);
+        }
+        Self { capture, found }
+    }
+
+    /// The lines of one section.
+    ///
+    /// Where a name stands twice, one of them is text of a statement: statements are printed in the
+    /// sections on transactions, deadlocks and foreign keys. Above the first of these every heading is
+    /// the server's own, so the first one counts; below, the imitation comes before the server's own.
+    fn lines(&self, name: &str) -> Option<&'c [&'t str]> {
+        let statements_from = self
+            .found
+            .iter()
+            .position(|(heading, ..)| {
+                matches!(*heading, "TRANSACTIONS" | "LATEST DETECTED DEADLOCK" | "LATEST FOREIGN KEY ERROR")
+            })
+            .unwrap_or(self.found.len());
+        let named = |(heading, ..): &&(&str, usize, usize)| *heading == name;
+        let (_, begin, end) = self
+            .found
+            .iter()
+            .take(statements_from)
+            .find(named)
+            .or_else(|| self.found.iter().rev().find(named))?;
+        self.capture.lines.get(*begin..*end)
+    }
+
+    /// Headings that mean nothing to this parser.
+    fn unknown(&self) -> Vec<String> {
+        const READ: &[&str] = &[
+            "SEMAPHORES",
+            "TRANSACTIONS",
+            "FILE I/O",
+            "LOG",
+            "BUFFER POOL AND MEMORY",
+            "ROW OPERATIONS",
+            "LATEST DETECTED DEADLOCK",
+            "LATEST FOREIGN KEY ERROR",
+        ];
+        self.found
+            .iter()
+            .map(|(heading, ..)| *heading)
+            .filter(|heading| !READ.contains(heading) && !NOT_READ.contains(heading))
+            .take(UNKNOWN_MAX)
+            .map(|heading| cut_to(heading, UNKNOWN_MAX_BYTES).to_owned())
+            .collect()
+    }
+}
+
+/// A line of dashes and nothing else.
+fn is_rule(line: &str) -> bool {
+    let line = line.trim_end();
+    line.len() >= 3 && line.bytes().all(|byte| byte == b'-')
+}
+
+/// A line of capitals: `FILE I/O`.
+fn is_heading(line: &str) -> bool {
+    let line = line.trim();
+    line.bytes().any(|byte| byte.is_ascii_uppercase()) && !line.bytes().any(|byte| byte.is_ascii_lowercase())
+}
+
+/// A deadlock or foreign key error: its first line begins with the time.
+///
+/// ```text
+/// 070913 11:06:03 Error in foreign key constraint of table test/child:      (5.0)
+/// 180227 14:45:46                                                           (5.5)
+/// 2013-06-19 13:47:33 7f684c638700 Transaction:                             (5.6.12)
+/// ```
+fn event(lines: &[&str]) -> Option<PrintedEvent> {
+    let (first, rest) = lines.split_first()?;
+    let (time, below) = split_time(first);
+    let mut text = below.to_owned();
+    let mut cut = false;
+    for line in rest {
+        if text.len() + line.len() >= EVENT_MAX_BYTES {
+            cut = true;
+            break;
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(line);
+    }
+    Some(PrintedEvent { time: time.to_owned(), text: text.trim_end().to_owned(), cut })
+}
+
+/// Splits `DATE TIME [THREAD]` from what follows; the thread is printed from 5.6 on.
+fn split_time(line: &str) -> (&str, &str) {
+    let looks_like =
+        |word: &str, separator| word.contains(separator) && word.starts_with(|c: char| c.is_ascii_digit());
+    let Some((date, after)) = line.split_once(' ') else { return ("", line) };
+    let padding = after.len() - after.trim_start().len();
+    let clock = after.trim_start().split(' ').next().unwrap_or_default();
+    if !looks_like(clock, ':') || !date.starts_with(|c: char| c.is_ascii_digit()) {
+        return ("", line);
+    }
+    let (time, mut rest) = line.split_at(date.len() + 1 + padding + clock.len());
+    rest = rest.trim_start();
+    if looks_like(date, '-') {
+        let thread = rest.split(' ').next().unwrap_or_default();
+        let digits = thread.strip_prefix("0x").unwrap_or(thread);
+        if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            rest = rest[thread.len()..].trim_start();
+        }
+    }
+    (time, rest)
+}
+
+/// The start of a text, at most so many bytes, cut between characters.
+fn cut_to(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}

@@ -1,0 +1,63 @@
+//! Section ROW OPERATIONS: the queue at InnoDB's door and the rows so far.
+
+use spindoctor_model::innodb_status::RowOperations;
+
+use super::Unknown;
+use super::line::{numbers, squeeze, values, whole};
+
+/// Starts of lines that are known and say nothing that is kept.
+const NOT_READ: &[&str] =
+    &["Number of system rows inserted ", "---OLDEST VIEW---", "Normal read view", "Read view "];
+
+/// Reads the section.
+pub(super) fn parse(lines: &[&str], unknown: &mut Unknown) -> RowOperations {
+    let mut section = RowOperations::default();
+    for raw in lines {
+        let line = squeeze(raw);
+        // 9 queries inside InnoDB, 0 queries in queue
+        if let Some([inside, queued]) = numbers(&line, "{} queries inside InnoDB, {} queries in queue") {
+            section.queries_inside = Some(inside);
+            section.queries_queued = Some(queued);
+        // 1 read views open inside InnoDB
+        } else if let Some([views]) = numbers(&line, "{} read views open inside InnoDB") {
+            section.read_views = Some(views);
+        // Main thread process no. 7809, id 2808687472, state: waiting for server activity     (up to 5.6)
+        // Process ID=4267, Main thread ID=140272021272320, state: sleeping                    (5.7, MariaDB)
+        // Process ID=1088931, Main thread ID=140536702826048 , state=sleeping                 (8.0 and later)
+        } else if let Some([process, _, state]) =
+            values(&line, "Main thread process no. {}, id {}, state: {}")
+                .or_else(|| values(&line, "Process ID={}, Main thread ID={}, state: {}"))
+                .or_else(|| values(&line, "Process ID={}, Main thread ID={}, state={}"))
+        {
+            // MariaDB prints 0 where it does not know.
+            section.process_id = whole(process).filter(|&process| process != 0);
+            section.main_thread_state = Some(state.to_owned());
+        // Main thread id 4496171008, state: purging                                           (where /proc is missing)
+        } else if let Some([_, state]) = values(&line, "Main thread id {}, state: {}") {
+            section.main_thread_state = Some(state.to_owned());
+        // Number of rows inserted 5, updated 1, deleted 0, read 214062
+        } else if let Some([inserted, updated, deleted, read]) =
+            numbers(&line, "Number of rows inserted {}, updated {}, deleted {}, read {}")
+        {
+            section.inserted = Some(inserted);
+            section.updated = Some(updated);
+            section.deleted = Some(deleted);
+            section.read = Some(read);
+        } else if !is_known(&line) {
+            unknown.note(raw);
+        }
+    }
+    section
+}
+
+fn is_known(line: &str) -> bool {
+    line.is_empty()
+        || line.bytes().all(|byte| byte == b'-')
+        // 9.28 inserts/s, 0.17 updates/s, 0.00 deletes/s, 5194.07 reads/s
+        || line.ends_with("/s")
+        // 0 RW transactions active inside InnoDB                  (8.0); without `RW` (XtraDB)
+        || line.ends_with(" transactions active inside InnoDB")
+        // 0 out of 1000 descriptors used                          (XtraDB)
+        || line.ends_with(" descriptors used")
+        || NOT_READ.iter().any(|start| line.starts_with(start))
+}

@@ -1,0 +1,156 @@
+//! Section TRANSACTIONS: the purge's backlog, and every transaction that the server lists.
+//!
+//! The section holds text of statements: only lines with a fixed form are looked for, and in an entry
+//! nothing but the wait line is believed below the line that names the connection, where the statement
+//! follows.
+
+use spindoctor_model::innodb_status::{ListedTransaction, TransactionsSection};
+
+use super::line::{numbers, squeeze, two_words, values, whole};
+use super::{Unknown, YearDigits};
+
+/// What the server prints in place of the transactions that do not fit into its 1 MiB.
+pub(super) const TRUNCATED: &str = "... truncated...";
+
+/// Reads the section.
+pub(super) fn parse(lines: &[&str], year_digits: YearDigits, unknown: &mut Unknown) -> TransactionsSection {
+    let mut section = TransactionsSection::default();
+    let mut entry: Option<ListedTransaction> = None;
+    for raw in lines {
+        if raw.starts_with("---TRANSACTION ") {
+            section.transactions.extend(entry.take());
+            entry = heading(&squeeze(raw));
+            if entry.is_none() {
+                unknown.note(raw);
+            }
+        } else if raw.starts_with(TRUNCATED) {
+            // The text goes on somewhere within another entry.
+            section.transactions.extend(entry.take());
+        } else if let Some(entry) = &mut entry {
+            detail(raw, entry);
+        } else if section.transactions.is_empty() {
+            summary(&squeeze(raw), year_digits, &mut section);
+        }
+    }
+    section.transactions.extend(entry);
+    section
+}
+
+/// The lines above the list.
+fn summary(line: &str, year_digits: YearDigits, section: &mut TransactionsSection) {
+    let id = |text| transaction_number(text, year_digits);
+    // Trx id counter 0 1170664159      (5.0)
+    // Trx id counter 55D015695         (5.1 plugin, 5.5)
+    // Trx id counter 3392              (5.6 and later)
+    if let Some([counter]) = values(line, "Trx id counter {}") {
+        section.id_counter = id(counter);
+    // Purge done for trx's n:o < 0 1170663853 undo n:o < 0 0
+    // Purge done for trx's n:o < 3392 undo n:o < 0 state: running but idle
+    } else if let Some([done]) = values(line, "Purge done for trx's n:o < {} undo n:o < ") {
+        section.purge_done = id(done);
+    // History list length 5198
+    } else if let Some([length]) = numbers(line, "History list length {}") {
+        section.history_list_length = Some(length);
+    }
+}
+
+/// Two words up to the built-in InnoDB of 5.1, one in hexadecimal in the plugin and 5.5, one in
+/// decimal since 5.6. Digits alone without a header could be either, so they say nothing.
+fn transaction_number(text: &str, year_digits: YearDigits) -> Option<u64> {
+    if text.contains(' ') {
+        return two_words(text);
+    }
+    let hexadecimal =
+        || text.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u64::from_str_radix(text, 16).ok())?;
+    match year_digits {
+        YearDigits::Two => hexadecimal(),
+        YearDigits::Four => whole(text),
+        YearDigits::Unknown if text.bytes().any(|byte| byte.is_ascii_alphabetic()) => hexadecimal(),
+        YearDigits::Unknown => None,
+    }
+}
+
+/// The first line of an entry.
+///
+/// ```text
+/// ---TRANSACTION 0 3410, ACTIVE 236 sec, process no 5202, OS thread id 1141287232 starting index read
+/// ---TRANSACTION 8885, ACTIVE (PREPARED) 0 sec                                              (8.0.12)
+/// ---TRANSACTION (0x7effc0ebca30), not started                                              (MariaDB 10.3 and later)
+/// ```
+fn heading(line: &str) -> Option<ListedTransaction> {
+    let [id, state] = values(line, "---TRANSACTION {}, {}")?;
+    let mut entry = ListedTransaction { id: id.to_owned(), ..ListedTransaction::default() };
+    if let Some(active) = state.strip_prefix("ACTIVE") {
+        entry.active = true;
+        let active = active.trim_start();
+        let active = active.strip_prefix("(PREPARED)").unwrap_or(active).trim_start();
+        entry.active_s = duration(active);
+    }
+    if let Some((_, thread)) = state.split_once("OS thread id ") {
+        entry.pthread_id = whole(thread.split([' ', ',']).next().unwrap_or_default());
+    }
+    Some(entry)
+}
+
+/// `236 sec ...`, `32 SEC`, `15000 us`.
+fn duration(text: &str) -> Option<f64> {
+    let mut words = text.split([' ', ',']);
+    let number = whole(words.next()?)? as f64;
+    match words.next()? {
+        "sec" | "SEC" => Some(number),
+        "us" => Some(number / 1e6),
+        _ => None,
+    }
+}
+
+/// The lines of an entry below its first.
+fn detail(raw: &str, entry: &mut ListedTransaction) {
+    // ------- TRX HAS BEEN WAITING 32 SEC FOR THIS LOCK TO BE GRANTED:          (MySQL)
+    // ------- TRX HAS BEEN WAITING 1234567 us FOR THIS LOCK TO BE GRANTED:      (MariaDB 10.5 and later)
+    if let Some([waited]) = values(raw, "------- TRX HAS BEEN WAITING {} FOR THIS LOCK TO BE GRANTED:") {
+        entry.lock_waited_s = duration(waited);
+        entry.lock_wait = true;
+        return;
+    }
+    if entry.connection_id.is_some() {
+        return;
+    }
+    // MySQL thread id 14, query id 253 localhost root Sending data                               (5.0)
+    // MySQL thread id 19, OS thread handle 0x7fac301e4700, query id 180 localhost root           (5.5, 5.6)
+    // MySQL thread id 12, OS thread handle 139764849305344, query id 2432 localhost root         (5.7 and later)
+    // MariaDB thread id 2081, OS thread handle 139636657866496, query id 109252 app              (MariaDB 10.3 and later)
+    if let Some(rest) =
+        raw.strip_prefix("MySQL thread id ").or_else(|| raw.strip_prefix("MariaDB thread id "))
+    {
+        let mut parts = rest.split(", ");
+        entry.connection_id = parts.next().and_then(whole);
+        if let Some(handle) = parts.next().and_then(|part| part.strip_prefix("OS thread handle ")) {
+            entry.pthread_id = match handle.strip_prefix("0x") {
+                Some(digits) => u64::from_str_radix(digits, 16).ok(),
+                None => whole(handle),
+            };
+        }
+        return;
+    }
+    // LOCK WAIT 2914 lock struct(s), heap size 293304, 231524 row lock(s), undo log entries 270
+    // 5 lock struct(s), heap size 1216
+    let (lock_wait, line) = match raw.strip_prefix("LOCK WAIT ") {
+        Some(rest) => (true, rest),
+        None => (false, raw),
+    };
+    let line =
+        line.strip_prefix("ROLLING BACK ").or_else(|| line.strip_prefix("COMMITTING ")).unwrap_or(line);
+    if let Some([structs]) = numbers(line, "{} lock struct(s), heap size ") {
+        entry.lock_structs = Some(structs);
+        entry.lock_wait |= lock_wait;
+    } else if !line.starts_with(", undo log entries ") {
+        return;
+    }
+    for part in line.split(", ") {
+        if let Some([rows]) = numbers(part, "{} row lock(s)") {
+            entry.row_locks = Some(rows);
+        } else if let Some([entries]) = numbers(part.trim_start_matches(','), "undo log entries {}") {
+            entry.undo_entries = Some(entries);
+        }
+    }
+}
