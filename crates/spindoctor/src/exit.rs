@@ -1,0 +1,47 @@
+//! The exit codes, and nothing else that ends the program.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done; for `doctor`, nothing at or above `--fail-on` |
+//! | 1 | findings at or above `--fail-on` |
+//! | 2 | could not do it |
+//! | 0 to 3 | `doctor --nagios`: OK, WARNING, CRITICAL, UNKNOWN, as the Monitoring Plugins' guidelines have them |
+
+use std::process::{ExitCode, Termination};
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExitStatus {
+    /// Done.
+    Done,
+    /// Findings at or above the threshold.
+    Findings,
+    /// Could not do it.
+    Failed,
+    /// What a monitoring system understands.
+    Nagios(NagiosState),
+}
+
+/// The states of the Monitoring Plugins' guidelines, with their codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NagiosState {
+    /// Nothing above a note.
+    Ok = 0,
+    /// The worst finding is a warning.
+    Warning = 1,
+    /// The worst finding is critical.
+    Critical = 2,
+    /// Could not do it.
+    Unknown = 3,
+}
+
+impl Termination for ExitStatus {
+    fn report(self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Done => 0,
+            Self::Findings => 1,
+            Self::Failed => 2,
+            Self::Nagios(state) => state as u8,
+        })
+    }
+}

@@ -1,0 +1,323 @@
+//! The report as one HTML file: no network, no script, no font; light and dark as the reader's
+//! system is set; printable. Every text of a server goes through [`safe`] and maud's escaping.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use spindoctor_model::diagnosis::DiagnosedHost;
+use spindoctor_model::{Diagnosis, Evidence, Finding, NotExamined, Remedy, Root, Severity, Value};
+
+use super::{cost_told, findings_counted, number, root_named, server_named, server_place, severity_word};
+use crate::chart;
+use crate::terminal::safe;
+
+const STYLE: &str = include_str!("html.css");
+/// Nothing may be fetched or run, whatever a hostile string might try.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+/// The diagnosis as a page.
+pub(crate) fn render(diagnosis: &Diagnosis) -> String {
+    let title = format!("{} on {}", server_named(&diagnosis.server), safe(server_place(&diagnosis.server)));
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content=(concat!("spindoctor ", env!("CARGO_PKG_VERSION")));
+                title { (title) ": " (findings_counted(diagnosis)) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    (head(diagnosis, &title))
+                    (verdict(diagnosis))
+                    @for (at, found) in diagnosis.findings.iter().enumerate() {
+                        (finding(at + 1, found))
+                    }
+                    (host(&diagnosis.host))
+                    (examined(diagnosis))
+                    footer {
+                        p { "Cost of this examination: " (cost_told(diagnosis)) "." }
+                        p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (diagnosis.schema) }
+                    }
+                }
+            }
+        }
+    }
+    .into_string()
+}
+
+fn head(diagnosis: &Diagnosis, title: &str) -> Markup {
+    let server = &diagnosis.server;
+    html! {
+        h1 { (title) }
+        ul.facts {
+            @if !server.address.is_empty() { li { (safe(&server.address)) } }
+            @if let Some(pid) = server.pid { li { "pid " (pid) } }
+            @if let Some(uptime) = server.uptime_s { li { "up " (number::quantity(uptime as f64, "s")) } }
+            @if let Some(threads) = server.threads { li { (number::counted(threads, "thread", "threads")) } }
+            li {
+                "watched for " (number::duration(diagnosis.window.seconds)) " from "
+                time datetime=(diagnosis.window.start) { (diagnosis.window.start.strftime("%Y-%m-%d %H:%M:%S UTC")) }
+            }
+        }
+    }
+}
+
+fn verdict(diagnosis: &Diagnosis) -> Markup {
+    let counted = findings_counted(diagnosis);
+    html! {
+        section.card.verdict {
+            @if diagnosis.findings.is_empty() {
+                @if diagnosis.clear.is_empty() {
+                    h2 { "No cause could be examined" }
+                    p { "So nothing is known about this server." }
+                } @else {
+                    h2.good { "Nothing found that costs this server time now" }
+                    p.quiet {
+                        (number::counted(diagnosis.clear.len() as u64, "cause was", "causes were"))
+                        " examined and clear."
+                    }
+                }
+            } @else {
+                h2 { (counted) }
+                ol {
+                    @for (at, finding) in diagnosis.findings.iter().enumerate() {
+                        li.(severity_class(finding.severity)) {
+                            span.severity { (severity_word(finding.severity)) }
+                            a href=(format!("#finding-{}", at + 1)) { (safe(&finding.headline)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn finding(rank: usize, finding: &Finding) -> Markup {
+    let charts: Vec<Markup> = finding
+        .evidence
+        .iter()
+        .filter_map(|evidence| chart::line(&evidence.reading, &evidence.unit, &evidence.series))
+        .collect();
+    html! {
+        section.card.finding.(severity_class(finding.severity)) id=(format!("finding-{rank}")) {
+            header {
+                span.severity { (severity_word(finding.severity)) }
+                code { (safe(&finding.cause)) }
+                @if finding.score > 0.0 {
+                    span.lost { "about " (number::percent(finding.score)) " lost" }
+                }
+            }
+            h2 { (safe(&finding.headline)) }
+            @if !finding.why.is_empty() { p { (safe(&finding.why)) } }
+            @if !finding.evidence.is_empty() {
+                h3 { "Evidence" }
+                table.wide {
+                    thead { tr { th { "reading" } th { "value" } th { "expected" } th { "source" } } }
+                    tbody { @for evidence in &finding.evidence { (evidence_row(evidence)) } }
+                }
+            }
+            @if !charts.is_empty() {
+                div.charts { @for chart in charts { (chart) } }
+            }
+            @if let Some(root) = &finding.root { (root_box(root)) }
+            @if !finding.remedies.is_empty() {
+                h3 { "What to do" }
+                @for remedy in &finding.remedies { (remedy_block(remedy)) }
+            }
+            @if !finding.explains.is_empty() {
+                h3 { "Explains as well" }
+                p { @for cause in &finding.explains { code { (safe(cause)) } " " } }
+            }
+            @if !finding.references.is_empty() {
+                h3 { "References" }
+                ul.references { @for reference in &finding.references { li { (safe(reference)) } } }
+            }
+        }
+    }
+}
+
+fn evidence_row(evidence: &Evidence) -> Markup {
+    html! {
+        tr {
+            td { (safe(&evidence.reading)) }
+            td.value.text[matches!(evidence.value, Value::Text(_))] { (safe(&number::value(&evidence.value, &evidence.unit))) }
+            td.expected { (safe(&number::expected(&evidence.expected, &evidence.unit))) }
+            td.source { (safe(&evidence.source)) }
+        }
+    }
+}
+
+fn root_box(root: &Root) -> Markup {
+    html! {
+        aside.root {
+            h3 { "The thread that holds up the others" }
+            dl {
+                dt { "thread" } dd { strong { (safe(&root_named(root))) } }
+                @if !root.statement.is_empty() {
+                    dt { "statement" } dd { code { (safe(&root.statement)) } }
+                }
+                @if !root.stack.is_empty() {
+                    dt { "stack" }
+                    dd { ol.frames { @for frame in &root.stack { li { code { (safe(frame)) } } } } }
+                }
+            }
+        }
+    }
+}
+
+fn remedy_block(remedy: &Remedy) -> Markup {
+    html! {
+        div.remedy {
+            code.statement { (safe(&remedy.statement)) }
+            dl {
+                @if !remedy.why.is_empty() { dt { "why" } dd { (safe(&remedy.why)) } }
+                @if !remedy.risk.is_empty() { dt { "risk" } dd { (safe(&remedy.risk)) } }
+                @if !remedy.dynamic { dt { "note" } dd { "needs a restart" } }
+                @if !remedy.undo.is_empty() { dt { "undo" } dd { code { (safe(&remedy.undo)) } } }
+            }
+        }
+    }
+}
+
+fn host(host: &DiagnosedHost) -> Markup {
+    let cpus = [
+        ("the server counts", host.server_believes_cpus.map(f64::from), ""),
+        ("the kernel grants", host.effective_cpus, "granted"),
+        ("online", host.online_cpus.map(f64::from), ""),
+    ];
+    let most = cpus.iter().filter_map(|(_, cpus, _)| *cpus).fold(0.0, f64::max);
+    html! {
+        section.card.host {
+            h2 { "The host" }
+            @if let Some(because) = &host.unavailable { p.quiet { "Not read: " (safe(because)) } }
+            @if most > 0.0 {
+                div.bars {
+                    @for (label, cpus, class) in cpus {
+                        @if let Some(cpus) = cpus {
+                            div.row.(class) {
+                                span.quiet { (label) }
+                                div.track { div.fill style=(format!("width:{:.1}%", cpus / most * 100.0)) {} }
+                                span.amount { (number::quantity(cpus, "CPUs")) }
+                            }
+                        }
+                    }
+                }
+            }
+            dl {
+                @if let Some(quota) = &host.quota {
+                    dt { "quota" }
+                    dd {
+                        (number::quantity(quota.quota_us as f64, "us")) " of CPU every "
+                        (number::quantity(quota.period_us as f64, "us")) ", set by " code { (safe(&quota.cgroup)) }
+                    }
+                }
+                @if let Some(cpu) = &host.cpu { dt { "CPU" } dd { (safe(cpu)) } }
+                @if let Some(pause) = host.pause_latency_ns {
+                    dt { "PAUSE" }
+                    dd {
+                        (number::quantity(pause, "ns"))
+                        @if let Some(cycles) = host.pause_latency_cycles { ", " (number::quantity(cycles, "cycles")) }
+                    }
+                }
+                @if let Some(nodes) = host.numa_nodes { dt { "NUMA nodes" } dd { (nodes) } }
+            }
+        }
+    }
+}
+
+fn examined(diagnosis: &Diagnosis) -> Markup {
+    html! {
+        @if !diagnosis.not_examined.is_empty() {
+            section.card {
+                h2 { "Not examined" }
+                table.wide {
+                    thead { tr { th { "cause" } th { "because" } th { "what would unlock it" } } }
+                    tbody { @for missing in &diagnosis.not_examined { (not_examined_row(missing)) } }
+                }
+            }
+        }
+        @if !diagnosis.clear.is_empty() {
+            section.card {
+                h2 { "Examined and clear" }
+                ul.causes { @for cause in &diagnosis.clear { li { code { (safe(cause)) } } } }
+            }
+        }
+    }
+}
+
+fn not_examined_row(missing: &NotExamined) -> Markup {
+    html! {
+        tr {
+            td { code { (safe(&missing.cause)) } }
+            td { (safe(&missing.because)) }
+            td { (safe(&missing.unlock)) }
+        }
+    }
+}
+
+fn severity_class(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "critical",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn the_page_asks_for_nothing_from_anywhere() {
+        let page = render(&sample::suffering());
+        for forbidden in ["<script", "<link", "<img", "src=", "url(", "@import", "@font-face"] {
+            assert!(!page.contains(forbidden), "{forbidden}");
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_diagnosis_is_on_the_page() {
+        let page = render(&sample::suffering());
+        for part in [
+            "<title>MySQL 9.7.4 on db17: 3 findings</title>",
+            "13 min 32 s",
+            "2026-07-01 09:30:00 UTC",
+            "Commits burn 21 % of the CPU spinning",
+            "about 21 % lost",
+            "&lt; 2 %",
+            r#"<code class="statement">SET GLOBAL innodb_log_spin_cpu_pct_hwm = 8</code>"#,
+            "SET GLOBAL innodb_log_spin_cpu_pct_hwm = 50",
+            "needs a restart",
+            "connection 12, thread 4351, user app",
+            "my_net_read_packet",
+            "/kubepods/burstable/pod7/mysql",
+            "10.9 ns, 39 cycles",
+            "set performance_schema=ON in my.cnf and restart",
+            "44 queries",
+            "<polyline",
+        ] {
+            assert!(page.contains(part), "{part} is missing");
+        }
+    }
+
+    #[test]
+    fn hostile_strings_are_shown_and_not_obeyed() {
+        let page = render(&sample::hostile());
+        assert!(!page.contains("<script"));
+        assert!(!page.contains("<img"));
+        assert!(!page.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')));
+        assert!(page.contains("db&lt;script&gt;alert(1)&lt;/script&gt;"));
+        assert!(page.contains("adm\\u{202e}nimda"));
+    }
+
+    #[test]
+    fn a_healthy_and_a_silent_server_have_their_pages() {
+        assert!(render(&sample::healthy()).contains("Nothing found that costs this server time now"));
+        let silent = render(&sample::silent());
+        assert!(silent.contains("A server that does not answer on db17:3306"));
+        assert!(silent.contains("Not read: the server runs on another host"));
+    }
+}

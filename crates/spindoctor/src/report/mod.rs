@@ -1,0 +1,89 @@
+//! The formats of a diagnosis. Each is a function from a finished [`Diagnosis`] to text; none reads
+//! anything, decides anything or knows the others.
+
+pub(crate) mod html;
+pub(crate) mod json;
+pub(crate) mod nagios;
+pub(crate) mod number;
+pub(crate) mod text;
+
+#[cfg(test)]
+pub(crate) mod sample;
+
+use spindoctor_model::diagnosis::DiagnosedServer;
+use spindoctor_model::{Diagnosis, Root, Severity};
+use unicode_width::UnicodeWidthChar as _;
+
+/// The word for a severity; the one that must not be overlooked stands out without colour too.
+fn severity_word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "CRITICAL",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    }
+}
+
+/// `2 findings`, `1 finding`, `no finding`.
+fn findings_counted(diagnosis: &Diagnosis) -> String {
+    match diagnosis.findings.len() {
+        0 => "no finding".to_owned(),
+        count => number::counted(count as u64, "finding", "findings"),
+    }
+}
+
+/// `MySQL 8.0.36`, or that the server never said.
+fn server_named(server: &DiagnosedServer) -> String {
+    match (server.flavor, server.version.as_deref()) {
+        (Some(flavor), Some(version)) => format!("{flavor} {version}"),
+        (Some(flavor), None) => flavor.to_string(),
+        (None, Some(version)) => version.to_owned(),
+        (None, None) => "A server that does not answer".to_owned(),
+    }
+}
+
+/// The host's name, or the address where the server never said its host.
+fn server_place(server: &DiagnosedServer) -> &str {
+    if server.hostname.is_empty() { &server.address } else { &server.hostname }
+}
+
+/// Who the root thread is: `connection 12, thread 4351, user app`.
+fn root_named(root: &Root) -> String {
+    let mut parts = Vec::new();
+    if let Some(connection) = root.connection_id {
+        parts.push(format!("connection {connection}"));
+    }
+    if let Some(thread) = root.thread_os_id {
+        parts.push(format!("thread {thread}"));
+    }
+    if !root.user.is_empty() {
+        parts.push(format!("user {}", root.user));
+    }
+    if parts.is_empty() { "a thread that the server does not name".to_owned() } else { parts.join(", ") }
+}
+
+/// What the examination cost, in one clause.
+fn cost_told(diagnosis: &Diagnosis) -> String {
+    let cost = &diagnosis.cost;
+    let stopped = match cost.threads_stopped {
+        0 => "no thread stopped".to_owned(),
+        count => format!("{} stopped", number::counted(count, "thread", "threads")),
+    };
+    format!(
+        "{}, up to {} of server time, own CPU {}, {stopped}",
+        number::counted(cost.server_queries, "query", "queries"),
+        number::quantity(cost.server_busy_ms, "ms"),
+        number::quantity(cost.own_cpu_ms, "ms"),
+    )
+}
+
+/// Cuts a text after so many columns, and says so.
+fn shortened(text: &str, columns: usize) -> String {
+    let mut used = 0;
+    for (at, character) in text.char_indices() {
+        used += character.width().unwrap_or(0);
+        if used > columns {
+            return format!("{}…", &text[..at]);
+        }
+    }
+    text.to_owned()
+}

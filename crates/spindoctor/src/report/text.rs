@@ -1,0 +1,411 @@
+//! The report for a terminal: readable at 80 columns, colour only as an accent, so that a pipe, a
+//! mail or a ticket loses nothing.
+//!
+//! Everything is laid out as plain text first and coloured afterwards, so a colour never counts as width.
+
+use anstyle::{AnsiColor, Style};
+use spindoctor_model::{Diagnosis, Evidence, Finding, NotExamined, Remedy, Root, Severity, Value};
+use textwrap::{Options, WordSplitter, WrapAlgorithm};
+use unicode_width::UnicodeWidthStr;
+
+use super::{
+    cost_told, findings_counted, number, root_named, server_named, server_place, severity_word, shortened,
+};
+use crate::terminal::{Look, safe};
+
+/// Where a finding's body begins.
+const INDENT: usize = 4;
+/// A label longer than this stands on a line of its own.
+const WIDEST_LABEL: usize = 26;
+/// Columns of a statement that a terminal report shows; JSON and HTML have all of it.
+const STATEMENT_SHOWN: usize = 240;
+/// Frames of a call stack that a terminal report shows.
+const FRAMES_SHOWN: usize = 8;
+
+const QUIET: Style = Style::new().dimmed();
+const STRONG: Style = Style::new().bold();
+
+/// The diagnosis as text.
+pub(crate) fn render(diagnosis: &Diagnosis, look: Look) -> String {
+    let mut page = Page { look, out: String::new() };
+    head(&mut page, diagnosis);
+    for (at, found) in diagnosis.findings.iter().enumerate() {
+        page.blank();
+        finding(&mut page, at + 1, found);
+    }
+    if diagnosis.findings.is_empty() {
+        page.blank();
+        nothing_found(&mut page, diagnosis);
+    }
+    page.blank();
+    if !diagnosis.findings.is_empty() && !diagnosis.clear.is_empty() {
+        page.paragraph(
+            "",
+            &format!("clear: {}", number::counted(diagnosis.clear.len() as u64, "cause", "causes")),
+            QUIET,
+        );
+    }
+    not_examined(&mut page, &diagnosis.not_examined);
+    page.paragraph("", &format!("cost: {}", cost_told(diagnosis)), QUIET);
+    page.out
+}
+
+fn head(page: &mut Page, diagnosis: &Diagnosis) {
+    let server = &diagnosis.server;
+    let mut parts = vec![format!("{} on {}", server_named(server), server_place(server))];
+    parts.extend(server.pid.map(|pid| format!("pid {pid}")));
+    parts.push(number::duration(diagnosis.window.seconds));
+    parts.extend(server.threads.map(|threads| number::counted(threads, "thread", "threads")));
+    page.line_with_right(&safe(&parts.join(", ")), &findings_counted(diagnosis), STRONG, STRONG);
+    let host = &diagnosis.host;
+    if let Some(because) = &host.unavailable {
+        page.paragraph("", &format!("host not read: {}", safe(because)), QUIET);
+    }
+}
+
+fn finding(page: &mut Page, rank: usize, finding: &Finding) {
+    let accent = match finding.severity {
+        Severity::Critical => AnsiColor::Red.on_default().bold(),
+        Severity::Warning => AnsiColor::Yellow.on_default().bold(),
+        Severity::Note => AnsiColor::Cyan.on_default(),
+    };
+    let lead = format!("{rank} {:<8}  ", severity_word(finding.severity));
+    page.headline(&lead, accent, &safe(&finding.headline), &safe(&finding.cause));
+
+    let rows = Rows::new(&finding.evidence);
+    for evidence in &finding.evidence {
+        rows.evidence(page, evidence);
+    }
+    if let Some(root) = &finding.root {
+        rows.root(page, root);
+    }
+    if !finding.why.is_empty() {
+        rows.labelled(page, "why", &safe(&finding.why), Style::new());
+    }
+    for remedy in &finding.remedies {
+        rows.remedy(page, remedy);
+    }
+}
+
+/// The two columns of a finding's body: labels and what they say.
+struct Rows {
+    label_width: usize,
+    value_width: usize,
+}
+
+impl Rows {
+    fn new(evidence: &[Evidence]) -> Self {
+        let widest = |texts: &mut dyn Iterator<Item = String>, limit: usize| {
+            texts.map(|text| text.width()).filter(|width| *width <= limit).max().unwrap_or(0)
+        };
+        Self {
+            label_width: widest(&mut evidence.iter().map(|e| safe(&e.reading)), WIDEST_LABEL).max(9),
+            value_width: widest(&mut evidence.iter().map(shown_value), 16).max(6),
+        }
+    }
+
+    fn evidence(&self, page: &mut Page, evidence: &Evidence) {
+        let mut said = shown_value(evidence);
+        let mut rest = Vec::new();
+        if !evidence.expected.is_empty() {
+            rest.push(format!("(expected {})", safe(&number::expected(&evidence.expected, &evidence.unit))));
+        }
+        if evidence.series.len() > 2 {
+            rest.push(sparkline(&evidence.series));
+        }
+        if !rest.is_empty() {
+            said.extend(std::iter::repeat_n(' ', self.value_width.saturating_sub(said.width())));
+            said = format!("{said}  {}", rest.join("  "));
+        }
+        self.row(page, &safe(&evidence.reading), &said, Style::new(), &safe(&evidence.source));
+    }
+
+    fn root(&self, page: &mut Page, root: &Root) {
+        self.labelled(page, "root", &safe(&root_named(root)), STRONG);
+        if !root.statement.is_empty() {
+            self.labelled(
+                page,
+                "statement",
+                &shortened(&safe(&root.statement), STATEMENT_SHOWN),
+                Style::new(),
+            );
+        }
+        if !root.stack.is_empty() {
+            let frames: Vec<_> = root.stack.iter().take(FRAMES_SHOWN).map(|frame| safe(frame)).collect();
+            let more = if root.stack.len() > FRAMES_SHOWN { " < …" } else { "" };
+            self.labelled(page, "stack", &format!("{}{more}", frames.join(" < ")), QUIET);
+        }
+    }
+
+    fn remedy(&self, page: &mut Page, remedy: &Remedy) {
+        self.labelled(page, "do", &safe(&remedy.statement), STRONG);
+        let mut told = Vec::new();
+        if !remedy.why.is_empty() {
+            told.push(safe(&remedy.why));
+        }
+        if !remedy.risk.is_empty() {
+            told.push(format!("Risk: {}", safe(&remedy.risk)));
+        }
+        if !remedy.dynamic {
+            told.push("Needs a restart.".to_owned());
+        }
+        if !told.is_empty() {
+            self.labelled(
+                page,
+                "",
+                &told.iter().map(|part| sentence(part)).collect::<Vec<_>>().join(" "),
+                QUIET,
+            );
+        }
+        if !remedy.undo.is_empty() {
+            self.labelled(page, "undo", &safe(&remedy.undo), Style::new());
+        }
+    }
+
+    fn labelled(&self, page: &mut Page, label: &str, text: &str, style: Style) {
+        self.row(page, label, text, style, "");
+    }
+
+    /// One row; the source goes to the right edge where there is room for it.
+    fn row(&self, page: &mut Page, label: &str, text: &str, style: Style, source: &str) {
+        let column = INDENT + self.label_width + 2;
+        let mut lead = " ".repeat(INDENT);
+        if label.width() > self.label_width {
+            page.paragraph(&lead, label, QUIET);
+            lead = " ".repeat(column);
+        } else {
+            let pad = self.label_width - label.width() + 2;
+            lead = format!("{lead}{}{}", page.paint(QUIET, label), " ".repeat(pad));
+        }
+        let lines = wrapped(text, page.look.width.saturating_sub(column));
+        for (at, line) in lines.iter().enumerate() {
+            let mut printed =
+                format!("{}{}", if at == 0 { lead.as_str() } else { "" }, page.paint(style, line));
+            if at > 0 {
+                printed.insert_str(0, &" ".repeat(column));
+            }
+            let free = page.look.width.saturating_sub(column + line.width());
+            if at + 1 == lines.len() && !source.is_empty() && free >= source.width() + 2 {
+                printed.push_str(&" ".repeat(free - source.width()));
+                printed.push_str(&page.paint(QUIET, source));
+            }
+            page.push(&printed);
+        }
+    }
+}
+
+fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
+    if diagnosis.clear.is_empty() {
+        page.paragraph("", "No cause could be examined, so nothing is known about this server.", STRONG);
+        return;
+    }
+    let looked = number::counted(diagnosis.clear.len() as u64, "cause was", "causes were");
+    page.paragraph(
+        "",
+        "Nothing found that costs this server time now.",
+        AnsiColor::Green.on_default().bold(),
+    );
+    page.paragraph(
+        "",
+        &format!("{looked} examined over {} and clear:", number::duration(diagnosis.window.seconds)),
+        Style::new(),
+    );
+    page.paragraph("    ", &diagnosis.clear.join(", "), QUIET);
+}
+
+fn not_examined(page: &mut Page, not_examined: &[NotExamined]) {
+    if not_examined.is_empty() {
+        return;
+    }
+    page.paragraph(
+        "",
+        &format!("not examined: {}", number::counted(not_examined.len() as u64, "cause", "causes")),
+        QUIET,
+    );
+    for missing in not_examined {
+        let mut told = format!("{}: {}", safe(&missing.cause), safe(&missing.because));
+        if !missing.unlock.is_empty() {
+            told = format!("{told}; {}", safe(&missing.unlock));
+        }
+        let indent = " ".repeat(INDENT + 2);
+        for (at, line) in wrapped(&told, page.look.width - indent.len()).iter().enumerate() {
+            let lead = if at == 0 { &indent[2..] } else { &indent };
+            let painted = page.paint(QUIET, line);
+            page.push(&format!("{lead}{painted}"));
+        }
+    }
+}
+
+/// The page as it grows, one finished line at a time.
+struct Page {
+    look: Look,
+    out: String,
+}
+
+impl Page {
+    fn push(&mut self, line: &str) {
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    fn blank(&mut self) {
+        self.out.push('\n');
+    }
+
+    fn paint(&self, style: Style, text: &str) -> String {
+        match self.look.colour && !style.is_plain() && !text.is_empty() {
+            true => format!("{style}{text}{style:#}"),
+            false => text.to_owned(),
+        }
+    }
+
+    /// Text wrapped to the width, each line indented.
+    fn paragraph(&mut self, indent: &str, text: &str, style: Style) {
+        for line in wrapped(text, self.look.width.saturating_sub(indent.width())) {
+            let painted = self.paint(style, &line);
+            self.push(&format!("{indent}{painted}"));
+        }
+    }
+
+    /// A line with something at its right edge, which goes below where there is no room.
+    fn line_with_right(&mut self, left: &str, right: &str, left_style: Style, right_style: Style) {
+        let lines = wrapped(left, self.look.width);
+        for (at, line) in lines.iter().enumerate() {
+            let painted = self.paint(left_style, line);
+            if at + 1 < lines.len() {
+                self.push(&painted);
+            } else {
+                self.push_with_right(&painted, line.width(), right, right_style);
+            }
+        }
+    }
+
+    /// Severity, headline with a hanging indent, and the cause at the right edge of its last line.
+    fn headline(&mut self, lead: &str, accent: Style, text: &str, cause: &str) {
+        let lines = wrapped(text, self.look.width.saturating_sub(lead.width()));
+        for (at, line) in lines.iter().enumerate() {
+            let painted = self.paint(STRONG, line);
+            let printed = match at {
+                0 => format!("{}{painted}", self.paint(accent, lead)),
+                _ => format!("{}{painted}", " ".repeat(lead.width())),
+            };
+            if at + 1 < lines.len() {
+                self.push(&printed);
+            } else {
+                self.push_with_right(&printed, lead.width() + line.width(), cause, QUIET);
+            }
+        }
+    }
+
+    fn push_with_right(&mut self, painted: &str, width: usize, right: &str, style: Style) {
+        let free = self.look.width.saturating_sub(width);
+        let painted_right = self.paint(style, right);
+        if free >= right.width() + 2 {
+            self.push(&format!("{painted}{}{painted_right}", " ".repeat(free - right.width())));
+        } else {
+            self.push(painted);
+            let indent = self.look.width.saturating_sub(right.width());
+            self.push(&format!("{}{painted_right}", " ".repeat(indent)));
+        }
+    }
+}
+
+/// Lines of at most so many columns, broken at spaces; a word that is longer is broken anywhere.
+/// At least one line, however empty.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let options = Options::new(width.max(10))
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    textwrap::wrap(text, options).into_iter().map(std::borrow::Cow::into_owned).collect()
+}
+
+fn shown_value(evidence: &Evidence) -> String {
+    match &evidence.value {
+        Value::Text(text) => {
+            shortened(&safe(&number::value(&Value::Text(text.clone()), &evidence.unit)), STATEMENT_SHOWN)
+        }
+        number => safe(&number::value(number, &evidence.unit)),
+    }
+}
+
+/// A text as a sentence, so that several can follow each other.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let mut told: String = match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
+    };
+    if !told.ends_with(['.', '!', '?']) {
+        told.push('.');
+    }
+    told
+}
+
+/// A curve in at most twelve characters, from zero (or the lowest, where it is below) to the highest.
+fn sparkline(series: &[(f64, f64)]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    const LONGEST: usize = 12;
+    let per_bar = series.len().div_ceil(LONGEST);
+    let means: Vec<f64> = series
+        .chunks(per_bar)
+        .map(|chunk| chunk.iter().map(|point| point.1).sum::<f64>() / chunk.len() as f64)
+        .collect();
+    let low = means.iter().copied().fold(0.0, f64::min);
+    let high = means.iter().copied().fold(0.0, f64::max);
+    let span = if high > low { high - low } else { 1.0 };
+    means.iter().map(|mean| BARS[(((mean - low) / span) * 7.0).round().clamp(0.0, 7.0) as usize]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    const PLAIN: Look = Look { width: 80, colour: false };
+
+    #[test]
+    fn a_suffering_server_reads_well_at_80_columns() {
+        insta::assert_snapshot!(render(&sample::suffering(), PLAIN));
+    }
+
+    #[test]
+    fn a_healthy_server_is_told_so_and_what_was_looked_at() {
+        insta::assert_snapshot!(render(&sample::healthy(), PLAIN));
+    }
+
+    #[test]
+    fn a_silent_server_is_a_finding_and_not_an_error() {
+        insta::assert_snapshot!(render(&sample::silent(), PLAIN));
+    }
+
+    #[test]
+    fn hostile_strings_stay_inside_their_column_and_steer_nothing() {
+        let text = render(&sample::hostile(), PLAIN);
+        insta::assert_snapshot!(text);
+        assert!(!text.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        for diagnosis in [sample::suffering(), sample::healthy(), sample::silent(), sample::hostile()] {
+            for width in [50, 64, 80, 100] {
+                for line in render(&diagnosis, Look { width, colour: false }).lines() {
+                    assert!(line.width() <= width, "{width} columns: {line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn colour_adds_nothing_but_colour() {
+        let coloured = render(&sample::suffering(), Look { width: 80, colour: true });
+        assert!(coloured.contains("\u{1b}["));
+        let mut bare = String::new();
+        let mut rest = coloured.as_str();
+        while let Some((before, after)) = rest.split_once('\u{1b}') {
+            bare.push_str(before);
+            rest = after.split_once('m').expect("every sequence sets a colour").1;
+        }
+        assert_eq!(bare + rest, render(&sample::suffering(), PLAIN));
+    }
+}
