@@ -45,3 +45,9 @@ impl Termination for ExitStatus {
         })
     }
 }
+
+/// What clap has to say: help and version are results, everything else is a mistake.
+pub(crate) fn of_usage(usage: &clap::Error) -> ExitStatus {
+    let _ = usage.print();
+    if usage.use_stderr() { ExitStatus::Failed } else { ExitStatus::Done }
+}

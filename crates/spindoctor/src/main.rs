@@ -1,6 +1,29 @@
 //! spindoctor: finds where a running MySQL or MariaDB server loses time.
+//!
+//! This is the table of contents. [`cli`] has the flags, [`command`] what each command does,
+//! [`report`] how results look, [`exit`] what the exit codes mean.
+
 mod chart;
+mod cli;
+mod command;
 mod exit;
+mod output;
 mod report;
 mod terminal;
-fn main() {}
+
+use exit::ExitStatus;
+
+fn main() -> ExitStatus {
+    let parsed = match cli::parse(std::env::args_os()) {
+        Ok(parsed) => parsed,
+        Err(usage) => return exit::of_usage(&usage),
+    };
+    match command::run(parsed) {
+        Ok(status) => status,
+        Err(error) if error.is::<output::ClosedPipe>() => ExitStatus::Done,
+        Err(error) => {
+            output::note(&format!("spindoctor: {}", terminal::safe(&format!("{error:#}"))));
+            ExitStatus::Failed
+        }
+    }
+}

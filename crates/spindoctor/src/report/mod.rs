@@ -5,6 +5,7 @@ pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod nagios;
 pub(crate) mod number;
+pub(crate) mod page;
 pub(crate) mod text;
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! The report for a terminal: readable at 80 columns, colour only as an accent, so that a pipe, a
 //! mail or a ticket loses nothing.
-//!
-//! Everything is laid out as plain text first and coloured afterwards, so a colour never counts as width.
 
 use anstyle::{AnsiColor, Style};
 use spindoctor_model::{Diagnosis, Evidence, Finding, NotExamined, Remedy, Root, Severity, Value};
-use textwrap::{Options, WordSplitter, WrapAlgorithm};
 use unicode_width::UnicodeWidthStr;
 
+use super::page::{PLAIN, Page, QUIET, STRONG, wrapped};
 use super::{
     cost_told, findings_counted, number, root_named, server_named, server_place, severity_word, shortened,
 };
@@ -22,12 +20,9 @@ const STATEMENT_SHOWN: usize = 240;
 /// Frames of a call stack that a terminal report shows.
 const FRAMES_SHOWN: usize = 8;
 
-const QUIET: Style = Style::new().dimmed();
-const STRONG: Style = Style::new().bold();
-
 /// The diagnosis as text.
 pub(crate) fn render(diagnosis: &Diagnosis, look: Look) -> String {
-    let mut page = Page { look, out: String::new() };
+    let mut page = Page::new(look);
     head(&mut page, diagnosis);
     for (at, found) in diagnosis.findings.iter().enumerate() {
         page.blank();
@@ -47,7 +42,7 @@ pub(crate) fn render(diagnosis: &Diagnosis, look: Look) -> String {
     }
     not_examined(&mut page, &diagnosis.not_examined);
     page.paragraph("", &format!("cost: {}", cost_told(diagnosis)), QUIET);
-    page.out
+    page.finish()
 }
 
 fn head(page: &mut Page, diagnosis: &Diagnosis) {
@@ -80,7 +75,7 @@ fn finding(page: &mut Page, rank: usize, finding: &Finding) {
         rows.root(page, root);
     }
     if !finding.why.is_empty() {
-        rows.labelled(page, "why", &safe(&finding.why), Style::new());
+        rows.labelled(page, "why", &safe(&finding.why), PLAIN);
     }
     for remedy in &finding.remedies {
         rows.remedy(page, remedy);
@@ -117,18 +112,13 @@ impl Rows {
             said.extend(std::iter::repeat_n(' ', self.value_width.saturating_sub(said.width())));
             said = format!("{said}  {}", rest.join("  "));
         }
-        self.row(page, &safe(&evidence.reading), &said, Style::new(), &safe(&evidence.source));
+        self.row(page, &safe(&evidence.reading), &said, PLAIN, &safe(&evidence.source));
     }
 
     fn root(&self, page: &mut Page, root: &Root) {
         self.labelled(page, "root", &safe(&root_named(root)), STRONG);
         if !root.statement.is_empty() {
-            self.labelled(
-                page,
-                "statement",
-                &shortened(&safe(&root.statement), STATEMENT_SHOWN),
-                Style::new(),
-            );
+            self.labelled(page, "statement", &shortened(&safe(&root.statement), STATEMENT_SHOWN), PLAIN);
         }
         if !root.stack.is_empty() {
             let frames: Vec<_> = root.stack.iter().take(FRAMES_SHOWN).map(|frame| safe(frame)).collect();
@@ -158,7 +148,7 @@ impl Rows {
             );
         }
         if !remedy.undo.is_empty() {
-            self.labelled(page, "undo", &safe(&remedy.undo), Style::new());
+            self.labelled(page, "undo", &safe(&remedy.undo), PLAIN);
         }
     }
 
@@ -208,7 +198,7 @@ fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
     page.paragraph(
         "",
         &format!("{looked} examined over {} and clear:", number::duration(diagnosis.window.seconds)),
-        Style::new(),
+        PLAIN,
     );
     page.paragraph("    ", &diagnosis.clear.join(", "), QUIET);
 }
@@ -227,96 +217,8 @@ fn not_examined(page: &mut Page, not_examined: &[NotExamined]) {
         if !missing.unlock.is_empty() {
             told = format!("{told}; {}", safe(&missing.unlock));
         }
-        let indent = " ".repeat(INDENT + 2);
-        for (at, line) in wrapped(&told, page.look.width - indent.len()).iter().enumerate() {
-            let lead = if at == 0 { &indent[2..] } else { &indent };
-            let painted = page.paint(QUIET, line);
-            page.push(&format!("{lead}{painted}"));
-        }
+        page.hanging("    ", "  ", &told, QUIET);
     }
-}
-
-/// The page as it grows, one finished line at a time.
-struct Page {
-    look: Look,
-    out: String,
-}
-
-impl Page {
-    fn push(&mut self, line: &str) {
-        self.out.push_str(line.trim_end());
-        self.out.push('\n');
-    }
-
-    fn blank(&mut self) {
-        self.out.push('\n');
-    }
-
-    fn paint(&self, style: Style, text: &str) -> String {
-        match self.look.colour && !style.is_plain() && !text.is_empty() {
-            true => format!("{style}{text}{style:#}"),
-            false => text.to_owned(),
-        }
-    }
-
-    /// Text wrapped to the width, each line indented.
-    fn paragraph(&mut self, indent: &str, text: &str, style: Style) {
-        for line in wrapped(text, self.look.width.saturating_sub(indent.width())) {
-            let painted = self.paint(style, &line);
-            self.push(&format!("{indent}{painted}"));
-        }
-    }
-
-    /// A line with something at its right edge, which goes below where there is no room.
-    fn line_with_right(&mut self, left: &str, right: &str, left_style: Style, right_style: Style) {
-        let lines = wrapped(left, self.look.width);
-        for (at, line) in lines.iter().enumerate() {
-            let painted = self.paint(left_style, line);
-            if at + 1 < lines.len() {
-                self.push(&painted);
-            } else {
-                self.push_with_right(&painted, line.width(), right, right_style);
-            }
-        }
-    }
-
-    /// Severity, headline with a hanging indent, and the cause at the right edge of its last line.
-    fn headline(&mut self, lead: &str, accent: Style, text: &str, cause: &str) {
-        let lines = wrapped(text, self.look.width.saturating_sub(lead.width()));
-        for (at, line) in lines.iter().enumerate() {
-            let painted = self.paint(STRONG, line);
-            let printed = match at {
-                0 => format!("{}{painted}", self.paint(accent, lead)),
-                _ => format!("{}{painted}", " ".repeat(lead.width())),
-            };
-            if at + 1 < lines.len() {
-                self.push(&printed);
-            } else {
-                self.push_with_right(&printed, lead.width() + line.width(), cause, QUIET);
-            }
-        }
-    }
-
-    fn push_with_right(&mut self, painted: &str, width: usize, right: &str, style: Style) {
-        let free = self.look.width.saturating_sub(width);
-        let painted_right = self.paint(style, right);
-        if free >= right.width() + 2 {
-            self.push(&format!("{painted}{}{painted_right}", " ".repeat(free - right.width())));
-        } else {
-            self.push(painted);
-            let indent = self.look.width.saturating_sub(right.width());
-            self.push(&format!("{}{painted_right}", " ".repeat(indent)));
-        }
-    }
-}
-
-/// Lines of at most so many columns, broken at spaces; a word that is longer is broken anywhere.
-/// At least one line, however empty.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let options = Options::new(width.max(10))
-        .word_splitter(WordSplitter::NoHyphenation)
-        .wrap_algorithm(WrapAlgorithm::FirstFit);
-    textwrap::wrap(text, options).into_iter().map(std::borrow::Cow::into_owned).collect()
 }
 
 fn shown_value(evidence: &Evidence) -> String {
@@ -361,26 +263,26 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    const PLAIN: Look = Look { width: 80, colour: false };
+    const TERMINAL: Look = Look { width: 80, colour: false };
 
     #[test]
     fn a_suffering_server_reads_well_at_80_columns() {
-        insta::assert_snapshot!(render(&sample::suffering(), PLAIN));
+        insta::assert_snapshot!(render(&sample::suffering(), TERMINAL));
     }
 
     #[test]
     fn a_healthy_server_is_told_so_and_what_was_looked_at() {
-        insta::assert_snapshot!(render(&sample::healthy(), PLAIN));
+        insta::assert_snapshot!(render(&sample::healthy(), TERMINAL));
     }
 
     #[test]
     fn a_silent_server_is_a_finding_and_not_an_error() {
-        insta::assert_snapshot!(render(&sample::silent(), PLAIN));
+        insta::assert_snapshot!(render(&sample::silent(), TERMINAL));
     }
 
     #[test]
     fn hostile_strings_stay_inside_their_column_and_steer_nothing() {
-        let text = render(&sample::hostile(), PLAIN);
+        let text = render(&sample::hostile(), TERMINAL);
         insta::assert_snapshot!(text);
         assert!(!text.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')));
     }
@@ -406,6 +308,6 @@ mod tests {
             bare.push_str(before);
             rest = after.split_once('m').expect("every sequence sets a colour").1;
         }
-        assert_eq!(bare + rest, render(&sample::suffering(), PLAIN));
+        assert_eq!(bare + rest, render(&sample::suffering(), TERMINAL));
     }
 }

@@ -1,0 +1,135 @@
+//! A page of text as it grows: wrapped to the terminal, aligned, coloured where colour is wanted.
+//!
+//! Everything is laid out as plain text first and coloured afterwards, so a colour never counts as width.
+
+use anstyle::Style;
+use textwrap::{Options, WordSplitter, WrapAlgorithm};
+use unicode_width::UnicodeWidthStr;
+
+use crate::terminal::Look;
+
+/// For what supports and is not the message.
+pub(crate) const QUIET: Style = Style::new().dimmed();
+/// For the message.
+pub(crate) const STRONG: Style = Style::new().bold();
+/// For neither.
+pub(crate) const PLAIN: Style = Style::new();
+
+/// The page as it grows, one finished line at a time.
+pub(crate) struct Page {
+    /// How it is to look.
+    pub(crate) look: Look,
+    out: String,
+}
+
+impl Page {
+    /// An empty page.
+    pub(crate) fn new(look: Look) -> Self {
+        Self { look, out: String::new() }
+    }
+
+    /// The finished page.
+    pub(crate) fn finish(self) -> String {
+        self.out
+    }
+
+    /// One line as it is.
+    pub(crate) fn push(&mut self, line: &str) {
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    /// An empty line.
+    pub(crate) fn blank(&mut self) {
+        self.out.push('\n');
+    }
+
+    /// Text in a style, where colour is wanted.
+    pub(crate) fn paint(&self, style: Style, text: &str) -> String {
+        match self.look.colour && !style.is_plain() && !text.is_empty() {
+            true => format!("{style}{text}{style:#}"),
+            false => text.to_owned(),
+        }
+    }
+
+    /// Text wrapped to the width, each line indented.
+    pub(crate) fn paragraph(&mut self, indent: &str, text: &str, style: Style) {
+        for line in wrapped(text, self.look.width.saturating_sub(indent.width())) {
+            let painted = self.paint(style, &line);
+            self.push(&format!("{indent}{painted}"));
+        }
+    }
+
+    /// Text wrapped to the width; every line after the first is indented further.
+    pub(crate) fn hanging(&mut self, indent: &str, further: &str, text: &str, style: Style) {
+        let width = self.look.width.saturating_sub(indent.width() + further.width());
+        for (at, line) in wrapped(text, width).iter().enumerate() {
+            let painted = self.paint(style, line);
+            let further = if at == 0 { "" } else { further };
+            self.push(&format!("{indent}{further}{painted}"));
+        }
+    }
+
+    /// A name in a column of its own, and what there is to say of it.
+    pub(crate) fn entry(&mut self, name: &str, text: &str, column: usize) {
+        let pad = column.saturating_sub(name.width()).max(2);
+        let lead = format!("{}{}", self.paint(STRONG, name), " ".repeat(pad));
+        for (at, line) in wrapped(text, self.look.width.saturating_sub(column)).iter().enumerate() {
+            match at {
+                0 => self.push(&format!("{lead}{line}")),
+                _ => self.push(&format!("{}{line}", " ".repeat(column))),
+            }
+        }
+    }
+
+    /// A line with something at its right edge, which goes below where there is no room.
+    pub(crate) fn line_with_right(&mut self, left: &str, right: &str, left_style: Style, right_style: Style) {
+        let lines = wrapped(left, self.look.width);
+        for (at, line) in lines.iter().enumerate() {
+            let painted = self.paint(left_style, line);
+            if at + 1 < lines.len() {
+                self.push(&painted);
+            } else {
+                self.push_with_right(&painted, line.width(), right, right_style);
+            }
+        }
+    }
+
+    /// Severity, headline with a hanging indent, and the cause at the right edge of its last line.
+    pub(crate) fn headline(&mut self, lead: &str, accent: Style, text: &str, cause: &str) {
+        let lines = wrapped(text, self.look.width.saturating_sub(lead.width()));
+        for (at, line) in lines.iter().enumerate() {
+            let painted = self.paint(STRONG, line);
+            let printed = match at {
+                0 => format!("{}{painted}", self.paint(accent, lead)),
+                _ => format!("{}{painted}", " ".repeat(lead.width())),
+            };
+            if at + 1 < lines.len() {
+                self.push(&printed);
+            } else {
+                self.push_with_right(&printed, lead.width() + line.width(), cause, QUIET);
+            }
+        }
+    }
+
+    fn push_with_right(&mut self, painted: &str, width: usize, right: &str, style: Style) {
+        let free = self.look.width.saturating_sub(width);
+        let painted_right = self.paint(style, right);
+        if free >= right.width() + 2 {
+            self.push(&format!("{painted}{}{painted_right}", " ".repeat(free - right.width())));
+        } else {
+            self.push(painted);
+            let indent = self.look.width.saturating_sub(right.width());
+            self.push(&format!("{}{painted_right}", " ".repeat(indent)));
+        }
+    }
+}
+
+/// Lines of at most so many columns, broken at spaces; a word that is longer is broken anywhere.
+/// At least one line, however empty.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let options = Options::new(width.max(10))
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    textwrap::wrap(text, options).into_iter().map(std::borrow::Cow::into_owned).collect()
+}
