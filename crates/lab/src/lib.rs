@@ -1,1 +1,24 @@
 //! Throw-away servers that are made to suffer a known cause, with labels.
+//!
+//! [`up`], [`down`] and [`list`] keep servers for people; [`Server::start`] one for a program or test,
+//! gone when it is dropped. No command that looks at production uses this crate.
+
+mod cgroup;
+mod command;
+mod error;
+mod home;
+mod install;
+mod installation;
+mod process;
+mod record;
+mod server;
+mod sysbench;
+mod template;
+
+pub use cgroup::Limits;
+pub use command::Progress;
+pub use error::{Error, Result};
+pub use home::Home;
+pub use installation::{Installation, Which};
+pub use server::{Data, Listed, Server, ServerSpec, down, list, up};
+pub use sysbench::Tables;

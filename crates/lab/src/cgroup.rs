@@ -1,0 +1,261 @@
+//! A control group for one server: CPU quota, CPUs, freezing; version 1 or 2, as the machine has it.
+//!
+//! Groups are made at the top of each hierarchy that this process sees, under a name of the lab's own.
+//! The server enters them before its program starts (see server), so that it counts its CPUs inside.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The period of every quota here, microseconds: the kernel's default.
+const PERIOD_US: u64 = 100_000;
+
+/// What a server's group limits.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Limits {
+    /// CPUs of time in each period: 0.5 is half a CPU.
+    pub quota: Option<f64>,
+    /// CPUs that it may use, as the kernel writes them: `0-1,4`.
+    pub cpuset: Option<String>,
+    /// True where the group must be able to freeze the server.
+    pub freezer: bool,
+}
+
+/// The groups of one server: one folder with version 2, one for each controller with version 1.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Groups {
+    folders: Vec<PathBuf>,
+    freezer: Option<(PathBuf, u8)>,
+}
+
+/// Where the controllers are: mount points by controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Hierarchies {
+    v1: Vec<(String, PathBuf)>,
+    v2: Option<PathBuf>,
+}
+
+impl Limits {
+    fn controllers(&self) -> Vec<&'static str> {
+        [(self.quota.is_some(), "cpu"), (self.cpuset.is_some(), "cpuset"), (self.freezer, "freezer")]
+            .into_iter()
+            .filter_map(|(wanted, name)| wanted.then_some(name))
+            .collect()
+    }
+}
+
+impl Groups {
+    /// The folders that [`Groups::create`] will make, so that they can be recorded before.
+    pub(crate) fn plan(name: &str, limits: &Limits) -> Result<Self> {
+        let path = Path::new("/proc/self/mountinfo");
+        let mounts = fs::read_to_string(path).map_err(Error::file("read", path))?;
+        Hierarchies::parse(&mounts).plan(name, limits)
+    }
+
+    /// Makes the groups and sets their limits.
+    pub(crate) fn create(&self, limits: &Limits) -> Result<()> {
+        for folder in &self.folders {
+            if is_v2(folder) {
+                create_v2(folder, limits)?;
+            } else {
+                create_v1(folder, limits)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The files that a process enters the groups by, writing its id.
+    pub(crate) fn doors(&self) -> impl Iterator<Item = PathBuf> {
+        self.folders.iter().map(|folder| folder.join("cgroup.procs"))
+    }
+
+    /// The first group's folder, for those who read its counters.
+    pub(crate) fn first(&self) -> Option<&Path> {
+        self.folders.first().map(PathBuf::as_path)
+    }
+
+    /// Stops every process of the group where it is, or lets it go on.
+    pub(crate) fn freeze(&self, frozen: bool) -> Result<()> {
+        let Some((folder, version)) = &self.freezer else {
+            return Err(Error::Unable {
+                what: "a freeze",
+                because: "the server has no freezer group".into(),
+            });
+        };
+        if *version == 2 {
+            write(&folder.join("cgroup.freeze"), if frozen { "1" } else { "0" })
+        } else {
+            write(&folder.join("freezer.state"), if frozen { "FROZEN" } else { "THAWED" })
+        }
+    }
+
+    /// Removes the groups; their processes must be gone or going.
+    pub(crate) fn remove(&self) -> Result<()> {
+        let start = Instant::now();
+        for folder in &self.folders {
+            loop {
+                match fs::remove_dir(folder) {
+                    Ok(()) => break,
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
+                    // The kernel frees a group a little after its last process.
+                    Err(_) if start.elapsed() < Duration::from_secs(5) => {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    Err(error) => return Err(Error::file("remove", folder)(error)),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Hierarchies {
+    /// Format is like `36 25 0:31 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu`.
+    fn parse(mountinfo: &str) -> Self {
+        let mut found = Self { v1: Vec::new(), v2: None };
+        for line in mountinfo.lines() {
+            let Some((mount, filesystem)) = line.split_once(" - ") else { continue };
+            let Some(at) = mount.split(' ').nth(4) else { continue };
+            let mut filesystem = filesystem.split(' ');
+            match (filesystem.next(), filesystem.nth(1)) {
+                (Some("cgroup2"), _) => found.v2 = Some(at.into()),
+                (Some("cgroup"), Some(options)) => {
+                    found.v1.extend(options.split(',').map(|option| (option.to_owned(), at.into())));
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    fn plan(&self, name: &str, limits: &Limits) -> Result<Groups> {
+        let mut groups = Groups::default();
+        for controller in limits.controllers() {
+            let v1 = self.v1.iter().find(|(option, _)| option == controller).map(|(_, at)| at.join(name));
+            let (folder, version) = match (v1, &self.v2) {
+                (Some(folder), _) => (folder, 1),
+                (None, Some(at)) => (at.join(name), 2),
+                (None, None) => {
+                    return Err(Error::Unable {
+                        what: "a limit",
+                        because: format!("no cgroup hierarchy with the controller {controller} is mounted"),
+                    });
+                }
+            };
+            if controller == "freezer" {
+                groups.freezer = Some((folder.clone(), version));
+            }
+            if !groups.folders.contains(&folder) {
+                groups.folders.push(folder);
+            }
+        }
+        Ok(groups)
+    }
+}
+
+fn is_v2(folder: &Path) -> bool {
+    folder.parent().is_some_and(|parent| parent.join("cgroup.controllers").exists())
+}
+
+fn create_v1(folder: &Path, limits: &Limits) -> Result<()> {
+    create(folder)?;
+    let has = |file: &str| folder.join(file).exists();
+    if let (Some(quota), true) = (limits.quota, has("cpu.cfs_quota_us")) {
+        write(&folder.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
+        write(&folder.join("cpu.cfs_quota_us"), &quota_us(quota).to_string())?;
+    }
+    if let (Some(cpus), true) = (&limits.cpuset, has("cpuset.cpus")) {
+        write(&folder.join("cpuset.cpus"), cpus)?;
+        let above = folder.with_file_name("cpuset.mems");
+        let nodes = fs::read_to_string(&above).map_err(Error::file("read", &above))?;
+        write(&folder.join("cpuset.mems"), nodes.trim())?;
+    }
+    Ok(())
+}
+
+fn create_v2(folder: &Path, limits: &Limits) -> Result<()> {
+    for controller in limits.controllers().into_iter().filter(|controller| *controller != "freezer") {
+        write(&folder.with_file_name("cgroup.subtree_control"), &format!("+{controller}"))?;
+    }
+    create(folder)?;
+    if let Some(quota) = limits.quota {
+        write(&folder.join("cpu.max"), &format!("{} {PERIOD_US}", quota_us(quota)))?;
+    }
+    if let Some(cpus) = &limits.cpuset {
+        write(&folder.join("cpuset.cpus"), cpus)?;
+    }
+    Ok(())
+}
+
+fn quota_us(quota: f64) -> u64 {
+    // The kernel refuses less than a millisecond.
+    ((quota * PERIOD_US as f64).round() as u64).max(1_000)
+}
+
+fn create(folder: &Path) -> Result<()> {
+    fs::create_dir(folder).map_err(|error| refused(folder, &error))
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).map_err(|error| refused(file, &error))
+}
+
+fn refused(path: &Path, error: &std::io::Error) -> Error {
+    Error::Unable {
+        what: "a CPU limit",
+        because: format!("the kernel refuses {}: {error}; control groups need root", path.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1: &str = "\
+30 24 0:26 / /sys/fs/cgroup rw shared:9 - tmpfs tmpfs rw,mode=755
+31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw shared:10 - cgroup cgroup rw,cpu,cpuacct
+32 30 0:28 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer
+33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
+
+    #[test]
+    fn a_controller_is_looked_for_in_version_1_first_because_it_can_be_in_one_place_only() {
+        let limits = Limits { quota: Some(0.5), cpuset: None, freezer: true };
+        let groups = Hierarchies::parse(V1).plan("lab", &limits).unwrap();
+        assert_eq!(
+            groups.folders,
+            [Path::new("/sys/fs/cgroup/cpu,cpuacct/lab"), Path::new("/sys/fs/cgroup/freezer/lab")]
+        );
+        assert_eq!(groups.freezer, Some(("/sys/fs/cgroup/freezer/lab".into(), 1)));
+    }
+
+    #[test]
+    fn version_2_has_one_group_for_all() {
+        let limits = Limits { quota: Some(0.5), cpuset: Some("0".into()), freezer: true };
+        let mounts = "29 23 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate";
+        let groups = Hierarchies::parse(mounts).plan("lab", &limits).unwrap();
+        assert_eq!(groups.folders, [Path::new("/sys/fs/cgroup/lab")]);
+        assert_eq!(groups.freezer, Some(("/sys/fs/cgroup/lab".into(), 2)));
+    }
+
+    #[test]
+    fn version_2_limits_go_into_the_files_that_the_kernel_names() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("cgroup.controllers"), "cpu cpuset").unwrap();
+        let group = folder.path().join("lab");
+        let groups = Groups { folders: vec![group.clone()], freezer: None };
+        groups.create(&Limits { quota: Some(1.5), cpuset: Some("0".into()), freezer: false }).unwrap();
+        assert_eq!(fs::read_to_string(group.join("cpu.max")).unwrap(), "150000 100000");
+        assert_eq!(fs::read_to_string(group.join("cpuset.cpus")).unwrap(), "0");
+    }
+
+    #[test]
+    fn without_any_hierarchy_a_quota_is_refused_with_the_reason() {
+        let none = Hierarchies::parse("");
+        let error = none.plan("lab", &Limits { quota: Some(1.0), ..Limits::default() }).unwrap_err();
+        assert!(error.to_string().contains("controller cpu"), "{error}");
+    }
+}

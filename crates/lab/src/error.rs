@@ -1,0 +1,118 @@
+//! What can go wrong in the lab, with what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A failure of the lab. Nothing is left running when one is returned.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or folder could not be read, written, created or removed.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    File {
+        /// What was tried: `write`, `create the folder`.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A program that the lab rests on is not installed, and the lab may not install it.
+    #[error("{program} is needed and not installed. Install it: {how}")]
+    Missing {
+        /// `sysbench`.
+        program: String,
+        /// `apt-get install sysbench`.
+        how: String,
+    },
+    /// A program ran and failed.
+    #[error("{program} failed ({status}){}{said}", if said.is_empty() { "" } else { ":\n" })]
+    Program {
+        /// What was run.
+        program: String,
+        /// `exit status: 100`.
+        status: String,
+        /// The last lines of what it printed.
+        said: String,
+    },
+    /// The archive could not be derived from the machine's apt sources.
+    #[error("{0}. Give the lab another server with --basedir DIR")]
+    NoArchive(String),
+    /// No server could be found where the user said there is one.
+    #[error("no MySQL or MariaDB server in {}: looked for {looked_for}. Check --basedir", place.display())]
+    NoServer {
+        /// Where it was looked for.
+        place: PathBuf,
+        /// Which files.
+        looked_for: String,
+    },
+    /// `--version` of a server printed something unknown.
+    #[error("{} does not say which server it is: {said}", server.display())]
+    UnknownServer {
+        /// The program.
+        server: PathBuf,
+        /// What it said.
+        said: String,
+    },
+    /// The server did not come up.
+    #[error("the server {name} did not start: {because}\n{log}")]
+    NotStarted {
+        /// Its name in the lab.
+        name: String,
+        /// In one clause.
+        because: String,
+        /// The end of its error log.
+        log: String,
+    },
+    /// A name that is in use.
+    #[error("{0} is up already. Stop it with: spindoctor lab down {0}")]
+    Taken(String),
+    /// A name that is not in use.
+    #[error("no lab server has the name {0}. See: spindoctor lab list")]
+    NotUp(String),
+    /// A name that cannot be a folder.
+    #[error("{0} cannot be a lab server's name: use letters, digits, - and _")]
+    BadName(String),
+    /// This machine cannot do what was asked for.
+    #[error("{what} cannot be set here: {because}")]
+    Unable {
+        /// `a CPU quota`.
+        what: &'static str,
+        /// Why, and what would change that.
+        because: String,
+    },
+    /// A statement of the lab failed on the server.
+    #[error("the server refused `{statement}`: {source}")]
+    Statement {
+        /// What was sent.
+        statement: String,
+        /// What came back.
+        source: mysql_async::Error,
+    },
+    /// The suffering of a scenario did not show in time.
+    #[error("{scenario}: {awaited} did not show within {seconds} s")]
+    NoSymptom {
+        /// The scenario.
+        scenario: &'static str,
+        /// What was waited for.
+        awaited: String,
+        /// For how long.
+        seconds: u64,
+    },
+    /// The load generator printed a report that cannot be read.
+    #[error("sysbench's report cannot be read: {0}")]
+    Report(String),
+    /// Ctrl-C.
+    #[error("interrupted; everything that was started is stopped")]
+    Interrupted,
+}
+
+/// The lab's results.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// For `map_err` on file operations.
+    pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { doing, path, source }
+    }
+}

@@ -1,0 +1,139 @@
+//! Which server program a lab server runs, and where its share files are.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use spindoctor_model::ServerVersion;
+
+use crate::command::{Progress, find, run};
+use crate::error::{Error, Result};
+use crate::home::Home;
+use crate::install;
+
+/// Which server is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Which {
+    /// MySQL as Debian unstable packages it, installed into the lab's folder when first used.
+    #[default]
+    Mysql,
+    /// MariaDB as Debian 12 packages it, installed into the lab's folder when first used.
+    Mariadb,
+    /// Any other server: the folder that has `bin/mysqld`, `sbin/mysqld` or MariaDB's `mariadbd`.
+    Basedir(PathBuf),
+    /// The `mysqld` or `mariadbd` on PATH.
+    OnPath,
+}
+
+/// A server program that can be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installation {
+    /// Which server it is.
+    pub version: ServerVersion,
+    /// The version as it prints it: `10.11.18-MariaDB-0+deb12u1`.
+    pub version_text: String,
+    /// The program.
+    pub server: PathBuf,
+    /// `--basedir`: the folder above the program's own.
+    pub basedir: PathBuf,
+    /// The folder that holds `charsets` and the languages' messages.
+    pub share: PathBuf,
+    /// The folder of plugins, where there is one.
+    pub plugins: Option<PathBuf>,
+}
+
+impl Installation {
+    /// Finds the server that is wanted, and installs it where the lab does that.
+    pub fn find(home: &Home, which: &Which, progress: Progress<'_>) -> Result<Self> {
+        match which {
+            Which::Mysql => Self::of_server(&install::installed(home, install::MYSQL, progress)?),
+            Which::Mariadb => Self::of_server(&install::installed(home, install::MARIADB, progress)?),
+            Which::Basedir(folder) => Self::of_basedir(folder),
+            Which::OnPath => {
+                let server = find("mysqld").or_else(|| find("mariadbd")).ok_or_else(|| Error::NoServer {
+                    place: "PATH".into(),
+                    looked_for: "mysqld, mariadbd".into(),
+                })?;
+                Self::of_server(&server)
+            }
+        }
+    }
+
+    fn of_basedir(folder: &Path) -> Result<Self> {
+        const PROGRAMS: [&str; 8] = [
+            "bin/mysqld",
+            "sbin/mysqld",
+            "libexec/mysqld",
+            "usr/sbin/mysqld",
+            "bin/mariadbd",
+            "sbin/mariadbd",
+            "libexec/mariadbd",
+            "usr/sbin/mariadbd",
+        ];
+        let server = PROGRAMS.iter().map(|below| folder.join(below)).find(|file| file.is_file());
+        let server = server
+            .ok_or_else(|| Error::NoServer { place: folder.to_owned(), looked_for: PROGRAMS.join(", ") })?;
+        Self::of_server(&server)
+    }
+
+    fn of_server(server: &Path) -> Result<Self> {
+        let server = server.canonicalize().map_err(Error::file("open", server))?;
+        let said = run(Command::new(&server).args(["--no-defaults", "--version"]))?;
+        let (version_text, version) = parse_version(&said)
+            .ok_or_else(|| Error::UnknownServer { server: server.clone(), said: said.trim().into() })?;
+        let basedir = server.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned();
+        let first = |folders: &[&str], holds: &str| {
+            folders.iter().map(|below| basedir.join(below)).find(|folder| folder.join(holds).exists())
+        };
+        let share =
+            first(&["share/mysql", "share/mariadb", "share"], "english/errmsg.sys").ok_or_else(|| {
+                Error::NoServer {
+                    place: basedir.clone(),
+                    looked_for: "share/mysql/english/errmsg.sys".into(),
+                }
+            })?;
+        let plugins = first(&["lib/mysql/plugin", "lib64/mysql/plugin", "lib/plugin"], "");
+        Ok(Self { version, version_text, server, basedir, share, plugins })
+    }
+
+    /// Tells this build of a server from others: the name of its template.
+    pub(crate) fn key(&self) -> String {
+        let text: String = self
+            .version_text
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' })
+            .collect();
+        format!("{}-{text}", self.version.flavor.to_string().to_lowercase().replace(' ', "-"))
+    }
+}
+
+/// Format is like `/usr/sbin/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))`.
+fn parse_version(said: &str) -> Option<(String, ServerVersion)> {
+    let (_, rest) = said.trim().split_once("Ver ")?;
+    let (version, comment) = rest.split_once(' ').unwrap_or((rest, ""));
+    Some((version.to_owned(), ServerVersion::parse(version, comment)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_the_servers_apart_by_what_they_print() {
+        let parse = |said| parse_version(said).map(|(text, version)| (text, version.to_string()));
+        assert_eq!(
+            parse("/x/usr/sbin/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))\n"),
+            Some(("9.7.4-2".into(), "MySQL 9.7.4".into()))
+        );
+        assert_eq!(
+            parse("mariadbd  Ver 10.11.18-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)"),
+            Some(("10.11.18-MariaDB-0+deb12u1".into(), "MariaDB 10.11.18".into()))
+        );
+        assert_eq!(
+            parse(
+                "mysqld  Ver 8.0.29-21 for Linux on x86_64 (Percona Server (GPL), Release 21, Revision c59f87d2854)"
+            ),
+            Some(("8.0.29-21".into(), "Percona Server 8.0.29".into()))
+        );
+        assert_eq!(parse("usage: cat"), None);
+    }
+}

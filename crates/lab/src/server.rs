@@ -1,0 +1,533 @@
+//! One throw-away server: its own folder, unix socket and loopback port; gone with everything of it
+//! when it is dropped.
+//!
+//! Order of birth, so that nothing is ever left over: the record of what will exist is written; folders
+//! and control groups are made; a shell writes its own `/proc/PID/stat` beside the record, enters the
+//! groups and becomes the server. Whoever starts a server next removes what a killed lab left.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, OptsBuilder};
+use rustix::process::Signal;
+use spindoctor_model::ServerVersion;
+
+use crate::cgroup::{Groups, Limits};
+use crate::command::{Progress, is_root, last_lines};
+use crate::error::{Error, Result};
+use crate::home::{Home, create_private_dir};
+use crate::installation::{Installation, Which};
+use crate::process::{ProcessId, signal};
+use crate::record::{Record, Register};
+use crate::sysbench::Tables;
+use crate::template;
+
+/// How long a server may take to answer its first query.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a server may take to end well.
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of a unix socket's path, with its closing zero (unix(7)).
+const SOCKET_PATH_MAX: usize = 108;
+
+/// Writes its own stat, enters the control groups, raises the limit of open files, becomes the server.
+const BIRTH: &str = r#"cat /proc/$$/stat > "$1" || exit 1; shift
+while [ "$1" != -- ]; do echo $$ > "$1" || exit 1; shift; done; shift
+ulimit -n "$(ulimit -Hn)"
+exec "$@""#;
+
+/// A server that is wanted.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ServerSpec {
+    /// Which server.
+    pub which: Which,
+    /// Its name in the lab; None for one that nobody will ask for.
+    pub name: Option<String>,
+    /// Where its data goes.
+    pub data: Data,
+    /// CPU limits.
+    pub limits: Limits,
+    /// sysbench's tables, already filled.
+    pub tables: Option<Tables>,
+    /// Options of the server's own: `--innodb-redo-log-capacity=8M`.
+    pub options: Vec<String>,
+}
+
+/// Where a server's data goes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Data {
+    /// Memory: `/dev/shm`.
+    #[default]
+    Tmpfs,
+    /// The disk that holds the lab's folder.
+    Disk,
+    /// Below this folder.
+    In(PathBuf),
+}
+
+/// A server as `lab list` shows it.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Listed {
+    /// Its name in the lab.
+    pub name: String,
+    /// Which server it is.
+    pub version: ServerVersion,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Its unix socket; `root` and `app` need no password there.
+    pub socket: PathBuf,
+    /// Its port on 127.0.0.1, for `spindoctor` with the password `spindoctor`.
+    pub port: u16,
+    /// Its data folder.
+    pub data: PathBuf,
+    /// CPU quota.
+    pub quota: Option<f64>,
+    /// When it was started.
+    pub started: Timestamp,
+    /// True where it goes on without the process that started it.
+    pub stays: bool,
+}
+
+/// A running server, owned: dropping it ends it and removes everything of it.
+#[derive(Debug)]
+pub struct Server {
+    record: Record,
+    folder: PathBuf,
+    home: Home,
+    child: Option<Child>,
+}
+
+/// What [`Server::launch`] starts.
+pub(crate) struct Launch<'a> {
+    name: Option<String>,
+    place: Place<'a>,
+    limits: Limits,
+    /// Options of the server's own.
+    pub(crate) options: Vec<String>,
+    stays: bool,
+}
+
+enum Place<'a> {
+    /// A data folder that is not the server's own: it stays.
+    InPlace(&'a Path),
+    /// A copy of a template, in a folder of the server's own.
+    Copy { template: PathBuf, data: Data },
+}
+
+impl<'a> Launch<'a> {
+    /// A server for a moment, on a data folder that stays.
+    pub(crate) fn in_place(data: &'a Path) -> Self {
+        Self {
+            name: None,
+            place: Place::InPlace(data),
+            limits: Limits::default(),
+            options: Vec::new(),
+            stays: false,
+        }
+    }
+}
+
+impl Server {
+    /// Starts a server and waits until it answers.
+    pub async fn start(home: &Home, spec: &ServerSpec, progress: Progress<'_>) -> Result<Self> {
+        Self::begin(home, spec, false, progress).await
+    }
+
+    async fn begin(home: &Home, spec: &ServerSpec, stays: bool, progress: Progress<'_>) -> Result<Self> {
+        let installation = Installation::find(home, &spec.which, progress)?;
+        let template = template::ready(home, &installation, spec.tables, progress).await?;
+        let launch = Launch {
+            name: spec.name.clone(),
+            place: Place::Copy { template, data: spec.data.clone() },
+            limits: spec.limits.clone(),
+            options: spec.options.clone(),
+            stays,
+        };
+        Self::launch(home, &installation, launch).await
+    }
+
+    pub(crate) async fn launch(home: &Home, installation: &Installation, launch: Launch<'_>) -> Result<Self> {
+        let mut server = Self::announce(home, installation, &launch)?;
+        for folder in &server.record.folders {
+            create_private_dir(folder)?;
+        }
+        if let Place::Copy { template, .. } = &launch.place {
+            create_private_dir(&server.record.data)?;
+            template::copy(template, &server.record.data)?;
+        }
+        server.record.groups.create(&launch.limits)?;
+        server.spawn(installation, &launch)?;
+        server.wait_until_it_answers().await?;
+        Ok(server)
+    }
+
+    /// Writes the record of everything that is about to exist.
+    fn announce(home: &Home, installation: &Installation, launch: &Launch<'_>) -> Result<Self> {
+        let register = Register::lock(home)?;
+        let others = register.sweep()?;
+        let token = token()?;
+        let name = launch.name.clone().unwrap_or_else(|| format!("{}-{token}", std::process::id()));
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
+            return Err(Error::BadName(name));
+        }
+        if others.iter().any(|other| other.name == name) {
+            return Err(Error::Taken(name));
+        }
+        let folder = home.servers().join(&name);
+        let tag = format!("spindoctor-lab-{token}");
+        let mut folders = Vec::new();
+        let data = match &launch.place {
+            Place::InPlace(data) => data.to_path_buf(),
+            Place::Copy { data: Data::Disk, .. } => folder.join("data"),
+            Place::Copy { data, .. } => {
+                let parent = if let Data::In(parent) = data { parent.as_path() } else { tmpfs()? };
+                let parent = parent.canonicalize().map_err(Error::file("open", parent))?;
+                folders.push(parent.join(&tag));
+                parent.join(&tag).join("data")
+            }
+        };
+        let mut socket = folder.join("mysqld.sock");
+        if socket.as_os_str().len() >= SOCKET_PATH_MAX {
+            let short = std::env::temp_dir().join(&tag);
+            socket = short.join("s");
+            folders.push(short);
+        }
+        let record = Record {
+            name,
+            owner: ProcessId::own()?,
+            stays: false,
+            version: installation.version,
+            program: installation.server.clone(),
+            data,
+            socket,
+            port: free_port()?,
+            quota: launch.limits.quota,
+            started: Timestamp::now(),
+            folders,
+            groups: Groups::plan(&tag, &launch.limits)?,
+        };
+        register.write(&record)?;
+        Ok(Self { record, folder, home: home.clone(), child: None })
+    }
+
+    fn spawn(&mut self, installation: &Installation, launch: &Launch<'_>) -> Result<()> {
+        let log = self.log();
+        let log_file = fs::File::create(&log).map_err(Error::file("create", &log))?;
+        let log_again = log_file.try_clone().map_err(Error::file("open", &log))?;
+        let mut command = if launch.stays {
+            Command::new("sh")
+        } else {
+            // The kernel ends the server with this thread, whatever ends that.
+            let mut command = Command::new("setpriv");
+            command.args(["--pdeathsig", "KILL", "sh"]);
+            command
+        };
+        command
+            .args(["-c", BIRTH, "sh"])
+            .arg(self.folder.join("pid"))
+            .args(self.record.groups.doors())
+            .arg("--")
+            .arg(&installation.server)
+            .args(self.arguments(installation))
+            .args(&launch.options)
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(log_file)
+            .stderr(log_again)
+            // Ctrl-C in the terminal is for the lab, which then ends the server itself.
+            .process_group(0);
+        let program = command.get_program().to_owned();
+        self.child = Some(command.spawn().map_err(Error::file("run", program.as_ref()))?);
+        Ok(())
+    }
+
+    fn arguments(&self, installation: &Installation) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec!["--no-defaults".into()];
+        arguments.extend(installation.folders());
+        let path = |option: &str, path: &Path| {
+            let mut argument = OsString::from(format!("--{option}="));
+            argument.push(path);
+            argument
+        };
+        arguments.push(path("datadir", &self.record.data));
+        arguments.push(path("socket", &self.record.socket));
+        arguments.push(path("pid-file", &self.folder.join("mysqld.pid")));
+        arguments.push(format!("--port={}", self.record.port).into());
+        let fixed = ["--bind-address=127.0.0.1", "--skip-name-resolve", "--server-id=1"];
+        arguments.extend(fixed.map(OsString::from));
+        if !installation.version.is_mariadb() {
+            arguments.extend(["--secure-file-priv=NULL", "--loose-mysqlx=OFF"].map(OsString::from));
+        }
+        if is_root() {
+            arguments.push("--user=root".into());
+        }
+        arguments
+    }
+
+    async fn wait_until_it_answers(&mut self) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let not_yet = match tokio::time::timeout(START_PATIENCE, self.connect()).await {
+                Ok(Ok(conn)) => {
+                    let _closed = conn.disconnect().await;
+                    return Ok(());
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "it does not answer".into(),
+            };
+            let child = self.child.as_mut().expect("spawn has set it");
+            let ended = child.try_wait().map_err(Error::file("wait for", &self.record.program))?;
+            let because = match ended {
+                Some(status) => format!("it ended with {status}"),
+                None if start.elapsed() > START_PATIENCE => not_yet,
+                None => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    continue;
+                }
+            };
+            let log = last_lines(&fs::read_to_string(self.log()).unwrap_or_default(), 12);
+            return Err(Error::NotStarted { name: self.record.name.clone(), because, log });
+        }
+    }
+
+    /// A new session as `root`, through the unix socket.
+    pub async fn connect(&self) -> std::result::Result<Conn, mysql_async::Error> {
+        self.connect_as("root").await
+    }
+
+    /// A new session as `root` or `app`, in the database `sbtest` for the latter.
+    pub async fn connect_as(&self, user: &str) -> std::result::Result<Conn, mysql_async::Error> {
+        let options = OptsBuilder::default()
+            .socket(Some(self.record.socket.display().to_string()))
+            .user(Some(user))
+            .db_name((user == "app").then_some("sbtest"))
+            // Known, so that the driver need not ask for them on each connect.
+            .max_allowed_packet(Some(16 << 20))
+            .wait_timeout(Some(28_800));
+        Conn::new(options).await
+    }
+
+    /// Runs statements in a session of `root`.
+    pub async fn execute(&self, statements: impl IntoIterator<Item = impl Into<String>>) -> Result<()> {
+        let refused = |statement: &str| {
+            let statement = statement.to_owned();
+            move |source| Error::Statement { statement, source }
+        };
+        let mut conn = self.connect().await.map_err(refused("connect"))?;
+        for statement in statements {
+            let statement = statement.into();
+            conn.query_drop(statement.as_str()).await.map_err(refused(&statement))?;
+        }
+        let _closed = conn.disconnect().await;
+        Ok(())
+    }
+
+    /// The first cell of an answer, as `root`; None where there is none.
+    pub async fn ask(&self, question: &str) -> Result<Option<String>> {
+        let refused = |source| Error::Statement { statement: question.to_owned(), source };
+        let mut conn = self.connect().await.map_err(refused)?;
+        let row: Option<mysql_async::Row> = conn.query_first(question).await.map_err(refused)?;
+        let _closed = conn.disconnect().await;
+        Ok(row.and_then(|row| row.get_opt::<Option<String>, _>(0)?.ok().flatten()))
+    }
+
+    /// Its name in the lab.
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// Which server it is.
+    pub fn version(&self) -> ServerVersion {
+        self.record.version
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("a server that was launched has a process").id()
+    }
+
+    /// Its unix socket.
+    pub fn socket(&self) -> &Path {
+        &self.record.socket
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.record.port
+    }
+
+    /// Its data folder.
+    pub fn data(&self) -> &Path {
+        &self.record.data
+    }
+
+    /// Its error log.
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("mysqld.log")
+    }
+
+    /// The folder of its first control group, where it has limits.
+    pub fn group(&self) -> Option<&Path> {
+        self.record.groups.first()
+    }
+
+    /// Stops every thread of the server where it is (SIGSTOP), or lets them go on.
+    pub fn pause(&self, paused: bool) {
+        signal(self.pid(), if paused { Signal::STOP } else { Signal::CONT });
+    }
+
+    /// Freezes the server's control group, or thaws it; needs [`Limits::freezer`].
+    pub fn freeze(&self, frozen: bool) -> Result<()> {
+        self.record.groups.freeze(frozen)
+    }
+
+    /// Asks the server to end well, and waits until it has: its data folder is then whole.
+    pub(crate) async fn shut_down(mut self) -> Result<()> {
+        let start = Instant::now();
+        let pid = self.pid();
+        signal(pid, Signal::TERM);
+        let child = self.child.as_mut().expect("a server that was launched has a process");
+        loop {
+            match child.try_wait().map_err(Error::file("wait for", &self.record.program))? {
+                Some(status) if status.success() => return self.end(),
+                Some(status) => {
+                    return Err(Error::Program {
+                        program: self.record.program.display().to_string(),
+                        status: status.to_string(),
+                        said: last_lines(&fs::read_to_string(self.log()).unwrap_or_default(), 12),
+                    });
+                }
+                None if start.elapsed() > STOP_PATIENCE => {
+                    return Err(Error::Unable {
+                        what: "an orderly end",
+                        because: format!("process {pid} still runs after {} s", STOP_PATIENCE.as_secs()),
+                    });
+                }
+                None => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    }
+
+    /// Ends the server at once and removes everything of it; what dropping does, with the outcome.
+    pub fn stop(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        // A process that is its own parent's zombie is gone for us once it is waited for.
+        let _not_frozen = self.record.groups.freeze(false);
+        if let Some(mut child) = self.child.take() {
+            let _gone = child.kill();
+            let _status = child.wait();
+        }
+        let _register = Register::lock(&self.home)?;
+        if Record::read(&self.folder).as_ref() == Some(&self.record) {
+            self.record.remove(&self.folder)?;
+        }
+        Ok(())
+    }
+
+    /// Lets it go on after this process; [`down`] ends it.
+    fn leave(mut self) -> Result<Listed> {
+        {
+            let register = Register::lock(&self.home)?;
+            let stays = Record { stays: true, ..self.record.clone() };
+            register.write(&stays)?;
+            self.record = stays;
+        }
+        self.child = None;
+        let listed = self.record.listed(&self.folder);
+        std::mem::forget(self);
+        Ok(listed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // What cannot be removed now is recorded: the next start tries again and tells.
+        let _recorded = self.end();
+    }
+}
+
+impl Record {
+    fn listed(&self, folder: &Path) -> Listed {
+        Listed {
+            name: self.name.clone(),
+            version: self.version,
+            pid: self.process(folder).filter(ProcessId::runs).map(|process| process.pid),
+            socket: self.socket.clone(),
+            port: self.port,
+            data: self.data.clone(),
+            quota: self.quota,
+            started: self.started,
+            stays: self.stays,
+        }
+    }
+}
+
+impl Installation {
+    /// The options that tell the server where its own files are.
+    pub(crate) fn folders(&self) -> Vec<OsString> {
+        let option = |name: &str, path: &Path| {
+            let mut argument = OsString::from(format!("--{name}="));
+            argument.push(path);
+            argument
+        };
+        let mut options = vec![
+            option("basedir", &self.basedir),
+            option("lc-messages-dir", &self.share),
+            option("character-sets-dir", &self.share.join("charsets")),
+        ];
+        options.extend(self.plugins.as_deref().map(|plugins| option("plugin-dir", plugins)));
+        options
+    }
+}
+
+/// Starts a server that stays up when this process ends.
+pub async fn up(home: &Home, spec: &ServerSpec, progress: Progress<'_>) -> Result<Listed> {
+    Server::begin(home, spec, true, progress).await?.leave()
+}
+
+/// Ends a server that [`up`] started, and removes everything of it.
+pub fn down(home: &Home, name: &str) -> Result<()> {
+    let register = Register::lock(home)?;
+    let record = register.sweep()?.into_iter().find(|record| record.stays && record.name == name);
+    record.ok_or_else(|| Error::NotUp(name.into()))?.remove(&home.servers().join(name))
+}
+
+/// Every server of the lab that is up; removes what killed labs left over.
+pub fn list(home: &Home) -> Result<Vec<Listed>> {
+    let records = Register::lock(home)?.sweep()?;
+    Ok(records.iter().map(|record| record.listed(&home.servers().join(&record.name))).collect())
+}
+
+/// Eight hexadecimal digits that nobody else has.
+fn token() -> Result<String> {
+    let path = Path::new("/proc/sys/kernel/random/uuid");
+    let uuid = fs::read_to_string(path).map_err(Error::file("read", path))?;
+    Ok(uuid.chars().take(8).collect())
+}
+
+fn tmpfs() -> Result<&'static Path> {
+    /// `TMPFS_MAGIC` of linux/magic.h.
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    let path = Path::new("/dev/shm");
+    match rustix::fs::statfs(path) {
+        Ok(filesystem) if filesystem.f_type as u64 == TMPFS_MAGIC => Ok(path),
+        _ => Err(Error::Unable {
+            what: "a data folder in memory",
+            because: "/dev/shm is no tmpfs; put the data on disk".into(),
+        }),
+    }
+}
+
+fn free_port() -> Result<u16> {
+    let ask = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr().map(|address| address.port());
+    ask().map_err(|error| Error::Unable { what: "a loopback port", because: error.to_string() })
+}
