@@ -103,7 +103,7 @@ pub struct SemaphoreWait {
     pub created_file: String,
     /// Line in that file.
     pub created_line: Option<u32>,
-    /// `pthread_self` of the holder, the writer or the only reader (8.0 and later), where printed.
+    /// `pthread_self` of the writer or the only reader (8.0 and later), where printed; never the waiter.
     pub holder_pthread_id: Option<u64>,
     /// Mode the writer has reserved it in: `exclusive`, `SX`, `wait exclusive`.
     pub held_mode: Option<String>,

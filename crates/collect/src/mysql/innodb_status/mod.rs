@@ -206,10 +206,13 @@ impl<'c, 't> Sections<'c, 't> {
                 found.push((lines[at].trim(), at + 2, lines.len()));
             }
         }
-        if let Some((_, _, end)) = found.last_mut()
-            && lines.last().is_some_and(|line| is_rule(line))
-        {
-            *end = lines.len() - 1;
+        // Below the last section stands the rule above the end line, or the half of a heading.
+        if let Some((_, _, end)) = found.last_mut() {
+            *end -= match lines.as_slice() {
+                [.., last] if is_rule(last) => 1,
+                [.., above, last] if is_rule(above) && is_heading(last) => 2,
+                _ => 0,
+            };
         }
         for (_, begin, end) in &mut found {
             *end = (*end).max(*begin);

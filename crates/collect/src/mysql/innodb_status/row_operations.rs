@@ -22,18 +22,20 @@ pub(super) fn parse(lines: &[&str], unknown: &mut Unknown) -> RowOperations {
         } else if let Some([views]) = numbers(&line, "{} read views open inside InnoDB") {
             section.read_views = Some(views);
         // Main thread process no. 7809, id 2808687472, state: waiting for server activity     (up to 5.6)
-        // Process ID=4267, Main thread ID=140272021272320, state: sleeping                    (5.7, MariaDB)
+        // Process ID=4267, Main thread ID=140272021272320, state: sleeping                    (5.7, MariaDB 10.4)
         // Process ID=1088931, Main thread ID=140536702826048 , state=sleeping                 (8.0 and later)
         } else if let Some([process, _, state]) =
             values(&line, "Main thread process no. {}, id {}, state: {}")
                 .or_else(|| values(&line, "Process ID={}, Main thread ID={}, state: {}"))
                 .or_else(|| values(&line, "Process ID={}, Main thread ID={}, state={}"))
         {
-            // MariaDB prints 0 where it does not know.
-            section.process_id = whole(process).filter(|&process| process != 0);
+            section.process_id = whole(process);
             section.main_thread_state = Some(state.to_owned());
-        // Main thread id 4496171008, state: purging                                           (where /proc is missing)
+        // Main thread id 4496171008, state: purging                                           (5.1 and 5.5 off Linux)
         } else if let Some([_, state]) = values(&line, "Main thread id {}, state: {}") {
+            section.main_thread_state = Some(state.to_owned());
+        // state: sleeping                                                                     (MariaDB 10.11)
+        } else if let Some([state]) = values(&line, "state: {}") {
             section.main_thread_state = Some(state.to_owned());
         // Number of rows inserted 5, updated 1, deleted 0, read 214062
         } else if let Some([inserted, updated, deleted, read]) =

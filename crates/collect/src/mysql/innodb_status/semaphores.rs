@@ -123,12 +123,17 @@ fn waiter(line: &str) -> Option<SemaphoreWait> {
 }
 
 /// The lines below a waiter's first; true where the line is one.
+///
+/// A writer that waits for the readers to leave is printed as the writer of the latch it waits for, and
+/// so is a thread that got the latch while the text was written. Nobody waits for oneself: such a writer
+/// is no holder, and where there is one reader alone, that one is.
 fn detail(line: &str, wait: &mut SemaphoreWait) -> bool {
     // a writer (thread id 1220999488) has reserved it in mode  exclusive
     if let Some([thread, mode]) = values(line, "a writer (thread id {}) has reserved it in mode {}") {
-        wait.holder_pthread_id = whole(thread);
+        let writer = whole(thread);
+        wait.holder_pthread_id = writer.filter(|&writer| writer != wait.pthread_id);
         wait.held_mode = Some(mode.to_owned());
-        return wait.holder_pthread_id.is_some();
+        return writer.is_some();
     }
     // number of readers 0, waiters flag 1                                                   (5.0)
     // number of readers 0, waiters flag 1, lock_word: 0                                     (5.1 plugin and later)
@@ -202,4 +207,127 @@ fn latch(line: &str, wait: &mut SemaphoreWait) -> bool {
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Semaphores {
+        let mut unknown = Unknown::default();
+        let section = parse(&text.lines().collect::<Vec<_>>(), &mut unknown);
+        assert_eq!(unknown.lines, Vec::<String>::new());
+        section
+    }
+
+    fn only_waiter(text: &str) -> SemaphoreWait {
+        let mut waiters = read(text).waiters;
+        assert_eq!(waiters.len(), 1);
+        waiters.remove(0)
+    }
+
+    #[test]
+    fn mysql_5_6_a_writer_waits_for_readers() {
+        let wait = only_waiter(
+            "--Thread 139964610234112 has waited at srv0srv.cc line 2132 for 14.00 seconds the semaphore:
+X-lock (wait_ex) on RW-latch at 0x1635a00 created in file dict0dict.cc line 900
+a writer (thread id 139964610234112) has reserved it in mode  wait exclusive
+number of readers 1, waiters flag 0, lock_word: ffffffffffffffff
+Last time read locked in file row0purge.cc line 720
+Last time write locked in file /build/storage/innobase/srv/srv0srv.cc line 2132",
+        );
+        assert_eq!(wait.kind, SemaphoreKind::WaitExclusive);
+        assert_eq!((wait.at_file.as_str(), wait.at_line), ("srv0srv.cc", 2132));
+        assert_eq!((wait.created_file.as_str(), wait.created_line), ("dict0dict.cc", Some(900)));
+        assert_eq!((wait.waited_s, wait.readers), (14.0, Some(1)));
+        assert_eq!(wait.held_mode.as_deref(), Some("wait exclusive"));
+        assert_eq!(wait.holder_pthread_id, None, "nobody waits for oneself");
+    }
+
+    #[test]
+    fn mysql_5_7_pads_whole_seconds_and_names_mutexes() {
+        let wait = only_waiter(
+            "--Thread 140301 has waited at dict0dict.cc line 1172 for 3  seconds the semaphore:
+Mutex at 0x7fba0f0, Mutex DICT_SYS created dict0dict.cc:1172, lock var 1",
+        );
+        assert_eq!(wait.kind, SemaphoreKind::Mutex);
+        assert_eq!(wait.waited_s, 3.0);
+        assert_eq!(
+            (wait.name.as_str(), wait.created_file.as_str(), wait.created_line),
+            ("DICT_SYS", "dict0dict.cc", Some(1172))
+        );
+        assert_eq!((wait.address.as_str(), wait.holder_pthread_id), ("0x7fba0f0", None));
+    }
+
+    #[test]
+    fn mysql_9_7_tells_who_has_the_mutex() {
+        let section = read(
+            "OS WAIT ARRAY INFO: reservation count 18211
+--Thread 140041028323008 has waited at log0write.cc line 971 for 0 seconds the semaphore:
+Mutex at 0x555558275240, Mutex LOG_WRITER created log0log.cc:625, locked by 140040993449664
+
+--Thread 140040954349248 has waited at lock0priv.h line 1045 for 0 seconds the semaphore:
+Mutex at 0x55556a348290, Mutex LOCK_SYS_PAGE created lock0latches.cc:104, locked by nobody
+
+OS WAIT ARRAY INFO: signal count 10894
+RW-shared spins 0, rounds 0, OS waits 0
+RW-excl spins 0, rounds 0, OS waits 0
+RW-sx spins 0, rounds 0, OS waits 0
+Spin rounds per wait: 0.00 RW-shared, 0.00 RW-excl, 0.00 RW-sx",
+        );
+        assert_eq!((section.reservations, section.signals), (Some(18_211), Some(10_894)));
+        assert_eq!(section.rw_sx, SpinCounts::default(), "dead counters are not zeros");
+        let [log, lock] = section.waiters.as_slice() else { panic!("{section:?}") };
+        assert_eq!((log.name.as_str(), log.holder_pthread_id), ("LOG_WRITER", Some(140_040_993_449_664)));
+        assert_eq!((lock.name.as_str(), lock.holder_pthread_id), ("LOCK_SYS_PAGE", None));
+    }
+
+    #[test]
+    fn mysql_9_7_names_the_only_reader() {
+        let section = read(
+            "--Thread 140040955406016 has waited at row0upd.cc line 3066 for 0 seconds the semaphore:
+X-lock (wait_ex) on RW-latch at 0x7f5de7182358 created in file buf0buf.cc line 853
+a writer (thread id 140040955406016) has reserved it in mode wait exclusive
+number of readers 1 (thread id 140040951178944), waiters flag 1, lock_word: ffffffffffffffff
+Last time read locked in file row0sel.cc line 4910
+Last time write locked in file ../../../storage/innobase/row/row0upd.cc line 3066
+--Thread 140040933213888 has waited at row0sel.cc line 4910 for 0 seconds the semaphore:
+S-lock on RW-latch at 0x7f5de7182358 created in file buf0buf.cc line 853
+a writer (thread id 140040955406016) has reserved it in mode wait exclusive
+number of readers 1 (thread id 140040951178944), waiters flag 1, lock_word: ffffffffffffffff
+wait has ended",
+        );
+        let [writer, reader] = section.waiters.as_slice() else { panic!("{section:?}") };
+        assert_eq!(writer.holder_pthread_id, Some(140_040_951_178_944));
+        assert_eq!(reader.holder_pthread_id, Some(140_040_955_406_016));
+        assert_eq!((writer.ended, reader.ended), (false, true));
+        assert_eq!(writer.readers, Some(1));
+    }
+
+    #[test]
+    fn reservations_of_several_arrays_are_summed() {
+        let section = read(
+            "OS WAIT ARRAY INFO: reservation count 30
+OS WAIT ARRAY INFO: reservation count 12
+OS WAIT ARRAY INFO: signal count 40
+RW-shared spins 7, rounds 9, OS waits 2
+RW-excl spins 0, rounds 0, OS waits 0",
+        );
+        assert_eq!((section.reservations, section.signals), (Some(42), Some(40)));
+        assert_eq!(section.rw_shared.spins, Some(7));
+        assert_eq!(section.rw_excl.spins, Some(0), "a zero beside live counters is a zero");
+    }
+
+    #[test]
+    fn xtradb_5_1_names_latches_by_their_expression() {
+        let wait = only_waiter(
+            "--Thread 139960691804496 has waited at row/row0sel.c line 3549 for 9.0000 seconds the semaphore:
+S-lock on RW-latch at 0x90075530 '&btr_search_latch'
+number of readers 0, waiters flag 0, lock_word: 100000
+wait has ended",
+        );
+        assert_eq!((wait.kind, wait.name.as_str()), (SemaphoreKind::Shared, "&btr_search_latch"));
+        assert_eq!((wait.created_file.as_str(), wait.created_line), ("", None));
+        assert!(wait.ended);
+    }
 }
