@@ -1,13 +1,15 @@
 //! The command line: clap's types and their help. No behaviour.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 /// Finds where a running MySQL or MariaDB server loses time, shows who holds up whom, and says what to do.
 #[derive(Debug, Parser)]
 #[command(name = "spindoctor", version, disable_help_flag = true, disable_help_subcommand = true)]
-#[command(arg_required_else_help = true, max_term_width = 100)]
+#[command(arg_required_else_help = true, max_term_width = 90)]
 #[command(after_help = "Exit codes: 0 done, 1 findings at or above --fail-on, 2 could not do it.")]
 pub(crate) struct Cli {
     /// What to do.
@@ -15,15 +17,69 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 
     /// Print help (-h means the server's host, as with any MySQL client)
-    #[arg(long, action = ArgAction::Help, global = true, help_heading = "Help")]
+    #[arg(long, action = ArgAction::Help, global = true, display_order = 1000)]
     help: Option<bool>,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Diagnose a server: ranked findings, their evidence, what to do, what was not examined
+    Doctor(Box<Doctor>),
+    /// Show what the server's host gives it: effective CPUs, throttling, PAUSE, memory, disks
+    Host(Box<Host>),
     /// Tell what a cause is, what it rests on and what to do; without a name, list all causes
     Explain(Explain),
+}
+
+/// `spindoctor doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+
+    /// How long to watch the server: 10s, 500ms, 2m
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) duration: Duration,
+
+    /// Diagnose a saved window instead of a server
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote", "duration"])]
+    pub(crate) window: Option<PathBuf>,
+
+    /// Save what was read, for `--window`; compressed when the name ends in .gz
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save_window: Option<PathBuf>,
+
+    /// Print JSON (schema spindoctor.diagnosis/1)
+    #[arg(long, conflicts_with = "nagios")]
+    pub(crate) json: bool,
+
+    /// Write the report as one HTML file, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Print one line with performance data; exit codes are 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN
+    #[arg(long)]
+    pub(crate) nagios: bool,
+
+    /// Exit with 1 when there is a finding at least as severe as this
+    #[arg(long, value_name = "SEVERITY", default_value = "warning", conflicts_with = "nagios")]
+    pub(crate) fail_on: FailOn,
+}
+
+/// `spindoctor host`.
+#[derive(Debug, Args)]
+pub(crate) struct Host {
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+
+    /// Show the host of a saved window instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote"])]
+    pub(crate) window: Option<PathBuf>,
+
+    /// Print JSON (schema spindoctor.host/1)
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `spindoctor explain`.
@@ -37,7 +93,192 @@ pub(crate) struct Explain {
     pub(crate) json: bool,
 }
 
+/// How to reach the server: the flags of any MySQL client.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Connection {
+    /// The server as mysql://user@host:port/ or as a DSN: h=db17,P=3306,u=app
+    pub(crate) target: Option<String>,
+
+    /// Host name or address; localhost means the socket
+    #[arg(short = 'h', long, value_name = "HOST")]
+    pub(crate) host: Option<String>,
+
+    /// TCP port
+    #[arg(short = 'P', long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+
+    /// Unix socket
+    #[arg(short = 'S', long, value_name = "FILE")]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// User name
+    #[arg(short = 'u', long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+
+    /// Password; without a value it is asked for. Safer: an option file or a login path
+    #[arg(short = 'p', long, value_name = "PASSWORD", num_args = 0..=1, require_equals = true)]
+    #[expect(clippy::option_option, reason = "clap's form of an option that may stand without its value")]
+    pub(crate) password: Option<Option<String>>,
+
+    /// Read this option file only
+    #[arg(long, value_name = "FILE")]
+    pub(crate) defaults_file: Option<PathBuf>,
+
+    /// Read this option file after the global ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) defaults_extra_file: Option<PathBuf>,
+
+    /// Read the groups [client<SUFFIX>] and [spindoctor<SUFFIX>], too
+    #[arg(long, value_name = "SUFFIX")]
+    pub(crate) defaults_group_suffix: Option<String>,
+
+    /// Read no option file but the login path file
+    #[arg(long)]
+    pub(crate) no_defaults: bool,
+
+    /// Read this group of the login path file
+    #[arg(long, value_name = "NAME")]
+    pub(crate) login_path: Option<String>,
+
+    /// DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY
+    #[arg(long, value_name = "MODE")]
+    pub(crate) ssl_mode: Option<String>,
+
+    /// Certificates that sign the server's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ssl_ca: Option<PathBuf>,
+
+    /// Our certificate
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ssl_cert: Option<PathBuf>,
+
+    /// The key of our certificate
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ssl_key: Option<PathBuf>,
+
+    /// The server's process on this host, where it is not found from the connection
+    #[arg(long, value_name = "PID", conflicts_with = "remote")]
+    pub(crate) pid: Option<u32>,
+
+    /// Read nothing of this host: the server runs elsewhere
+    #[arg(long)]
+    pub(crate) remote: bool,
+}
+
+/// The least severe finding that makes `doctor` exit with 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// Any finding
+    Note,
+    /// A warning or worse
+    Warning,
+    /// A critical finding
+    Critical,
+    /// No finding
+    Never,
+}
+
 /// The command line as the user typed it.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(arguments)
+    Cli::try_parse_from(with_long_password(arguments))
+}
+
+/// `-pSECRET` as `--password=SECRET` and `-p` as `--password`: MySQL's clients take the value attached or
+/// not at all, a form of short option that clap does not have.
+fn with_long_password(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut options_ended = false;
+    arguments
+        .into_iter()
+        .map(|argument| {
+            options_ended |= argument == "--";
+            match argument.to_str() {
+                Some("-p") if !options_ended => "--password".into(),
+                Some(text) if !options_ended && text.starts_with("-p") => {
+                    format!("--password={}", &text[2..]).into()
+                }
+                _ => argument,
+            }
+        })
+        .collect()
+}
+
+/// `10s`, `500ms`, `2m`, `1h`, or seconds without a unit.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds_per_unit = match &text[digits.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3_600.0,
+        unit => return Err(format!("{unit:?} is no unit of time; use ms, s, m or h")),
+    };
+    let number: f64 = digits.trim().parse().map_err(|_| format!("{digits:?} is no number"))?;
+    let seconds = number * seconds_per_unit;
+    if !(0.1..=3_600.0).contains(&seconds) {
+        return Err("it must be between 100ms and 1h".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn doctor(line: &str) -> Result<Doctor, String> {
+        let arguments = format!("spindoctor doctor {line}");
+        match parse(arguments.split_whitespace().map(OsString::from)).map_err(|e| e.to_string())?.command {
+            Command::Doctor(doctor) => Ok(*doctor),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn clap_finds_nothing_to_object_to() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn connection_flags_are_those_of_the_mysql_client() {
+        let asked = doctor("-h db17 -P 3307 -u app -psecret --login-path=prod mysql://x").unwrap();
+        let connection = asked.connection;
+        assert_eq!(connection.host.as_deref(), Some("db17"));
+        assert_eq!(connection.port, Some(3307));
+        assert_eq!(connection.user.as_deref(), Some("app"));
+        assert_eq!(connection.password, Some(Some("secret".to_owned())));
+        assert_eq!(connection.login_path.as_deref(), Some("prod"));
+        assert_eq!(connection.target.as_deref(), Some("mysql://x"));
+        assert_eq!(doctor("-hdb17").unwrap().connection.host.as_deref(), Some("db17"));
+    }
+
+    #[test]
+    fn a_password_without_a_value_is_asked_for_and_never_takes_the_next_word() {
+        let asked = doctor("-p mysql://x").unwrap().connection;
+        assert_eq!((asked.password, asked.target.as_deref()), (Some(None), Some("mysql://x")));
+        assert_eq!(doctor("--password x").unwrap().connection.password, Some(None));
+        assert_eq!(doctor("--password=").unwrap().connection.password, Some(Some(String::new())));
+        assert_eq!(doctor("").unwrap().connection.password, None);
+    }
+
+    #[test]
+    fn a_duration_has_a_unit_and_bounds() {
+        let of = |text: &str| doctor(&format!("--duration {text}")).map(|asked| asked.duration);
+        assert_eq!(of("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(of("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(of("3"), Ok(Duration::from_secs(3)));
+        for (wrong, reason) in
+            [("3d", "is no unit of time"), ("s", "is no number"), ("0s", "between"), ("1e99s", "between")]
+        {
+            assert!(of(wrong).unwrap_err().contains(reason), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn formats_and_sources_that_exclude_each_other_are_refused() {
+        for line in ["--json --nagios", "--window w --remote", "--window w --pid 1", "--remote --pid 1"] {
+            assert!(doctor(line).unwrap_err().contains("cannot be used with"), "{line}");
+        }
+    }
 }

@@ -7,9 +7,11 @@ mod chart;
 mod cli;
 mod command;
 mod exit;
+mod host_report;
 mod output;
 mod report;
 mod terminal;
+mod window_file;
 
 use exit::ExitStatus;
 

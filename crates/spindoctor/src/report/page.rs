@@ -6,6 +6,7 @@ use anstyle::Style;
 use textwrap::{Options, WordSplitter, WrapAlgorithm};
 use unicode_width::UnicodeWidthStr;
 
+use super::shortened;
 use crate::terminal::Look;
 
 /// For what supports and is not the message.
@@ -82,6 +83,43 @@ impl Page {
         }
     }
 
+    /// An indented label in a column of its own, and what it says.
+    pub(crate) fn field(&mut self, label: &str, text: &str, column: usize) {
+        const INDENT: &str = "    ";
+        let pad = column.saturating_sub(label.width()).max(2);
+        let lead = format!("{INDENT}{}{}", self.paint(QUIET, label), " ".repeat(pad));
+        let column = INDENT.len() + column;
+        for (at, line) in wrapped(text, self.look.width.saturating_sub(column)).iter().enumerate() {
+            match at {
+                0 => self.push(&format!("{lead}{line}")),
+                _ => self.push(&format!("{}{line}", " ".repeat(column))),
+            }
+        }
+    }
+
+    /// A table: titles with the width of each column (negative: aligned to the left), and rows.
+    /// A cell that is wider than its column is cut.
+    pub(crate) fn table(&mut self, columns: &[(&str, i32)], rows: impl Iterator<Item = Vec<String>>) {
+        let aligned = |cell: &str, width: i32| {
+            let room = width.unsigned_abs() as usize;
+            let cell = shortened(cell, room.saturating_sub(1));
+            let pad = " ".repeat(room.saturating_sub(cell.width()));
+            if width < 0 { format!("  {cell}{pad}") } else { format!("{pad}{cell}") }
+        };
+        let titles: String = columns.iter().map(|(title, width)| aligned(title, *width)).collect();
+        self.paragraph_as_is(&titles, QUIET);
+        for row in rows {
+            let line: String =
+                row.iter().zip(columns).map(|(cell, (_, width))| aligned(cell, *width)).collect();
+            self.paragraph_as_is(&line, PLAIN);
+        }
+    }
+
+    fn paragraph_as_is(&mut self, line: &str, style: Style) {
+        let painted = self.paint(style, line.trim_end());
+        self.push(&painted);
+    }
+
     /// A line with something at its right edge, which goes below where there is no room.
     pub(crate) fn line_with_right(&mut self, left: &str, right: &str, left_style: Style, right_style: Style) {
         let lines = wrapped(left, self.look.width);
@@ -125,11 +163,36 @@ impl Page {
     }
 }
 
-/// Lines of at most so many columns, broken at spaces; a word that is longer is broken anywhere.
-/// At least one line, however empty.
+/// Lines of at most so many columns, broken at spaces but not between a number and its unit; a word
+/// that is longer than a line is broken anywhere. At least one line, however empty.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    const UNITS: [&str; 16] = [
+        "%", "ns", "µs", "ms", "s", "min", "h", "days", "B", "KiB", "MiB", "GiB", "TiB", "/s", "CPU", "CPUs",
+    ];
+    // No break space: textwrap breaks at the ASCII space alone.
+    let mut glued = String::with_capacity(text.len());
+    for (at, word) in text.split(' ').enumerate() {
+        let unit = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
+        let after_number = glued.ends_with(|c: char| c.is_ascii_digit());
+        if at > 0 {
+            glued.push(if after_number && UNITS.contains(&unit) { '\u{a0}' } else { ' ' });
+        }
+        glued.push_str(word);
+    }
     let options = Options::new(width.max(10))
         .word_splitter(WordSplitter::NoHyphenation)
         .wrap_algorithm(WrapAlgorithm::FirstFit);
-    textwrap::wrap(text, options).into_iter().map(std::borrow::Cow::into_owned).collect()
+    textwrap::wrap(&glued, options).into_iter().map(|line| line.replace('\u{a0}', " ")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_keeps_its_unit_when_a_line_breaks() {
+        assert_eq!(wrapped("the host is idle 70 %; busy", 20), ["the host is idle", "70 %; busy"]);
+        assert_eq!(wrapped("every one of them 100 ms, or", 21), ["every one of them", "100 ms, or"]);
+        assert_eq!(wrapped("", 20), [""]);
+    }
 }
