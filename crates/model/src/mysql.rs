@@ -30,12 +30,17 @@ pub struct ServerSample {
     pub digests: Reading<Vec<StatementDigest>>,
     /// `performance_schema.events_waits_summary_global_by_event_name`, the longest first, bounded.
     pub waits: Reading<Vec<WaitSummary>>,
-    /// Metadata locks granted and pending, bounded.
+    /// Metadata locks of the objects that somebody waits for, granted and pending, bounded.
+    ///
+    /// MariaDB's METADATA_LOCK_INFO lists granted locks of every object, and none that is pending.
     pub metadata_locks: Reading<Vec<MetadataLock>>,
     /// Who waits for whose row lock, bounded.
     pub row_lock_waits: Reading<Vec<RowLockWait>>,
     /// Replication channels under both vocabularies.
     pub replication: Reading<Vec<ReplicaChannel>>,
+    /// Names of the sources whose answer was cut at its limit: the list holds part of what there is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cut: Vec<String>,
 }
 
 /// Names with values as text, as `SHOW STATUS` and `SHOW VARIABLES` give them.
@@ -167,6 +172,9 @@ pub struct StatementDigest {
     pub digest: String,
     /// The normalised statement.
     pub text: String,
+    /// Seconds since it was first seen: counters of a digest that is younger than the window grew
+    /// from zero within it.
+    pub first_seen_s: Option<f64>,
     /// Executions.
     pub executions: u64,
     /// Time in all, nanoseconds (the server counts picoseconds).

@@ -62,6 +62,13 @@ impl<T> Reading<T> {
         }
     }
 
+    /// Records why there is no value; an answer or an earlier reason that is there already stays.
+    pub fn fail(&mut self, why: Unavailable) {
+        if matches!(self, Self::NotAsked) {
+            *self = Self::Unavailable(why);
+        }
+    }
+
     /// Why there is no value, where the source was asked in vain.
     pub fn unavailable(&self) -> Option<&Unavailable> {
         match self {

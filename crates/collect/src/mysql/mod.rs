@@ -1,11 +1,45 @@
 //! The server's side: how to connect, what to ask, how to read the answers.
 
+#[cfg(test)]
+mod fixture;
+pub mod global_status;
+pub mod global_variables;
+pub mod innodb_lock_waits;
+pub mod innodb_metrics;
 pub mod innodb_status;
+pub mod innodb_trx;
+pub mod metadata_lock_info;
+pub mod perf_schema_data_lock_waits;
+pub mod perf_schema_metadata_locks;
+pub mod perf_schema_statement_digests;
+pub mod perf_schema_threads;
+pub mod perf_schema_waits;
+pub mod processlist;
+pub mod replica_status;
 pub mod rows;
 pub mod source;
 
 pub use rows::Rows;
 pub use source::{Cadence, Plan, Source};
 
-/// Every source of the server, in the order in which they are asked: what changes fastest first.
-pub const SOURCES: &[Source] = &[];
+/// Every source of the server, in the order in which they are asked.
+///
+/// The variables first, because the others depend on them; then what changes fastest. Threads and
+/// transactions stand before the lock waits, which take connection ids and times from them; the
+/// replica's status last, because it may have to wait.
+pub const SOURCES: &[Source] = &[
+    global_variables::SOURCE,
+    global_status::SOURCE,
+    perf_schema_threads::SOURCE,
+    processlist::SOURCE,
+    innodb_trx::SOURCE,
+    perf_schema_data_lock_waits::SOURCE,
+    innodb_lock_waits::SOURCE,
+    perf_schema_metadata_locks::SOURCE,
+    metadata_lock_info::SOURCE,
+    innodb_metrics::SOURCE,
+    perf_schema_statement_digests::SOURCE,
+    perf_schema_waits::SOURCE,
+    innodb_status::SOURCE,
+    replica_status::SOURCE,
+];

@@ -20,6 +20,8 @@ pub enum Cadence {
 pub enum Plan {
     /// This statement.
     Ask(&'static str),
+    /// Another source tells the same on this server, better: this one is not asked and says nothing.
+    Elsewhere,
     /// The server cannot tell.
     Cannot(Unavailable),
 }
@@ -27,7 +29,8 @@ pub enum Plan {
 /// One place of the server that is read.
 ///
 /// The collector asks and times the statement, hands the rows to `parse`, and stores the outcome:
-/// a source file does no I/O.
+/// a source file does no I/O. Where two sources fill one field, the better one stands first in
+/// [`super::SOURCES`] and the second is asked only where the first had no answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Source {
     /// MySQL's own name: `SHOW GLOBAL STATUS`, `performance_schema.data_lock_waits`.
@@ -36,20 +39,61 @@ pub struct Source {
     pub help: &'static str,
     /// What asking costs the server: locks taken, rows read.
     pub cost: &'static str,
-    /// The privilege it needs, as the GRANT that gives it; empty where none.
-    pub grant: &'static str,
+    /// The privilege it needs, as the GRANT that gives it, without `TO`; empty where none.
+    pub grant: fn(ServerVersion) -> &'static str,
     /// How often it is asked.
     pub cadence: Cadence,
     /// What to ask which version; the variables tell what is switched on (`performance_schema`).
     pub plan: fn(ServerVersion, Variables<'_>) -> Plan,
     /// Puts the answer into the sample.
     pub parse: fn(&Rows, Answer, &mut ServerSample),
-    /// Marks the source's field of the sample as unavailable.
+    /// Marks the source's field of the sample as unavailable, by [`spindoctor_model::Reading::fail`].
     pub fail: fn(Unavailable, &mut ServerSample),
+    /// True where the sample has the answer already: the source is not asked for it a second time.
+    pub answered: fn(&ServerSample) -> bool,
 }
 
 /// The server's global variables, where they could be read.
 pub type Variables<'a> = Option<&'a spindoctor_model::mysql::NamedValues>;
+
+/// Why performance_schema cannot tell, where it cannot: the server is too old or it is switched off.
+///
+/// Defaults where the variable could not be read: on in MySQL (5.6.6 and later), off in MariaDB.
+pub(super) fn performance_schema_off(
+    version: ServerVersion,
+    variables: Variables<'_>,
+) -> Option<Unavailable> {
+    if !version.mysql_at_least(5, 6, 6) && !version.mariadb_at_least(10, 0, 0) {
+        return Some(Unavailable::because(format!("{version} has no such table in performance_schema")));
+    }
+    let on = variables.and_then(|v| v.switch("performance_schema")).unwrap_or(!version.is_mariadb());
+    (!on).then(|| {
+        Unavailable::because("performance_schema is off")
+            .unlock("performance_schema = ON in the server's option file, and a restart")
+    })
+}
+
+/// Notes in the sample that a source's answer reached its limit: there may be more than it holds.
+pub(super) fn note_if_cut(source: &str, rows: &Rows, limit: usize, sample: &mut ServerSample) {
+    if rows.len() >= limit {
+        sample.cut.push(source.to_owned());
+    }
+}
+
+/// `GRANT PROCESS`: every flavor and version names it so.
+pub(super) fn process_grant(_: ServerVersion) -> &'static str {
+    "GRANT PROCESS ON *.*"
+}
+
+/// `GRANT SELECT` on performance_schema: every flavor and version names it so.
+pub(super) fn performance_schema_grant(_: ServerVersion) -> &'static str {
+    "GRANT SELECT ON performance_schema.*"
+}
+
+/// A cell that counts picoseconds, as nanoseconds; 0 for NULL.
+pub(super) fn picoseconds_to_ns(row: super::rows::Row<'_>, column: &str) -> u64 {
+    row.number(column).unwrap_or(0_u64) / 1000
+}
 
 /// When an answer came and how long it took.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

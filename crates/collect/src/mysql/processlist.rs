@@ -1,0 +1,152 @@
+//! The process list: MariaDB's threads, and MySQL's where performance_schema.threads cannot be read.
+
+use spindoctor_model::mysql::ServerThread;
+
+use super::rows::{Row, Rows};
+use super::source::{Cadence, Plan, Source, note_if_cut, performance_schema_off, process_grant};
+
+/// Connections read at most; those that sleep are left out first.
+const LIMIT: usize = 5000;
+
+/// The source.
+///
+/// Cost: `information_schema.PROCESSLIST` visits every connection and takes its LOCK_thd_data (and,
+/// before MySQL 8.0 and MariaDB 10.5, the one lock of the thread list for the whole visit): new
+/// connections wait meanwhile, about 1 ms for 500. Safe to ask every second up to some thousand
+/// connections. From MySQL 8.0.22 performance_schema.processlist takes no such lock and is asked instead.
+///
+/// Without PROCESS a server shows the user's own connections only, and says nothing about it. The
+/// join with INNODB_CMP (a handful of counters in memory) turns that silence into error 1227.
+pub const SOURCE: Source = Source {
+    name: "information_schema.PROCESSLIST",
+    help: "every connection: state, statement, and on MariaDB the kernel's thread id",
+    cost: "visits every connection and takes its lock for an instant, about 1 ms for 500",
+    grant: process_grant,
+    cadence: Cadence::EverySample,
+    plan: |version, variables| {
+        if version.mariadb_at_least(10, 2, 0) {
+            Plan::Ask(
+                "SELECT ID, USER, HOST, DB, COMMAND, TIME, TIME_MS, STATE, LEFT(INFO, 1024) AS INFO, TID \
+                 FROM information_schema.PROCESSLIST \
+                 CROSS JOIN (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
+                 WHERE ID <> CONNECTION_ID() ORDER BY COMMAND = 'Sleep' LIMIT 5000",
+            )
+        } else if version.mysql_at_least(8, 0, 22) && performance_schema_off(version, variables).is_none() {
+            Plan::Ask(
+                "SELECT ID, USER, HOST, DB, COMMAND, TIME, STATE, LEFT(INFO, 1024) AS INFO \
+                 FROM performance_schema.processlist \
+                 CROSS JOIN (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
+                 WHERE ID <> CONNECTION_ID() ORDER BY COMMAND = 'Sleep' LIMIT 5000",
+            )
+        } else {
+            Plan::Ask(
+                "SELECT ID, USER, HOST, DB, COMMAND, TIME, STATE, LEFT(INFO, 1024) AS INFO \
+                 FROM information_schema.PROCESSLIST \
+                 CROSS JOIN (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
+                 WHERE ID <> CONNECTION_ID() ORDER BY COMMAND = 'Sleep' LIMIT 5000",
+            )
+        }
+    },
+    parse: |rows, answer, sample| {
+        note_if_cut("information_schema.PROCESSLIST", rows, LIMIT, sample);
+        sample.threads = answer.reading(threads(rows));
+    },
+    fail: |why, sample| sample.threads.fail(why),
+    answered: |sample| sample.threads.value().is_some(),
+};
+
+fn threads(rows: &Rows) -> Vec<ServerThread> {
+    rows.iter().map(thread).collect()
+}
+
+fn thread(row: Row<'_>) -> ServerThread {
+    let user = row.string("USER");
+    let command = row.string("COMMAND");
+    // MySQL prints -1 or 4294967295 - n for a clock that went back; MariaDB has milliseconds besides.
+    let seconds: f64 = row.number("TIME").unwrap_or(0.0);
+    let time_s = row.number("TIME_MS").map_or(seconds, |ms: f64| ms / 1000.0);
+    ServerThread {
+        internal_id: None,
+        connection_id: row.number("ID"),
+        thread_os_id: row.number("TID").filter(|&tid: &u64| tid != 0),
+        name: String::new(),
+        // Appliers are `system user`; MariaDB's background threads are `Daemon` of `system user`.
+        is_connection: user != "system user" && user != "event_scheduler" && command != "Daemon",
+        host: without_port(row.text("HOST").unwrap_or_default()).to_owned(),
+        schema: row.string("DB"),
+        time_s: if (0.0..4e9).contains(&time_s) { time_s } else { 0.0 },
+        state: row.string("STATE"),
+        statement: row.text("INFO").filter(|text| !text.is_empty()).map(str::to_owned),
+        user,
+        command,
+    }
+}
+
+/// `10.17.85.74:60991` without its port; `localhost` has none.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+    use spindoctor_model::ServerVersion;
+
+    fn list(file: &str) -> Vec<ServerThread> {
+        threads(&fixture::rows(&format!("processlist/{file}")))
+    }
+
+    #[test]
+    fn reads_the_167_connections_of_a_busy_5_1_source() {
+        let threads = list("pt-processlist-001.txt");
+        assert_eq!(threads.len(), 167);
+        // As `grep -c` counts them; the expected text beside the fixture has them rounded.
+        let count = |command: &str| threads.iter().filter(|t| t.command == command).count();
+        assert_eq!((count("Binlog Dump"), count("Connect"), count("Query"), count("Sleep")), (1, 2, 2, 162));
+        let dump = &threads[0];
+        assert_eq!(
+            (dump.connection_id, dump.host.as_str(), dump.time_s),
+            (Some(1531), "10.17.85.74", 9_133_994.0)
+        );
+        assert_eq!(dump.statement, None);
+        let appliers = threads.iter().filter(|t| !t.is_connection).count();
+        assert_eq!(appliers, 2, "the two `system user` threads");
+    }
+
+    #[test]
+    fn reads_states_and_statements_of_5_5_and_8_0() {
+        let locked = list("pmp-locked-processlist-5.5-1.txt");
+        assert_eq!(locked[0].state, "Waiting for table level lock");
+        assert_eq!(locked[0].time_s, 480.0);
+        assert!(locked[0].statement.is_some());
+        let percona = list("pt-temp_enc008.txt");
+        assert_eq!(percona[0].user, "event_scheduler");
+        assert!(!percona[0].is_connection);
+    }
+
+    #[test]
+    fn reads_mariadb_with_its_thread_ids_and_milliseconds() {
+        let threads = threads(&fixture::tabbed(
+            "ID\tUSER\tHOST\tDB\tCOMMAND\tTIME\tTIME_MS\tSTATE\tINFO\tTID\n\
+             30\troot\tlocalhost\tt\tQuery\t0\t804.680\tWaiting for table metadata lock\talter table a add z int\t15135\n",
+        ));
+        assert_eq!((threads[0].thread_os_id, threads[0].time_s), (Some(15135), 0.80468));
+    }
+
+    #[test]
+    fn a_current_mysql_is_never_asked_for_the_list_that_takes_locks() {
+        for text in ["8.0.22", "8.4.2", "9.7.4"] {
+            match (SOURCE.plan)(ServerVersion::parse(text, "").unwrap(), None) {
+                Plan::Ask(sql) => {
+                    assert!(!sql.contains("information_schema.PROCESSLIST"), "{sql}");
+                    assert!(sql.ends_with(&format!("LIMIT {LIMIT}")), "{sql}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Replication channels: `SHOW REPLICA STATUS`, `SHOW SLAVE STATUS`, `SHOW ALL SLAVES STATUS`.
+
+use spindoctor_model::mysql::ReplicaChannel;
+
+use super::rows::{Row, Rows};
+use super::source::{Cadence, Plan, Source};
+
+/// The source. A server that is no replica answers with no row.
+///
+/// Cost: a row for each channel, under the lock of the channel list; it waits while a STOP or START
+/// of the replica is under way, so it is asked last. About 0.2 ms. Safe to ask every second.
+pub const SOURCE: Source = Source {
+    name: "SHOW REPLICA STATUS",
+    help: "replication channels: running, seconds behind, errors",
+    cost: "reads a row for each channel under the channel list's lock, 0.2 ms; waits for STOP REPLICA",
+    grant: |version| {
+        if version.mariadb_at_least(10, 5, 9) {
+            "GRANT SLAVE MONITOR ON *.*"
+        } else {
+            "GRANT REPLICATION CLIENT ON *.*"
+        }
+    },
+    cadence: Cadence::EverySample,
+    plan: |version, _| {
+        Plan::Ask(if version.mariadb_at_least(10, 0, 0) {
+            "SHOW ALL SLAVES STATUS"
+        } else if version.mysql_at_least(8, 0, 22) {
+            "SHOW REPLICA STATUS"
+        } else {
+            "SHOW SLAVE STATUS"
+        })
+    },
+    parse: |rows, answer, sample| sample.replication = answer.reading(channels(rows)),
+    fail: |why, sample| sample.replication.fail(why),
+    answered: |sample| sample.replication.value().is_some(),
+};
+
+fn channels(rows: &Rows) -> Vec<ReplicaChannel> {
+    rows.iter().map(channel).collect()
+}
+
+/// A channel in MySQL's words since 8.0.22, or in the older ones, which MariaDB keeps.
+fn channel(row: Row<'_>) -> ReplicaChannel {
+    let either =
+        |new: &str, old: &str| row.text(new).or_else(|| row.text(old)).unwrap_or_default().to_owned();
+    ReplicaChannel {
+        name: either("Channel_Name", "Connection_name"),
+        source_host: either("Source_Host", "Master_Host"),
+        source_port: either("Source_Port", "Master_Port").parse().unwrap_or(0),
+        receiver_running: either("Replica_IO_Running", "Slave_IO_Running"),
+        applier_running: either("Replica_SQL_Running", "Slave_SQL_Running"),
+        behind_s: row.number("Seconds_Behind_Source").or_else(|| row.number("Seconds_Behind_Master")),
+        receiver_state: either("Replica_IO_State", "Slave_IO_State"),
+        applier_state: row
+            .text("Slave_SQL_State")
+            .map_or_else(|| either("Replica_SQL_Running_State", "Slave_SQL_Running_State"), str::to_owned),
+        receiver_error: row.string("Last_IO_Error"),
+        applier_error: row
+            .text("Last_SQL_Error")
+            .or_else(|| row.text("Last_Error"))
+            .unwrap_or_default()
+            .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    fn fixture(file: &str) -> Vec<ReplicaChannel> {
+        channels(&fixture::rows(&format!("replica_status/{file}")))
+    }
+
+    #[test]
+    fn reads_replicas_that_run_that_lag_and_that_stand_still() {
+        let running = &fixture("replication-running-001.txt")[0];
+        assert_eq!((running.source_host.as_str(), running.source_port), ("master.db", 3306));
+        assert_eq!((running.receiver_running.as_str(), running.applier_running.as_str()), ("Yes", "Yes"));
+        let delayed = &fixture("replication-delay-001.txt")[0];
+        assert!(delayed.behind_s.is_some_and(|s| s > 0.0), "{delayed:?}");
+        let stopped = &fixture("replication-running-004.txt")[0];
+        assert_eq!(stopped.behind_s, None);
+    }
+
+    #[test]
+    fn reads_every_channel_of_a_mariadb_with_two_sources() {
+        let channels = fixture("netdata-mariadb-v10.8.4-all_slaves_status_multi_source.txt");
+        assert_eq!(channels.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["Master1", "Master2"]);
+        assert_eq!(channels[0].applier_state, "Slave has read all relay log; waiting for more updates");
+        assert_eq!(channels[0].behind_s, Some(0.0));
+    }
+
+    #[test]
+    fn reads_the_words_of_mysql_since_8_0_22() {
+        let channels = channels(&fixture::tabbed(
+            "Replica_IO_State\tSource_Host\tSource_Port\tReplica_IO_Running\tReplica_SQL_Running\tSeconds_Behind_Source\tChannel_Name\tLast_SQL_Error\tLast_Error\n\
+             Waiting\tdb1\t3307\tYes\tNo\tNULL\tch1\tboom\tboom\n",
+        ));
+        assert_eq!((channels[0].source_host.as_str(), channels[0].source_port), ("db1", 3307));
+        assert_eq!((channels[0].behind_s, channels[0].applier_error.as_str()), (None, "boom"));
+    }
+}
