@@ -9,10 +9,10 @@ mod error;
 mod home;
 mod install;
 mod installation;
+pub mod load;
 mod process;
 mod record;
 mod server;
-mod sysbench;
 mod template;
 
 pub use cgroup::Limits;
@@ -21,4 +21,3 @@ pub use error::{Error, Result};
 pub use home::Home;
 pub use installation::{Installation, Which};
 pub use server::{Data, Listed, Server, ServerSpec, down, list, up};
-pub use sysbench::Tables;

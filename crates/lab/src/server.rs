@@ -24,9 +24,9 @@ use crate::command::{Progress, is_root, last_lines};
 use crate::error::{Error, Result};
 use crate::home::{Home, create_private_dir};
 use crate::installation::{Installation, Which};
+use crate::load::Tables;
 use crate::process::{ProcessId, signal};
 use crate::record::{Record, Register};
-use crate::sysbench::Tables;
 use crate::template;
 
 /// How long a server may take to answer its first query.

@@ -14,8 +14,8 @@ use crate::command::{Progress, is_root, run};
 use crate::error::{Error, Result};
 use crate::home::{Home, create_private_dir};
 use crate::installation::Installation;
+use crate::load::{Tables, sysbench};
 use crate::server::{Launch, Server};
-use crate::sysbench::{self, Tables};
 
 /// Changes when templates are made differently: older ones are then not used again.
 const EDITION: u32 = 1;
@@ -43,7 +43,7 @@ pub(crate) async fn ready(
             .map(str::to_owned)
             .into();
         let server = Server::launch(home, installation, launch).await?;
-        sysbench::prepare(server.socket(), tables, progress).await?;
+        sysbench::prepare(server.socket(), tables, progress)?;
         server.shut_down().await
     })
     .await

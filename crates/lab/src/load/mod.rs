@@ -1,0 +1,5 @@
+//! Load on a server: sysbench's clients, and single sessions that hold locks.
+
+pub(crate) mod sysbench;
+
+pub use sysbench::{Load, LoadReport, LoadSpec, Tables, Workload, run_for};

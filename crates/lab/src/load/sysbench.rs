@@ -1,0 +1,375 @@
+//! sysbench: fills tables, loads a server, and says how it went.
+//!
+//! sysbench runs until it is stopped and reports every second; what it reported while a window was
+//! watched becomes one [`LoadReport`]. A run of known length is told from its closing report.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::command::{Progress, ensure, last_lines, run};
+use crate::error::{Error, Result};
+
+/// sysbench's tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tables {
+    /// How many: `sbtest1` and so on.
+    pub count: u32,
+    /// Rows of each.
+    pub rows: u32,
+}
+
+/// What the clients do: sysbench's own OLTP workloads, and two of the lab's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workload {
+    /// Point and range reads, updates, a delete and an insert in each transaction.
+    OltpReadWrite,
+    /// Point and range reads.
+    OltpReadOnly,
+    /// One read by primary key at a time.
+    OltpPointSelect,
+    /// One update of an indexed column at a time, each its own transaction.
+    OltpUpdateIndex,
+    /// One update of a column without index at a time, each its own transaction.
+    OltpUpdateNonIndex,
+    /// The updates, deletes and inserts of `OltpReadWrite` without its reads.
+    OltpWriteOnly,
+    /// A new connection for each query.
+    Connect,
+    /// Lookups by a column without index.
+    Scan,
+}
+
+/// How a server is loaded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LoadSpec {
+    /// What each client does.
+    pub workload: Workload,
+    /// How many clients.
+    pub threads: u32,
+    /// Transactions per second in all; None for as fast as they can.
+    pub rate: Option<u32>,
+    /// The tables they work on.
+    pub tables: Tables,
+}
+
+/// How the clients fared over some seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadReport {
+    /// Over how long.
+    pub seconds: f64,
+    /// Transactions per second (sysbench's events).
+    pub transactions_per_s: f64,
+    /// Queries per second.
+    pub queries_per_s: f64,
+    /// Mean time of a transaction, milliseconds; in closing reports only.
+    pub latency_avg_ms: Option<f64>,
+    /// 95th percentile of a transaction's time, milliseconds. Over a window: the highest of its seconds.
+    pub latency_p95_ms: Option<f64>,
+    /// Longest transaction, milliseconds; in closing reports only.
+    pub latency_max_ms: Option<f64>,
+    /// Errors that the clients ignored, per second.
+    pub errors_per_s: f64,
+    /// Connections made anew after an error, per second.
+    pub reconnects_per_s: f64,
+}
+
+/// A load that goes on until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Load {
+    child: Child,
+    seconds: Arc<Mutex<VecDeque<(Instant, LoadReport)>>>,
+    folder: Folder,
+}
+
+/// The lab's own script, where there is one, and what sysbench says when it fails.
+#[derive(Debug)]
+struct Folder(tempfile::TempDir);
+
+/// Seconds of reports that are kept.
+const KEPT_SECONDS: usize = 3_600;
+
+/// Creates and fills the tables in the database `sbtest`.
+pub(crate) fn prepare(socket: &Path, tables: Tables, progress: Progress<'_>) -> Result<()> {
+    let sysbench = ensure("sysbench", progress)?;
+    run(std::process::Command::new(sysbench).arg("oltp_read_write").args(on(socket, tables)).arg("prepare"))?;
+    Ok(())
+}
+
+/// Loads a server for a known time and returns the closing report.
+pub async fn run_for(socket: &Path, spec: LoadSpec, time: Duration) -> Result<LoadReport> {
+    let folder = Folder::new(spec.workload)?;
+    let mut command = command(socket, spec, &folder)?;
+    command.arg(format!("--time={}", time.as_secs().max(1))).arg("run");
+    let output = command.output().await.map_err(Error::file("run", "sysbench".as_ref()))?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        return Err(failed(&output.status.to_string(), &format!("{printed}{}", folder.errors())));
+    }
+    parse_closing(&printed)
+}
+
+impl Load {
+    /// Starts the clients.
+    pub fn start(socket: &Path, spec: LoadSpec) -> Result<Self> {
+        let folder = Folder::new(spec.workload)?;
+        let mut command = command(socket, spec, &folder)?;
+        command.args(["--time=0", "--report-interval=1", "run"]);
+        let mut child = command.spawn().map_err(Error::file("run", "sysbench".as_ref()))?;
+        let stdout = child.stdout.take().expect("stdout was asked for");
+        let seconds = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = Arc::clone(&seconds);
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(stdout).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                if let (Some(second), Ok(mut kept)) = (parse_second(&line), kept.lock()) {
+                    kept.push_back((Instant::now(), second));
+                    if kept.len() > KEPT_SECONDS {
+                        kept.pop_front();
+                    }
+                }
+            }
+        });
+        Ok(Self { child, seconds, folder })
+    }
+
+    /// Fails where the clients have given up, with what they said.
+    pub fn check(&mut self) -> Result<()> {
+        match self.child.try_wait() {
+            Ok(Some(status)) => Err(failed(&status.to_string(), &self.folder.errors())),
+            _ => Ok(()),
+        }
+    }
+
+    /// What was reported since an instant; None before the first whole second of it.
+    pub fn since(&self, start: Instant) -> Option<LoadReport> {
+        let seconds = self.seconds.lock().ok()?;
+        // A report covers the second before it.
+        let from = start + Duration::from_millis(900);
+        let reports: Vec<_> =
+            seconds.iter().filter(|(at, _)| *at >= from).map(|(_, report)| *report).collect();
+        LoadReport::of_seconds(&reports)
+    }
+
+    /// Ends the clients.
+    pub async fn stop(mut self) {
+        let _gone = self.child.kill().await;
+    }
+}
+
+impl Workload {
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::OltpReadWrite => Some("oltp_read_write"),
+            Self::OltpReadOnly => Some("oltp_read_only"),
+            Self::OltpPointSelect => Some("oltp_point_select"),
+            Self::OltpUpdateIndex => Some("oltp_update_index"),
+            Self::OltpUpdateNonIndex => Some("oltp_update_non_index"),
+            Self::OltpWriteOnly => Some("oltp_write_only"),
+            Self::Connect | Self::Scan => None,
+        }
+    }
+}
+
+impl Folder {
+    fn new(workload: Workload) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("spindoctor-sysbench-").tempdir();
+        let folder = Self(folder.map_err(Error::file("make a folder in", &std::env::temp_dir()))?);
+        let script = match workload {
+            Workload::Connect => include_str!("connect.lua"),
+            Workload::Scan => include_str!("scan.lua"),
+            _ => return Ok(folder),
+        };
+        std::fs::write(folder.script(), script).map_err(Error::file("write", &folder.script()))?;
+        Ok(folder)
+    }
+
+    fn script(&self) -> PathBuf {
+        self.0.path().join("client.lua")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.0.path().join("stderr")
+    }
+
+    fn errors(&self) -> String {
+        std::fs::read_to_string(self.log()).unwrap_or_default()
+    }
+}
+
+fn command(socket: &Path, spec: LoadSpec, folder: &Folder) -> Result<Command> {
+    let sysbench = ensure("sysbench", &|_| {})?;
+    let errors = File::create(folder.log()).map_err(Error::file("create", &folder.log()))?;
+    // The clients end with the lab, whatever ends that.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(sysbench);
+    match spec.workload.name() {
+        Some(name) => command.arg(name).args(on(socket, spec.tables)),
+        None => command.arg(folder.script()).args(connection(socket)),
+    };
+    command
+        .arg(format!("--threads={}", spec.threads))
+        .arg("--events=0")
+        // Deadlocks, timeouts and refused connections belong to what is shown; clients go on.
+        .arg("--mysql-ignore-errors=all")
+        .args(spec.rate.map(|rate| format!("--rate={rate}")))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(errors)
+        .process_group(0)
+        .kill_on_drop(true);
+    Ok(command)
+}
+
+fn on(socket: &Path, tables: Tables) -> Vec<String> {
+    let mut options = connection(socket);
+    options.extend([format!("--tables={}", tables.count), format!("--table-size={}", tables.rows)]);
+    options
+}
+
+fn connection(socket: &Path) -> Vec<String> {
+    vec![
+        "--db-driver=mysql".into(),
+        format!("--mysql-socket={}", socket.display()),
+        "--mysql-user=app".into(),
+        "--mysql-db=sbtest".into(),
+    ]
+}
+
+fn failed(status: &str, said: &str) -> Error {
+    Error::Program { program: "sysbench".into(), status: status.into(), said: last_lines(said, 12) }
+}
+
+impl LoadReport {
+    fn of_seconds(reports: &[Self]) -> Option<Self> {
+        let count = reports.len() as f64;
+        let mean = |pick: fn(&Self) -> f64| reports.iter().map(pick).sum::<f64>() / count;
+        let p95 = reports.iter().filter_map(|report| report.latency_p95_ms).reduce(f64::max);
+        (!reports.is_empty()).then(|| Self {
+            seconds: reports.iter().map(|report| report.seconds).sum(),
+            transactions_per_s: mean(|report| report.transactions_per_s),
+            queries_per_s: mean(|report| report.queries_per_s),
+            latency_p95_ms: p95,
+            errors_per_s: mean(|report| report.errors_per_s),
+            reconnects_per_s: mean(|report| report.reconnects_per_s),
+            ..Self::default()
+        })
+    }
+}
+
+/// Format of sysbench 1.0.20 is like `[ 1s ] thds: 4 tps: 1138.54 qps: 22814.62 (r/w/o:
+/// 15976.42/4557.14/2281.06) lat (ms,95%): 7.04 err/s: 0.00 reconn/s: 0.00`.
+fn parse_second(line: &str) -> Option<LoadReport> {
+    let after =
+        |label: &str| -> Option<f64> { line.split_once(label)?.1.split_whitespace().next()?.parse().ok() };
+    Some(LoadReport {
+        seconds: 1.0,
+        transactions_per_s: after(" tps: ")?,
+        queries_per_s: after(" qps: ")?,
+        latency_p95_ms: after("95%): "),
+        errors_per_s: after(" err/s: ")?,
+        reconnects_per_s: after(" reconn/s: ")?,
+        ..LoadReport::default()
+    })
+}
+
+/// Format of sysbench 1.0.20: labelled lines, a rate in brackets behind each count.
+fn parse_closing(printed: &str) -> Result<LoadReport> {
+    let value = |label: &str| -> Option<&str> {
+        printed.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim)
+    };
+    let number = |label: &str| -> Option<f64> { value(label)?.trim_end_matches('s').parse().ok() };
+    let rate = |label: &str| -> Option<f64> {
+        value(label)?.split_once('(')?.1.split_whitespace().next()?.parse().ok()
+    };
+    let parsed = || {
+        Some(LoadReport {
+            seconds: number("total time:")?,
+            transactions_per_s: rate("transactions:")?,
+            queries_per_s: rate("queries:")?,
+            latency_avg_ms: number("avg:"),
+            latency_p95_ms: number("95th percentile:"),
+            latency_max_ms: number("max:"),
+            errors_per_s: rate("ignored errors:")?,
+            reconnects_per_s: rate("reconnects:")?,
+        })
+    };
+    parsed().ok_or_else(|| Error::Report(last_lines(printed, 30)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// sysbench 1.0.20: `oltp_read_write --threads=4 --time=3 --report-interval=1` on MySQL 9.7.4.
+    const CLOSING: &str = "\
+SQL statistics:
+    queries performed:
+        read:                            56266
+        write:                           16076
+        other:                           8038
+        total:                           80380
+    transactions:                        4019   (1337.14 per sec.)
+    queries:                             80380  (26742.89 per sec.)
+    ignored errors:                      2      (0.67 per sec.)
+    reconnects:                          0      (0.00 per sec.)
+
+General statistics:
+    total time:                          3.0050s
+    total number of events:              4019
+
+Latency (ms):
+         min:                                    0.58
+         avg:                                    2.99
+         max:                                   22.34
+         95th percentile:                        5.18
+         sum:                                12004.17
+
+Threads fairness:
+    events (avg/stddev):           1004.7500/12.60
+    execution time (avg/stddev):   3.0010/0.00
+";
+
+    #[test]
+    fn reads_the_closing_report() {
+        let expected = LoadReport {
+            seconds: 3.005,
+            transactions_per_s: 1337.14,
+            queries_per_s: 26742.89,
+            latency_avg_ms: Some(2.99),
+            latency_p95_ms: Some(5.18),
+            latency_max_ms: Some(22.34),
+            errors_per_s: 0.67,
+            reconnects_per_s: 0.0,
+        };
+        assert_eq!(parse_closing(CLOSING).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_report_that_breaks_off_is_an_error_that_shows_it() {
+        let error = parse_closing("SQL statistics:\n    transactions:").unwrap_err();
+        assert!(error.to_string().contains("transactions:"), "{error}");
+    }
+
+    #[test]
+    fn a_window_is_the_mean_of_its_seconds_and_their_worst_percentile() {
+        let lines = [
+            "[ 1s ] thds: 4 tps: 200.00 qps: 4000.00 (r/w/o: 2916.65/833.33/416.66) lat (ms,95%): 1.86 err/s: 0.00 reconn/s: 0.00",
+            "[ 1s ] queue length: 0, concurrency: 0",
+            "[ 2s ] thds: 4 tps: 100.00 qps: 2000.00 (r/w/o: 1400.00/400.00/200.00) lat (ms,95%): 7.04 err/s: 1.00 reconn/s: 0.00",
+        ];
+        let seconds: Vec<_> = lines.iter().filter_map(|line| parse_second(line)).collect();
+        let report = LoadReport::of_seconds(&seconds).unwrap();
+        assert_eq!((report.seconds, report.transactions_per_s, report.errors_per_s), (2.0, 150.0, 0.5));
+        assert_eq!(report.latency_p95_ms, Some(7.04));
+        assert_eq!(LoadReport::of_seconds(&[]), None);
+    }
+}
