@@ -17,7 +17,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 
     /// Print help (-h means the server's host, as with any MySQL client)
-    #[arg(long, action = ArgAction::Help, global = true, display_order = 1000)]
+    #[arg(long, action = ArgAction::HelpShort, global = true, display_order = 1000)]
     help: Option<bool>,
 }
 
@@ -35,9 +35,6 @@ pub(crate) enum Command {
 /// `spindoctor doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    #[command(flatten)]
-    pub(crate) connection: Connection,
-
     /// How long to watch the server: 10s, 500ms, 2m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub(crate) duration: Duration,
@@ -65,14 +62,14 @@ pub(crate) struct Doctor {
     /// Exit with 1 when there is a finding at least as severe as this
     #[arg(long, value_name = "SEVERITY", default_value = "warning", conflicts_with = "nagios")]
     pub(crate) fail_on: FailOn,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 }
 
 /// `spindoctor host`.
 #[derive(Debug, Args)]
 pub(crate) struct Host {
-    #[command(flatten)]
-    pub(crate) connection: Connection,
-
     /// Show the host of a saved window instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote"])]
     pub(crate) window: Option<PathBuf>,
@@ -80,6 +77,9 @@ pub(crate) struct Host {
     /// Print JSON (schema spindoctor.host/1)
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 }
 
 /// `spindoctor explain`.
@@ -98,6 +98,7 @@ pub(crate) struct Explain {
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// The server as mysql://user@host:port/ or as a DSN: h=db17,P=3306,u=app
+    #[arg(help_heading = None)]
     pub(crate) target: Option<String>,
 
     /// Host name or address; localhost means the socket

@@ -1,0 +1,40 @@
+//! `spindoctor explain`.
+
+use crate::program::{complained, printed};
+
+#[test]
+fn without_a_name_every_cause_is_listed_in_one_line() {
+    let (list, code) = printed("explain");
+    assert_eq!(code, 0);
+    for cause in spindoctor_rules::CAUSES {
+        assert!(list.lines().any(|line| line.starts_with(cause.name)), "{}", cause.name);
+    }
+}
+
+#[test]
+fn a_cause_is_explained_under_its_headings() {
+    let (text, code) = printed("explain Connections-Exhausted");
+    assert_eq!(code, 0);
+    for heading in ["What it is", "Why it hurts", "Evidence", "What to do", "References"] {
+        assert!(text.lines().any(|line| line == heading), "{heading}");
+    }
+}
+
+#[test]
+fn an_unknown_cause_is_answered_with_its_neighbour_and_exit_2() {
+    let (message, code) = complained("explain connection-exhausted");
+    assert_eq!(code, 2);
+    assert_eq!(
+        message,
+        "spindoctor: there is no cause named \"connection-exhausted\"; did you mean connections-exhausted?\n"
+    );
+}
+
+#[test]
+fn the_catalogue_is_there_for_machines() {
+    let (json, code) = printed("explain --json");
+    assert_eq!(code, 0);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["schema"], "spindoctor.causes/1");
+    assert_eq!(json["causes"].as_array().unwrap().len(), spindoctor_rules::CAUSES.len());
+}

@@ -1,0 +1,33 @@
+//! Help, version, and mistakes on the command line.
+
+use crate::program::{complained, printed};
+
+#[test]
+fn help_names_every_command() {
+    let (help, code) = printed("--help");
+    assert_eq!(code, 0);
+    for command in ["doctor", "host", "explain"] {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{command}");
+    }
+}
+
+#[test]
+fn the_help_of_doctor_is_this() {
+    let (help, code) = printed("doctor --help");
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(help);
+}
+
+#[test]
+fn the_version_is_a_result() {
+    assert_eq!(printed("--version"), (format!("spindoctor {}\n", env!("CARGO_PKG_VERSION")), 0));
+}
+
+#[test]
+fn a_mistake_is_told_on_standard_error_with_exit_2() {
+    for line in ["", "doctr", "doctor --fail-on sometimes", "doctor --duration 3d", "doctor -h"] {
+        let (message, code) = complained(line);
+        assert_eq!(code, 2, "{line}");
+        assert!(!message.is_empty(), "{line}");
+    }
+}

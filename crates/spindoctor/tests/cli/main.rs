@@ -1,0 +1,6 @@
+//! The program from outside: what it prints where, and its exit codes. One file per subcommand.
+
+mod doctor;
+mod explain;
+mod help;
+mod program;
