@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::reading::Reading;
+use crate::reading::{Reading, Unavailable};
 
 /// Everything one sample holds about the host. A field is `NotAsked` where its source was not due.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -34,6 +34,29 @@ pub struct HostSample {
     pub memory: Reading<MemoryStat>,
     /// The server's own live `srv_cpu_usage`, read from its memory.
     pub srv_cpu_usage: Reading<SrvCpuUsage>,
+}
+
+impl HostSample {
+    /// A sample of a host that cannot be read at all: every field says why.
+    pub fn unavailable(why: &Unavailable) -> Self {
+        fn fail<T>(why: &Unavailable) -> Reading<T> {
+            Reading::Unavailable(why.clone())
+        }
+        Self {
+            effective_cpus: fail(why),
+            throttling: fail(why),
+            pressure: fail(why),
+            pause: fail(why),
+            cpu: fail(why),
+            cpu_times: fail(why),
+            process: fail(why),
+            threads: fail(why),
+            numa: fail(why),
+            disks: fail(why),
+            memory: fail(why),
+            srv_cpu_usage: fail(why),
+        }
+    }
 }
 
 /// CPUs that the kernel grants the server.

@@ -15,6 +15,7 @@ pub const SOURCE: Source = Source {
     help: "counters and gauges of the whole server",
     cost: "adds up the counters of every connection under LOCK_status, 1 to 3 ms",
     grant: |_| "",
+    install: "",
     cadence: Cadence::EverySample,
     plan: |_, _| Plan::Ask("SHOW GLOBAL STATUS"),
     parse: |rows, answer, sample| sample.status = answer.reading(named_values(rows)),

@@ -11,6 +11,7 @@ pub const SOURCE: Source = Source {
     help: "what the server is set to, and which sources it can offer",
     cost: "reads some 700 variables from memory, about 1 ms",
     grant: |_| "",
+    install: "",
     cadence: Cadence::Once,
     plan: |_, _| Plan::Ask("SHOW GLOBAL VARIABLES"),
     parse: |rows, answer, sample| {

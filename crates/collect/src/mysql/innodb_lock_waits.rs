@@ -21,6 +21,7 @@ pub const SOURCE: Source = Source {
     help: "who waits for whose row lock (MariaDB, MySQL 5.7 and older)",
     cost: "shares INNODB_TRX's copy, made under InnoDB's lock latches",
     grant: process_grant,
+    install: "",
     cadence: Cadence::EverySample,
     plan: |version, _| {
         if version.mysql_at_least(8, 0, 0) {

@@ -19,6 +19,7 @@ pub const SOURCE: Source = Source {
     help: "InnoDB's counters: history list, checkpoint age, CPUs it counts",
     cost: "copies some 300 counters from memory, about 1 ms",
     grant: process_grant,
+    install: "",
     cadence: Cadence::EverySample,
     plan: |version, _| {
         if version.is_mariadb() {

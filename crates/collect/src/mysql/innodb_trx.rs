@@ -28,6 +28,7 @@ pub const SOURCE: Source = Source {
     help: "open transactions: age, what they wait for, rows they changed",
     cost: "copies the open transactions under InnoDB's lock latches, about 1 ms for 1,000",
     grant: process_grant,
+    install: "",
     cadence: Cadence::EverySample,
     plan,
     parse: |rows, answer, sample| {

@@ -19,7 +19,8 @@ pub const SOURCE: Source = Source {
     name: "information_schema.METADATA_LOCK_INFO",
     help: "MariaDB: who holds which metadata lock",
     cost: "takes every metadata lock's latch for reading for an instant, about 1 ms for 1,000",
-    grant: |_| "INSTALL SONAME 'metadata_lock_info'",
+    grant: |_| "",
+    install: "INSTALL SONAME 'metadata_lock_info'",
     cadence: Cadence::EverySample,
     plan: |version, _| match version.is_mariadb() {
         true => Plan::Ask(

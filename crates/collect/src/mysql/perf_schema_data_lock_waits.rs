@@ -44,6 +44,7 @@ pub const SOURCE: Source = Source {
     help: "who waits for whose row lock (MySQL 8.0 and later)",
     cost: "0.3 ms where nobody waits, 11 ms with 100 waiters for one row",
     grant: performance_schema_grant,
+    install: "",
     cadence: Cadence::EverySample,
     plan: |version, variables| {
         if !version.mysql_at_least(8, 0, 1) {

@@ -33,6 +33,7 @@ pub const SOURCE: Source = Source {
     help: "who holds and who wants the tables that somebody waits for",
     cost: "reads memory without a lock, about 1 ms for 1,000 metadata locks",
     grant: performance_schema_grant,
+    install: "",
     cadence: Cadence::EverySample,
     plan,
     parse: |rows, answer, sample| {

@@ -31,6 +31,7 @@ pub const SOURCE: Source = Source {
     help: "executions, time and rows of each kind of statement",
     cost: "reads and sorts up to 10,000 rows of memory without a lock, up to 20 ms",
     grant: performance_schema_grant,
+    install: "",
     cadence: Cadence::Ends,
     plan: |version, variables| match performance_schema_off(version, variables) {
         Some(why) => Plan::Cannot(why),

@@ -20,6 +20,7 @@ pub const SOURCE: Source = Source {
             "GRANT REPLICATION CLIENT ON *.*"
         }
     },
+    install: "",
     cadence: Cadence::EverySample,
     plan: |version, _| {
         Plan::Ask(if version.mariadb_at_least(10, 0, 0) {

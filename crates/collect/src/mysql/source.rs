@@ -41,6 +41,8 @@ pub struct Source {
     pub cost: &'static str,
     /// The privilege it needs, as the GRANT that gives it, without `TO`; empty where none.
     pub grant: fn(ServerVersion) -> &'static str,
+    /// The statement that makes a server have it which does not; empty where none.
+    pub install: &'static str,
     /// How often it is asked.
     pub cadence: Cadence,
     /// What to ask which version; the variables tell what is switched on (`performance_schema`).

@@ -31,6 +31,7 @@ pub const SOURCE: Source = Source {
     help: "threads that wait for a latch, log sequence numbers, pending I/O",
     cost: "prints up to 1 MiB, holding the lock system's latch for the transactions, 1 to 10 ms",
     grant: process_grant,
+    install: "",
     cadence: Cadence::Ends,
     plan: |_, _| Plan::Ask("SHOW ENGINE INNODB STATUS"),
     parse: |rows, answer, sample| {
