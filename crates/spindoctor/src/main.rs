@@ -9,6 +9,7 @@ mod command;
 mod exit;
 mod host_report;
 mod output;
+mod progress;
 mod report;
 mod terminal;
 mod window_file;

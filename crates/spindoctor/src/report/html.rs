@@ -113,7 +113,7 @@ fn finding(rank: usize, finding: &Finding) -> Markup {
             @if !finding.why.is_empty() { p { (safe(&finding.why)) } }
             @if !finding.evidence.is_empty() {
                 h3 { "Evidence" }
-                table.wide {
+                table.wide.evidence {
                     thead { tr { th { "reading" } th { "value" } th { "expected" } th { "source" } } }
                     tbody { @for evidence in &finding.evidence { (evidence_row(evidence)) } }
                 }
@@ -232,7 +232,7 @@ fn examined(diagnosis: &Diagnosis) -> Markup {
         @if !diagnosis.not_examined.is_empty() {
             section.card {
                 h2 { "Not examined" }
-                table.wide {
+                table.wide.missing {
                     thead { tr { th { "cause" } th { "because" } th { "what would unlock it" } } }
                     tbody { @for missing in &diagnosis.not_examined { (not_examined_row(missing)) } }
                 }

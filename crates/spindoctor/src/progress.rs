@@ -1,0 +1,81 @@
+//! How far a window is, on standard error: one line that is rewritten where that is a terminal, a
+//! line now and then where it is a file. Gone from the terminal when it is dropped.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use crate::report::number;
+
+/// A log gets a line this often: a window of the usual length has one, one of an hour is seen to live.
+const LOGGED_EVERY: Duration = Duration::from_secs(30);
+/// Characters of the bar.
+const BAR: usize = 20;
+
+/// Progress towards the end of a window.
+pub(crate) struct Progress {
+    total: Duration,
+    terminal: bool,
+    next_logged: Duration,
+}
+
+impl Progress {
+    /// Nothing done yet.
+    pub(crate) fn new(total: Duration) -> Self {
+        Self { total, terminal: std::io::stderr().is_terminal(), next_logged: Duration::ZERO }
+    }
+
+    /// So much time has gone by, and so many samples were taken.
+    pub(crate) fn show(&mut self, elapsed: Duration, samples: usize) {
+        let elapsed = elapsed.min(self.total);
+        if self.terminal {
+            write(&format!("\r\x1b[K{}", line(elapsed, self.total, samples)));
+        } else if elapsed >= self.next_logged {
+            self.next_logged = elapsed + LOGGED_EVERY;
+            write(&format!("spindoctor: watching, {}\n", told(elapsed, self.total, samples)));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.terminal {
+            write("\r\x1b[K");
+        }
+    }
+}
+
+/// Progress that cannot be written is lost, and nothing else is.
+fn write(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
+fn line(elapsed: Duration, total: Duration, samples: usize) -> String {
+    let done = (elapsed.as_secs_f64() / total.as_secs_f64().max(f64::EPSILON) * BAR as f64) as usize;
+    let done = done.min(BAR);
+    format!("watching {}{} {}", "━".repeat(done), "╌".repeat(BAR - done), told(elapsed, total, samples))
+}
+
+fn told(elapsed: Duration, total: Duration, samples: usize) -> String {
+    format!(
+        "{} of {}, {}",
+        number::duration(elapsed.as_secs_f64().floor()),
+        number::duration(total.as_secs_f64()),
+        number::counted(samples as u64, "sample", "samples")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_tells_how_far_it_is() {
+        let ten = Duration::from_secs(10);
+        assert_eq!(
+            line(Duration::from_millis(5_400), ten, 6),
+            "watching ━━━━━━━━━━╌╌╌╌╌╌╌╌╌╌ 5 s of 10 s, 6 samples"
+        );
+        assert_eq!(line(ten, ten, 11), "watching ━━━━━━━━━━━━━━━━━━━━ 10 s of 10 s, 11 samples");
+    }
+}
