@@ -30,6 +30,9 @@ pub(crate) enum Command {
     Host(Box<Host>),
     /// Tell what a cause is, what it rests on and what to do; without a name, list all causes
     Explain(Explain),
+    /// Start throw-away servers and make them suffer a known cause
+    #[command(subcommand)]
+    Lab(Lab),
 }
 
 /// `spindoctor doctor`.
@@ -91,6 +94,96 @@ pub(crate) struct Explain {
     /// Print JSON (schema spindoctor.causes/1)
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `spindoctor lab`.
+#[derive(Debug, Subcommand)]
+#[command(disable_help_subcommand = true)]
+pub(crate) enum Lab {
+    /// List the lab's servers that are up
+    List(LabList),
+    /// Start a throw-away server and leave it up
+    Up(LabUp),
+    /// Stop a server that `up` started, and remove everything of it
+    Down(LabDown),
+}
+
+/// `spindoctor lab list`.
+#[derive(Debug, Args)]
+pub(crate) struct LabList {
+    /// Print JSON (schema spindoctor.lab/1)
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `spindoctor lab up`.
+#[derive(Debug, Args)]
+pub(crate) struct LabUp {
+    #[command(flatten)]
+    pub(crate) server: LabServer,
+
+    /// Name of the server in the lab
+    #[arg(long, value_name = "NAME", default_value = "lab")]
+    pub(crate) name: String,
+
+    /// CPU quota, CPUs: 0.5
+    #[arg(long, value_name = "CPUS", value_parser = cpus)]
+    pub(crate) quota: Option<f64>,
+
+    /// CPUs it may run on: 0-1
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpuset: Option<String>,
+
+    /// Tables of sysbench's, filled
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub(crate) tables: u32,
+
+    /// Rows of each table
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000, requires = "tables")]
+    pub(crate) rows: u32,
+
+    /// Print JSON (schema spindoctor.lab/1)
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Options of the server's own, after --
+    #[arg(last = true, value_name = "OPTION")]
+    pub(crate) options: Vec<String>,
+}
+
+/// `spindoctor lab down`.
+#[derive(Debug, Args)]
+pub(crate) struct LabDown {
+    /// Name of the server in the lab
+    #[arg(default_value = "lab")]
+    pub(crate) name: String,
+}
+
+/// Which server a lab command starts, and where.
+#[derive(Debug, Args)]
+pub(crate) struct LabServer {
+    /// mysql (9.7) or mariadb (10.11), installed into the lab's own folder; path: the one on PATH
+    #[arg(long, value_name = "SERVER", default_value = "mysql")]
+    pub(crate) server: LabWhich,
+
+    /// Any other server: the folder that has bin/mysqld or sbin/mysqld
+    #[arg(long, value_name = "FOLDER", conflicts_with = "server")]
+    pub(crate) basedir: Option<PathBuf>,
+
+    /// Where the data goes: tmpfs, disk, or a folder
+    #[arg(long, value_name = "PLACE", default_value = "tmpfs")]
+    pub(crate) data: PathBuf,
+}
+
+/// The servers that the lab knows by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LabWhich {
+    /// MySQL as Debian unstable packages it
+    Mysql,
+    /// MariaDB as Debian 12 packages it
+    Mariadb,
+    /// The server on PATH
+    Path,
 }
 
 /// How to reach the server: the flags of any MySQL client.
@@ -220,6 +313,14 @@ fn duration(text: &str) -> Result<Duration, String> {
         return Err("it must be between 100ms and 1h".to_owned());
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// A number of CPUs that a quota can grant.
+fn cpus(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(cpus) if (0.01..=1_024.0).contains(&cpus) => Ok(cpus),
+        _ => Err("a number of CPUs from 0.01 to 1024 is wanted".to_owned()),
+    }
 }
 
 #[cfg(test)]
