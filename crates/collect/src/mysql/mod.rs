@@ -1,5 +1,7 @@
 //! The server's side: how to connect, what to ask, how to read the answers.
 
+mod dsn;
+pub mod error;
 #[cfg(test)]
 mod fixture;
 pub mod global_status;
@@ -8,7 +10,9 @@ pub mod innodb_lock_waits;
 pub mod innodb_metrics;
 pub mod innodb_status;
 pub mod innodb_trx;
+pub mod login_path;
 pub mod metadata_lock_info;
+pub mod option_file;
 pub mod perf_schema_data_lock_waits;
 pub mod perf_schema_metadata_locks;
 pub mod perf_schema_statement_digests;
@@ -17,10 +21,16 @@ pub mod perf_schema_waits;
 pub mod processlist;
 pub mod replica_status;
 pub mod rows;
+pub mod session;
 pub mod source;
+pub mod target;
+mod tls;
 
+pub use error::{ConnectError, QueryError};
 pub use rows::Rows;
+pub use session::{Limits, Session, SessionCost};
 pub use source::{Cadence, Plan, Source};
+pub use target::{ConnectFlags, Endpoint, Environment, Secret, SslMode, Target, Tls, resolve};
 
 /// Every source of the server, in the order in which they are asked.
 ///
