@@ -58,7 +58,8 @@ impl NamedValues {
 
     /// The value as a number; None where there is no such name or it holds no number.
     pub fn number(&self, name: &str) -> Option<f64> {
-        self.text(name)?.trim().parse().ok()
+        // Rust takes `NaN` and `inf` for numbers; a server that says so says nothing.
+        self.text(name)?.trim().parse().ok().filter(|number: &f64| number.is_finite())
     }
 
     /// The value as a switch: `ON`, `YES`, `TRUE`, `1` and their opposites.

@@ -47,7 +47,7 @@ impl ServerVersion {
     ///
     /// Formats seen: `9.7.4`, `8.0.29-21` (Percona), `10.11.19-MariaDB-0+deb12u1`,
     /// `5.5.5-10.8.4-MariaDB-1:10.8.4+maria~ubu2204` (the prefix is for old replicas), `5.1.73-log`.
-    /// None where no version number leads the text.
+    /// None where no version number leads the text, or one that is beyond all versions.
     pub fn parse(version: &str, comment: &str) -> Option<Self> {
         let mariadb = version.to_ascii_lowercase().contains("mariadb");
         let text = match version.strip_prefix("5.5.5-") {
@@ -55,9 +55,12 @@ impl ServerVersion {
             _ => version,
         };
         let numbers = text.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
-        let mut parts = numbers.split('.').map(str::parse::<u16>);
-        let mut next = || parts.next().and_then(Result::ok);
-        let (major, minor, patch) = (next()?, next()?, next().unwrap_or(0));
+        let mut parts = numbers.split('.');
+        let (major, minor) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let patch = match parts.next() {
+            None | Some("") => 0,
+            Some(digits) => digits.parse().ok()?,
+        };
         let flavor = if mariadb {
             Flavor::Mariadb
         } else if comment.to_ascii_lowercase().contains("percona") {
@@ -152,6 +155,34 @@ mod tests {
         );
         assert_eq!(parse("10.11.19-MariaDB-0+deb12u1", "").as_deref(), Some("MariaDB 10.11.19"));
         assert_eq!(parse("unknown", ""), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_it_panic(version in "(?s).{0,60}", comment in "(?s).{0,60}") {
+            ServerVersion::parse(&version, &comment);
+        }
+
+        #[test]
+        fn gives_the_numbers_that_lead_the_text(
+            major: u16, minor: u16, patch: u16,
+            tail in "(-[ -~]{0,40})?", maria: bool, comment in "[ -~]{0,40}",
+        ) {
+            let maria = if maria { "-MariaDB" } else { "" };
+            let parsed = ServerVersion::parse(&format!("{major}.{minor}.{patch}{maria}{tail}"), &comment);
+            let parsed = parsed.expect("a version leads the text");
+            // `5.5.5-` before a version of MariaDB is for old replicas.
+            proptest::prop_assume!((major, minor, patch) != (5, 5, 5));
+            proptest::prop_assert_eq!((parsed.major, parsed.minor, parsed.patch), (major, minor, patch));
+        }
+
+        #[test]
+        fn a_number_beyond_all_versions_is_no_version(number in 65_536_u64.., place in 0..3_usize) {
+            let mut numbers = [8, 0, 36];
+            numbers[place] = number;
+            let text = format!("{}.{}.{}", numbers[0], numbers[1], numbers[2]);
+            proptest::prop_assert_eq!(ServerVersion::parse(&text, ""), None);
+        }
     }
 
     #[test]

@@ -58,8 +58,11 @@ impl<'a> Row<'a> {
         self.text(column).unwrap_or_default().to_owned()
     }
 
-    /// The cell as a number of the wanted kind; None where it holds none.
+    /// The cell as a number of the wanted kind; None where it holds none, and for `NaN`, `inf` and
+    /// what is beyond all numbers: Rust takes them for numbers, JSON has no word for them.
     pub fn number<N: std::str::FromStr>(&self, column: &str) -> Option<N> {
-        self.text(column)?.trim().parse().ok()
+        let text = self.text(column)?.trim();
+        text.parse().ok().filter(|number: &f64| number.is_finite())?;
+        text.parse().ok()
     }
 }
