@@ -6,3 +6,4 @@
 
 pub mod host;
 pub mod mysql;
+pub mod watch;

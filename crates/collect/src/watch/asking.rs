@@ -1,0 +1,292 @@
+//! The server's half of a window: which source is due, what came back, what to do when nothing does.
+
+use std::time::Duration;
+
+use spindoctor_model::{Cost, Sample, ServerVersion, Unavailable};
+use tokio::time::Instant;
+
+use super::Progress;
+use super::schedule::Schedule;
+use crate::mysql::source::{Answer, Cadence, Plan, Source};
+use crate::mysql::{self, Limits, QueryError, Session, Target};
+
+/// A source is asked again only after this many times as long as its last answer took: none has the
+/// server busy for more than a tenth of the time, however slow it has become.
+const REST: u32 = 10;
+
+/// A source without an answer in time this often is not asked again in the window: each time it
+/// costs the session.
+const STRIKES: u8 = 2;
+
+/// Who is asked, and what is known about each source.
+pub(super) struct Asking<'a> {
+    target: &'a Target,
+    version: ServerVersion,
+    start: Instant,
+    /// None where the session broke: it is made anew for the next sample.
+    session: Option<Session>,
+    /// Why there is no session.
+    lost: String,
+    /// `TO 'user'@'host'`, asked for when first needed.
+    grantee: Option<String>,
+    /// One for each of [`mysql::SOURCES`].
+    states: Vec<SourceState>,
+    cost: Cost,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct SourceState {
+    /// True where the server said that it will never answer.
+    given_up: bool,
+    strikes: u8,
+    /// Not to be asked before this instant.
+    rests_until: Option<Instant>,
+}
+
+/// Which sample is being taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    First,
+    Middle,
+    Last,
+}
+
+impl<'a> Asking<'a> {
+    pub(super) fn new(target: &'a Target, version: ServerVersion, session: Session, start: Instant) -> Self {
+        Self {
+            target,
+            version,
+            start,
+            session: Some(session),
+            lost: String::new(),
+            grantee: None,
+            states: vec![SourceState::default(); mysql::SOURCES.len()],
+            cost: Cost::default(),
+        }
+    }
+
+    /// Takes every sample of the window that the server lets it take.
+    pub(super) async fn run(
+        &mut self,
+        schedule: Schedule,
+        samples: &std::cell::RefCell<Vec<Sample>>,
+        progress: &dyn Fn(Progress),
+    ) {
+        let mut k = 0;
+        loop {
+            tokio::time::sleep_until(self.start + schedule.due(k)).await;
+            let part = match k {
+                0 => Part::First,
+                _ if k == schedule.last() => Part::Last,
+                _ => Part::Middle,
+            };
+            let had_session = self.session.is_some();
+            self.sample(part, k, samples, progress).await;
+            if k == schedule.last() {
+                return;
+            }
+            let next = schedule.next(k, self.start.elapsed());
+            if self.session.is_none() {
+                if had_session {
+                    progress(Progress::ServerLost { because: self.lost.clone() });
+                }
+                for sample in &mut samples.borrow_mut()[k + 1..next] {
+                    self.fail_due(Part::Middle, sample);
+                }
+            }
+            k = next;
+        }
+    }
+
+    /// Asks every source that is due, in order, into sample `k`.
+    async fn sample(
+        &mut self,
+        part: Part,
+        k: usize,
+        samples: &std::cell::RefCell<Vec<Sample>>,
+        progress: &dyn Fn(Progress),
+    ) {
+        // Taken out while it is filled: nothing else may look at it across an await.
+        if self.session.is_none() {
+            self.reconnect(progress).await;
+        }
+        for (number, source) in mysql::SOURCES.iter().enumerate() {
+            if self.session.is_none() {
+                self.fail_due(part, &mut samples.borrow_mut()[k]);
+                return;
+            }
+            let rests = self.states[number].rests_until.is_some_and(|until| Instant::now() < until);
+            if !is_due(source, part) || self.states[number].given_up || (rests && part == Part::Middle) {
+                continue;
+            }
+            let plan = {
+                let samples = samples.borrow();
+                if (source.answered)(&samples[k].server) {
+                    continue;
+                }
+                (source.plan)(self.version, samples[0].server.variables.value())
+            };
+            match plan {
+                Plan::Ask(sql) => {
+                    let outcome = self.ask(number, source, sql).await;
+                    let mut samples = samples.borrow_mut();
+                    let server = &mut samples[k].server;
+                    match outcome {
+                        Ok((rows, answer)) => (source.parse)(&rows, answer, server),
+                        Err(why) => (source.fail)(why, server),
+                    }
+                }
+                Plan::Elsewhere => self.states[number].given_up = true,
+                Plan::Cannot(why) => {
+                    self.states[number].given_up = true;
+                    (source.fail)(why, &mut samples.borrow_mut()[k].server);
+                }
+            }
+        }
+    }
+
+    async fn ask(
+        &mut self,
+        number: usize,
+        source: &Source,
+        sql: &str,
+    ) -> Result<(mysql::Rows, Answer), Unavailable> {
+        let Some(session) = self.session.as_mut() else {
+            return Err(Unavailable::because(self.lost.clone()));
+        };
+        let asked = Instant::now();
+        let outcome = session.query(sql).await;
+        let took = asked.elapsed();
+        let state = &mut self.states[number];
+        state.rests_until = Some(asked + took + took * REST);
+        let error = match outcome {
+            Ok(rows) => {
+                let at_s = (asked + took - self.start).as_secs_f64();
+                return Ok((rows, Answer { at_s, took_ms: took.as_secs_f64() * 1000.0 }));
+            }
+            Err(error) => error,
+        };
+        match error {
+            QueryError::Denied { .. } | QueryError::Unsupported { .. } => state.given_up = true,
+            QueryError::NoAnswer { .. } | QueryError::TooLong { .. } | QueryError::LockWait { .. } => {
+                state.strikes += 1;
+                state.given_up = state.strikes >= STRIKES;
+            }
+            _ => {}
+        }
+        if error.breaks_session() {
+            self.lose_session(error.to_string());
+        }
+        let grant = (source.grant)(self.version);
+        match error {
+            QueryError::Denied { .. } if !grant.is_empty() => {
+                let grant = format!("{grant} TO {}", self.grantee().await);
+                Err(error.into_unavailable(&grant))
+            }
+            QueryError::Unsupported { .. } if !source.install.is_empty() => {
+                Err(error.into_unavailable("").unlock(source.install))
+            }
+            error => Err(error.into_unavailable("")),
+        }
+    }
+
+    /// The account that is logged in, as GRANT wants it; a placeholder where the server will not say.
+    async fn grantee(&mut self) -> String {
+        if self.grantee.is_none()
+            && let Some(session) = self.session.as_mut()
+        {
+            let rows = session.query("SELECT CURRENT_USER()").await;
+            self.grantee = rows.ok().and_then(|rows| quote_account(rows.first()?.at(0)?));
+        }
+        self.grantee.clone().unwrap_or_else(|| "USER".to_owned())
+    }
+
+    async fn reconnect(&mut self, progress: &dyn Fn(Progress)) {
+        // A server that hangs must not hold up the window's end for the whole of a first connect.
+        let limits = Limits {
+            connect: self.target.limits.connect.min(self.target.limits.query),
+            ..self.target.limits
+        };
+        match Session::connect(self.target, &limits).await {
+            Ok(session) => {
+                self.session = Some(session);
+                progress(Progress::ServerBack);
+            }
+            Err(error) => self.lost = error.to_string(),
+        }
+    }
+
+    fn lose_session(&mut self, because: String) {
+        if let Some(session) = self.session.take() {
+            self.count(&session);
+        }
+        self.lost = because;
+    }
+
+    fn count(&mut self, session: &Session) {
+        self.cost.server_queries += session.cost().queries;
+        self.cost.server_busy_ms += session.cost().busy_ms;
+    }
+
+    /// Says in the fields of every source that is due that the session is lost.
+    fn fail_due(&self, part: Part, sample: &mut Sample) {
+        for (source, state) in mysql::SOURCES.iter().zip(&self.states) {
+            if is_due(source, part) && !state.given_up {
+                (source.fail)(Unavailable::because(self.lost.clone()), &mut sample.server);
+            }
+        }
+    }
+
+    /// Closes the session, or drops it where it still waits for an answer; what all sessions of the
+    /// window cost.
+    pub(super) async fn finish(mut self, idle: bool) -> Cost {
+        if let Some(session) = self.session.take() {
+            self.count(&session);
+            if idle {
+                session.close().await;
+            }
+        }
+        self.cost
+    }
+
+    /// The longest that the last sample may take: a server that answers slowly gets its time, one
+    /// that does not answer at all is given up after a single deadline.
+    pub(super) fn patience(limits: &Limits) -> Duration {
+        limits.query * 3
+    }
+}
+
+fn is_due(source: &Source, part: Part) -> bool {
+    match source.cadence {
+        Cadence::EverySample => true,
+        Cadence::Ends => part != Part::Middle,
+        Cadence::Once => part == Part::First,
+    }
+}
+
+/// `app@10.%` as `'app'@'10.%'`; a role or an anonymous account has no host or no name.
+fn quote_account(account: &str) -> Option<String> {
+    let (user, host) = account.rsplit_once('@')?;
+    let quoted = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
+    Some(format!("{}@{}", quoted(user), quoted(host)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_are_quoted_so_that_a_grant_can_be_pasted() {
+        assert_eq!(quote_account("app@10.%").as_deref(), Some("'app'@'10.%'"));
+        assert_eq!(quote_account("o'hara@x@localhost").as_deref(), Some("'o''hara@x'@'localhost'"));
+        assert_eq!(quote_account("role"), None);
+    }
+
+    #[test]
+    fn the_first_sample_asks_everything_and_those_between_only_what_is_cheap() {
+        let due = |part| mysql::SOURCES.iter().filter(|source| is_due(source, part)).count();
+        assert_eq!(due(Part::First), mysql::SOURCES.len());
+        assert_eq!(due(Part::Last), mysql::SOURCES.len() - 1, "all but the variables");
+        assert!(due(Part::Middle) < due(Part::Last));
+    }
+}

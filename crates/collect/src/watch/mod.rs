@@ -1,0 +1,267 @@
+//! The collector: asks every source when it is due and puts the answers into a window.
+//!
+//! In: a target and [`WatchOptions`]. Out: a [`Window`]. Two loops run side by side on one thread: the
+//! host's, which is always on time, and the server's, which may have to wait for an answer. So a
+//! server that hangs loses its own readings and no others. What a source means is left to it; what
+//! a reading means, to the rules.
+
+mod asking;
+mod schedule;
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use spindoctor_model::{HostSample, NoSession, Sample, ServerIdentity, Unavailable, Window};
+use thiserror::Error;
+use tokio::time::Instant;
+
+use crate::host;
+use crate::mysql::source::{Answer, Cadence};
+use crate::mysql::{self, ConnectError, Session, Target};
+use asking::Asking;
+use schedule::Schedule;
+
+/// How long to watch, how often to ask, and whose host to read. Deadlines are the target's own.
+#[derive(Debug, Clone)]
+pub struct WatchOptions {
+    /// From the first sample to the last.
+    pub duration: Duration,
+    /// From one sample to the next.
+    pub every: Duration,
+    /// Whose process is the server.
+    pub host: HostChoice,
+    /// Stands for `/proc`.
+    pub proc: PathBuf,
+    /// Stands for `/sys`.
+    pub sys: PathBuf,
+}
+
+impl WatchOptions {
+    /// A window of this length on the live host, a sample each second.
+    pub fn of(duration: Duration) -> Self {
+        Self {
+            duration,
+            every: Duration::from_secs(1),
+            host: HostChoice::Find,
+            proc: "/proc".into(),
+            sys: "/sys".into(),
+        }
+    }
+}
+
+/// Whose process is the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostChoice {
+    /// This one.
+    Pid(u32),
+    /// To be found from the connection.
+    Find,
+    /// None: the host is not to be read.
+    None {
+        /// Why not, in one clause.
+        because: String,
+    },
+}
+
+/// What happens while the window runs, for a line on the terminal.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// The server answered and said who it is.
+    Connected {
+        /// Who it is.
+        server: ServerIdentity,
+    },
+    /// There is no session and there will be none: only the host is read.
+    NoSession {
+        /// What happened.
+        because: String,
+    },
+    /// Something did not go as it should, and the window goes on.
+    Note(String),
+    /// The host's part of a sample was taken; the server's comes in its own time.
+    Sampled {
+        /// Which one, from 1.
+        number: usize,
+        /// Of how many.
+        of: usize,
+    },
+    /// The server stopped answering.
+    ServerLost {
+        /// What happened.
+        because: String,
+    },
+    /// The server answers again.
+    ServerBack,
+}
+
+/// Why there is no window.
+#[derive(Debug, Error)]
+pub enum WatchError {
+    /// There is no session, and that is no reading of the server either.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// There is no session, and no process whose host could be read instead.
+    #[error("{connect}; its process was not found either ({host}): name it with --pid to read the host")]
+    NothingToRead {
+        /// Why there is no session.
+        connect: ConnectError,
+        /// Why there is no process.
+        host: String,
+    },
+    /// The process that was named does not exist.
+    #[error("there is no process {0}; check --pid, or leave it out to have the server's process found")]
+    NoProcess(u32),
+    /// The other end says no version that any known server has.
+    #[error("the server says that its version is {0:?}; spindoctor knows MySQL, MariaDB and Percona Server")]
+    UnknownServer(String),
+}
+
+/// Watches a server and its host for a while.
+///
+/// Ends about when `options.duration` is over; where the server answers slowly, within three query
+/// deadlines more. Dropping the future closes the connection.
+pub async fn watch(
+    target: &Target,
+    options: &WatchOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Window, WatchError> {
+    let own_cpu_before = own_cpu();
+    let progress = RefCell::new(progress);
+    let tell = |what: Progress| (progress.borrow_mut())(what);
+
+    let mut server = ServerIdentity { address: target.address(), ..ServerIdentity::default() };
+    let mut session = match Session::connect(target, &target.limits).await {
+        Ok(session) => Ok(session),
+        Err(error) => Err((error.as_no_session().ok_or(error.clone())?, error)),
+    };
+    let version = match &session {
+        Ok(session) => {
+            server.version = session.version();
+            server.version_text = session.version_text().to_owned();
+            server.hostname = session.hostname().to_owned();
+            server.own_connection_id = Some(session.connection_id());
+            Some(session.version().ok_or_else(|| WatchError::UnknownServer(server.version_text.clone()))?)
+        }
+        Err(_) => None,
+    };
+    match find_process(options, session.as_mut().ok()).await? {
+        Ok(pid) => server.pid = Some(pid),
+        Err(why) => server.no_pid = Some(why),
+    }
+    match &session {
+        Ok(session) => {
+            tell(Progress::Connected { server: server.clone() });
+            session.notes().iter().for_each(|note| tell(Progress::Note(note.clone())));
+        }
+        Err((no_session, error)) => {
+            if let Some(why) = &server.no_pid {
+                return Err(WatchError::NothingToRead { connect: error.clone(), host: why.because.clone() });
+            }
+            tell(Progress::NoSession { because: no_session.because.clone() });
+            server.no_session = Some(no_session.clone());
+        }
+    }
+
+    let schedule = Schedule::new(options.duration, options.every);
+    let start = Instant::now();
+    let mut window = Window { server, start: jiff::Timestamp::now(), ..Window::default() };
+    let samples = RefCell::new(empty_samples(schedule, &window.server));
+    let target_host = window.server.pid.map(|pid| host::Target {
+        pid,
+        proc: options.proc.clone(),
+        sys: options.sys.clone(),
+    });
+    let watch_host = watch_host(target_host.as_ref(), schedule, start, &samples, &tell);
+    match (session, version) {
+        (Ok(session), Some(version)) => {
+            let mut asking = Asking::new(target, version, session, start);
+            let deadline = start + options.duration + Asking::patience(&target.limits);
+            let watch_server = tokio::time::timeout_at(deadline, asking.run(schedule, &samples, &tell));
+            // Polled in this order: at an instant when both are due the host is read first, and the
+            // time it takes is not in the server's.
+            let ((), in_time) = tokio::join!(biased; watch_host, watch_server);
+            window.cost = asking.finish(in_time.is_ok()).await;
+        }
+        _ => watch_host.await,
+    }
+
+    window.samples = samples.into_inner();
+    window.server.uptime_s = window.samples[0]
+        .server
+        .status
+        .value()
+        .and_then(|status| status.number("Uptime"))
+        .map(|seconds| seconds as u64);
+    window.cost.own_cpu_ms = (own_cpu() - own_cpu_before).as_secs_f64() * 1000.0;
+    Ok(window)
+}
+
+/// The server's process, or why there is none to look at.
+async fn find_process(
+    options: &WatchOptions,
+    _session: Option<&mut Session>,
+) -> Result<Result<u32, Unavailable>, WatchError> {
+    match &options.host {
+        HostChoice::Pid(pid) if options.proc.join(pid.to_string()).is_dir() => Ok(Ok(*pid)),
+        HostChoice::Pid(pid) => Err(WatchError::NoProcess(*pid)),
+        HostChoice::Find => {
+            Ok(Err(Unavailable::because("the server's process was not found").unlock("--pid PID")))
+        }
+        HostChoice::None { because } => Ok(Err(Unavailable::because(because.clone()))),
+    }
+}
+
+/// The samples to be filled; those that nobody will fill say why at once.
+fn empty_samples(schedule: Schedule, server: &ServerIdentity) -> Vec<Sample> {
+    let mut samples: Vec<Sample> = (0..=schedule.last())
+        .map(|k| Sample { at_s: schedule.due(k).as_secs_f64(), ..Sample::default() })
+        .collect();
+    if let Some(why) = &server.no_pid {
+        samples[0].host = HostSample::unavailable(why);
+    }
+    if let Some(NoSession { because, .. }) = &server.no_session {
+        for source in mysql::SOURCES {
+            (source.fail)(Unavailable::because(because.clone()), &mut samples[0].server);
+        }
+    }
+    samples
+}
+
+/// The host's half: on time for every sample, whatever the server does.
+async fn watch_host(
+    target: Option<&host::Target>,
+    schedule: Schedule,
+    start: Instant,
+    samples: &RefCell<Vec<Sample>>,
+    tell: &dyn Fn(Progress),
+) {
+    for k in 0..=schedule.last() {
+        tokio::time::sleep_until(start + schedule.due(k)).await;
+        samples.borrow_mut()[k].at_s = start.elapsed().as_secs_f64();
+        let due = |cadence| match cadence {
+            Cadence::EverySample => true,
+            Cadence::Ends => k == 0 || k == schedule.last(),
+            Cadence::Once => k == 0,
+        };
+        if let Some(target) = target {
+            let mut samples = samples.borrow_mut();
+            for source in host::SOURCES.iter().filter(|source| due(source.cadence)) {
+                let asked = Instant::now();
+                let now = || Answer {
+                    at_s: start.elapsed().as_secs_f64(),
+                    took_ms: asked.elapsed().as_secs_f64() * 1000.0,
+                };
+                (source.read)(target, &mut samples[k].host, &now);
+            }
+        }
+        tell(Progress::Sampled { number: k + 1, of: schedule.last() + 1 });
+    }
+}
+
+/// CPU time that this process used so far.
+fn own_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
