@@ -1,4 +1,5 @@
-//! A control group for one server: CPU quota, CPUs, freezing; version 1 or 2, as the machine has it.
+//! A control group for one server: CPU quota, CPUs, freezing, a slow disk; version 1 or 2, as the
+//! machine has it.
 //!
 //! Groups are made at the top of each hierarchy that this process sees, under a name of the lab's own.
 //! The server enters them before its program starts (see server), so that it counts its CPUs inside.
@@ -23,13 +24,16 @@ pub struct Limits {
     pub cpuset: Option<String>,
     /// True where the group must be able to freeze the server.
     pub freezer: bool,
+    /// True where the group must be able to slow the server's writes down.
+    pub writes: bool,
 }
 
 /// The groups of one server: one folder with version 2, one for each controller with version 1.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Groups {
     folders: Vec<PathBuf>,
-    freezer: Option<(PathBuf, u8)>,
+    freezer: Option<PathBuf>,
+    writes: Option<PathBuf>,
 }
 
 /// Where the controllers are: mount points by controller.
@@ -41,10 +45,15 @@ struct Hierarchies {
 
 impl Limits {
     fn controllers(&self) -> Vec<&'static str> {
-        [(self.quota.is_some(), "cpu"), (self.cpuset.is_some(), "cpuset"), (self.freezer, "freezer")]
-            .into_iter()
-            .filter_map(|(wanted, name)| wanted.then_some(name))
-            .collect()
+        [
+            (self.quota.is_some(), "cpu"),
+            (self.cpuset.is_some(), "cpuset"),
+            (self.freezer, "freezer"),
+            (self.writes, "io"),
+        ]
+        .into_iter()
+        .filter_map(|(wanted, name)| wanted.then_some(name))
+        .collect()
     }
 }
 
@@ -80,16 +89,34 @@ impl Groups {
 
     /// Stops every process of the group where it is, or lets it go on.
     pub(crate) fn freeze(&self, frozen: bool) -> Result<()> {
-        let Some((folder, version)) = &self.freezer else {
+        let Some(folder) = &self.freezer else {
             return Err(Error::Unable {
                 what: "a freeze",
                 because: "the server has no freezer group".into(),
             });
         };
-        if *version == 2 {
+        if is_v2(folder) {
             write(&folder.join("cgroup.freeze"), if frozen { "1" } else { "0" })
         } else {
             write(&folder.join("freezer.state"), if frozen { "FROZEN" } else { "THAWED" })
+        }
+    }
+
+    /// Lets the group write this often per second to the disk that holds a folder; None for no limit.
+    pub(crate) fn limit_writes(&self, folder: &Path, per_second: Option<u32>) -> Result<()> {
+        let Some(group) = &self.writes else {
+            return Err(Error::Unable {
+                what: "a slow disk",
+                because: "the server has no group for it".into(),
+            });
+        };
+        let disk = disk_of(folder, Path::new("/sys"))?;
+        if is_v2(group) {
+            let limit = per_second.map_or("max".into(), |limit| limit.to_string());
+            write(&group.join("io.max"), &format!("{disk} wiops={limit}"))
+        } else {
+            let limit = per_second.unwrap_or(0);
+            write(&group.join("blkio.throttle.write_iops_device"), &format!("{disk} {limit}"))
         }
     }
 
@@ -135,10 +162,12 @@ impl Hierarchies {
     fn plan(&self, name: &str, limits: &Limits) -> Result<Groups> {
         let mut groups = Groups::default();
         for controller in limits.controllers() {
-            let v1 = self.v1.iter().find(|(option, _)| option == controller).map(|(_, at)| at.join(name));
-            let (folder, version) = match (v1, &self.v2) {
-                (Some(folder), _) => (folder, 1),
-                (None, Some(at)) => (at.join(name), 2),
+            // Version 1 calls it blkio, version 2 io.
+            let in_v1 = if controller == "io" { "blkio" } else { controller };
+            let v1 = self.v1.iter().find(|(option, _)| option == in_v1).map(|(_, at)| at.join(name));
+            let folder = match (v1, &self.v2) {
+                (Some(folder), _) => folder,
+                (None, Some(at)) => at.join(name),
                 (None, None) => {
                     return Err(Error::Unable {
                         what: "a limit",
@@ -146,8 +175,10 @@ impl Hierarchies {
                     });
                 }
             };
-            if controller == "freezer" {
-                groups.freezer = Some((folder.clone(), version));
+            match controller {
+                "freezer" => groups.freezer = Some(folder.clone()),
+                "io" => groups.writes = Some(folder.clone()),
+                _ => {}
             }
             if !groups.folders.contains(&folder) {
                 groups.folders.push(folder);
@@ -191,6 +222,23 @@ fn create_v2(folder: &Path, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
+/// The whole disk that holds a folder, as `major:minor`: limits cannot be set on its partitions.
+fn disk_of(folder: &Path, sys: &Path) -> Result<String> {
+    use std::os::unix::fs::MetadataExt;
+    let device = fs::metadata(folder).map_err(Error::file("look at", folder))?.dev();
+    let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let block = sys.join("dev/block").join(&device);
+    let block = block.canonicalize().map_err(|_| Error::Unable {
+        what: "a slow disk",
+        because: format!("{} is on no disk of its own (device {device})", folder.display()),
+    })?;
+    if !block.join("partition").exists() {
+        return Ok(device);
+    }
+    let path = block.with_file_name("dev");
+    Ok(fs::read_to_string(&path).map_err(Error::file("read", &path))?.trim().to_owned())
+}
+
 fn quota_us(quota: f64) -> u64 {
     // The kernel refuses less than a millisecond.
     ((quota * PERIOD_US as f64).round() as u64).max(1_000)
@@ -223,22 +271,25 @@ mod tests {
 
     #[test]
     fn a_controller_is_looked_for_in_version_1_first_because_it_can_be_in_one_place_only() {
-        let limits = Limits { quota: Some(0.5), cpuset: None, freezer: true };
+        let limits = Limits { quota: Some(0.5), freezer: true, ..Limits::default() };
         let groups = Hierarchies::parse(V1).plan("lab", &limits).unwrap();
         assert_eq!(
             groups.folders,
             [Path::new("/sys/fs/cgroup/cpu,cpuacct/lab"), Path::new("/sys/fs/cgroup/freezer/lab")]
         );
-        assert_eq!(groups.freezer, Some(("/sys/fs/cgroup/freezer/lab".into(), 1)));
+        assert_eq!(groups.freezer.as_deref(), Some(Path::new("/sys/fs/cgroup/freezer/lab")));
     }
 
     #[test]
     fn version_2_has_one_group_for_all() {
-        let limits = Limits { quota: Some(0.5), cpuset: Some("0".into()), freezer: true };
+        let limits = Limits { quota: Some(0.5), cpuset: Some("0".into()), freezer: true, writes: true };
         let mounts = "29 23 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate";
         let groups = Hierarchies::parse(mounts).plan("lab", &limits).unwrap();
         assert_eq!(groups.folders, [Path::new("/sys/fs/cgroup/lab")]);
-        assert_eq!(groups.freezer, Some(("/sys/fs/cgroup/lab".into(), 2)));
+        assert_eq!(
+            (groups.freezer.as_deref(), groups.writes.as_deref()),
+            (groups.folders.first().map(PathBuf::as_path), groups.folders.first().map(PathBuf::as_path))
+        );
     }
 
     #[test]
@@ -246,8 +297,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("cgroup.controllers"), "cpu cpuset").unwrap();
         let group = folder.path().join("lab");
-        let groups = Groups { folders: vec![group.clone()], freezer: None };
-        groups.create(&Limits { quota: Some(1.5), cpuset: Some("0".into()), freezer: false }).unwrap();
+        let groups = Groups { folders: vec![group.clone()], ..Groups::default() };
+        let limits = Limits { quota: Some(1.5), cpuset: Some("0".into()), ..Limits::default() };
+        groups.create(&limits).unwrap();
         assert_eq!(fs::read_to_string(group.join("cpu.max")).unwrap(), "150000 100000");
         assert_eq!(fs::read_to_string(group.join("cpuset.cpus")).unwrap(), "0");
     }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use spindoctor_model::Flavor;
+
 /// A failure of the lab. Nothing is left running when one is returned.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -88,15 +90,29 @@ pub enum Error {
         /// What came back.
         source: mysql_async::Error,
     },
+    /// A scenario that cannot be made on this server.
+    #[error("{scenario} cannot be made on {flavor}. See: spindoctor lab list")]
+    NotOn {
+        /// The scenario.
+        scenario: &'static str,
+        /// The server's flavor.
+        flavor: Flavor,
+    },
     /// The suffering of a scenario did not show in time.
-    #[error("{scenario}: {awaited} did not show within {seconds} s")]
+    #[error("{scenario}: the server did not suffer within {seconds} s; is the machine busy with other work?")]
     NoSymptom {
         /// The scenario.
         scenario: &'static str,
-        /// What was waited for.
-        awaited: String,
-        /// For how long.
+        /// For how long it was waited for.
         seconds: u64,
+    },
+    /// There is no window to diagnose.
+    #[error("{scenario}: the server could not be watched: {because}")]
+    NotWatched {
+        /// The scenario.
+        scenario: &'static str,
+        /// What the collector said.
+        because: String,
     },
     /// The load generator printed a report that cannot be read.
     #[error("sysbench's report cannot be read: {0}")]

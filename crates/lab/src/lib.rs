@@ -12,6 +12,7 @@ mod installation;
 pub mod load;
 mod process;
 mod record;
+pub mod scenario;
 mod server;
 mod template;
 
@@ -20,4 +21,5 @@ pub use command::Progress;
 pub use error::{Error, Result};
 pub use home::Home;
 pub use installation::{Installation, Which};
+pub use scenario::SCENARIOS;
 pub use server::{Data, Listed, Server, ServerSpec, down, list, up};

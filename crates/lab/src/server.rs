@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder};
+use mysql_async::{Conn, Opts, OptsBuilder};
 use rustix::process::Signal;
 use spindoctor_model::ServerVersion;
 
@@ -101,6 +101,7 @@ pub struct Server {
     folder: PathBuf,
     home: Home,
     child: Option<Child>,
+    begun: Instant,
 }
 
 /// What [`Server::launch`] starts.
@@ -213,7 +214,7 @@ impl Server {
             groups: Groups::plan(&tag, &launch.limits)?,
         };
         register.write(&record)?;
-        Ok(Self { record, folder, home: home.clone(), child: None })
+        Ok(Self { record, folder, home: home.clone(), child: None, begun: Instant::now() })
     }
 
     fn spawn(&mut self, installation: &Installation, launch: &Launch<'_>) -> Result<()> {
@@ -303,14 +304,19 @@ impl Server {
 
     /// A new session as `root` or `app`, in the database `sbtest` for the latter.
     pub async fn connect_as(&self, user: &str) -> std::result::Result<Conn, mysql_async::Error> {
-        let options = OptsBuilder::default()
+        Conn::new(self.options(user)).await
+    }
+
+    /// How `root` or `app` connect.
+    pub(crate) fn options(&self, user: &str) -> Opts {
+        OptsBuilder::default()
             .socket(Some(self.record.socket.display().to_string()))
             .user(Some(user))
             .db_name((user == "app").then_some("sbtest"))
             // Known, so that the driver need not ask for them on each connect.
             .max_allowed_packet(Some(16 << 20))
-            .wait_timeout(Some(28_800));
-        Conn::new(options).await
+            .wait_timeout(Some(28_800))
+            .into()
     }
 
     /// Runs statements in a session of `root`.
@@ -377,6 +383,11 @@ impl Server {
         self.record.groups.first()
     }
 
+    /// How long ago it was started.
+    pub fn age(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
     /// Stops every thread of the server where it is (SIGSTOP), or lets them go on.
     pub fn pause(&self, paused: bool) {
         signal(self.pid(), if paused { Signal::STOP } else { Signal::CONT });
@@ -385,6 +396,12 @@ impl Server {
     /// Freezes the server's control group, or thaws it; needs [`Limits::freezer`].
     pub fn freeze(&self, frozen: bool) -> Result<()> {
         self.record.groups.freeze(frozen)
+    }
+
+    /// Lets the server write this often per second to the disk that holds its data, or as often as it
+    /// likes; needs [`Limits::writes`].
+    pub fn limit_writes(&self, per_second: Option<u32>) -> Result<()> {
+        self.record.groups.limit_writes(&self.record.data, per_second)
     }
 
     /// Asks the server to end well, and waits until it has: its data folder is then whole.

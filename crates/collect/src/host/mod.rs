@@ -1,6 +1,5 @@
 //! The host's side: what the kernel says about the server's process and the machine.
 
-pub mod find_server;
 pub mod source;
 
 pub use source::{HostSource, Target};

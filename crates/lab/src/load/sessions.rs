@@ -1,0 +1,85 @@
+//! Single sessions: those that hold a lock, those that wait for it, and clients that are refused.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, OptsBuilder};
+use tokio::task::JoinSet;
+
+use crate::error::{Error, Result};
+use crate::server::Server;
+
+/// `ER_CON_COUNT_ERROR`: too many connections.
+const TOO_MANY_CONNECTIONS: u16 = 1040;
+
+/// Sessions of `app` that are open until this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    idle: Vec<Conn>,
+    busy: JoinSet<()>,
+    refused: Arc<AtomicU64>,
+}
+
+impl Sessions {
+    /// A session that has run these statements and then idles.
+    pub(crate) async fn hold(&mut self, server: &Server, statements: &[&str]) -> Result<()> {
+        self.hold_as(server, "app", statements).await
+    }
+
+    /// The same as another user.
+    pub(crate) async fn hold_as(&mut self, server: &Server, user: &str, statements: &[&str]) -> Result<()> {
+        let refused = |statement: &str| {
+            let statement = statement.to_owned();
+            move |source| Error::Statement { statement, source }
+        };
+        let mut conn = server.connect_as(user).await.map_err(refused("connect"))?;
+        for statement in statements {
+            conn.query_drop(*statement).await.map_err(refused(statement))?;
+        }
+        self.idle.push(conn);
+        Ok(())
+    }
+
+    /// A session that runs a statement over and over, whatever comes back.
+    pub(crate) async fn repeat(&mut self, server: &Server, statement: String) -> Result<()> {
+        let refused = |source| Error::Statement { statement: "connect".into(), source };
+        let mut conn = server.connect_as("app").await.map_err(refused)?;
+        self.busy.spawn(async move {
+            // An answer of error (a lock wait timeout, a deadlock) is what a real client retries on.
+            loop {
+                if conn.query_drop(statement.as_str()).await.is_err() && conn.ping().await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// A client that keeps asking for a connection, uses it for a moment and gives it back.
+    pub(crate) fn knock(&mut self, server: &Server) {
+        let options = OptsBuilder::from_opts(server.options("app"));
+        let refused = Arc::clone(&self.refused);
+        self.busy.spawn(async move {
+            loop {
+                match Conn::new(options.clone()).await {
+                    Ok(mut conn) => {
+                        let _answer = conn.query_drop("DO 1").await;
+                        let _closed = conn.disconnect().await;
+                    }
+                    Err(mysql_async::Error::Server(error)) if error.code == TOO_MANY_CONNECTIONS => {
+                        refused.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(_) => {}
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+    }
+
+    /// How many connections were refused for want of room so far.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}

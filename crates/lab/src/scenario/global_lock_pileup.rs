@@ -1,0 +1,47 @@
+//! FLUSH TABLES WITH READ LOCK.
+
+use spindoctor_model::Flavor;
+
+use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use crate::error::Result;
+use crate::load::sessions::Sessions;
+use crate::server::{Server, ServerSpec};
+
+/// Sessions that want to write.
+const WRITERS: u64 = 24;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "global-lock-pileup",
+    label: Some("global-lock-pileup"),
+    story: "A session has run FLUSH TABLES WITH READ LOCK, as a backup script does, and idles; 24 sessions \
+            that write to four tables wait for it. Seen to suffer by the thread list: at least 20 sessions \
+            wait for the global read lock (MariaDB: backup lock).",
+    flavors: ALL,
+    needs: "",
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(symptom(server)),
+};
+
+fn spec(_: Flavor) -> ServerSpec {
+    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    let mut sessions = Sessions::default();
+    sessions.hold_as(server, "root", &["FLUSH TABLES WITH READ LOCK"]).await?;
+    for writer in 0..WRITERS {
+        let table = 1 + writer % u64::from(TABLES.count);
+        sessions
+            .repeat(server, format!("UPDATE sbtest{table} SET k = k + 1 WHERE id = {}", 1 + writer))
+            .await?;
+    }
+    Ok(Suffering::by(sessions))
+}
+
+async fn symptom(server: &Server) -> Result<Option<String>> {
+    // `Waiting for global read lock`, `Waiting for backup lock`.
+    let global = symptom::sessions_in_state(server, "Waiting for global read lock").await?;
+    let waiting = global + symptom::sessions_in_state(server, "Waiting for backup lock").await?;
+    Ok((waiting >= 20).then(|| format!("{waiting} sessions wait for the global lock")))
+}

@@ -1,0 +1,41 @@
+//! A server that does its work well within its means.
+
+use spindoctor_model::Flavor;
+
+use super::{ALL, Scenario, Suffering, TABLES};
+use crate::error::Result;
+use crate::load::{LoadSpec, Workload};
+use crate::server::{Server, ServerSpec};
+
+/// Transactions per second: a few percent of what two CPUs manage.
+const RATE: u32 = 50;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "healthy",
+    label: None,
+    story: "Eight clients run sysbench's oltp_read_write at 50 transactions a second, far below what the \
+            server can do. The clients themselves see the rate reached and transactions end in \
+            milliseconds. Nothing above a note may be found.",
+    flavors: ALL,
+    needs: "",
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |_, suffering| Box::pin(async { Ok(symptom(suffering)) }),
+};
+
+fn spec(_: Flavor) -> ServerSpec {
+    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    let workload = Workload::OltpReadWrite;
+    Suffering::by_load(server, LoadSpec { workload, threads: 8, rate: Some(RATE), tables: TABLES })
+}
+
+/// That it does not suffer.
+fn symptom(healthy: &Suffering) -> Option<String> {
+    let load = healthy.load_since(healthy.began)?;
+    let p95 = load.latency_p95_ms?;
+    (load.transactions_per_s > 0.5 * f64::from(RATE) && p95 < 200.0)
+        .then(|| format!("{:.0} transactions/s, p95 {p95:.1} ms", load.transactions_per_s))
+}

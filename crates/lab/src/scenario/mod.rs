@@ -1,0 +1,124 @@
+//! Scenarios: labelled ways to make a real server suffer one cause.
+//!
+//! A scenario says which server it needs, makes it suffer, and can tell by readings of its own that it
+//! does. [`run`] waits until those readings show the suffering, watches a window as `doctor` does, and
+//! compares the first finding with the label.
+
+mod checkpoint_stall;
+mod commit_sync_bound;
+mod connection_churn;
+mod connections_exhausted;
+mod cpu_saturated;
+mod cpu_throttled;
+mod global_lock_pileup;
+mod healthy;
+mod metadata_lock_pileup;
+mod quota_blind_spin;
+mod row_lock_pileup;
+mod rows_read_waste;
+mod run;
+mod score;
+mod server_frozen;
+mod server_stopped;
+mod symptom;
+mod thread_cache_miss;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Instant;
+
+use spindoctor_model::Flavor;
+
+use crate::error::Result;
+use crate::load::sessions::Sessions;
+use crate::load::{Load, LoadReport, LoadSpec, Tables};
+use crate::server::{Server, ServerSpec};
+
+pub use run::{RunOptions, RunOutcome, run};
+pub use score::{Score, ScoredRun, Tally, score};
+
+/// Every scenario, the healthy one first, then in the order of the catalogue of causes.
+pub const SCENARIOS: &[&Scenario] = &[
+    &healthy::SCENARIO,
+    &quota_blind_spin::SCENARIO,
+    &cpu_throttled::SCENARIO,
+    &cpu_saturated::SCENARIO,
+    &row_lock_pileup::SCENARIO,
+    &metadata_lock_pileup::SCENARIO,
+    &global_lock_pileup::SCENARIO,
+    &checkpoint_stall::SCENARIO,
+    &commit_sync_bound::SCENARIO,
+    &rows_read_waste::SCENARIO,
+    &connection_churn::SCENARIO,
+    &thread_cache_miss::SCENARIO,
+    &connections_exhausted::SCENARIO,
+    &server_stopped::SCENARIO,
+    &server_frozen::SCENARIO,
+];
+
+/// A labelled way to make a real server suffer one cause.
+#[derive(Debug)]
+pub struct Scenario {
+    /// What it is called: the cause's name, or a variant of it.
+    pub name: &'static str,
+    /// The cause that a diagnosis must name first; None where it must find nothing above a note.
+    pub label: Option<&'static str>,
+    /// What is done to the server and how it is seen to suffer, in a paragraph.
+    pub story: &'static str,
+    /// The servers that it can be made on.
+    pub flavors: &'static [Flavor],
+    /// What it needs of the machine besides the server; empty where nothing.
+    pub needs: &'static str,
+    /// The server that it needs; the caller fills in which.
+    spec: fn(Flavor) -> ServerSpec,
+    /// Makes the server suffer.
+    begin: Begin,
+    /// Looks once whether it suffers: what was seen, or None where it does not (yet).
+    symptom: Symptom,
+}
+
+type Begin = for<'a> fn(&'a Server) -> Pin<Box<dyn Future<Output = Result<Suffering>> + 'a>>;
+type Symptom =
+    for<'a> fn(&'a Server, &'a Suffering) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + 'a>>;
+
+/// MySQL and those made from it, and MariaDB.
+const ALL: &[Flavor] = &[Flavor::Mysql, Flavor::Mariadb, Flavor::Percona];
+/// MySQL and those made from it.
+const MYSQL: &[Flavor] = &[Flavor::Mysql, Flavor::Percona];
+
+/// The tables that most scenarios work on.
+const TABLES: Tables = Tables { count: 4, rows: 10_000 };
+
+/// What makes the server suffer: it ends when this is dropped.
+#[derive(Debug)]
+struct Suffering {
+    load: Option<Load>,
+    sessions: Sessions,
+    began: Instant,
+}
+
+impl Suffering {
+    /// By the clients of sysbench.
+    fn by_load(server: &Server, spec: LoadSpec) -> Result<Self> {
+        Ok(Self {
+            load: Some(Load::start(server.socket(), spec)?),
+            sessions: Sessions::default(),
+            began: Instant::now(),
+        })
+    }
+
+    /// By sessions of the lab's own.
+    fn by(sessions: Sessions) -> Self {
+        Self { load: None, sessions, began: Instant::now() }
+    }
+
+    /// What the clients reported since an instant.
+    fn load_since(&self, start: Instant) -> Option<LoadReport> {
+        self.load.as_ref()?.since(start)
+    }
+}
+
+/// The scenario of this name.
+pub fn find(name: &str) -> Option<&'static Scenario> {
+    SCENARIOS.iter().find(|scenario| scenario.name == name).copied()
+}

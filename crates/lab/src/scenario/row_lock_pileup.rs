@@ -1,0 +1,42 @@
+//! Many transactions wait for one row.
+
+use spindoctor_model::Flavor;
+
+use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use crate::error::Result;
+use crate::load::sessions::Sessions;
+use crate::server::{Server, ServerSpec};
+
+/// Sessions that want the row.
+const WAITERS: u64 = 24;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "row-lock-pileup",
+    label: Some("row-lock-pileup"),
+    story: "A session updates a row and then idles without a commit; 24 others update the same row and wait \
+            for it. Seen to suffer by INNODB_TRX: at least 20 transactions in LOCK WAIT.",
+    flavors: ALL,
+    needs: "",
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(symptom(server)),
+};
+
+fn spec(_: Flavor) -> ServerSpec {
+    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    let mut sessions = Sessions::default();
+    sessions.hold(server, &["BEGIN", "UPDATE sbtest1 SET k = k + 1 WHERE id = 1"]).await?;
+    for _ in 0..WAITERS {
+        sessions.repeat(server, "UPDATE sbtest1 SET k = k + 1 WHERE id = 1".into()).await?;
+    }
+    Ok(Suffering::by(sessions))
+}
+
+async fn symptom(server: &Server) -> Result<Option<String>> {
+    const WAITING: &str = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
+    let waiting = symptom::number(server, WAITING).await?;
+    Ok((waiting >= 20).then(|| format!("{waiting} transactions wait for a row lock")))
+}

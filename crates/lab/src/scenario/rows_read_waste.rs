@@ -1,0 +1,40 @@
+//! Rows read far beyond rows sent.
+
+use spindoctor_model::Flavor;
+
+use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use crate::error::Result;
+use crate::load::{LoadSpec, Workload};
+use crate::server::{Server, ServerSpec};
+
+/// Lookups per second: each reads a table of 10,000 rows, so the CPUs stay mostly idle.
+const RATE: u32 = 200;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "rows-read-waste",
+    label: Some("rows-read-waste"),
+    story: "Four clients look single rows up by an expression that no index serves, 200 times a second; each \
+            lookup reads 10,000 rows to send one. The CPUs are far from saturated. Seen to suffer by the \
+            server's handler counters: more than 1000 rows read for each query.",
+    flavors: ALL,
+    needs: "",
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(symptom(server)),
+};
+
+fn spec(_: Flavor) -> ServerSpec {
+    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    let workload = Workload::Scan;
+    Suffering::by_load(server, LoadSpec { workload, threads: 4, rate: Some(RATE), tables: TABLES })
+}
+
+async fn symptom(server: &Server) -> Result<Option<String>> {
+    let rates = symptom::status_per_s(server, &["Handler_read_rnd_next", "Com_select"]).await?;
+    let (read, queries) = (rates[0], rates[1]);
+    Ok((queries > 0.0 && read / queries > 1000.0)
+        .then(|| format!("{:.0} rows read for each query", read / queries)))
+}

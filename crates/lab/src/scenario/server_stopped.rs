@@ -1,0 +1,34 @@
+//! A server that a signal has stopped.
+
+use spindoctor_model::Flavor;
+
+use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use crate::error::Result;
+use crate::load::sessions::Sessions;
+use crate::server::{Server, ServerSpec};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "server-stopped",
+    label: Some("server-stopped"),
+    story: "SIGSTOP has stopped the server, as a debugger or a script does. Connections are made by the \
+            kernel and nobody answers. Seen to suffer by the state of its process: T.",
+    flavors: ALL,
+    needs: "",
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(async { symptom(server) }),
+};
+
+fn spec(_: Flavor) -> ServerSpec {
+    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    server.pause(true);
+    Ok(Suffering::by(Sessions::default()))
+}
+
+fn symptom(server: &Server) -> Result<Option<String>> {
+    let state = symptom::process_state(server)?;
+    Ok((state == 'T').then(|| "the process is in state T".into()))
+}

@@ -1,0 +1,105 @@
+//! Readings by which a scenario sees that its server suffers, taken without spindoctor's own sources:
+//! a diagnosis is scored against what these saw.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::server::Server;
+
+/// How long counters are watched for a rate.
+const SPAN: Duration = Duration::from_millis(500);
+
+/// How many sessions are in a state (`LIKE` pattern).
+pub(super) async fn sessions_in_state(server: &Server, pattern: &str) -> Result<u64> {
+    number(
+        server,
+        &format!("SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE '{pattern}'"),
+    )
+    .await
+}
+
+/// The first cell of an answer as a number.
+pub(super) async fn number(server: &Server, question: &str) -> Result<u64> {
+    let cell = server.ask(question).await?.unwrap_or_default();
+    // Some counts come as decimals.
+    Ok(cell.parse::<f64>().unwrap_or_default() as u64)
+}
+
+/// How much a status counter grows per second.
+pub(super) async fn status_per_s(server: &Server, names: &[&str]) -> Result<Vec<f64>> {
+    let read = async || -> Result<Vec<f64>> {
+        let mut values = Vec::new();
+        for name in names {
+            values.push(status(server, name).await?);
+        }
+        Ok(values)
+    };
+    let (start, first) = (Instant::now(), read().await?);
+    tokio::time::sleep(SPAN).await;
+    let last = read().await?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(first.iter().zip(last).map(|(first, last)| (last - first) / seconds).collect())
+}
+
+/// A status variable now.
+pub(super) async fn status(server: &Server, name: &str) -> Result<f64> {
+    let mut conn =
+        server.connect().await.map_err(|source| Error::Statement { statement: "connect".into(), source })?;
+    let statement = format!("SHOW GLOBAL STATUS LIKE '{name}'");
+    let row: Option<(String, String)> =
+        mysql_async::prelude::Queryable::query_first(&mut conn, statement.as_str())
+            .await
+            .map_err(|source| Error::Statement { statement, source })?;
+    let _closed = conn.disconnect().await;
+    Ok(row.and_then(|(_, value)| value.parse().ok()).unwrap_or_default())
+}
+
+/// Share of the periods in which the kernel stopped the server for its quota.
+pub(super) async fn throttled_share(server: &Server) -> Result<f64> {
+    let path = server.group().unwrap_or(Path::new("/")).join("cpu.stat");
+    let read = || -> Result<(f64, f64)> {
+        let text = fs::read_to_string(&path).map_err(Error::file("read", &path))?;
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|value| value.trim().parse::<f64>().ok()).unwrap_or_default()
+        };
+        Ok((value("nr_periods "), value("nr_throttled ")))
+    };
+    let (periods, throttled) = read()?;
+    tokio::time::sleep(SPAN).await;
+    let (periods_after, throttled_after) = read()?;
+    Ok((throttled_after - throttled) / (periods_after - periods).max(1.0))
+}
+
+/// User CPU of the server's process so far, seconds.
+pub(super) fn user_cpu_s(server: &Server) -> Result<f64> {
+    let path = format!("/proc/{}/stat", server.pid());
+    let stat = fs::read_to_string(&path).map_err(Error::file("read", path.as_ref()))?;
+    let ticks =
+        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(14 - 3)?.parse::<f64>().ok());
+    Ok(ticks.unwrap_or_default() / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// Threads of the server that run or wait for a CPU, the mean of some looks.
+pub(super) async fn runnable_threads(server: &Server) -> Result<f64> {
+    const LOOKS: u32 = 10;
+    let path = format!("/proc/{}/task", server.pid());
+    let mut runnable = 0u32;
+    for _ in 0..LOOKS {
+        for task in fs::read_dir(&path).map_err(Error::file("list", path.as_ref()))?.flatten() {
+            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            runnable += u32::from(stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" R")));
+        }
+        tokio::time::sleep(SPAN / LOOKS).await;
+    }
+    Ok(f64::from(runnable) / f64::from(LOOKS))
+}
+
+/// State letter of the server's process.
+pub(super) fn process_state(server: &Server) -> Result<char> {
+    let path = format!("/proc/{}/stat", server.pid());
+    let stat = fs::read_to_string(&path).map_err(Error::file("read", path.as_ref()))?;
+    Ok(stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()).unwrap_or('?'))
+}
