@@ -14,8 +14,10 @@ pub struct HostSample {
     pub effective_cpus: Reading<EffectiveCpus>,
     /// `cpu.stat` along the cgroup path.
     pub throttling: Reading<Throttling>,
-    /// Pressure stall information of the host and, where there is one, the cgroup.
+    /// Pressure stall information of the host.
     pub pressure: Reading<Pressure>,
+    /// Pressure stall information of the server's cgroup (v2 only).
+    pub cgroup_pressure: Reading<Pressure>,
     /// PAUSE measured in place.
     pub pause: Reading<PauseLatency>,
     /// CPU model.
@@ -46,6 +48,7 @@ impl HostSample {
             effective_cpus: fail(why),
             throttling: fail(why),
             pressure: fail(why),
+            cgroup_pressure: fail(why),
             pause: fail(why),
             cpu: fail(why),
             cpu_times: fail(why),
@@ -67,9 +70,9 @@ pub struct EffectiveCpus {
     pub cpus: f64,
     /// CPUs online on the host.
     pub online: u32,
-    /// CPUs of the effective cpuset, where the cgroup has one.
+    /// CPUs of the effective cpuset, online ones only, where the cgroup has one.
     pub cpuset: Option<u32>,
-    /// CPUs in the process's affinity mask.
+    /// CPUs in the affinity mask of the main thread, online ones only.
     pub affinity: Option<u32>,
     /// The tightest quota along the cgroup path, where there is one.
     pub quota: Option<Quota>,
@@ -94,6 +97,9 @@ pub struct Quota {
 }
 
 /// Bandwidth control's counters, of the cgroup that sets the tightest quota.
+///
+/// Where no cgroup on the path sets a quota they are the server's own cgroup's, and zero where it
+/// keeps none: without a quota nothing is throttled.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Throttling {
@@ -227,10 +233,10 @@ pub struct ThreadStat {
     pub user_us: u64,
     /// System CPU so far, microseconds.
     pub system_us: u64,
-    /// Time it ran, nanoseconds (`schedstat`).
-    pub ran_ns: u64,
-    /// Time it was runnable and waited for a CPU, nanoseconds (`schedstat`).
-    pub run_queue_ns: u64,
+    /// Time it ran, nanoseconds (`schedstat`); None where the kernel does not count it.
+    pub ran_ns: Option<u64>,
+    /// Time it was runnable and waited for a CPU, nanoseconds (`schedstat`); None likewise.
+    pub run_queue_ns: Option<u64>,
 }
 
 /// One NUMA node.
@@ -245,11 +251,15 @@ pub struct NumaNode {
     pub total_bytes: u64,
     /// Memory free on it.
     pub free_bytes: u64,
-    /// The server's memory on it; None where `numa_maps` cannot be read.
+    /// The server's memory on it; None where `numa_maps` cannot be read, or would cost the server
+    /// too much to read.
     pub server_bytes: Option<u64>,
 }
 
 /// Counters of one block device.
+///
+/// The kernel keeps the times as 32-bit milliseconds on older versions: they go back to zero after
+/// 49.7 days of I/O time. A counter that went down is a wrap, not negative work.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiskStat {
@@ -283,7 +293,7 @@ pub struct DiskStat {
 pub struct MemoryStat {
     /// Physical memory.
     pub total_bytes: u64,
-    /// `MemAvailable`.
+    /// `MemAvailable`; free, buffers and cache before Linux 3.14.
     pub available_bytes: u64,
     /// Page cache.
     pub cached_bytes: u64,
@@ -295,9 +305,9 @@ pub struct MemoryStat {
     pub swap_in_pages: u64,
     /// Pages swapped out so far.
     pub swap_out_pages: u64,
-    /// Memory limit of the server's cgroup, where there is one.
+    /// The tightest memory limit along the cgroup path, where there is one below `total_bytes`.
     pub cgroup_limit_bytes: Option<u64>,
-    /// Memory used by the server's cgroup.
+    /// Memory used by the cgroup that sets the limit, or by the server's own where none does.
     pub cgroup_used_bytes: Option<u64>,
 }
 

@@ -1,8 +1,45 @@
 //! The host's side: what the kernel says about the server's process and the machine.
+//!
+//! One file per source. Each has a pure parser over the file's text, which never panics whatever
+//! the text, and a short function that finds and reads the file under a [`Target`]'s roots.
 
+pub mod cgroup;
+pub mod cgroup_pressure;
+pub mod cpu_list;
+pub mod cpu_model;
+pub mod cpu_times;
+pub mod disks;
+pub mod effective_cpus;
+mod kernel_file;
+pub mod memory;
+pub mod numa;
+pub mod pause;
+pub mod pressure;
+pub mod process;
 pub mod source;
+pub mod srv_cpu_usage;
+#[cfg(test)]
+mod testing;
+pub mod threads;
+pub mod throttling;
 
 pub use source::{HostSource, Target};
 
 /// Every source of the host, in the order in which they are read.
-pub const SOURCES: &[HostSource] = &[];
+///
+/// What changes fastest first; `pause` last, because it keeps a CPU busy for some milliseconds.
+pub const SOURCES: &[HostSource] = &[
+    process::SOURCE,
+    throttling::SOURCE,
+    cpu_times::SOURCE,
+    pressure::SOURCE,
+    cgroup_pressure::SOURCE,
+    srv_cpu_usage::SOURCE,
+    disks::SOURCE,
+    memory::SOURCE,
+    threads::SOURCE,
+    effective_cpus::SOURCE,
+    cpu_model::SOURCE,
+    numa::SOURCE,
+    pause::SOURCE,
+];

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use spindoctor_model::HostSample;
+use spindoctor_model::{HostSample, Reading, Unavailable};
 
 use crate::mysql::source::{Answer, Cadence};
 
@@ -47,4 +47,12 @@ pub struct HostSource {
     pub cadence: Cadence,
     /// Reads it into the sample.
     pub read: fn(&Target, &mut HostSample, now: &dyn Fn() -> Answer),
+}
+
+/// What a source found, or why it found nothing, as the reading of its field.
+pub(crate) fn reading<T>(found: Result<T, Unavailable>, now: &dyn Fn() -> Answer) -> Reading<T> {
+    match found {
+        Ok(value) => now().reading(value),
+        Err(unavailable) => Reading::Unavailable(unavailable),
+    }
 }

@@ -1,0 +1,108 @@
+//! `/proc/stat`: CPU times of the whole host, threads runnable and blocked, context switches.
+
+use spindoctor_model::host::CpuTimes;
+use spindoctor_model::{HostSample, Unavailable};
+
+use super::kernel_file;
+use super::process::TICK_US;
+use super::source::{HostSource, Target, reading};
+use crate::mysql::source::{Answer, Cadence};
+
+/// CPU times of the whole host.
+pub const SOURCE: HostSource = HostSource {
+    name: "/proc/stat",
+    help: "how busy the host's CPUs are, and how much the hypervisor takes away",
+    cost: "one small file",
+    needs: "",
+    cadence: Cadence::EverySample,
+    read,
+};
+
+fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
+    sample.cpu_times = reading(collect(target), now);
+}
+
+fn collect(target: &Target) -> Result<CpuTimes, Unavailable> {
+    let path = target.proc.join("stat");
+    parse_cpu_times(&kernel_file::read(&path)?).ok_or_else(|| kernel_file::unknown_form(&path))
+}
+
+/// Reads `/proc/stat`; None where it has no `cpu` line with at least user, nice, system and idle.
+///
+/// The line is `cpu  user nice system idle iowait irq softirq steal guest guest_nice` in ticks;
+/// the kernel counts guest time in user and guest_nice in nice already. Older kernels end earlier.
+pub fn parse_cpu_times(text: &str) -> Option<CpuTimes> {
+    let ticks: Vec<u64> = line(text, "cpu")?.map_while(|word| word.parse().ok()).collect();
+    let [user, nice, system, idle, rest @ ..] = ticks.as_slice() else { return None };
+    let us = |ticks: u64| ticks.saturating_mul(TICK_US);
+    let rest = |at: usize| us(rest.get(at).copied().unwrap_or(0));
+    let count = |name| line(text, name).and_then(|mut words| words.next()?.parse().ok()).unwrap_or(0);
+    Some(CpuTimes {
+        user_us: us(*user).saturating_add(us(*nice)),
+        system_us: us(*system).saturating_add(rest(1)).saturating_add(rest(2)),
+        idle_us: us(*idle),
+        iowait_us: rest(0),
+        steal_us: rest(3),
+        runnable: count("procs_running"),
+        blocked: count("procs_blocked"),
+        context_switches: count("ctxt"),
+    })
+}
+
+/// The words after a line's first word.
+fn line<'a>(text: &'a str, name: &str) -> Option<impl Iterator<Item = &'a str>> {
+    text.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        (words.next()? == name).then_some(words)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FIXTURES, never_panics};
+    use super::*;
+
+    #[test]
+    fn old_kernels_without_guest_nice_are_read() {
+        let text = std::fs::read_to_string(format!("{FIXTURES}/procfs/pmp/proc_stat-002.txt")).unwrap();
+        assert_eq!(
+            parse_cpu_times(&text).unwrap(),
+            CpuTimes {
+                user_us: (2_261_920 + 38_824) * 10_000,
+                system_us: (986_335 + 19_193 + 8_499) * 10_000,
+                idle_us: 396_836_980_000,
+                iowait_us: 623_680_000,
+                steal_us: 0,
+                runnable: 2,
+                blocked: 0,
+                context_switches: 125_521_467,
+            }
+        );
+    }
+
+    #[test]
+    fn steal_is_kept_apart() {
+        let times =
+            parse_cpu_times("cpu  1 2 3 4 5 6 7 8 9 10\nctxt 11\nprocs_running 12\nprocs_blocked 13\n");
+        let times = times.unwrap();
+        assert_eq!((times.steal_us, times.system_us, times.user_us), (80_000, 160_000, 30_000));
+        assert_eq!((times.context_switches, times.runnable, times.blocked), (11, 12, 13));
+    }
+
+    #[test]
+    fn a_stat_without_a_cpu_line_is_refused() {
+        assert_eq!(parse_cpu_times("cpu0 1 2 3 4\nctxt 5\n"), None);
+        assert_eq!(parse_cpu_times("cpu  1 2 3\n"), None);
+    }
+
+    #[test]
+    fn this_host_answers() {
+        let times = collect(&Target::live(std::process::id())).unwrap();
+        assert!(times.user_us > 0 && times.idle_us > 0 && times.context_switches > 0 && times.runnable >= 1);
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic() {
+        never_panics(parse_cpu_times);
+    }
+}

@@ -1,0 +1,280 @@
+//! The server's own live `srv_cpu_usage`, read from its memory: how many CPUs it counts, and how
+//! busy it believes it is. MySQL 8.0 and later decide by it whether commits spin.
+//!
+//! The symbol is looked up in the server's binary through `/proc/PID/exe`, which leads to the right
+//! file after an upgrade has deleted it and from outside the server's container. Where the binary
+//! was loaded is the difference between the entry point in its header and the one in
+//! `/proc/PID/auxv`. Then 40 bytes are copied by `process_vm_readv`: no thread is stopped.
+
+use std::fs::File;
+use std::io::Error;
+use std::sync::Mutex;
+
+use object::elf::{FileHeader64, SHT_DYNSYM, SHT_SYMTAB, STT_OBJECT, Sym64};
+use object::read::elf::{FileHeader, SectionHeader, Sym};
+use object::{Endianness, ReadCache, ReadRef, SectionIndex};
+use spindoctor_model::host::SrvCpuUsage;
+use spindoctor_model::{HostSample, Unavailable};
+
+use super::source::{HostSource, Target, reading};
+use super::{kernel_file, process};
+use crate::mysql::source::{Answer, Cadence};
+
+/// What the server believes.
+pub const SOURCE: HostSource = HostSource {
+    name: "srv_cpu_usage",
+    help: "CPUs that the server counts and CPU use that it sees, live from its memory",
+    cost: "40 bytes of the server's memory; once, the symbol table of its binary",
+    needs: "root, or the server's user where ptrace is not restricted",
+    cadence: Cadence::EverySample,
+    read,
+};
+
+/// The global's name; it is outside any namespace, and so not mangled.
+const SYMBOL: &str = "srv_cpu_usage";
+/// `struct { int n_cpu; double utime_abs, stime_abs, utime_pct, stime_pct; }`
+/// (MySQL 8.0 to 9.7, storage/innobase/include/srv0srv.h).
+const SIZE: usize = 40;
+/// More CPUs than this are a sign that something else was read.
+const MOST_CPUS: i32 = 4_096;
+
+/// Address of the symbol in one process, so that the binary is searched once and not in every
+/// sample. The key is the process: id and start time.
+static FOUND: Mutex<Option<(Key, Result<u64, Unavailable>)>> = Mutex::new(None);
+
+type Key = (u32, u64);
+
+fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
+    sample.srv_cpu_usage = reading(collect(target), now);
+}
+
+fn collect(target: &Target) -> Result<SrvCpuUsage, Unavailable> {
+    let address = cached_address(target)?;
+    let mut bytes = [0; SIZE];
+    read_memory(target.pid, address, &mut bytes)?;
+    decode(&bytes).ok_or_else(|| {
+        Unavailable::because("what lies at srv_cpu_usage is not what MySQL 8.0 to 9.7 keep there")
+    })
+}
+
+fn cached_address(target: &Target) -> Result<u64, Unavailable> {
+    let stat = process::parse_task_stat(&kernel_file::read(&target.process("stat"))?);
+    let key = (target.pid, stat.map_or(0, |stat| stat.started_ticks));
+    let mut found = FOUND.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match &*found {
+        Some((known, address)) if *known == key => address.clone(),
+        _ => {
+            let address = address_of(target, SYMBOL, SIZE as u64)?.ok_or_else(|| {
+                Unavailable::because(
+                    "the server's binary has no symbol srv_cpu_usage: MariaDB and MySQL before 8.0 keep none",
+                )
+            });
+            *found = Some((key, address.clone()));
+            address
+        }
+    }
+}
+
+/// Where a data symbol of the process's binary is in its memory; None where the binary has none of
+/// that name and size.
+fn address_of(target: &Target, symbol: &str, size: u64) -> Result<Option<u64>, Unavailable> {
+    let path = target.process("exe");
+    let file = File::open(&path).map_err(|error| kernel_file::because(&path, &error))?;
+    // Reads the headers and the tables that are asked for, not the file.
+    let file = ReadCache::new(file);
+    let (entry, value) = symbol_value(&file, symbol, size).map_err(|error| {
+        Unavailable::because(format!("{} is no 64-bit ELF program: {error}", path.display()))
+    })?;
+    let Some(value) = value else { return Ok(None) };
+    let path = target.process("auxv");
+    let auxv = kernel_file::read_bytes(&path).map_err(|error| kernel_file::because(&path, &error))?;
+    let loaded = parse_auxv_entry(&auxv).ok_or_else(|| kernel_file::unknown_form(&path))?;
+    Ok(Some(loaded.wrapping_sub(entry).wrapping_add(value)))
+}
+
+/// The entry point in the file's header, and the value of a data symbol: of the dynamic table, or
+/// of the full one, which most packages strip.
+fn symbol_value<'data, R: ReadRef<'data>>(
+    data: R,
+    symbol: &str,
+    size: u64,
+) -> object::Result<(u64, Option<u64>)> {
+    let header = FileHeader64::<Endianness>::parse(data)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, data)?;
+    for kind in [SHT_DYNSYM, SHT_SYMTAB] {
+        let Some(table) = sections.iter().find(|section| section.sh_type(endian) == kind) else { continue };
+        let strings = SectionIndex(table.sh_link(endian) as usize);
+        let names = names_ending_in(sections.section(strings)?.data(endian, data)?, symbol);
+        let symbols: &[Sym64<Endianness>] = table.data_as_array(endian, data)?;
+        let found = symbols.iter().find(|entry| {
+            names.contains(&entry.st_name(endian))
+                && entry.st_type() == STT_OBJECT
+                && entry.st_size(endian) == size
+                && !entry.is_undefined(endian)
+        });
+        if let Some(found) = found {
+            return Ok((header.e_entry(endian), Some(found.st_value(endian))));
+        }
+    }
+    Ok((header.e_entry(endian), None))
+}
+
+/// Offsets at which the name is in a string table; a longer name may share its tail with it.
+///
+/// One pass over the strings, where a look at each symbol's name would be a read each.
+fn names_ending_in(strings: &[u8], name: &str) -> Vec<u32> {
+    let mut end = 0;
+    strings
+        .split(|&byte| byte == 0)
+        .filter_map(|string| {
+            end += string.len() + 1;
+            let at = end - 1 - name.len().min(string.len());
+            string.ends_with(name.as_bytes()).then(|| u32::try_from(at).ok()).flatten()
+        })
+        .collect()
+}
+
+/// `AT_ENTRY` of `/proc/PID/auxv`: pairs of 64-bit words, kind and value (getauxval(3)).
+pub fn parse_auxv_entry(auxv: &[u8]) -> Option<u64> {
+    let (words, _) = auxv.as_chunks::<8>();
+    let (pairs, _) = words.as_chunks::<2>();
+    pairs
+        .iter()
+        .map(|[kind, value]| (u64::from_ne_bytes(*kind), u64::from_ne_bytes(*value)))
+        .find(|(kind, _)| *kind == libc::AT_ENTRY)
+        .map(|(_, value)| value)
+}
+
+/// Copies memory of another process, whole or not at all.
+fn read_memory(pid: u32, address: u64, into: &mut [u8]) -> Result<(), Unavailable> {
+    let what = || format!("read the memory of process {pid}");
+    let ours = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let theirs =
+        libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: into.len() };
+    let pid =
+        libc::pid_t::try_from(pid).map_err(|_| Unavailable::because(format!("{pid} is no process id")))?;
+    // SAFETY: `ours` describes `into`, which is borrowed mutably until the call returns; the kernel
+    // writes no further than its length. `theirs` is an address in the other process: the kernel
+    // checks it and answers EFAULT.
+    let copied = unsafe { libc::process_vm_readv(pid, &ours, 1, &theirs, 1, 0) };
+    if usize::try_from(copied) == Ok(into.len()) {
+        return Ok(());
+    }
+    let error = Error::last_os_error();
+    Err(match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) if copied < 0 => kernel_file::no_right_to(&what()),
+        _ if copied < 0 => Unavailable::because(format!("could not {}: {error}", what())),
+        _ => Unavailable::because(format!("could not {}: only {copied} bytes are there", what())),
+    })
+}
+
+/// Reads the struct; None where the numbers cannot be what it holds.
+pub fn decode(bytes: &[u8; SIZE]) -> Option<SrvCpuUsage> {
+    let (words, _) = bytes.as_chunks::<8>();
+    let [first, doubles @ ..] = words else { return None };
+    let n_cpu = i32::from_ne_bytes(*first.first_chunk()?);
+    let mut percent = doubles.iter().map(|word| f64::from_ne_bytes(*word));
+    let usage = SrvCpuUsage {
+        n_cpu: u32::try_from(n_cpu).ok()?,
+        utime_abs: percent.next()?,
+        stime_abs: percent.next()?,
+        utime_pct: percent.next()?,
+        stime_pct: percent.next()?,
+    };
+    // Twice what all CPUs could give leaves room for how the server rounds its intervals.
+    let most = 200.0 * f64::from(MOST_CPUS);
+    let plausible = [usage.utime_abs, usage.stime_abs, usage.utime_pct, usage.stime_pct]
+        .iter()
+        .all(|percent| (0.0..=most).contains(percent));
+    ((1..=MOST_CPUS).contains(&n_cpu) && plausible).then_some(usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+
+    /// Stands in the test program for the server's global.
+    #[unsafe(no_mangle)]
+    #[used]
+    static SPINDOCTOR_TEST_USAGE: [f64; 5] = [0.0, 81.5, 3.5, 40.75, 1.75];
+
+    #[test]
+    fn a_global_of_a_running_program_is_found_and_read() {
+        let target = Target::live(std::process::id());
+        let address = address_of(&target, "SPINDOCTOR_TEST_USAGE", 40).unwrap().unwrap();
+        assert_eq!(address, SPINDOCTOR_TEST_USAGE.as_ptr() as u64);
+        let mut bytes = [0; SIZE];
+        read_memory(target.pid, address, &mut bytes).unwrap();
+        assert_eq!(bytes[8..16], 81.5_f64.to_ne_bytes());
+    }
+
+    #[test]
+    fn a_symbol_of_another_size_is_another_symbol() {
+        let target = Target::live(std::process::id());
+        assert_eq!(address_of(&target, "SPINDOCTOR_TEST_USAGE", 48), Ok(None));
+    }
+
+    /// Debian's MySQL is stripped and has the dynamic table only, as has the C library here.
+    #[test]
+    fn a_symbol_of_the_dynamic_table_is_where_the_loader_says() {
+        const NAME: &CStr = c"program_invocation_name";
+        // SAFETY: dlsym and dladdr read their arguments, which outlive the calls; `info` is plain
+        // data for which zero is a value.
+        let (address, info) = unsafe {
+            let address = libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr());
+            let mut info: libc::Dl_info = std::mem::zeroed();
+            assert_ne!(libc::dladdr(address, &raw mut info), 0);
+            (address as u64, info)
+        };
+        // SAFETY: dladdr succeeded, so that the name is a string of the loader's, which lives on.
+        let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_str().unwrap();
+        let file = ReadCache::new(File::open(path).unwrap());
+        let (_, value) = symbol_value(&file, NAME.to_str().unwrap(), 8).unwrap();
+        assert_eq!(info.dli_fbase as u64 + value.unwrap(), address);
+    }
+
+    #[test]
+    fn a_process_without_the_symbol_says_who_lacks_it() {
+        let unavailable = collect(&Target::live(std::process::id())).unwrap_err();
+        assert!(unavailable.because.contains("MariaDB"), "{}", unavailable.because);
+    }
+
+    #[test]
+    fn an_address_that_is_not_there_is_an_error() {
+        let unavailable = read_memory(std::process::id(), 8, &mut [0; 8]).unwrap_err();
+        assert!(unavailable.because.starts_with("could not read the memory of process"));
+    }
+
+    #[test]
+    fn the_struct_is_decoded_and_nonsense_is_not() {
+        let bytes = |n_cpu: i32, utime_abs: f64| {
+            let mut bytes = [0; SIZE];
+            bytes[..4].copy_from_slice(&n_cpu.to_ne_bytes());
+            bytes[4..8].fill(0xff);
+            bytes[8..16].copy_from_slice(&utime_abs.to_ne_bytes());
+            bytes
+        };
+        let usage = decode(&bytes(2, 199.5)).unwrap();
+        assert_eq!((usage.n_cpu, usage.utime_abs, usage.stime_pct), (2, 199.5, 0.0));
+        for (n_cpu, utime_abs) in
+            [(0, 1.0), (-1, 1.0), (4_097, 1.0), (2, f64::NAN), (2, f64::INFINITY), (2, -1.0), (2, 1e300)]
+        {
+            assert_eq!(decode(&bytes(n_cpu, utime_abs)), None, "{n_cpu} {utime_abs}");
+        }
+    }
+
+    #[test]
+    fn names_that_share_a_tail_are_found() {
+        assert_eq!(names_ending_in(b"\0abc\0xbc\0bcd\0bc\0", "bc"), [2, 6, 13]);
+        assert_eq!(names_ending_in(b"", "bc"), [] as [u32; 0]);
+    }
+
+    #[test]
+    fn a_truncated_auxv_has_no_entry() {
+        assert_eq!(parse_auxv_entry(&[9, 0, 0]), None);
+        assert_eq!(parse_auxv_entry(&[0; 32]), None);
+    }
+}
