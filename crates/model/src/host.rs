@@ -233,10 +233,10 @@ pub struct ThreadStat {
     pub user_us: u64,
     /// System CPU so far, microseconds.
     pub system_us: u64,
-    /// Time it ran, nanoseconds (`schedstat`); None where the kernel does not count it.
-    pub ran_ns: Option<u64>,
-    /// Time it was runnable and waited for a CPU, nanoseconds (`schedstat`); None likewise.
-    pub run_queue_ns: Option<u64>,
+    /// Time it ran, nanoseconds (`schedstat`).
+    pub ran_ns: u64,
+    /// Time it was runnable and waited for a CPU, nanoseconds (`schedstat`).
+    pub run_queue_ns: u64,
 }
 
 /// One NUMA node.

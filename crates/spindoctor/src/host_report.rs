@@ -391,6 +391,7 @@ pub(crate) mod sample {
                     usage_us: Some(us(0.97)),
                 },
             ),
+            cgroup_pressure: Reading::NotAsked,
             pressure: Reading::Unavailable(
                 spindoctor_model::Unavailable::because("/proc/pressure is not there")
                     .unlock("boot the kernel with psi=1"),

@@ -32,20 +32,30 @@ fn collect(target: &Target) -> Result<Vec<ThreadStat>, Unavailable> {
     let folder = target.process("task");
     let entries = std::fs::read_dir(&folder).map_err(|error| kernel_file::because(&folder, &error))?;
     // A thread that ended since the folder was listed is left out.
-    Ok(entries.flatten().take(MOST_THREADS).filter_map(|entry| thread(&entry.path())).collect())
+    let threads: Vec<_> =
+        entries.flatten().take(MOST_THREADS).filter_map(|entry| thread(&entry.path())).collect();
+    // A kernel that does not count says `0 0 0` of threads that ran, or has no such file.
+    if threads.iter().all(|thread| thread.ran_ns == 0) {
+        return Err(Unavailable::because(
+            "this kernel does not count how long threads run and wait for a CPU",
+        )
+        .unlock("a kernel with CONFIG_SCHED_INFO"));
+    }
+    Ok(threads)
 }
 
 fn thread(folder: &Path) -> Option<ThreadStat> {
     let stat = parse_task_stat(&kernel_file::read(&folder.join("stat")).ok()?)?;
     let schedstat = kernel_file::read(&folder.join("schedstat")).ok().and_then(|text| parse_schedstat(&text));
+    let schedstat = schedstat.unwrap_or_default();
     Some(ThreadStat {
         tid: stat.id,
         name: stat.name,
         state: stat.state,
         user_us: stat.user_us,
         system_us: stat.system_us,
-        ran_ns: schedstat.map(|schedstat| schedstat.ran_ns),
-        run_queue_ns: schedstat.map(|schedstat| schedstat.run_queue_ns),
+        ran_ns: schedstat.ran_ns,
+        run_queue_ns: schedstat.run_queue_ns,
     })
 }
 
@@ -60,18 +70,14 @@ pub struct SchedStat {
 
 /// Reads `411605849 93680043 79`: nanoseconds on a CPU, nanoseconds in the run queue, times it was
 /// put on a CPU (Linux, Documentation/scheduler/sched-stats.rst).
-///
-/// None for `0 0 0`, which a kernel without these counters says: a thread that exists was put on a
-/// CPU at least once.
 pub fn parse_schedstat(text: &str) -> Option<SchedStat> {
-    let mut numbers = text.split_ascii_whitespace().map_while(|word| word.parse::<u64>().ok());
-    let (ran_ns, run_queue_ns, turns) = (numbers.next()?, numbers.next()?, numbers.next()?);
-    (ran_ns > 0 || turns > 0).then_some(SchedStat { ran_ns, run_queue_ns })
+    let mut numbers = text.split_ascii_whitespace().map_while(|word| word.parse().ok());
+    Some(SchedStat { ran_ns: numbers.next()?, run_queue_ns: numbers.next()? })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FIXTURES, never_panics};
+    use super::super::testing::{FIXTURES, never_panics, put};
     use super::*;
 
     fn prometheus(pid: u32) -> Target {
@@ -81,12 +87,38 @@ mod tests {
 
     #[test]
     fn every_thread_of_a_process_is_read() {
-        let mut threads = collect(&prometheus(27079)).unwrap();
+        let root = tempfile::tempdir().unwrap();
+        for tid in 27079..=27083 {
+            let stat =
+                std::fs::read_to_string(prometheus(27079).process(format!("task/{tid}/stat"))).unwrap();
+            put(root.path(), &format!("27079/task/{tid}/stat"), &stat);
+            put(root.path(), &format!("27079/task/{tid}/schedstat"), &format!("{tid} 93680043 79\n"));
+        }
+        let target = Target { proc: root.path().into(), ..prometheus(27079) };
+        let mut threads = collect(&target).unwrap();
         threads.sort_by_key(|thread| thread.tid);
-        let tids: Vec<_> = threads.iter().map(|thread| thread.tid).collect();
-        assert_eq!(tids, [27079, 27080, 27081, 27082, 27083]);
+        assert_eq!(
+            threads.iter().map(|thread| thread.tid).collect::<Vec<_>>(),
+            [27079, 27080, 27081, 27082, 27083]
+        );
+        assert_eq!(
+            threads[1],
+            ThreadStat {
+                tid: 27080,
+                name: "pthread_load".into(),
+                state: "R".into(),
+                user_us: 341_360_000,
+                system_us: 30_000,
+                ran_ns: 27_080,
+                run_queue_ns: 93_680_043,
+            }
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_count_is_unavailable_and_not_idle() {
         // This tree has no schedstat.
-        assert!(threads.iter().all(|thread| thread.run_queue_ns.is_none()));
+        assert!(collect(&prometheus(27079)).unwrap_err().because.contains("does not count"));
     }
 
     #[test]
@@ -94,7 +126,6 @@ mod tests {
         let text = std::fs::read_to_string(prometheus(26231).process("schedstat")).unwrap();
         let expected = SchedStat { ran_ns: 411_605_849, run_queue_ns: 93_680_043 };
         assert_eq!(parse_schedstat(&text), Some(expected));
-        assert_eq!(parse_schedstat("0 0 0\n"), None);
     }
 
     #[test]
@@ -110,7 +141,7 @@ mod tests {
         drop(end);
         thread.unwrap().join().unwrap();
         let named = threads.iter().find(|thread| thread.name == "a (b) c").unwrap();
-        assert!(named.ran_ns.is_some_and(|ns| ns > 0));
+        assert!(named.ran_ns > 0);
     }
 
     #[test]
