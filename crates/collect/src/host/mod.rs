@@ -10,6 +10,7 @@ pub mod cpu_model;
 pub mod cpu_times;
 pub mod disks;
 pub mod effective_cpus;
+pub mod find_server;
 mod kernel_file;
 pub mod memory;
 pub mod numa;

@@ -1,6 +1,6 @@
 //! `performance_schema.metadata_locks`: who holds and who wants the tables that somebody waits for.
 
-use spindoctor_model::mysql::{MetadataLock, ServerThread};
+use spindoctor_model::mysql::MetadataLock;
 use spindoctor_model::{ServerVersion, Unavailable};
 
 use super::rows::Rows;
@@ -14,7 +14,7 @@ const LIMIT: usize = 2000;
 /// Only objects with a pending lock: on a server where nobody waits the answer is empty.
 /// spindoctor's own locks, all on tables of performance_schema, are never pending nor waited for.
 /// The join with the instrument's switch tells "nobody waits" from "nobody counts".
-const SQL: &str = "SELECT i.ENABLED, m.* FROM \
+const SQL: &str = "SELECT i.ENABLED, m.*, t.PROCESSLIST_ID FROM \
     (SELECT ENABLED FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl') AS i \
     LEFT JOIN (SELECT l.OBJECT_TYPE, l.OBJECT_SCHEMA, l.OBJECT_NAME, l.LOCK_TYPE, l.LOCK_STATUS, l.OWNER_THREAD_ID \
      FROM (SELECT DISTINCT OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME \
@@ -22,7 +22,8 @@ const SQL: &str = "SELECT i.ENABLED, m.* FROM \
      JOIN performance_schema.metadata_locks AS l ON l.OBJECT_TYPE = p.OBJECT_TYPE \
       AND l.OBJECT_SCHEMA <=> p.OBJECT_SCHEMA AND l.OBJECT_NAME <=> p.OBJECT_NAME \
      WHERE l.LOCK_STATUS IN ('GRANTED', 'PENDING') \
-     ORDER BY l.LOCK_STATUS LIMIT 2000) AS m ON 1 = 1";
+     ORDER BY l.LOCK_STATUS LIMIT 2000) AS m ON 1 = 1 \
+    LEFT JOIN performance_schema.threads AS t ON t.THREAD_ID = m.OWNER_THREAD_ID";
 
 /// The source.
 ///
@@ -36,15 +37,12 @@ pub const SOURCE: Source = Source {
     install: "",
     cadence: Cadence::EverySample,
     plan,
-    parse: |rows, answer, sample| {
-        let threads = sample.threads.value().map(Vec::as_slice).unwrap_or_default();
-        match metadata_locks(rows, threads) {
-            Ok(locks) => {
-                note_if_cut("performance_schema.metadata_locks", rows, LIMIT, sample);
-                sample.metadata_locks = answer.reading(locks);
-            }
-            Err(why) => sample.metadata_locks.fail(why),
+    parse: |rows, answer, sample| match metadata_locks(rows) {
+        Ok(locks) => {
+            note_if_cut("performance_schema.metadata_locks", rows, LIMIT, sample);
+            sample.metadata_locks = answer.reading(locks);
         }
+        Err(why) => sample.metadata_locks.fail(why),
     },
     fail: |why, sample| sample.metadata_locks.fail(why),
     answered: |sample| sample.metadata_locks.value().is_some(),
@@ -64,9 +62,7 @@ fn plan(version: ServerVersion, variables: Variables<'_>) -> Plan {
     }
 }
 
-/// Connection ids come from the threads of the same sample: a join on the server would read its
-/// threads once for each lock where performance_schema has no indexes (before MySQL 8.0).
-fn metadata_locks(rows: &Rows, threads: &[ServerThread]) -> Result<Vec<MetadataLock>, Unavailable> {
+fn metadata_locks(rows: &Rows) -> Result<Vec<MetadataLock>, Unavailable> {
     if rows.first().and_then(|row| row.text("ENABLED")) != Some("YES") {
         return Err(Unavailable::because(
             "metadata locks are not instrumented (wait/lock/metadata/sql/mdl is off)",
@@ -76,23 +72,17 @@ fn metadata_locks(rows: &Rows, threads: &[ServerThread]) -> Result<Vec<MetadataL
                  WHERE NAME = 'wait/lock/metadata/sql/mdl'",
         ));
     }
-    let connection_of = |internal_id: Option<u64>| {
-        internal_id.and_then(|id| threads.iter().find(|t| t.internal_id == Some(id))?.connection_id)
-    };
     Ok(rows
         .iter()
         .filter(|row| row.text("LOCK_STATUS").is_some())
-        .map(|row| {
-            let owner_internal_id = row.number("OWNER_THREAD_ID");
-            MetadataLock {
-                object_type: row.string("OBJECT_TYPE"),
-                schema: row.string("OBJECT_SCHEMA"),
-                name: row.string("OBJECT_NAME"),
-                lock_type: row.string("LOCK_TYPE"),
-                granted: row.text("LOCK_STATUS") == Some("GRANTED"),
-                owner_internal_id,
-                owner_connection_id: connection_of(owner_internal_id),
-            }
+        .map(|row| MetadataLock {
+            object_type: row.string("OBJECT_TYPE"),
+            schema: row.string("OBJECT_SCHEMA"),
+            name: row.string("OBJECT_NAME"),
+            lock_type: row.string("LOCK_TYPE"),
+            granted: row.text("LOCK_STATUS") == Some("GRANTED"),
+            owner_internal_id: row.number("OWNER_THREAD_ID"),
+            owner_connection_id: row.number("PROCESSLIST_ID"),
         })
         .collect())
 }
@@ -102,31 +92,26 @@ mod tests {
     use super::super::fixture;
     use super::*;
 
-    const HEAD: &str =
-        "ENABLED\tOBJECT_TYPE\tOBJECT_SCHEMA\tOBJECT_NAME\tLOCK_TYPE\tLOCK_STATUS\tOWNER_THREAD_ID\n";
+    const HEAD: &str = "ENABLED\tOBJECT_TYPE\tOBJECT_SCHEMA\tOBJECT_NAME\tLOCK_TYPE\tLOCK_STATUS\tOWNER_THREAD_ID\tPROCESSLIST_ID\n";
 
     #[test]
-    fn finds_the_connection_of_an_owner_among_the_threads() {
-        let threads =
-            [ServerThread { internal_id: Some(52), connection_id: Some(12), ..ServerThread::default() }];
+    fn tells_granted_from_pending_and_names_the_owner() {
         let text = format!(
-            "{HEAD}YES\tTABLE\tsbtest\tsbtest1\tSHARED_READ\tGRANTED\t52\n\
-             YES\tTABLE\tsbtest\tsbtest1\tEXCLUSIVE\tPENDING\t60\n"
+            "{HEAD}YES\tTABLE\tsbtest\tsbtest1\tSHARED_READ\tGRANTED\t52\t12\n\
+             YES\tTABLE\tsbtest\tsbtest1\tEXCLUSIVE\tPENDING\t60\tNULL\n"
         );
-        let locks = metadata_locks(&fixture::tabbed(&text), &threads).unwrap();
-        assert_eq!((locks[0].granted, locks[0].owner_connection_id), (true, Some(12)));
-        assert_eq!(
-            (locks[1].granted, locks[1].owner_internal_id, locks[1].owner_connection_id),
-            (false, Some(60), None)
-        );
+        let locks = metadata_locks(&fixture::tabbed(&text)).unwrap();
+        let told = |lock: &MetadataLock| (lock.granted, lock.owner_internal_id, lock.owner_connection_id);
+        assert_eq!(told(&locks[0]), (true, Some(52), Some(12)));
+        assert_eq!(told(&locks[1]), (false, Some(60), None));
         assert!(SQL.contains(&format!("LIMIT {LIMIT})")));
     }
 
     #[test]
     fn nobody_waits_is_an_answer_and_nobody_counts_is_not() {
-        let text = |enabled: &str| format!("{HEAD}{enabled}\tNULL\tNULL\tNULL\tNULL\tNULL\tNULL\n");
-        assert_eq!(metadata_locks(&fixture::tabbed(&text("YES")), &[]), Ok(vec![]));
-        let off = metadata_locks(&fixture::tabbed(&text("NO")), &[]).unwrap_err();
+        let text = |enabled: &str| format!("{HEAD}{enabled}\tNULL\tNULL\tNULL\tNULL\tNULL\tNULL\tNULL\n");
+        assert_eq!(metadata_locks(&fixture::tabbed(&text("YES"))), Ok(vec![]));
+        let off = metadata_locks(&fixture::tabbed(&text("NO"))).unwrap_err();
         assert!(off.unlock.unwrap().contains("wait/lock/metadata/sql/mdl"));
     }
 

@@ -484,7 +484,8 @@ pub fn resolve(flags: &ConnectFlags, environment: &Environment) -> Result<Target
         let host = host.unwrap_or_else(|| "localhost".to_owned());
         Endpoint::Tcp { host, port: all.port.unwrap_or(DEFAULT_PORT) }
     } else {
-        Endpoint::Socket(all.socket.unwrap_or_else(|| default_socket(&environment.root)))
+        let socket = all.socket.filter(|path| !path.as_os_str().is_empty());
+        Endpoint::Socket(socket.unwrap_or_else(|| default_socket(&environment.root)))
     };
     let user = all.user.or_else(|| environment.login_name.clone()).unwrap_or_else(|| "root".to_owned());
     let default = Limits::default();
@@ -682,6 +683,14 @@ mod tests {
         assert!(target.password.is_none() && !target.needs_password());
         let there = host.write("tmp/mysql.sock", "", 0o600);
         assert_eq!(host.resolve(&ConnectFlags::default()).endpoint, Endpoint::Socket(there));
+    }
+
+    #[test]
+    fn an_empty_socket_is_the_default_socket() {
+        let host = Host::new();
+        let flags = ConnectFlags { dsn: Some("S=".into()), ..ConnectFlags::default() };
+        let default = Endpoint::Socket(host.root.path().join("run/mysqld/mysqld.sock"));
+        assert_eq!(host.resolve(&flags).endpoint, default);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The server's half of a window: which source is due, what came back, what to do when nothing does.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use spindoctor_model::{Cost, Sample, ServerVersion, Unavailable};
@@ -69,9 +70,10 @@ impl<'a> Asking<'a> {
     pub(super) async fn run(
         &mut self,
         schedule: Schedule,
-        samples: &std::cell::RefCell<Vec<Sample>>,
+        samples: &RefCell<Vec<Sample>>,
         progress: &dyn Fn(Progress),
     ) {
+        let until = self.start + schedule.due(schedule.last()) + self.target.limits.query;
         let mut k = 0;
         loop {
             tokio::time::sleep_until(self.start + schedule.due(k)).await;
@@ -81,7 +83,7 @@ impl<'a> Asking<'a> {
                 _ => Part::Middle,
             };
             let had_session = self.session.is_some();
-            self.sample(part, k, samples, progress).await;
+            self.sample(part, k, until, samples, progress).await;
             if k == schedule.last() {
                 return;
             }
@@ -103,12 +105,12 @@ impl<'a> Asking<'a> {
         &mut self,
         part: Part,
         k: usize,
-        samples: &std::cell::RefCell<Vec<Sample>>,
+        until: Instant,
+        samples: &RefCell<Vec<Sample>>,
         progress: &dyn Fn(Progress),
     ) {
-        // Taken out while it is filled: nothing else may look at it across an await.
         if self.session.is_none() {
-            self.reconnect(progress).await;
+            self.reconnect(until, progress).await;
         }
         for (number, source) in mysql::SOURCES.iter().enumerate() {
             if self.session.is_none() {
@@ -158,7 +160,10 @@ impl<'a> Asking<'a> {
         let outcome = session.query(sql).await;
         let took = asked.elapsed();
         let state = &mut self.states[number];
-        state.rests_until = Some(asked + took + took * REST);
+        // What broke the session is the server, not the source: it is asked again at once.
+        if !outcome.as_ref().is_err_and(QueryError::breaks_session) {
+            state.rests_until = Some(asked + took + took * REST);
+        }
         let error = match outcome {
             Ok(rows) => {
                 let at_s = (asked + took - self.start).as_secs_f64();
@@ -201,13 +206,16 @@ impl<'a> Asking<'a> {
         self.grantee.clone().unwrap_or_else(|| "USER".to_owned())
     }
 
-    async fn reconnect(&mut self, progress: &dyn Fn(Progress)) {
-        // A server that hangs must not hold up the window's end for the whole of a first connect.
-        let limits = Limits {
-            connect: self.target.limits.connect.min(self.target.limits.query),
-            ..self.target.limits
-        };
-        match Session::connect(self.target, &limits).await {
+    /// One try, no longer than a query may take, and never past `until`: a server that hangs must
+    /// not hold up the window's end.
+    async fn reconnect(&mut self, until: Instant, progress: &dyn Fn(Progress)) {
+        let limits = self.target.limits;
+        let left = until.saturating_duration_since(Instant::now());
+        let connect = limits.connect.min(limits.query).min(left);
+        if connect.is_zero() {
+            return;
+        }
+        match Session::connect(self.target, &Limits { connect, ..limits }).await {
             Ok(session) => {
                 self.session = Some(session);
                 progress(Progress::ServerBack);
@@ -237,20 +245,23 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Closes the session, or drops it where it still waits for an answer; what all sessions of the
-    /// window cost.
-    pub(super) async fn finish(mut self, idle: bool) -> Cost {
+    /// Says in the last sample what was not answered when the window's patience ended.
+    pub(super) fn cut_short(&mut self, last: &mut Sample) {
+        self.lose_session("the server was too slow: the window ended before its answer".to_owned());
+        self.fail_due(Part::Last, last);
+    }
+
+    /// Closes the session; what all sessions of the window cost.
+    pub(super) async fn finish(mut self) -> Cost {
         if let Some(session) = self.session.take() {
             self.count(&session);
-            if idle {
-                session.close().await;
-            }
+            session.close().await;
         }
         self.cost
     }
 
-    /// The longest that the last sample may take: a server that answers slowly gets its time, one
-    /// that does not answer at all is given up after a single deadline.
+    /// The longest that the server may take beyond the window's end: one that answers slowly gets
+    /// its time, one that does not answer at all is given up after a single deadline.
     pub(super) fn patience(limits: &Limits) -> Duration {
         limits.query * 3
     }

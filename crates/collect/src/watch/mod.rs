@@ -56,7 +56,7 @@ impl WatchOptions {
 pub enum HostChoice {
     /// This one.
     Pid(u32),
-    /// To be found from the connection.
+    /// To be found from where the connection leads.
     Find,
     /// None: the host is not to be read.
     None {
@@ -132,7 +132,7 @@ pub async fn watch(
     let tell = |what: Progress| (progress.borrow_mut())(what);
 
     let mut server = ServerIdentity { address: target.address(), ..ServerIdentity::default() };
-    let mut session = match Session::connect(target, &target.limits).await {
+    let session = match Session::connect(target, &target.limits).await {
         Ok(session) => Ok(session),
         Err(error) => Err((error.as_no_session().ok_or(error.clone())?, error)),
     };
@@ -146,7 +146,7 @@ pub async fn watch(
         }
         Err(_) => None,
     };
-    match find_process(options, session.as_mut().ok()).await? {
+    match find_process(target, options)? {
         Ok(pid) => server.pid = Some(pid),
         Err(why) => server.no_pid = Some(why),
     }
@@ -182,7 +182,10 @@ pub async fn watch(
             // Polled in this order: at an instant when both are due the host is read first, and the
             // time it takes is not in the server's.
             let ((), in_time) = tokio::join!(biased; watch_host, watch_server);
-            window.cost = asking.finish(in_time.is_ok()).await;
+            if in_time.is_err() {
+                asking.cut_short(&mut samples.borrow_mut()[schedule.last()]);
+            }
+            window.cost = asking.finish().await;
         }
         _ => watch_host.await,
     }
@@ -199,16 +202,11 @@ pub async fn watch(
 }
 
 /// The server's process, or why there is none to look at.
-async fn find_process(
-    options: &WatchOptions,
-    _session: Option<&mut Session>,
-) -> Result<Result<u32, Unavailable>, WatchError> {
+fn find_process(target: &Target, options: &WatchOptions) -> Result<Result<u32, Unavailable>, WatchError> {
     match &options.host {
         HostChoice::Pid(pid) if options.proc.join(pid.to_string()).is_dir() => Ok(Ok(*pid)),
         HostChoice::Pid(pid) => Err(WatchError::NoProcess(*pid)),
-        HostChoice::Find => {
-            Ok(Err(Unavailable::because("the server's process was not found").unlock("--pid PID")))
-        }
+        HostChoice::Find => Ok(host::find_server::find(target)),
         HostChoice::None { because } => Ok(Err(Unavailable::because(because.clone()))),
     }
 }
