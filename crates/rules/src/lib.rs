@@ -6,11 +6,15 @@
 //! and from which score on they are warnings, is in [`rank`] and nowhere else.
 
 mod causes;
+pub mod commit_spin;
 mod diagnose;
 mod draft;
 pub mod rank;
+mod redo_sync;
+mod sessions;
 #[cfg(test)]
 mod testing;
+mod wait_graph;
 
 use spindoctor_model::{Finding, Unavailable, Window};
 

@@ -184,3 +184,55 @@ fn holders(threads: &[ServerThread]) -> Holders {
         users.iter().take(3).map(|(user, connections)| format!("{user} {connections}")).collect();
     Holders { by_user: named.join(", "), asleep_ratio: asleep as f64 / all.max(1) as f64 }
 }
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use super::*;
+    use crate::testing::{Build, session};
+
+    pub(crate) fn fires() -> Window {
+        Build::busy("8.0.36")
+            .gauge("Threads_connected", 152.0)
+            .counter("Connections", 5.0)
+            .counter("Connection_errors_max_connections", 20.0)
+            .sessions(|_| (0..151).map(|id| session(id, "Sleep", "", "")).collect())
+            .window()
+    }
+
+    /// Four fifths taken, one of them spindoctor's.
+    pub(crate) fn near_miss() -> Window {
+        Build::busy("8.0.36").gauge("Threads_connected", 121.0).window()
+    }
+
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36").no_session(NoSessionKind::Silent).window()
+    }
+
+    fn found(window: &Window) -> Finding {
+        match evaluate(window) {
+            Outcome::Fired(finding) => finding,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn refused_logins_are_counted_as_their_share_of_all() {
+        let finding = found(&fires());
+        assert!((finding.score - 0.8).abs() < 0.01, "{}", finding.score);
+        assert!(finding.headline.starts_with("200 logins were refused: 151 of 151"), "{}", finding.headline);
+        assert!(finding.why.contains("asleep"), "{}", finding.why);
+    }
+
+    #[test]
+    fn the_refusal_of_our_own_login_is_enough() {
+        let finding = found(&Build::busy("8.0.36").no_session(NoSessionKind::TooManyConnections).window());
+        assert_eq!(finding.severity, spindoctor_model::Severity::Critical);
+    }
+
+    #[test]
+    fn nearly_full_is_a_warning_and_our_own_session_does_not_count() {
+        let nearly = |connected| Build::busy("8.0.36").gauge("Threads_connected", connected).window();
+        assert_eq!(found(&nearly(137.0)).severity, spindoctor_model::Severity::Warning);
+        assert_eq!(evaluate(&nearly(136.0)), Outcome::Clear);
+    }
+}

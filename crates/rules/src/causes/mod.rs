@@ -1,8 +1,100 @@
 //! The catalogue: one file per cause, and the one list that names them all.
 
 mod connections_exhausted;
+mod cpu_saturated;
+mod cpu_throttled;
+mod quota_blind_spin;
 
 use crate::Cause;
 
 /// Every cause that there is a rule for, in the catalogue's order.
-pub const CAUSES: &[Cause] = &[connections_exhausted::CAUSE];
+pub const CAUSES: &[Cause] =
+    &[quota_blind_spin::CAUSE, cpu_throttled::CAUSE, cpu_saturated::CAUSE, connections_exhausted::CAUSE];
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::{Severity, Window};
+
+    use super::*;
+    use crate::testing::Build;
+    use crate::{Outcome, diagnose, find};
+
+    /// One cause's windows: it fires, it nearly fires, its evidence is missing.
+    type Cases = (&'static str, fn() -> Window, fn() -> Window, fn() -> Window);
+
+    macro_rules! cases {
+        ($($module:ident),* $(,)?) => {
+            &[$((
+                $module::CAUSE.name,
+                $module::cases::fires,
+                $module::cases::near_miss,
+                $module::cases::missing,
+            )),*]
+        };
+    }
+
+    const CASES: &[Cases] = cases![quota_blind_spin, cpu_throttled, cpu_saturated, connections_exhausted];
+
+    #[test]
+    fn every_cause_fires_stays_clear_at_a_near_miss_and_says_when_evidence_is_missing() {
+        for cause in CAUSES {
+            let (_, fires, near_miss, missing) = CASES
+                .iter()
+                .find(|(name, ..)| *name == cause.name)
+                .unwrap_or_else(|| panic!("{} has no cases", cause.name));
+            match (cause.evaluate)(&fires()) {
+                Outcome::Fired(finding) => {
+                    assert_eq!(finding.cause, cause.name);
+                    assert!(!finding.evidence.is_empty() && !finding.why.is_empty(), "{}", cause.name);
+                    assert!(!finding.remedies.is_empty(), "{} has no remedy", cause.name);
+                }
+                other => panic!("{} should fire: {other:?}", cause.name),
+            }
+            assert_eq!((cause.evaluate)(&near_miss()), Outcome::Clear, "{} at its near miss", cause.name);
+            assert!(
+                matches!((cause.evaluate)(&missing()), Outcome::NotEnoughEvidence(_)),
+                "{} without its evidence",
+                cause.name
+            );
+        }
+    }
+
+    #[test]
+    fn every_cause_comes_first_in_the_diagnosis_of_the_window_where_it_fires() {
+        for (name, fires, ..) in CASES {
+            let diagnosis = diagnose(&fires());
+            assert_eq!(diagnosis.findings[0].cause, *name, "{:#?}", diagnosis.findings);
+            assert!(diagnosis.findings[0].severity >= Severity::Warning, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_healthy_busy_server_gets_no_finding_and_every_cause_is_examined() {
+        for version in ["8.0.36", "9.7.4", "10.11.19-MariaDB"] {
+            let diagnosis = diagnose(&Build::busy(version).window());
+            assert_eq!(diagnosis.findings, [], "{version}");
+            assert_eq!(diagnosis.not_examined, [], "{version}");
+            assert_eq!(diagnosis.clear.len(), CAUSES.len(), "{version}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_clear_where_nothing_was_read() {
+        let diagnosis = diagnose(&Window::default());
+        assert_eq!(diagnosis.findings, []);
+        assert_eq!(diagnosis.clear, Vec::<String>::new());
+        assert_eq!(diagnosis.not_examined.len(), CAUSES.len());
+    }
+
+    #[test]
+    fn every_cause_is_documented_under_every_heading() {
+        for cause in CAUSES {
+            for (heading, text) in cause.documentation() {
+                assert!(text.len() > 80 && text.ends_with('.'), "{}: {heading}: {text}", cause.name);
+            }
+            assert!(!cause.references.is_empty(), "{}", cause.name);
+            assert!(cause.title.len() <= 80, "{}", cause.name);
+            assert!(find(&cause.name.to_uppercase()).is_some());
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! `cpu-saturated`: more runnable threads than effective CPUs, doing real work.
+
+use std::collections::HashMap;
+
+use spindoctor_model::host::{CpuTimes, ThreadStat};
+use spindoctor_model::window::Change;
+use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+
+use super::cpu_throttled::throttled;
+use crate::draft::Draft;
+use crate::{Cause, Outcome};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "cpu-saturated",
+    title: "more runnable threads than effective CPUs, doing real work",
+    what: "The server's threads want more CPU than there is. Each waits in the kernel's run queue for its turn, \
+           and a statement's time is mostly queueing. Nothing is broken; there is more work than CPU.",
+    why_it_hurts: "Throughput stays at what the CPUs can do, and every statement takes longer in proportion to \
+                   the queue. A thread that is put off the CPU while it holds a latch or a row lock makes others \
+                   wait too, so the curve bends down under more load.",
+    evidence: "schedstat of every thread at both ends of the window: time on a CPU and time runnable without \
+               one. Their sum over the window is the mean number of runnable threads. It fires when that is 1.5 \
+               times the effective CPUs or more, the CPUs the server may use are at least 90 % busy, and the \
+               server uses at least half of the busy time. The score is half the share of runnable time spent \
+               in the queue: latency is lost, work still gets done at the full rate.",
+    looks_alike: "Under a quota that is used up the run queue fills as well: then it is cpu-throttled and this \
+                  is clear. When other processes or the hypervisor (steal) take the CPUs, more than half of the \
+                  busy time is not the server's: clear here, see noisy-neighbour. CPU burnt in spin loops is \
+                  work to the kernel: see quota-blind-spin and spin-burn. rows-read-waste, connection-churn and \
+                  thread-cache-miss stand above this when they are what keeps the CPUs busy.",
+    remedies: "Find the work that need not be done: the statements that read most, connections made for each \
+               query. Then fewer at once: a smaller client pool, innodb_thread_concurrency of one to two times \
+               the CPUs on MySQL, thread_handling=pool-of-threads on MariaDB. Then more CPUs.",
+    safety: "innodb_thread_concurrency is dynamic and undone with 0; too low a value leaves CPUs idle while \
+             threads wait for locks. thread_handling needs a restart.",
+    references: &[
+        "Linux kernel documentation: scheduler statistics (/proc/PID/task/TID/schedstat)",
+        "MySQL Reference Manual: innodb_thread_concurrency",
+        "Vadim Tkachenko, kernel_mutex problem. Or double throughput with single variable (2014)",
+    ],
+    evaluate,
+};
+
+/// Runnable threads for each effective CPU. At one, CPUs are busy and nobody waits; half as many again
+/// makes a thread wait half as long as it runs.
+const RUNNABLE_PER_CPU: f64 = 1.5;
+
+/// Below this the CPUs still have room, and queues are bursts.
+const CPUS_BUSY: f64 = 0.9;
+
+/// Below this share of the busy time the CPUs belong to others.
+const SERVERS_SHARE: f64 = 0.5;
+
+/// Throughput is not lost, latency is: half of the queued share counts.
+const LATENCY_COUNTS: f64 = 0.5;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let effective = window.need(|s| &s.host.effective_cpus)?;
+    let threads = window.need_change(|s| &s.host.threads)?;
+    if throttled(window)?.is_some_and(|found| found.matters()) {
+        return Ok(None);
+    }
+    let (ran_s, queued_s) = ran_and_queued(&threads);
+    let runnable = (ran_s + queued_s) / threads.seconds;
+    let used = ran_s / threads.seconds;
+    let cpus = effective.cpus.max(0.01);
+
+    let host = window.need_change(|s| &s.host.cpu_times)?;
+    let busy_us = grown(&host, |times| times.user_us + times.system_us + times.steal_us);
+    let idle_us = grown(&host, |times| times.idle_us + times.iowait_us);
+    let host_busy = busy_us / (busy_us + idle_us).max(1.0);
+    let servers_share = used * host.seconds * 1e6 / busy_us.max(1.0);
+    // Within a cpuset or a quota the server can fill its part while the host is mostly idle.
+    let busy = host_busy.max(used / cpus);
+
+    if runnable < RUNNABLE_PER_CPU * cpus || busy < CPUS_BUSY {
+        return Ok(None);
+    }
+    if used / cpus < CPUS_BUSY && servers_share < SERVERS_SHARE {
+        return Ok(None);
+    }
+    let queued_ratio = queued_s / (ran_s + queued_s).max(f64::MIN_POSITIVE);
+    Ok(Some(
+        Draft::new(
+            &CAUSE,
+            LATENCY_COUNTS * queued_ratio,
+            format!("{runnable:.1} threads want to run on {cpus:.1} CPUs"),
+        )
+        .why(format!(
+            "On average {used:.1} threads ran and {:.1} waited for a CPU: {:.0} % of their runnable time went into \
+             the queue.",
+            queued_s / threads.seconds,
+            queued_ratio * 100.0
+        ))
+        .evidence(
+            Evidence::new("runnable threads", runnable, "", "/proc/PID/task/*/schedstat")
+                .expected(format!("< {:.1}", RUNNABLE_PER_CPU * cpus)),
+        )
+        .evidence(Evidence::new("effective CPUs", cpus, "CPUs", "cpu.max, cpuset, affinity"))
+        .evidence(Evidence::new("CPUs used by the server", used, "CPUs", "/proc/PID/task/*/schedstat"))
+        .evidence(
+            Evidence::new("time runnable without a CPU", queued_ratio, "ratio", "/proc/PID/task/*/schedstat")
+                .expected("< 0.33"),
+        )
+        .evidence(Evidence::new("host CPUs busy", host_busy, "ratio", "/proc/stat"))
+        .evidence_if((!window.status_series("Threads_running").is_empty()).then(|| {
+            let series = window.status_series("Threads_running");
+            let mean = crate::sessions::mean(series.iter().map(|&(_, running)| running));
+            Evidence::new("Threads_running", mean, "", "SHOW GLOBAL STATUS").series(series)
+        }))
+        .remedy(Remedy {
+            statement: "Look at the costliest statements first (performance_schema.events_statements_summary_by_digest \
+                        ordered by SUM_TIMER_WAIT)"
+                .into(),
+            why: "CPU that need not be used is the cheapest to win.".into(),
+            dynamic: true,
+            ..Remedy::default()
+        })
+        .remedy_if(concurrency_limit(window, cpus))
+        .finding(),
+    ))
+}
+
+/// Limiting how many threads work inside InnoDB, where the server has such a limit and it is off.
+fn concurrency_limit(window: &Window, cpus: f64) -> Option<Remedy> {
+    let limit = window.variable_number("innodb_thread_concurrency")?;
+    // MariaDB 10.5 made the variable do nothing, 10.6 removed it.
+    let works = !window.server.version.is_some_and(|version| version.is_mariadb());
+    (works && limit == 0.0).then(|| Remedy {
+        statement: format!("SET GLOBAL innodb_thread_concurrency = {:.0}", (cpus * 2.0).max(4.0)),
+        why: "Fewer threads at once inside InnoDB: less switching, fewer latches held by threads that are put off \
+              the CPU. It shortens no queue; it moves it to where waiting is cheap."
+            .into(),
+        dynamic: true,
+        risk: "Threads that wait for a row lock keep no ticket, others do: too low a value leaves CPUs idle.".into(),
+        undo: "SET GLOBAL innodb_thread_concurrency = 0".into(),
+    })
+}
+
+/// Seconds on a CPU and seconds runnable without one, over all threads. A thread that came within the
+/// window counts from its birth; one that went is not seen.
+fn ran_and_queued(threads: &Change<'_, Vec<ThreadStat>>) -> (f64, f64) {
+    let before: HashMap<u32, &ThreadStat> = threads.first.iter().map(|thread| (thread.tid, thread)).collect();
+    threads.last.iter().fold((0.0, 0.0), |(ran, queued), thread| {
+        let (ran_before, queued_before) =
+            before.get(&thread.tid).map_or((0, 0), |before| (before.ran_ns, before.run_queue_ns));
+        (
+            ran + thread.ran_ns.saturating_sub(ran_before) as f64 / 1e9,
+            queued + thread.run_queue_ns.saturating_sub(queued_before) as f64 / 1e9,
+        )
+    })
+}
+
+fn grown(change: &Change<'_, CpuTimes>, count: fn(&CpuTimes) -> u64) -> f64 {
+    count(change.last).saturating_sub(count(change.first)) as f64
+}
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use super::*;
+    use crate::testing::Build;
+
+    pub(crate) fn fires() -> Window {
+        Build::busy("9.7.4").runs(3.6, 12.0).host_cpu(3.8, 0.2).window()
+    }
+
+    /// The same queue, but it is others who keep the CPUs busy.
+    pub(crate) fn near_miss() -> Window {
+        Build::busy("9.7.4").runs(1.2, 12.0).host_cpu(3.9, 0.1).window()
+    }
+
+    /// A remote server.
+    pub(crate) fn missing() -> Window {
+        Build::busy("9.7.4").remote().window()
+    }
+
+    #[test]
+    fn busy_cpus_without_a_queue_are_clear() {
+        let window = Build::busy("9.7.4").runs(3.7, 1.0).host_cpu(3.8, 0.2).window();
+        assert_eq!(evaluate(&window), Outcome::Clear);
+    }
+
+    #[test]
+    fn a_used_up_quota_is_another_cause() {
+        let window = Build::busy("9.7.4").quota(1.0, 4).throttled(90.0, 20.0).runs(1.0, 12.0).window();
+        assert_eq!(evaluate(&window), Outcome::Clear);
+    }
+
+    #[test]
+    fn mariadb_gets_no_setting_that_does_nothing() {
+        let window = Build::busy("10.11.19-MariaDB")
+            .variable("innodb_thread_concurrency", "0")
+            .runs(3.6, 12.0)
+            .host_cpu(3.8, 0.2)
+            .window();
+        let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
+        assert_eq!(finding.remedies.len(), 1);
+    }
+}

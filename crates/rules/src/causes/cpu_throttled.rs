@@ -1,0 +1,211 @@
+//! `cpu-throttled`: the cgroup's bandwidth control stops the server part of every period.
+
+use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, window};
+
+use super::cpu_saturated;
+use crate::draft::Draft;
+use crate::{Cause, Outcome};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "cpu-throttled",
+    title: "the cgroup's bandwidth control stops the server part of every period",
+    what: "CFS bandwidth control grants the cgroup so many microseconds of CPU in each period (100 ms by \
+           default). When they are used up, every thread of the group stops until the next period begins, \
+           whatever it holds. Any cgroup on the path from the root may set the limit, a Kubernetes pod or a \
+           systemd slice as well as the server's own.",
+    why_it_hurts: "A statement that needs 1 ms of CPU takes 50 ms when it falls into the stopped part. Worse, a \
+                   thread may be stopped while it holds a latch or is the leader of a commit group: all that \
+                   wait for it wait through the stop too. Many threads use a quota up early in the period, so \
+                   more concurrency makes the stops longer.",
+    evidence: "Growth of nr_periods, nr_throttled and throttled time (cpu.stat, v1 and v2) of the cgroup that \
+               sets the tightest quota, over the window. It fires when 5 % or more of the periods were \
+               throttled and the stops cost 2 % or more of the time. The score is the share of periods that were \
+               throttled, times the part of such a period in which the CPUs that the server uses stood still. \
+               nr_periods counts only periods in which the group ran, so an idle server shows none.",
+    looks_alike: "A few throttled periods in a hundred are bursts, not a cause. The server may use its quota up \
+                  with work that is not needed: when it spins because it does not see the quota, \
+                  quota-blind-spin stands above; rows-read-waste, connection-churn and thread-cache-miss are \
+                  other ways to waste a quota. Without a quota, too many runnable threads are cpu-saturated, \
+                  and a hypervisor that gives the CPUs to others shows as steal.",
+    remedies: "Cure what wastes CPU first. Then grant more: raise the quota, or replace it by a cpuset of whole \
+               CPUs, which stops nobody in the middle of a period and which the server counts. A burst \
+               allowance (cpu.max.burst, Linux 5.14) helps a server that is only now and then over its quota. \
+               Fewer threads at once (a smaller pool) spread the same quota over the period.",
+    safety: "Raising a limit takes effect at once and is undone by writing the old value. It takes CPU from \
+             whoever shares the host. An orchestrator that owns the cgroup writes its own value back: change it \
+             there.",
+    references: &[
+        "Linux kernel documentation: CFS Bandwidth Control; Control Group v2, cpu.stat and cpu.max",
+        "Published case: MySQL 8.0 under CPUQuota=100% on 6 CPUs",
+    ],
+    evaluate,
+};
+
+/// From this share of throttled periods on, stops are the rule and not a burst: one in twenty is one
+/// stop every two seconds at the usual period, which a 95th percentile shows.
+const PERIODS_THROTTLED: f64 = 0.05;
+
+/// Stops that cost less of the time than this are not worth a line.
+const TIME_STOPPED: f64 = 0.02;
+
+/// A thread that ran or wanted to run for a tenth of the window keeps a CPU's queue from being empty.
+const BUSY_THREAD: f64 = 0.1;
+
+/// Throttling over a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Throttled {
+    /// Periods in which the group ran.
+    periods: f64,
+    /// Those that ended with the quota used up.
+    throttled: f64,
+    /// Time stopped, summed over CPUs, seconds.
+    stopped_s: f64,
+    /// Share of the time in which the server's CPUs stood still.
+    stopped_ratio: f64,
+}
+
+impl Throttled {
+    /// True where throttling is the rule, not a burst.
+    pub(super) fn matters(&self) -> bool {
+        self.throttled >= PERIODS_THROTTLED * self.periods && self.stopped_ratio >= TIME_STOPPED
+    }
+}
+
+/// What throttling did over the window; None where no quota is set.
+pub(super) fn throttled(window: &Window) -> Result<Option<Throttled>, Unavailable> {
+    let effective = window.need(|s| &s.host.effective_cpus)?;
+    let Some(quota) = &effective.quota else {
+        return Ok(None);
+    };
+    let change = window.need_change(|s| &s.host.throttling)?;
+    let grown = |last: u64, first: u64| {
+        last.checked_sub(first)
+            .map(|grown| grown as f64)
+            .ok_or_else(|| Unavailable::because("cpu.stat went back: the cgroup was made anew"))
+    };
+    let periods = grown(change.last.periods, change.first.periods)?;
+    let throttled = grown(change.last.throttled_periods, change.first.throttled_periods)?;
+    let stopped_s = grown(change.last.throttled_us, change.first.throttled_us)? / 1e6;
+    let period_s = quota.period_us.max(1) as f64 / 1e6;
+    let stopped_part = stopped_s / (throttled * period_s * cpus_in_use(window)).max(f64::MIN_POSITIVE);
+    let throttled_ratio = throttled / periods.max(1.0);
+    Ok(Some(Throttled {
+        periods,
+        throttled,
+        stopped_s,
+        stopped_ratio: throttled_ratio * stopped_part.min(1.0),
+    }))
+}
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let Some(found) = throttled(window)?.filter(Throttled::matters) else {
+        return Ok(None);
+    };
+    let quota = window.need(|s| &s.host.effective_cpus)?.quota.clone().unwrap_or_default();
+    let Throttled { periods, throttled, stopped_s, stopped_ratio } = found;
+    let series: window::Series = window
+        .all(|s| &s.host.throttling)
+        .windows(2)
+        .filter_map(|pair| {
+            let periods = pair[1].1.periods.checked_sub(pair[0].1.periods).filter(|&grown| grown > 0)?;
+            let throttled = pair[1].1.throttled_periods.checked_sub(pair[0].1.throttled_periods)?;
+            Some((pair[1].0, throttled as f64 / periods as f64))
+        })
+        .collect();
+    let more = (quota.cpus * 2.0).max(1.0);
+    Ok(Some(
+        Draft::new(
+            &CAUSE,
+            stopped_ratio,
+            format!(
+                "The quota of {:.1} CPUs stopped the server in {throttled:.0} of {periods:.0} periods",
+                quota.cpus
+            ),
+        )
+        .why(format!(
+            "Each period grants {:.0} ms of CPU in {:.0} ms; the server used them up and stood still for the rest.",
+            quota.quota_us as f64 / 1e3,
+            quota.period_us as f64 / 1e3
+        ))
+        .evidence(
+            Evidence::new("periods throttled", throttled / periods.max(1.0), "ratio", "cpu.stat")
+                .expected("< 0.05")
+                .series(series),
+        )
+        .evidence(Evidence::new("time stopped, summed over CPUs", stopped_s, "s", "cpu.stat"))
+        .evidence(Evidence::new("quota", quota.cpus, "CPUs", &format!("cpu.max of {}", quota.cgroup)))
+        .remedy(Remedy {
+            statement: format!("Raise the CPU quota of {} to {more:.1} CPUs, or grant a cpuset instead", quota.cgroup),
+            why: "The server wants more CPU than it is granted, and every thread pays for it.".into(),
+            dynamic: true,
+            risk: "Takes CPU from whoever shares the host; an orchestrator may write its own value back.".into(),
+            undo: format!("Set the quota back to {:.1} CPUs.", quota.cpus),
+        })
+        .explains(&[cpu_saturated::CAUSE.name])
+        .finding(),
+    ))
+}
+
+/// CPUs on which the server's threads can be stopped at once: as many as it may use, and no more than
+/// it has busy threads.
+fn cpus_in_use(window: &Window) -> f64 {
+    let allowed = window.latest(|s| &s.host.effective_cpus).map_or(1, |cpus| {
+        [Some(cpus.online), cpus.cpuset, cpus.affinity].into_iter().flatten().min().unwrap_or(1)
+    });
+    let busy = window.change(|s| &s.host.threads).map(|change| {
+        let wanted = |thread: &spindoctor_model::host::ThreadStat| {
+            let before = change.first.iter().find(|first| first.tid == thread.tid);
+            let (ran, queued) = before.map_or((0, 0), |before| (before.ran_ns, before.run_queue_ns));
+            (thread.ran_ns.saturating_sub(ran) + thread.run_queue_ns.saturating_sub(queued)) as f64 / 1e9
+        };
+        change.last.iter().filter(|thread| wanted(thread) >= BUSY_THREAD * change.seconds).count()
+    });
+    let allowed = f64::from(allowed.max(1));
+    busy.map_or(allowed, |busy| (busy as f64).clamp(1.0, allowed))
+}
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use super::*;
+    use crate::testing::Build;
+
+    pub(crate) fn fires() -> Window {
+        Build::busy("8.0.36")
+            .quota(2.0, 6)
+            .throttled(38.0, 4.1)
+            .variable("innodb_log_writer_threads", "OFF")
+            .window()
+    }
+
+    /// A burst now and then.
+    pub(crate) fn near_miss() -> Window {
+        Build::busy("8.0.36").quota(2.0, 6).throttled(3.0, 0.2).window()
+    }
+
+    /// A remote server: its host cannot be read.
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36").remote().window()
+    }
+
+    #[test]
+    fn without_a_quota_it_is_clear_though_nothing_counts_throttling() {
+        assert_eq!(evaluate(&Build::busy("8.0.36").window()), Outcome::Clear);
+    }
+
+    #[test]
+    fn the_score_is_the_share_of_time_that_stood_still() {
+        // 38 of 100 periods, in each 25 ms of 100 ms on 4 busy CPUs.
+        let Outcome::Fired(finding) =
+            evaluate(&Build::busy("8.0.36").quota(2.0, 4).throttled(38.0, 3.8).window())
+        else {
+            panic!()
+        };
+        assert!((finding.score - 0.095).abs() < 0.001, "{}", finding.score);
+        assert!(finding.headline.contains("38 of 100 periods"), "{}", finding.headline);
+    }
+}

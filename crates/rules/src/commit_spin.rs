@@ -1,0 +1,108 @@
+//! When MySQL 8.0 and later spin at a commit, as numbers: the window of user CPU in which a commit
+//! spins, and the high-water mark that a CPU quota calls for.
+//!
+//! The rule of the server (`log_max_spins_when_waiting_in_user_thread`, log0write.cc): a committing
+//! thread spins while `utime_abs >= innodb_log_spin_cpu_abs_lwm` and
+//! `utime_pct < innodb_log_spin_cpu_pct_hwm`, where `utime_abs` is the server's user CPU in percent
+//! of one CPU and `utime_pct = utime_abs / n_cpu`. The server's `n_cpu` knows the affinity mask, and
+//! no quota.
+
+/// Percent of the granted CPUs up to which spinning is meant to go on: the default high-water mark.
+const INTENDED_PCT: f64 = 50.0;
+
+/// The settings of the commit spin on one server, with the CPUs it counts and is granted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CommitSpin {
+    /// CPUs that the server counts (`srv_cpu_usage.n_cpu`).
+    pub counted_cpus: f64,
+    /// CPUs that the quota grants.
+    pub granted_cpus: f64,
+    /// `innodb_log_spin_cpu_abs_lwm`, percent of one CPU.
+    pub abs_lwm: f64,
+    /// `innodb_log_spin_cpu_pct_hwm`, percent of the counted CPUs.
+    pub pct_hwm: f64,
+}
+
+impl CommitSpin {
+    /// User CPU at which spinning stops, percent of one CPU.
+    pub fn stops_at_abs(&self) -> f64 {
+        self.pct_hwm * self.counted_cpus
+    }
+
+    /// True where no commit ever spins under this quota: the low-water mark cannot be reached, or
+    /// nothing lies between it and the high-water mark.
+    pub fn never_spins(&self) -> bool {
+        100.0 * self.granted_cpus <= self.abs_lwm || self.stops_at_abs() <= self.abs_lwm
+    }
+
+    /// True where spinning stops only at a usage that the quota does not permit.
+    pub fn never_stops(&self) -> bool {
+        self.stops_at_abs() >= 100.0 * self.granted_cpus
+    }
+
+    /// The high-water mark that means half of the granted CPUs: `max(1, floor(50 * Q / N))`.
+    pub fn corrected_hwm(&self) -> f64 {
+        // The epsilon keeps 50 * 0.3 / 3 from becoming 4.
+        (INTENDED_PCT * self.granted_cpus / self.counted_cpus + 1e-9).floor().max(1.0)
+    }
+
+    /// The same server with the corrected high-water mark.
+    #[must_use]
+    pub fn corrected(&self) -> Self {
+        Self { pct_hwm: self.corrected_hwm(), ..*self }
+    }
+
+    /// True where a commit spins at that user CPU, percent of one CPU.
+    pub fn spins_at(&self, utime_abs: f64) -> bool {
+        utime_abs >= self.abs_lwm && utime_abs < self.stops_at_abs()
+    }
+
+    /// True where a commit spins at that user CPU only because the server does not see the quota.
+    pub fn spins_blindly_at(&self, utime_abs: f64) -> bool {
+        self.spins_at(utime_abs) && !self.corrected().spins_at(utime_abs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spin(counted_cpus: f64, granted_cpus: f64) -> CommitSpin {
+        CommitSpin { counted_cpus, granted_cpus, abs_lwm: 80.0, pct_hwm: 50.0 }
+    }
+
+    #[test]
+    fn the_published_case_of_six_cpus_under_a_quota_of_one_comes_out() {
+        let published = spin(6.0, 1.0);
+        assert_eq!(published.corrected_hwm(), 8.0);
+        assert!(published.spins_at(83.26) && published.never_stops() && !published.never_spins());
+        assert!(published.spins_blindly_at(83.26));
+        assert!(published.corrected().never_spins());
+    }
+
+    #[test]
+    fn a_quota_below_the_low_water_mark_never_spins() {
+        assert!(spin(2.0, 0.5).never_spins());
+        assert!(spin(2.0, 0.8).never_spins());
+        assert!(!spin(2.0, 1.0).never_spins());
+    }
+
+    #[test]
+    fn a_server_that_counts_what_it_is_granted_needs_no_correction() {
+        assert_eq!(spin(4.0, 4.0).corrected_hwm(), 50.0);
+        assert!(!spin(4.0, 4.0).spins_blindly_at(150.0));
+    }
+
+    #[test]
+    fn the_corrected_mark_is_at_least_one() {
+        assert_eq!(spin(128.0, 0.5).corrected_hwm(), 1.0);
+    }
+
+    #[test]
+    fn spinning_that_the_corrected_mark_permits_too_is_not_blind() {
+        let wide = spin(64.0, 8.0);
+        assert_eq!(wide.corrected_hwm(), 6.0);
+        assert!(!wide.spins_blindly_at(300.0), "6 % of 64 CPUs are 384 % of one");
+        assert!(wide.spins_blindly_at(500.0));
+    }
+}

@@ -1,0 +1,145 @@
+//! Client sessions: who is at work, who waits, and how a root of waits is described.
+//!
+//! Sources leave spindoctor's own session out of every list of threads, so nothing here needs to.
+
+use spindoctor_model::mysql::{ServerSample, ServerThread, Transaction};
+use spindoctor_model::window::Series;
+use spindoctor_model::{Remedy, Root, Unavailable, Window};
+
+/// How many sessions waited over a window, and for what share of the work.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Waiting {
+    /// Sessions waiting in each sample.
+    pub(crate) series: Series,
+    /// Their mean number.
+    pub(crate) mean: f64,
+    /// The mean number of sessions at work, the waiting ones among them.
+    pub(crate) at_work_mean: f64,
+}
+
+impl Waiting {
+    /// Counts the sessions at work that wait as `waits` says, in every sample with a thread list.
+    pub(crate) fn count(window: &Window, waits: impl Fn(&ServerThread) -> bool) -> Result<Self, Unavailable> {
+        window.need(|s| &s.server.threads)?;
+        let lists = window.all(|s| &s.server.threads);
+        let count = |threads: &[ServerThread]| at_work(threads).filter(|thread| waits(thread)).count() as f64;
+        let series: Series = lists.iter().map(|&(at_s, threads)| (at_s, count(threads))).collect();
+        let at_work_mean = mean(lists.iter().map(|(_, threads)| at_work(threads).count() as f64));
+        Ok(Self { mean: mean(series.iter().map(|&(_, waiting)| waiting)), series, at_work_mean })
+    }
+
+    /// Share of the sessions' working time that goes into the waits.
+    pub(crate) fn lost_ratio(&self) -> f64 {
+        self.mean / self.at_work_mean.max(self.mean).max(1.0)
+    }
+
+    /// The most that waited in one sample.
+    pub(crate) fn most(&self) -> f64 {
+        self.series.iter().map(|&(_, waiting)| waiting).fold(0.0, f64::max)
+    }
+}
+
+/// The mean; 0 of nothing.
+pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    if count == 0.0 { 0.0 } else { sum / count }
+}
+
+/// Client sessions that run or wait for something: not asleep, not sending a binary log to a replica.
+pub(crate) fn at_work(threads: &[ServerThread]) -> impl Iterator<Item = &ServerThread> {
+    threads.iter().filter(|thread| {
+        thread.is_connection
+            && !matches!(
+                thread.command.as_str(),
+                "Sleep" | "Daemon" | "Binlog Dump" | "Binlog Dump GTID" | ""
+            )
+    })
+}
+
+/// The session of that connection.
+pub(crate) fn session(sample: &ServerSample, connection_id: u64) -> Option<&ServerThread> {
+    sample.threads.value()?.iter().find(|thread| thread.connection_id == Some(connection_id))
+}
+
+/// The open transaction of that connection.
+pub(crate) fn transaction(sample: &ServerSample, connection_id: u64) -> Option<&Transaction> {
+    sample.transactions.value()?.iter().find(|t| t.connection_id == Some(connection_id))
+}
+
+/// How that connection stands in a report as the root of waits.
+pub(crate) fn root(sample: &ServerSample, connection_id: u64) -> Root {
+    let session = session(sample, connection_id);
+    let statement = match session {
+        Some(session) if session.command == "Sleep" => "idle in transaction".to_owned(),
+        Some(session) => session.statement.clone().unwrap_or_else(|| session.command.clone()),
+        None => transaction(sample, connection_id).and_then(|t| t.statement.clone()).unwrap_or_default(),
+    };
+    Root {
+        thread_os_id: session.and_then(|session| session.thread_os_id),
+        connection_id: Some(connection_id),
+        user: session.map(|session| session.user.clone()).unwrap_or_default(),
+        statement,
+        stack: Vec::new(),
+    }
+}
+
+/// Ending that connection, with what rolling its transaction back means.
+pub(crate) fn kill(sample: &ServerSample, connection_id: u64, why: &str) -> Remedy {
+    let modified = transaction(sample, connection_id).map(|t| t.rows_modified);
+    Remedy {
+        statement: format!("KILL {connection_id}"),
+        why: why.to_owned(),
+        dynamic: true,
+        risk: match modified {
+            Some(0) => {
+                "The connection ends; its transaction has changed no row, so nothing is lost but its reads."
+                    .into()
+            }
+            Some(rows) => format!(
+                "Its transaction is rolled back: {rows} changed rows, about as long as changing them took; its \
+                 locks stay until then."
+            ),
+            None => {
+                "Its open transaction is rolled back, which takes about as long as its changes took.".into()
+            }
+        },
+        undo: String::new(),
+    }
+}
+
+/// A statement cut for a headline.
+pub(crate) fn shortened(statement: &str) -> String {
+    const LONGEST: usize = 60;
+    let words = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+    if words.chars().count() <= LONGEST {
+        return words;
+    }
+    let cut: String = words.chars().take(LONGEST).collect();
+    format!("{cut}...")
+}
+
+/// What a root does, for a headline: `is idle in transaction` or `runs SELECT ...`.
+pub(crate) fn doing(root: &Root) -> String {
+    match root.statement.as_str() {
+        "idle in transaction" => "is idle in transaction".into(),
+        "" => "holds its locks".into(),
+        statement => format!("runs {}", shortened(statement)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_statement_is_cut_between_characters() {
+        assert_eq!(shortened("SELECT\n  1"), "SELECT 1");
+        assert!(shortened(&"ä".repeat(100)).ends_with("ä..."));
+    }
+
+    #[test]
+    fn the_mean_of_nothing_is_nothing() {
+        assert_eq!(mean([].into_iter()), 0.0);
+        assert_eq!(mean([1.0, 2.0].into_iter()), 1.5);
+    }
+}
