@@ -1,0 +1,46 @@
+//! Files of /proc and /sys: each parser on each text, for a file may hold anything where a container's
+//! runtime puts its own in the kernel's place.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use spindoctor_collect::host::{
+    cgroup, cpu_list, cpu_model, cpu_times, disks, effective_cpus, memory, numa, pressure, process,
+    srv_cpu_usage, threads, throttling,
+};
+
+fuzz_target!(|bytes: &[u8]| {
+    let text = &*String::from_utf8_lossy(bytes);
+    cgroup::parse_cgroup(text);
+    cgroup::parse_mountinfo(text);
+    cpu_model::parse_cpuinfo(text);
+    cpu_model::parse_midr(text);
+    cpu_times::parse_cpu_times(text);
+    disks::parse_diskstats(text);
+    effective_cpus::parse_stat_cpus(text);
+    memory::parse_bytes(text);
+    memory::parse_meminfo(text);
+    memory::parse_swapped_pages(text);
+    numa::parse_node_memory(text);
+    numa::parse_numa_maps(text);
+    pressure::parse_pressure(text);
+    process::parse_cgroup_frozen(text);
+    process::parse_freezer_state(text);
+    process::parse_io(text);
+    process::parse_status(text);
+    process::parse_task_stat(text);
+    srv_cpu_usage::parse_auxv_entry(bytes);
+    threads::parse_schedstat(text);
+    throttling::parse_cpu_stat(text);
+    throttling::parse_cpuacct_usage(text);
+
+    if let Some(cpus) = cpu_list::parse_cpu_list(text) {
+        // Short lists make long sets; the parser bounds them.
+        assert!(cpus.len() <= 8_192);
+    }
+    // The cure for a quota divides by these.
+    let (above, below) = text.split_once('\n').unwrap_or((text, ""));
+    for quota in [effective_cpus::parse_cpu_max(text), effective_cpus::parse_cfs_quota(above, below)] {
+        assert!(quota.is_none_or(|(_, period)| period > 0), "a period of zero");
+    }
+});
