@@ -142,10 +142,18 @@ fn evidence_row(evidence: &Evidence) -> Markup {
     html! {
         tr {
             td { (safe(&evidence.reading)) }
-            td.value.text[matches!(evidence.value, Value::Text(_))] { (safe(&number::value(&evidence.value, &evidence.unit))) }
+            td.value.text[matches!(evidence.value, Value::Text(_))] { (breakable(&number::value(&evidence.value, &evidence.unit))) }
             td.expected { (safe(&number::expected(&evidence.expected, &evidence.unit))) }
-            td.source { (safe(&evidence.source)) }
+            td.source { (breakable(&evidence.source)) }
         }
+    }
+}
+
+/// A text whose long names may be broken after a dot, an underscore or a slash rather than anywhere.
+fn breakable(text: &str) -> Markup {
+    let text = safe(text);
+    html! {
+        @for part in text.split_inclusive(['.', '_', '/']) { (part) wbr; }
     }
 }
 
