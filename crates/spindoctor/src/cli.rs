@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use spindoctor_collect::mysql::{Secret, SslMode};
 
 /// Finds where a running MySQL or MariaDB server loses time, shows who holds up whom, and says what to do.
 #[derive(Debug, Parser)]
@@ -187,12 +188,12 @@ pub(crate) enum LabWhich {
 }
 
 /// How to reach the server: the flags of any MySQL client.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// The server as mysql://user@host:port/ or as a DSN: h=db17,P=3306,u=app
     #[arg(help_heading = None)]
-    pub(crate) target: Option<String>,
+    pub(crate) target: Option<Secret>,
 
     /// Host name or address; localhost means the socket
     #[arg(short = 'h', long, value_name = "HOST")]
@@ -213,7 +214,7 @@ pub(crate) struct Connection {
     /// Password; without a value it is asked for. Safer: an option file or a login path
     #[arg(short = 'p', long, value_name = "PASSWORD", num_args = 0..=1, require_equals = true)]
     #[expect(clippy::option_option, reason = "clap's form of an option that may stand without its value")]
-    pub(crate) password: Option<Option<String>>,
+    pub(crate) password: Option<Option<Secret>>,
 
     /// Read this option file only
     #[arg(long, value_name = "FILE")]
@@ -237,7 +238,7 @@ pub(crate) struct Connection {
 
     /// DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY
     #[arg(long, value_name = "MODE")]
-    pub(crate) ssl_mode: Option<String>,
+    pub(crate) ssl_mode: Option<SslMode>,
 
     /// Certificates that sign the server's
     #[arg(long, value_name = "FILE")]
@@ -250,6 +251,14 @@ pub(crate) struct Connection {
     /// The key of our certificate
     #[arg(long, value_name = "FILE")]
     pub(crate) ssl_key: Option<PathBuf>,
+
+    /// How long a login may take [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) connect_timeout: Option<Duration>,
+
+    /// How long a query may take [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) query_timeout: Option<Duration>,
 
     /// The server's process on this host, where it is not found from the connection
     #[arg(long, value_name = "PID", conflicts_with = "remote")]
@@ -349,18 +358,18 @@ mod tests {
         assert_eq!(connection.host.as_deref(), Some("db17"));
         assert_eq!(connection.port, Some(3307));
         assert_eq!(connection.user.as_deref(), Some("app"));
-        assert_eq!(connection.password, Some(Some("secret".to_owned())));
+        assert_eq!(connection.password, Some(Some(Secret::from("secret"))));
         assert_eq!(connection.login_path.as_deref(), Some("prod"));
-        assert_eq!(connection.target.as_deref(), Some("mysql://x"));
+        assert_eq!(connection.target, Some(Secret::from("mysql://x")));
         assert_eq!(doctor("-hdb17").unwrap().connection.host.as_deref(), Some("db17"));
     }
 
     #[test]
     fn a_password_without_a_value_is_asked_for_and_never_takes_the_next_word() {
         let asked = doctor("-p mysql://x").unwrap().connection;
-        assert_eq!((asked.password, asked.target.as_deref()), (Some(None), Some("mysql://x")));
+        assert_eq!((asked.password, asked.target), (Some(None), Some(Secret::from("mysql://x"))));
         assert_eq!(doctor("--password x").unwrap().connection.password, Some(None));
-        assert_eq!(doctor("--password=").unwrap().connection.password, Some(Some(String::new())));
+        assert_eq!(doctor("--password=").unwrap().connection.password, Some(Some(Secret::from(""))));
         assert_eq!(doctor("").unwrap().connection.password, None);
     }
 

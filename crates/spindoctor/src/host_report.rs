@@ -51,11 +51,13 @@ pub(crate) struct HostReport {
 /// Whose host it is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Server {
-    /// `MySQL 9.7.4`.
+    /// `MySQL 9.7.4`; none where there was no session.
     pub(crate) version: Option<String>,
     pub(crate) hostname: String,
     pub(crate) address: String,
     pub(crate) pid: Option<u32>,
+    /// The process's own name: `mysqld`.
+    pub(crate) process: Option<String>,
 }
 
 /// Bandwidth control during the window.
@@ -147,6 +149,7 @@ impl HostReport {
                 hostname: window.server.hostname.clone(),
                 address: window.server.address.clone(),
                 pid: window.server.pid,
+                process: window.latest(|s| &s.host.process).map(|process| process.name.clone()),
             },
             start: window.start,
             seconds: window.seconds(),

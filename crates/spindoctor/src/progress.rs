@@ -34,13 +34,18 @@ impl Progress {
             write(&format!("spindoctor: watching, {}\n", told(elapsed, self.total, samples)));
         }
     }
+
+    /// Frees the line for something else.
+    pub(crate) fn clear(&self) {
+        if self.terminal {
+            write("\r\x1b[K");
+        }
+    }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.terminal {
-            write("\r\x1b[K");
-        }
+        self.clear();
     }
 }
 

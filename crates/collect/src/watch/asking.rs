@@ -6,8 +6,8 @@ use std::time::Duration;
 use spindoctor_model::{Cost, Sample, ServerVersion, Unavailable};
 use tokio::time::Instant;
 
-use super::Progress;
 use super::schedule::Schedule;
+use super::{Progress, WatchOptions};
 use crate::mysql::source::{Answer, Cadence, Plan, Source};
 use crate::mysql::{self, Limits, QueryError, Session, Target};
 
@@ -69,6 +69,7 @@ impl<'a> Asking<'a> {
     /// Takes every sample of the window that the server lets it take.
     pub(super) async fn run(
         &mut self,
+        options: &WatchOptions,
         schedule: Schedule,
         samples: &RefCell<Vec<Sample>>,
         progress: &dyn Fn(Progress),
@@ -76,7 +77,9 @@ impl<'a> Asking<'a> {
         let until = self.start + schedule.due(schedule.last()) + self.target.limits.query;
         let mut k = 0;
         loop {
-            tokio::time::sleep_until(self.start + schedule.due(k)).await;
+            if options.wait_until(self.start + schedule.due(k)).await {
+                k = schedule.last();
+            }
             let part = match k {
                 0 => Part::First,
                 _ if k == schedule.last() => Part::Last,

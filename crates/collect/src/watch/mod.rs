@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use spindoctor_model::{HostSample, NoSession, Sample, ServerIdentity, Unavailable, Window};
+use spindoctor_model::{HostSample, Sample, ServerIdentity, Unavailable, Window};
 use thiserror::Error;
 use tokio::time::Instant;
 
@@ -36,6 +36,11 @@ pub struct WatchOptions {
     pub proc: PathBuf,
     /// Stands for `/sys`.
     pub sys: PathBuf,
+    /// True where the host alone will do: without a session the server's process is looked at all the
+    /// same, whatever the reason.
+    pub host_alone: bool,
+    /// Ends the window early with a last sample, once it says true.
+    pub stop: Option<tokio::sync::watch::Receiver<bool>>,
 }
 
 impl WatchOptions {
@@ -47,6 +52,27 @@ impl WatchOptions {
             host: HostChoice::Find,
             proc: "/proc".into(),
             sys: "/sys".into(),
+            host_alone: false,
+            stop: None,
+        }
+    }
+
+    /// Waits until an instant, or until the window is to end: then it is true.
+    async fn wait_until(&self, instant: Instant) -> bool {
+        let stopped = async {
+            let asked = match self.stop.clone() {
+                Some(mut stop) => stop.wait_for(|stop| *stop).await.is_ok(),
+                None => false,
+            };
+            if !asked {
+                // Nobody can end it early, or whoever could is gone.
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stopped => true,
+            () = tokio::time::sleep_until(instant) => false,
         }
     }
 }
@@ -120,7 +146,7 @@ pub enum WatchError {
 
 /// Watches a server and its host for a while.
 ///
-/// Ends about when `options.duration` is over; where the server answers slowly, within three query
+/// Ends about when `options.duration` is over or `options.stop` says so; where the server answers slowly, within three query
 /// deadlines more. Dropping the future closes the connection.
 pub async fn watch(
     target: &Target,
@@ -134,7 +160,10 @@ pub async fn watch(
     let mut server = ServerIdentity { address: target.address(), ..ServerIdentity::default() };
     let session = match Session::connect(target, &target.limits).await {
         Ok(session) => Ok(session),
-        Err(error) => Err((error.as_no_session().ok_or(error.clone())?, error)),
+        Err(error) => match error.as_no_session() {
+            None if !options.host_alone => return Err(error.into()),
+            no_session => Err((no_session, error)),
+        },
     };
     let version = match &session {
         Ok(session) => {
@@ -159,26 +188,28 @@ pub async fn watch(
             if let Some(why) = &server.no_pid {
                 return Err(WatchError::NothingToRead { connect: error.clone(), host: why.because.clone() });
             }
-            tell(Progress::NoSession { because: no_session.because.clone() });
-            server.no_session = Some(no_session.clone());
+            tell(Progress::NoSession { because: error.to_string() });
+            server.no_session = no_session.clone();
         }
     }
 
     let schedule = Schedule::new(options.duration, options.every);
     let start = Instant::now();
     let mut window = Window { server, start: jiff::Timestamp::now(), ..Window::default() };
-    let samples = RefCell::new(empty_samples(schedule, &window.server));
+    let no_session = session.as_ref().err().map(|(_, error)| error);
+    let samples = RefCell::new(empty_samples(schedule, &window.server, no_session));
     let target_host = window.server.pid.map(|pid| host::Target {
         pid,
         proc: options.proc.clone(),
         sys: options.sys.clone(),
     });
-    let watch_host = watch_host(target_host.as_ref(), schedule, start, &samples, &tell);
+    let watch_host = watch_host(target_host.as_ref(), options, schedule, start, &samples, &tell);
     match (session, version) {
         (Ok(session), Some(version)) => {
             let mut asking = Asking::new(target, version, session, start);
             let deadline = start + options.duration + Asking::patience(&target.limits);
-            let watch_server = tokio::time::timeout_at(deadline, asking.run(schedule, &samples, &tell));
+            let watch_server =
+                tokio::time::timeout_at(deadline, asking.run(options, schedule, &samples, &tell));
             // Polled in this order: at an instant when both are due the host is read first, and the
             // time it takes is not in the server's.
             let ((), in_time) = tokio::join!(biased; watch_host, watch_server);
@@ -191,6 +222,9 @@ pub async fn watch(
     }
 
     window.samples = samples.into_inner();
+    // Where the window was ended early, those that were not taken are due after the last one.
+    let end_s = window.samples.last().map_or(0.0, |last| last.at_s);
+    window.samples.retain(|sample| sample.at_s <= end_s);
     window.server.uptime_s = window.samples[0]
         .server
         .status
@@ -212,16 +246,20 @@ fn find_process(target: &Target, options: &WatchOptions) -> Result<Result<u32, U
 }
 
 /// The samples to be filled; those that nobody will fill say why at once.
-fn empty_samples(schedule: Schedule, server: &ServerIdentity) -> Vec<Sample> {
+fn empty_samples(
+    schedule: Schedule,
+    server: &ServerIdentity,
+    no_session: Option<&ConnectError>,
+) -> Vec<Sample> {
     let mut samples: Vec<Sample> = (0..=schedule.last())
         .map(|k| Sample { at_s: schedule.due(k).as_secs_f64(), ..Sample::default() })
         .collect();
     if let Some(why) = &server.no_pid {
         samples[0].host = HostSample::unavailable(why);
     }
-    if let Some(NoSession { because, .. }) = &server.no_session {
+    if let Some(error) = no_session {
         for source in mysql::SOURCES {
-            (source.fail)(Unavailable::because(because.clone()), &mut samples[0].server);
+            (source.fail)(Unavailable::because(error.to_string()), &mut samples[0].server);
         }
     }
     samples
@@ -230,13 +268,17 @@ fn empty_samples(schedule: Schedule, server: &ServerIdentity) -> Vec<Sample> {
 /// The host's half: on time for every sample, whatever the server does.
 async fn watch_host(
     target: Option<&host::Target>,
+    options: &WatchOptions,
     schedule: Schedule,
     start: Instant,
     samples: &RefCell<Vec<Sample>>,
     tell: &dyn Fn(Progress),
 ) {
-    for k in 0..=schedule.last() {
-        tokio::time::sleep_until(start + schedule.due(k)).await;
+    let mut k = 0;
+    loop {
+        if options.wait_until(start + schedule.due(k)).await {
+            k = schedule.last();
+        }
         samples.borrow_mut()[k].at_s = start.elapsed().as_secs_f64();
         let due = |cadence| match cadence {
             Cadence::EverySample => true,
@@ -255,6 +297,10 @@ async fn watch_host(
             }
         }
         tell(Progress::Sampled { number: k + 1, of: schedule.last() + 1 });
+        if k == schedule.last() {
+            return;
+        }
+        k += 1;
     }
 }
 
@@ -262,4 +308,48 @@ async fn watch_host(
 fn own_cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mysql::Endpoint;
+
+    fn nobody() -> Target {
+        Target::new(Endpoint::Socket("/nonexistent/mysqld.sock".into()), "app")
+    }
+
+    #[tokio::test]
+    async fn a_window_that_is_stopped_ends_at_once_with_a_last_sample() {
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let options = WatchOptions {
+            host: HostChoice::Pid(std::process::id()),
+            host_alone: true,
+            stop: Some(stopped),
+            ..WatchOptions::of(Duration::from_secs(3_600))
+        };
+        let window = watch(&nobody(), &options, &mut |event| {
+            if matches!(event, Progress::Sampled { number: 1, .. }) {
+                stop.send_replace(true);
+            }
+        })
+        .await
+        .unwrap();
+        assert_eq!(window.samples.len(), 2);
+        assert!(window.seconds() < 3_600.0);
+    }
+
+    #[tokio::test]
+    async fn without_a_session_only_a_host_that_will_do_alone_is_watched() {
+        let options = WatchOptions {
+            host: HostChoice::Pid(std::process::id()),
+            ..WatchOptions::of(Duration::from_millis(20))
+        };
+        let refused = watch(&nobody(), &options, &mut |_| {}).await.unwrap_err();
+        assert!(refused.to_string().contains("/nonexistent/mysqld.sock"), "{refused}");
+        let options = WatchOptions { host_alone: true, ..options };
+        let window = watch(&nobody(), &options, &mut |_| {}).await.unwrap();
+        let missing = window.missing(|s| &s.server.status).unwrap();
+        assert!(missing.because.contains("/nonexistent/mysqld.sock"), "{missing:?}");
+    }
 }

@@ -5,6 +5,7 @@ use std::fs;
 use anyhow::Context as _;
 use spindoctor_model::{Diagnosis, Severity};
 
+use super::live::{self, WithoutSession};
 use crate::cli::{Doctor, FailOn};
 use crate::exit::{ExitStatus, NagiosState};
 use crate::report::{html, json, nagios, text};
@@ -25,7 +26,7 @@ pub(crate) fn run(asked: &Doctor) -> anyhow::Result<ExitStatus> {
 fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
     let window = match &asked.window {
         Some(file) => window_file::load(file)?,
-        None => super::live::watch(&asked.connection, asked.duration)?,
+        None => live::window(&asked.connection, asked.duration, WithoutSession::Fail)?,
     };
     if let Some(file) = &asked.save_window {
         window_file::save(file, &window)?;

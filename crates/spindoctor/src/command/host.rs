@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::live::{self, WithoutSession};
 use crate::cli::Host;
 use crate::exit::ExitStatus;
 use crate::host_report::HostReport;
@@ -18,7 +19,7 @@ const WATCHED: Duration = Duration::from_secs(1);
 pub(crate) fn run(asked: &Host) -> anyhow::Result<ExitStatus> {
     let window = match &asked.window {
         Some(file) => window_file::load(file)?,
-        None => super::live::watch(&asked.connection, WATCHED)?,
+        None => live::window(&asked.connection, WATCHED, WithoutSession::WatchHost)?,
     };
     let report = HostReport::of(&window);
     output::print(&match asked.json {

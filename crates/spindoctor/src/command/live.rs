@@ -1,12 +1,165 @@
 //! A window of a live server: connect as the flags say, watch for a while, tell how far it is.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, anyhow, bail};
+use spindoctor_collect::mysql::{ConnectFlags, Environment, Secret, Target, resolve};
+use spindoctor_collect::watch::{self, HostChoice, WatchOptions, watch};
 use spindoctor_model::Window;
+use tokio::sync::watch::Sender;
 
+use super::wait_for;
 use crate::cli::Connection;
+use crate::output;
+use crate::progress::Progress;
+use crate::terminal::safe;
 
-/// Watches a server.
-pub(crate) fn watch(_connection: &Connection, _duration: Duration) -> anyhow::Result<Window> {
-    anyhow::bail!("this build reads saved windows only: give --window FILE")
+/// Where there is no session, whether the host alone is worth watching.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithoutSession {
+    /// No: the command is about the server.
+    Fail,
+    /// Yes, where its process was named with `--pid`.
+    WatchHost,
+}
+
+/// Watches a server for so long, or until Ctrl-C.
+pub(crate) fn window(
+    connection: &Connection,
+    duration: Duration,
+    without_session: WithoutSession,
+) -> anyhow::Result<Window> {
+    let target = target(connection)?;
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let options = WatchOptions {
+        host: match connection.pid {
+            Some(pid) => HostChoice::Pid(pid),
+            None if connection.remote => HostChoice::None { because: "--remote was given".to_owned() },
+            None => HostChoice::Find,
+        },
+        host_alone: without_session == WithoutSession::WatchHost && connection.pid.is_some(),
+        stop: Some(stopped),
+        ..WatchOptions::of(duration)
+    };
+    let mut shown = Shown { bar: Progress::new(duration), started: None, taken: 0 };
+    let window = wait_for(async {
+        let mut tell = |event| shown.event(event);
+        let watching = watch(&target, &options, &mut tell);
+        tokio::select! {
+            window = watching => Ok(window?),
+            interrupted = interrupted_twice(&stop) => Err(interrupted),
+        }
+    })?;
+    if *stop.borrow() && shown.taken < 2 {
+        bail!("interrupted before there were two samples to compare");
+    }
+    Ok(window)
+}
+
+/// The first Ctrl-C ends the window with a last sample; the second ends the program.
+async fn interrupted_twice(stop: &Sender<bool>) -> anyhow::Error {
+    for _ in 0..2 {
+        if let Err(error) = tokio::signal::ctrl_c().await {
+            return anyhow::Error::new(error).context("could not listen for Ctrl-C");
+        }
+        stop.send_replace(true);
+    }
+    anyhow!("interrupted")
+}
+
+/// Whom to connect to, with the password that the user typed where one is to be asked for.
+fn target(connection: &Connection) -> anyhow::Result<Target> {
+    let target = resolve(&flags(connection), &Environment::from_process())?;
+    for passed_over in &target.notes {
+        note(passed_over);
+    }
+    if !target.needs_password() {
+        return Ok(target);
+    }
+    let password = rpassword::prompt_password("Password: ").context(
+        "could not ask for the password: there is no terminal; use an option file, a login path or MYSQL_PWD",
+    )?;
+    Ok(target.with_password(Secret::from(password)))
+}
+
+fn flags(connection: &Connection) -> ConnectFlags {
+    let Connection {
+        target,
+        host,
+        port,
+        socket,
+        user,
+        password,
+        defaults_file,
+        defaults_extra_file,
+        defaults_group_suffix,
+        no_defaults,
+        login_path,
+        ssl_mode,
+        ssl_ca,
+        ssl_cert,
+        ssl_key,
+        connect_timeout,
+        query_timeout,
+        pid: _,
+        remote: _,
+    } = connection.clone();
+    ConnectFlags {
+        host,
+        port,
+        socket,
+        user,
+        password,
+        database: None,
+        defaults_file,
+        defaults_extra_file,
+        defaults_group_suffix,
+        no_defaults,
+        login_path,
+        ssl_mode,
+        ssl_ca,
+        ssl_cert,
+        ssl_key,
+        dsn: target,
+        connect_timeout,
+        query_timeout,
+    }
+}
+
+/// What the user sees meanwhile.
+struct Shown {
+    bar: Progress,
+    started: Option<Instant>,
+    taken: usize,
+}
+
+impl Shown {
+    fn event(&mut self, event: watch::Progress) {
+        match event {
+            watch::Progress::Connected { .. } => {}
+            watch::Progress::Sampled { .. } => {
+                self.taken += 1;
+                let started = *self.started.get_or_insert_with(Instant::now);
+                self.bar.show(started.elapsed(), self.taken);
+            }
+            watch::Progress::Note(what) => self.note(&what),
+            watch::Progress::NoSession { because } => {
+                self.note(&format!("no session, so only the host is read: {because}"));
+            }
+            watch::Progress::ServerLost { because } => {
+                self.note(&format!("the server stopped answering: {because}"));
+            }
+            watch::Progress::ServerBack => self.note("the server answers again"),
+        }
+    }
+
+    /// A note takes the bar's line; the next sample draws the bar again below.
+    fn note(&self, what: &str) {
+        self.bar.clear();
+        note(what);
+    }
+}
+
+fn note(what: &str) {
+    output::note(&format!("spindoctor: {}", safe(what)));
 }

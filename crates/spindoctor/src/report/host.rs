@@ -13,8 +13,8 @@ const LABELS: usize = 20;
 pub(crate) fn render(report: &HostReport, look: Look) -> String {
     let mut page = Page::new(look);
     head(&mut page, report);
-    cpus(&mut page, report);
-    memory(&mut page, report);
+    section(&mut page, "CPUs", |page| cpus(page, report));
+    section(&mut page, "Memory", |page| memory(page, report));
     threads(&mut page, report.threads.as_deref().unwrap_or_default());
     disks(&mut page, report.disks.as_deref().unwrap_or_default());
     if !report.not_read.is_empty() {
@@ -23,7 +23,7 @@ pub(crate) fn render(report: &HostReport, look: Look) -> String {
         for missing in &report.not_read {
             let mut told = format!("{}: {}", missing.reading, safe(&missing.because));
             if !missing.unlock.is_empty() {
-                told = format!("{told}; {}", safe(&missing.unlock));
+                told = format!("{told}; unlock: {}", safe(&missing.unlock));
             }
             page.hanging("    ", "  ", &told, QUIET);
         }
@@ -33,16 +33,18 @@ pub(crate) fn render(report: &HostReport, look: Look) -> String {
 
 fn head(page: &mut Page, report: &HostReport) {
     let server = &report.server;
-    let name = server.version.as_deref().unwrap_or("A server that was not asked");
     let place = if server.hostname.is_empty() { &server.address } else { &server.hostname };
-    let mut parts = vec![if place.is_empty() { name.to_owned() } else { format!("{name} on {place}") }];
+    let mut parts = vec![match (&server.version, &server.process) {
+        (Some(version), _) => format!("{version} on {place}"),
+        (None, Some(process)) => process.clone(),
+        (None, None) => "A server without a session".to_owned(),
+    }];
     parts.extend(server.pid.map(|pid| format!("pid {pid}")));
     parts.extend(report.server_cpu.as_ref().map(|cpu| number::counted(cpu.threads, "thread", "threads")));
     page.line_with_right(&safe(&parts.join(", ")), &number::duration(report.seconds), STRONG, QUIET);
 }
 
 fn cpus(page: &mut Page, report: &HostReport) {
-    heading(page, "CPUs");
     if let Some(granted) = &report.effective_cpus {
         let why = match &granted.quota {
             Some(quota) if quota.cpus <= granted.cpus => format!(
@@ -140,7 +142,6 @@ fn cpus(page: &mut Page, report: &HostReport) {
 
 fn memory(page: &mut Page, report: &HostReport) {
     let bytes = |bytes: u64| number::bytes(bytes as f64);
-    heading(page, "Memory");
     if let Some(memory) = &report.memory {
         let swapped = memory.swap_total_bytes.saturating_sub(memory.swap_free_bytes);
         let swap = match memory.swap_total_bytes {
@@ -247,6 +248,17 @@ fn disks(page: &mut Page, disks: &[DiskRate]) {
 fn heading(page: &mut Page, text: &str) {
     page.blank();
     page.paragraph("", text, STRONG);
+}
+
+/// A section, which is left out where there is nothing in it.
+fn section(page: &mut Page, title: &str, fill: impl FnOnce(&mut Page)) {
+    let mut filled = Page::new(page.look);
+    fill(&mut filled);
+    let filled = filled.finish();
+    if !filled.is_empty() {
+        heading(page, title);
+        page.append(&filled);
+    }
 }
 
 #[cfg(test)]

@@ -73,8 +73,8 @@ fn cost_told(diagnosis: &Diagnosis) -> String {
     format!(
         "{}, up to {} of server time, own CPU {}, {stopped}",
         number::counted(cost.server_queries, "query", "queries"),
-        number::quantity(cost.server_busy_ms, "ms"),
-        number::quantity(cost.own_cpu_ms, "ms"),
+        number::quantity(cost.server_busy_ms.ceil(), "ms"),
+        number::quantity(cost.own_cpu_ms.ceil(), "ms"),
     )
 }
 

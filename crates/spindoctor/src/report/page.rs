@@ -40,6 +40,11 @@ impl Page {
         self.out.push('\n');
     }
 
+    /// Another finished page below this one.
+    pub(crate) fn append(&mut self, finished: &str) {
+        self.out.push_str(finished);
+    }
+
     /// An empty line.
     pub(crate) fn blank(&mut self) {
         self.out.push('\n');

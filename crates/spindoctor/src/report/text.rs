@@ -215,7 +215,7 @@ fn not_examined(page: &mut Page, not_examined: &[NotExamined]) {
     for missing in not_examined {
         let mut told = format!("{}: {}", safe(&missing.cause), safe(&missing.because));
         if !missing.unlock.is_empty() {
-            told = format!("{told}; {}", safe(&missing.unlock));
+            told = format!("{told}; unlock: {}", safe(&missing.unlock));
         }
         page.hanging("    ", "  ", &told, QUIET);
     }

@@ -33,7 +33,7 @@ fn window(connected: &str) -> Window {
 fn saved(folder: &Path, connected: &str) -> String {
     let path = folder.join("window.json");
     let file = serde_json::json!({"schema": "spindoctor.window/1", "window": window(connected)});
-    std::fs::write(&path, file.to_string()).unwrap();
+    std::fs::write(&path, file.to_string()).expect("a test may write to its own folder");
     path.display().to_string()
 }
 
