@@ -138,3 +138,163 @@ impl Record {
         remove_dir(folder)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! What is left when a lab is killed. The lab is this test program, run again for one ignored test.
+
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::{Child, ChildStdout, Command, Stdio};
+
+    use rustix::process::Signal;
+
+    use super::*;
+    use crate::cgroup::Limits;
+    use crate::process::signal;
+    use crate::scenario;
+    use crate::server::{Server, ServerSpec, list};
+
+    /// Tells the other lab what to do: see [`another_lab`].
+    const TASK: &str = "SPINDOCTOR_TEST_TASK";
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    /// A server with everything that can be left over, where this machine allows it.
+    fn spec() -> ServerSpec {
+        let root = crate::command::is_root();
+        let limits = Limits { quota: root.then_some(1.0), freezer: root, ..Limits::default() };
+        ServerSpec { limits, ..ServerSpec::default() }
+    }
+
+    #[test]
+    #[ignore = "is the lab that other tests kill"]
+    fn another_lab() {
+        let home = Home::open().unwrap();
+        let hold = |stays| {
+            runtime().block_on(async {
+                let server = Server::begin(&home, &spec(), stays, &|_| {}).await.unwrap();
+                println!("name {}", server.name());
+                std::future::pending::<()>().await;
+            });
+        };
+        match std::env::var(TASK).as_deref() {
+            Ok("hold") => hold(false),
+            // As `lab up` before the server is up: the kernel does not end it with its starter.
+            Ok("hold-unbound") => hold(true),
+            Ok("run") => {
+                let scenario = scenario::find("row-lock-pileup").unwrap();
+                let options = scenario::RunOptions { window: Duration::from_secs(600), ..Default::default() };
+                let name = |_: &str| {
+                    let own = ProcessId::own().unwrap();
+                    let records = Register::lock(&home).unwrap().sweep().unwrap();
+                    for record in records.iter().filter(|record| record.owner == own) {
+                        println!("name {}", record.name);
+                    }
+                };
+                let outcome = runtime().block_on(scenario::run(&home, scenario, &options, &name));
+                println!("ended: {}", outcome.unwrap_err());
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts the other lab and waits until its server is up.
+    fn start(task: &str) -> (Child, BufReader<ChildStdout>, Record) {
+        let mut lab = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "record::tests::another_lab", "--ignored", "--nocapture"])
+            .env(TASK, task)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(lab.stdout.take().unwrap());
+        let mut line = String::new();
+        let name = loop {
+            line.clear();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "the other lab ended early");
+            // The test harness's own words may stand before.
+            if let Some((_, name)) = line.split_once("name ") {
+                break name.trim().to_owned();
+            }
+        };
+        let record = Record::read(&Home::open().unwrap().servers().join(name)).unwrap();
+        (lab, lines, record)
+    }
+
+    fn everything_is_gone(record: &Record) {
+        let folder = Home::open().unwrap().servers().join(&record.name);
+        assert!(!folder.exists());
+        assert_eq!(record.folders.iter().find(|folder| folder.exists()), None);
+        assert_eq!(record.groups.doors().find(|door| door.exists()), None);
+    }
+
+    fn kill(lab: &mut Child) {
+        signal(lab.id(), Signal::KILL);
+        lab.wait().unwrap();
+    }
+
+    #[test]
+    fn a_server_ends_with_its_lab_and_the_next_start_removes_what_it_leaves() {
+        let (mut lab, _lines, record) = start("hold");
+        let process = record.process(&Home::open().unwrap().servers().join(&record.name)).unwrap();
+        assert!(process.runs());
+        kill(&mut lab);
+        // The kernel sends the signal at once; the end itself takes the server a moment.
+        let start = std::time::Instant::now();
+        while process.runs() {
+            assert!(start.elapsed() < Duration::from_secs(30), "the server outlives its lab");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        list(&Home::open().unwrap()).unwrap();
+        everything_is_gone(&record);
+    }
+
+    #[test]
+    fn a_server_that_outlives_its_lab_is_ended_by_the_next_start() {
+        let (mut lab, _lines, record) = start("hold-unbound");
+        let process = record.process(&Home::open().unwrap().servers().join(&record.name)).unwrap();
+        kill(&mut lab);
+        // Another test may have swept between; then it is as good.
+        list(&Home::open().unwrap()).unwrap();
+        assert!(!process.runs());
+        everything_is_gone(&record);
+    }
+
+    #[test]
+    fn a_frozen_or_stopped_server_is_removed_too() {
+        let (mut lab, _lines, record) = start("hold-unbound");
+        let process = record.process(&Home::open().unwrap().servers().join(&record.name)).unwrap();
+        if crate::command::is_root() {
+            record.groups.freeze(true).unwrap();
+        } else {
+            println!("without root the server is stopped, not frozen");
+            signal(process.pid, Signal::STOP);
+        }
+        kill(&mut lab);
+        list(&Home::open().unwrap()).unwrap();
+        assert!(!process.runs());
+        everything_is_gone(&record);
+    }
+
+    #[test]
+    fn ctrl_c_ends_a_run_and_leaves_nothing() {
+        let (mut lab, mut lines, record) = start("run");
+        signal(lab.id(), Signal::INT);
+        let mut said = String::new();
+        lines.read_to_string(&mut said).unwrap();
+        assert!(lab.wait().unwrap().success(), "{said}");
+        assert!(said.contains("ended: interrupted"), "{said}");
+        everything_is_gone(&record);
+    }
+
+    #[test]
+    fn the_record_of_a_server_that_never_was_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path()).unwrap();
+        create_private_dir(&home.servers().join("torn")).unwrap();
+        fs::write(home.servers().join("torn/record.new"), "{").unwrap();
+        assert_eq!(list(&home).unwrap(), []);
+        assert!(!home.servers().join("torn").exists());
+    }
+}

@@ -140,7 +140,12 @@ impl Server {
         Self::begin(home, spec, false, progress).await
     }
 
-    async fn begin(home: &Home, spec: &ServerSpec, stays: bool, progress: Progress<'_>) -> Result<Self> {
+    pub(crate) async fn begin(
+        home: &Home,
+        spec: &ServerSpec,
+        stays: bool,
+        progress: Progress<'_>,
+    ) -> Result<Self> {
         let installation = Installation::find(home, &spec.which, progress)?;
         let template = template::ready(home, &installation, spec.tables, progress).await?;
         let launch = Launch {
