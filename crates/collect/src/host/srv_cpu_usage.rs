@@ -52,6 +52,12 @@ fn collect(target: &Target) -> Result<SrvCpuUsage, Unavailable> {
     let address = cached_address(target)?;
     let mut bytes = [0; SIZE];
     read_memory(target.pid, address, &mut bytes)?;
+    if bytes == [0; SIZE] {
+        // Seen of 9.7.4: about 3 s long. Its first reading of the clock tells it nothing yet.
+        return Err(Unavailable::because(
+            "the server has not counted its CPUs yet: it does seconds after its start",
+        ));
+    }
     decode(&bytes).ok_or_else(|| {
         Unavailable::because("what lies at srv_cpu_usage is not what MySQL 8.0 to 9.7 keep there")
     })
