@@ -2,7 +2,7 @@
 //! measured in place: textbook numbers differ by a factor of ten between generations, and under a
 //! hypervisor they do not hold at all.
 //!
-//! This thread is moved to up to [`MOST_CPUS`] of the server's CPUs in turn and its affinity is put
+//! This thread is moved to up to `MOST_CPUS` of the server's CPUs in turn and its affinity is put
 //! back. On each CPU, short batches are timed:
 //!
 //! - of PAUSE the *median* batch counts. A batch in which the thread was preempted, or an interrupt
