@@ -4,6 +4,7 @@
 use spindoctor_model::diagnosis::{DiagnosedHost, DiagnosedServer, DiagnosedWindow, SCHEMA};
 use spindoctor_model::{Diagnosis, NotExamined, Unavailable, Window};
 
+use crate::causes::server_stopped;
 use crate::{CAUSES, Outcome, rank};
 
 /// Puts a window through every rule of [`CAUSES`].
@@ -11,9 +12,14 @@ pub fn diagnose(window: &Window) -> Diagnosis {
     let mut findings = Vec::new();
     let mut clear = Vec::new();
     let mut not_examined = Vec::new();
+    let held = server_stopped::held_at_the_end(window);
     for cause in CAUSES {
         match (cause.evaluate)(window) {
             Outcome::Fired(finding) => findings.push(finding),
+            // A server that stands still shows no other trouble, and that clears it of none.
+            Outcome::Clear if held && cause.name != server_stopped::CAUSE.name => {
+                not_examined.push(entry(cause.name, Unavailable::because("the server stands still")));
+            }
             Outcome::Clear => clear.push(cause.name.to_owned()),
             Outcome::NotEnoughEvidence(missing) => not_examined.push(entry(cause.name, missing)),
         }

@@ -3,13 +3,25 @@
 mod connections_exhausted;
 mod cpu_saturated;
 mod cpu_throttled;
+mod global_lock_pileup;
+mod metadata_lock_pileup;
 mod quota_blind_spin;
+mod row_lock_pileup;
+pub(crate) mod server_stopped;
 
 use crate::Cause;
 
 /// Every cause that there is a rule for, in the catalogue's order.
-pub const CAUSES: &[Cause] =
-    &[quota_blind_spin::CAUSE, cpu_throttled::CAUSE, cpu_saturated::CAUSE, connections_exhausted::CAUSE];
+pub const CAUSES: &[Cause] = &[
+    quota_blind_spin::CAUSE,
+    cpu_throttled::CAUSE,
+    cpu_saturated::CAUSE,
+    row_lock_pileup::CAUSE,
+    metadata_lock_pileup::CAUSE,
+    global_lock_pileup::CAUSE,
+    connections_exhausted::CAUSE,
+    server_stopped::CAUSE,
+];
 
 #[cfg(test)]
 mod tests {
@@ -33,7 +45,16 @@ mod tests {
         };
     }
 
-    const CASES: &[Cases] = cases![quota_blind_spin, cpu_throttled, cpu_saturated, connections_exhausted];
+    const CASES: &[Cases] = cases![
+        quota_blind_spin,
+        cpu_throttled,
+        cpu_saturated,
+        row_lock_pileup,
+        metadata_lock_pileup,
+        global_lock_pileup,
+        connections_exhausted,
+        server_stopped,
+    ];
 
     #[test]
     fn every_cause_fires_stays_clear_at_a_near_miss_and_says_when_evidence_is_missing() {

@@ -1,0 +1,339 @@
+//! `global-lock-pileup`: FLUSH TABLES WITH READ LOCK, backup locks, LOCK INSTANCE.
+
+use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
+use spindoctor_model::{Evidence, Finding, Remedy, Sample, Unavailable, Window};
+
+use super::connections_exhausted;
+use crate::draft::Draft;
+use crate::rank::WARNING_FROM;
+use crate::sessions::{self, Waiting};
+use crate::{Cause, Outcome};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "global-lock-pileup",
+    title: "FLUSH TABLES WITH READ LOCK, backup locks, LOCK INSTANCE",
+    what: "A few statements lock the whole server. FLUSH TABLES WITH READ LOCK takes the global read lock (no \
+           write begins), waits until no statement uses an old copy of any table, then takes the commit lock \
+           (no commit ends). LOCK INSTANCE FOR BACKUP (MySQL 8.0) and BACKUP STAGE (MariaDB 10.4) keep DDL \
+           out, and in their last stages commits. Backup tools and replica set-up issue them. The worst case \
+           is a FLUSH that itself waits for a long query: it already holds the global lock, so every write on \
+           the server queues behind somebody's report.",
+    why_it_hurts: "All writes of the server stop, or all commits, or all DDL, for as long as the holder likes. A \
+                   backup tool that hangs or a client that forgot UNLOCK TABLES leaves it so.",
+    evidence: "Sessions in the states Waiting for global read lock, Waiting for commit lock, Waiting for backup \
+               lock, Waiting for table flush, in each sample; metadata_locks of type GLOBAL, COMMIT and BACKUP. \
+               It fires when sessions wait in about half of the samples. The root is the owner of a granted \
+               global lock other than the intention lock that every write takes; where that owner itself waits \
+               for tables to be flushed, the root is the longest-running statement that waits for nobody. \
+               Without a list of locks a session that runs one of these statements is named, or none. The score \
+               is the share of the sessions' working time spent waiting.",
+    looks_alike: "Waits for the metadata lock of one table are metadata-lock-pileup. Waiting for table flush also \
+                  follows ANALYZE TABLE or FLUSH TABLES of one table that a long query still uses (before MySQL \
+                  8.0.24 for ANALYZE): then one table is stuck, not all; the root is the long query either way. \
+                  read_only and super_read_only refuse writes, they make nobody wait for long.",
+    remedies: "Holder at rest: UNLOCK TABLES (UNLOCK INSTANCE, BACKUP STAGE END) in its session, or KILL it: the \
+               locks go with the session. A FLUSH that waits: end the long query, or the FLUSH. Take backups \
+               with a tool that needs the lock only for an instant, from a replica, and with a limit on its wait \
+               (--ftwrl-wait-timeout and the like).",
+    safety: "KILL of the holder spoils the backup that it was taking; it rolls back nothing. KILL of a long \
+             SELECT loses only that query. lock_wait_timeout limits how long a FLUSH waits, per session.",
+    references: &[
+        "MySQL Reference Manual: FLUSH TABLES WITH READ LOCK; LOCK INSTANCE FOR BACKUP",
+        "MariaDB Knowledge Base: BACKUP STAGE",
+    ],
+    evaluate,
+};
+
+/// Sessions waiting on average: one in half of the samples. A backup takes the locks for an instant and is
+/// seen in one sample at most.
+const WAITERS: f64 = 0.5;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let waiting = Waiting::count(window, waits)?;
+    if waiting.mean < WAITERS {
+        return Ok(None);
+    }
+    let sample = window
+        .samples
+        .iter()
+        .rev()
+        .find(|sample| {
+            sample.server.threads.value().is_some_and(|threads| sessions::at_work(threads).any(waits))
+        })
+        .unwrap_or(&window.samples[0]);
+    let culprit = culprit(&sample.server);
+    let root = culprit.as_ref().map(|culprit| sessions::root(&sample.server, culprit.connection_id));
+    let states = states(sample);
+    let headline = match (&culprit, &root) {
+        (Some(culprit), Some(root)) => format!(
+            "Connection {} {} {} sessions: it {}",
+            culprit.connection_id,
+            if culprit.through_flush { "makes FLUSH wait, which holds up" } else { "holds up" },
+            waiting.most(),
+            match root.statement.as_str() {
+                "idle in transaction" => "holds a global lock and is idle".to_owned(),
+                _ => sessions::doing(root),
+            }
+        ),
+        _ => format!("{} sessions wait for a lock of the whole server", waiting.most()),
+    };
+    Ok(Some(
+        Draft::new(&CAUSE, waiting.lost_ratio().max(WARNING_FROM), headline)
+            .why(match &culprit {
+                Some(culprit) if culprit.through_flush => {
+                    "A FLUSH TABLES holds the global lock already and waits for this statement to give its table \
+                     back; every write queues behind the FLUSH."
+                }
+                Some(_) => "Its lock is of the whole server; everyone else's statement has to wait until it is given back.",
+                None => "Who holds the lock could not be told from the thread list; the list of metadata locks would say.",
+            })
+            .evidence(
+                Evidence::new("sessions waiting for a global lock", waiting.mean, "", "thread list, state")
+                    .expected("0")
+                    .series(waiting.series.clone()),
+            )
+            .evidence(
+                Evidence::new("share of the sessions at work", waiting.lost_ratio(), "ratio", "thread list")
+                    .expected("0"),
+            )
+            .evidence(Evidence::new("they are", states, "", "thread list, state"))
+            .remedy_if(culprit.as_ref().map(|culprit| Remedy {
+                risk: if culprit.through_flush {
+                    "That query is lost; what it changed is rolled back.".into()
+                } else {
+                    "The backup or whatever it locked for is spoilt; an open transaction is rolled back.".into()
+                },
+                ..sessions::kill(
+                    &sample.server,
+                    culprit.connection_id,
+                    if culprit.through_flush {
+                        "The FLUSH gets its tables, does its work, and everyone goes on."
+                    } else {
+                        "The locks go with the session."
+                    },
+                )
+            }))
+            .remedy_if(flusher(&sample.server).and_then(|flush| flush.connection_id).map(|id| Remedy {
+                statement: format!("KILL {id}"),
+                why: "It ends the statement that locks the server while it waits.".into(),
+                dynamic: true,
+                risk: "The backup that issued it fails.".into(),
+                undo: "Run it again at a quieter time.".into(),
+            }))
+            .remedy_if(culprit.is_none().then(|| Remedy {
+                statement: "UNLOCK TABLES (or UNLOCK INSTANCE, BACKUP STAGE END) in the session that locked".into(),
+                why: "It gives the locks back at once.".into(),
+                dynamic: true,
+                risk: "The backup that it was taking is spoilt.".into(),
+                undo: String::new(),
+            }))
+            .root(root)
+            .explains(&[connections_exhausted::CAUSE.name])
+            .finding(),
+    ))
+}
+
+/// True for a session that waits for a lock of the whole server, or for tables to be flushed.
+fn waits(thread: &ServerThread) -> bool {
+    let state = thread.state.to_ascii_lowercase();
+    [
+        "waiting for global read lock",
+        "waiting for commit lock",
+        "waiting for backup lock",
+        "waiting for table flush",
+        "waiting for global metadata lock",
+        "waiting for release of readlock",
+    ]
+    .iter()
+    .any(|wait| state.starts_with(wait))
+}
+
+/// The waiting states with their counts.
+fn states(sample: &Sample) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for thread in sample.server.threads.value().into_iter().flatten().filter(|thread| waits(thread)) {
+        match counts.iter_mut().find(|(state, _)| *state == thread.state) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((&thread.state, 1)),
+        }
+    }
+    counts.iter().map(|(state, count)| format!("{count} {state}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Who holds the others up.
+struct Culprit {
+    connection_id: u64,
+    /// True where it holds nothing global: a FLUSH that waits for it does.
+    through_flush: bool,
+}
+
+fn culprit(server: &ServerSample) -> Option<Culprit> {
+    let waiting = |id: u64| sessions::session(server, id).is_some_and(waits);
+    let holder = holders(server).into_iter().find(|&id| !waiting(id));
+    if let Some(connection_id) = holder {
+        return Some(Culprit { connection_id, through_flush: false });
+    }
+    let waits_for_flush =
+        |thread: &&ServerThread| thread.state.eq_ignore_ascii_case("Waiting for table flush");
+    let flush_waits = server.threads.value()?.iter().find(waits_for_flush).is_some();
+    if flush_waits {
+        // It waits for a table that some statement still uses: the one that has run longest.
+        let running = sessions::at_work(server.threads.value()?).filter(|thread| !waits(thread));
+        let longest = running.max_by(|a, b| a.time_s.total_cmp(&b.time_s))?;
+        return Some(Culprit { connection_id: longest.connection_id?, through_flush: true });
+    }
+    // A session that is at work on such a statement without waiting itself.
+    let locking =
+        sessions::at_work(server.threads.value()?).find(|thread| !waits(thread) && locks_all(thread))?;
+    Some(Culprit { connection_id: locking.connection_id?, through_flush: false })
+}
+
+/// Owners of granted global locks that keep others out. Every write takes the intention lock; it keeps
+/// nobody out but a FLUSH. MariaDB's BACKUP locks of DML and DDL keep nobody out either.
+fn holders(server: &ServerSample) -> Vec<u64> {
+    let keeps_out = |lock: &&MetadataLock| {
+        let global = matches!(lock.object_type.as_str(), "GLOBAL" | "COMMIT" | "BACKUP" | "BACKUP LOCK");
+        let everyday = lock.lock_type == "INTENTION_EXCLUSIVE"
+            || matches!(
+                lock.lock_type.as_str(),
+                "BACKUP_DML"
+                    | "BACKUP_TRANS_DML"
+                    | "BACKUP_SYS_DML"
+                    | "BACKUP_DDL"
+                    | "BACKUP_ALTER_COPY"
+                    | "BACKUP_COMMIT"
+            );
+        lock.granted && global && !everyday
+    };
+    let owner = |lock: &MetadataLock| {
+        lock.owner_connection_id.or_else(|| {
+            let internal_id = lock.owner_internal_id?;
+            server
+                .threads
+                .value()?
+                .iter()
+                .find(|thread| thread.internal_id == Some(internal_id))?
+                .connection_id
+        })
+    };
+    server.metadata_locks.value().into_iter().flatten().filter(keeps_out).filter_map(owner).collect()
+}
+
+/// A FLUSH, backup or lock statement that waits.
+fn flusher(server: &ServerSample) -> Option<&ServerThread> {
+    server.threads.value()?.iter().find(|thread| waits(thread) && locks_all(thread))
+}
+
+/// True for a statement that locks the whole server.
+fn locks_all(thread: &ServerThread) -> bool {
+    let statement = thread.statement.as_deref().unwrap_or_default().trim_start().to_ascii_lowercase();
+    ["flush table", "flush local table", "flush no_write_to_binlog table", "lock instance", "backup stage"]
+        .iter()
+        .any(|start| statement.starts_with(start))
+}
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use super::*;
+    use crate::testing::{Build, answer, session};
+
+    fn lock(connection: u64, object_type: &str, lock_type: &str, granted: bool) -> MetadataLock {
+        MetadataLock {
+            object_type: object_type.into(),
+            lock_type: lock_type.into(),
+            granted,
+            owner_internal_id: Some(connection + 40),
+            ..MetadataLock::default()
+        }
+    }
+
+    fn writers(state: &str) -> Vec<ServerThread> {
+        (20..40).map(|id| session(id, "Query", state, "UPDATE sbtest1 SET k = 1 WHERE id = 1")).collect()
+    }
+
+    /// Connection 7 took FLUSH TABLES WITH READ LOCK and went away.
+    pub(crate) fn fires() -> Window {
+        Build::busy("8.0.36")
+            .sessions(|_| {
+                let mut sessions = writers("Waiting for global read lock");
+                sessions.push(session(7, "Sleep", "", ""));
+                sessions
+            })
+            .each(|at_s, server, _| {
+                let mut locks = vec![
+                    lock(50, "GLOBAL", "INTENTION_EXCLUSIVE", true),
+                    lock(7, "GLOBAL", "SHARED", true),
+                    lock(7, "COMMIT", "SHARED", true),
+                ];
+                locks.extend((20..40).map(|id| lock(id, "GLOBAL", "INTENTION_EXCLUSIVE", false)));
+                server.metadata_locks = answer(at_s, locks);
+            })
+            .window()
+    }
+
+    /// A backup takes the lock for an instant.
+    pub(crate) fn near_miss() -> Window {
+        Build::busy("8.0.36")
+            .sessions(|at| match at {
+                3 => vec![session(20, "Query", "Waiting for commit lock", "COMMIT")],
+                _ => vec![session(20, "Query", "executing", "COMMIT")],
+            })
+            .window()
+    }
+
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36").no_session(spindoctor_model::NoSessionKind::Silent).window()
+    }
+
+    fn found(window: &Window) -> Finding {
+        match evaluate(window) {
+            Outcome::Fired(finding) => finding,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_root_is_the_idle_holder_of_the_global_lock_and_no_writer() {
+        let finding = found(&fires());
+        assert_eq!(finding.root.as_ref().unwrap().connection_id, Some(7));
+        assert_eq!(finding.headline, "Connection 7 holds up 20 sessions: it holds a global lock and is idle");
+        assert_eq!(finding.remedies[0].statement, "KILL 7");
+    }
+
+    #[test]
+    fn where_the_flush_itself_waits_the_root_is_the_long_query() {
+        let window = Build::busy("10.11.19-MariaDB")
+            .sessions(|_| {
+                let mut sessions = writers("Waiting for backup lock");
+                sessions.push(session(7, "Query", "Waiting for table flush", "FLUSH TABLES WITH READ LOCK"));
+                let mut report = session(9, "Query", "Sending data", "SELECT SLEEP(600) FROM sbtest1");
+                report.time_s = 600.0;
+                sessions.extend([report, session(10, "Query", "Sending data", "SELECT 1")]);
+                sessions
+            })
+            .window();
+        let finding = found(&window);
+        assert_eq!(finding.root.as_ref().unwrap().connection_id, Some(9));
+        let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+        assert_eq!(statements, ["KILL 9", "KILL 7"]);
+    }
+
+    #[test]
+    fn an_idle_holder_that_no_list_names_stays_unnamed() {
+        let window = Build::busy("10.11.19-MariaDB")
+            .sessions(|_| {
+                let mut sessions = writers("Waiting for backup lock");
+                sessions.push(session(7, "Sleep", "", ""));
+                sessions
+            })
+            .window();
+        let finding = found(&window);
+        assert_eq!(finding.root, None);
+        assert!(finding.remedies[0].statement.starts_with("UNLOCK TABLES"));
+    }
+}

@@ -1,0 +1,456 @@
+//! `metadata-lock-pileup`: a DDL waits for an old transaction, and everyone waits for the DDL.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
+use spindoctor_model::{Evidence, Finding, Remedy, Sample, Unavailable, Window};
+
+use super::{connections_exhausted, row_lock_pileup};
+use crate::draft::Draft;
+use crate::rank::WARNING_FROM;
+use crate::sessions::{self, Waiting};
+use crate::wait_graph::WaitGraph;
+use crate::{Cause, Outcome};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "metadata-lock-pileup",
+    title: "a DDL waits for an old transaction and everyone waits for the DDL",
+    what: "Every statement takes a metadata lock on each table it uses and keeps it until its transaction ends, \
+           a plain SELECT in an open transaction included. ALTER, DROP, TRUNCATE, RENAME, CREATE TRIGGER, \
+           OPTIMIZE and LOCK TABLES need the table for themselves and wait for all of these. While the DDL \
+           waits, every newer statement on that table queues behind it, although it would get along with the \
+           transactions before.",
+    why_it_hurts: "One forgotten transaction and one quick DDL stop a table altogether: each client that touches \
+                   it hangs for lock_wait_timeout (a year on MySQL, a day on MariaDB), and the connections fill \
+                   up.",
+    evidence: "Sessions in a state `Waiting for ... metadata lock`, in each sample; metadata_locks, pending and \
+               granted (performance_schema, or MariaDB's plugin, which lists granted ones only). It fires when \
+               sessions wait in about half of the samples. The root is the owner of a granted lock on the \
+               wanted table that waits for nobody. Without a list of locks the oldest open transaction that is \
+               older than the longest wait is named, as most likely. The score is the share of the sessions' \
+               working time spent waiting; a DDL that waits alone is a warning, because the pile-up is only a \
+               statement away.",
+    looks_alike: "Waits for rows inside InnoDB are row-lock-pileup. `Waiting for table flush`, `Waiting for \
+                  global read lock` and backup locks are global-lock-pileup. `Waiting for table level lock` is \
+                  MyISAM or LOCK TABLES. A DDL that runs is not a DDL that waits: look at its state.",
+    remedies: "End the holder (KILL id), or end the DDL: everyone behind it goes on at once, and the DDL can be \
+               tried again at a better time. Run DDL with a short lock_wait_timeout (SET SESSION \
+               lock_wait_timeout = 5) and try again; MariaDB has ALTER TABLE ... NOWAIT and WAIT n. Online \
+               schema change tools need the lock too, for a moment at the end.",
+    safety: "KILL of an idle transaction rolls its changes back. KILL of a DDL that only waits costs nothing but \
+             the DDL. A session lock_wait_timeout ends with the session.",
+    references: &[
+        "MySQL Reference Manual: Metadata Locking; The metadata_locks Table",
+        "MySQL WL#9629: metadata lock instrumentation on by default (8.0)",
+        "MariaDB Knowledge Base: METADATA_LOCK_INFO plugin; WAIT and NOWAIT",
+    ],
+    evaluate,
+};
+
+/// Sessions waiting on average: one in half of the samples. A quick DDL on a busy table waits for an
+/// instant and is seen in one sample at most.
+const WAITERS: f64 = 0.5;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let waiting = Waiting::count(window, waits)?;
+    if waiting.mean < WAITERS {
+        return Ok(None);
+    }
+    let sample = window
+        .samples
+        .iter()
+        .rev()
+        .find(|sample| {
+            sample.server.threads.value().is_some_and(|threads| sessions::at_work(threads).any(waits))
+        })
+        .unwrap_or(&window.samples[0]);
+    let culprit = culprit(sample);
+    let ddl = first_in_queue(&sample.server);
+    let alone = waiting.most() < 2.0;
+    let score = if alone { WARNING_FROM } else { waiting.lost_ratio().max(WARNING_FROM) };
+    let root = culprit.as_ref().map(|culprit| sessions::root(&sample.server, culprit.connection_id));
+    let table =
+        culprit.as_ref().and_then(|culprit| culprit.object.clone()).or_else(|| wanted_object(&sample.server));
+    let on = table.as_ref().map_or_else(String::new, |table| format!(" of {table}"));
+    let headline = match (&culprit, &root) {
+        (Some(culprit), Some(root)) => format!(
+            "Connection {} {}holds up {} sessions that want the metadata lock{on}: it {}",
+            culprit.connection_id,
+            if culprit.certain { "" } else { "most likely " },
+            waiting.most(),
+            sessions::doing(root)
+        ),
+        _ => format!("{} sessions wait for the metadata lock{on}", waiting.most()),
+    };
+    let unlock = window.missing(|s| &s.server.metadata_locks).and_then(|missing| missing.unlock);
+    let kill_ddl = ddl.and_then(|ddl| ddl.connection_id).map(|id| Remedy {
+        statement: format!("KILL {id}"),
+        why: "It ends the DDL that waits; everyone queued behind it goes on at once.".into(),
+        dynamic: true,
+        risk: "The DDL has to be run again.".into(),
+        undo: "Run the DDL again, with SET SESSION lock_wait_timeout = 5.".into(),
+    });
+    Ok(Some(
+        Draft::new(&CAUSE, score, headline)
+            .why(match &culprit {
+                Some(culprit) if culprit.certain => {
+                    "Its transaction still holds the table; what wants the table for itself waits for it, and every \
+                     newer statement on the table queues behind that."
+                        .to_owned()
+                }
+                Some(_) => "Who holds the table could not be read: this is the oldest open transaction, older than \
+                            the longest wait."
+                    .to_owned(),
+                None => format!(
+                    "Who holds the table could not be told{}.",
+                    unlock.map_or_else(String::new, |unlock| format!("; {unlock} would show it"))
+                ),
+            })
+            .evidence(
+                Evidence::new("sessions waiting for a metadata lock", waiting.mean, "", "thread list, state")
+                    .expected("0")
+                    .series(waiting.series.clone()),
+            )
+            .evidence(
+                Evidence::new("share of the sessions at work", waiting.lost_ratio(), "ratio", "thread list")
+                    .expected("0"),
+            )
+            .evidence_if(table.map(|table| Evidence::new("wanted", table, "", "metadata locks")))
+            .evidence_if(ddl.and_then(|ddl| {
+                let statement = ddl.statement.as_deref()?;
+                Some(Evidence::new("first in the queue", sessions::shortened(statement), "", "thread list"))
+            }))
+            .evidence_if(culprit.as_ref().and_then(|culprit| {
+                let open = sessions::transaction(&sample.server, culprit.connection_id)?;
+                Some(Evidence::new("the holder's transaction is open for", open.age_s, "s", "INNODB_TRX"))
+            }))
+            .remedy_if(culprit.as_ref().map(|culprit| {
+                let why = if culprit.certain {
+                    "It holds the lock and waits for nobody."
+                } else {
+                    "It is most likely the holder: the oldest open transaction."
+                };
+                sessions::kill(&sample.server, culprit.connection_id, why)
+            }))
+            .remedy_if(kill_ddl)
+            .remedy(Remedy {
+                statement: "SET SESSION lock_wait_timeout = 5, before each DDL".into(),
+                why: "A DDL that cannot get the table gives up before everyone queues behind it.".into(),
+                dynamic: true,
+                risk: "The DDL fails with error 1205 and has to be tried again.".into(),
+                undo: "It ends with the session.".into(),
+            })
+            .root(root)
+            .explains(&[connections_exhausted::CAUSE.name])
+            .finding(),
+    ))
+}
+
+/// True for a session that waits for a metadata lock of a table or another object.
+fn waits(thread: &ServerThread) -> bool {
+    let state = thread.state.to_ascii_lowercase();
+    state.starts_with("waiting for") && state.ends_with("metadata lock")
+}
+
+/// Who holds the others up.
+struct Culprit {
+    connection_id: u64,
+    /// `schema.table`, where the locks name it.
+    object: Option<String>,
+    /// False where it is inferred from the age of its transaction.
+    certain: bool,
+}
+
+fn culprit(sample: &Sample) -> Option<Culprit> {
+    holder_by_locks(&sample.server).or_else(|| likely_holder(&sample.server))
+}
+
+/// Lock types that keep readers or writers of the table out.
+fn is_strong(lock_type: &str) -> bool {
+    matches!(
+        lock_type,
+        "EXCLUSIVE"
+            | "SHARED_NO_READ_WRITE"
+            | "SHARED_NO_WRITE"
+            | "SHARED_READ_ONLY"
+            | "SHARED_WRITE_LOW_PRIO"
+    )
+}
+
+/// The connections that wait, by state or by a pending lock.
+fn waiting_connections(server: &ServerSample) -> BTreeSet<u64> {
+    let by_state = server.threads.value().into_iter().flatten().filter(|thread| waits(thread));
+    let by_lock = locks(server).filter(|lock| !lock.granted).filter_map(|lock| owner(server, lock));
+    by_state.filter_map(|thread| thread.connection_id).chain(by_lock).collect()
+}
+
+/// Locks of objects that DDL locks: tables, schemas, routines; not the global ones, not user locks.
+fn locks(server: &ServerSample) -> impl Iterator<Item = &MetadataLock> {
+    const NOT_OBJECTS: [&str; 7] =
+        ["GLOBAL", "COMMIT", "BACKUP", "BACKUP LOCK", "USER LEVEL LOCK", "LOCKING SERVICE", "ACL CACHE"];
+    server.metadata_locks.value().into_iter().flatten().filter(|lock| {
+        !NOT_OBJECTS.contains(&lock.object_type.as_str()) && lock.schema != "performance_schema"
+    })
+}
+
+fn object(lock: &MetadataLock) -> (&str, &str, &str) {
+    (&lock.object_type, &lock.schema, &lock.name)
+}
+
+fn owner(server: &ServerSample, lock: &MetadataLock) -> Option<u64> {
+    lock.owner_connection_id.or_else(|| {
+        let internal_id = lock.owner_internal_id?;
+        server.threads.value()?.iter().find(|thread| thread.internal_id == Some(internal_id))?.connection_id
+    })
+}
+
+/// The root by the locks themselves: on each wanted object, pending owners wait for granted owners.
+/// Where nothing strong is wanted, only strong granted locks keep the others out. A holder that waits
+/// for a row leads on to that row's holder.
+fn holder_by_locks(server: &ServerSample) -> Option<Culprit> {
+    let waiting = waiting_connections(server);
+    let pending: Vec<&MetadataLock> = locks(server).filter(|lock| !lock.granted).collect();
+    let mut graph: WaitGraph = row_lock_pileup::graph(server).unwrap_or_default();
+    let mut objects: BTreeMap<u64, &MetadataLock> = BTreeMap::new();
+    for lock in locks(server).filter(|lock| lock.granted) {
+        let Some(holder) = owner(server, lock) else { continue };
+        let wanted: Vec<_> = pending.iter().filter(|wanted| object(wanted) == object(lock)).collect();
+        let strong_wanted = wanted.iter().any(|wanted| is_strong(&wanted.lock_type));
+        if !wanted.is_empty() && (strong_wanted || is_strong(&lock.lock_type)) && !waiting.contains(&holder) {
+            objects.insert(holder, lock);
+            wanted.iter().filter_map(|lock| owner(server, lock)).for_each(|waiter| graph.add(waiter, holder));
+        }
+    }
+    if objects.is_empty() {
+        return None;
+    }
+    let root = graph.root()?.connection_id;
+    let name = objects.get(&root).or_else(|| objects.values().next()).map(|lock| qualified(lock));
+    Some(Culprit { connection_id: root, object: name, certain: true })
+}
+
+/// Without pending locks in the list, the oldest transaction that does not itself wait and is older
+/// than the longest wait. A granted lock of it on a table that a waiting statement names makes it
+/// certain (MariaDB's plugin lists granted locks only).
+fn likely_holder(server: &ServerSample) -> Option<Culprit> {
+    let waiting = waiting_connections(server);
+    let waited_s = server
+        .threads
+        .value()?
+        .iter()
+        .filter(|thread| waits(thread))
+        .map(|thread| thread.time_s)
+        .fold(0.0, f64::max);
+    // Times are whole seconds on MySQL.
+    let candidates = || {
+        server.transactions.value().into_iter().flatten().filter(|transaction| {
+            transaction.age_s + 1.0 >= waited_s
+                && transaction.connection_id.is_some_and(|id| !waiting.contains(&id))
+        })
+    };
+    let mut holders: Vec<(&MetadataLock, u64)> = locks(server)
+        .filter(|lock| lock.granted && lock.object_type == "TABLE" && wanted_by_text(server, lock))
+        .filter_map(|lock| Some((lock, owner(server, lock)?)))
+        .filter(|(_, owner)| !waiting.contains(owner))
+        .collect();
+    let age = |id: u64| sessions::transaction(server, id).map_or(0.0, |transaction| transaction.age_s);
+    holders.sort_by(|a, b| age(b.1).total_cmp(&age(a.1)));
+    if let Some(&(lock, connection_id)) = holders.first() {
+        return Some(Culprit { connection_id, object: Some(qualified(lock)), certain: true });
+    }
+    if server.metadata_locks.value().is_some_and(|locks| !locks.is_empty()) {
+        // The list was read, and no holder in it has what the waiting statements name.
+        return None;
+    }
+    let oldest = candidates().max_by(|a, b| a.age_s.total_cmp(&b.age_s))?;
+    Some(Culprit { connection_id: oldest.connection_id?, object: None, certain: false })
+}
+
+/// True where a waiting statement names the table of that lock.
+fn wanted_by_text(server: &ServerSample, lock: &MetadataLock) -> bool {
+    let name = lock.name.to_ascii_lowercase();
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    !name.is_empty()
+        && server.threads.value().into_iter().flatten().filter(|thread| waits(thread)).any(|thread| {
+            let statement = thread.statement.as_deref().unwrap_or_default().to_ascii_lowercase();
+            statement.split(|c| !is_word(c)).any(|word| word == name)
+        })
+}
+
+fn qualified(lock: &MetadataLock) -> String {
+    match (lock.schema.as_str(), lock.name.as_str()) {
+        ("", name) => name.to_owned(),
+        (schema, "") => schema.to_owned(),
+        (schema, name) => format!("{schema}.{name}"),
+    }
+}
+
+/// The object that most pending locks want.
+fn wanted_object(server: &ServerSample) -> Option<String> {
+    let mut wanted: BTreeMap<String, usize> = BTreeMap::new();
+    locks(server)
+        .filter(|lock| !lock.granted)
+        .for_each(|lock| *wanted.entry(qualified(lock)).or_default() += 1);
+    wanted.into_iter().max_by_key(|(_, count)| *count).map(|(name, _)| name)
+}
+
+/// The waiting session that wants the table for itself: by its pending lock, or the one that has
+/// waited longest with a statement that is none of the everyday ones.
+fn first_in_queue(server: &ServerSample) -> Option<&ServerThread> {
+    let strong = locks(server)
+        .filter(|lock| !lock.granted && is_strong(&lock.lock_type))
+        .find_map(|lock| owner(server, lock));
+    if let Some(session) = strong.and_then(|id| sessions::session(server, id)) {
+        return Some(session);
+    }
+    const DDL: [&str; 10] =
+        ["alter", "drop", "truncate", "rename", "create", "optimize", "lock", "analyze", "repair", "flush"];
+    let is_ddl = |thread: &&ServerThread| {
+        let statement = thread.statement.as_deref().unwrap_or_default().trim_start().to_ascii_lowercase();
+        DDL.iter().any(|verb| statement.starts_with(verb))
+    };
+    let waiting = server.threads.value()?.iter().filter(|thread| waits(thread));
+    waiting.filter(is_ddl).max_by(|a, b| a.time_s.total_cmp(&b.time_s))
+}
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use super::*;
+    use crate::testing::{Build, answer, session, transaction};
+
+    const WAITS: &str = "Waiting for table metadata lock";
+
+    fn lock(connection: u64, lock_type: &str, granted: bool) -> MetadataLock {
+        MetadataLock {
+            object_type: "TABLE".into(),
+            schema: "sbtest".into(),
+            name: "sbtest1".into(),
+            lock_type: lock_type.into(),
+            granted,
+            owner_internal_id: Some(connection + 40),
+            owner_connection_id: None,
+        }
+    }
+
+    /// Connection 7 idles in a transaction, 8 wants to ALTER, 20 to 39 wait behind 8.
+    fn pileup(version: &str) -> Build {
+        Build::busy(version)
+            .sessions(|_| {
+                let mut sessions = vec![
+                    session(7, "Sleep", "", ""),
+                    session(8, "Query", WAITS, "ALTER TABLE sbtest1 ADD COLUMN d INT"),
+                ];
+                sessions.extend(
+                    (20..40).map(|id| session(id, "Query", WAITS, "SELECT c FROM sbtest1 WHERE id = 1")),
+                );
+                sessions.push(session(50, "Query", "executing", "SELECT 1"));
+                sessions
+            })
+            .each(|at_s, server, _| {
+                server.transactions =
+                    answer(at_s, vec![transaction(50, "RUNNING", 0.1), transaction(7, "RUNNING", 61.0)]);
+            })
+    }
+
+    pub(crate) fn fires() -> Window {
+        pileup("8.0.36")
+            .each(|at_s, server, _| {
+                let mut locks = vec![
+                    lock(7, "SHARED_READ", true),
+                    lock(8, "SHARED_UPGRADABLE", true),
+                    lock(8, "EXCLUSIVE", false),
+                ];
+                locks.extend((20..40).map(|id| lock(id, "SHARED_READ", false)));
+                server.metadata_locks = answer(at_s, locks);
+            })
+            .window()
+    }
+
+    /// A quick DDL, seen in one sample.
+    pub(crate) fn near_miss() -> Window {
+        Build::busy("8.0.36")
+            .sessions(|at| {
+                let state = if at == 4 { WAITS } else { "altering table" };
+                vec![session(8, "Query", state, "ALTER TABLE sbtest1 ADD COLUMN d INT")]
+            })
+            .window()
+    }
+
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36").no_session(spindoctor_model::NoSessionKind::Silent).window()
+    }
+
+    fn found(window: &Window) -> Finding {
+        match evaluate(window) {
+            Outcome::Fired(finding) => finding,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_root_is_the_transaction_that_holds_the_table_and_not_the_ddl() {
+        let finding = found(&fires());
+        let root = finding.root.as_ref().unwrap();
+        assert_eq!((root.connection_id, root.statement.as_str()), (Some(7), "idle in transaction"));
+        assert_eq!(
+            finding.headline,
+            "Connection 7 holds up 21 sessions that want the metadata lock of sbtest.sbtest1: it is idle in transaction"
+        );
+        let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+        assert_eq!(statements[..2], ["KILL 7", "KILL 8"]);
+    }
+
+    #[test]
+    fn without_a_list_of_locks_the_oldest_transaction_is_named_as_most_likely() {
+        let window = pileup("10.11.19-MariaDB")
+            .each(|_, server, _| {
+                server.metadata_locks = spindoctor_model::Reading::Unavailable(
+                    Unavailable::because("no plugin").unlock("INSTALL SONAME 'metadata_lock_info'"),
+                );
+            })
+            .window();
+        let finding = found(&window);
+        assert_eq!(finding.root.as_ref().unwrap().connection_id, Some(7));
+        assert!(finding.headline.contains("most likely"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn a_transaction_younger_than_the_wait_is_not_blamed() {
+        let window = pileup("10.11.19-MariaDB")
+            .each(|at_s, server, _| {
+                server.metadata_locks = spindoctor_model::Reading::NotAsked;
+                server.transactions = answer(at_s, vec![transaction(50, "RUNNING", 0.1)]);
+            })
+            .window();
+        assert_eq!(found(&window).root, None);
+    }
+
+    #[test]
+    fn granted_locks_alone_name_the_holder_of_the_table_that_the_waiters_name() {
+        let window = pileup("10.11.19-MariaDB")
+            .each(|at_s, server, _| {
+                let other = MetadataLock { name: "other".into(), ..lock(50, "SHARED_WRITE", true) };
+                server.metadata_locks = answer(
+                    at_s,
+                    vec![other, lock(8, "SHARED_UPGRADABLE", true), lock(7, "SHARED_READ", true)],
+                );
+            })
+            .window();
+        let finding = found(&window);
+        assert_eq!(finding.root.as_ref().unwrap().connection_id, Some(7));
+        assert!(!finding.headline.contains("likely"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn a_ddl_that_waits_alone_is_a_warning() {
+        let window = Build::busy("8.0.36")
+            .sessions(|_| vec![session(7, "Sleep", "", ""), session(8, "Query", WAITS, "DROP TABLE sbtest1")])
+            .window();
+        assert_eq!(found(&window).severity, spindoctor_model::Severity::Warning);
+    }
+}

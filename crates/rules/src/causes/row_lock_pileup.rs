@@ -1,0 +1,337 @@
+//! `row-lock-pileup`: many transactions wait for one row.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use spindoctor_model::mysql::{RowLockWait, ServerSample};
+use spindoctor_model::window::Series;
+use spindoctor_model::{Evidence, Finding, Remedy, Sample, Unavailable, Window};
+
+use super::connections_exhausted;
+use crate::draft::Draft;
+use crate::sessions::{self, Waiting, mean};
+use crate::wait_graph::{GraphRoot, WaitGraph};
+use crate::{Cause, Outcome};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "row-lock-pileup",
+    title: "many transactions wait for one row",
+    what: "InnoDB locks the rows that a transaction changes, and those that it reads FOR UPDATE or FOR SHARE, \
+           until the transaction ends. Others that want the same row queue for it. Two shapes: one transaction \
+           that stays open holds up all the others (often it is idle: its client went away to do something \
+           else), or a hot row that every transaction wants, where the holder changes all the time and the \
+           queue never empties.",
+    why_it_hurts: "Behind one row, work is done one at a time, however many CPUs there are. Waiting transactions \
+                   hold the locks they already have, so the queue grows in breadth; clients time out, retry, and \
+                   fill max_connections.",
+    evidence: "In each sample, who waits for whose row lock (performance_schema.data_lock_waits from 8.0, \
+               information_schema.INNODB_LOCK_WAITS before and on MariaDB), transactions in LOCK WAIT, and \
+               Innodb_row_lock_current_waits. It fires when on average two or more sessions wait and they are a \
+               tenth or more of the sessions at work, or one waits for 5 s and more. The root is the \
+               transaction that waits for nobody and holds up the most; it is one holder when the same \
+               connection is the root in half of the samples with waits, else the row is hot. The score is the \
+               share of the sessions' working time spent waiting. Where the lock tables cannot be read, the \
+               counters tell that there are waits, and no root is named.",
+    looks_alike: "Waits for table metadata lock are another lock, above InnoDB: metadata-lock-pileup. Lock waits \
+                  of a few milliseconds are normal traffic of a busy server. Statements that wait for a page \
+                  latch or a mutex show no lock wait at all. A holder that itself waits for a commit to reach \
+                  the disk points to commit-sync-bound.",
+    remedies: "One holder: end it (KILL id), then find out why the client leaves a transaction open; set a limit \
+               on idle transactions in the pool, or idle_transaction_timeout on MariaDB 10.3 and later. A hot \
+               row: make the transaction shorter, touch the hot row last, add up in batches, split the counter \
+               into several rows, or use FOR UPDATE SKIP LOCKED for queues. An UPDATE without a fitting index \
+               locks every row it reads: give it one.",
+    safety: "KILL rolls the holder back: its changes are lost and undoing them takes about as long as making \
+             them did, the locks staying until then. Lowering innodb_lock_wait_timeout makes waiters fail \
+             sooner with error 1205, which rolls back the statement, not the transaction; it is dynamic, and \
+             holds for sessions that start later.",
+    references: &[
+        "MySQL Reference Manual: InnoDB Locking; The data_lock_waits Table",
+        "MariaDB Knowledge Base: Information Schema INNODB_LOCK_WAITS; idle_transaction_timeout",
+    ],
+    evaluate,
+};
+
+/// Sessions waiting on average. One at a time is two clients that met; from two on there is a queue.
+const WAITERS: f64 = 2.0;
+
+/// Share of the sessions at work that wait. A busy server with a few short waits in every sample stays
+/// below it.
+const WAITING_RATIO: f64 = 0.10;
+
+/// A single wait of this length is no short meeting: a tenth of the default innodb_lock_wait_timeout.
+const LONG_WAIT_S: f64 = 5.0;
+
+/// A single long wait is worth a warning at most: one client is held up, not the server.
+const SINGLE_WAIT_SCORE: f64 = 0.15;
+
+/// Holders that stay the root in half of the samples are one holder and not a hot row.
+const SAME_HOLDER: f64 = 0.5;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let waiting: Vec<(f64, &Sample, f64)> = window
+        .samples
+        .iter()
+        .filter_map(|sample| Some((sample.at_s, sample, waiters(&sample.server)?)))
+        .collect();
+    if waiting.is_empty() {
+        return Err(window
+            .missing(|s| &s.server.row_lock_waits)
+            .unwrap_or_else(|| Unavailable::because("nothing tells who waits for row locks")));
+    }
+    let series: Series = waiting.iter().map(|&(at_s, _, waiters)| (at_s, waiters)).collect();
+    let mean_waiters = mean(series.iter().map(|&(_, waiters)| waiters));
+    let at_work = Waiting::count(window, |_| false).map_or(mean_waiters, |all| all.at_work_mean);
+    let ratio = mean_waiters / at_work.max(mean_waiters).max(1.0);
+    let longest_s = window
+        .samples
+        .iter()
+        .filter_map(|sample| sample.server.row_lock_waits.value())
+        .flatten()
+        .map(|wait| wait.waited_s)
+        .fold(0.0, f64::max);
+
+    let queue = mean_waiters >= WAITERS && ratio >= WAITING_RATIO;
+    let single = mean_waiters >= 0.5 && longest_s >= LONG_WAIT_S;
+    if !queue && !single {
+        return Ok(None);
+    }
+    let score = if queue { ratio } else { ratio.min(SINGLE_WAIT_SCORE) };
+
+    let roots: Vec<(&Sample, GraphRoot)> =
+        waiting.iter().filter_map(|&(_, sample, _)| Some((sample, graph(&sample.server)?.root()?))).collect();
+    let latest = roots.last().copied();
+    let one_holder = latest.is_some_and(|(_, root)| {
+        let same = roots.iter().filter(|(_, other)| other.connection_id == root.connection_id).count();
+        roots.len() >= 2 && same as f64 >= SAME_HOLDER * roots.len() as f64
+    });
+    let root = latest.map(|(sample, root)| sessions::root(&sample.server, root.connection_id));
+    let place = most_wanted(window);
+    let on = place.as_ref().map_or_else(String::new, |wait| format!(" on {}", wait.table));
+    let headline = match (&root, latest) {
+        (Some(described), Some((_, graph_root))) if one_holder => format!(
+            "Connection {} holds up {} transactions{on}: it {}",
+            graph_root.connection_id,
+            graph_root.in_all,
+            sessions::doing(described)
+        ),
+        _ => format!("{mean_waiters:.1} sessions on average wait for row locks{on}"),
+    };
+    Ok(Some(
+        Draft::new(&CAUSE, score, headline)
+            .why(match (one_holder, &root) {
+                (true, _) => "The same transaction holds the lock through the window; all others queue behind it.",
+                (false, Some(_)) => {
+                    "The holder changes from sample to sample: the row is wanted by all, and each has it in turn."
+                }
+                (false, None) => "The counters tell that sessions wait; who holds them up could not be read.",
+            })
+            .evidence(
+                Evidence::new("sessions waiting for a row lock", mean_waiters, "", "INNODB_TRX, lock waits")
+                    .expected(format!("< {WAITERS:.0}"))
+                    .series(series),
+            )
+            .evidence(
+                Evidence::new("share of the sessions at work", ratio, "ratio", "thread list")
+                    .expected(format!("< {WAITING_RATIO}")),
+            )
+            .evidence_if((longest_s > 0.0).then(|| Evidence::new("longest wait", longest_s, "s", "lock waits")))
+            .evidence_if(place.as_ref().map(|wait| {
+                let record = if wait.record.is_empty() { "" } else { " record " };
+                Evidence::new(
+                    "most wanted",
+                    format!("{} index {}{record}{}", wait.table, wait.index, wait.record),
+                    "",
+                    "lock waits",
+                )
+            }))
+            .evidence_if(window.status_per_s("Innodb_row_lock_waits").map(|per_s| {
+                Evidence::new("row lock waits begun", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_row_lock_waits")
+            }))
+            .remedy_if(latest.filter(|_| one_holder || !queue).map(|(sample, root)| {
+                sessions::kill(
+                    &sample.server,
+                    root.connection_id,
+                    &format!("It waits for nobody and holds up {} others.", root.in_all),
+                )
+            }))
+            .remedy_if((queue && !one_holder).then(|| Remedy {
+                statement: "Shorten the transactions that change the hot row; change it last, or spread it over \
+                            several rows"
+                    .into(),
+                why: "Each has the row from its change to its commit, and only one can have it at a time.".into(),
+                dynamic: true,
+                risk: "A change of the application.".into(),
+                undo: String::new(),
+            }))
+            .remedy(Remedy {
+                statement: "SET GLOBAL innodb_lock_wait_timeout = 5".into(),
+                why: "Waiters fail after 5 s instead of filling the connections.".into(),
+                dynamic: true,
+                risk: "Clients must handle error 1205; holds for sessions that start later.".into(),
+                undo: format!(
+                    "SET GLOBAL innodb_lock_wait_timeout = {}",
+                    window.variable("innodb_lock_wait_timeout").unwrap_or("50")
+                ),
+            })
+            .root(root)
+            .explains(&[connections_exhausted::CAUSE.name])
+            .finding(),
+    ))
+}
+
+/// Sessions that wait for a row lock in one sample; None where nothing in it tells.
+///
+/// The lists are cut at some limit, the gauge is not; a gauge that went below zero is no answer (it
+/// wraps around in some versions).
+fn waiters(server: &ServerSample) -> Option<f64> {
+    let listed = server.row_lock_waits.value().map(|waits| distinct_waiters(waits) as f64);
+    let in_lock_wait = server
+        .transactions
+        .value()
+        .map(|transactions| transactions.iter().filter(|t| t.state == "LOCK WAIT").count() as f64);
+    let gauge = server
+        .status
+        .value()
+        .and_then(|status| status.number("Innodb_row_lock_current_waits"))
+        .filter(|&waits| waits < 1e6);
+    match (listed, in_lock_wait) {
+        (None, None) => gauge,
+        (listed, in_lock_wait) => Some(listed.unwrap_or(0.0).max(in_lock_wait.unwrap_or(0.0))),
+    }
+}
+
+fn distinct_waiters(waits: &[RowLockWait]) -> usize {
+    waits.iter().map(|wait| &wait.waiting_transaction).collect::<BTreeSet<_>>().len()
+}
+
+/// Who waits for whose row lock in one sample; None where that could not be read.
+pub(super) fn graph(server: &ServerSample) -> Option<WaitGraph> {
+    let mut graph = WaitGraph::default();
+    for wait in server.row_lock_waits.value()? {
+        if let (Some(waiter), Some(holder)) = (wait.waiting_connection_id, wait.blocking_connection_id) {
+            graph.add(waiter, holder);
+        }
+    }
+    Some(graph)
+}
+
+/// The wait whose place is waited for the most, over all samples.
+fn most_wanted(window: &Window) -> Option<RowLockWait> {
+    let mut places: BTreeMap<(&str, &str, &str), (usize, &RowLockWait)> = BTreeMap::new();
+    for sample in &window.samples {
+        for wait in sample.server.row_lock_waits.value().into_iter().flatten() {
+            if !wait.table.is_empty() {
+                places.entry((&wait.table, &wait.index, &wait.record)).or_insert((0, wait)).0 += 1;
+            }
+        }
+    }
+    places.into_values().max_by_key(|(waits, _)| *waits).map(|(_, wait)| wait.clone())
+}
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use super::*;
+    use crate::testing::{Build, answer, session, transaction};
+
+    /// Connection 7 holds a row; 20 to 29 queue for it, each also behind the one before it.
+    fn queue(holder: impl Fn(usize) -> u64) -> Window {
+        let waits = |holder: u64| {
+            (20..30)
+                .map(|waiter| RowLockWait {
+                    waiting_connection_id: Some(waiter),
+                    blocking_connection_id: Some(if waiter == 20 { holder } else { waiter - 1 }),
+                    waiting_transaction: format!("{}", waiter + 9000),
+                    blocking_transaction: String::new(),
+                    table: "shop.stock".into(),
+                    index: "PRIMARY".into(),
+                    record: "7".into(),
+                    mode: "X,REC_NOT_GAP".into(),
+                    waited_s: 3.0,
+                })
+                .collect::<Vec<_>>()
+        };
+        Build::busy("8.0.36")
+            .sessions(|at| {
+                let mut sessions = vec![session(holder(at), "Sleep", "", "")];
+                sessions.extend(
+                    (20..30).map(|id| session(id, "Query", "updating", "UPDATE stock SET n = n - 1")),
+                );
+                sessions.push(session(40, "Query", "executing", "SELECT 1"));
+                sessions
+            })
+            .each(|at_s, server, _| {
+                server.row_lock_waits = answer(at_s, waits(holder(at_s as usize)));
+                server.transactions = answer(at_s, vec![transaction(holder(at_s as usize), "RUNNING", 61.0)]);
+            })
+            .window()
+    }
+
+    pub(crate) fn fires() -> Window {
+        queue(|_| 7)
+    }
+
+    /// Two sessions meet at a row now and then.
+    pub(crate) fn near_miss() -> Window {
+        Build::busy("8.0.36")
+            .sessions(|_| (20..30).map(|id| session(id, "Query", "updating", "UPDATE stock")).collect())
+            .each(|at_s, server, _| {
+                let waits = (at_s as usize).is_multiple_of(3);
+                let state = if waits { "LOCK WAIT" } else { "RUNNING" };
+                server.transactions = answer(at_s, vec![transaction(20, state, 0.01)]);
+            })
+            .window()
+    }
+
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36").no_session(spindoctor_model::NoSessionKind::Silent).window()
+    }
+
+    fn found(window: &Window) -> Finding {
+        match evaluate(window) {
+            Outcome::Fired(finding) => finding,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_root_is_the_holder_that_waits_for_nobody() {
+        let finding = found(&fires());
+        let root = finding.root.unwrap();
+        assert_eq!((root.connection_id, root.thread_os_id), (Some(7), Some(4007)));
+        assert_eq!(root.statement, "idle in transaction");
+        assert_eq!(
+            finding.headline,
+            "Connection 7 holds up 10 transactions on shop.stock: it is idle in transaction"
+        );
+        assert_eq!(finding.remedies[0].statement, "KILL 7");
+        assert!(finding.remedies[0].risk.contains("1 changed rows"), "{}", finding.remedies[0].risk);
+        assert!(finding.score > 0.85, "{}", finding.score);
+    }
+
+    #[test]
+    fn a_holder_that_changes_is_a_hot_row_and_nobody_is_killed() {
+        let finding = found(&queue(|at| 50 + at as u64));
+        assert!(finding.headline.starts_with("10.0 sessions on average wait"), "{}", finding.headline);
+        assert!(finding.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")));
+    }
+
+    #[test]
+    fn without_the_lock_tables_the_gauge_tells_that_there_are_waits_and_no_root_is_named() {
+        let why = || spindoctor_model::Reading::Unavailable(Unavailable::because("no PROCESS privilege"));
+        let window = Build::busy("8.0.36")
+            .gauge("Innodb_row_lock_current_waits", 12.0)
+            .each(|_, server, _| {
+                server.row_lock_waits = why();
+                server.transactions = spindoctor_model::Reading::NotAsked;
+            })
+            .window();
+        let finding = found(&window);
+        assert_eq!(finding.root, None);
+        assert!(finding.why.contains("could not be read"), "{}", finding.why);
+    }
+}

@@ -1,0 +1,304 @@
+//! `server-stopped`: a debugger, a signal or the freezer holds the server's threads.
+
+use spindoctor_model::host::ProcessStat;
+use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, Unavailable, Window};
+
+use crate::draft::Draft;
+use crate::{CAUSES, Cause, Outcome};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "server-stopped",
+    title: "a debugger, a signal or the freezer holds the server's threads",
+    what: "The kernel can hold a process still: after SIGSTOP or SIGTSTP (state T), while a debugger or tracer \
+           has it (state t), or while a cgroup freezer does (docker pause, systemctl freeze, some snapshot \
+           tools). Its sockets stay open, and the kernel goes on accepting connections for it, so clients hang \
+           where they would be refused by a server that is down.",
+    why_it_hurts: "Nothing moves at all. Clients hang without an error, pools fill, health checks that only open \
+                   a port stay green, and a failover may not happen.",
+    evidence: "The state of the process and of its threads in /proc, its tracer, the cgroup's freezer, in each \
+               sample; and whether the server answered within the deadline. None of this needs a session. The \
+               score is the share of samples in which it was held. A server that accepts a connection and does \
+               not answer, while nothing of its process can be read, is reported too, and the finding says that \
+               it may hang for another reason. Profilers that stop the process for a sample (gdb, pt-pmp, \
+               eu-stack) show as a part of the samples.",
+    looks_alike: "A server under a tiny CPU quota answers late, not never: cpu-throttled. Threads in state D wait \
+                  for storage: a full or failing disk. A server that refuses connections is down \
+                  (connection refused) or full (connections-exhausted). A tracer that is attached and does not \
+                  stop the process (strace) slows system calls, and is a note.",
+    remedies: "Stopped by a signal: kill -CONT PID. Traced: end the tracer, by name of its process. Frozen: thaw \
+               the cgroup (docker unpause, systemctl thaw). Find out who did it before the next one comes: a \
+               cron job that profiles, a backup script, a person at a debugger.",
+    safety: "SIGCONT is harmless to a process that is not stopped. Ending gdb with SIGTERM detaches it cleanly; \
+             with SIGKILL the kernel detaches it, but a breakpoint that gdb had set stays in the code and kills \
+             the server when it is reached. Thawing is what the freezer's owner would do at the end; its \
+             snapshot may be spoilt.",
+    references: &[
+        "proc(5): process states; ptrace(2)",
+        "Linux kernel documentation: cgroup freezer, cgroup.freeze",
+        "Baron Schwartz, Three ways that the poor man's profiler can hurt MySQL (2011)",
+    ],
+    evaluate,
+};
+
+/// What a hang costs that nothing but the missing answer tells of: all of the throughput, less the doubt.
+const SILENT_SCORE: f64 = 0.9;
+
+/// A tracer that does not stop the process costs system calls, not throughput one could estimate.
+const TRACED_SCORE: f64 = 0.04;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+/// True where the server was held at the end of the window: what its counters did not do then says
+/// nothing, and no other cause may be called clear.
+pub(crate) fn held_at_the_end(window: &Window) -> bool {
+    let silent =
+        window.server.no_session.as_ref().is_some_and(|refusal| refusal.kind == NoSessionKind::Silent);
+    silent || window.latest(|s| &s.host.process).is_some_and(|process| held(process).is_some())
+}
+
+/// How the kernel holds the process, if it does.
+fn held(process: &ProcessStat) -> Option<&'static str> {
+    match process.state.as_str() {
+        _ if process.frozen => Some("frozen by its cgroup"),
+        "t" => Some("stopped by a tracer"),
+        "T" => Some("stopped by a signal"),
+        _ => None,
+    }
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let processes = window.all(|s| &s.host.process);
+    let silent = window
+        .server
+        .no_session
+        .as_ref()
+        .filter(|refusal| refusal.kind == NoSessionKind::Silent)
+        .map(|refusal| refusal.because.as_str());
+    if processes.is_empty() {
+        return match (silent, &window.server.no_pid) {
+            (Some(because), _) => Ok(Some(silent_finding(because, None))),
+            // A server that answers at both ends of the window and elsewhere is not stopped.
+            (None, _) if answered_at_the_end(window) => Ok(None),
+            (None, Some(no_pid)) => Err(no_pid.clone()),
+            (None, None) => Err(window.missing(|s| &s.host.process).unwrap_or_default()),
+        };
+    }
+    let series: Vec<(f64, f64)> = processes
+        .iter()
+        .map(|&(at_s, process)| (at_s, f64::from(u8::from(held(process).is_some()))))
+        .collect();
+    let held_ratio = crate::sessions::mean(series.iter().map(|&(_, held)| held));
+    let Some((latest, how)) =
+        processes.iter().rev().find_map(|&(_, process)| Some((process, held(process)?)))
+    else {
+        let traced = processes.iter().rev().find_map(|&(_, process)| process.tracer_pid);
+        return Ok(match (silent, traced) {
+            (Some(because), _) => {
+                Some(silent_finding(because, processes.last().map(|&(_, process)| process)))
+            }
+            (None, Some(tracer)) => Some(traced_finding(tracer)),
+            (None, None) => None,
+        });
+    };
+    let pid = window.server.pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
+    let by = latest.tracer_pid.map_or_else(String::new, |tracer| format!(" (process {tracer})"));
+    let headline = if held_ratio >= 1.0 {
+        format!("The server stands still: it is {how}{by}")
+    } else {
+        format!("The server was {how}{by} in {:.0} % of the samples", held_ratio * 100.0)
+    };
+    let remedy = match (how, latest.tracer_pid) {
+        (_, Some(tracer)) => Remedy {
+            statement: format!("End the tracer: kill {tracer}"),
+            why: "The kernel lets the process go when its tracer detaches or ends.".into(),
+            dynamic: true,
+            risk: "A breakpoint that a debugger leaves behind kills the server when it is reached: let it detach."
+                .into(),
+            undo: String::new(),
+        },
+        ("frozen by its cgroup", None) => Remedy {
+            statement: "Thaw the server's cgroup: docker unpause, systemctl thaw, or echo 0 > cgroup.freeze (v1: \
+                        echo THAWED > freezer.state)"
+                .into(),
+            why: "The freezer holds every thread until it is told otherwise.".into(),
+            dynamic: true,
+            risk: "Whoever froze it, for a snapshot say, counts on it standing still.".into(),
+            undo: "Freeze it again.".into(),
+        },
+        _ => Remedy {
+            statement: format!("kill -CONT {pid}"),
+            why: "SIGCONT lets a process go on that SIGSTOP or SIGTSTP stopped.".into(),
+            dynamic: true,
+            risk: "Whoever stopped it may have had a reason.".into(),
+            undo: format!("kill -STOP {pid}"),
+        },
+    };
+    Ok(Some(
+        Draft::new(&CAUSE, held_ratio, headline)
+            .why("While the kernel holds it no thread of the server runs; its port still accepts connections, and clients hang.")
+            .evidence(
+                Evidence::new("samples in which it was held", held_ratio, "ratio", "/proc/PID/stat")
+                    .expected("0")
+                    .series(series),
+            )
+            .evidence(Evidence::new("state of the process", latest.state.clone(), "", "/proc/PID/stat").expected("S or R"))
+            .evidence_if(latest.tracer_pid.map(|tracer| {
+                Evidence::new("traced by process", f64::from(tracer), "", "/proc/PID/status TracerPid").expected("0")
+            }))
+            .evidence_if(silent.map(|because| Evidence::new("session", because, "", "connect").expected("an answer")))
+            .remedy(remedy)
+            .explains(&everything_else())
+            .finding(),
+    ))
+}
+
+/// True where the last sample holds an answer of the server.
+fn answered_at_the_end(window: &Window) -> bool {
+    window.samples.last().is_some_and(|sample| sample.server.status.value().is_some())
+}
+
+/// A standing server explains whatever else is seen of it.
+fn everything_else() -> Vec<&'static str> {
+    CAUSES.iter().map(|cause| cause.name).filter(|&name| name != CAUSE.name).collect()
+}
+
+fn silent_finding(because: &str, process: Option<&ProcessStat>) -> Finding {
+    let threads_state = process.map(|process| process.state.clone());
+    Draft::new(
+        &CAUSE,
+        SILENT_SCORE,
+        match process {
+            None => "The server accepts connections and does not answer: stopped, frozen or hanging",
+            Some(_) => "The server does not answer, though nothing holds its process: it hangs inside",
+        },
+    )
+    .why(match process {
+        None => "Its process cannot be read from here, so what holds it cannot be told.",
+        Some(_) => "Its process is neither stopped, traced nor frozen; a full disk or a lock that is never given back \
+                    can do this.",
+    })
+    .evidence(Evidence::new("session", because, "", "connect").expected("an answer"))
+    .evidence_if(
+        threads_state.map(|state| Evidence::new("state of the process", state, "", "/proc/PID/stat").expected("S or R")),
+    )
+    .remedy(Remedy {
+        statement: "On the server's host: look at the process's state (ps -o stat,wchan -p PID), the free disk space, \
+                    and the error log"
+            .into(),
+        why: "State T or t: stopped or traced. D: waiting for storage. S: it waits for itself.".into(),
+        dynamic: true,
+        ..Remedy::default()
+    })
+    .finding()
+}
+
+fn traced_finding(tracer: u32) -> Finding {
+    Draft::new(&CAUSE, TRACED_SCORE, format!("Process {tracer} traces the server"))
+        .why("A tracer may stop the server at each system call, signal or breakpoint; it was not seen stopped.")
+        .evidence(
+            Evidence::new("traced by process", f64::from(tracer), "", "/proc/PID/status TracerPid").expected("0"),
+        )
+        .remedy(Remedy {
+            statement: format!("Ask who runs process {tracer}, and have it detach"),
+            why: "Tracing costs each traced system call several switches.".into(),
+            dynamic: true,
+            ..Remedy::default()
+        })
+        .finding()
+}
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use super::*;
+    use crate::diagnose;
+    use crate::testing::{Build, answer};
+
+    fn state(build: Build, state: &'static str, tracer: Option<u32>, frozen: bool) -> Build {
+        build.each(move |at_s, _, host| {
+            host.process = answer(
+                at_s,
+                ProcessStat { state: state.into(), tracer_pid: tracer, frozen, ..ProcessStat::default() },
+            );
+        })
+    }
+
+    /// SIGSTOP, and no session can be had.
+    pub(crate) fn fires() -> Window {
+        state(Build::busy("8.0.36").no_session(NoSessionKind::Silent), "T", None, false).window()
+    }
+
+    /// Asleep like any server.
+    pub(crate) fn near_miss() -> Window {
+        state(Build::busy("8.0.36"), "S", None, false).window()
+    }
+
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36").no_session(NoSessionKind::TooManyConnections).remote().window()
+    }
+
+    fn found(window: &Window) -> Finding {
+        match evaluate(window) {
+            Outcome::Fired(finding) => finding,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_stopped_server_leaves_nothing_else_clear() {
+        let diagnosis = diagnose(&fires());
+        assert_eq!(diagnosis.findings[0].cause, CAUSE.name);
+        assert_eq!(diagnosis.findings[0].remedies[0].statement, "kill -CONT 4310");
+        assert_eq!(diagnosis.clear, Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_holder_has_its_own_remedy() {
+        let traced = found(&state(Build::busy("8.0.36"), "t", Some(77), false).window());
+        assert!(traced.remedies[0].statement.contains("kill 77"), "{}", traced.remedies[0].statement);
+        let frozen = found(&state(Build::busy("8.0.36"), "S", None, true).window());
+        assert!(frozen.headline.contains("frozen"), "{}", frozen.headline);
+        assert!(frozen.remedies[0].statement.contains("thaw"));
+    }
+
+    #[test]
+    fn a_profiler_that_stops_it_now_and_then_costs_its_share() {
+        let window = Build::busy("8.0.36")
+            .each(|at_s, _, host| {
+                let stopped = (at_s as usize).is_multiple_of(4);
+                host.process = answer(
+                    at_s,
+                    ProcessStat {
+                        state: if stopped { "t" } else { "S" }.into(),
+                        tracer_pid: stopped.then_some(77),
+                        ..ProcessStat::default()
+                    },
+                );
+            })
+            .window();
+        let finding = found(&window);
+        assert!((finding.score - 3.0 / 11.0).abs() < 1e-9, "{}", finding.score);
+        assert!(finding.headline.contains("27 % of the samples"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn a_silent_server_is_reported_with_what_is_known_of_its_process() {
+        let remote = found(&Build::busy("8.0.36").no_session(NoSessionKind::Silent).remote().window());
+        assert!(remote.headline.contains("stopped, frozen or hanging"), "{}", remote.headline);
+        let hangs = found(&Build::busy("8.0.36").no_session(NoSessionKind::Silent).window());
+        assert!(hangs.headline.contains("hangs inside"), "{}", hangs.headline);
+    }
+
+    #[test]
+    fn a_tracer_that_stops_nothing_is_a_note() {
+        let finding = found(&state(Build::busy("8.0.36"), "S", Some(77), false).window());
+        assert_eq!(finding.severity, spindoctor_model::Severity::Note);
+    }
+
+    #[test]
+    fn a_remote_server_that_answers_is_clear() {
+        assert_eq!(evaluate(&Build::busy("8.0.36").remote().window()), Outcome::Clear);
+    }
+}
