@@ -18,8 +18,12 @@ async fn server(which: Which, options: &[&str]) -> Server {
     Server::start(&home, &spec, &|line| println!("{line}")).await.unwrap()
 }
 
+/// With deadlines that a busy machine does not reach.
 fn target(server: &Server, user: &str) -> Target {
-    Target::new(Endpoint::Socket(server.socket().to_owned()), user)
+    let patience = Duration::from_secs(60);
+    let mut target = Target::new(Endpoint::Socket(server.socket().to_owned()), user);
+    target.limits = Limits { connect: patience, query: patience };
+    target
 }
 
 fn without_host(seconds: f64) -> WatchOptions {
@@ -147,6 +151,19 @@ async fn mariadb_as_it_is_installed_says_what_would_unlock_the_rest() {
     assert_eq!(unlock(2), "INSTALL SONAME 'metadata_lock_info'");
 }
 
+/// Takes windows until one shows what is waited for: statements need a moment to begin to wait.
+async fn until<T>(server: &Server, sees: impl Fn(&ServerSample) -> Option<T>) -> T {
+    let patience = Instant::now() + Duration::from_secs(20);
+    loop {
+        let window = window(server, "root", 0.1).await;
+        let sample = &window.samples.last().unwrap().server;
+        if let Some(seen) = sees(sample) {
+            return seen;
+        }
+        assert!(Instant::now() < patience, "{:?} {:?}", sample.row_lock_waits, sample.metadata_locks);
+    }
+}
+
 /// Who waits for whom, as the sources see it while a transaction holds a row and a table.
 async fn sees_a_row_lock_and_a_metadata_lock(server: &Server) {
     server
@@ -158,52 +175,43 @@ async fn sees_a_row_lock_and_a_metadata_lock(server: &Server) {
         .await
         .unwrap();
     let mut holder = server.connect().await.unwrap();
+    let holder_id = Some(u64::from(holder.id()));
     holder.query_drop("BEGIN").await.unwrap();
     holder.query_drop("UPDATE shop.stock SET n = 9 WHERE id = 1").await.unwrap();
-    let (mut row_waiter, mut table_waiter) =
-        (server.connect().await.unwrap(), server.connect().await.unwrap());
-    let (row_waiter_id, table_waiter_id) = (u64::from(row_waiter.id()), u64::from(table_waiter.id()));
-    let row =
-        tokio::spawn(async move { row_waiter.query_drop("UPDATE shop.stock SET n = 8 WHERE id = 1").await });
-    let table =
-        tokio::spawn(async move { table_waiter.query_drop("ALTER TABLE shop.stock ADD m INT").await });
-    let holder_id = u64::from(holder.id());
 
-    // The two need a moment to begin to wait: windows are taken until both are seen.
-    let patience = Instant::now() + Duration::from_secs(20);
-    loop {
-        let window = window(server, "root", 0.1).await;
-        let server = &window.samples.last().unwrap().server;
-        let waits = server.row_lock_waits.value().unwrap();
-        let locks = server.metadata_locks.value().unwrap();
-        let pending =
-            locks.iter().find(|lock| !lock.granted && lock.owner_connection_id == Some(table_waiter_id));
-        if let (Some(wait), Some(pending)) = (waits.first(), pending) {
-            assert_eq!(
-                (wait.waiting_connection_id, wait.blocking_connection_id),
-                (Some(row_waiter_id), Some(holder_id))
-            );
-            assert_eq!(
-                (wait.table.as_str(), wait.index.as_str(), wait.record.as_str()),
-                ("shop.stock", "PRIMARY", "1")
-            );
-            assert!(wait.mode.starts_with('X'), "{wait:?}");
-            assert_eq!((pending.lock_type.as_str(), pending.name.as_str()), ("EXCLUSIVE", "stock"));
-            assert!(locks.iter().any(|lock| {
-                lock.granted
-                    && lock.owner_connection_id == Some(holder_id)
-                    && lock.lock_type == "SHARED_WRITE"
-            }));
-            let transaction =
-                server.transactions.value().unwrap().iter().find(|t| t.connection_id == Some(holder_id));
-            assert_eq!(transaction.map(|t| (t.rows_modified, t.statement.as_deref())), Some((1, None)));
-            break;
-        }
-        assert!(Instant::now() < patience, "{waits:?} {locks:?}");
-    }
+    let mut waiter = server.connect().await.unwrap();
+    let waiter_id = Some(u64::from(waiter.id()));
+    let update = "UPDATE shop.stock SET n = 8 WHERE id = 1";
+    let update = tokio::spawn(async move { waiter.query_drop(update).await });
+    let wait = until(server, |sample| sample.row_lock_waits.value()?.first().cloned()).await;
+    assert_eq!((wait.waiting_connection_id, wait.blocking_connection_id), (waiter_id, holder_id));
+    assert_eq!(
+        (wait.table.as_str(), wait.index.as_str(), wait.record.as_str()),
+        ("shop.stock", "PRIMARY", "1")
+    );
+    assert!(wait.mode.starts_with('X'), "{wait:?}");
+
+    let mut waiter = server.connect().await.unwrap();
+    let waiter_id = Some(u64::from(waiter.id()));
+    let alter = tokio::spawn(async move { waiter.query_drop("ALTER TABLE shop.stock ADD m INT").await });
+    let (locks, transactions) = until(server, |sample| {
+        let locks = sample.metadata_locks.value()?;
+        locks.iter().any(|lock| !lock.granted).then(|| (locks.clone(), sample.transactions.value().cloned()))
+    })
+    .await;
+    let pending = locks.iter().find(|lock| !lock.granted).unwrap();
+    assert_eq!((pending.owner_connection_id, pending.lock_type.as_str()), (waiter_id, "EXCLUSIVE"));
+    assert_eq!((pending.object_type.as_str(), pending.name.as_str()), ("TABLE", "stock"));
+    assert!(locks.iter().any(|lock| {
+        lock.granted && lock.owner_connection_id == holder_id && lock.lock_type == "SHARED_WRITE"
+    }));
+    let transactions = transactions.unwrap();
+    let transaction = transactions.iter().find(|t| t.connection_id == holder_id);
+    assert_eq!(transaction.map(|t| (t.rows_modified, t.statement.as_deref())), Some((1, None)));
+
     holder.query_drop("ROLLBACK").await.unwrap();
-    row.await.unwrap().unwrap();
-    table.await.unwrap().unwrap();
+    update.await.unwrap().unwrap();
+    alter.await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -265,6 +273,29 @@ async fn a_server_that_stops_in_the_window_loses_its_own_readings_and_no_others(
     assert!(last.server.digests.unavailable().is_some());
     assert!(window.samples.iter().all(|sample| sample.host.process.value().is_some()), "the host goes on");
     assert_eq!(lost.len(), 1, "{lost:?}");
+}
+
+#[tokio::test]
+async fn a_window_that_is_given_up_leaves_no_connection_behind() {
+    let server = server(Which::Mariadb, &[]).await;
+    let (target, options) = (target(&server, "app"), WatchOptions::of(Duration::from_secs(60)));
+    let (begun, first_sample) = tokio::sync::oneshot::channel();
+    let mut begun = Some(begun);
+    let mut progress = |progress| {
+        if let (Progress::Connected { server }, Some(begun)) = (progress, begun.take()) {
+            begun.send(server).unwrap();
+        }
+    };
+    let found = tokio::select! {
+        window = watch(&target, &options, &mut progress) => panic!("it ended: {window:?}"),
+        identity = first_sample => identity.unwrap(),
+    };
+    assert_eq!(found.pid, Some(server.pid()), "found from its socket");
+    let patience = Instant::now() + Duration::from_secs(10);
+    let own = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'app'";
+    while server.ask(own).await.unwrap().as_deref() != Some("0") {
+        assert!(Instant::now() < patience, "the connection is still there");
+    }
 }
 
 #[tokio::test]
