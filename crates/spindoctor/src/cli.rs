@@ -101,12 +101,16 @@ pub(crate) struct Explain {
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Lab {
-    /// List the lab's servers that are up
+    /// List the scenarios, and the lab's servers that are up
     List(LabList),
     /// Start a throw-away server and leave it up
     Up(LabUp),
     /// Stop a server that `up` started, and remove everything of it
     Down(LabDown),
+    /// Make a server suffer, diagnose it, and say whether its label was named first
+    Run(LabRun),
+    /// Run scenarios several times each and count how often their label was named first
+    Score(LabScore),
 }
 
 /// `spindoctor lab list`.
@@ -160,9 +164,73 @@ pub(crate) struct LabDown {
     pub(crate) name: String,
 }
 
+/// `spindoctor lab run`.
+#[derive(Debug, Args)]
+pub(crate) struct LabRun {
+    /// Name of the scenario, as `spindoctor lab list` has it
+    pub(crate) scenario: String,
+
+    #[command(flatten)]
+    pub(crate) which: LabProgram,
+
+    /// How long to watch
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) duration: Duration,
+
+    /// Print JSON (schema spindoctor.lab-run/1)
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write the diagnosis as one HTML file, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Save what was read, for `doctor --window`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save_window: Option<PathBuf>,
+
+    /// Run this command meanwhile instead (after --); {socket}, {port} and {pid} are the server's
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["duration", "json", "html", "save_window"])]
+    pub(crate) command: Vec<String>,
+}
+
+/// `spindoctor lab score`.
+#[derive(Debug, Args)]
+pub(crate) struct LabScore {
+    /// Names of the scenarios; none means all
+    pub(crate) scenarios: Vec<String>,
+
+    /// Runs of each scenario on each server
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+
+    /// How long to watch in each run
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) duration: Duration,
+
+    /// Write the score as a Markdown page, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+
+    /// Print JSON (schema spindoctor.score/1)
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Which server a lab command starts, and where.
 #[derive(Debug, Args)]
 pub(crate) struct LabServer {
+    #[command(flatten)]
+    pub(crate) which: LabProgram,
+
+    /// Where the data goes: tmpfs, disk, or a folder
+    #[arg(long, value_name = "PLACE", default_value = "tmpfs")]
+    pub(crate) data: PathBuf,
+}
+
+/// Which server a lab command starts.
+#[derive(Debug, Args)]
+pub(crate) struct LabProgram {
     /// mysql (9.7) or mariadb (10.11), installed into the lab's own folder; path: the one on PATH
     #[arg(long, value_name = "SERVER", default_value = "mysql")]
     pub(crate) server: LabWhich,
@@ -170,10 +238,6 @@ pub(crate) struct LabServer {
     /// Any other server: the folder that has bin/mysqld or sbin/mysqld
     #[arg(long, value_name = "FOLDER", conflicts_with = "server")]
     pub(crate) basedir: Option<PathBuf>,
-
-    /// Where the data goes: tmpfs, disk, or a folder
-    #[arg(long, value_name = "PLACE", default_value = "tmpfs")]
-    pub(crate) data: PathBuf,
 }
 
 /// The servers that the lab knows by name.

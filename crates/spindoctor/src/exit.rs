@@ -5,6 +5,7 @@
 //! | 0 | done; for `doctor`, nothing at or above `--fail-on` |
 //! | 1 | findings at or above `--fail-on` |
 //! | 2 | could not do it |
+//! | any | `lab run NAME -- COMMAND`: the command's own |
 //! | 0 to 3 | `doctor --nagios`: OK, WARNING, CRITICAL, UNKNOWN, as the Monitoring Plugins' guidelines have them |
 
 use std::process::{ExitCode, Termination};
@@ -18,6 +19,8 @@ pub(crate) enum ExitStatus {
     Findings,
     /// Could not do it.
     Failed,
+    /// A command that was run for the user ended so.
+    Command(u8),
     /// What a monitoring system understands.
     Nagios(NagiosState),
 }
@@ -41,6 +44,7 @@ impl Termination for ExitStatus {
             Self::Done => 0,
             Self::Findings => 1,
             Self::Failed => 2,
+            Self::Command(code) => code,
             Self::Nagios(state) => state as u8,
         })
     }

@@ -10,6 +10,7 @@ mod connection_churn;
 mod connections_exhausted;
 mod cpu_saturated;
 mod cpu_throttled;
+mod during;
 mod global_lock_pileup;
 mod healthy;
 mod metadata_lock_pileup;
@@ -34,6 +35,7 @@ use crate::load::sessions::Sessions;
 use crate::load::{Load, LoadReport, LoadSpec, Tables};
 use crate::server::{Server, ServerSpec};
 
+pub use during::during;
 pub use run::{RunOptions, RunOutcome, run};
 pub use score::{Score, ScoredRun, Tally, score};
 

@@ -4,16 +4,13 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 use spindoctor_rules::{CAUSES, Cause};
 
+use super::nearest;
 use crate::cli::Explain;
 use crate::exit::ExitStatus;
 use crate::output;
 use crate::report::json;
 use crate::report::page::{PLAIN, Page, QUIET, STRONG};
 use crate::terminal::Look;
-
-/// How alike two names must be to be offered for each other (Jaro-Winkler, 0 to 1): `row-lock` finds
-/// `row-lock-pileup`, `cpu` finds `cpu-throttled`, `foo` finds nothing.
-const ALIKE: f64 = 0.8;
 
 /// Prints one cause, or the list of all.
 pub(crate) fn run(asked: &Explain) -> anyhow::Result<ExitStatus> {
@@ -35,20 +32,8 @@ pub(crate) fn run(asked: &Explain) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// The nearest names, or where to find all of them.
 fn what_else(name: &str) -> String {
-    let name = name.to_ascii_lowercase();
-    let mut near: Vec<(f64, &str)> = CAUSES
-        .iter()
-        .map(|cause| (strsim::jaro_winkler(&name, cause.name), cause.name))
-        .filter(|(alike, cause)| *alike >= ALIKE || cause.contains(&name))
-        .collect();
-    near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let names: Vec<&str> = near.iter().take(3).map(|(_, cause)| *cause).collect();
-    match names.as_slice() {
-        [] => "`spindoctor explain` lists all causes".to_owned(),
-        names => format!("did you mean {}?", names.join(" or ")),
-    }
+    nearest(name, CAUSES.iter().map(|cause| cause.name), "spindoctor explain")
 }
 
 fn list(causes: &[&Cause], look: Look) -> String {
@@ -137,6 +122,6 @@ mod tests {
     fn a_misspelt_cause_is_answered_with_the_nearest() {
         assert_eq!(what_else("connection-exhausted"), "did you mean connections-exhausted?");
         assert_eq!(what_else("EXHAUSTED"), "did you mean connections-exhausted?");
-        assert_eq!(what_else("zzz"), "`spindoctor explain` lists all causes");
+        assert_eq!(what_else("zzz"), "`spindoctor explain` lists all");
     }
 }

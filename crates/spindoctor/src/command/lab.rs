@@ -1,27 +1,32 @@
 //! `spindoctor lab`: throw-away servers, for people and for proving the diagnosis.
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 use spindoctor_lab::load::Tables;
-use spindoctor_lab::{Data, Home, Limits, Listed, ServerSpec, Which, down, list, up};
+use spindoctor_lab::scenario::{self, RunOptions, RunOutcome, Scenario, Score};
+use spindoctor_lab::{Data, Home, Limits, Listed, SCENARIOS, Server, ServerSpec, Which, down, list, up};
+use spindoctor_model::Flavor;
 
-use super::wait_for;
-use crate::cli::{Lab, LabServer, LabUp, LabWhich};
+use super::{nearest, wait_for};
+use crate::cli::{Lab, LabProgram, LabRun, LabScore, LabUp, LabWhich};
 use crate::exit::ExitStatus;
-use crate::output;
-use crate::report::json;
-use crate::report::page::Page;
+use crate::report::{html, json, lab as report};
 use crate::terminal::Look;
+use crate::{output, window_file};
 
 /// Runs one of the lab's commands.
 pub(crate) fn run(asked: &Lab) -> anyhow::Result<ExitStatus> {
     let home = Home::open()?;
     match asked {
-        Lab::List(asked) => show(&list(&home)?, asked.json)?,
-        Lab::Up(asked) => show(&[wait_for(start(&home, asked))?], asked.json)?,
+        Lab::List(asked) => show(&list(&home)?, SCENARIOS, asked.json)?,
+        Lab::Up(asked) => show(&[wait_for(start(&home, asked))?], &[], asked.json)?,
         Lab::Down(asked) => down(&home, &asked.name)?,
+        Lab::Run(asked) => return run_scenario(&home, asked),
+        Lab::Score(asked) => return score(&home, asked),
     }
     Ok(ExitStatus::Done)
 }
@@ -29,7 +34,7 @@ pub(crate) fn run(asked: &Lab) -> anyhow::Result<ExitStatus> {
 /// Starts a server that stays; Ctrl-C before it is up ends it, and leaves nothing.
 async fn start(home: &Home, asked: &LabUp) -> anyhow::Result<Listed> {
     let spec = ServerSpec {
-        which: which(&asked.server),
+        which: which(&asked.server.which),
         name: Some(asked.name.clone()),
         data: data(&asked.server.data),
         limits: Limits { quota: asked.quota, cpuset: asked.cpuset.clone(), ..Limits::default() },
@@ -45,12 +50,86 @@ async fn start(home: &Home, asked: &LabUp) -> anyhow::Result<Listed> {
     }
 }
 
+/// One scenario: the story, the diagnosis, and whether it named the label first.
+fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
+    let scenario = find(&asked.scenario)?;
+    let which = which(&asked.which);
+    if !asked.command.is_empty() {
+        let looking =
+            scenario::during(home, scenario, &which, |server| command_on(server, &asked.command), &tell);
+        let ended = wait_for(async { Ok(looking.await?) })?;
+        // None where a signal ended it: that is no result.
+        let code = ended.code().and_then(|code| u8::try_from(code).ok());
+        return Ok(code.map_or(ExitStatus::Failed, ExitStatus::Command));
+    }
+    let options = RunOptions { which, window: asked.duration };
+    let outcome = wait_for(async { Ok(scenario::run(home, scenario, &options, &tell).await?) })?;
+    if let Some(file) = &asked.save_window {
+        window_file::save(file, &outcome.window)?;
+    }
+    if let Some(file) = &asked.html {
+        fs::write(file, html::render(&outcome.diagnosis))
+            .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
+    }
+    output::print(&match asked.json {
+        true => json::to_text(&Versioned::<RunOutcome> { schema: "spindoctor.lab-run/1", content: &outcome })
+            .context("could not write the run as JSON")?,
+        false => report::run(scenario, &outcome, Look::of_stdout()),
+    })?;
+    Ok(if outcome.named_first { ExitStatus::Done } else { ExitStatus::Findings })
+}
+
+/// The user's command, with `{socket}`, `{port}` and `{pid}` standing for the server's.
+fn command_on(server: &Server, words: &[String]) -> Command {
+    let places = [
+        ("{socket}", server.socket().display().to_string()),
+        ("{port}", server.port().to_string()),
+        ("{pid}", server.pid().to_string()),
+    ];
+    let mut filled = words
+        .iter()
+        .map(|word| places.iter().fold(word.clone(), |word, (place, value)| word.replace(place, value)));
+    let mut command = Command::new(filled.next().unwrap_or_default());
+    command.args(filled);
+    command
+}
+
+/// Counts how often each scenario's label was named first; nine in ten is the least.
+fn score(home: &Home, asked: &LabScore) -> anyhow::Result<ExitStatus> {
+    let names =
+        asked.scenarios.iter().map(|name| Ok(find(name)?.name)).collect::<anyhow::Result<Vec<_>>>()?;
+    let score = wait_for(async {
+        Ok(scenario::score(home, &names, asked.runs as usize, asked.duration, &tell).await?)
+    })?;
+    if let Some(file) = &asked.markdown {
+        fs::write(file, report::score_markdown(&score, asked.duration))
+            .with_context(|| format!("could not write the score to {}", file.display()))?;
+    }
+    output::print(&match asked.json {
+        true => json::to_text(&Versioned::<Score> { schema: "spindoctor.score/1", content: &score })
+            .context("could not write the score as JSON")?,
+        false => report::score(&score, Look::of_stdout()),
+    })?;
+    let enough = score.tallies.iter().all(|tally| tally.named_first * 10 >= tally.runs.len() * 9);
+    Ok(if enough { ExitStatus::Done } else { ExitStatus::Findings })
+}
+
+fn find(name: &str) -> anyhow::Result<&'static Scenario> {
+    match scenario::find(name) {
+        Some(scenario) => Ok(scenario),
+        None => {
+            let names = SCENARIOS.iter().map(|scenario| scenario.name);
+            bail!("there is no scenario named {name:?}; {}", nearest(name, names, "spindoctor lab list"))
+        }
+    }
+}
+
 /// What the lab does meanwhile.
 fn tell(doing: &str) {
     output::note(&format!("lab: {doing}"));
 }
 
-fn which(asked: &LabServer) -> Which {
+fn which(asked: &LabProgram) -> Which {
     match (&asked.basedir, asked.server) {
         (Some(folder), _) => Which::Basedir(folder.clone()),
         (None, LabWhich::Mysql) => Which::Mysql,
@@ -67,39 +146,43 @@ fn data(place: &Path) -> Data {
     }
 }
 
-/// The lab's servers for machines.
+/// A result with the name and version of its form.
 #[derive(Serialize)]
-struct Servers<'a> {
+struct Versioned<'a, T> {
     schema: &'static str,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+/// The lab for machines.
+#[derive(Serialize)]
+struct Lists<'a> {
+    schema: &'static str,
+    scenarios: Vec<ScenarioEntry>,
     servers: &'a [Listed],
 }
 
-fn show(servers: &[Listed], as_json: bool) -> anyhow::Result<()> {
-    if as_json {
-        let listed = Servers { schema: "spindoctor.lab/1", servers };
-        return output::print(&json::to_text(&listed).context("could not write the servers as JSON")?);
-    }
-    let mut page = Page::new(Look::of_stdout());
-    if servers.is_empty() {
-        page.push("No server of the lab is up; `spindoctor lab up` starts one.");
-    }
-    for server in servers {
-        page.entry(&server.name, &told(server), 12);
-        // Commands are for copying: never broken over two lines.
-        page.push(&format!("    spindoctor doctor -u root -S {}", server.socket.display()));
-        page.push(&format!("    spindoctor lab down {}", server.name));
-    }
-    output::print(&page.finish())
+#[derive(Serialize)]
+struct ScenarioEntry {
+    scenario: &'static str,
+    label: Option<&'static str>,
+    story: &'static str,
+    flavors: &'static [Flavor],
+    needs: &'static str,
 }
 
-fn told(server: &Listed) -> String {
-    let mut parts = vec![server.version.to_string()];
-    parts.push(server.pid.map_or("not running".to_owned(), |pid| format!("pid {pid}")));
-    parts.push(format!("port {}", server.port));
-    parts.extend(server.quota.map(|cpus| format!("quota {cpus} CPUs")));
-    parts.push(format!("data in {}", server.data.display()));
-    if !server.stays {
-        parts.push("belongs to a running command".to_owned());
+fn show(servers: &[Listed], scenarios: &'static [&'static Scenario], as_json: bool) -> anyhow::Result<()> {
+    if !as_json {
+        return output::print(&report::lists(scenarios, servers, Look::of_stdout()));
     }
-    parts.join(", ")
+    let entry = |scenario: &&'static Scenario| ScenarioEntry {
+        scenario: scenario.name,
+        label: scenario.label,
+        story: scenario.story,
+        flavors: scenario.flavors,
+        needs: scenario.needs,
+    };
+    let lists =
+        Lists { schema: "spindoctor.lab/1", scenarios: scenarios.iter().map(entry).collect(), servers };
+    output::print(&json::to_text(&lists).context("could not write the lab's lists as JSON")?)
 }

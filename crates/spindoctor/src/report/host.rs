@@ -3,6 +3,7 @@
 
 use super::number::{self, percent, quantity};
 use super::page::{Page, QUIET, STRONG};
+use super::window_told;
 use crate::host_report::{DiskRate, HostReport, ThreadRate};
 use crate::terminal::{Look, safe};
 
@@ -41,7 +42,7 @@ fn head(page: &mut Page, report: &HostReport) {
     }];
     parts.extend(server.pid.map(|pid| format!("pid {pid}")));
     parts.extend(report.server_cpu.as_ref().map(|cpu| number::counted(cpu.threads, "thread", "threads")));
-    page.line_with_right(&safe(&parts.join(", ")), &number::duration(report.seconds), STRONG, QUIET);
+    page.line_with_right(&safe(&parts.join(", ")), &window_told(report.seconds), STRONG, QUIET);
 }
 
 fn cpus(page: &mut Page, report: &HostReport) {

@@ -5,7 +5,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use spindoctor_model::diagnosis::DiagnosedHost;
 use spindoctor_model::{Diagnosis, Evidence, Finding, NotExamined, Remedy, Root, Severity, Value};
 
-use super::{cost_told, findings_counted, number, root_named, server_named, server_place, severity_word};
+use super::{
+    cost_told, findings_counted, number, root_named, server_named, server_place, severity_word, window_told,
+};
 use crate::chart;
 use crate::terminal::safe;
 
@@ -57,7 +59,7 @@ fn head(diagnosis: &Diagnosis, title: &str) -> Markup {
             @if let Some(uptime) = server.uptime_s { li { "up " (number::quantity(uptime as f64, "s")) } }
             @if let Some(threads) = server.threads { li { (number::counted(threads, "thread", "threads")) } }
             li {
-                "watched for " (number::duration(diagnosis.window.seconds)) " from "
+                "watched for " (window_told(diagnosis.window.seconds)) " from "
                 time datetime=(diagnosis.window.start) { (diagnosis.window.start.strftime("%Y-%m-%d %H:%M:%S UTC")) }
             }
         }

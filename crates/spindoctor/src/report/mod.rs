@@ -4,6 +4,7 @@
 pub(crate) mod host;
 pub(crate) mod html;
 pub(crate) mod json;
+pub(crate) mod lab;
 pub(crate) mod nagios;
 pub(crate) mod number;
 pub(crate) mod page;
@@ -76,6 +77,11 @@ fn cost_told(diagnosis: &Diagnosis) -> String {
         number::quantity(cost.server_busy_ms.ceil(), "ms"),
         number::quantity(cost.own_cpu_ms.ceil(), "ms"),
     )
+}
+
+/// Seconds of a window, to a tenth.
+fn window_told(seconds: f64) -> String {
+    number::duration((seconds * 10.0).round() / 10.0)
 }
 
 /// Cuts a text after so many columns, and says so.

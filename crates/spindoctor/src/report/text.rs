@@ -8,6 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use super::page::{PLAIN, Page, QUIET, STRONG, wrapped};
 use super::{
     cost_told, findings_counted, number, root_named, server_named, server_place, severity_word, shortened,
+    window_told,
 };
 use crate::terminal::{Look, safe};
 
@@ -49,7 +50,7 @@ fn head(page: &mut Page, diagnosis: &Diagnosis) {
     let server = &diagnosis.server;
     let mut parts = vec![format!("{} on {}", server_named(server), server_place(server))];
     parts.extend(server.pid.map(|pid| format!("pid {pid}")));
-    parts.push(number::duration(diagnosis.window.seconds));
+    parts.push(window_told(diagnosis.window.seconds));
     parts.extend(server.threads.map(|threads| number::counted(threads, "thread", "threads")));
     page.line_with_right(&safe(&parts.join(", ")), &findings_counted(diagnosis), STRONG, STRONG);
     let host = &diagnosis.host;
@@ -197,7 +198,7 @@ fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
     );
     page.paragraph(
         "",
-        &format!("{looked} examined over {} and clear:", number::duration(diagnosis.window.seconds)),
+        &format!("{looked} examined over {} and clear:", window_told(diagnosis.window.seconds)),
         PLAIN,
     );
     page.paragraph("    ", &diagnosis.clear.join(", "), QUIET);

@@ -1,0 +1,210 @@
+//! What the lab has to say: its lists, a scenario's run, and the score as text and as a Markdown page.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use spindoctor_lab::Listed;
+use spindoctor_lab::scenario::{RunOutcome, Scenario, Score, Tally};
+
+use super::page::{PLAIN, Page, QUIET, STRONG};
+use super::{number, text};
+use crate::terminal::{Look, safe};
+
+/// The scenarios and the servers that are up.
+pub(crate) fn lists(scenarios: &[&Scenario], servers: &[Listed], look: Look) -> String {
+    let mut page = Page::new(look);
+    for scenario in scenarios {
+        let first = scenario.story.split_once(". ").map_or(scenario.story, |(first, _)| first);
+        page.entry(scenario.name, &one_line(first), 23);
+    }
+    if !scenarios.is_empty() {
+        page.blank();
+        if servers.is_empty() {
+            page.paragraph("", "No server of the lab is up; `spindoctor lab up` starts one.", QUIET);
+        }
+    }
+    for server in servers {
+        page.entry(&server.name, &safe(&told(server)), 12);
+        // Commands are for copying: never broken over two lines.
+        page.push(&format!("    spindoctor doctor -u root -S {}", server.socket.display()));
+        page.push(&format!("    spindoctor lab down {}", server.name));
+    }
+    page.finish()
+}
+
+fn told(server: &Listed) -> String {
+    let mut parts = vec![server.version.to_string()];
+    parts.push(server.pid.map_or("not running".to_owned(), |pid| format!("pid {pid}")));
+    parts.push(format!("port {}", server.port));
+    parts.extend(server.quota.map(|cpus| format!("quota {cpus} CPUs")));
+    parts.push(format!("data in {}", server.data.display()));
+    if !server.stays {
+        parts.push("belongs to a running command".to_owned());
+    }
+    parts.join(", ")
+}
+
+/// A scenario, what the rules made of it, and whether that was right.
+pub(crate) fn run(scenario: &Scenario, outcome: &RunOutcome, look: Look) -> String {
+    let mut page = Page::new(look);
+    page.paragraph("", &format!("scenario {} on {}", outcome.scenario, outcome.server), STRONG);
+    page.paragraph("    ", &one_line(scenario.story), QUIET);
+    page.blank();
+    page.field("seen before", &safe(&outcome.seen_before), 14);
+    let after = outcome.seen_after.as_deref().unwrap_or("it had ended");
+    page.field("seen after", &safe(after), 14);
+    page.blank();
+    page.append(&text::render(&outcome.diagnosis, look));
+    page.blank();
+    page.paragraph("", &verdict(outcome), STRONG);
+    page.finish()
+}
+
+fn verdict(outcome: &RunOutcome) -> String {
+    let first = outcome.diagnosis.findings.first().map_or("nothing", |finding| &finding.cause);
+    match (outcome.label, outcome.named_first) {
+        (Some(label), true) => format!("right: {label} was named first"),
+        (Some(label), false) => format!("wrong: {label} should have been named first, and {first} was"),
+        (None, true) => "right: nothing above a note was found".to_owned(),
+        (None, false) => format!("wrong: nothing above a note should have been found, and {first} was"),
+    }
+}
+
+/// The score in a table.
+pub(crate) fn score(score: &Score, look: Look) -> String {
+    let mut page = Page::new(look);
+    page.table(
+        &[("scenario", -24), ("server", -16), ("right", 8), ("of", 5)],
+        score.tallies.iter().map(|tally| {
+            vec![
+                tally.scenario.to_owned(),
+                tally.flavor.to_string(),
+                tally.named_first.to_string(),
+                tally.runs.len().to_string(),
+            ]
+        }),
+    );
+    for tally in &score.tallies {
+        for (what, count) in mistakes(tally) {
+            page.hanging(
+                "",
+                "  ",
+                &format!("{} on {}: {what} ({count})", tally.scenario, tally.flavor),
+                PLAIN,
+            );
+        }
+    }
+    page.blank();
+    page.paragraph("", &summary(score), STRONG);
+    page.finish()
+}
+
+/// The score as a page for the repository.
+pub(crate) fn score_markdown(score: &Score, window: Duration) -> String {
+    let mut page = String::from("# Accuracy\n\n");
+    let _ = writeln!(
+        page,
+        "How often the diagnosis named first what a real server was made to suffer (`make score`). A run is right \
+         when the scenario's label is the first finding; `healthy` when nothing above a note is found. \
+         Windows of {}, spindoctor {}, {}.\n",
+        number::duration(window.as_secs_f64()),
+        env!("CARGO_PKG_VERSION"),
+        jiff::Timestamp::now().strftime("%Y-%m-%d"),
+    );
+    let _ = writeln!(page, "**{}**\n", summary(score));
+    page.push_str("| scenario | label | server | right | runs | otherwise |\n|---|---|---|---:|---:|---|\n");
+    for tally in &score.tallies {
+        let otherwise: Vec<String> =
+            mistakes(tally).into_iter().map(|(what, count)| format!("{what} ({count})")).collect();
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} | {} | {} | {} |",
+            tally.scenario,
+            tally.label.unwrap_or("none"),
+            tally.flavor,
+            tally.named_first,
+            tally.runs.len(),
+            otherwise.join("; ").replace('|', "\\|"),
+        );
+    }
+    page
+}
+
+fn summary(score: &Score) -> String {
+    let runs: usize = score.tallies.iter().map(|tally| tally.runs.len()).sum();
+    let right: usize = score.tallies.iter().map(|tally| tally.named_first).sum();
+    let share = if runs == 0 { 0.0 } else { right as f64 / runs as f64 };
+    format!("{right} of {} right: {}", number::counted(runs as u64, "run", "runs"), number::percent(share))
+}
+
+/// What was found instead, and how often, in the order in which it came up.
+fn mistakes(tally: &Tally) -> Vec<(String, usize)> {
+    let mut counted: Vec<(String, usize)> = Vec::new();
+    for run in tally.runs.iter().filter(|run| !run.named_first) {
+        let what = match (&run.error, run.found.is_empty()) {
+            (Some(error), _) => one_line(&safe(error)),
+            (None, true) => "nothing found".to_owned(),
+            (None, false) => run.found.join(", "),
+        };
+        match counted.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((what, 1)),
+        }
+    }
+    counted
+}
+
+/// Text that was wrapped in its source as one line.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_lab::scenario::ScoredRun;
+    use spindoctor_model::Flavor;
+
+    use super::*;
+
+    fn sample() -> Score {
+        let run = |named_first, found: &[&str]| ScoredRun {
+            named_first,
+            found: found.iter().map(|cause| (*cause).to_owned()).collect(),
+            seen: "8 threads wait".to_owned(),
+            error: None,
+        };
+        let failed = ScoredRun { error: Some("no server\nhere | there".to_owned()), ..run(false, &[]) };
+        let tally = |label, runs: Vec<ScoredRun>| Tally {
+            scenario: label,
+            label: Some(label),
+            flavor: Flavor::Mysql,
+            named_first: runs.iter().filter(|run| run.named_first).count(),
+            runs,
+        };
+        let wrong = ["cpu-saturated (warning)", "row-lock-pileup (note)"];
+        Score {
+            tallies: vec![
+                tally(
+                    "row-lock-pileup",
+                    vec![run(true, &["row-lock-pileup"]), run(false, &wrong), run(false, &wrong)],
+                ),
+                tally("cpu-throttled", vec![run(true, &["cpu-throttled"]), failed]),
+            ],
+        }
+    }
+
+    #[test]
+    fn the_score_counts_what_was_right_and_names_what_was_not() {
+        insta::assert_snapshot!(score(&sample(), Look { width: 80, colour: false }));
+    }
+
+    #[test]
+    fn the_markdown_page_has_a_row_for_each_scenario_and_no_broken_cell() {
+        let page = score_markdown(&sample(), Duration::from_secs(10));
+        assert!(page.contains("**2 of 5 runs right: 40 %**"), "{page}");
+        assert!(page.contains(
+            "| row-lock-pileup | row-lock-pileup | MySQL | 1 | 3 | cpu-saturated (warning), row-lock-pileup (note) (2) |"
+        ), "{page}");
+        assert!(page.contains("| 1 | 2 | no server here \\| there (1) |"), "{page}");
+    }
+}
