@@ -97,6 +97,8 @@ struct Suffering {
     load: Option<Load>,
     sessions: Sessions,
     began: Instant,
+    /// A scenario's own reading of the server before it suffered.
+    baseline: f64,
 }
 
 impl Suffering {
@@ -106,12 +108,13 @@ impl Suffering {
             load: Some(Load::start(server.socket(), spec)?),
             sessions: Sessions::default(),
             began: Instant::now(),
+            baseline: 0.0,
         })
     }
 
     /// By sessions of the lab's own.
     fn by(sessions: Sessions) -> Self {
-        Self { load: None, sessions, began: Instant::now() }
+        Self { load: None, sessions, began: Instant::now(), baseline: 0.0 }
     }
 
     /// What the clients reported since an instant.
