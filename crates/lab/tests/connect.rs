@@ -1,0 +1,219 @@
+//! The connection against real servers: every way in, every refusal, and a server that hangs.
+
+use std::time::Duration;
+
+use spindoctor_collect::host::find_server;
+use spindoctor_collect::mysql::{ConnectError, Endpoint, Limits, QueryError, Session, SslMode, Target};
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
+
+async fn start(which: Which, options: &[&str]) -> Server {
+    let options = options.iter().map(|&option| option.to_owned()).collect();
+    let spec = ServerSpec { which, options, ..ServerSpec::default() };
+    Server::start(&Home::open().unwrap(), &spec, &|_| ()).await.unwrap()
+}
+
+fn by_socket(server: &Server, user: &str) -> Target {
+    Target::new(Endpoint::Socket(server.socket().to_owned()), user)
+}
+
+fn by_tcp(server: &Server, user: &str, password: &str, mode: SslMode) -> Target {
+    let endpoint = Endpoint::Tcp { host: "127.0.0.1".into(), port: server.port() };
+    let mut target = Target::new(endpoint, user).with_password(password.into());
+    target.tls.mode = mode;
+    target
+}
+
+/// Generous: these tests share two cores with builds.
+const LIMITS: Limits = Limits { connect: Duration::from_secs(30), query: Duration::from_secs(20) };
+
+async fn connect(target: &Target) -> Session {
+    Session::connect(target, &LIMITS).await.unwrap()
+}
+
+async fn refused(target: &Target) -> ConnectError {
+    let error = Session::connect(target, &LIMITS).await.unwrap_err();
+    assert!(!error.to_string().contains('\n'), "one line: {error}");
+    error
+}
+
+async fn cell(session: &mut Session, sql: &str) -> String {
+    let rows = session.query(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    rows.first().and_then(|row| row.at(0)).unwrap_or_default().to_owned()
+}
+
+/// What both flavors promise of a session.
+async fn is_harmless_and_tagged(which: Which) {
+    let server = start(
+        which,
+        &["--slow-query-log=ON", "--long-query-time=0", "--log-output=TABLE", "--general-log=ON"],
+    )
+    .await;
+    let mut session = connect(&by_socket(&server, "root")).await;
+    assert_eq!(session.notes(), [""; 0], "no setting was refused");
+    assert_eq!(session.version(), Some(server.version()));
+    assert_eq!(session.cost().queries, 2, "connecting asks no more than the two setup statements");
+
+    let id = session.connection_id();
+    assert_eq!(cell(&mut session, "SELECT CONNECTION_ID()").await, id.to_string());
+    let sql = format!("SELECT info FROM information_schema.processlist WHERE id = {id}");
+    assert!(cell(&mut session, &sql).await.starts_with("/* spindoctor */ SELECT info"));
+    let said = server
+        .ask(&format!("SELECT COUNT(*) FROM mysql.general_log WHERE thread_id = {id} AND command_type = 'Query' AND argument NOT LIKE '/* spindoctor */%'"))
+        .await
+        .unwrap();
+    assert_eq!(said.as_deref(), Some("0"), "every statement is tagged");
+    let said = server
+        .ask(&format!(
+            "SELECT COUNT(*) FROM mysql.general_log WHERE thread_id = {id} AND command_type = 'Query'"
+        ))
+        .await
+        .unwrap();
+    assert_eq!(said.as_deref(), Some("4"));
+    let slow = format!("SELECT COUNT(*) FROM mysql.slow_log WHERE thread_id = {id}");
+    assert_eq!(server.ask(&slow).await.unwrap().as_deref(), Some("0"), "the slow log is left alone");
+
+    let error = session.query("CREATE TABLE sbtest.x (i INT)").await.unwrap_err();
+    assert!(matches!(error, QueryError::Server { code: 1792, .. }), "read only: {error:?}");
+    let error = session.query("SELECT * FROM mysql.no_such_table").await.unwrap_err();
+    assert!(matches!(error, QueryError::Unsupported { code: 1146, .. }), "{error:?}");
+    assert_eq!(cell(&mut session, "SELECT X'61ff62'").await, "a\u{fffd}b");
+    assert_eq!(session.query("SELECT NULL").await.unwrap().first().unwrap().at(0), None);
+
+    server.execute(["CREATE TABLE sbtest.held (i INT) ENGINE=InnoDB"]).await.unwrap();
+    let mut holder = server.connect().await.unwrap();
+    mysql_async::prelude::Queryable::query_drop(&mut holder, "LOCK TABLES sbtest.held WRITE").await.unwrap();
+    let error = session.query("SELECT * FROM sbtest.held").await.unwrap_err();
+    assert!(matches!(error, QueryError::LockWait { .. }), "{error:?}");
+    drop(holder);
+
+    let mut app = connect(&by_socket(&server, "app")).await;
+    assert_eq!(app.notes(), [""; 0], "an ordinary account may set all of it");
+    let error = app.query("SHOW ENGINE INNODB STATUS").await.unwrap_err();
+    assert!(matches!(error, QueryError::Denied { code: 1227, .. }), "{error:?}");
+    app.close().await;
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_session_on_mysql_is_harmless_and_tagged() {
+    is_harmless_and_tagged(Which::Mysql).await;
+}
+
+#[tokio::test]
+async fn a_session_on_mariadb_is_harmless_and_tagged() {
+    is_harmless_and_tagged(Which::Mariadb).await;
+}
+
+/// A server that is stopped, a statement that runs too long, a server that goes away.
+async fn never_hangs(which: Which) {
+    let server = start(which, &[]).await;
+    let target = by_socket(&server, "root");
+    let short = Limits { connect: Duration::from_secs(30), query: Duration::from_secs(1) };
+    let mut session = Session::connect(&target, &short).await.unwrap();
+    let error = session.query("SELECT BENCHMARK(1000000000, SHA2('x', 512))").await.unwrap_err();
+    assert_eq!(error, QueryError::TooLong { after: short.query });
+    assert_eq!(cell(&mut session, "SELECT 1").await, "1", "the session lives on");
+
+    server.pause(true);
+    let error = session.query("SELECT 1").await.unwrap_err();
+    assert_eq!(error, QueryError::NoAnswer { after: short.query });
+    assert!(session.is_broken());
+    assert_eq!(session.query("SELECT 1").await.unwrap_err(), QueryError::Broken);
+    let impatient = Limits { connect: Duration::from_millis(200), ..short };
+    for target in [target.clone(), by_tcp(&server, "spindoctor", "spindoctor", SslMode::Preferred)] {
+        let error = Session::connect(&target, &impatient).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Silent { .. }), "{error:?}");
+        assert_eq!(find_server::find(&target), Ok(server.pid()), "a stopped server is found");
+    }
+    server.pause(false);
+    let mut session = connect(&target).await;
+    assert_eq!(cell(&mut session, "SELECT 1").await, "1");
+
+    server.stop().unwrap();
+    let error = session.query("SELECT 1").await.unwrap_err();
+    assert!(matches!(error, QueryError::Gone { .. }), "{error:?}");
+    assert!(session.is_broken());
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_session_on_mysql_never_hangs() {
+    never_hangs(Which::Mysql).await;
+}
+
+#[tokio::test]
+async fn a_session_on_mariadb_never_hangs() {
+    never_hangs(Which::Mariadb).await;
+}
+
+/// Wrong passwords and a full server.
+async fn tells_refusals_apart(which: Which) {
+    let server = start(which, &["--max-connections=10"]).await;
+    let error = refused(&by_tcp(&server, "spindoctor", "topsecret", SslMode::Preferred)).await;
+    assert!(matches!(error, ConnectError::Denied { code: 1045, .. }), "{error:?}");
+    assert!(!format!("{error:?} {error}").contains("topsecret"));
+    let error = refused(&by_socket(&server, "nobody")).await;
+    assert!(matches!(error, ConnectError::Denied { .. }), "{error:?}");
+
+    let target = by_socket(&server, "app");
+    let mut sessions = Vec::new();
+    let error = loop {
+        match Session::connect(&target, &LIMITS).await {
+            Ok(session) => sessions.push(session),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, ConnectError::TooManyConnections { .. }), "{error:?}");
+    assert!((8..=10).contains(&sessions.len()), "{}", sessions.len());
+}
+
+#[tokio::test]
+async fn mysqls_refusals_are_told_apart() {
+    tells_refusals_apart(Which::Mysql).await;
+}
+
+#[tokio::test]
+async fn mariadbs_refusals_are_told_apart() {
+    tells_refusals_apart(Which::Mariadb).await;
+}
+
+#[tokio::test]
+async fn every_tls_mode_means_what_mysql_means_by_it() {
+    let server = start(Which::Mysql, &[]).await;
+    let with = |mode| by_tcp(&server, "spindoctor", "spindoctor", mode);
+    // The first login over plain TCP cannot be answered from the server's cache: RSA is used.
+    let session = connect(&with(SslMode::Disabled)).await;
+    assert!(!session.is_encrypted());
+    for mode in [SslMode::Preferred, SslMode::Required] {
+        let mut session = connect(&with(mode)).await;
+        assert!(session.is_encrypted() && session.notes().is_empty(), "{mode:?}: {:?}", session.notes());
+        let cipher = session.query("SHOW STATUS LIKE 'Ssl_cipher'").await.unwrap();
+        assert!(!cipher.first().unwrap().string("Value").is_empty());
+    }
+    let mut verified = with(SslMode::VerifyCa);
+    let error = refused(&verified).await;
+    assert!(matches!(error, ConnectError::Tls { .. }), "its authority is not public: {error:?}");
+    verified.tls.ca = Some(server.data().join("ca.pem"));
+    assert!(connect(&verified).await.is_encrypted());
+    verified.tls.mode = SslMode::VerifyIdentity;
+    let error = refused(&verified).await;
+    assert!(error.to_string().contains("subjectAltName"), "{error}");
+    let mut mutual = with(SslMode::VerifyCa);
+    mutual.tls.ca = Some(server.data().join("ca.pem"));
+    mutual.tls.cert = Some(server.data().join("client-cert.pem"));
+    mutual.tls.key = Some(server.data().join("client-key.pem"));
+    assert!(connect(&mutual).await.is_encrypted());
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_reached_in_clear_unless_tls_is_demanded() {
+    let server = start(Which::Mariadb, &[]).await;
+    let with = |mode| by_tcp(&server, "spindoctor", "spindoctor", mode);
+    assert!(!connect(&with(SslMode::Preferred)).await.is_encrypted());
+    for mode in [SslMode::Required, SslMode::VerifyCa] {
+        let error = refused(&with(mode)).await;
+        assert!(matches!(error, ConnectError::TlsNotOffered { .. }), "{error:?}");
+    }
+    assert_eq!(find_server::find(&with(SslMode::Disabled)), Ok(server.pid()));
+    assert_eq!(find_server::find(&by_socket(&server, "root")), Ok(server.pid()));
+}
