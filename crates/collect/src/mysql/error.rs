@@ -160,8 +160,10 @@ pub enum ConnectError {
         advice: &'static str,
     },
     /// The account's way of login is not known here.
+    ///
+    /// MySQL draws a plugin by lot for an account that does not exist, so that nobody can tell.
     #[error(
-        "the account logs in with the plugin {plugin}, which spindoctor cannot; use caching_sha2_password, mysql_native_password or ed25519"
+        "the login asks for the plugin {plugin}, which spindoctor cannot; the account does not exist, or it needs caching_sha2_password or mysql_native_password"
     )]
     Plugin {
         /// The server's name for it.

@@ -237,8 +237,9 @@ fn text(value: Option<Value>) -> Option<String> {
 ///   set below the deadline here, so that the server's own end comes first and the session lives on.
 /// - read only: `transaction_read_only` since MySQL 5.7.20 and MariaDB 11.1.1, `tx_read_only` before
 ///   (MySQL 5.6.5, MariaDB 10.0).
-/// - `min_examined_row_limit`: keeps the tool's statements out of the slow log, those "without an
-///   index" too (mysqld_exporter#775).
+/// - `long_query_time`, one year: keeps the tool's statements out of the slow log
+///   (mysqld_exporter#775). With log_queries_not_using_indexes MySQL logs some all the same: what
+///   would stop that, `min_examined_row_limit`, MySQL grants to administrators only, MariaDB to all.
 fn settings(version: Option<ServerVersion>, query_limit: Duration) -> Vec<String> {
     let mut settings = vec!["autocommit = 1".to_owned()];
     let Some(version) = version else { return settings };
@@ -249,6 +250,9 @@ fn settings(version: Option<ServerVersion>, query_limit: Duration) -> Vec<String
         settings.push("character_set_results = utf8mb4".to_owned());
         settings.push(format!("lock_wait_timeout = {LOCK_WAIT_S}"));
         settings.push(format!("innodb_lock_wait_timeout = {LOCK_WAIT_S}"));
+        settings.push("long_query_time = 31536000".to_owned());
+    }
+    if maria(5, 5, 0) {
         settings.push("min_examined_row_limit = 4294967295".to_owned());
     }
     if mysql(5, 7, 8) {
