@@ -1,0 +1,117 @@
+//! Option files are read as MySQL's own `my_print_defaults` reads them.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use spindoctor_collect::mysql::option_file::Reader;
+use spindoctor_lab::{Home, Installation, Which};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures/mycnf");
+
+const GROUPS: [&str; 6] = ["client", "mysqld", "mysql", "mysqld_safe", "client-server", "odd"];
+
+/// Lines that are easily read in another way.
+const ODD: &str = r##"
+# comment
+; comment
+[odd]
+plain = value
+no_value
+empty=
+spaces   =   a b  c   
+hash = a#b
+quoted-hash = "a#b" # c
+single = 'a#b'
+mixed = "a'b#c" # d
+inner = a"b"c
+apostrophe = it's # not a comment
+half = "a
+lone = "
+two = "a" "b"
+escapes = \s\t\\\x\"\'
+end = a\
+escaped-quote = "a\"b#c"
+unquoted-escape = a\#b
+equals = a=b=c
+ indented = yes
+tab	=	tabbed	
+under_score-dash = 1
+loose-anything = 1
+[ODD]
+upper-group = 1
+[odd ]
+padded-group = 1
+[ odd]
+not-this-group = 1
+[odd] # comment
+commented-group = 1
+[odd
+"##;
+
+/// `my_print_defaults` of an installed server, to be started by the loader that the server was given.
+fn my_print_defaults(installation: &Installation) -> Command {
+    let of_server = |question: &str| {
+        let output = Command::new("patchelf").arg(question).arg(&installation.server).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let mut command = Command::new(of_server("--print-interpreter"));
+    command.args(["--library-path", &of_server("--print-rpath")]);
+    command.arg(installation.basedir.join("bin/my_print_defaults"));
+    command
+}
+
+fn printed_by(mut program: Command, file: &Path) -> Vec<String> {
+    let output = program
+        .arg(format!("--defaults-file={}", file.display()))
+        .arg("--show")
+        .args(GROUPS)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    // Only the name has `_` and `-` alike.
+    let fold = |line: &str| match line.split_once('=') {
+        Some((key, value)) => format!("{}={value}", key.replace('_', "-")),
+        None => line.replace('_', "-"),
+    };
+    printed.lines().map(fold).collect()
+}
+
+fn read_here(file: &Path) -> Vec<String> {
+    let groups = GROUPS.map(str::to_owned);
+    let mut reader = Reader::new(&groups, Path::new("/"));
+    reader.read(file).unwrap();
+    let settings = reader.finish().settings;
+    let shown = |setting: &spindoctor_collect::mysql::option_file::Setting| match &setting.value {
+        Some(value) => format!("--{}={value}", setting.key),
+        None => format!("--{}", setting.key),
+    };
+    settings.iter().map(shown).collect()
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn option_files_are_read_as_mysql_reads_them() {
+    let installation = Installation::find(&Home::open().unwrap(), &Which::Mysql, &|_| ()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("my.cnf");
+    let mut texts: Vec<(String, Vec<u8>)> = files_below(Path::new(FIXTURES))
+        .into_iter()
+        .map(|path| (path.display().to_string(), std::fs::read(&path).unwrap()))
+        .filter(|(_, text)| !text.starts_with(b"--"))
+        .collect();
+    texts.extend(ODD.lines().map(|line| (line.to_owned(), format!("[odd]\n{line}\n").into_bytes())));
+    let (mut compared, mut options) = (0, 0);
+    for (name, text) in &texts {
+        std::fs::write(&copy, text).unwrap();
+        std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let theirs = printed_by(my_print_defaults(&installation), &copy);
+        assert_eq!(read_here(&copy), theirs, "{name}");
+        (compared, options) = (compared + 1, options + theirs.len());
+    }
+    assert!(compared > 40 && options > 200, "{compared} texts, {options} options");
+}
