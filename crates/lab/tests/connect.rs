@@ -212,6 +212,19 @@ async fn every_tls_mode_means_what_mysql_means_by_it() {
     assert!(connect(&mutual).await.is_encrypted());
 }
 
+/// The files were made by `openssl req -new` and `openssl x509 -req -signkey`, for a hundred years.
+#[tokio::test]
+async fn a_certificate_of_version_1_is_told_and_keeps_out_only_who_demands_tls() {
+    let file = |name| format!("{}/tests/x509v1/{name}", env!("CARGO_MANIFEST_DIR"));
+    let options = [format!("--ssl-cert={}", file("cert.pem")), format!("--ssl-key={}", file("key.pem"))];
+    let server = start(Which::Mysql, &options.each_ref().map(String::as_str)).await;
+    let session = connect(&by_tcp(&server, "spindoctor", "spindoctor", SslMode::Preferred)).await;
+    assert!(!session.is_encrypted());
+    assert!(session.notes()[0].contains("connected without TLS"), "{:?}", session.notes());
+    let error = refused(&by_tcp(&server, "spindoctor", "spindoctor", SslMode::Required)).await;
+    assert!(error.to_string().contains("X.509 v3"), "{error}");
+}
+
 #[tokio::test]
 async fn a_server_without_tls_is_reached_in_clear_unless_tls_is_demanded() {
     let server = start(Which::Mariadb, &[]).await;
