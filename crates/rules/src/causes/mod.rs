@@ -1,5 +1,8 @@
 //! The catalogue: one file per cause, and the one list that names them all.
 
+mod checkpoint_stall;
+mod commit_sync_bound;
+mod connection_churn;
 mod connections_exhausted;
 mod cpu_saturated;
 mod cpu_throttled;
@@ -7,7 +10,9 @@ mod global_lock_pileup;
 mod metadata_lock_pileup;
 mod quota_blind_spin;
 mod row_lock_pileup;
+mod rows_read_waste;
 pub(crate) mod server_stopped;
+mod thread_cache_miss;
 
 use crate::Cause;
 
@@ -19,7 +24,12 @@ pub const CAUSES: &[Cause] = &[
     row_lock_pileup::CAUSE,
     metadata_lock_pileup::CAUSE,
     global_lock_pileup::CAUSE,
+    checkpoint_stall::CAUSE,
+    commit_sync_bound::CAUSE,
+    thread_cache_miss::CAUSE,
+    connection_churn::CAUSE,
     connections_exhausted::CAUSE,
+    rows_read_waste::CAUSE,
     server_stopped::CAUSE,
 ];
 
@@ -52,7 +62,12 @@ mod tests {
         row_lock_pileup,
         metadata_lock_pileup,
         global_lock_pileup,
+        checkpoint_stall,
+        commit_sync_bound,
+        thread_cache_miss,
+        connection_churn,
         connections_exhausted,
+        rows_read_waste,
         server_stopped,
     ];
 

@@ -1,0 +1,237 @@
+//! `commit-sync-bound`: commits wait for the redo log or the binary log to reach storage.
+
+use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+
+use crate::draft::Draft;
+use crate::redo_sync::redo_sync;
+use crate::sessions::Waiting;
+use crate::{Cause, Outcome};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "commit-sync-bound",
+    title: "commits wait for fsync of redo or binary log",
+    what: "A durable commit is on disk before the client hears of it: one fsync of the redo log \
+           (innodb_flush_log_at_trx_commit=1) and one of the binary log (sync_binlog=1). Commits that come \
+           together share one fsync (group commit), so with few clients every transaction pays for a whole one, \
+           and with many the rate is groups a second, whatever else the server could do.",
+    why_it_hurts: "Sessions stand in line for a disk that can do only so many syncs a second: 100 on a rotating \
+                   disk, a thousand on a network volume, tens of thousands on storage with a protected cache. \
+                   Each waiting commit keeps its row locks, so the line grows sideways.",
+    evidence: "Sessions whose state is a commit (waiting for handler commit, Commit, statement COMMIT) in each \
+               sample; syncs of the redo log a second; the time of one, from performance_schema's file waits \
+               (on by default in MySQL), the metric log_flush_avg_time, or the disks' write and flush times. It \
+               fires when two or more sessions on average are in commit, they are 30 % or more of the sessions \
+               at work, one sync takes 300 us or more, and the logs are being written half of the time. The \
+               score is the share of sessions in commit times the share of time the logs are busy. Clear when \
+               neither log is synced at commit.",
+    looks_alike: "Commits of many sessions on fast storage (50 us a sync) queue for a moment and are no trouble. \
+                  With commits burning CPU instead of sleeping, see quota-blind-spin. Waiting for semi-sync ACK \
+                  is the network and the replica. Waiting for commit lock is a backup: global-lock-pileup. A \
+                  full redo log stops writes, not commits: checkpoint-stall.",
+    remedies: "Storage with a power-protected write cache, for the redo and binary logs at least. Fewer commits: \
+               several rows or statements to a transaction. On MySQL 5.7 and later \
+               binlog_group_commit_sync_delay of some hundred microseconds makes larger groups when many \
+               sessions commit; on MariaDB binlog_commit_wait_count and _usec. Giving up durability \
+               (innodb_flush_log_at_trx_commit=2, sync_binlog=0) only where a replica or the source of the data \
+               makes it good.",
+    safety: "Group commit delays are dynamic and add their time to each commit: measure. Without \
+             innodb_flush_log_at_trx_commit=1 a crash of the host loses up to a second of transactions that \
+             clients were told of; without sync_binlog=1 replicas may have transactions that the source lost. \
+             All of these are dynamic and undone by setting the old value.",
+    references: &[
+        "MySQL Reference Manual: innodb_flush_log_at_trx_commit, sync_binlog, binlog_group_commit_sync_delay",
+        "MariaDB Knowledge Base: Group Commit for the Binary Log",
+        "Domas Mituzas, Logs memory pressure",
+    ],
+    evaluate,
+};
+
+/// Sessions in commit on average. Below two nobody queues: each pays for its own sync.
+const IN_COMMIT: f64 = 2.0;
+
+/// Share of the sessions at work that are in commit.
+const IN_COMMIT_RATIO: f64 = 0.3;
+
+/// One sync of this length is slow: protected caches and good flash take 20 to 150 us.
+const SLOW_SYNC_US: f64 = 300.0;
+
+/// Share of the time in which a log is being written or synced: below half, commits wait for something
+/// else.
+const LOGS_BUSY: f64 = 0.5;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let redo = window.need_variable("innodb_flush_log_at_trx_commit")?;
+    let variables = window.need(|s| &s.server.variables)?;
+    let binlog = variables.switch("log_bin") == Some(true) && variables.number("sync_binlog") == Some(1.0);
+    if redo != 1.0 && !binlog {
+        return Ok(None);
+    }
+    let waiting = Waiting::count(window, is_in_commit)?;
+    let ratio = waiting.lost_ratio();
+    if waiting.mean < IN_COMMIT || ratio < IN_COMMIT_RATIO {
+        return Ok(None);
+    }
+    let Some(sync) = redo_sync(window) else {
+        return Err(Unavailable::because(
+            "sessions are in commit, and nothing tells how long one sync takes",
+        )
+        .unlock("run spindoctor on the server's host (disk times), or switch performance_schema on"));
+    };
+    if sync.mean_us < SLOW_SYNC_US || sync.busy_ratio < LOGS_BUSY {
+        return Ok(None);
+    }
+    let is_mariadb = window.server.version.is_some_and(|version| version.is_mariadb());
+    let logs = if binlog { "redo and binary log" } else { "redo log" };
+    Ok(Some(
+        Draft::new(
+            &CAUSE,
+            ratio * sync.busy_ratio,
+            format!(
+                "{:.1} sessions on average wait in commit: one sync of the log takes {:.1} ms",
+                waiting.mean,
+                sync.mean_us / 1e3
+            ),
+        )
+        .why(format!(
+            "The {logs} must be on disk before a commit returns; {:.0} syncs a second keep the logs busy {:.0} % of \
+             the time.",
+            sync.per_s,
+            sync.busy_ratio * 100.0
+        ))
+        .evidence(
+            Evidence::new("sessions in commit", waiting.mean, "", "thread list, state")
+                .expected(format!("< {IN_COMMIT:.0}"))
+                .series(waiting.series.clone()),
+        )
+        .evidence(
+            Evidence::new("share of the sessions at work", ratio, "ratio", "thread list")
+                .expected(format!("< {IN_COMMIT_RATIO}")),
+        )
+        .evidence(Evidence::new("one sync", sync.mean_us / 1e3, "ms", sync.source).expected("< 0.3"))
+        .evidence(Evidence::new("syncs of the redo log", sync.per_s, "1/s", "SHOW GLOBAL STATUS"))
+        .evidence(Evidence::new("time the logs are busy", sync.busy_ratio, "ratio", sync.source).expected("< 0.5"))
+        .evidence_if(
+            window
+                .status_per_s("Com_commit")
+                .map(|per_s| Evidence::new("commits", per_s, "1/s", "SHOW GLOBAL STATUS Com_commit")),
+        )
+        .remedy(Remedy {
+            statement: "Put the redo and binary logs on storage with a power-protected write cache".into(),
+            why: "A sync then ends when the cache has it, in tens of microseconds.".into(),
+            dynamic: false,
+            risk: "A cache that only claims to be protected loses transactions when the power goes.".into(),
+            undo: "Move the logs back.".into(),
+        })
+        .remedy_if((binlog && !is_mariadb).then(|| Remedy {
+            statement: "SET GLOBAL binlog_group_commit_sync_delay = 300".into(),
+            why: "Commits wait 300 us for company and share one sync.".into(),
+            dynamic: true,
+            risk: "Each commit takes that much longer; with few sessions it only costs.".into(),
+            undo: format!(
+                "SET GLOBAL binlog_group_commit_sync_delay = {}",
+                window.variable("binlog_group_commit_sync_delay").unwrap_or("0")
+            ),
+        }))
+        .remedy(Remedy {
+            statement: "SET GLOBAL innodb_flush_log_at_trx_commit = 2".into(),
+            why: "The redo log is then synced once a second, and commits only write it.".into(),
+            dynamic: true,
+            risk: "A crash of the host loses up to a second of transactions that clients were told of. Only where \
+                   that can be made good."
+                .into(),
+            undo: format!("SET GLOBAL innodb_flush_log_at_trx_commit = {redo:.0}"),
+        })
+        .finding(),
+    ))
+}
+
+/// True for a session that commits: by its state, or by its statement where the state says little.
+fn is_in_commit(thread: &ServerThread) -> bool {
+    const STATES: [&str; 5] = [
+        "waiting for handler commit",
+        "commit",
+        "commit implicit",
+        "committing",
+        "waiting for binlog commit",
+    ];
+    let state = thread.state.to_ascii_lowercase();
+    if state.starts_with("waiting for commit lock") || state.starts_with("waiting for backup lock") {
+        return false;
+    }
+    let commits = || {
+        let statement = thread.statement.as_deref().unwrap_or_default().trim_start();
+        statement.get(..6).is_some_and(|verb| verb.eq_ignore_ascii_case("commit"))
+    };
+    STATES.contains(&state.as_str()) || commits()
+}
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use super::*;
+    use crate::testing::{Build, session};
+
+    fn committing(version: &str) -> Build {
+        Build::busy(version).counter("Innodb_os_log_fsyncs", 180.0).sessions(|_| {
+            let mut sessions: Vec<_> = (20..30)
+                .map(|id| session(id, "Query", "waiting for handler commit", "UPDATE t SET a = 1"))
+                .collect();
+            sessions.extend((30..33).map(|id| session(id, "Query", "updating", "UPDATE t SET a = 1")));
+            sessions
+        })
+    }
+
+    pub(crate) fn fires() -> Window {
+        committing("8.0.36").file_wait("wait/io/file/innodb/innodb_log_file", 360.0, 2400.0).window()
+    }
+
+    /// The same crowd on storage that syncs in 50 us.
+    pub(crate) fn near_miss() -> Window {
+        committing("8.0.36").file_wait("wait/io/file/innodb/innodb_log_file", 180.0, 50.0).window()
+    }
+
+    /// A remote MariaDB: nothing tells the time of a sync.
+    pub(crate) fn missing() -> Window {
+        committing("10.11.19-MariaDB").remote().window()
+    }
+
+    fn found(window: &Window) -> Finding {
+        match evaluate(window) {
+            Outcome::Fired(finding) => finding,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_sync_and_the_crowd_are_named() {
+        let finding = found(&fires());
+        assert!(
+            finding.headline.starts_with("10.0 sessions on average wait in commit: one sync"),
+            "{}",
+            finding.headline
+        );
+        assert_eq!(finding.severity, spindoctor_model::Severity::Critical);
+    }
+
+    #[test]
+    fn the_disks_tell_where_the_server_does_not() {
+        let window = committing("10.11.19-MariaDB").disk(180.0, 1500.0, 4000.0).window();
+        let finding = found(&window);
+        assert!(finding.evidence.iter().any(|evidence| evidence.source == "/proc/diskstats"));
+    }
+
+    #[test]
+    fn logs_that_are_not_synced_at_commit_clear_it() {
+        let window = committing("8.0.36")
+            .file_wait("wait/io/file/innodb/innodb_log_file", 360.0, 2400.0)
+            .variable("innodb_flush_log_at_trx_commit", "2")
+            .variable("sync_binlog", "0")
+            .window();
+        assert_eq!(evaluate(&window), Outcome::Clear);
+    }
+}

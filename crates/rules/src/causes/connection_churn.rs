@@ -1,0 +1,186 @@
+//! `connection-churn`: clients connect for each query.
+
+use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+
+use super::cpu_saturated;
+use crate::draft::Draft;
+use crate::{Cause, Outcome};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "connection-churn",
+    title: "clients connect for each query",
+    what: "Making a connection costs far more than a small query: one thread of the server accepts it, another \
+           sets up a session, exchanges three or more packets to learn who the client is, and throws it all \
+           away at the end; with TLS there is a handshake besides. A client that connects for every statement \
+           or two pays this each time. The thread cache saves the making of a kernel thread and nothing else: \
+           the session is made anew for every connection.",
+    why_it_hurts: "CPU goes into logins instead of statements, all of them pass through the one accepting thread, \
+                   and a short stall of the server turns into a storm of reconnecting clients. Each ended \
+                   connection leaves a port in TIME_WAIT at one end, and the ports run out in the tens of \
+                   thousands.",
+    evidence: "Growth of Connections over the window, less spindoctor's own, and statements (Questions, less \
+               spindoctor's own) for each of them. It fires from ten connections a second on when each brings \
+               fewer than ten statements. The score is the CPU that logins take, at 300 us each, of the \
+               effective CPUs (of four where the host cannot be read): an estimate, so a low rate on a large \
+               host is a note. Aborted_connects growth is shown: failed logins cost as much.",
+    looks_alike: "Health checks and monitoring connect once every few seconds: below the threshold. A pool that \
+                  validates connections shows as statements (SELECT 1), not as connections. When a kernel thread \
+                  is made for nearly every one of them, thread-cache-miss stands above this. Many open \
+                  connections without new ones are connections-exhausted or nothing at all.",
+    remedies: "Keep connections: a pool in the client, persistent connections, or a proxy (ProxySQL, MySQL Router, \
+               MaxScale) where the client cannot. Where it must connect each time: a unix socket or plain \
+               TCP within a safe network instead of a TLS handshake, skip_name_resolve, and a thread cache as \
+               large as the number of clients.",
+    safety: "Pools change clients, not the server: their sum must stay below max_connections, and session state \
+             (variables, temporary tables, open transactions) must be reset between users. skip_name_resolve \
+             needs a restart and grants by address.",
+    references: &[
+        "Domas Mituzas, On connections; MySQL metrics for read workloads",
+        "MySQL Reference Manual: Connection Interfaces, How MySQL Handles Client Connections",
+    ],
+    evaluate,
+};
+
+/// Connections a second below which the cost is nothing: ten are 3 ms of CPU.
+pub(super) const CONNECTIONS_PER_S: f64 = 10.0;
+
+/// Statements for each connection from which on the connection was worth making.
+const STATEMENTS_EACH: f64 = 10.0;
+
+/// CPU that one login takes, seconds: accept, a session set up, authentication, and its end. From 0.1 ms
+/// (unix socket, native password) to some ms (TLS); the middle is an estimate.
+const LOGIN_CPU_S: f64 = 300e-6;
+
+/// Effective CPUs assumed where the host cannot be read.
+const CPUS_ASSUMED: f64 = 4.0;
+
+/// How clients connect over a window, spindoctor's own share taken off.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Connecting {
+    /// New connections a second.
+    pub(super) per_s: f64,
+    /// Statements for each.
+    pub(super) statements_each: f64,
+    /// Kernel threads made a second.
+    pub(super) threads_per_s: f64,
+    /// Effective CPUs, or what is assumed for them.
+    pub(super) cpus: f64,
+    /// Seconds between the readings.
+    pub(super) seconds: f64,
+}
+
+/// How clients connect, or why that is not known.
+pub(super) fn connecting(window: &Window) -> Result<Connecting, Unavailable> {
+    let seconds = window.need_change(|s| &s.server.status)?.seconds;
+    // spindoctor opens one session before the window; one that it opens again within is not a client's.
+    let connections = (window.need_growth("Connections")? - 1.0).max(0.0);
+    let statements = (window.need_growth("Questions")? - window.cost.server_queries as f64).max(0.0);
+    Ok(Connecting {
+        per_s: connections / seconds,
+        statements_each: statements / connections.max(1.0),
+        threads_per_s: window.need_growth("Threads_created")? / seconds,
+        cpus: window
+            .latest(|s| &s.host.effective_cpus)
+            .map_or(CPUS_ASSUMED, |effective| effective.cpus.max(0.01)),
+        seconds,
+    })
+}
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let found = connecting(window)?;
+    if found.per_s < CONNECTIONS_PER_S || found.statements_each >= STATEMENTS_EACH {
+        return Ok(None);
+    }
+    let failed = window.status_growth("Aborted_connects").unwrap_or(0.0) / found.seconds;
+    let who = busiest_user(window);
+    Ok(Some(
+        Draft::new(
+            &CAUSE,
+            found.per_s * LOGIN_CPU_S / found.cpus,
+            format!("{:.0} new connections a second, {:.1} statements on each", found.per_s, found.statements_each),
+        )
+        .why(format!(
+            "Logins take about {:.0} % of {:.1} CPUs, at 0.3 ms each: an estimate. The statements that follow could \
+             go over connections that are there already.",
+            100.0 * found.per_s * LOGIN_CPU_S / found.cpus,
+            found.cpus
+        ))
+        .evidence(
+            Evidence::new("new connections", found.per_s, "1/s", "SHOW GLOBAL STATUS Connections")
+                .expected(format!("< {CONNECTIONS_PER_S:.0}"))
+                .series(window.status_rate_series("Connections")),
+        )
+        .evidence(
+            Evidence::new("statements for each", found.statements_each, "", "SHOW GLOBAL STATUS Questions")
+                .expected(format!(">= {STATEMENTS_EACH:.0}")),
+        )
+        .evidence(Evidence::new("threads made", found.threads_per_s, "1/s", "SHOW GLOBAL STATUS Threads_created"))
+        .evidence_if(
+            (failed > 0.0)
+                .then(|| Evidence::new("failed logins", failed, "1/s", "SHOW GLOBAL STATUS Aborted_connects").expected("0")),
+        )
+        .evidence_if(who.map(|who| Evidence::new("connected most in the samples", who, "", "thread list")))
+        .remedy(Remedy {
+            statement: "Keep connections open in the clients: a pool, or a proxy in front of the server".into(),
+            why: "A statement then costs what it costs, without a login before it.".into(),
+            dynamic: true,
+            risk: "The pools' sizes in sum must stay below max_connections.".into(),
+            undo: "Switch the pool off.".into(),
+        })
+        .explains(&[cpu_saturated::CAUSE.name])
+        .finding(),
+    ))
+}
+
+/// The user and host seen most often in the thread lists.
+fn busiest_user(window: &Window) -> Option<String> {
+    let mut seen: std::collections::BTreeMap<(&str, &str), usize> = std::collections::BTreeMap::new();
+    for (_, threads) in window.all(|s| &s.server.threads) {
+        for thread in crate::sessions::at_work(threads) {
+            *seen.entry((&thread.user, &thread.host)).or_default() += 1;
+        }
+    }
+    let ((user, host), _) = seen.into_iter().max_by_key(|(_, count)| *count)?;
+    Some(if host.is_empty() { user.to_owned() } else { format!("{user}@{host}") })
+}
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use super::*;
+    use crate::testing::Build;
+
+    /// 1,200 connections a second with a statement each, the thread cache large enough.
+    pub(crate) fn fires() -> Window {
+        Build::busy("9.7.4").counter("Connections", 1200.0).counter("Questions", 1300.0).window()
+    }
+
+    /// Short-lived workers: each connection brings fifty statements.
+    pub(crate) fn near_miss() -> Window {
+        Build::busy("9.7.4").counter("Connections", 120.0).counter("Questions", 6000.0).window()
+    }
+
+    pub(crate) fn missing() -> Window {
+        Build::busy("9.7.4").no_session(spindoctor_model::NoSessionKind::Silent).window()
+    }
+
+    #[test]
+    fn our_own_queries_do_not_make_connections_worth_their_making() {
+        let mut window =
+            Build::busy("9.7.4").counter("Connections", 30.0).counter("Questions", 60.0).window();
+        window.cost.server_queries = 400;
+        let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
+        assert_eq!(finding.headline, "30 new connections a second, 0.7 statements on each");
+        assert_eq!(finding.severity, spindoctor_model::Severity::Note);
+    }
+
+    #[test]
+    fn a_fitting_thread_cache_leaves_churn_alone() {
+        let diagnosis = crate::diagnose(&fires());
+        assert_eq!(diagnosis.findings.iter().map(|f| f.cause.as_str()).collect::<Vec<_>>(), [CAUSE.name]);
+    }
+}

@@ -1,0 +1,451 @@
+//! `rows-read-waste`: rows read far beyond rows sent: a plan gone wrong.
+
+use std::collections::{BTreeMap, HashMap};
+
+use spindoctor_model::mysql::StatementDigest;
+use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+
+use super::cpu_saturated;
+use crate::draft::Draft;
+use crate::sessions;
+use crate::{Cause, Outcome};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "rows-read-waste",
+    title: "rows read far beyond rows sent: a plan gone wrong",
+    what: "A statement reads many rows to return or change a few: it scans a table for want of an index, joins \
+           without one, or the optimizer took the wrong one. The rule of thumb of a large site: the rows that \
+           the user sees should be as close as possible to the rows that are read.",
+    why_it_hurts: "Every row read costs about half a microsecond of CPU when it is in memory, and a disk access \
+                   when its page is not. A scan of a million rows takes a CPU for half a second and pushes \
+                   useful pages out of the buffer pool. A changing statement that scans locks every row it \
+                   reads.",
+    evidence: "Growth of each statement's summary over the window (events_statements_summary_by_digest): time, \
+               executions, rows examined, sent and changed, executions that scanned or joined without an index. \
+               A statement counts as waste when it examines a hundred rows or more for each it returns or \
+               changes, a thousand or more each time, and half of its executions scanned or joined without an \
+               index; one that used an index counts from five thousand rows on unless it adds up or groups. \
+               The score is the share of all statement time that waste takes, times the part of the effective \
+               CPUs that it could keep busy. Without the summary (MariaDB by default): \
+               Handler_read_rnd_next against Rows_sent, from 50,000 rows a second on, at two million rows a \
+               second for a CPU; the statement named is the one seen most in the thread list. spindoctor's own \
+               queries, all on performance_schema and information_schema, are left out.",
+    looks_alike: "COUNT, SUM and GROUP BY over an index read many rows to return few, and that is their work; a \
+                  report that must read a table reads it, once. Logical backups scan everything and send \
+                  everything: their ratio is one. A statement that waits for a row lock takes time without \
+                  reading: row-lock-pileup. Many index dives in the optimizer are index-dive-waste.",
+    remedies: "EXPLAIN the statement (EXPLAIN ANALYZE on MySQL 8.0.18 and later, ANALYZE on MariaDB), and give it \
+               an index on the columns of its WHERE and JOIN. If it used to be fast: ANALYZE TABLE, compare the \
+               plan with an older server, pin the plan with FORCE INDEX or a hint. Stop it meanwhile: \
+               MAX_EXECUTION_TIME on MySQL, max_statement_time on MariaDB.",
+    safety: "Adding an index is online in InnoDB and costs disk, write time and, at its start and end, a metadata \
+             lock for an instant (see metadata-lock-pileup). EXPLAIN ANALYZE runs the statement. ANALYZE TABLE \
+             may change other plans too.",
+    references: &[
+        "Domas Mituzas, MySQL metrics for read workloads; A case for FORCE INDEX",
+        "MySQL Reference Manual: Optimization and Indexes; Statement Summary Tables",
+    ],
+    evaluate,
+};
+
+/// Rows examined for each row returned or changed.
+const EXAMINED_EACH: f64 = 100.0;
+
+/// Rows examined by one execution of a scanning statement: smaller tables are rightly scanned.
+const SCANNED_ROWS: f64 = 1000.0;
+
+/// Rows examined by one execution of a statement that used an index.
+const INDEXED_ROWS: f64 = 5000.0;
+
+/// Share of executions that scanned or joined without an index.
+const SCANS_RATIO: f64 = 0.5;
+
+/// Waste that takes less of the statements' time than this is not worth a line.
+const TIME_RATIO: f64 = 0.02;
+
+/// Rows a second read by scans, by the counters, from which on they can matter: a fortieth of a CPU.
+const SCANNED_PER_S: f64 = 50_000.0;
+
+/// Rows that one CPU scans in a second, in memory.
+const ROWS_PER_CPU_S: f64 = 2e6;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    if window.change(|s| &s.server.digests).is_some() {
+        if let Some(finding) = by_digests(window) {
+            return Ok(Some(finding));
+        }
+        // A statement that still runs is in no summary yet: the counters see it.
+        return Ok(by_counters(window)?.filter(|_| names_a_running_statement(window)));
+    }
+    by_counters(window)
+}
+
+/// What one statement did within the window.
+struct Grown<'a> {
+    digest: &'a StatementDigest,
+    executions: f64,
+    time_s: f64,
+    examined: f64,
+    returned: f64,
+    scans: f64,
+}
+
+impl Grown<'_> {
+    fn is_waste(&self) -> bool {
+        let each = self.examined / self.executions.max(1.0);
+        let ratio = self.examined / self.returned.max(1.0);
+        let scans = self.scans >= SCANS_RATIO * self.executions;
+        ratio >= EXAMINED_EACH
+            && ((scans && each >= SCANNED_ROWS) || (each >= INDEXED_ROWS && !adds_up(&self.digest.text)))
+    }
+}
+
+/// True for a statement whose work is to read many rows and return few.
+fn adds_up(text: &str) -> bool {
+    let text = text.to_ascii_uppercase().replace(' ', "");
+    ["COUNT(", "SUM(", "AVG(", "MIN(", "MAX(", "GROUPBY", "DISTINCT"].iter().any(|word| text.contains(word))
+}
+
+/// True for a statement about the server and not about its data: spindoctor's own and monitoring.
+fn is_about_the_server(digest: &StatementDigest) -> bool {
+    let text = digest.text.to_ascii_lowercase();
+    let schema = digest.schema.to_ascii_lowercase();
+    matches!(schema.as_str(), "performance_schema" | "information_schema" | "sys")
+        || ["performance_schema", "information_schema", "`sys` ."].iter().any(|name| text.contains(name))
+        || text.starts_with("show ")
+}
+
+/// Statements with what they did within the window, time spent waiting for locks taken off.
+fn grown(window: &Window) -> Vec<Grown<'_>> {
+    let Some(change) = window.change(|s| &s.server.digests) else {
+        return Vec::new();
+    };
+    let before: HashMap<(&str, &str), &StatementDigest> = change
+        .first
+        .iter()
+        .map(|digest| ((digest.schema.as_str(), digest.digest.as_str()), digest))
+        .collect();
+    let none = StatementDigest::default();
+    change
+        .last
+        .iter()
+        .filter(|digest| !is_about_the_server(digest))
+        .filter_map(|digest| {
+            let known = before.get(&(digest.schema.as_str(), digest.digest.as_str())).copied();
+            // One that was not in the first list and is older than the window: its growth is not known.
+            let young = digest.first_seen_s.is_some_and(|age_s| age_s <= change.seconds + 1.0);
+            let first = known.or(young.then_some(&none))?;
+            let grew = |last: u64, first: u64| last.checked_sub(first).map(|grew| grew as f64);
+            let lock_s = grew(digest.lock_ns, first.lock_ns)? / 1e9;
+            Some(Grown {
+                digest,
+                executions: grew(digest.executions, first.executions)?,
+                time_s: (grew(digest.total_ns, first.total_ns)? / 1e9 - lock_s).max(0.0),
+                examined: grew(digest.rows_examined, first.rows_examined)?,
+                returned: grew(digest.rows_sent, first.rows_sent)?
+                    + grew(digest.rows_affected, first.rows_affected)?,
+                scans: grew(digest.full_scans, first.full_scans)?
+                    + grew(digest.full_joins, first.full_joins)?,
+            })
+        })
+        .collect()
+}
+
+fn by_digests(window: &Window) -> Option<Finding> {
+    let seconds = window.change(|s| &s.server.digests)?.seconds;
+    let grown = grown(window);
+    let all_s: f64 = grown.iter().map(|statement| statement.time_s).sum();
+    let mut waste: Vec<&Grown<'_>> =
+        grown.iter().filter(|statement| statement.executions > 0.0 && statement.is_waste()).collect();
+    waste.sort_by(|a, b| b.time_s.total_cmp(&a.time_s));
+    let worst = *waste.first()?;
+    let waste_s: f64 = waste.iter().map(|statement| statement.time_s).sum();
+    let ratio = waste_s / all_s.max(f64::MIN_POSITIVE);
+    let cpus = effective_cpus(window);
+    let score = ratio * (waste_s / seconds / cpus).min(1.0);
+    if ratio < TIME_RATIO || score < TIME_RATIO {
+        return None;
+    }
+    let each = worst.examined / worst.executions;
+    let returned_each = worst.returned / worst.executions;
+    let examined_per_s = waste.iter().map(|statement| statement.examined).sum::<f64>() / seconds;
+    let scans = worst.scans >= SCANS_RATIO * worst.executions;
+    Some(
+        Draft::new(
+            &CAUSE,
+            score,
+            format!(
+                "{:.0} % of statement time goes into reading rows for nothing: {each:.0} read for {returned_each:.0} \
+                 returned by {}",
+                ratio * 100.0,
+                sessions::shortened(&worst.digest.text)
+            ),
+        )
+        .why(if scans {
+            "It scans a table, or joins without an index, to find a few rows: an index is missing or not used."
+        } else {
+            "It uses an index that leads to far more rows than it needs: a better one is missing or not chosen."
+        })
+        .evidence(Evidence::new("statement", worst.digest.text.clone(), "", "events_statements_summary_by_digest"))
+        .evidence(
+            Evidence::new("rows examined each time", each, "rows", "events_statements_summary_by_digest")
+                .expected(format!("< {:.0}", EXAMINED_EACH * returned_each.max(1.0))),
+        )
+        .evidence(Evidence::new(
+            "rows returned or changed each time",
+            returned_each,
+            "rows",
+            "events_statements_summary_by_digest",
+        ))
+        .evidence(Evidence::new(
+            "executions",
+            worst.executions / seconds,
+            "1/s",
+            "events_statements_summary_by_digest",
+        ))
+        .evidence(
+            Evidence::new("share of statement time", ratio, "ratio", "events_statements_summary_by_digest")
+                .expected("< 0.02"),
+        )
+        .evidence(Evidence::new(
+            "rows examined by such statements",
+            examined_per_s,
+            "1/s",
+            "events_statements_summary_by_digest",
+        ))
+        .remedy(explain_it(&worst.digest.text))
+        .explains(&[cpu_saturated::CAUSE.name])
+        .finding(),
+    )
+}
+
+fn explain_it(statement: &str) -> Remedy {
+    Remedy {
+        statement: format!("EXPLAIN {}", sessions::shortened(statement)),
+        why: "It shows the table that is read whole; give that table an index on the columns of WHERE and JOIN.".into(),
+        dynamic: true,
+        risk: "EXPLAIN reads statistics only. The index to be added costs disk and write time.".into(),
+        undo: "Make the index INVISIBLE (MySQL 8.0) or IGNORED (MariaDB 10.6) first, then drop it.".into(),
+    }
+}
+
+fn by_counters(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let seconds = window.need_change(|s| &s.server.status)?.seconds;
+    let scanned = window.need_growth("Handler_read_rnd_next")?;
+    // Reading tables of performance_schema and information_schema counts as well, so what InnoDB handed
+    // out, where it is counted, is the better bound.
+    let scanned = window
+        .status_growth("Innodb_rows_read")
+        .filter(|&rows| rows > 0.0)
+        .map_or(scanned, |r| r.min(scanned));
+    let sent = window.status_growth("Rows_sent");
+    let changed: f64 = ["Handler_write", "Handler_update", "Handler_delete"]
+        .iter()
+        .filter_map(|name| window.status_growth(name))
+        .sum();
+    // MySQL has no Rows_sent: statements are its bound, a row each.
+    let returned =
+        sent.map_or_else(|| window.status_growth("Questions").unwrap_or(0.0), |sent| sent + changed);
+    let per_s = scanned / seconds;
+    let ratio = scanned / returned.max(1.0);
+    if per_s < SCANNED_PER_S || ratio < EXAMINED_EACH {
+        return Ok(None);
+    }
+    let cpus = effective_cpus(window);
+    let statement = running_most(window);
+    let named = statement
+        .as_ref()
+        .map_or_else(String::new, |statement| format!("; seen most: {}", sessions::shortened(statement)));
+    Ok(Some(
+        Draft::new(
+            &CAUSE,
+            (per_s / ROWS_PER_CPU_S / cpus).min(0.9),
+            format!("Scans read {per_s:.0} rows a second, {ratio:.0} for each row returned{named}"),
+        )
+        .why(
+            "Tables are read whole to find a few rows: an index is missing or not used. The CPU it takes is an \
+             estimate, at two million rows a second.",
+        )
+        .evidence(
+            Evidence::new("rows read by scans", per_s, "1/s", "SHOW GLOBAL STATUS Handler_read_rnd_next")
+                .expected(format!("< {SCANNED_PER_S:.0}"))
+                .series(window.status_rate_series("Handler_read_rnd_next")),
+        )
+        .evidence(
+            Evidence::new("rows read for each returned", ratio, "", "SHOW GLOBAL STATUS")
+                .expected(format!("< {EXAMINED_EACH:.0}")),
+        )
+        .evidence_if(
+            window
+                .status_per_s("Select_scan")
+                .map(|scans| Evidence::new("statements that scanned", scans, "1/s", "SHOW GLOBAL STATUS Select_scan")),
+        )
+        .evidence_if(
+            statement.clone().map(|text| Evidence::new("statement seen most at work", text, "", "thread list")),
+        )
+        .remedy(match &statement {
+            Some(statement) => explain_it(statement),
+            None => Remedy {
+                statement: "Switch the slow log on with log_queries_not_using_indexes for a minute".into(),
+                why: "It names the statements that scan.".into(),
+                dynamic: true,
+                risk: "It writes a line for each such statement.".into(),
+                undo: "SET GLOBAL slow_query_log = OFF, log_queries_not_using_indexes = OFF".into(),
+            },
+        })
+        .explains(&[cpu_saturated::CAUSE.name])
+        .finding(),
+    ))
+}
+
+fn effective_cpus(window: &Window) -> f64 {
+    window.latest(|s| &s.host.effective_cpus).map_or(1.0, |effective| effective.cpus.max(0.01))
+}
+
+/// True where one statement runs in most samples: it may have begun before the window.
+fn names_a_running_statement(window: &Window) -> bool {
+    running_most(window).is_some()
+}
+
+/// The statement, literals taken out, that is at work and reading in at least half of the samples.
+fn running_most(window: &Window) -> Option<String> {
+    let lists = window.all(|s| &s.server.threads);
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, threads) in &lists {
+        let mut here: Vec<String> = sessions::at_work(threads)
+            .filter(|thread| !thread.state.to_ascii_lowercase().starts_with("waiting"))
+            .filter_map(|thread| thread.statement.as_deref())
+            .filter(|text| !text.to_ascii_lowercase().contains("_schema"))
+            .map(without_literals)
+            .collect();
+        here.sort();
+        here.dedup();
+        here.into_iter().for_each(|text| *seen.entry(text).or_default() += 1);
+    }
+    let (text, samples) = seen.into_iter().max_by_key(|(_, samples)| *samples)?;
+    (samples * 2 >= lists.len() && lists.len() >= 2).then_some(text)
+}
+
+/// The statement with numbers and quoted texts replaced by `?`.
+fn without_literals(statement: &str) -> String {
+    let mut text = String::with_capacity(statement.len());
+    let mut rest = statement.chars().peekable();
+    let mut in_word = false;
+    while let Some(c) = rest.next() {
+        match c {
+            '\'' | '"' => {
+                while let Some(inner) = rest.next() {
+                    if inner == '\\' {
+                        rest.next();
+                    } else if inner == c {
+                        break;
+                    }
+                }
+                text.push('?');
+                in_word = false;
+            }
+            digit if digit.is_ascii_digit() && !in_word => {
+                while rest.peek().is_some_and(|next| next.is_ascii_alphanumeric() || *next == '.') {
+                    rest.next();
+                }
+                text.push('?');
+            }
+            other => {
+                in_word = other.is_alphanumeric() || matches!(other, '_' | '$' | '`');
+                text.push(other);
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use super::*;
+    use crate::testing::{Build, session};
+
+    const SCAN: &str = "SELECT * FROM orders WHERE note = ?";
+
+    /// Twelve scans a second of a table of 200,000 rows, 150 ms each.
+    pub(crate) fn fires() -> Window {
+        Build::busy("8.0.36").digest_scans(SCAN, 12.0, 150_000.0, 200_000.0, 2.0, 1.0).window()
+    }
+
+    /// A sum over a range of an index, and a scan of a small table.
+    pub(crate) fn near_miss() -> Window {
+        Build::busy("8.0.36")
+            .digest("SELECT SUM ( k ) FROM orders WHERE id BETWEEN ? AND ?", 12.0, 50_000.0, 100_000.0, 1.0)
+            .digest_scans("SELECT * FROM settings WHERE name = ?", 400.0, 300.0, 200.0, 1.0, 1.0)
+            .window()
+    }
+
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36").no_session(spindoctor_model::NoSessionKind::Silent).window()
+    }
+
+    fn found(window: &Window) -> Finding {
+        match evaluate(window) {
+            Outcome::Fired(finding) => finding,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_statement_and_its_share_of_the_time_are_named() {
+        let finding = found(&fires());
+        assert!(
+            finding.headline.contains("200000 read for 2 returned by SELECT * FROM orders"),
+            "{}",
+            finding.headline
+        );
+        assert!(finding.score > 0.2 && finding.score < 0.5, "{}", finding.score);
+    }
+
+    #[test]
+    fn one_report_on_an_idle_host_is_a_note_at_most() {
+        let window = Build::busy("8.0.36").digest_scans(SCAN, 0.5, 300_000.0, 400_000.0, 2.0, 1.0).window();
+        match evaluate(&window) {
+            Outcome::Clear => {}
+            Outcome::Fired(finding) => assert_eq!(finding.severity, spindoctor_model::Severity::Note),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn without_the_summary_the_counters_tell_and_the_thread_list_names_the_statement() {
+        let window = Build::busy("10.11.19-MariaDB")
+            .counter("Handler_read_rnd_next", 3e6)
+            .counter("Innodb_rows_read", 3.1e6)
+            .counter("Rows_sent", 30.0)
+            .each(|_, server, _| server.digests = spindoctor_model::Reading::NotAsked)
+            .sessions(|at| {
+                vec![session(
+                    20,
+                    "Query",
+                    "Sending data",
+                    &format!("SELECT * FROM orders WHERE note = 'x{at}' LIMIT 5"),
+                )]
+            })
+            .window();
+        let finding = found(&window);
+        assert!(
+            finding.headline.ends_with("SELECT * FROM orders WHERE note = ? LIMIT ?"),
+            "{}",
+            finding.headline
+        );
+        assert!(finding.score > 0.3, "{}", finding.score);
+    }
+
+    #[test]
+    fn literals_are_taken_out_and_names_with_digits_stay() {
+        assert_eq!(
+            without_literals(r"SELECT c1 FROM t2 WHERE a = 'it\'s' AND b = 1.5e3 AND `k3` IN (1, 22)"),
+            "SELECT c1 FROM t2 WHERE a = ? AND b = ? AND `k3` IN (?, ?)"
+        );
+    }
+}
