@@ -1,5 +1,7 @@
 //! What a connection attempt says when what listens is no server, or nothing at all.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of #[test] functions")]
+
 use std::io::Write;
 use std::net::TcpListener;
 use std::time::Duration;

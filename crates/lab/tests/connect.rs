@@ -1,5 +1,7 @@
 //! The connection against real servers: every way in, every refusal, and a server that hangs.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of #[test] functions")]
+
 use std::time::Duration;
 
 use spindoctor_collect::host::find_server;
