@@ -58,11 +58,16 @@ pub(crate) fn line(title: &str, unit: &str, series: &[(f64, f64)]) -> Option<Mar
                 circle.end cx=(format!("{:.1}", x(last.0))) cy=(format!("{:.1}", y(last.1))) r="2.5" {}
                 text.y x=(LEFT - 6.0) y=(TOP + 4.0) { (shown(ceiling)) }
                 text.y x=(LEFT - 6.0) y=(BOTTOM) { (shown(floor)) }
-                text.x x=(LEFT) y=(BOTTOM + 15.0) { (number::duration(first.0)) }
-                text.x.last x=(RIGHT) y=(BOTTOM + 15.0) { (number::duration(last.0)) }
+                text.x x=(LEFT) y=(BOTTOM + 15.0) { (at_axis(first.0)) }
+                text.x.last x=(RIGHT) y=(BOTTOM + 15.0) { (at_axis(last.0)) }
             }
         }
     })
+}
+
+/// A time at the axis below, to a tenth of a second: both ends in the same unit.
+fn at_axis(seconds: f64) -> String {
+    format!("{} s", number::plain((seconds * 10.0).round() / 10.0))
 }
 
 #[cfg(test)]

@@ -103,6 +103,8 @@ pub(crate) struct Explain {
 pub(crate) enum Lab {
     /// List the scenarios, and the lab's servers that are up
     List(LabList),
+    /// Install the servers that the lab knows by name, so that later commands need no network
+    Install,
     /// Start a throw-away server and leave it up
     Up(LabUp),
     /// Stop a server that `up` started, and remove everything of it

@@ -8,7 +8,9 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 use spindoctor_lab::load::Tables;
 use spindoctor_lab::scenario::{self, RunOptions, RunOutcome, Scenario, Score};
-use spindoctor_lab::{Data, Home, Limits, Listed, SCENARIOS, Server, ServerSpec, Which, down, list, up};
+use spindoctor_lab::{
+    Data, Home, Installation, Limits, Listed, SCENARIOS, Server, ServerSpec, Which, down, list, up,
+};
 use spindoctor_model::Flavor;
 
 use super::{nearest, wait_for};
@@ -23,12 +25,21 @@ pub(crate) fn run(asked: &Lab) -> anyhow::Result<ExitStatus> {
     let home = Home::open()?;
     match asked {
         Lab::List(asked) => show(&list(&home)?, SCENARIOS, asked.json)?,
+        Lab::Install => install(&home)?,
         Lab::Up(asked) => show(&[wait_for(start(&home, asked))?], &[], asked.json)?,
         Lab::Down(asked) => down(&home, &asked.name)?,
         Lab::Run(asked) => return run_scenario(&home, asked),
         Lab::Score(asked) => return score(&home, asked),
     }
     Ok(ExitStatus::Done)
+}
+
+fn install(home: &Home) -> anyhow::Result<()> {
+    for which in [Which::Mysql, Which::Mariadb] {
+        let installed = Installation::find(home, &which, &tell)?;
+        output::print(&format!("{} in {}\n", installed.version, installed.basedir.display()))?;
+    }
+    Ok(())
 }
 
 /// Starts a server that stays; Ctrl-C before it is up ends it, and leaves nothing.

@@ -3,10 +3,11 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use spindoctor_model::diagnosis::DiagnosedHost;
-use spindoctor_model::{Diagnosis, Evidence, Finding, NotExamined, Remedy, Root, Severity, Value};
+use spindoctor_model::{Diagnosis, Evidence, Finding, Remedy, Root, Severity, Value};
 
 use super::{
-    cost_told, findings_counted, number, root_named, server_named, server_place, severity_word, window_told,
+    NotExaminedTogether, cost_told, findings_counted, not_examined_together, number, root_named,
+    server_named, server_place, severity_word, window_told,
 };
 use crate::chart;
 use crate::terminal::safe;
@@ -130,7 +131,7 @@ fn finding(rank: usize, finding: &Finding) -> Markup {
             }
             @if !finding.explains.is_empty() {
                 h3 { "Explains as well" }
-                p { @for cause in &finding.explains { code { (safe(cause)) } " " } }
+                p { (causes(finding.explains.iter().map(String::as_str))) }
             }
             @if !finding.references.is_empty() {
                 h3 { "References" }
@@ -244,7 +245,7 @@ fn examined(diagnosis: &Diagnosis) -> Markup {
                 h2 { "Not examined" }
                 table.wide.missing {
                     thead { tr { th { "cause" } th { "because" } th { "what would unlock it" } } }
-                    tbody { @for missing in &diagnosis.not_examined { (not_examined_row(missing)) } }
+                    tbody { @for missing in not_examined_together(&diagnosis.not_examined) { (not_examined_row(&missing)) } }
                 }
             }
         }
@@ -257,12 +258,22 @@ fn examined(diagnosis: &Diagnosis) -> Markup {
     }
 }
 
-fn not_examined_row(missing: &NotExamined) -> Markup {
+fn not_examined_row(missing: &NotExaminedTogether<'_>) -> Markup {
     html! {
         tr {
-            td { code { (safe(&missing.cause)) } }
-            td { (safe(&missing.because)) }
-            td { (safe(&missing.unlock)) }
+            td { (causes(missing.causes.iter().copied())) }
+            td { (safe(missing.because)) }
+            td { (safe(missing.unlock)) }
+        }
+    }
+}
+
+/// Names of causes, one after the other.
+fn causes<'a>(names: impl Iterator<Item = &'a str>) -> Markup {
+    html! {
+        @for (at, name) in names.enumerate() {
+            @if at > 0 { ", " }
+            code { (safe(name)) }
         }
     }
 }

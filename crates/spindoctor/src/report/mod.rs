@@ -14,7 +14,7 @@ pub(crate) mod text;
 pub(crate) mod sample;
 
 use spindoctor_model::diagnosis::DiagnosedServer;
-use spindoctor_model::{Diagnosis, Root, Severity};
+use spindoctor_model::{Diagnosis, NotExamined, Root, Severity};
 use unicode_width::UnicodeWidthChar as _;
 
 /// The word for a severity; the one that must not be overlooked stands out without colour too.
@@ -77,6 +77,31 @@ fn cost_told(diagnosis: &Diagnosis) -> String {
         number::quantity(cost.server_busy_ms.ceil(), "ms"),
         number::quantity(cost.own_cpu_ms.ceil(), "ms"),
     )
+}
+
+/// Causes that were not examined for one and the same reason, in the order of the first of each.
+struct NotExaminedTogether<'a> {
+    causes: Vec<&'a str>,
+    because: &'a str,
+    unlock: &'a str,
+}
+
+fn not_examined_together(not_examined: &[NotExamined]) -> Vec<NotExaminedTogether<'_>> {
+    let mut together: Vec<NotExaminedTogether<'_>> = Vec::new();
+    for missing in not_examined {
+        let same = |known: &&mut NotExaminedTogether<'_>| {
+            known.because == missing.because && known.unlock == missing.unlock
+        };
+        match together.iter_mut().find(same) {
+            Some(known) => known.causes.push(&missing.cause),
+            None => together.push(NotExaminedTogether {
+                causes: vec![&missing.cause],
+                because: &missing.because,
+                unlock: &missing.unlock,
+            }),
+        }
+    }
+    together
 }
 
 /// Seconds of a window, to a tenth.

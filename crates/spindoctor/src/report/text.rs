@@ -7,8 +7,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::page::{PLAIN, Page, QUIET, STRONG, wrapped};
 use super::{
-    cost_told, findings_counted, number, root_named, server_named, server_place, severity_word, shortened,
-    window_told,
+    cost_told, findings_counted, not_examined_together, number, root_named, server_named, server_place,
+    severity_word, shortened, window_told,
 };
 use crate::terminal::{Look, safe};
 
@@ -213,10 +213,10 @@ fn not_examined(page: &mut Page, not_examined: &[NotExamined]) {
         &format!("not examined: {}", number::counted(not_examined.len() as u64, "cause", "causes")),
         QUIET,
     );
-    for missing in not_examined {
-        let mut told = format!("{}: {}", safe(&missing.cause), safe(&missing.because));
+    for missing in not_examined_together(not_examined) {
+        let mut told = format!("{}: {}", safe(&missing.causes.join(", ")), safe(missing.because));
         if !missing.unlock.is_empty() {
-            told = format!("{told}; unlock: {}", safe(&missing.unlock));
+            told = format!("{told}; unlock: {}", safe(missing.unlock));
         }
         page.hanging("    ", "  ", &told, QUIET);
     }

@@ -25,14 +25,20 @@ fn window(connected: &str) -> Window {
     };
     let mut window = Window { samples: vec![sample(0.0), sample(10.0)], ..Window::default() };
     window.server.version = ServerVersion::parse("8.0.36", "");
-    window.server.hostname = "db17".to_owned();
     window
 }
 
-/// Saves a window where the program can read it.
+/// Saves a window of `db17` where the program can read it.
 fn saved(folder: &Path, connected: &str) -> String {
+    saved_as(folder, connected, "db17")
+}
+
+/// Saves a window of a host where the program can read it.
+pub(crate) fn saved_as(folder: &Path, connected: &str, hostname: &str) -> String {
     let path = folder.join("window.json");
-    let file = serde_json::json!({"schema": "spindoctor.window/1", "window": window(connected)});
+    let mut window = window(connected);
+    window.server.hostname = hostname.to_owned();
+    let file = serde_json::json!({"schema": "spindoctor.window/1", "window": window});
     std::fs::write(&path, file.to_string()).expect("a test may write to its own folder");
     path.display().to_string()
 }

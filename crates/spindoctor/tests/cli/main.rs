@@ -3,4 +3,6 @@
 mod doctor;
 mod explain;
 mod help;
+mod live;
 mod program;
+mod screen;
