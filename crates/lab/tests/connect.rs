@@ -109,11 +109,24 @@ async fn a_session_on_mariadb_is_harmless_and_tagged() {
     is_harmless_and_tagged(Which::Mariadb).await;
 }
 
+/// The signal is sent when `pause` returns; each thread stops when it next leaves the kernel.
+fn wait_until_stopped(pid: u32) {
+    let stopped = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        // Format is like `4310 (mysqld) T 1 ...`
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    };
+    let tasks = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    while !tasks().all(|task| stopped(task.unwrap())) {
+        std::thread::yield_now();
+    }
+}
+
 /// A server that is stopped, a statement that runs too long, a server that goes away.
 async fn never_hangs(which: Which) {
     let server = start(which, &[]).await;
     let target = by_socket(&server, "root");
-    let short = Limits { connect: Duration::from_secs(30), query: Duration::from_secs(1) };
+    let short = Limits { connect: Duration::from_secs(30), query: Duration::from_secs(2) };
     let mut session = Session::connect(&target, &short).await.unwrap();
     let all = "information_schema.collations";
     let endless = format!("SELECT COUNT(*) FROM {all} a, {all} b, {all} c, {all} d, {all} e");
@@ -122,6 +135,7 @@ async fn never_hangs(which: Which) {
     assert_eq!(cell(&mut session, "SELECT 1").await, "1", "the session lives on");
 
     server.pause(true);
+    wait_until_stopped(server.pid());
     let error = session.query("SELECT 1").await.unwrap_err();
     assert_eq!(error, QueryError::NoAnswer { after: short.query });
     assert!(session.is_broken());

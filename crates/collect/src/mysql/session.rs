@@ -234,7 +234,8 @@ fn text(value: Option<Value>) -> Option<String> {
 /// - `lock_wait_timeout` (5.5.3, MariaDB 5.5), `innodb_lock_wait_timeout`: a DDL that waits must not
 ///   make the tool wait with it (mysqld_exporter#167).
 /// - `max_execution_time` (MySQL 5.7.8, ms, SELECT only), `max_statement_time` (MariaDB 10.1, s):
-///   set below the deadline here, so that the server's own end comes first and the session lives on.
+///   set to three quarters of the deadline here, so that even a busy server's own end comes first and
+///   the session lives on.
 /// - read only: `transaction_read_only` since MySQL 5.7.20 and MariaDB 11.1.1, `tx_read_only` before
 ///   (MySQL 5.6.5, MariaDB 10.0).
 /// - `long_query_time`, one year: keeps the tool's statements out of the slow log
@@ -245,7 +246,7 @@ fn settings(version: Option<ServerVersion>, query_limit: Duration) -> Vec<String
     let Some(version) = version else { return settings };
     let maria = |major, minor, patch| version.mariadb_at_least(major, minor, patch);
     let mysql = |major, minor, patch| version.mysql_at_least(major, minor, patch);
-    let limit_ms = (query_limit.as_millis() * 9 / 10).max(1);
+    let limit_ms = (query_limit.as_millis() * 3 / 4).max(1);
     if mysql(5, 5, 3) || maria(5, 5, 0) {
         settings.push("character_set_results = utf8mb4".to_owned());
         settings.push(format!("lock_wait_timeout = {LOCK_WAIT_S}"));
@@ -457,9 +458,9 @@ mod tests {
             "{five_five}"
         );
         assert!(settings_of("5.6.51").ends_with("tx_read_only = 1"));
-        assert!(settings_of("5.7.44").ends_with("max_execution_time = 1800, transaction_read_only = 1"));
-        assert!(settings_of("9.7.4").ends_with("max_execution_time = 1800, transaction_read_only = 1"));
-        assert!(settings_of("10.11.19-MariaDB").ends_with("max_statement_time = 1.800, tx_read_only = 1"));
+        assert!(settings_of("5.7.44").ends_with("max_execution_time = 1500, transaction_read_only = 1"));
+        assert!(settings_of("9.7.4").ends_with("max_execution_time = 1500, transaction_read_only = 1"));
+        assert!(settings_of("10.11.19-MariaDB").ends_with("max_statement_time = 1.500, tx_read_only = 1"));
         assert!(settings_of("11.4.2-MariaDB").ends_with("transaction_read_only = 1"));
     }
 
