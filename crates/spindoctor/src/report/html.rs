@@ -6,8 +6,8 @@ use spindoctor_model::diagnosis::DiagnosedHost;
 use spindoctor_model::{Diagnosis, Evidence, Finding, Remedy, Root, Severity, Value};
 
 use super::{
-    NotExaminedTogether, cost_told, findings_counted, not_examined_together, number, root_named,
-    server_named, server_place, severity_word, window_told,
+    NotExaminedTogether, cost_told, explained_here, findings_counted, not_examined_together, number,
+    root_named, server_named, server_place, severity_word, window_told,
 };
 use crate::chart;
 use crate::terminal::safe;
@@ -35,7 +35,7 @@ pub(crate) fn render(diagnosis: &Diagnosis) -> String {
                     (head(diagnosis, &title))
                     (verdict(diagnosis))
                     @for (at, found) in diagnosis.findings.iter().enumerate() {
-                        (finding(at + 1, found))
+                        (finding(at + 1, found, &explained_here(found, diagnosis)))
                     }
                     (host(&diagnosis.host))
                     (examined(diagnosis))
@@ -97,7 +97,7 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
     }
 }
 
-fn finding(rank: usize, finding: &Finding) -> Markup {
+fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
     let charts: Vec<Markup> = finding
         .evidence
         .iter()
@@ -129,9 +129,9 @@ fn finding(rank: usize, finding: &Finding) -> Markup {
                 h3 { "What to do" }
                 @for remedy in &finding.remedies { (remedy_block(remedy)) }
             }
-            @if !finding.explains.is_empty() {
-                h3 { "Explains as well" }
-                p { (causes(finding.explains.iter().map(String::as_str))) }
+            @if !explained.is_empty() {
+                h3 { "Explains" }
+                p { (causes(explained.iter().copied())) }
             }
             @if !finding.references.is_empty() {
                 h3 { "References" }

@@ -14,7 +14,7 @@ pub(crate) mod text;
 pub(crate) mod sample;
 
 use spindoctor_model::diagnosis::DiagnosedServer;
-use spindoctor_model::{Diagnosis, NotExamined, Root, Severity};
+use spindoctor_model::{Diagnosis, Finding, NotExamined, Root, Severity};
 use unicode_width::UnicodeWidthChar as _;
 
 /// The word for a severity; the one that must not be overlooked stands out without colour too.
@@ -77,6 +77,12 @@ fn cost_told(diagnosis: &Diagnosis) -> String {
         number::quantity(cost.server_busy_ms.ceil(), "ms"),
         number::quantity(cost.own_cpu_ms.ceil(), "ms"),
     )
+}
+
+/// The other findings of the diagnosis that this one explains.
+fn explained_here<'a>(finding: &'a Finding, diagnosis: &Diagnosis) -> Vec<&'a str> {
+    let is_found = |cause: &&str| diagnosis.findings.iter().any(|other| other.cause == *cause);
+    finding.explains.iter().map(String::as_str).filter(is_found).collect()
 }
 
 /// Causes that were not examined for one and the same reason, in the order of the first of each.

@@ -156,7 +156,7 @@ fn blind_spin() -> Finding {
             },
         ],
         root: None,
-        explains: vec!["cpu-throttled".to_owned()],
+        explains: vec!["cpu-throttled".to_owned(), "commit-sync-bound".to_owned()],
         references: vec![
             "https://dev.mysql.com/doc/refman/8.4/en/innodb-performance-log-spin.html".to_owned(),
             "storage/innobase/log/log0write.cc, log_max_spins_when_waiting_in_user_thread".to_owned(),

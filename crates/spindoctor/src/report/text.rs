@@ -7,8 +7,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::page::{PLAIN, Page, QUIET, STRONG, wrapped};
 use super::{
-    cost_told, findings_counted, not_examined_together, number, root_named, server_named, server_place,
-    severity_word, shortened, window_told,
+    cost_told, explained_here, findings_counted, not_examined_together, number, root_named, server_named,
+    server_place, severity_word, shortened, window_told,
 };
 use crate::terminal::{Look, safe};
 
@@ -27,7 +27,7 @@ pub(crate) fn render(diagnosis: &Diagnosis, look: Look) -> String {
     head(&mut page, diagnosis);
     for (at, found) in diagnosis.findings.iter().enumerate() {
         page.blank();
-        finding(&mut page, at + 1, found);
+        finding(&mut page, at + 1, found, &explained_here(found, diagnosis));
     }
     if diagnosis.findings.is_empty() {
         page.blank();
@@ -59,7 +59,7 @@ fn head(page: &mut Page, diagnosis: &Diagnosis) {
     }
 }
 
-fn finding(page: &mut Page, rank: usize, finding: &Finding) {
+fn finding(page: &mut Page, rank: usize, finding: &Finding, explained: &[&str]) {
     let accent = match finding.severity {
         Severity::Critical => AnsiColor::Red.on_default().bold(),
         Severity::Warning => AnsiColor::Yellow.on_default().bold(),
@@ -77,6 +77,9 @@ fn finding(page: &mut Page, rank: usize, finding: &Finding) {
     }
     if !finding.why.is_empty() {
         rows.labelled(page, "why", &safe(&finding.why), PLAIN);
+    }
+    if !explained.is_empty() {
+        rows.labelled(page, "explains", &safe(&explained.join(", ")), PLAIN);
     }
     for remedy in &finding.remedies {
         rows.remedy(page, remedy);

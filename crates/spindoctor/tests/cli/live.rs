@@ -1,5 +1,9 @@
 //! The program against real servers, started for the test and gone with it.
 
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
 
@@ -112,4 +116,27 @@ fn a_lab_command_that_looks_at_the_suffering_server_decides_over_the_exit_code()
     let report = String::from_utf8_lossy(&output.stdout);
     assert!(report.contains("connections-exhausted"), "{report}{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn ctrl_c_ends_the_window_early_and_what_was_seen_is_diagnosed() {
+    with_server(Which::Mysql, |server| {
+        let mut child = Command::new(spindoctor("").get_program())
+            .args(["doctor", "-u", "root", "--no-defaults", "--duration", "1h", "-S"])
+            .arg(server.socket())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        let mut notes = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        let watching = notes.find(|line| line.as_ref().is_ok_and(|line| line.contains("1 sample")));
+        assert!(watching.is_some(), "the first sample is told");
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::INT).expect("it runs");
+        let mut report = String::new();
+        child.stdout.take().expect("it is piped").read_to_string(&mut report).expect("UTF-8");
+        let status = child.wait().expect("it ends");
+        assert!(report.contains("cost: "), "{report}");
+        assert!(matches!(status.code(), Some(0 | 1)), "{status}");
+    });
 }
