@@ -64,7 +64,7 @@ fn line(elapsed: Duration, total: Duration, samples: usize) -> String {
 fn told(elapsed: Duration, total: Duration, samples: usize) -> String {
     format!(
         "{} of {}, {}",
-        number::duration(elapsed.as_secs_f64().floor()),
+        number::duration(elapsed.as_secs_f64().round()),
         number::duration(total.as_secs_f64()),
         number::counted(samples as u64, "sample", "samples")
     )

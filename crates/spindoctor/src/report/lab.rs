@@ -27,7 +27,9 @@ pub(crate) fn lists(scenarios: &[&Scenario], servers: &[Listed], look: Look) -> 
         page.entry(&server.name, &safe(&told(server)), 12);
         // Commands are for copying: never broken over two lines.
         page.push(&format!("    spindoctor doctor -u root -S {}", server.socket.display()));
-        page.push(&format!("    spindoctor lab down {}", server.name));
+        if server.stays {
+            page.push(&format!("    spindoctor lab down {}", server.name));
+        }
     }
     page.finish()
 }
