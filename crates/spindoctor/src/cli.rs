@@ -290,7 +290,7 @@ pub(crate) struct Connection {
     #[arg(long, value_name = "FILE")]
     pub(crate) defaults_extra_file: Option<PathBuf>,
 
-    /// Read the groups [client<SUFFIX>] and [spindoctor<SUFFIX>], too
+    /// Read the option groups client and spindoctor with this suffix, too
     #[arg(long, value_name = "SUFFIX")]
     pub(crate) defaults_group_suffix: Option<String>,
 
