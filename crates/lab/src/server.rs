@@ -39,7 +39,7 @@ const SOCKET_PATH_MAX: usize = 108;
 /// Writes its own stat, enters the control groups, raises the limit of open files, becomes the server.
 const BIRTH: &str = r#"cat /proc/$$/stat > "$1" || exit 1; shift
 while [ "$1" != -- ]; do echo $$ > "$1" || exit 1; shift; done; shift
-ulimit -n "$(ulimit -Hn)"
+files=$(ulimit -Hn); [ "$files" -lt 65536 ] 2>/dev/null || files=65536; ulimit -n "$files"
 exec "$@""#;
 
 /// A server that is wanted.
