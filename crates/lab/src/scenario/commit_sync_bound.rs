@@ -16,8 +16,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     label: Some("commit-sync-bound"),
     story: "Sixteen clients update single rows, each commit durable (innodb_flush_log_at_trx_commit = 1, \
             binary log with sync_binlog = 1), on a disk that does 150 writes a second. The CPUs idle; the \
-            commits wait for fsync. Seen to suffer by commits that take more than 20 ms for 95 in 100, and \
-            at least one fsync pending.",
+            commits wait for fsync. Seen to suffer by commits that take more than 20 ms for 95 in 100.",
     flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
     spec,
@@ -30,9 +29,16 @@ fn spec(_: Flavor) -> ServerSpec {
         data: Data::Disk,
         limits: Limits { writes: true, ..Limits::default() },
         tables: Some(TABLES),
-        options: ["--log-bin=binlog", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1"]
-            .map(str::to_owned)
-            .into(),
+        options: [
+            "--log-bin=binlog",
+            "--sync-binlog=1",
+            "--innodb-flush-log-at-trx-commit=1",
+            // Off by default on MariaDB. A limit of the control group holds writes back before they
+            // reach the disk: /proc/diskstats, the other place that tells a sync's time, shows none.
+            "--performance-schema=ON",
+        ]
+        .map(str::to_owned)
+        .into(),
         ..ServerSpec::default()
     }
 }
