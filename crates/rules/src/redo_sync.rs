@@ -42,13 +42,20 @@ fn by_file_waits(window: &Window, per_s: f64) -> Option<RedoSync> {
         let total = |waits: &[WaitSummary]| waits.iter().find(|w| w.event == event).map(|w| w.total_ns);
         total(change.last)?.checked_sub(total(change.first)?).map(|ns| ns as f64)
     };
-    let redo_ns = grown_ns("wait/io/file/innodb/innodb_log_file")?;
-    let binlog_ns = grown_ns("wait/io/file/sql/binlog").unwrap_or(0.0);
+    let redo_ns = grown_ns("wait/io/file/innodb/innodb_log_file").filter(|&ns| ns > 0.0);
+    let binlog_ns = grown_ns("wait/io/file/sql/binlog").filter(|&ns| ns > 0.0);
+    // MariaDB does not time its redo log; the binary log is synced once for each group of commits too.
+    let (sync_ns, source) = match (redo_ns, binlog_ns) {
+        (Some(ns), _) => (ns, "events_waits_summary_global_by_event_name innodb_log_file"),
+        (None, Some(ns)) => (ns, "events_waits_summary_global_by_event_name binlog"),
+        (None, None) => return None,
+    };
+    let busy_ns = redo_ns.unwrap_or(0.0) + binlog_ns.unwrap_or(0.0);
     Some(RedoSync {
         per_s,
-        mean_us: redo_ns / 1e3 / (per_s * change.seconds),
-        busy_ratio: ((redo_ns + binlog_ns) / 1e9 / change.seconds).min(1.0),
-        source: "events_waits_summary_global_by_event_name innodb_log_file",
+        mean_us: sync_ns / 1e3 / (per_s * change.seconds),
+        busy_ratio: (busy_ns / 1e9 / change.seconds).min(1.0),
+        source,
     })
 }
 
@@ -84,4 +91,21 @@ fn by_disks(window: &Window, per_s: f64) -> Option<RedoSync> {
             Some(RedoSync { per_s, mean_us, busy_ratio, source: "/proc/diskstats" })
         })
         .max_by(|a, b| a.mean_us.total_cmp(&b.mean_us))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Build;
+
+    #[test]
+    fn the_binary_log_tells_the_time_where_the_redo_log_is_not_timed() {
+        let window = Build::busy("8.0.36")
+            .counter("Innodb_os_log_fsyncs", 30.0)
+            .file_wait("wait/io/file/innodb/innodb_log_file", 0.0, 0.0)
+            .file_wait("wait/io/file/sql/binlog", 60.0, 15_000.0)
+            .window();
+        let sync = redo_sync(&window).unwrap();
+        assert!(sync.source.ends_with("binlog") && (sync.mean_us - 30_000.0).abs() < 3_000.0, "{sync:?}");
+    }
 }
