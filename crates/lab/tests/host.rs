@@ -1,4 +1,5 @@
 //! The host sources against real servers whose limits, state and load the lab knows.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::time::{Duration, Instant};
 
