@@ -86,7 +86,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if sync.mean_us < SLOW_SYNC_US || sync.busy_ratio < LOGS_BUSY {
         return Ok(None);
     }
-    let is_mariadb = window.server.version.is_some_and(|version| version.is_mariadb());
+    let is_mariadb = window.server.version.is_some_and(spindoctor_model::ServerVersion::is_mariadb);
     let logs = if binlog { "redo and binary log" } else { "redo log" };
     Ok(Some(
         Draft::new(

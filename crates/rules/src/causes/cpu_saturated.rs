@@ -130,7 +130,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 fn concurrency_limit(window: &Window, cpus: f64) -> Option<Remedy> {
     let limit = window.variable_number("innodb_thread_concurrency")?;
     // MariaDB 10.5 made the variable do nothing, 10.6 removed it.
-    let works = !window.server.version.is_some_and(|version| version.is_mariadb());
+    let works = !window.server.version.is_some_and(spindoctor_model::ServerVersion::is_mariadb);
     (works && limit == 0.0).then(|| Remedy {
         statement: format!("SET GLOBAL innodb_thread_concurrency = {:.0}", (cpus * 2.0).max(4.0)),
         why: "Fewer threads at once inside InnoDB: less switching, fewer latches held by threads that are put off \
