@@ -11,6 +11,7 @@ mod diagnose;
 mod draft;
 pub mod rank;
 mod redo_sync;
+mod run_queue;
 mod sessions;
 #[cfg(test)]
 mod testing;

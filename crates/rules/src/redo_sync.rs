@@ -1,11 +1,15 @@
 //! How often the logs are synced to storage and how long one sync takes, from what is at hand.
 //!
 //! In order of trust: performance_schema's file waits (on by default in MySQL 5.7 and later), the
-//! metric `log_flush_avg_time` (off by default), the disks' own counters.
+//! metric `log_flush_avg_time` (off by default), the queue of sessions in commit where CPU is to be had,
+//! the disks' own counters. The disks come last because what makes a sync slow often stands before
+//! them: a cgroup's I/O limit, a file system's journal, a network volume.
 
 use spindoctor_model::Window;
-use spindoctor_model::host::DiskStat;
+use spindoctor_model::host::{CpuTimes, DiskStat};
 use spindoctor_model::mysql::WaitSummary;
+
+use crate::run_queue::ran_and_queued;
 
 /// Syncs of the redo log over a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,16 +28,47 @@ pub(crate) struct RedoSync {
 /// systems that merge writes leave fewer I/Os than syncs, never next to none.
 const DISK_SEES_SYNCS: f64 = 0.3;
 
-/// Syncs of the redo log, or None where no source tells their time or there were none.
+/// Share of the host's CPU time that must be idle before a queue of commits is one for storage.
+const CPUS_IDLE: f64 = 0.5;
+
+/// Threads that queue for a CPU, for each session in commit, up to which the commits wait for storage.
+const QUEUED_FOR_CPU: f64 = 0.25;
+
+/// Syncs of the redo log as the server times them or the disks show them; None where nothing tells
+/// their time or there were none.
 pub(crate) fn redo_sync(window: &Window) -> Option<RedoSync> {
-    let seconds = window.change(|s| &s.server.status)?.seconds;
+    let per_s = syncs_per_s(window)?;
+    timed_by_server(window, per_s).or_else(|| by_disks(window, per_s))
+}
+
+/// Sessions in commit over a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct CommitQueue {
+    /// Their mean number.
+    pub(crate) mean: f64,
+    /// Share of the samples in which there was one.
+    pub(crate) samples_ratio: f64,
+}
+
+/// The same where it is known how many sessions are in commit.
+pub(crate) fn redo_sync_behind(window: &Window, queue: CommitQueue) -> Option<RedoSync> {
+    let per_s = syncs_per_s(window)?;
+    timed_by_server(window, per_s).or_else(|| match cpu_is_to_be_had(window, queue)? {
+        true => Some(by_queue(per_s, queue)),
+        false => by_disks(window, per_s),
+    })
+}
+
+fn syncs_per_s(window: &Window) -> Option<f64> {
     // MariaDB 10.8 and later count all of InnoDB's syncs in one.
-    let syncs = window
-        .status_growth("Innodb_os_log_fsyncs")
-        .or_else(|| window.status_growth("Innodb_data_fsyncs"))
-        .filter(|&syncs| syncs >= 1.0)?;
-    let per_s = syncs / seconds;
-    by_file_waits(window, per_s).or_else(|| by_metric(window, per_s)).or_else(|| by_disks(window, per_s))
+    window
+        .status_per_s("Innodb_os_log_fsyncs")
+        .or_else(|| window.status_per_s("Innodb_data_fsyncs"))
+        .filter(|&per_s| per_s > 0.0)
+}
+
+fn timed_by_server(window: &Window, per_s: f64) -> Option<RedoSync> {
+    by_file_waits(window, per_s).or_else(|| by_metric(window, per_s))
 }
 
 fn by_file_waits(window: &Window, per_s: f64) -> Option<RedoSync> {
@@ -63,6 +98,38 @@ fn by_metric(window: &Window, per_s: f64) -> Option<RedoSync> {
     let mean_us = window.metric("log_flush_avg_time").filter(|&mean_us| mean_us > 0.0)?;
     let busy_ratio = (mean_us * per_s / 1e6).min(1.0);
     Some(RedoSync { per_s, mean_us, busy_ratio, source: "INNODB_METRICS log_flush_avg_time" })
+}
+
+/// Syncs follow one another: while some session is in commit, one is under way, or the CPU that would
+/// begin it is not to be had. Where that is ruled out, a sync takes as long as the time in commit
+/// divided by the syncs.
+fn by_queue(per_s: f64, queue: CommitQueue) -> RedoSync {
+    RedoSync {
+        per_s,
+        mean_us: queue.samples_ratio * 1e6 / per_s,
+        busy_ratio: queue.samples_ratio,
+        source: "time in commit, divided by the syncs",
+    }
+}
+
+/// True where the sessions in commit do not wait for a CPU: the host has CPU time to spare, or the
+/// server's threads hardly queue for it. None where neither can be read.
+fn cpu_is_to_be_had(window: &Window, queue: CommitQueue) -> Option<bool> {
+    let spare = window.change(|s| &s.host.cpu_times).and_then(|change| {
+        let idle_of = |times: &CpuTimes| times.idle_us + times.iowait_us;
+        let busy_of = |times: &CpuTimes| times.user_us + times.system_us + times.steal_us;
+        let idle = idle_of(change.last).checked_sub(idle_of(change.first))? as f64;
+        let busy = busy_of(change.last).checked_sub(busy_of(change.first))? as f64;
+        Some(idle > 0.0 && idle >= CPUS_IDLE * (idle + busy))
+    });
+    let flows = window.change(|s| &s.host.threads).map(|change| {
+        let (_, queued_s) = ran_and_queued(&change);
+        queued_s / change.seconds <= QUEUED_FOR_CPU * queue.mean
+    });
+    match (spare, flows) {
+        (None, None) => None,
+        (spare, flows) => Some(spare == Some(true) || flows == Some(true)),
+    }
 }
 
 /// Where no disk sees as many I/Os as there were syncs, the log lies in memory or on a network file

@@ -182,8 +182,15 @@ fn limit(window: &Window) -> Option<(f64, &'static str)> {
     }
     let file = window.variable_number("innodb_log_file_size")?;
     let files = window.variable_number("innodb_log_files_in_group").unwrap_or(1.0);
-    // log_calc_max_ages of 5.x: a tenth is kept free, and the limit lies at 15/16 of the rest.
-    Some((file * files * 0.9 * 15.0 / 16.0, "computed from innodb_log_file_size"))
+    let page = window.variable_number("innodb_page_size").unwrap_or(16_384.0);
+    Some((limit_of_files(file * files, page), "computed from innodb_log_file_size"))
+}
+
+/// The limit of MySQL before 8.0.30 and of MariaDB (log_calc_max_ages, log_t::set_capacity): a tenth of the
+/// files, the threads' reserve of 48 pages, and a tenth of the rest are kept free.
+fn limit_of_files(bytes: f64, page: f64) -> f64 {
+    const HEADERS: f64 = 12_288.0;
+    ((bytes - HEADERS) * 0.9 - 48.0 * page) * 0.9
 }
 
 /// The limit that MySQL 8.0.30 and later derive from the capacity on disk (log0files_capacity.cc,
@@ -325,6 +332,13 @@ pub(crate) mod cases {
         );
         let old = found(&maria("10.6.12-MariaDB")).remedies.remove(0);
         assert!(!old.dynamic && old.statement.contains("restart"), "{}", old.statement);
+    }
+
+    #[test]
+    fn the_limit_of_log_files_is_what_mariadb_says_it_is() {
+        // Innodb_checkpoint_max_age of MariaDB 10.11.18 with 4 MiB, and of 10.8.4 with 96 MiB.
+        assert!((limit_of_files(4.0 * MIB, 16_384.0) - 2_679_645.0).abs() < 2.0);
+        assert!((limit_of_files(96.0 * MIB, 16_384.0) - 80_819_529.0).abs() < 2.0);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use crate::draft::Draft;
-use crate::redo_sync::redo_sync;
-use crate::sessions::Waiting;
+use crate::redo_sync::{CommitQueue, redo_sync_behind};
+use crate::sessions::{Waiting, mean};
 use crate::{Cause, Outcome};
 
 /// The catalogue entry.
@@ -21,7 +21,9 @@ pub(crate) const CAUSE: Cause = Cause {
                    Each waiting commit keeps its row locks, so the line grows sideways.",
     evidence: "Sessions whose state is a commit (waiting for handler commit, Commit, statement COMMIT) in each \
                sample; syncs of the redo log a second; the time of one, from performance_schema's file waits \
-               (on by default in MySQL), the metric log_flush_avg_time, or the disks' write and flush times. It \
+               (on by default in MySQL) or the metric log_flush_avg_time; where the server does not time it, from the \
+               share of samples with a session in commit while CPU is to be had, or the disks' own \
+               times. It \
                fires when two or more sessions on average are in commit, they are 30 % or more of the sessions \
                at work, one sync takes 300 us or more, and the logs are being written half of the time. The \
                score is the share of sessions in commit times the share of time the logs are busy. Clear when \
@@ -77,7 +79,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if waiting.mean < IN_COMMIT || ratio < IN_COMMIT_RATIO {
         return Ok(None);
     }
-    let Some(sync) = redo_sync(window) else {
+    let samples_ratio = mean(waiting.series.iter().map(|&(_, waiting)| f64::from(u8::from(waiting > 0.0))));
+    let Some(sync) = redo_sync_behind(window, CommitQueue { mean: waiting.mean, samples_ratio }) else {
         return Err(Unavailable::because(
             "sessions are in commit, and nothing tells how long one sync takes",
         )
@@ -219,10 +222,23 @@ pub(crate) mod cases {
     }
 
     #[test]
-    fn the_disks_tell_where_the_server_does_not() {
-        let window = committing("10.11.19-MariaDB").disk(180.0, 1500.0, 4000.0).window();
+    fn the_disks_tell_where_the_server_does_not_and_the_cpus_are_busy() {
+        let window = committing("10.11.19-MariaDB")
+            .disk(180.0, 1500.0, 4000.0)
+            .host_cpu(3.0, 1.0)
+            .runs(1.8, 9.0)
+            .window();
         let finding = found(&window);
         assert!(finding.evidence.iter().any(|evidence| evidence.source == "/proc/diskstats"));
+    }
+
+    #[test]
+    fn a_queue_in_commit_on_an_idle_host_tells_the_time_of_a_sync() {
+        let idle = |syncs| {
+            committing("10.11.19-MariaDB").counter("Innodb_os_log_fsyncs", syncs).host_cpu(0.4, 3.6).window()
+        };
+        assert!(found(&idle(27.0)).headline.contains("takes 37.0 ms"), "{}", found(&idle(27.0)).headline);
+        assert_eq!(evaluate(&idle(6000.0)), Outcome::Clear);
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! `cpu-saturated`: more runnable threads than effective CPUs, doing real work.
 
-use std::collections::HashMap;
-
-use spindoctor_model::host::{CpuTimes, ThreadStat};
+use spindoctor_model::host::CpuTimes;
 use spindoctor_model::window::Change;
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use super::cpu_throttled::throttled;
 use crate::draft::Draft;
+use crate::run_queue::ran_and_queued;
 use crate::{Cause, Outcome};
 
 /// The catalogue entry.
@@ -139,20 +138,6 @@ fn concurrency_limit(window: &Window, cpus: f64) -> Option<Remedy> {
         dynamic: true,
         risk: "Threads that wait for a row lock keep no ticket, others do: too low a value leaves CPUs idle.".into(),
         undo: "SET GLOBAL innodb_thread_concurrency = 0".into(),
-    })
-}
-
-/// Seconds on a CPU and seconds runnable without one, over all threads. A thread that came within the
-/// window counts from its birth; one that went is not seen.
-fn ran_and_queued(threads: &Change<'_, Vec<ThreadStat>>) -> (f64, f64) {
-    let before: HashMap<u32, &ThreadStat> = threads.first.iter().map(|thread| (thread.tid, thread)).collect();
-    threads.last.iter().fold((0.0, 0.0), |(ran, queued), thread| {
-        let (ran_before, queued_before) =
-            before.get(&thread.tid).map_or((0, 0), |before| (before.ran_ns, before.run_queue_ns));
-        (
-            ran + thread.ran_ns.saturating_sub(ran_before) as f64 / 1e9,
-            queued + thread.run_queue_ns.saturating_sub(queued_before) as f64 / 1e9,
-        )
     })
 }
 

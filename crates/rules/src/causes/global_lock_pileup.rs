@@ -69,6 +69,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let culprit = culprit(&sample.server);
     let root = culprit.as_ref().map(|culprit| sessions::root(&sample.server, culprit.connection_id));
     let states = states(sample);
+    let unlock = window
+        .missing(|s| &s.server.metadata_locks)
+        .and_then(|missing| missing.unlock)
+        .filter(|_| culprit.is_none());
     let headline = match (&culprit, &root) {
         (Some(culprit), Some(root)) => format!(
             "Connection {} {} {} sessions: it {}",
@@ -92,6 +96,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 Some(_) => "Its lock is of the whole server; everyone else's statement has to wait until it is given back.",
                 None => "Who holds the lock could not be told from the thread list; the list of metadata locks would say.",
             })
+            .evidence_if(unlock.map(|unlock| Evidence::new("what would name the holder", unlock, "", "metadata locks")))
             .evidence(
                 Evidence::new("sessions waiting for a global lock", waiting.mean, "", "thread list, state")
                     .expected("0")

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use spindoctor_model::host::ProcessStat;
 use spindoctor_model::mysql::StatementDigest;
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
@@ -17,9 +18,9 @@ pub(crate) const CAUSE: Cause = Cause {
     what: "A statement reads many rows to return or change a few: it scans a table for want of an index, joins \
            without one, or the optimizer took the wrong one. The rule of thumb of a large site: the rows that \
            the user sees should be as close as possible to the rows that are read.",
-    why_it_hurts: "Every row read costs about half a microsecond of CPU when it is in memory, and a disk access \
-                   when its page is not. A scan of a million rows takes a CPU for half a second and pushes \
-                   useful pages out of the buffer pool. A changing statement that scans locks every row it \
+    why_it_hurts: "Every row read costs a tenth of a microsecond of CPU and more when it is in memory, and a disk \
+                   access when its page is not. A thousand small scans a second of ten thousand rows take a \
+                   CPU, and a large scan pushes useful pages out of the buffer pool. A changing statement that scans locks every row it \
                    reads.",
     evidence: "Growth of each statement's summary over the window (events_statements_summary_by_digest): time, \
                executions, rows examined, sent and changed, executions that scanned or joined without an index. \
@@ -28,8 +29,8 @@ pub(crate) const CAUSE: Cause = Cause {
                index; one that used an index counts from five thousand rows on unless it adds up or groups. \
                The score is the share of all statement time that waste takes, times the part of the effective \
                CPUs that it could keep busy. Without the summary (MariaDB by default): \
-               Handler_read_rnd_next against Rows_sent, from 50,000 rows a second on, at two million rows a \
-               second for a CPU; the statement named is the one seen most in the thread list. spindoctor's own \
+               Handler_read_rnd_next against Rows_sent, from 50,000 rows a second on, at five million rows a \
+               second for a CPU and never more CPU than the server used; the statement named is the one seen most in the thread list. spindoctor's own \
                queries, all on performance_schema and information_schema, are left out.",
     looks_alike: "COUNT, SUM and GROUP BY over an index read many rows to return few, and that is their work; a \
                   report that must read a table reads it, once. Logical backups scan everything and send \
@@ -64,11 +65,18 @@ const SCANS_RATIO: f64 = 0.5;
 /// Waste that takes less of the statements' time than this is not worth a line.
 const TIME_RATIO: f64 = 0.02;
 
-/// Rows a second read by scans, by the counters, from which on they can matter: a fortieth of a CPU.
+/// Rows a second read by scans, by the counters, from which on they can matter: a hundredth of a CPU.
 const SCANNED_PER_S: f64 = 50_000.0;
 
-/// Rows that one CPU scans in a second, in memory.
-const ROWS_PER_CPU_S: f64 = 2e6;
+/// Rows that one CPU scans in a second, in memory. Measured with narrow rows: 11 million on MySQL 9.7, 15
+/// on MariaDB 10.11; wide rows and more conditions take longer.
+const ROWS_PER_CPU_S: f64 = 5e6;
+
+/// Share of samples in which a statement must be seen to be named.
+const SEEN_RATIO: f64 = 0.25;
+
+/// Share of samples in which a statement runs that began before the window, most likely.
+const RUNS_ON_RATIO: f64 = 0.5;
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
@@ -80,7 +88,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             return Ok(Some(finding));
         }
         // A statement that still runs is in no summary yet: the counters see it.
-        return Ok(by_counters(window)?.filter(|_| names_a_running_statement(window)));
+        return Ok(by_counters(window)?.filter(|_| seen_most(window, RUNS_ON_RATIO).is_some()));
     }
     by_counters(window)
 }
@@ -257,19 +265,20 @@ fn by_counters(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(None);
     }
     let cpus = effective_cpus(window);
-    let statement = running_most(window);
+    let statement = seen_most(window, SEEN_RATIO);
+    let scan_cpus = (per_s / ROWS_PER_CPU_S).min(cpus_used(window).unwrap_or(cpus));
     let named = statement
         .as_ref()
         .map_or_else(String::new, |statement| format!("; seen most: {}", sessions::shortened(statement)));
     Ok(Some(
         Draft::new(
             &CAUSE,
-            (per_s / ROWS_PER_CPU_S / cpus).min(0.9),
+            (scan_cpus / cpus).min(0.9),
             format!("Scans read {per_s:.0} rows a second, {ratio:.0} for each row returned{named}"),
         )
         .why(
             "Tables are read whole to find a few rows: an index is missing or not used. The CPU it takes is an \
-             estimate, at two million rows a second.",
+             estimate, at five million rows a second.",
         )
         .evidence(
             Evidence::new("rows read by scans", per_s, "1/s", "SHOW GLOBAL STATUS Handler_read_rnd_next")
@@ -307,13 +316,15 @@ fn effective_cpus(window: &Window) -> f64 {
     window.latest(|s| &s.host.effective_cpus).map_or(1.0, |effective| effective.cpus.max(0.01))
 }
 
-/// True where one statement runs in most samples: it may have begun before the window.
-fn names_a_running_statement(window: &Window) -> bool {
-    running_most(window).is_some()
+/// CPUs that the server used, of the kernel's count.
+fn cpus_used(window: &Window) -> Option<f64> {
+    let change = window.change(|s| &s.host.process)?;
+    let used = |process: &ProcessStat| process.user_us + process.system_us;
+    Some(used(change.last).checked_sub(used(change.first))? as f64 / 1e6 / change.seconds)
 }
 
-/// The statement, literals taken out, that is at work and reading in at least half of the samples.
-fn running_most(window: &Window) -> Option<String> {
+/// The statement, literals taken out, that is at work in the most samples and in that share at least.
+fn seen_most(window: &Window, ratio: f64) -> Option<String> {
     let lists = window.all(|s| &s.server.threads);
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for (_, threads) in &lists {
@@ -328,7 +339,7 @@ fn running_most(window: &Window) -> Option<String> {
         here.into_iter().for_each(|text| *seen.entry(text).or_default() += 1);
     }
     let (text, samples) = seen.into_iter().max_by_key(|(_, samples)| *samples)?;
-    (samples * 2 >= lists.len() && lists.len() >= 2).then_some(text)
+    (samples >= 2 && samples as f64 >= ratio * lists.len() as f64).then_some(text)
 }
 
 /// The statement with numbers and quoted texts replaced by `?`.
@@ -438,7 +449,7 @@ pub(crate) mod cases {
             "{}",
             finding.headline
         );
-        assert!(finding.score > 0.3, "{}", finding.score);
+        assert!((0.1..0.2).contains(&finding.score), "{}", finding.score);
     }
 
     #[test]

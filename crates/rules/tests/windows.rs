@@ -1,0 +1,127 @@
+//! Windows recorded from real servers that suffered a known cause, through every rule.
+//!
+//! `tests/windows/CAUSE.WHATEVER.json[.gz]`: the name up to the first dot is the cause that must come
+//! first; `healthy` is a server about which nothing above a note may be said. `spindoctor lab run
+//! SCENARIO --save-window FILE` makes them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its files fails")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use spindoctor_model::{Reading, Sample, Severity, Unavailable, Window};
+use spindoctor_rules::{CAUSES, diagnose};
+
+#[derive(Deserialize)]
+struct Stored {
+    window: Window,
+}
+
+/// Every recorded window with the label in its name.
+fn recorded() -> Vec<(String, PathBuf)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/windows");
+    let mut files: Vec<(String, PathBuf)> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter_map(|path| {
+            let name = path.file_name()?.to_str()?.to_owned();
+            let (label, rest) = name.split_once('.')?;
+            (rest.ends_with("json") || rest.ends_with("json.gz")).then(|| (label.to_owned(), path))
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+fn load(path: &Path) -> Window {
+    let bytes = fs::read(path).unwrap();
+    let mut json = Vec::new();
+    if path.extension().is_some_and(|extension| extension == "gz") {
+        flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut json).unwrap();
+    } else {
+        json = bytes;
+    }
+    serde_json::from_slice::<Stored>(&json).unwrap().window
+}
+
+/// A source by its field in the sample, and how it is taken away.
+type Source = (&'static str, fn(&mut Sample));
+
+/// Lists sources with what makes them unavailable.
+macro_rules! sources {
+    ($($side:ident.$source:ident),* $(,)?) => {
+        &[$((
+            concat!(stringify!($side), ".", stringify!($source)),
+            |sample| sample.$side.$source = Reading::Unavailable(Unavailable::because("taken away")),
+        )),*]
+    };
+}
+
+const SOURCES: &[Source] = sources![
+    server.status,
+    server.variables,
+    server.innodb_status,
+    server.innodb_metrics,
+    server.threads,
+    server.transactions,
+    server.digests,
+    server.waits,
+    server.metadata_locks,
+    server.row_lock_waits,
+    host.effective_cpus,
+    host.throttling,
+    host.pause,
+    host.cpu_times,
+    host.process,
+    host.threads,
+    host.disks,
+    host.srv_cpu_usage,
+];
+
+#[test]
+fn every_recorded_window_is_diagnosed_as_its_label_says() {
+    let mut wrong = Vec::new();
+    for (label, path) in recorded() {
+        let diagnosis = diagnose(&load(&path));
+        let found: Vec<(&str, Severity)> =
+            diagnosis.findings.iter().map(|finding| (finding.cause.as_str(), finding.severity)).collect();
+        let right = match label.as_str() {
+            "healthy" => found.iter().all(|(_, severity)| *severity == Severity::Note),
+            label => found.first().is_some_and(|(cause, _)| *cause == label),
+        };
+        if !right {
+            wrong.push(format!("{}: {found:?}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_missing_source_makes_no_finding_and_clears_no_cause_that_was_found() {
+    for (label, path) in recorded() {
+        let whole = load(&path);
+        let known: Vec<String> = diagnose(&whole).findings.into_iter().map(|finding| finding.cause).collect();
+        for (source, take_away) in SOURCES {
+            let mut window = whole.clone();
+            window.samples.iter_mut().for_each(take_away);
+            let diagnosis = diagnose(&window);
+            let new = diagnosis
+                .findings
+                .iter()
+                .find(|finding| finding.severity > Severity::Note && !known.contains(&finding.cause));
+            assert!(new.is_none(), "{} without {source}: {new:?}", path.display());
+            assert!(!diagnosis.clear.contains(&label), "{} without {source} is clear", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_cause_and_a_healthy_server_were_recorded() {
+    let labels: BTreeSet<String> = recorded().into_iter().map(|(label, _)| label).collect();
+    for name in CAUSES.iter().map(|cause| cause.name).chain(["healthy"]) {
+        assert!(labels.contains(name), "no window of {name} in tests/windows");
+    }
+}
