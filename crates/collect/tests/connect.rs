@@ -1,6 +1,6 @@
 //! What a connection attempt says when what listens is no server, or nothing at all.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of #[test] functions")]
+#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
 use std::io::Write;
 use std::net::TcpListener;

@@ -1,7 +1,7 @@
 //! Every source of the server against answers that no server gives: columns missing, doubled or in
 //! excess, NULL everywhere, numbers out of range, texts of any length and script.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of #[test] functions")]
+#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
 use std::collections::BTreeSet;
 use std::path::Path;

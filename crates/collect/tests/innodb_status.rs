@@ -4,7 +4,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "helpers of tests, outside of #[test] functions"
+    reason = "what tests share stands outside of #[test] functions"
 )]
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The connection against real servers: every way in, every refusal, and a server that hangs.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of #[test] functions")]
+#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Option files are read as MySQL's own `my_print_defaults` reads them.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of #[test] functions")]
+#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Window to findings. Pure: no I/O, no driver, no runtime, no operating system.
 //!
-//! In: a [`Window`], as the collector filled it or a recording gave it back. Out: a [`Diagnosis`].
+//! In: a [`Window`], as the collector filled it or a recording gave it back. Out: its
+//! [`Diagnosis`](spindoctor_model::Diagnosis).
 //! Each cause has a file of its own under `causes/`, with its documentation on it; [`CAUSES`] names
 //! them all, and `explain`, the report's counts and the tests go by that list. How findings rank,
 //! and from which score on they are warnings, is in [`rank`] and nowhere else.
