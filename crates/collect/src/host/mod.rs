@@ -10,14 +10,17 @@ pub mod cpu_model;
 pub mod cpu_times;
 pub mod disks;
 pub mod effective_cpus;
+#[expect(unsafe_code, reason = "SO_PEERCRED may say 0, which rustix cannot")]
 pub mod find_server;
 mod kernel_file;
 pub mod memory;
 pub mod numa;
+#[expect(unsafe_code, reason = "an instruction is timed")]
 pub mod pause;
 pub mod pressure;
 pub mod process;
 pub mod source;
+#[expect(unsafe_code, reason = "memory of the server is read")]
 pub mod srv_cpu_usage;
 #[cfg(test)]
 mod testing;
