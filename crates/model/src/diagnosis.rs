@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
 use crate::host::Quota;
+use crate::interruption::Interruption;
 use crate::server::Flavor;
 
 /// Name and version of the serialised form.
@@ -22,6 +23,9 @@ pub struct Diagnosis {
     pub host: DiagnosedHost,
     /// The window.
     pub window: DiagnosedWindow,
+    /// Where the window tells nothing more of the server, because it ended, hung or restarted.
+    #[serde(default)]
+    pub interrupted: Option<Interruption>,
     /// What it cost.
     pub cost: Cost,
     /// Findings, the costliest first.

@@ -219,6 +219,13 @@ pub struct ProcessStat {
     pub written_bytes: Option<u64>,
 }
 
+impl ProcessStat {
+    /// True where it ended and only its entry in the process table is left.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state.as_str(), "Z" | "X")
+    }
+}
+
 /// One thread of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -8,7 +8,13 @@ use crate::causes::server_stopped;
 use crate::{CAUSES, Outcome, rank};
 
 /// Puts a window through every rule of [`CAUSES`].
+///
+/// Where the server restarted in it, the causes are judged on what came before.
 pub fn diagnose(window: &Window) -> Diagnosis {
+    let interrupted = window.interruption();
+    let before_restart = window.before_restart();
+    let whole = window;
+    let window = before_restart.as_ref().unwrap_or(whole);
     let mut findings = Vec::new();
     let mut clear = Vec::new();
     let mut not_examined = Vec::new();
@@ -28,8 +34,9 @@ pub fn diagnose(window: &Window) -> Diagnosis {
         schema: SCHEMA.to_owned(),
         server: server_head(window),
         host: host_head(window),
-        window: DiagnosedWindow { start: window.start, seconds: window.seconds() },
-        cost: window.cost,
+        window: DiagnosedWindow { start: window.start, seconds: whole.seconds() },
+        interrupted,
+        cost: whole.cost,
         findings: rank::rank(findings),
         clear,
         not_examined,
@@ -46,7 +53,9 @@ fn entry(cause: &str, missing: Unavailable) -> NotExamined {
 
 fn server_head(window: &Window) -> DiagnosedServer {
     let server = &window.server;
-    let process_threads = window.latest(|s| &s.host.process).map(|process| process.threads);
+    let processes = window.all(|s| &s.host.process);
+    let process_threads =
+        processes.iter().rev().find(|(_, process)| !process.has_ended()).map(|(_, process)| process.threads);
     let listed_threads = || window.latest(|s| &s.server.threads).map(|threads| threads.len() as u64);
     DiagnosedServer {
         flavor: server.version.map(|version| version.flavor),

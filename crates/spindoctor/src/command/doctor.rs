@@ -8,7 +8,7 @@ use spindoctor_model::{Diagnosis, Severity};
 use super::live::{self, WithoutSession};
 use crate::cli::{Doctor, FailOn};
 use crate::exit::{ExitStatus, NagiosState};
-use crate::report::{html, json, nagios, text};
+use crate::report::{html, json, nagios, text, unexplained_interruption};
 use crate::terminal::Look;
 use crate::{output, window_file};
 
@@ -50,6 +50,9 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
 }
 
 fn status(diagnosis: &Diagnosis, fail_on: FailOn) -> ExitStatus {
+    if unexplained_interruption(diagnosis).is_some() {
+        return ExitStatus::Failed;
+    }
     let threshold = match fail_on {
         FailOn::Note => Severity::Note,
         FailOn::Warning => Severity::Warning,
@@ -75,5 +78,12 @@ mod tests {
         diagnosis.findings.drain(..2);
         assert_eq!(status(&diagnosis, FailOn::Warning), ExitStatus::Done);
         assert_eq!(status(&diagnosis, FailOn::Note), ExitStatus::Findings);
+    }
+
+    #[test]
+    fn a_server_that_was_lost_in_the_middle_could_not_be_diagnosed_unless_a_finding_tells_why() {
+        assert_eq!(status(&sample::interrupted(), FailOn::Warning), ExitStatus::Failed);
+        let stopped = Diagnosis { interrupted: sample::interrupted().interrupted, ..sample::silent() };
+        assert_eq!(status(&stopped, FailOn::Warning), ExitStatus::Findings);
     }
 }

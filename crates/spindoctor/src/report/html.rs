@@ -6,8 +6,9 @@ use spindoctor_model::diagnosis::DiagnosedHost;
 use spindoctor_model::{Diagnosis, Evidence, Finding, Remedy, Root, Severity, Value};
 
 use super::{
-    NotExaminedTogether, cost_told, explained_here, findings_counted, not_examined_together, number,
-    root_named, server_named, server_place, severity_word, window_told,
+    NotExaminedTogether, cost_told, explained_here, findings_counted, interruption_told,
+    not_examined_together, number, root_named, seen_s, server_named, server_place, severity_word,
+    window_told,
 };
 use crate::chart;
 use crate::terminal::safe;
@@ -71,10 +72,19 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
     let counted = findings_counted(diagnosis);
     html! {
         section.card.verdict {
+            @if let Some(interrupted) = interruption_told(diagnosis) {
+                p.interrupted { strong { (safe(&interrupted)) } }
+            }
             @if diagnosis.findings.is_empty() {
                 @if diagnosis.clear.is_empty() {
                     h2 { "No cause could be examined" }
                     p { "So nothing is known about this server." }
+                } @else if diagnosis.interrupted.is_some() {
+                    h2 { "Nothing found until then; what came after was not seen" }
+                    p.quiet {
+                        (number::counted(diagnosis.clear.len() as u64, "cause was", "causes were"))
+                        " examined over " (window_told(seen_s(diagnosis))) " and clear."
+                    }
                 } @else {
                     h2.good { "Nothing found that costs this server time now" }
                     p.quiet {
@@ -297,6 +307,13 @@ mod tests {
         for forbidden in ["<script", "<link", "<img", "src=", "url(", "@import", "@font-face"] {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
+    }
+
+    #[test]
+    fn a_server_that_was_lost_in_the_middle_is_not_told_to_be_well() {
+        let page = render(&sample::interrupted());
+        assert!(page.contains("interrupted after 4.1 s of 10 s: the server's process ended"), "{page}");
+        assert!(!page.contains("Nothing found that costs this server time now"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) mod text;
 pub(crate) mod sample;
 
 use spindoctor_model::diagnosis::DiagnosedServer;
-use spindoctor_model::{Diagnosis, Finding, NotExamined, Root, Severity};
+use spindoctor_model::{Diagnosis, Finding, Interruption, NotExamined, Root, Severity};
 use unicode_width::UnicodeWidthChar as _;
 
 /// The word for a severity; the one that must not be overlooked stands out without colour too.
@@ -26,12 +26,35 @@ fn severity_word(severity: Severity) -> &'static str {
     }
 }
 
-/// `2 findings`, `1 finding`, `no finding`.
+/// `2 findings`, `1 finding`, `no finding`; without one, `interrupted` where not all was seen.
 fn findings_counted(diagnosis: &Diagnosis) -> String {
     match diagnosis.findings.len() {
+        0 if diagnosis.interrupted.is_some() => "interrupted".to_owned(),
         0 => "no finding".to_owned(),
         count => number::counted(count as u64, "finding", "findings"),
     }
+}
+
+/// What cut the window short and no finding explains: the diagnosis is of a part only.
+pub(crate) fn unexplained_interruption(diagnosis: &Diagnosis) -> Option<&Interruption> {
+    let explained = diagnosis.findings.iter().any(|finding| finding.cause == "server-stopped");
+    diagnosis.interrupted.as_ref().filter(|_| !explained)
+}
+
+/// `interrupted after 4.1 s of 10 s: the server's process ended`, where the window was.
+fn interruption_told(diagnosis: &Diagnosis) -> Option<String> {
+    let interrupted = diagnosis.interrupted.as_ref()?;
+    Some(format!(
+        "interrupted after {} of {}: {}",
+        window_told(interrupted.at_s),
+        window_told(diagnosis.window.seconds),
+        interrupted.because
+    ))
+}
+
+/// How long the server was seen, seconds.
+fn seen_s(diagnosis: &Diagnosis) -> f64 {
+    diagnosis.interrupted.as_ref().map_or(diagnosis.window.seconds, |interrupted| interrupted.at_s)
 }
 
 /// `MySQL 8.0.36`, or that the server never said.

@@ -6,15 +6,18 @@ use std::fmt::Write as _;
 
 use spindoctor_model::{Diagnosis, Severity};
 
-use super::{findings_counted, server_named, server_place};
+use super::{findings_counted, interruption_told, server_named, server_place, unexplained_interruption};
 use crate::exit::NagiosState;
 use crate::terminal;
 
 /// The output and the state that goes with it. Notes alone are OK.
 pub(crate) fn render(diagnosis: &Diagnosis) -> (String, NagiosState) {
+    let cut_short = unexplained_interruption(diagnosis).is_some();
     let worst = diagnosis.findings.iter().map(|finding| finding.severity).max();
     let state = match worst {
         Some(Severity::Critical) => NagiosState::Critical,
+        // Worse than a warning, and a plugin that did not see all cannot say OK.
+        _ if cut_short => NagiosState::Unknown,
         Some(Severity::Warning) => NagiosState::Warning,
         Some(Severity::Note) | None => NagiosState::Ok,
     };
@@ -26,6 +29,10 @@ pub(crate) fn render(diagnosis: &Diagnosis) -> (String, NagiosState) {
             server_named(&diagnosis.server),
             server_place(&diagnosis.server)
         ),
+    };
+    let summary = match interruption_told(diagnosis) {
+        Some(interrupted) => format!("{summary}; {interrupted}"),
+        None => summary,
     };
     let lost = diagnosis.findings.iter().map(|finding| finding.score).fold(0.0, f64::max);
 
@@ -87,6 +94,17 @@ mod tests {
         let (output, state) = render(&sample::healthy());
         assert_eq!(state, NagiosState::Ok);
         assert!(output.starts_with("SPINDOCTOR OK - no finding on MySQL 9.7.4 at db17 | critical=0;"));
+    }
+
+    #[test]
+    fn a_server_that_was_lost_in_the_middle_is_unknown_unless_it_is_critical() {
+        let (output, state) = render(&sample::interrupted());
+        assert_eq!(state, NagiosState::Unknown);
+        let told =
+            "no finding on MySQL 9.7.4 at db17; interrupted after 4.1 s of 10 s: the server's process ended";
+        assert!(output.starts_with(&format!("SPINDOCTOR UNKNOWN - {told} | ")), "{output}");
+        let critical = Diagnosis { interrupted: sample::interrupted().interrupted, ..sample::suffering() };
+        assert_eq!(render(&critical).1, NagiosState::Critical);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use spindoctor_model::diagnosis::{DiagnosedHost, DiagnosedServer, DiagnosedWindow, SCHEMA};
 use spindoctor_model::host::Quota;
-use spindoctor_model::{Cost, Diagnosis, Evidence, Finding, Flavor, NotExamined, Remedy, Root, Severity};
+use spindoctor_model::{
+    Cost, Diagnosis, Evidence, Finding, Flavor, Interruption, NotExamined, Remedy, Root, Severity,
+};
 
 /// Everything a person on call could wish for: three findings, a root, series, what was not examined.
 pub(crate) fn suffering() -> Diagnosis {
@@ -35,6 +37,7 @@ pub(crate) fn suffering() -> Diagnosis {
             unavailable: None,
         },
         window: window(),
+        interrupted: None,
         cost: Cost { server_queries: 44, server_busy_ms: 31.04, own_cpu_ms: 190.0, threads_stopped: 0 },
         findings: vec![blind_spin(), pileup(), sync_note()],
         clear: ["cpu-throttled", "cpu-saturated", "checkpoint-stall"].map(str::to_owned).to_vec(),
@@ -82,6 +85,14 @@ pub(crate) fn silent() -> Diagnosis {
         explains: Vec::new(),
         references: Vec::new(),
     }];
+    diagnosis
+}
+
+/// A healthy server that was killed in the middle.
+pub(crate) fn interrupted() -> Diagnosis {
+    let mut diagnosis = healthy();
+    diagnosis.interrupted =
+        Some(Interruption { at_s: 4.1, because: "the server's process ended".to_owned() });
     diagnosis
 }
 

@@ -7,8 +7,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::page::{PLAIN, Page, QUIET, STRONG, wrapped};
 use super::{
-    cost_told, explained_here, findings_counted, not_examined_together, number, root_named, server_named,
-    server_place, severity_word, shortened, window_told,
+    cost_told, explained_here, findings_counted, interruption_told, not_examined_together, number,
+    root_named, seen_s, server_named, server_place, severity_word, shortened, window_told,
 };
 use crate::terminal::{Look, safe};
 
@@ -53,6 +53,9 @@ fn head(page: &mut Page, diagnosis: &Diagnosis) {
     parts.push(window_told(diagnosis.window.seconds));
     parts.extend(server.threads.map(|threads| number::counted(threads, "thread", "threads")));
     page.line_with_right(&safe(&parts.join(", ")), &findings_counted(diagnosis), STRONG, STRONG);
+    if let Some(interrupted) = interruption_told(diagnosis) {
+        page.paragraph("", &safe(&interrupted), AnsiColor::Red.on_default().bold());
+    }
     let host = &diagnosis.host;
     if let Some(because) = &host.unavailable {
         page.paragraph("", &format!("host not read: {}", safe(because)), QUIET);
@@ -194,14 +197,14 @@ fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
         return;
     }
     let looked = number::counted(diagnosis.clear.len() as u64, "cause was", "causes were");
+    let (verdict, style) = match diagnosis.interrupted {
+        Some(_) => ("Nothing found until then; what came after was not seen.", STRONG),
+        None => ("Nothing found that costs this server time now.", AnsiColor::Green.on_default().bold()),
+    };
+    page.paragraph("", verdict, style);
     page.paragraph(
         "",
-        "Nothing found that costs this server time now.",
-        AnsiColor::Green.on_default().bold(),
-    );
-    page.paragraph(
-        "",
-        &format!("{looked} examined over {} and clear:", window_told(diagnosis.window.seconds)),
+        &format!("{looked} examined over {} and clear:", window_told(seen_s(diagnosis))),
         PLAIN,
     );
     page.paragraph("    ", &diagnosis.clear.join(", "), QUIET);
@@ -277,6 +280,11 @@ mod tests {
     #[test]
     fn a_healthy_server_is_told_so_and_what_was_looked_at() {
         insta::assert_snapshot!(render(&sample::healthy(), TERMINAL));
+    }
+
+    #[test]
+    fn a_server_that_was_lost_in_the_middle_is_not_told_to_be_clear() {
+        insta::assert_snapshot!(render(&sample::interrupted(), TERMINAL));
     }
 
     #[test]

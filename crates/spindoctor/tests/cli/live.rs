@@ -10,7 +10,7 @@ use spindoctor_lab::{Home, Server, ServerSpec, Which};
 use crate::program::{complained, printed, spindoctor};
 
 /// Does something with a server of the lab. The server ends with the thread that started it.
-fn with_server(which: Which, look: impl FnOnce(&Server)) {
+pub(crate) fn with_server(which: Which, look: impl FnOnce(&Server)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let home = Home::open().expect("the lab has a folder");
     let spec = ServerSpec { which, ..ServerSpec::default() };

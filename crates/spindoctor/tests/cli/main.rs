@@ -1,5 +1,6 @@
 //! The program from outside: what it prints where, and its exit codes. One file per subcommand.
 
+mod bad_days;
 mod doctor;
 mod explain;
 mod help;

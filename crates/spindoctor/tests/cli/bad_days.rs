@@ -1,0 +1,64 @@
+//! Servers that are lost while somebody looks, and outputs that cannot be written.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use spindoctor_lab::{Server, Which};
+
+use crate::live::with_server;
+use crate::program::spindoctor;
+
+/// Starts `doctor --json` for four seconds, does something after its first sample, and gives back
+/// what it printed and its exit code.
+fn diagnosed_while(server: &Server, flags: &[&str], disturb: impl FnOnce()) -> (String, i32) {
+    let mut child: Child = Command::new(spindoctor("").get_program())
+        .args(["doctor", "-u", "root", "--no-defaults", "--duration", "4s", "--query-timeout", "1s", "-S"])
+        .arg(server.socket())
+        .args(flags)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut notes = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let watching = notes.find(|line| line.as_ref().is_ok_and(|line| line.contains("1 sample")));
+    assert!(watching.is_some(), "the first sample is told");
+    disturb();
+    let mut report = String::new();
+    child.stdout.take().expect("it is piped").read_to_string(&mut report).expect("UTF-8");
+    let code = child.wait().expect("it ends").code().expect("no signal ended it");
+    (report, code)
+}
+
+fn signal(server: &Server, signal: Signal) {
+    let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw).expect("a process id");
+    kill_process(pid, signal).expect("the server runs");
+}
+
+#[test]
+fn a_server_that_is_killed_meanwhile_is_told_in_every_report_and_exits_with_2() {
+    for (flag, code, told) in [
+        ("--json", 2, "\"because\": \"the server's process ended\""),
+        ("--fail-on=never", 2, "the server's process ended"),
+        ("--nagios", 3, "SPINDOCTOR UNKNOWN - no finding on MySQL"),
+    ] {
+        with_server(Which::Mysql, |server| {
+            let (report, exit) = diagnosed_while(server, &[flag], || signal(server, Signal::KILL));
+            assert_eq!(exit, code, "{report}");
+            assert!(report.contains(told), "{report}");
+            assert!(!report.contains("Nothing found that costs"), "{report}");
+        });
+    }
+}
+
+#[test]
+fn a_server_that_is_stopped_meanwhile_is_a_finding_that_explains_the_silence() {
+    with_server(Which::Mariadb, |server| {
+        let (report, code) = diagnosed_while(server, &["--json"], || signal(server, Signal::STOP));
+        signal(server, Signal::CONT);
+        let diagnosis: Value = serde_json::from_str(&report).expect("JSON");
+        assert_eq!(diagnosis["findings"][0]["cause"], "server-stopped", "{report}");
+        assert_eq!(code, 1);
+    });
+}
