@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use spindoctor_collect::host::cgroup::parse_mountinfo;
 
 use crate::error::{Error, Result};
 
@@ -141,19 +142,14 @@ impl Groups {
 }
 
 impl Hierarchies {
-    /// Format is like `36 25 0:31 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu`.
     fn parse(mountinfo: &str) -> Self {
         let mut found = Self { v1: Vec::new(), v2: None };
-        for line in mountinfo.lines() {
-            let Some((mount, filesystem)) = line.split_once(" - ") else { continue };
-            let Some(at) = mount.split(' ').nth(4) else { continue };
-            let mut filesystem = filesystem.split(' ');
-            match (filesystem.next(), filesystem.nth(1)) {
-                (Some("cgroup2"), _) => found.v2 = Some(at.into()),
-                (Some("cgroup"), Some(options)) => {
-                    found.v1.extend(options.split(',').map(|option| (option.to_owned(), at.into())));
+        for mount in parse_mountinfo(mountinfo) {
+            match mount.controllers {
+                None => found.v2 = Some(mount.point.into()),
+                Some(options) => {
+                    found.v1.extend(options.into_iter().map(|option| (option, PathBuf::from(&mount.point))));
                 }
-                _ => {}
             }
         }
         found

@@ -131,4 +131,10 @@ impl Error {
         let path = path.to_owned();
         move |source| Self::File { doing, path, source }
     }
+
+    /// For `map_err` on what is sent to a server.
+    pub(crate) fn statement(statement: &str) -> impl FnOnce(mysql_async::Error) -> Self {
+        let statement = statement.to_owned();
+        move |source| Self::Statement { statement, source }
+    }
 }

@@ -1,5 +1,6 @@
 //! Which server program a lab server runs, and where its share files are.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -95,6 +96,17 @@ impl Installation {
         Ok(Self { version, version_text, server, basedir, share, plugins })
     }
 
+    /// The options that tell the server where its own files are.
+    pub(crate) fn folders(&self) -> Vec<OsString> {
+        let mut options = vec![
+            path_option("basedir", &self.basedir),
+            path_option("lc-messages-dir", &self.share),
+            path_option("character-sets-dir", &self.share.join("charsets")),
+        ];
+        options.extend(self.plugins.as_deref().map(|plugins| path_option("plugin-dir", plugins)));
+        options
+    }
+
     /// Tells this build of a server from others: the name of its template.
     pub(crate) fn key(&self) -> String {
         let text: String = self
@@ -104,6 +116,13 @@ impl Installation {
             .collect();
         format!("{}-{text}", self.version.flavor.to_string().to_lowercase().replace(' ', "-"))
     }
+}
+
+/// `--NAME=PATH`, whatever bytes the path has.
+pub(crate) fn path_option(name: &str, path: &Path) -> OsString {
+    let mut option = OsString::from(format!("--{name}="));
+    option.push(path);
+    option
 }
 
 /// Format is like `/usr/sbin/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))`.

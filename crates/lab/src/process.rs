@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
+use spindoctor_collect::host::process::{TaskStat, parse_task_stat};
 
 use crate::error::{Error, Result};
 
@@ -25,8 +26,8 @@ impl ProcessId {
     /// The running process with this id.
     pub(crate) fn of(pid: u32) -> Result<Self> {
         let path = PathBuf::from(format!("/proc/{pid}/stat"));
-        let stat = fs::read_to_string(&path).map_err(Error::file("read", &path))?;
-        Self::parse(&stat).ok_or_else(|| Error::File {
+        let stat = fs::read(&path).map_err(Error::file("read", &path))?;
+        Self::parse(&String::from_utf8_lossy(&stat)).ok_or_else(|| Error::File {
             doing: "understand",
             path,
             source: std::io::ErrorKind::InvalidData.into(),
@@ -41,17 +42,19 @@ impl ProcessId {
     /// From the text of `/proc/PID/stat`, kept while it ran in this boot or an earlier one: the text
     /// itself does not name the boot, so it must be of this one.
     pub(crate) fn parse(stat: &str) -> Option<Self> {
-        let pid = stat.split(' ').next()?.parse().ok()?;
-        // The name may hold spaces and brackets; what follows its last bracket starts at field 3.
-        let start_ticks = stat.rsplit_once(')')?.1.split_whitespace().nth(22 - 3)?.parse().ok()?;
-        Some(Self { pid, start_ticks, boot: boot()? })
+        Self::of_stat(&parse_task_stat(stat)?)
     }
 
     /// True while it runs (a zombie does not).
     pub(crate) fn runs(&self) -> bool {
-        let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", self.pid)) else { return false };
-        let zombie = stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']));
-        !zombie && Self::parse(&stat).as_ref() == Some(self)
+        let Ok(stat) = fs::read(format!("/proc/{}/stat", self.pid)) else { return false };
+        parse_task_stat(&String::from_utf8_lossy(&stat)).is_some_and(|stat| {
+            !["Z", "X"].contains(&stat.state.as_str()) && Self::of_stat(&stat).as_ref() == Some(self)
+        })
+    }
+
+    fn of_stat(stat: &TaskStat) -> Option<Self> {
+        Some(Self { pid: stat.id, start_ticks: stat.started_ticks, boot: boot()? })
     }
 
     /// True where both are of one boot of the machine.

@@ -23,7 +23,7 @@ use crate::cgroup::{Groups, Limits};
 use crate::command::{Progress, is_root, last_lines};
 use crate::error::{Error, Result};
 use crate::home::{Home, create_private_dir};
-use crate::installation::{Installation, Which};
+use crate::installation::{Installation, Which, path_option};
 use crate::load::Tables;
 use crate::process::{ProcessId, signal};
 use crate::record::{Record, Register};
@@ -256,14 +256,9 @@ impl Server {
     fn arguments(&self, installation: &Installation) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["--no-defaults".into()];
         arguments.extend(installation.folders());
-        let path = |option: &str, path: &Path| {
-            let mut argument = OsString::from(format!("--{option}="));
-            argument.push(path);
-            argument
-        };
-        arguments.push(path("datadir", &self.record.data));
-        arguments.push(path("socket", &self.record.socket));
-        arguments.push(path("pid-file", &self.folder.join("mysqld.pid")));
+        arguments.push(path_option("datadir", &self.record.data));
+        arguments.push(path_option("socket", &self.record.socket));
+        arguments.push(path_option("pid-file", &self.folder.join("mysqld.pid")));
         arguments.push(format!("--port={}", self.record.port).into());
         let fixed = ["--bind-address=127.0.0.1", "--skip-name-resolve", "--server-id=1"];
         arguments.extend(fixed.map(OsString::from));
@@ -326,14 +321,10 @@ impl Server {
 
     /// Runs statements in a session of `root`.
     pub async fn execute(&self, statements: impl IntoIterator<Item = impl Into<String>>) -> Result<()> {
-        let refused = |statement: &str| {
-            let statement = statement.to_owned();
-            move |source| Error::Statement { statement, source }
-        };
-        let mut conn = self.connect().await.map_err(refused("connect"))?;
+        let mut conn = self.connect().await.map_err(Error::statement("connect"))?;
         for statement in statements {
             let statement = statement.into();
-            conn.query_drop(statement.as_str()).await.map_err(refused(&statement))?;
+            conn.query_drop(statement.as_str()).await.map_err(Error::statement(&statement))?;
         }
         let _closed = conn.disconnect().await;
         Ok(())
@@ -341,9 +332,9 @@ impl Server {
 
     /// The first cell of an answer, as `root`; None where there is none.
     pub async fn ask(&self, question: &str) -> Result<Option<String>> {
-        let refused = |source| Error::Statement { statement: question.to_owned(), source };
-        let mut conn = self.connect().await.map_err(refused)?;
-        let row: Option<mysql_async::Row> = conn.query_first(question).await.map_err(refused)?;
+        let mut conn = self.connect().await.map_err(Error::statement("connect"))?;
+        let row: Option<mysql_async::Row> =
+            conn.query_first(question).await.map_err(Error::statement(question))?;
         let _closed = conn.disconnect().await;
         Ok(row.and_then(|row| row.get_opt::<Option<String>, _>(0)?.ok().flatten()))
     }
@@ -490,24 +481,6 @@ impl Record {
             started: self.started,
             stays: self.stays,
         }
-    }
-}
-
-impl Installation {
-    /// The options that tell the server where its own files are.
-    pub(crate) fn folders(&self) -> Vec<OsString> {
-        let option = |name: &str, path: &Path| {
-            let mut argument = OsString::from(format!("--{name}="));
-            argument.push(path);
-            argument
-        };
-        let mut options = vec![
-            option("basedir", &self.basedir),
-            option("lc-messages-dir", &self.share),
-            option("character-sets-dir", &self.share.join("charsets")),
-        ];
-        options.extend(self.plugins.as_deref().map(|plugins| option("plugin-dir", plugins)));
-        options
     }
 }
 

@@ -10,10 +10,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::command::{Progress, is_root, run};
+use crate::command::{Progress, is_root, last_lines, run};
 use crate::error::{Error, Result};
 use crate::home::{Home, create_private_dir};
-use crate::installation::Installation;
+use crate::installation::{Installation, path_option};
 use crate::load::{Tables, sysbench};
 use crate::server::{Launch, Server};
 
@@ -95,7 +95,7 @@ async fn prepare(
 
 fn initialise(installation: &Installation, data: &Path) -> Result<()> {
     let mut server = Command::new(&installation.server);
-    server.arg("--no-defaults").args(installation.folders()).arg(format!("--datadir={}", data.display()));
+    server.arg("--no-defaults").args(installation.folders()).arg(path_option("datadir", data));
     if is_root() {
         server.arg("--user=root");
     }
@@ -143,7 +143,7 @@ fn bootstrap_mariadb(server: &mut Command, installation: &Installation, data: &P
     Err(Error::Program {
         program: "mariadbd --bootstrap".into(),
         status: status.to_string(),
-        said: crate::command::last_lines(&fs::read_to_string(&log).unwrap_or_default(), 12),
+        said: last_lines(&fs::read_to_string(&log).unwrap_or_default(), 12),
     })
 }
 

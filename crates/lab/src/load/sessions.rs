@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder};
 use tokio::task::JoinSet;
 
 use crate::error::{Error, Result};
@@ -30,13 +30,9 @@ impl Sessions {
 
     /// The same as another user.
     pub(crate) async fn hold_as(&mut self, server: &Server, user: &str, statements: &[&str]) -> Result<()> {
-        let refused = |statement: &str| {
-            let statement = statement.to_owned();
-            move |source| Error::Statement { statement, source }
-        };
-        let mut conn = server.connect_as(user).await.map_err(refused("connect"))?;
+        let mut conn = server.connect_as(user).await.map_err(Error::statement("connect"))?;
         for statement in statements {
-            conn.query_drop(*statement).await.map_err(refused(statement))?;
+            conn.query_drop(*statement).await.map_err(Error::statement(statement))?;
         }
         self.idle.push(conn);
         Ok(())
@@ -44,8 +40,7 @@ impl Sessions {
 
     /// A session that runs a statement over and over, whatever comes back.
     pub(crate) async fn repeat(&mut self, server: &Server, statement: String) -> Result<()> {
-        let refused = |source| Error::Statement { statement: "connect".into(), source };
-        let mut conn = server.connect_as("app").await.map_err(refused)?;
+        let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
         self.busy.spawn(async move {
             // An answer of error (a lock wait timeout, a deadlock) is what a real client retries on.
             loop {
@@ -59,7 +54,7 @@ impl Sessions {
 
     /// A client that keeps asking for a connection, uses it for a moment and gives it back.
     pub(crate) fn knock(&mut self, server: &Server) {
-        let options = OptsBuilder::from_opts(server.options("app"));
+        let options = server.options("app");
         let refused = Arc::clone(&self.refused);
         self.busy.spawn(async move {
             loop {

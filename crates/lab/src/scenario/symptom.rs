@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mysql_async::prelude::Queryable;
+
 use crate::error::{Error, Result};
 use crate::server::Server;
 
@@ -45,13 +47,10 @@ pub(super) async fn status_per_s(server: &Server, names: &[&str]) -> Result<Vec<
 
 /// A status variable now.
 pub(super) async fn status(server: &Server, name: &str) -> Result<f64> {
-    let mut conn =
-        server.connect().await.map_err(|source| Error::Statement { statement: "connect".into(), source })?;
+    let mut conn = server.connect().await.map_err(Error::statement("connect"))?;
     let statement = format!("SHOW GLOBAL STATUS LIKE '{name}'");
     let row: Option<(String, String)> =
-        mysql_async::prelude::Queryable::query_first(&mut conn, statement.as_str())
-            .await
-            .map_err(|source| Error::Statement { statement, source })?;
+        conn.query_first(statement.as_str()).await.map_err(Error::statement(&statement))?;
     let _closed = conn.disconnect().await;
     Ok(row.and_then(|(_, value)| value.parse().ok()).unwrap_or_default())
 }
