@@ -166,7 +166,7 @@ impl Window {
 
     /// A global variable's number, latest.
     pub fn variable_number(&self, name: &str) -> Option<f64> {
-        self.latest(|s| &s.server.variables)?.number(name)
+        self.need_variable(name).ok()
     }
 
     /// A status variable's value now (gauges: `Threads_running`).
@@ -176,9 +176,7 @@ impl Window {
 
     /// How much a status counter grew over the window; None where it went back (a reset or restart).
     pub fn status_growth(&self, name: &str) -> Option<f64> {
-        let change = self.change(|s| &s.server.status)?;
-        let growth = change.last.number(name)? - change.first.number(name)?;
-        (growth >= 0.0).then_some(growth)
+        self.need_growth(name).ok()
     }
 
     /// How fast a status counter grew, per second.
