@@ -6,4 +6,5 @@
 
 pub mod host;
 pub mod mysql;
+pub mod source;
 pub mod watch;

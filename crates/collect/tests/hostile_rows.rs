@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use spindoctor_collect::mysql::source::Answer;
 use spindoctor_collect::mysql::{Plan, Rows, SOURCES};
+use spindoctor_collect::source::Answer;
 use spindoctor_model::{ServerSample, ServerVersion};
 
 /// Every name that a source could look for: the words between quotes in the sources' own code.

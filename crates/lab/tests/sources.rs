@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
-use spindoctor_collect::mysql::{Cadence, Endpoint, Limits, Plan, SOURCES, Source, Target};
+use spindoctor_collect::mysql::{Endpoint, Limits, Plan, SOURCES, Source, Target};
+use spindoctor_collect::source::Cadence;
 use spindoctor_collect::watch::{HostChoice, Progress, WatchError, WatchOptions, watch};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
 use spindoctor_model::{NoSessionKind, Reading, ServerSample, Unavailable, Window};

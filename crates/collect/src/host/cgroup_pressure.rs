@@ -6,7 +6,7 @@ use spindoctor_model::{HostSample, Unavailable};
 
 use super::source::{HostSource, Target, reading};
 use super::{cgroup, pressure};
-use crate::mysql::source::{Answer, Cadence};
+use crate::source::{Answer, Cadence};
 
 /// Pressure of the server's cgroup.
 pub const SOURCE: HostSource = HostSource {

@@ -7,7 +7,7 @@ use spindoctor_model::{HostSample, Unavailable};
 use super::kernel_file;
 use super::process::named_values;
 use super::source::{HostSource, Target, reading};
-use crate::mysql::source::{Answer, Cadence};
+use crate::source::{Answer, Cadence};
 
 /// The CPU.
 pub const SOURCE: HostSource = HostSource {

@@ -6,7 +6,7 @@ use spindoctor_model::{HostSample, Unavailable};
 use super::kernel_file;
 use super::process::TICK_US;
 use super::source::{HostSource, Target, reading};
-use crate::mysql::source::{Answer, Cadence};
+use crate::source::{Answer, Cadence};
 
 /// CPU times of the whole host.
 pub const SOURCE: HostSource = HostSource {

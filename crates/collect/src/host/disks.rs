@@ -5,7 +5,7 @@ use spindoctor_model::{HostSample, Unavailable};
 
 use super::kernel_file;
 use super::source::{HostSource, Target, reading};
-use crate::mysql::source::{Answer, Cadence};
+use crate::source::{Answer, Cadence};
 
 /// Block devices.
 pub const SOURCE: HostSource = HostSource {

@@ -9,7 +9,7 @@ use super::cgroup::{self, Cgroup, Level};
 use super::cpu_list::{CpuSet, parse_cpu_list};
 use super::source::{HostSource, Target, reading};
 use super::{kernel_file, process};
-use crate::mysql::source::{Answer, Cadence};
+use crate::source::{Answer, Cadence};
 
 /// What the kernel grants.
 pub const SOURCE: HostSource = HostSource {

@@ -6,7 +6,7 @@ use spindoctor_model::{HostSample, Unavailable};
 use super::process::{kilobytes, named_values};
 use super::source::{HostSource, Target, reading};
 use super::{cgroup, kernel_file};
-use crate::mysql::source::{Answer, Cadence};
+use crate::source::{Answer, Cadence};
 
 /// Memory and swap.
 pub const SOURCE: HostSource = HostSource {

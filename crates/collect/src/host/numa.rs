@@ -10,7 +10,7 @@ use super::cpu_list::parse_cpu_list;
 use super::kernel_file;
 use super::process::{kilobytes, named_values, parse_status};
 use super::source::{HostSource, Target, reading};
-use crate::mysql::source::{Answer, Cadence};
+use crate::source::{Answer, Cadence};
 
 /// Memory nodes.
 pub const SOURCE: HostSource = HostSource {

@@ -25,7 +25,7 @@ use spindoctor_model::{HostSample, Unavailable};
 
 use super::effective_cpus::runnable_on;
 use super::source::{HostSource, Target, reading};
-use crate::mysql::source::{Answer, Cadence};
+use crate::source::{Answer, Cadence};
 
 /// PAUSE measured in place.
 pub const SOURCE: HostSource = HostSource {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use spindoctor_model::{HostSample, Reading, Unavailable};
 
-use crate::mysql::source::{Answer, Cadence};
+use crate::source::{Answer, Cadence};
 
 /// Whose host is read, and under which folders: `/proc` and `/sys`, or fixtures in their place.
 #[derive(Debug, Clone)]

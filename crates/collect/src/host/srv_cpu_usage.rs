@@ -18,7 +18,7 @@ use spindoctor_model::{HostSample, Unavailable};
 
 use super::source::{HostSource, Target, reading};
 use super::{kernel_file, process};
-use crate::mysql::source::{Answer, Cadence};
+use crate::source::{Answer, Cadence};
 
 /// What the server believes.
 pub const SOURCE: HostSource = HostSource {

@@ -9,7 +9,7 @@ use spindoctor_model::{HostSample, Unavailable};
 use super::kernel_file;
 use super::process::parse_task_stat;
 use super::source::{HostSource, Target, reading};
-use crate::mysql::source::{Answer, Cadence};
+use crate::source::{Answer, Cadence};
 
 /// The server's threads.
 pub const SOURCE: HostSource = HostSource {

@@ -8,7 +8,7 @@ use super::cgroup::{self, Cgroup};
 use super::effective_cpus::tightest_quota;
 use super::kernel_file;
 use super::source::{HostSource, Target, reading};
-use crate::mysql::source::{Answer, Cadence};
+use crate::source::{Answer, Cadence};
 
 /// Bandwidth control's counters.
 pub const SOURCE: HostSource = HostSource {

@@ -3,7 +3,8 @@
 use spindoctor_model::mysql::NamedValues;
 
 use super::rows::Rows;
-use super::source::{Cadence, Plan, Source};
+use super::source::{Plan, Source};
+use crate::source::Cadence;
 
 /// The source.
 ///
@@ -30,8 +31,9 @@ pub(super) fn named_values(rows: &Rows) -> NamedValues {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{fixture, source::Answer};
+    use super::super::fixture;
     use super::*;
+    use crate::source::Answer;
     use spindoctor_model::ServerSample;
 
     fn status(file: &str) -> NamedValues {

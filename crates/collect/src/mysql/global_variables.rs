@@ -1,6 +1,7 @@
 //! `SHOW GLOBAL VARIABLES`: what the server is set to. Asked first: other sources depend on it.
 
-use super::source::{Cadence, Plan, Source};
+use super::source::{Plan, Source};
+use crate::source::Cadence;
 
 /// The source.
 ///
@@ -23,8 +24,9 @@ pub const SOURCE: Source = Source {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{fixture, source::Answer};
+    use super::super::fixture;
     use super::*;
+    use crate::source::Answer;
     use spindoctor_model::{ServerSample, mysql::NamedValues};
 
     fn variables(file: &str) -> NamedValues {

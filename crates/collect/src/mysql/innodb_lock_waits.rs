@@ -4,7 +4,8 @@
 use spindoctor_model::mysql::{RowLockWait, Transaction};
 
 use super::rows::Rows;
-use super::source::{Cadence, Plan, Source, note_if_cut, process_grant};
+use super::source::{Plan, Source, note_if_cut, process_grant};
+use crate::source::Cadence;
 
 /// Pairs of waiter and holder read at most.
 const LIMIT: usize = 1000;

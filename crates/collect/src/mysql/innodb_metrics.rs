@@ -6,7 +6,8 @@ use spindoctor_model::Unavailable;
 use spindoctor_model::mysql::InnodbMetric;
 
 use super::rows::Rows;
-use super::source::{Cadence, Plan, Source, process_grant};
+use super::source::{Plan, Source, process_grant};
+use crate::source::Cadence;
 
 /// The source.
 ///

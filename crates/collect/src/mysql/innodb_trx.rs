@@ -4,7 +4,8 @@ use spindoctor_model::mysql::Transaction;
 use spindoctor_model::{ServerVersion, Unavailable};
 
 use super::rows::Rows;
-use super::source::{Cadence, Plan, Source, Variables, note_if_cut, process_grant};
+use super::source::{Plan, Source, Variables, note_if_cut, process_grant};
+use crate::source::Cadence;
 
 /// Transactions read at most.
 const LIMIT: usize = 2000;

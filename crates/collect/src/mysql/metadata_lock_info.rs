@@ -3,7 +3,8 @@
 use spindoctor_model::mysql::MetadataLock;
 
 use super::rows::Rows;
-use super::source::{Cadence, Plan, Source, note_if_cut};
+use super::source::{Plan, Source, note_if_cut};
+use crate::source::Cadence;
 
 /// Locks read at most.
 const LIMIT: usize = 5000;

@@ -6,7 +6,8 @@ use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::RowLockWait;
 
 use super::rows::{Row, Rows};
-use super::source::{Cadence, Plan, Source, note_if_cut, performance_schema_grant, performance_schema_off};
+use super::source::{Plan, Source, note_if_cut, performance_schema_grant, performance_schema_off};
+use crate::source::Cadence;
 
 /// Pairs of waiter and holder read at most.
 const LIMIT: usize = 1000;
@@ -118,8 +119,9 @@ fn place(lock_id: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{fixture, source::Answer};
+    use super::super::fixture;
     use super::*;
+    use crate::source::Answer;
     use spindoctor_model::mysql::{ServerThread, Transaction};
 
     #[test]

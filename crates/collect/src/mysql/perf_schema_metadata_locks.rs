@@ -4,9 +4,8 @@ use spindoctor_model::mysql::MetadataLock;
 use spindoctor_model::{ServerVersion, Unavailable};
 
 use super::rows::Rows;
-use super::source::{
-    Cadence, Plan, Source, Variables, note_if_cut, performance_schema_grant, performance_schema_off,
-};
+use super::source::{Plan, Source, Variables, note_if_cut, performance_schema_grant, performance_schema_off};
+use crate::source::Cadence;
 
 /// Locks read at most; granted ones stand first, so that it is waiters that are left out.
 const LIMIT: usize = 2000;

@@ -5,8 +5,9 @@ use spindoctor_model::mysql::StatementDigest;
 
 use super::rows::Rows;
 use super::source::{
-    Cadence, Plan, Source, note_if_cut, performance_schema_grant, performance_schema_off, picoseconds_to_ns,
+    Plan, Source, note_if_cut, performance_schema_grant, performance_schema_off, picoseconds_to_ns,
 };
+use crate::source::Cadence;
 
 /// Digests read at most: those that ran in the last minute first, the costliest of them first.
 const LIMIT: usize = 200;

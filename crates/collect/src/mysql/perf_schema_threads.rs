@@ -3,7 +3,8 @@
 use spindoctor_model::mysql::ServerThread;
 
 use super::rows::{Row, Rows};
-use super::source::{Cadence, Plan, Source, note_if_cut, performance_schema_grant, performance_schema_off};
+use super::source::{Plan, Source, note_if_cut, performance_schema_grant, performance_schema_off};
+use crate::source::Cadence;
 
 /// Threads read at most; those that sleep are left out first.
 const LIMIT: usize = 5000;

@@ -3,9 +3,8 @@
 use spindoctor_model::mysql::WaitSummary;
 
 use super::rows::Rows;
-use super::source::{
-    Cadence, Plan, Source, performance_schema_grant, performance_schema_off, picoseconds_to_ns,
-};
+use super::source::{Plan, Source, performance_schema_grant, performance_schema_off, picoseconds_to_ns};
+use crate::source::Cadence;
 
 /// The source.
 ///

@@ -3,7 +3,8 @@
 use spindoctor_model::mysql::ReplicaChannel;
 
 use super::rows::{Row, Rows};
-use super::source::{Cadence, Plan, Source};
+use super::source::{Plan, Source};
+use crate::source::Cadence;
 
 /// The source. A server that is no replica answers with no row.
 ///

@@ -3,17 +3,7 @@
 use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
 
 use super::rows::Rows;
-
-/// How often a source is asked within a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cadence {
-    /// In every sample: cheap, and what comes and goes is seen.
-    EverySample,
-    /// In the first and the last sample: dear, or a counter whose growth is all that matters.
-    Ends,
-    /// In the first sample only: it does not change.
-    Once,
-}
+use crate::source::{Answer, Cadence};
 
 /// What to ask a server of a given version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,20 +85,4 @@ pub(super) fn performance_schema_grant(_: ServerVersion) -> &'static str {
 /// A cell that counts picoseconds, as nanoseconds; 0 for NULL.
 pub(super) fn picoseconds_to_ns(row: super::rows::Row<'_>, column: &str) -> u64 {
     row.number(column).unwrap_or(0_u64) / 1000
-}
-
-/// When an answer came and how long it took.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Answer {
-    /// Seconds from the start of the window.
-    pub at_s: f64,
-    /// Milliseconds from question to answer.
-    pub took_ms: f64,
-}
-
-impl Answer {
-    /// Wraps what was read as an available reading.
-    pub fn reading<T>(self, value: T) -> spindoctor_model::Reading<T> {
-        spindoctor_model::Reading::Available { at_s: self.at_s, took_ms: self.took_ms, value }
-    }
 }

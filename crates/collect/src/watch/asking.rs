@@ -8,8 +8,9 @@ use tokio::time::Instant;
 
 use super::schedule::Schedule;
 use super::{Progress, WatchOptions};
-use crate::mysql::source::{Answer, Cadence, Plan, Source};
+use crate::mysql::source::{Plan, Source};
 use crate::mysql::{self, Limits, QueryError, Session, Target};
+use crate::source::{Answer, Cadence};
 
 /// A source is asked again only after this many times as long as its last answer took: none has the
 /// server busy for more than a tenth of the time, however slow it has become.

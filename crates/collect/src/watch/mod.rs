@@ -18,8 +18,8 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::host;
-use crate::mysql::source::{Answer, Cadence};
 use crate::mysql::{self, ConnectError, Session, Target};
+use crate::source::{Answer, Cadence};
 use asking::Asking;
 use schedule::Schedule;
 

@@ -19,7 +19,8 @@ mod transactions;
 use spindoctor_model::InnodbStatus;
 use spindoctor_model::innodb_status::PrintedEvent;
 
-use super::source::{Cadence, Plan, Source, process_grant};
+use super::source::{Plan, Source, process_grant};
+use crate::source::Cadence;
 
 /// The source.
 ///
