@@ -29,8 +29,8 @@ pub(crate) const CAUSE: Cause = Cause {
                   work to the kernel: see quota-blind-spin and spin-burn. rows-read-waste, connection-churn and \
                   thread-cache-miss stand above this when they are what keeps the CPUs busy.",
     remedies: "Find the work that need not be done: the statements that read most, connections made for each \
-               query. Then fewer at once: a smaller client pool, innodb_thread_concurrency of one to two times \
-               the CPUs on MySQL, thread_handling=pool-of-threads on MariaDB. Then more CPUs.",
+               query. Then fewer at once: a smaller client pool, thread_handling=pool-of-threads on MariaDB; with \
+               hundreds of runnable threads innodb_thread_concurrency on MySQL, measured. Then more CPUs.",
     safety: "innodb_thread_concurrency is dynamic and undone with 0; too low a value leaves CPUs idle while \
              threads wait for locks. thread_handling needs a restart.",
     references: &[
@@ -50,6 +50,12 @@ const CPUS_BUSY: f64 = 0.9;
 
 /// Below this share of the busy time the CPUs belong to others.
 const SERVERS_SHARE: f64 = 0.5;
+
+/// A lower limit on threads inside InnoDB than this leaves CPUs idle behind the first lock or disk wait.
+const FEWEST_INSIDE: f64 = 16.0;
+
+/// Runnable threads for each that the limit would let in, from which on the limit is worth trying.
+const CROWD: f64 = 4.0;
 
 /// Throughput is not lost, latency is: half of the queued share counts.
 const LATENCY_COUNTS: f64 = 0.5;
@@ -120,23 +126,25 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             dynamic: true,
             ..Remedy::default()
         })
-        .remedy_if(concurrency_limit(window, cpus))
+        .remedy_if(concurrency_limit(window, runnable, cpus))
         .finding(),
     ))
 }
 
-/// Limiting how many threads work inside InnoDB, where the server has such a limit and it is off.
-fn concurrency_limit(window: &Window, cpus: f64) -> Option<Remedy> {
+/// Limiting how many threads work inside InnoDB, where the server has such a limit, it is off, and there
+/// are far more threads than it would let in.
+fn concurrency_limit(window: &Window, runnable: f64, cpus: f64) -> Option<Remedy> {
     let limit = window.variable_number("innodb_thread_concurrency")?;
     // MariaDB 10.5 made the variable do nothing, 10.6 removed it.
     let works = !window.server.version.is_some_and(spindoctor_model::ServerVersion::is_mariadb);
-    (works && limit == 0.0).then(|| Remedy {
-        statement: format!("SET GLOBAL innodb_thread_concurrency = {:.0}", (cpus * 2.0).max(4.0)),
+    let wanted = (4.0 * cpus).max(FEWEST_INSIDE);
+    (works && limit == 0.0 && runnable >= CROWD * wanted).then(|| Remedy {
+        statement: format!("SET GLOBAL innodb_thread_concurrency = {wanted:.0}"),
         why: "Fewer threads at once inside InnoDB: less switching, fewer latches held by threads that are put off \
               the CPU. It shortens no queue; it moves it to where waiting is cheap."
             .into(),
         dynamic: true,
-        risk: "Threads that wait for a row lock keep no ticket, others do: too low a value leaves CPUs idle.".into(),
+        risk: "Too low a value leaves CPUs idle while threads inside wait for locks or disks: measure.".into(),
         undo: "SET GLOBAL innodb_thread_concurrency = 0".into(),
     })
 }

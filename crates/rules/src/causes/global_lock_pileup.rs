@@ -150,6 +150,7 @@ fn waits(thread: &ServerThread) -> bool {
         "waiting for global read lock",
         "waiting for commit lock",
         "waiting for backup lock",
+        "waiting for binlog lock",
         "waiting for table flush",
         "waiting for global metadata lock",
         "waiting for release of readlock",

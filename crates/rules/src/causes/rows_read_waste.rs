@@ -108,7 +108,8 @@ impl Grown<'_> {
         let each = self.examined / self.executions.max(1.0);
         let ratio = self.examined / self.returned.max(1.0);
         let scans = self.scans >= SCANS_RATIO * self.executions;
-        ratio >= EXAMINED_EACH
+        looks_for_rows(self.digest)
+            && ratio >= EXAMINED_EACH
             && ((scans && each >= SCANNED_ROWS) || (each >= INDEXED_ROWS && !adds_up(&self.digest.text)))
     }
 }
@@ -126,6 +127,17 @@ fn is_about_the_server(digest: &StatementDigest) -> bool {
     matches!(schema.as_str(), "performance_schema" | "information_schema" | "sys")
         || ["performance_schema", "information_schema", "`sys` ."].iter().any(|name| text.contains(name))
         || text.starts_with("show ")
+}
+
+/// True for a statement that reads rows to return or change some; ALTER, ANALYZE and CHECKSUM read tables
+/// for another end.
+fn looks_for_rows(digest: &StatementDigest) -> bool {
+    let verb = digest.text.split(|c: char| !c.is_ascii_alphabetic()).find(|word| !word.is_empty());
+    verb.is_some_and(|verb| {
+        ["SELECT", "WITH", "UPDATE", "DELETE", "INSERT", "REPLACE"]
+            .iter()
+            .any(|known| verb.eq_ignore_ascii_case(known))
+    })
 }
 
 /// Statements with what they did within the window, time spent waiting for locks taken off.
