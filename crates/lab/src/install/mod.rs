@@ -140,11 +140,7 @@ impl Apt {
         )?;
         // The machine's own way to the archive (proxy, time-outs) holds here as well; its hooks do not.
         let machine = run(Command::new("apt-config").arg("dump"))?;
-        let own_way: String = machine
-            .lines()
-            .filter(|line| line.starts_with("Acquire::") && !line.starts_with("Acquire::IndexTargets"))
-            .flat_map(|line| [line, "\n"])
-            .collect();
+        let own_way = way_to_archives(&machine);
         let here = folder.display();
         write(
             "apt.conf",
@@ -172,5 +168,27 @@ impl Apt {
         let files = fs::read_dir(&folder).map_err(Error::file("list", &folder))?;
         let packages = files.flatten().map(|entry| entry.path());
         Ok(packages.filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect())
+    }
+}
+
+/// Of `apt-config dump`, what tells how archives are reached; nothing that weakens the check of their
+/// signatures, and no indexes but those that apt needs itself.
+fn way_to_archives(dump: &str) -> String {
+    dump.lines()
+        .filter(|line| line.starts_with("Acquire::"))
+        .filter(|line| !line.starts_with("Acquire::Allow") && !line.starts_with("Acquire::IndexTargets"))
+        .flat_map(|line| [line, "\n"])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_trusts_unsigned_archives_does_not_make_the_lab_trust_them() {
+        let dump = "APT \"\";\nAPT::Get::AllowUnauthenticated \"true\";\n\
+                    Acquire::AllowInsecureRepositories \"1\";\nAcquire::http::Proxy \"http://proxy.example:3128\";\n";
+        assert_eq!(way_to_archives(dump), "Acquire::http::Proxy \"http://proxy.example:3128\";\n");
     }
 }
