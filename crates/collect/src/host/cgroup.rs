@@ -240,12 +240,8 @@ fn unescape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FIXTURES, never_panics, put};
+    use super::super::testing::{FIXTURES, never_panics, put, target};
     use super::*;
-
-    fn target(root: &Path) -> Target {
-        Target { pid: 7, proc: root.join("proc"), sys: root.join("sys") }
-    }
 
     fn names(cgroup: &Cgroup) -> Vec<&str> {
         cgroup.levels.iter().map(|level| level.name.as_str()).collect()

@@ -39,7 +39,7 @@ fn collect(target: &Target) -> Result<Pressure, Unavailable> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::put;
+    use super::super::testing::{put, target};
     use super::*;
 
     #[test]
@@ -48,7 +48,7 @@ mod tests {
         put(root.path(), "proc/7/cgroup", "1:cpu:/x\n0::/db\n");
         put(root.path(), "sys/fs/cgroup/unified/db/cgroup.events", "populated 1\nfrozen 0\n");
         put(root.path(), "sys/fs/cgroup/unified/db/cpu.pressure", "some avg10=0.00 total=9\nfull total=8\n");
-        let target = Target { pid: 7, proc: root.path().join("proc"), sys: root.path().join("sys") };
+        let target = target(root.path());
         let found = collect(&target).unwrap();
         assert_eq!(
             (found.cgroup.as_deref(), found.cpu_some_us, found.io_some_us),

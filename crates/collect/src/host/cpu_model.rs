@@ -163,7 +163,7 @@ fn arm_core(implementer: u32, part: u32) -> (&'static str, Option<&'static str>)
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FIXTURES, never_panics, put};
+    use super::super::testing::{FIXTURES, never_panics, put, target};
     use super::*;
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn an_arm_guest_is_seen_by_its_maker() {
         let root = tempfile::tempdir().unwrap();
-        let target = Target { pid: 7, proc: root.path().join("proc"), sys: root.path().join("sys") };
+        let target = target(root.path());
         put(root.path(), "proc/cpuinfo", "CPU implementer\t: 0x41\nCPU part\t: 0xd40\n");
         put(root.path(), "sys/class/dmi/id/sys_vendor", "Amazon EC2\n");
         put(root.path(), "sys/class/dmi/id/product_name", "c7g.large\n");

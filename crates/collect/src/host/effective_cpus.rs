@@ -140,14 +140,14 @@ pub fn parse_cfs_quota(quota: &str, period: &str) -> Option<(u64, u64)> {
 mod tests {
     use std::path::Path;
 
-    use super::super::testing::{FIXTURES, LiveCgroup, never_panics, put};
+    use super::super::testing::{FIXTURES, LiveCgroup, never_panics, put, target};
     use super::*;
 
     /// Eight CPUs, of which CPU 7 is offline; the server's mask names CPUs that do not exist.
     fn host(root: &Path) -> Target {
         put(root, "sys/devices/system/cpu/online", "0-6\n");
         put(root, "proc/7/status", "Cpus_allowed_list:\t0-127\n");
-        Target { pid: 7, proc: root.join("proc"), sys: root.join("sys") }
+        target(root)
     }
 
     const V2: &str = "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n";

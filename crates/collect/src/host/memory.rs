@@ -90,7 +90,7 @@ pub fn parse_swapped_pages(text: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FIXTURES, never_panics, put};
+    use super::super::testing::{FIXTURES, never_panics, put, target};
     use super::*;
 
     fn fixture(name: &str) -> String {
@@ -146,7 +146,7 @@ mod tests {
         put(root.path(), "sys/fs/cgroup/pod/db/memory.current", "100\n");
         put(root.path(), "sys/fs/cgroup/pod/memory.max", "1000\n");
         put(root.path(), "sys/fs/cgroup/pod/memory.current", "900\n");
-        let target = Target { pid: 7, proc: root.path().join("proc"), sys: root.path().join("sys") };
+        let target = target(root.path());
         assert_eq!(cgroup_memory(&target, 1 << 34), (Some(1000), Some(900)));
     }
 

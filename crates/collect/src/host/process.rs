@@ -168,13 +168,8 @@ pub fn parse_cgroup_frozen(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FIXTURES, never_panics, put};
+    use super::super::testing::{never_panics, prometheus, put, target};
     use super::*;
-
-    fn prometheus(pid: u32) -> Target {
-        let root = format!("{FIXTURES}/procfs/prometheus-procfs");
-        Target { pid, proc: format!("{root}/proc").into(), sys: format!("{root}/sys").into() }
-    }
 
     #[test]
     fn a_process_is_read_whole() {
@@ -226,7 +221,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         put(root.path(), "proc/7/cgroup", "3:freezer:/db\n0::/\n");
         put(root.path(), "sys/fs/cgroup/freezer/db/freezer.state", "FROZEN\n");
-        let target = Target { pid: 7, proc: root.path().join("proc"), sys: root.path().join("sys") };
+        let target = target(root.path());
         assert!(is_frozen(&target));
         put(root.path(), "sys/fs/cgroup/freezer/db/freezer.state", "THAWED\n");
         assert!(!is_frozen(&target));
@@ -237,7 +232,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         put(root.path(), "proc/7/cgroup", "0::/db\n");
         put(root.path(), "sys/fs/cgroup/db/cgroup.events", "populated 1\nfrozen 1\n");
-        let target = Target { pid: 7, proc: root.path().join("proc"), sys: root.path().join("sys") };
+        let target = target(root.path());
         assert!(is_frozen(&target));
         put(root.path(), "sys/fs/cgroup/db/cgroup.events", "populated 1\nfrozen 0\n");
         assert!(!is_frozen(&target));

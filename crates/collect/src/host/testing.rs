@@ -4,6 +4,8 @@ use std::path::Path;
 
 use proptest::test_runner::{Config, TestRunner};
 
+use super::Target;
+
 /// Where inputs taken from real hosts are.
 pub(crate) const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures");
 
@@ -56,6 +58,17 @@ pub(crate) fn never_panics<T>(parse: impl Fn(&str) -> T) {
         .unwrap();
 }
 
+/// A process of the tree that Prometheus' procfs reader is tested with.
+pub(crate) fn prometheus(pid: u32) -> Target {
+    let root = format!("{FIXTURES}/procfs/prometheus-procfs");
+    Target { pid, proc: format!("{root}/proc").into(), sys: format!("{root}/sys").into() }
+}
+
+/// Process 7 of a host that the test writes below a root, with [`put`].
+pub(crate) fn target(root: &Path) -> Target {
+    Target { pid: 7, proc: root.join("proc"), sys: root.join("sys") }
+}
+
 /// Writes a file below a root, with the folders above it.
 pub(crate) fn put(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
@@ -72,7 +85,7 @@ pub(crate) struct LiveCgroup {
 impl LiveCgroup {
     /// Makes the group, or prints why this machine does not let it. `tag` keeps tests apart.
     pub(crate) fn with_quota(tag: &str, quota_us: u64, period_us: u64) -> Option<Self> {
-        let own = super::Target::live(std::process::id());
+        let own = Target::live(std::process::id());
         let found = super::cgroup::find(&own, "cpu");
         let Ok(Some(cgroup)) = &found else {
             println!("skipped: no cpu controller here: {found:?}");

@@ -77,13 +77,8 @@ pub fn parse_schedstat(text: &str) -> Option<SchedStat> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FIXTURES, never_panics, put};
+    use super::super::testing::{never_panics, prometheus, put};
     use super::*;
-
-    fn prometheus(pid: u32) -> Target {
-        let root = format!("{FIXTURES}/procfs/prometheus-procfs");
-        Target { pid, proc: format!("{root}/proc").into(), sys: format!("{root}/sys").into() }
-    }
 
     #[test]
     fn every_thread_of_a_process_is_read() {

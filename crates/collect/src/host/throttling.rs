@@ -77,7 +77,7 @@ pub fn parse_cpuacct_usage(text: &str) -> Option<u64> {
 mod tests {
     use std::io::Write;
 
-    use super::super::testing::{FIXTURES, LiveCgroup, never_panics, put};
+    use super::super::testing::{FIXTURES, LiveCgroup, never_panics, put, target};
     use super::*;
 
     fn gopsutil(root: &std::path::Path, version: u8, group: &str) -> Target {
@@ -126,7 +126,7 @@ mod tests {
         put(root.path(), &format!("{tree}/pod/cpuacct.usage"), "5000\n");
         put(root.path(), &format!("{tree}/pod/cpu.cfs_quota_us"), "50000\n");
         put(root.path(), &format!("{tree}/pod/cpu.cfs_period_us"), "100000\n");
-        let target = Target { pid: 7, proc: root.path().join("proc"), sys: root.path().join("sys") };
+        let target = target(root.path());
         assert_eq!(
             collect(&target).unwrap(),
             Throttling {
@@ -145,7 +145,7 @@ mod tests {
         put(root.path(), "proc/7/cgroup", "2:cpuacct:/\n1:cpu:/db\n");
         put(root.path(), "sys/fs/cgroup/cpu/db/cpu.stat", "nr_periods 0\n");
         put(root.path(), "sys/fs/cgroup/cpuacct/cpuacct.usage", "5000\n");
-        let target = Target { pid: 7, proc: root.path().join("proc"), sys: root.path().join("sys") };
+        let target = target(root.path());
         assert_eq!(collect(&target).unwrap().usage_us, None);
     }
 
