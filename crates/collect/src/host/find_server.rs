@@ -14,6 +14,7 @@ use std::path::Path;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use spindoctor_model::Unavailable;
 
+use super::kernel_file;
 use crate::mysql::target::{Endpoint, Target, addresses};
 
 /// What lets the user name the process.
@@ -31,7 +32,7 @@ fn find_below(proc: &Path, target: &Target) -> Result<u32, Unavailable> {
     let address = target.address();
     match &target.endpoint {
         Endpoint::Socket(path) => {
-            let table = fs::read_to_string(proc.join("net/unix")).unwrap_or_default();
+            let table = kernel_file::read(&proc.join("net/unix")).unwrap_or_default();
             match holder(proc, &unix_listeners(&table, path)) {
                 Holder::Server(pid) => Ok(pid),
                 _ => by_credentials(proc, path),
@@ -42,7 +43,7 @@ fn find_below(proc: &Path, target: &Target) -> Result<u32, Unavailable> {
                 let because = format!("{address} is not on this host");
                 return Err(Unavailable::because(because).unlock("run spindoctor on the server's host"));
             }
-            let tables = ["net/tcp", "net/tcp6"].map(|table| fs::read_to_string(proc.join(table)));
+            let tables = ["net/tcp", "net/tcp6"].map(|table| kernel_file::read(&proc.join(table)));
             let listeners: Vec<Listener> =
                 tables.iter().flatten().flat_map(|table| tcp_listeners(table, *port)).collect();
             let inodes = serving(&listeners, &addresses(host, *port));
@@ -82,7 +83,7 @@ fn is_server_name(name: &str) -> bool {
 /// The process's name: that of its program where it may be seen, else its first thread's.
 fn name_of(proc: &Path, pid: u32) -> String {
     let folder = proc.join(pid.to_string());
-    let comm = fs::read_to_string(folder.join("comm")).unwrap_or_default().trim_end().to_owned();
+    let comm = kernel_file::read(&folder.join("comm")).unwrap_or_default().trim_end().to_owned();
     if is_server_name(&comm) {
         return comm;
     }

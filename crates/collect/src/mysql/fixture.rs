@@ -2,10 +2,12 @@
 
 use super::rows::Rows;
 
+/// Where inputs taken from real servers are.
+pub(super) const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures");
+
 /// The answer in a fixture file.
 pub(super) fn rows(file: &str) -> Rows {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures/");
-    let bytes = std::fs::read(format!("{path}{file}")).unwrap();
+    let bytes = std::fs::read(format!("{FIXTURES}/{file}")).unwrap();
     parse(&String::from_utf8_lossy(&bytes))
 }
 

@@ -281,10 +281,10 @@ fn option_files_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
 
-    const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures/mycnf");
+    use super::super::fixture::FIXTURES;
+    use super::*;
 
     fn option(line: &str) -> (String, Option<String>) {
         match parse(line.as_bytes()).pop() {
@@ -314,8 +314,8 @@ mod tests {
 
     #[test]
     fn reads_a_file_as_percona_toolkit_does() {
-        let text = fs::read(format!("{FIXTURES}/pt-my.cnf-001.txt")).unwrap();
-        let expected = fs::read_to_string(format!("{FIXTURES}/pt-my.cnf-001.expected.txt")).unwrap();
+        let text = fs::read(format!("{FIXTURES}/mycnf/pt-my.cnf-001.txt")).unwrap();
+        let expected = fs::read_to_string(format!("{FIXTURES}/mycnf/pt-my.cnf-001.expected.txt")).unwrap();
         let lines = parse(&text);
         // pt removes neither quotes nor `_`.
         let folded = |text: &str| text.replace('_', "-").replace('"', "").trim().to_owned();
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn every_file_of_the_collection_has_groups_and_nothing_wrong() {
-        let mut folders = vec![PathBuf::from(FIXTURES)];
+        let mut folders = vec![PathBuf::from(FIXTURES).join("mycnf")];
         let mut seen = 0;
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).unwrap() {
@@ -387,7 +387,7 @@ mod tests {
             "etc/mysql/conf.d/mysqldump.cnf",
             "etc/mysql/mariadb.conf.d/50-server.cnf",
         ] {
-            write(root.path(), path, &fs::read_to_string(format!("{FIXTURES}/debian/{path}")).unwrap());
+            write(root.path(), path, &fs::read_to_string(format!("{FIXTURES}/mycnf/debian/{path}")).unwrap());
         }
         std::os::unix::fs::symlink("mariadb.cnf", root.path().join("etc/mysql/my.cnf")).unwrap();
         let found = read(root.path(), "etc/mysql/my.cnf", &["client-server", "mysqldump", "mysqld"]);

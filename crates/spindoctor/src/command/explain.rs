@@ -9,7 +9,7 @@ use crate::cli::Explain;
 use crate::exit::ExitStatus;
 use crate::output;
 use crate::report::json;
-use crate::report::page::{PLAIN, Page, QUIET, STRONG};
+use crate::report::page::{PLAIN, Page, QUIET, STRONG, one_line};
 use crate::terminal::Look;
 
 /// Prints one cause, or the list of all.
@@ -53,7 +53,7 @@ fn one(cause: &Cause, look: Look) -> String {
         page.blank();
         page.paragraph("", heading, STRONG);
         for paragraph in text.split("\n\n") {
-            page.paragraph("    ", &paragraph.split_whitespace().collect::<Vec<_>>().join(" "), PLAIN);
+            page.paragraph("    ", &one_line(paragraph), PLAIN);
         }
     }
     page.blank();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use spindoctor_lab::Listed;
 use spindoctor_lab::scenario::{RunOutcome, Scenario, Score, Tally};
 
-use super::page::{PLAIN, Page, QUIET, STRONG};
+use super::page::{PLAIN, Page, QUIET, STRONG, one_line};
 use super::{number, text};
 use crate::terminal::{Look, safe};
 
@@ -154,11 +154,6 @@ fn mistakes(tally: &Tally) -> Vec<(String, usize)> {
         }
     }
     counted
-}
-
-/// Text that was wrapped in its source as one line.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -168,6 +168,11 @@ impl Page {
     }
 }
 
+/// Text that was wrapped in its source as one line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Lines of at most so many columns, broken at spaces but not between a number and its unit; a word
 /// that is longer than a line is broken anywhere. At least one line, however empty.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
