@@ -29,7 +29,7 @@ fn target(server: &Server, user: &str) -> Target {
 }
 
 fn without_host(seconds: f64) -> WatchOptions {
-    let host = HostChoice::None { because: "this test reads the server only".into() };
+    let host = HostChoice::None { because: Unavailable::because("this test reads the server only") };
     WatchOptions { host, ..WatchOptions::of(Duration::from_secs_f64(seconds)) }
 }
 

@@ -56,7 +56,8 @@ fn server_head(window: &Window) -> DiagnosedServer {
     let processes = window.all(|s| &s.host.process);
     let process_threads =
         processes.iter().rev().find(|(_, process)| !process.has_ended()).map(|(_, process)| process.threads);
-    let listed_threads = || window.latest(|s| &s.server.threads).map(|threads| threads.len() as u64);
+    let listed_threads =
+        || window.latest(|s| &s.server.threads).map(|threads| threads.len() as u64).filter(|&n| n > 0);
     DiagnosedServer {
         flavor: server.version.map(|version| version.flavor),
         version: server.version.map(|v| format!("{}.{}.{}", v.major, v.minor, v.patch)),

@@ -40,7 +40,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// How long to watch the server: 10s, 500ms, 2m
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) duration: Duration,
 
     /// Diagnose a saved window instead of a server
@@ -176,7 +176,7 @@ pub(crate) struct LabRun {
     pub(crate) which: LabProgram,
 
     /// How long to watch
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) duration: Duration,
 
     /// Print JSON (schema spindoctor.lab-run/1)
@@ -207,7 +207,7 @@ pub(crate) struct LabScore {
     pub(crate) runs: u32,
 
     /// How long to watch in each run
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) duration: Duration,
 
     /// Write the score as a Markdown page, too

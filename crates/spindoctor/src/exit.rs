@@ -8,7 +8,10 @@
 //! | any | `lab run NAME -- COMMAND`: the command's own |
 //! | 0 to 3 | `doctor --nagios`: OK, WARNING, CRITICAL, UNKNOWN, as the Monitoring Plugins' guidelines have them |
 
+use std::io::ErrorKind;
 use std::process::{ExitCode, Termination};
+
+use crate::output;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,12 @@ impl Termination for ExitStatus {
 
 /// What clap has to say: help and version are results, everything else is a mistake.
 pub(crate) fn of_usage(usage: &clap::Error) -> ExitStatus {
-    let _ = usage.print();
-    if usage.use_stderr() { ExitStatus::Failed } else { ExitStatus::Done }
+    match usage.print() {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe && !usage.use_stderr() => {
+            output::note(&format!("spindoctor: could not write to standard output: {error}"));
+            ExitStatus::Failed
+        }
+        _ if usage.use_stderr() => ExitStatus::Failed,
+        _ => ExitStatus::Done,
+    }
 }

@@ -29,6 +29,10 @@ fn parse_dsn(text: &str) -> Result<Layer, ConnectError> {
             continue;
         }
         let Some((letter, value)) = part.split_once('=') else {
+            // user:password@host, or the form of Go's driver: as a host it would be repeated in an error.
+            if part.contains(['@', '/', '(']) {
+                return Err(bad("a word without = is a host name; a URL begins with mysql://"));
+            }
             layer.host = Some(part.to_owned());
             continue;
         };
@@ -125,6 +129,14 @@ mod tests {
 
     fn password(layer: &Layer) -> Option<&str> {
         layer.password.as_ref()?.as_ref().map(Secret::expose)
+    }
+
+    #[test]
+    fn what_looks_like_a_login_is_no_host_name() {
+        for text in ["app:topsecret@db17", "app:topsecret@tcp(db17:3306)/shop"] {
+            let refused = parse(text).map(|_| ()).unwrap_err().to_string();
+            assert!(refused.contains("mysql://") && !refused.contains("topsecret"), "{refused}");
+        }
     }
 
     #[test]

@@ -86,8 +86,8 @@ pub enum HostChoice {
     Find,
     /// None: the host is not to be read.
     None {
-        /// Why not, in one clause.
-        because: String,
+        /// Why not, and what would unlock it.
+        because: Unavailable,
     },
 }
 
@@ -185,6 +185,9 @@ pub async fn watch(
             session.notes().iter().for_each(|note| tell(Progress::Note(note.clone())));
         }
         Err((no_session, error)) => {
+            if matches!(options.host, HostChoice::None { .. }) {
+                return Err(error.clone().into());
+            }
             if let Some(why) = &server.no_pid {
                 return Err(WatchError::NothingToRead { connect: error.clone(), host: why.because.clone() });
             }
@@ -241,7 +244,7 @@ fn find_process(target: &Target, options: &WatchOptions) -> Result<Result<u32, U
         HostChoice::Pid(pid) if options.proc.join(pid.to_string()).is_dir() => Ok(Ok(*pid)),
         HostChoice::Pid(pid) => Err(WatchError::NoProcess(*pid)),
         HostChoice::Find => Ok(host::find_server::find(target)),
-        HostChoice::None { because } => Ok(Err(Unavailable::because(because.clone()))),
+        HostChoice::None { because } => Ok(Err(because.clone())),
     }
 }
 

@@ -24,6 +24,9 @@ pub(crate) fn run(asked: &Doctor) -> anyhow::Result<ExitStatus> {
 }
 
 fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
+    for file in asked.html.iter().chain(&asked.save_window) {
+        output::expect_writable(file)?;
+    }
     let window = match &asked.window {
         Some(file) => window_file::load(file)?,
         None => live::window(&asked.connection, asked.duration, WithoutSession::Fail)?,

@@ -73,6 +73,9 @@ fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
         let code = ended.code().and_then(|code| u8::try_from(code).ok());
         return Ok(code.map_or(ExitStatus::Failed, ExitStatus::Command));
     }
+    for file in asked.html.iter().chain(&asked.save_window) {
+        output::expect_writable(file)?;
+    }
     let options = RunOptions { which, window: asked.duration };
     let outcome = wait_for(async { Ok(scenario::run(home, scenario, &options, &tell).await?) })?;
     if let Some(file) = &asked.save_window {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use spindoctor_collect::mysql::{ConnectFlags, Environment, Secret, Target, resolve};
 use spindoctor_collect::watch::{self, HostChoice, WatchOptions, watch};
-use spindoctor_model::Window;
+use spindoctor_model::{Unavailable, Window};
 use tokio::sync::watch::Sender;
 
 use super::wait_for;
@@ -34,7 +34,10 @@ pub(crate) fn window(
     let options = WatchOptions {
         host: match connection.pid {
             Some(pid) => HostChoice::Pid(pid),
-            None if connection.remote => HostChoice::None { because: "--remote was given".to_owned() },
+            None if connection.remote => HostChoice::None {
+                because: Unavailable::because("--remote was given")
+                    .unlock("run spindoctor on the server's host, without --remote"),
+            },
             None => HostChoice::Find,
         },
         host_alone: without_session == WithoutSession::WatchHost && connection.pid.is_some(),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use spindoctor_lab::{Server, Which};
 
 use crate::live::with_server;
-use crate::program::spindoctor;
+use crate::program::{complained, spindoctor};
 
 /// Starts `doctor --json` for four seconds, does something after its first sample, and gives back
 /// what it printed and its exit code.
@@ -61,4 +61,43 @@ fn a_server_that_is_stopped_meanwhile_is_a_finding_that_explains_the_silence() {
         assert_eq!(diagnosis["findings"][0]["cause"], "server-stopped", "{report}");
         assert_eq!(code, 1);
     });
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_the_server_is_asked() {
+    for flag in ["--html /nonexistent/report.html", "--save-window /nonexistent/window.gz", "--html /tmp"] {
+        let (message, code) = complained(&format!("doctor -S /nonexistent/mysqld.sock --no-defaults {flag}"));
+        assert_eq!(code, 2);
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(message.contains("cannot be written; check that its folder exists"), "{message}");
+    }
+}
+
+#[test]
+fn a_full_device_is_one_line_and_exit_2_for_every_output() {
+    for line in ["explain", "--help", "--version", "explain cpu-saturated --json"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has /dev/full");
+        let mut command = Command::new(spindoctor("").get_program());
+        let output = command.args(line.split(' ')).stdout(full).output().expect("the program runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {told}");
+        assert!(told.starts_with("spindoctor: could not write to standard output: "), "{line}: {told}");
+        assert_eq!(told.lines().count(), 1, "{line}: {told}");
+    }
+}
+
+#[test]
+fn a_duration_that_makes_no_sense_is_refused_with_what_does() {
+    for duration in ["0", "0s", "-5s", "1e99s", "300000h"] {
+        let (message, code) = complained(&format!("doctor --duration {duration}"));
+        assert_eq!(code, 2);
+        assert!(message.contains("it must be between 100ms and 1h"), "{message}");
+    }
+}
+
+#[test]
+fn a_login_typed_in_place_of_a_host_is_not_repeated() {
+    let (message, code) = complained("doctor app:hunter2@tcp(127.0.0.1:1)/ --no-defaults");
+    assert_eq!(code, 2);
+    assert!(message.contains("mysql://") && !message.contains("hunter2"), "{message}");
 }

@@ -57,7 +57,9 @@ fn a_remote_server_is_diagnosed_without_its_host_and_says_so() {
         assert_eq!(diagnosis["host"]["effective_cpus"], Value::Null);
         assert_eq!(diagnosis["host"]["unavailable"], "--remote was given");
         let unexamined = diagnosis["not_examined"].as_array().expect("a list");
-        assert!(unexamined.iter().any(|missing| missing["cause"] == "cpu-throttled"), "{unexamined:?}");
+        let throttled = unexamined.iter().find(|missing| missing["cause"] == "cpu-throttled");
+        let unlock = throttled.and_then(|missing| missing["unlock"].as_str());
+        assert!(unlock.is_some_and(|unlock| unlock.contains("without --remote")), "{unexamined:?}");
     });
 }
 
