@@ -1,7 +1,7 @@
 //! Scenarios: labelled ways to make a real server suffer one cause.
 //!
 //! A scenario says which server it needs, makes it suffer, and can tell by readings of its own that it
-//! does. [`run`] waits until those readings show the suffering, watches a window as `doctor` does, and
+//! does. [`run()`] waits until those readings show the suffering, watches a window as `doctor` does, and
 //! compares the first finding with the label.
 
 mod checkpoint_stall;
