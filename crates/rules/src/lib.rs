@@ -8,6 +8,7 @@
 
 mod causes;
 pub mod commit_spin;
+mod commits;
 mod diagnose;
 mod draft;
 pub mod rank;

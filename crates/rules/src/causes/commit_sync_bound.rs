@@ -3,6 +3,7 @@
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
+use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::redo_sync::{CommitQueue, redo_sync_behind};
 use crate::sessions::{Waiting, mean};
@@ -120,9 +121,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence(Evidence::new("syncs of the redo log", sync.per_s, "1/s", "SHOW GLOBAL STATUS"))
         .evidence(Evidence::new("time the logs are busy", sync.busy_ratio, "ratio", sync.source).expected("< 0.5"))
         .evidence_if(
-            window
-                .status_per_s("Com_commit")
-                .map(|per_s| Evidence::new("commits", per_s, "1/s", "SHOW GLOBAL STATUS Com_commit")),
+            commits_per_s(window).ok().map(|per_s| Evidence::new("commits", per_s, "1/s", "SHOW GLOBAL STATUS Com_*")),
         )
         .remedy(Remedy {
             statement: "Put the redo and binary logs on storage with a power-protected write cache".into(),
@@ -142,13 +141,16 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             ),
         }))
         .remedy(Remedy {
-            statement: "SET GLOBAL innodb_flush_log_at_trx_commit = 2".into(),
-            why: "The redo log is then synced once a second, and commits only write it.".into(),
+            statement: format!("SET GLOBAL innodb_flush_log_at_trx_commit = 2{}", if binlog { ", sync_binlog = 100" } else { "" }),
+            why: "The logs are then synced now and then, and commits only write them.".into(),
             dynamic: true,
             risk: "A crash of the host loses up to a second of transactions that clients were told of. Only where \
                    that can be made good."
                 .into(),
-            undo: format!("SET GLOBAL innodb_flush_log_at_trx_commit = {redo:.0}"),
+            undo: format!(
+                "SET GLOBAL innodb_flush_log_at_trx_commit = {redo:.0}{}",
+                if binlog { ", sync_binlog = 1" } else { "" }
+            ),
         })
         .finding(),
     ))

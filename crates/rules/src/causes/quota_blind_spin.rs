@@ -4,6 +4,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, window};
 
 use super::{cpu_saturated, cpu_throttled};
 use crate::commit_spin::CommitSpin;
+use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::redo_sync::redo_sync;
 use crate::{Cause, Outcome};
@@ -234,20 +235,6 @@ fn utime_abs(window: &Window) -> Option<(window::Series, &'static str)> {
         window.all(|s| &s.host.process).iter().map(|&(at_s, p)| (at_s, p.user_us as f64 / 1e4)).collect();
     let rates = window::rates(&used);
     (!rates.is_empty()).then_some((rates, "/proc/PID/stat"))
-}
-
-/// Commits a second that wait for the redo log: explicit ones, or single statements that write.
-fn commits_per_s(window: &Window) -> Result<f64, Unavailable> {
-    let seconds = window.need_change(|s| &s.server.status)?.seconds;
-    let writes: f64 =
-        ["Com_insert", "Com_update", "Com_delete", "Com_replace", "Com_update_multi", "Com_delete_multi"]
-            .iter()
-            .filter_map(|name| window.status_growth(name))
-            .sum();
-    let explicit = window.need_growth("Com_commit")?;
-    // A handful of explicit commits beside a stream of writes: the writes commit by themselves.
-    let commits = if explicit * 20.0 >= writes { explicit.min(writes) } else { writes };
-    Ok(commits / seconds)
 }
 
 /// True where flush waits do not spin because a flush takes too long for it.
