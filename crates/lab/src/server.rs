@@ -87,7 +87,7 @@ pub struct Listed {
     /// Its data folder.
     pub data: PathBuf,
     /// CPU quota.
-    pub quota: Option<f64>,
+    pub quota_cpus: Option<f64>,
     /// When it was started.
     pub started: Timestamp,
     /// True where it goes on without the process that started it.
@@ -477,7 +477,7 @@ impl Record {
             socket: self.socket.clone(),
             port: self.port,
             data: self.data.clone(),
-            quota: self.quota,
+            quota_cpus: self.quota,
             started: self.started,
             stays: self.stays,
         }

@@ -95,6 +95,7 @@ impl fmt::Display for ServerVersion {
 
 /// Who is examined, and through what.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ServerIdentity {
     /// None when the server never answered.
     pub version: Option<ServerVersion>,
@@ -118,6 +119,7 @@ pub struct ServerIdentity {
 
 /// A connection that did not come about, where that itself is a reading.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NoSession {
     /// What kind of refusal it was.
     pub kind: NoSessionKind,

@@ -263,7 +263,7 @@ pub enum QueryError {
 
 impl QueryError {
     /// The error as the reason why a source has no reading; `grant` is what would unlock a denied one.
-    pub fn into_unavailable(self, grant: &str) -> Unavailable {
+    pub(crate) fn into_unavailable(self, grant: &str) -> Unavailable {
         let unavailable = Unavailable::because(self.to_string());
         match self {
             Self::Denied { .. } if !grant.is_empty() => unavailable.unlock(grant),
@@ -272,7 +272,7 @@ impl QueryError {
     }
 
     /// True when the session is of no more use.
-    pub fn breaks_session(&self) -> bool {
+    pub(crate) fn breaks_session(&self) -> bool {
         matches!(self, Self::NoAnswer { .. } | Self::Broken | Self::Gone { .. })
     }
 }

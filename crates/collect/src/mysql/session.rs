@@ -18,7 +18,7 @@ use super::target::{Endpoint, Secret, SslMode, Target};
 use super::tls;
 
 /// Leads every statement, so that a DBA finds them in the process list and the general log.
-pub const TAG: &str = "/* spindoctor */";
+const TAG: &str = "/* spindoctor */";
 
 /// The largest packet that is accepted: a full `SHOW ENGINE INNODB STATUS` or process list fits well.
 /// Set so that the driver does not ask the server for its own value on every connect.

@@ -39,7 +39,7 @@ pub struct Secret(String);
 
 impl Secret {
     /// The text itself, for the login.
-    pub fn expose(&self) -> &str {
+    pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 }

@@ -38,7 +38,7 @@ fn told(server: &Listed) -> String {
     let mut parts = vec![server.version.to_string()];
     parts.push(server.pid.map_or("not running".to_owned(), |pid| format!("pid {pid}")));
     parts.push(format!("port {}", server.port));
-    parts.extend(server.quota.map(|cpus| format!("quota {cpus} CPUs")));
+    parts.extend(server.quota_cpus.map(|cpus| format!("quota {cpus} CPUs")));
     parts.push(format!("data in {}", server.data.display()));
     if !server.stays {
         parts.push("belongs to a running command".to_owned());
