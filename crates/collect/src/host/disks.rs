@@ -19,7 +19,7 @@ pub const SOURCE: HostSource = HostSource {
 
 /// Bytes in a sector of this file, whatever the device's own sectors are
 /// (Linux, Documentation/admin-guide/iostats.rst; include/linux/blk_types.h, SECTOR_SIZE).
-const SECTOR: u64 = 512;
+const SECTOR_BYTES: u64 = 512;
 
 fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
     sample.disks = reading(collect(target), now);
@@ -72,10 +72,10 @@ pub fn parse_diskstats(text: &str) -> Vec<DiskStat> {
             Some(DiskStat {
                 name,
                 reads: *reads,
-                read_bytes: read_sectors.saturating_mul(SECTOR),
+                read_bytes: read_sectors.saturating_mul(SECTOR_BYTES),
                 read_us: us(*read_ms),
                 writes: *writes,
-                written_bytes: written_sectors.saturating_mul(SECTOR),
+                written_bytes: written_sectors.saturating_mul(SECTOR_BYTES),
                 write_us: us(*write_ms),
                 in_flight: *in_flight,
                 busy_us: us(*busy_ms),

@@ -10,7 +10,7 @@ use spindoctor_model::Unavailable;
 /// No file read here is longer, save by mistake: `/proc/stat` of 4,096 CPUs is below 1 MiB,
 /// `numa_maps` of 65,530 mappings (the default `vm.max_map_count`) about 8 MiB. `/proc/net/tcp` of
 /// 200,000 connections is; its listeners stand first.
-const LONGEST: u64 = 32 << 20;
+const LONGEST_BYTES: u64 = 32 << 20;
 
 /// The file's text; bytes that are no UTF-8 (a thread may bear any name) are replaced.
 pub(crate) fn read(path: &Path) -> Result<String, Unavailable> {
@@ -30,7 +30,7 @@ pub(crate) fn read_if_any(path: &Path) -> Result<Option<String>, Unavailable> {
 pub(crate) fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     // Room for most of these files at once: each further read asks the kernel again.
     let mut bytes = Vec::with_capacity(4_096);
-    File::open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
+    File::open(path)?.take(LONGEST_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -28,7 +28,7 @@ pub const SOURCE: HostSource = HostSource {
 /// The kernel walks the page tables with the server's address space locked for readers, so that the
 /// server's own mmap and munmap wait. Measured on an EPYC of 2024 under KVM: 10 to 19 ms a GiB of
 /// 4 KiB pages, 0.1 ms a GiB of huge pages. 8 GiB cost about what a person does not notice.
-const MOST_RESIDENT: u64 = 8 << 30;
+const MOST_RESIDENT_BYTES: u64 = 8 << 30;
 
 fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
     sample.numa = reading(collect(target), now);
@@ -60,7 +60,7 @@ fn collect(target: &Target) -> Result<Vec<NumaNode>, Unavailable> {
         // One node holds it all, and nobody need walk anything.
         ([only], Ok(resident)) => only.server_bytes = Some(resident),
         ([], _) => return Err(Unavailable::because("this kernel was built without NUMA")),
-        (several, Ok(resident)) if resident <= MOST_RESIDENT => {
+        (several, Ok(resident)) if resident <= MOST_RESIDENT_BYTES => {
             if let Ok(text) = kernel_file::read(&target.process("numa_maps")) {
                 let bytes = parse_numa_maps(&text);
                 for node in several {
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_large_server_is_not_made_to_wait() {
         let root = tempfile::tempdir().unwrap();
-        let target = two_nodes(root.path(), (MOST_RESIDENT >> 10) + 1);
+        let target = two_nodes(root.path(), (MOST_RESIDENT_BYTES >> 10) + 1);
         put(root.path(), "proc/7/numa_maps", MAPS);
         assert!(collect(&target).unwrap().iter().all(|node| node.server_bytes.is_none()));
     }
