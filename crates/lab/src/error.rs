@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 
 use spindoctor_model::Flavor;
 
-/// A failure of the lab. Nothing is left running when one is returned.
+/// A failure of the lab. Nothing is left running when one is returned. Each says all there is to say: none
+/// has a source of its own, which would be printed a second time.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder could not be read, written, created or removed.
-    #[error("cannot {doing} {}: {source}", path.display())]
+    #[error("cannot {doing} {}: {error}", path.display())]
     File {
         /// What was tried: `write`, `create the folder`.
         doing: &'static str,
         /// On what.
         path: PathBuf,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// A program that the lab rests on is not installed, and the lab may not install it.
     #[error("{program} is needed and not installed. Install it: {how}")]
@@ -83,12 +84,12 @@ pub enum Error {
         because: String,
     },
     /// A statement of the lab failed on the server.
-    #[error("the server refused `{statement}`: {source}")]
+    #[error("the server refused `{statement}`: {error}")]
     Statement {
         /// What was sent.
         statement: String,
         /// What came back.
-        source: mysql_async::Error,
+        error: mysql_async::Error,
     },
     /// A scenario that cannot be made on this server.
     #[error("{scenario} cannot be made on {flavor}. See: spindoctor lab list")]
@@ -129,12 +130,12 @@ impl Error {
     /// For `map_err` on file operations.
     pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::File { doing, path, source }
+        move |error| Self::File { doing, path, error }
     }
 
     /// For `map_err` on what is sent to a server.
     pub(crate) fn statement(statement: &str) -> impl FnOnce(mysql_async::Error) -> Self {
         let statement = statement.to_owned();
-        move |source| Self::Statement { statement, source }
+        move |error| Self::Statement { statement, error }
     }
 }

@@ -97,7 +97,7 @@ pub(crate) fn create_private_dir(path: &Path) -> Result<()> {
 pub(crate) fn remove_dir(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::File { doing: "remove", path: path.to_owned(), source: error })
+            Err(Error::File { doing: "remove", path: path.to_owned(), error })
         }
         _ => Ok(()),
     }

@@ -30,7 +30,7 @@ impl ProcessId {
         Self::parse(&String::from_utf8_lossy(&stat)).ok_or_else(|| Error::File {
             doing: "understand",
             path,
-            source: std::io::ErrorKind::InvalidData.into(),
+            error: std::io::ErrorKind::InvalidData.into(),
         })
     }
 

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use spindoctor_lab::{Server, Which};
+use spindoctor_lab::{Home, Server, Which};
 
 use crate::live::with_server;
 use crate::program::{complained, spindoctor};
@@ -100,4 +100,17 @@ fn a_login_typed_in_place_of_a_host_is_not_repeated() {
     let (message, code) = complained("doctor app:hunter2@tcp(127.0.0.1:1)/ --no-defaults");
     assert_eq!(code, 2);
     assert!(message.contains("mysql://") && !message.contains("hunter2"), "{message}");
+}
+
+#[test]
+fn a_data_folder_that_does_not_exist_is_told_once() {
+    let home = Home::open().expect("the lab has a folder");
+    let output = spindoctor("lab up --name told-once --data /nonexistent")
+        .env("SPINDOCTOR_LAB", home.root())
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .output()
+        .expect("the program runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert_eq!(told.matches("No such file or directory").count(), 1, "{told}");
 }
