@@ -1,5 +1,9 @@
 //! The host sources against real servers whose limits, state and load the lab knows.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what tests share stands outside of #[test] functions"
+)]
 
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,11 @@
 //! names the scenario's label first.
 //!
 //! They run one at a time: the machine's CPUs are part of what is measured.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what tests share stands outside of #[test] functions"
+)]
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

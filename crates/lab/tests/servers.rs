@@ -1,5 +1,9 @@
 //! Real servers: limits, load, and where their data goes.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what tests share stands outside of #[test] functions"
+)]
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,9 @@
 //! Every source against real servers: it answers root, and tells everybody else what would unlock it.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what tests share stands outside of #[test] functions"
+)]
 
 use std::time::{Duration, Instant};
 
