@@ -27,7 +27,7 @@ impl Window {
             return None;
         }
         if let Some(at) = self.restarted_at() {
-            let at_s = answered_at(&self.samples[at - 1]).unwrap_or_default();
+            let at_s = self.samples[..at].iter().rev().find_map(answered_at).unwrap_or_default();
             return Some(Interruption { at_s, because: "the server restarted".to_owned() });
         }
         let last = self.samples.len().checked_sub(1)?;
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(restarted.interruption(), None, "its process lives: the clock was set back");
         restarted.samples[3].host.process = Reading::NotAsked;
         let found = restarted.interruption().unwrap();
-        assert_eq!(found.because, "the server restarted");
+        assert_eq!((found.at_s, found.because.as_str()), (2.0, "the server restarted"));
         assert_eq!(restarted.before_restart().unwrap().samples.len(), 3);
         assert_eq!(window([Some("1"), Some("3"), Some("5"), Some("7")]).before_restart(), None);
     }
