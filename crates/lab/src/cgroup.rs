@@ -20,7 +20,7 @@ const PERIOD_US: u64 = 100_000;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Limits {
     /// CPUs of time in each period: 0.5 is half a CPU.
-    pub quota: Option<f64>,
+    pub quota_cpus: Option<f64>,
     /// CPUs that it may use, as the kernel writes them: `0-1,4`.
     pub cpuset: Option<String>,
     /// True where the group must be able to freeze the server.
@@ -47,7 +47,7 @@ struct Hierarchies {
 impl Limits {
     fn controllers(&self) -> Vec<&'static str> {
         [
-            (self.quota.is_some(), "cpu"),
+            (self.quota_cpus.is_some(), "cpu"),
             (self.cpuset.is_some(), "cpuset"),
             (self.freezer, "freezer"),
             (self.writes, "io"),
@@ -191,7 +191,7 @@ fn is_v2(folder: &Path) -> bool {
 fn create_v1(folder: &Path, limits: &Limits) -> Result<()> {
     create(folder)?;
     let has = |file: &str| folder.join(file).exists();
-    if let (Some(quota), true) = (limits.quota, has("cpu.cfs_quota_us")) {
+    if let (Some(quota), true) = (limits.quota_cpus, has("cpu.cfs_quota_us")) {
         write(&folder.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
         write(&folder.join("cpu.cfs_quota_us"), &quota_us(quota).to_string())?;
     }
@@ -209,7 +209,7 @@ fn create_v2(folder: &Path, limits: &Limits) -> Result<()> {
         write(&folder.with_file_name("cgroup.subtree_control"), &format!("+{controller}"))?;
     }
     create(folder)?;
-    if let Some(quota) = limits.quota {
+    if let Some(quota) = limits.quota_cpus {
         write(&folder.join("cpu.max"), &format!("{} {PERIOD_US}", quota_us(quota)))?;
     }
     if let Some(cpus) = &limits.cpuset {
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_controller_is_looked_for_in_version_1_first_because_it_can_be_in_one_place_only() {
-        let limits = Limits { quota: Some(0.5), freezer: true, ..Limits::default() };
+        let limits = Limits { quota_cpus: Some(0.5), freezer: true, ..Limits::default() };
         let groups = Hierarchies::parse(V1).plan("lab", &limits).unwrap();
         assert_eq!(
             groups.folders,
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn version_2_has_one_group_for_all() {
-        let limits = Limits { quota: Some(0.5), cpuset: Some("0".into()), freezer: true, writes: true };
+        let limits = Limits { quota_cpus: Some(0.5), cpuset: Some("0".into()), freezer: true, writes: true };
         let mounts = "29 23 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate";
         let groups = Hierarchies::parse(mounts).plan("lab", &limits).unwrap();
         assert_eq!(groups.folders, [Path::new("/sys/fs/cgroup/lab")]);
@@ -294,7 +294,7 @@ mod tests {
         fs::write(folder.path().join("cgroup.controllers"), "cpu cpuset").unwrap();
         let group = folder.path().join("lab");
         let groups = Groups { folders: vec![group.clone()], ..Groups::default() };
-        let limits = Limits { quota: Some(1.5), cpuset: Some("0".into()), ..Limits::default() };
+        let limits = Limits { quota_cpus: Some(1.5), cpuset: Some("0".into()), ..Limits::default() };
         groups.create(&limits).unwrap();
         assert_eq!(fs::read_to_string(group.join("cpu.max")).unwrap(), "150000 100000");
         assert_eq!(fs::read_to_string(group.join("cpuset.cpus")).unwrap(), "0");
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn without_any_hierarchy_a_quota_is_refused_with_the_reason() {
         let none = Hierarchies::parse("");
-        let error = none.plan("lab", &Limits { quota: Some(1.0), ..Limits::default() }).unwrap_err();
+        let error = none.plan("lab", &Limits { quota_cpus: Some(1.0), ..Limits::default() }).unwrap_err();
         assert!(error.to_string().contains("controller cpu"), "{error}");
     }
 }

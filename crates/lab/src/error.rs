@@ -72,6 +72,17 @@ pub enum Error {
     /// A name that is not in use.
     #[error("no lab server has the name {0}. See: spindoctor lab list")]
     NotUp(String),
+    /// A record that this version of the lab did not write, of a server that runs.
+    #[error(
+        "{} is not of this version of the lab, and its server runs: end process {pid}, then try again",
+        folder.display()
+    )]
+    ForeignRecord {
+        /// The server's folder.
+        folder: PathBuf,
+        /// Its process.
+        pid: u32,
+    },
     /// A name that cannot be a folder.
     #[error("{0} cannot be a lab server's name: use letters, digits, - and _")]
     BadName(String),

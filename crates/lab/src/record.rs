@@ -37,8 +37,8 @@ pub(crate) struct Record {
     pub(crate) socket: PathBuf,
     /// Its port on 127.0.0.1.
     pub(crate) port: u16,
-    /// CPU quota.
-    pub(crate) quota: Option<f64>,
+    /// CPU quota, CPUs.
+    pub(crate) quota_cpus: Option<f64>,
     /// When it was started.
     pub(crate) started: Timestamp,
     /// Folders to remove when it ends.
@@ -74,8 +74,12 @@ impl Register {
             match Record::read(&folder) {
                 Some(record) if record.is_wanted(&folder) => alive.push(record),
                 Some(record) => record.remove(&folder)?,
-                // The record is written in one step before anything else: there is nothing else.
-                None => remove_dir(&folder)?,
+                // What cannot be read may be another version's, and its server may be somebody's.
+                None => match process_of(&folder).filter(ProcessId::runs) {
+                    Some(process) => return Err(Error::ForeignRecord { folder, pid: process.pid }),
+                    // The record is written in one step before anything else: there is nothing else.
+                    None => remove_dir(&folder)?,
+                },
             }
         }
         Ok(alive)
@@ -105,8 +109,7 @@ impl Record {
     /// The server's process, where it got as far as being one.
     pub(crate) fn process(&self, folder: &Path) -> Option<ProcessId> {
         // The text does not name its boot; after another boot its owner is of another one too.
-        let process = ProcessId::parse(&fs::read_to_string(folder.join("pid")).ok()?)?;
-        process.same_boot(&self.owner).then_some(process)
+        process_of(folder).filter(|process| process.same_boot(&self.owner))
     }
 
     fn is_wanted(&self, folder: &Path) -> bool {
@@ -139,6 +142,11 @@ impl Record {
     }
 }
 
+/// The process that the pid file in a server's folder names.
+fn process_of(folder: &Path) -> Option<ProcessId> {
+    ProcessId::parse(&fs::read_to_string(folder.join("pid")).ok()?)
+}
+
 #[cfg(test)]
 mod tests {
     //! What is left when a lab is killed. The lab is this test program, run again for one ignored test.
@@ -164,7 +172,7 @@ mod tests {
     /// A server with everything that can be left over, where this machine allows it.
     fn spec() -> ServerSpec {
         let root = crate::command::is_root();
-        let limits = Limits { quota: root.then_some(1.0), freezer: root, ..Limits::default() };
+        let limits = Limits { quota_cpus: root.then_some(1.0), freezer: root, ..Limits::default() };
         ServerSpec { limits, ..ServerSpec::default() }
     }
 
@@ -296,5 +304,23 @@ mod tests {
         fs::write(home.servers().join("torn/record.new"), "{").unwrap();
         assert_eq!(list(&home).unwrap(), []);
         assert!(!home.servers().join("torn").exists());
+    }
+
+    #[test]
+    fn the_record_of_another_version_is_left_alone_while_its_server_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path()).unwrap();
+        let other = home.servers().join("other");
+        create_private_dir(&other).unwrap();
+        fs::write(other.join("record.json"), r#"{"from": "another version"}"#).unwrap();
+        let mut server = Command::new("sleep").arg("1000").spawn().unwrap();
+        fs::copy(format!("/proc/{}/stat", server.id()), other.join("pid")).unwrap();
+        let refused = list(&home).unwrap_err();
+        assert!(matches!(&refused, Error::ForeignRecord { pid, .. } if *pid == server.id()), "{refused}");
+        assert!(other.exists());
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert_eq!(list(&home).unwrap(), []);
+        assert!(!other.exists());
     }
 }

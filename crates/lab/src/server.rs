@@ -86,7 +86,7 @@ pub struct Listed {
     pub port: u16,
     /// Its data folder.
     pub data: PathBuf,
-    /// CPU quota.
+    /// CPU quota, CPUs.
     pub quota_cpus: Option<f64>,
     /// When it was started.
     pub started: Timestamp,
@@ -213,7 +213,7 @@ impl Server {
             data,
             socket,
             port: free_port()?,
-            quota: launch.limits.quota,
+            quota_cpus: launch.limits.quota_cpus,
             started: Timestamp::now(),
             folders,
             groups: Groups::plan(&tag, &launch.limits)?,
@@ -477,7 +477,7 @@ impl Record {
             socket: self.socket.clone(),
             port: self.port,
             data: self.data.clone(),
-            quota_cpus: self.quota,
+            quota_cpus: self.quota_cpus,
             started: self.started,
             stays: self.stays,
         }

@@ -83,7 +83,7 @@ async fn every_source_answers_about_a_mysql_with_half_a_cpu() {
     if !is_root() {
         return;
     }
-    let limits = Limits { quota: Some(0.5), freezer: true, ..Limits::default() };
+    let limits = Limits { quota_cpus: Some(0.5), freezer: true, ..Limits::default() };
     let server = start(Which::Mysql, limits).await;
     let sample = read(&server, host::SOURCES);
 

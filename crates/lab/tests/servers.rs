@@ -64,7 +64,7 @@ fn the_quota_and_the_cpus_of_a_server_are_those_that_the_kernel_names() {
         return;
     }
     block_on(async {
-        let limits = Limits { quota: Some(0.5), cpuset: Some("0".into()), ..Limits::default() };
+        let limits = Limits { quota_cpus: Some(0.5), cpuset: Some("0".into()), ..Limits::default() };
         let server = start(&ServerSpec { limits, ..ServerSpec::default() }).await;
         let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
         assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");

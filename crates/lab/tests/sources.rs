@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
-use spindoctor_collect::mysql::{Endpoint, Limits, Plan, SOURCES, Source, Target};
+use spindoctor_collect::mysql::{ConnectError, Endpoint, Limits, Plan, SOURCES, Source, Target};
 use spindoctor_collect::source::Cadence;
 use spindoctor_collect::watch::{HostChoice, Progress, WatchError, WatchOptions, watch};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
@@ -318,7 +318,8 @@ async fn a_server_that_was_stopped_before_is_read_from_the_host_alone() {
     assert_eq!(window.server.no_session.unwrap().kind, NoSessionKind::Silent);
     assert!(window.samples[0].host.process.value().is_some());
     assert!(window.samples[0].server.threads.unavailable().is_some());
-    assert!(matches!(nothing, Err(WatchError::NothingToRead { .. })), "{nothing:?}");
+    // Whoever says that the host is not to be read is told of the connection alone.
+    assert!(matches!(nothing, Err(WatchError::Connect(ConnectError::Silent { .. }))), "{nothing:?}");
 }
 
 #[tokio::test]

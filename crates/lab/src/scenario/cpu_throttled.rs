@@ -23,7 +23,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn spec(_: Flavor) -> ServerSpec {
     ServerSpec {
-        limits: Limits { quota: Some(0.5), ..Limits::default() },
+        limits: Limits { quota_cpus: Some(0.5), ..Limits::default() },
         tables: Some(TABLES),
         ..ServerSpec::default()
     }

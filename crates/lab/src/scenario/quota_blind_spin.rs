@@ -38,7 +38,7 @@ fn spec(_: Flavor) -> ServerSpec {
     // Half of what the server counts: its high-water mark of 50 % is then exactly out of reach.
     let quota = std::thread::available_parallelism().map_or(2, usize::from) as f64 / 2.0;
     ServerSpec {
-        limits: Limits { quota: Some(quota), ..Limits::default() },
+        limits: Limits { quota_cpus: Some(quota), ..Limits::default() },
         tables: Some(TABLES),
         options: ["--disable-log-bin", "--innodb-log-writer-threads=ON", "--innodb-log-spin-cpu-abs-lwm=20"]
             .map(str::to_owned)

@@ -48,7 +48,7 @@ async fn start(home: &Home, asked: &LabUp) -> anyhow::Result<Listed> {
         which: which(&asked.server.which),
         name: Some(asked.name.clone()),
         data: data(&asked.server.data),
-        limits: Limits { quota: asked.quota, cpuset: asked.cpuset.clone(), ..Limits::default() },
+        limits: Limits { quota_cpus: asked.quota, cpuset: asked.cpuset.clone(), ..Limits::default() },
         tables: (asked.tables > 0).then_some(Tables { count: asked.tables, rows: asked.rows }),
         options: asked.options.clone(),
     };
