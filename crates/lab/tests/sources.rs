@@ -60,6 +60,7 @@ fn refusals(sample: &ServerSample) -> Vec<(&'static str, Unavailable)> {
         why("transactions", &sample.transactions),
         why("digests", &sample.digests),
         why("waits", &sample.waits),
+        why("log_files", &sample.log_files),
         why("metadata_locks", &sample.metadata_locks),
         why("row_lock_waits", &sample.row_lock_waits),
         why("replication", &sample.replication),
@@ -151,10 +152,10 @@ async fn mariadb_as_it_is_installed_says_what_would_unlock_the_rest() {
     let window = window(&server, "root", 0.1).await;
     let refused = refusals(&window.samples[0].server);
     let names: Vec<&str> = refused.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["digests", "waits", "metadata_locks"]);
+    assert_eq!(names, ["digests", "waits", "log_files", "metadata_locks"]);
     let unlock = |at: usize| refused[at].1.unlock.as_deref().unwrap();
     assert!(unlock(0).contains("performance_schema = ON"), "{refused:?}");
-    assert_eq!(unlock(2), "INSTALL SONAME 'metadata_lock_info'");
+    assert_eq!(unlock(3), "INSTALL SONAME 'metadata_lock_info'");
 }
 
 /// Takes windows until one shows what is waited for: statements need a moment to begin to wait.

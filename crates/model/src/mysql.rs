@@ -30,6 +30,8 @@ pub struct ServerSample {
     pub digests: Reading<Vec<StatementDigest>>,
     /// `performance_schema.events_waits_summary_global_by_event_name`, the longest first, bounded.
     pub waits: Reading<Vec<WaitSummary>>,
+    /// `performance_schema.file_summary_by_event_name`: the logs only.
+    pub log_files: Reading<Vec<FileSummary>>,
     /// Metadata locks of the objects that somebody waits for, granted and pending, bounded.
     ///
     /// MariaDB's METADATA_LOCK_INFO lists granted locks of every object, and none that is pending.
@@ -205,6 +207,17 @@ pub struct WaitSummary {
     pub count: u64,
     /// Time waited, nanoseconds (the server counts picoseconds).
     pub total_ns: u64,
+}
+
+/// One row of the file summary by event name.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FileSummary {
+    /// `wait/io/file/innodb/innodb_log_file`.
+    pub event: String,
+    /// Operations that neither read nor write: of a log in use, syncs.
+    pub sync_count: u64,
+    /// Time in them, nanoseconds (the server counts picoseconds).
+    pub sync_ns: u64,
 }
 
 /// One metadata lock, granted or wanted.

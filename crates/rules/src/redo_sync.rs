@@ -7,12 +7,12 @@
 
 use spindoctor_model::Window;
 use spindoctor_model::host::{CpuTimes, DiskStat};
-use spindoctor_model::mysql::WaitSummary;
+use spindoctor_model::mysql::{FileSummary, WaitSummary};
 
 use crate::run_queue::ran_and_queued;
 
 /// Syncs of the redo log over a window.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RedoSync {
     /// Syncs of the redo log a second.
     pub(crate) per_s: f64,
@@ -21,8 +21,14 @@ pub(crate) struct RedoSync {
     /// Share of the window in which a log (redo or binary) was being written or synced.
     pub(crate) busy_ratio: f64,
     /// Where the time was read.
-    pub(crate) source: &'static str,
+    pub(crate) source: String,
 }
+
+/// The redo log, as performance_schema names its files' events.
+const REDO: &str = "wait/io/file/innodb/innodb_log_file";
+
+/// The binary log.
+const BINLOG: &str = "wait/io/file/sql/binlog";
 
 /// From this share of the redo log's syncs on, a disk's writes can be them. Group commit and file
 /// systems that merge writes leave fewer I/Os than syncs, never next to none.
@@ -72,32 +78,43 @@ fn timed_by_server(window: &Window, per_s: f64) -> Option<RedoSync> {
 }
 
 fn by_file_waits(window: &Window, per_s: f64) -> Option<RedoSync> {
-    let change = window.change(|s| &s.server.waits)?;
-    let grown_ns = |event: &str| {
+    let waits = window.change(|s| &s.server.waits)?;
+    let waited_ns = |event: &str| {
         let total = |waits: &[WaitSummary]| waits.iter().find(|w| w.event == event).map(|w| w.total_ns);
-        total(change.last)?.checked_sub(total(change.first)?).map(|ns| ns as f64)
+        total(waits.last)?.checked_sub(total(waits.first)?).map(|ns| ns as f64).filter(|&ns| ns > 0.0)
     };
-    let redo_ns = grown_ns("wait/io/file/innodb/innodb_log_file").filter(|&ns| ns > 0.0);
-    let binlog_ns = grown_ns("wait/io/file/sql/binlog").filter(|&ns| ns > 0.0);
+    // Syncs alone, with the seconds between: the two sources are not asked at the same instant.
+    let synced_ns = |event: &str| {
+        let files = window.change(|s| &s.server.log_files)?;
+        let total = |files: &[FileSummary]| files.iter().find(|f| f.event == event).map(|f| f.sync_ns);
+        let ns = total(files.last)?.checked_sub(total(files.first)?)? as f64;
+        Some(ns / files.seconds)
+    };
+    let (redo_ns, binlog_ns) = (waited_ns(REDO), waited_ns(BINLOG));
     // MariaDB does not time its redo log; the binary log is synced once for each group of commits too.
-    let (sync_ns, source) = match (redo_ns, binlog_ns) {
-        (Some(ns), _) => (ns, "events_waits_summary_global_by_event_name innodb_log_file"),
-        (None, Some(ns)) => (ns, "events_waits_summary_global_by_event_name binlog"),
+    let (event, log_ns) = match (redo_ns, binlog_ns) {
+        (Some(ns), _) => (REDO, ns),
+        (None, Some(ns)) => (BINLOG, ns),
         (None, None) => return None,
     };
+    let (ns_per_s, table) = match synced_ns(event) {
+        Some(ns_per_s) => (ns_per_s, "file_summary_by_event_name"),
+        None => (log_ns / waits.seconds, "events_waits_summary_global_by_event_name"),
+    };
     let busy_ns = redo_ns.unwrap_or(0.0) + binlog_ns.unwrap_or(0.0);
+    let log = event.rsplit('/').next().unwrap_or(event);
     Some(RedoSync {
         per_s,
-        mean_us: sync_ns / 1e3 / (per_s * change.seconds),
-        busy_ratio: (busy_ns / 1e9 / change.seconds).min(1.0),
-        source,
+        mean_us: ns_per_s / 1e3 / per_s,
+        busy_ratio: (busy_ns / 1e9 / waits.seconds).min(1.0),
+        source: format!("{table} {log}"),
     })
 }
 
 fn by_metric(window: &Window, per_s: f64) -> Option<RedoSync> {
     let mean_us = window.metric("log_flush_avg_time").filter(|&mean_us| mean_us > 0.0)?;
     let busy_ratio = (mean_us * per_s / 1e6).min(1.0);
-    Some(RedoSync { per_s, mean_us, busy_ratio, source: "INNODB_METRICS log_flush_avg_time" })
+    Some(RedoSync { per_s, mean_us, busy_ratio, source: "INNODB_METRICS log_flush_avg_time".into() })
 }
 
 /// Syncs follow one another: while some session is in commit, one is under way, or the CPU that would
@@ -108,7 +125,7 @@ fn by_queue(per_s: f64, queue: CommitQueue) -> RedoSync {
         per_s,
         mean_us: queue.samples_ratio * 1e6 / per_s,
         busy_ratio: queue.samples_ratio,
-        source: "time in commit, divided by the syncs",
+        source: "time in commit, divided by the syncs".into(),
     }
 }
 
@@ -155,7 +172,7 @@ fn by_disks(window: &Window, per_s: f64) -> Option<RedoSync> {
             let flush_us = grown(name, |disk| disk.flush_us).unwrap_or(0.0) / flushes.max(1.0);
             let mean_us = write_us + flush_us;
             let busy_ratio = (mean_us * per_s / 1e6).min(1.0);
-            Some(RedoSync { per_s, mean_us, busy_ratio, source: "/proc/diskstats" })
+            Some(RedoSync { per_s, mean_us, busy_ratio, source: "/proc/diskstats".into() })
         })
         .max_by(|a, b| a.mean_us.total_cmp(&b.mean_us))
 }
@@ -174,5 +191,16 @@ mod tests {
             .window();
         let sync = redo_sync(&window).unwrap();
         assert!(sync.source.ends_with("binlog") && (sync.mean_us - 30_000.0).abs() < 3_000.0, "{sync:?}");
+    }
+
+    #[test]
+    fn writes_that_were_held_up_are_not_taken_for_slow_syncs() {
+        let window = Build::busy("8.0.36")
+            .counter("Innodb_os_log_fsyncs", 25.0)
+            .file_wait(REDO, 500.0, 40.0)
+            .log_syncs(REDO, 25.0, 80.0)
+            .window();
+        let sync = redo_sync(&window).unwrap();
+        assert!((sync.mean_us - 80.0).abs() < 8.0, "{sync:?}");
     }
 }

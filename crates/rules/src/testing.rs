@@ -4,7 +4,7 @@ use spindoctor_model::host::{
     CpuTimes, DiskStat, EffectiveCpus, PauseLatency, ProcessStat, Quota, SrvCpuUsage, ThreadStat, Throttling,
 };
 use spindoctor_model::mysql::{
-    InnodbMetric, NamedValues, ServerThread, StatementDigest, Transaction, WaitSummary,
+    FileSummary, InnodbMetric, NamedValues, ServerThread, StatementDigest, Transaction, WaitSummary,
 };
 use spindoctor_model::{
     HostSample, NoSession, NoSessionKind, Reading, Sample, ServerSample, ServerVersion, Unavailable, Window,
@@ -215,6 +215,18 @@ impl Build {
                     total_ns: (per_s * at_s * us * 1e3) as u64,
                 });
             }
+        })
+    }
+
+    /// A log's syncs: how many a second, microseconds of each.
+    pub(crate) fn log_syncs(self, event: &str, per_s: f64, us: f64) -> Self {
+        self.each(|at_s, server, _| {
+            let syncs = FileSummary {
+                event: event.into(),
+                sync_count: (per_s * at_s) as u64,
+                sync_ns: (per_s * at_s * us * 1e3) as u64,
+            };
+            server.log_files = answer(at_s, vec![syncs]);
         })
     }
 

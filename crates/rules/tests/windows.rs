@@ -69,6 +69,7 @@ const SOURCES: &[Source] = sources![
     server.transactions,
     server.digests,
     server.waits,
+    server.log_files,
     server.metadata_locks,
     server.row_lock_waits,
     host.effective_cpus,

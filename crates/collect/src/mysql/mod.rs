@@ -14,6 +14,7 @@ pub mod login_path;
 pub mod metadata_lock_info;
 pub mod option_file;
 pub mod perf_schema_data_lock_waits;
+pub mod perf_schema_file_summary;
 pub mod perf_schema_metadata_locks;
 pub mod perf_schema_statement_digests;
 pub mod perf_schema_threads;
@@ -50,6 +51,7 @@ pub const SOURCES: &[Source] = &[
     innodb_metrics::SOURCE,
     perf_schema_statement_digests::SOURCE,
     perf_schema_waits::SOURCE,
+    perf_schema_file_summary::SOURCE,
     innodb_status::SOURCE,
     replica_status::SOURCE,
 ];

@@ -239,8 +239,8 @@ fn utime_abs(window: &Window) -> Option<(window::Series, &'static str)> {
 
 /// True where flush waits do not spin because a flush takes too long for it.
 ///
-/// The server compares its own mean (the metric `log_flush_avg_time`). Other sources time the write
-/// together with the sync, so they must show twice as much.
+/// The server compares its own mean (the metric `log_flush_avg_time`). Other sources time more than the
+/// sync: the write, or the rest of a period in which the quota was used up. They must show twice as much.
 fn flush_is_too_slow_to_spin(window: &Window) -> bool {
     if window.variable_number("innodb_flush_log_at_trx_commit") != Some(1.0) {
         return false;
