@@ -137,8 +137,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 .expected("< 0.05")
                 .series(series),
         )
-        .evidence(Evidence::new("time stopped, summed over CPUs", stopped_s, "s", "cpu.stat"))
-        .evidence(Evidence::new("quota", quota.cpus, "CPUs", &format!("cpu.max of {}", quota.cgroup)))
+        .evidence(Evidence::new("stopped, all CPUs", stopped_s, "s", "cpu.stat"))
+        .evidence(Evidence::new("quota", quota.cpus, "CPUs", &format!("quota of {}", quota.cgroup)))
         .remedy(Remedy {
             statement: format!("Raise the CPU quota of {} to {more:.1} CPUs, or grant a cpuset instead", quota.cgroup),
             why: "The server wants more CPU than it is granted, and every thread pays for it.".into(),

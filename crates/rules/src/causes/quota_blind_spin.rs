@@ -128,6 +128,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         spin,
         counted,
         counted_by,
+        quota_of: &quota.cgroup,
         utime,
         utime_by,
         blind_ratio,
@@ -141,6 +142,8 @@ struct Spinning<'a> {
     spin: CommitSpin,
     counted: u32,
     counted_by: &'static str,
+    /// The cgroup that sets it.
+    quota_of: &'a str,
     utime: window::Series,
     utime_by: &'static str,
     blind_ratio: f64,
@@ -181,17 +184,18 @@ fn finding(found: &Spinning<'_>) -> Finding {
     ))
     .evidence(Evidence::new("server believes", counted, "CPUs", found.counted_by))
     .evidence(
-        Evidence::new("effective CPUs", granted, "CPUs", "cpu.max").expected(format!(">= {counted}")),
+        Evidence::new("effective CPUs", granted, "CPUs", &format!("quota of {}", found.quota_of))
+            .expected(format!(">= {counted}")),
     )
     .evidence(
-        Evidence::new("user CPU, percent of one CPU", mean_utime, "%", found.utime_by)
+        Evidence::new("user CPU of one CPU", mean_utime, "%", found.utime_by)
             .expected(format!("< {:.0} or >= {:.0}", spin.abs_lwm, spin.stops_at_abs()))
             .series(found.utime.clone()),
     )
-    .evidence(Evidence::new("samples in which commits spin blindly", *blind_ratio, "ratio", found.utime_by).expected("0"))
+    .evidence(Evidence::new("samples it spins in", *blind_ratio, "ratio", found.utime_by).expected("0"))
     .evidence(Evidence::new("commits", found.commits_per_s, "1/s", "SHOW GLOBAL STATUS"))
     .evidence_if(no_wait_ratio(window).map(|ratio| {
-        Evidence::new("commits that ended their wait without sleeping", ratio, "ratio", "INNODB_METRICS log_on_*")
+        Evidence::new("waits without sleep", ratio, "ratio", "INNODB_METRICS log_on_*")
     }))
     .evidence_if(window.latest(|s| &s.host.pause).map(|pause| {
         Evidence::new("one PAUSE", pause.ns, "ns", "measured here")
