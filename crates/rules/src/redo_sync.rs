@@ -1,6 +1,6 @@
 //! How often the logs are synced to storage and how long one sync takes, from what is at hand.
 //!
-//! In order of trust: performance_schema's file waits (on by default in MySQL 5.7 and later), the
+//! In order of trust: performance_schema's file summary and waits (on by default in MySQL 5.7 and later), the
 //! metric `log_flush_avg_time` (off by default), the queue of sessions in commit where CPU is to be had,
 //! the disks' own counters. The disks come last because what makes a sync slow often stands before
 //! them: a cgroup's I/O limit, a file system's journal, a network volume.
@@ -20,8 +20,10 @@ pub(crate) struct RedoSync {
     pub(crate) mean_us: f64,
     /// Share of the window in which a log (redo or binary) was being written or synced.
     pub(crate) busy_ratio: f64,
-    /// Where the time was read.
+    /// Where the time of a sync was read.
     pub(crate) source: String,
+    /// Where it was read how long the logs are busy.
+    pub(crate) busy_source: &'static str,
 }
 
 /// The redo log, as performance_schema names its files' events.
@@ -29,6 +31,9 @@ const REDO: &str = "wait/io/file/innodb/innodb_log_file";
 
 /// The binary log.
 const BINLOG: &str = "wait/io/file/sql/binlog";
+
+/// Writes and syncs of the logs together.
+const WAITS: &str = "events_waits_summary_global_by_event_name";
 
 /// From this share of the redo log's syncs on, a disk's writes can be them. Group commit and file
 /// systems that merge writes leave fewer I/Os than syncs, never next to none.
@@ -99,7 +104,7 @@ fn by_file_waits(window: &Window, per_s: f64) -> Option<RedoSync> {
     };
     let (ns_per_s, table) = match synced_ns(event) {
         Some(ns_per_s) => (ns_per_s, "file_summary_by_event_name"),
-        None => (log_ns / waits.seconds, "events_waits_summary_global_by_event_name"),
+        None => (log_ns / waits.seconds, WAITS),
     };
     let busy_ns = redo_ns.unwrap_or(0.0) + binlog_ns.unwrap_or(0.0);
     let log = event.rsplit('/').next().unwrap_or(event);
@@ -108,13 +113,15 @@ fn by_file_waits(window: &Window, per_s: f64) -> Option<RedoSync> {
         mean_us: ns_per_s / 1e3 / per_s,
         busy_ratio: (busy_ns / 1e9 / waits.seconds).min(1.0),
         source: format!("{table} {log}"),
+        busy_source: WAITS,
     })
 }
 
 fn by_metric(window: &Window, per_s: f64) -> Option<RedoSync> {
     let mean_us = window.metric("log_flush_avg_time").filter(|&mean_us| mean_us > 0.0)?;
     let busy_ratio = (mean_us * per_s / 1e6).min(1.0);
-    Some(RedoSync { per_s, mean_us, busy_ratio, source: "INNODB_METRICS log_flush_avg_time".into() })
+    let source = "INNODB_METRICS log_flush_avg_time";
+    Some(RedoSync { per_s, mean_us, busy_ratio, source: source.into(), busy_source: source })
 }
 
 /// Syncs follow one another: while some session is in commit, one is under way, or the CPU that would
@@ -126,6 +133,7 @@ fn by_queue(per_s: f64, queue: CommitQueue) -> RedoSync {
         mean_us: queue.samples_ratio * 1e6 / per_s,
         busy_ratio: queue.samples_ratio,
         source: "time in commit, divided by the syncs".into(),
+        busy_source: "thread list",
     }
 }
 
@@ -172,7 +180,8 @@ fn by_disks(window: &Window, per_s: f64) -> Option<RedoSync> {
             let flush_us = grown(name, |disk| disk.flush_us).unwrap_or(0.0) / flushes.max(1.0);
             let mean_us = write_us + flush_us;
             let busy_ratio = (mean_us * per_s / 1e6).min(1.0);
-            Some(RedoSync { per_s, mean_us, busy_ratio, source: "/proc/diskstats".into() })
+            let source = "/proc/diskstats";
+            Some(RedoSync { per_s, mean_us, busy_ratio, source: source.into(), busy_source: source })
         })
         .max_by(|a, b| a.mean_us.total_cmp(&b.mean_us))
 }

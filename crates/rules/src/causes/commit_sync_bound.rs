@@ -119,7 +119,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         )
         .evidence(Evidence::new("one sync", sync.mean_us / 1e3, "ms", &sync.source).expected("< 0.3"))
         .evidence(Evidence::new("syncs of the redo log", sync.per_s, "1/s", "SHOW GLOBAL STATUS"))
-        .evidence(Evidence::new("time the logs are busy", sync.busy_ratio, "ratio", &sync.source).expected("< 0.5"))
+        .evidence(Evidence::new("time the logs are busy", sync.busy_ratio, "ratio", sync.busy_source).expected("< 0.5"))
         .evidence_if(
             commits_per_s(window).ok().map(|per_s| Evidence::new("commits", per_s, "1/s", "SHOW GLOBAL STATUS Com_*")),
         )
