@@ -17,6 +17,9 @@ use crate::server::Server;
 
 /// How long the suffering may take to show.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it may take to show again after the window: some suffering comes in waves, as a checkpoint
+/// stall does, which ends whenever the pages are written and begins again when the log is full.
+const PATIENCE_AFTER: Duration = Duration::from_secs(15);
 /// How often it is looked for.
 const EVERY: Duration = Duration::from_millis(200);
 
@@ -80,7 +83,7 @@ async fn uninterrupted(
     options: &RunOptions,
     progress: Progress<'_>,
 ) -> Result<RunOutcome> {
-    let (server, suffering, seen_before) = suffer(home, scenario, &options.which, progress).await?;
+    let (server, mut suffering, seen_before) = suffer(home, scenario, &options.which, progress).await?;
     let begun = Instant::now();
     progress(&format!(
         "{}: {seen_before}; watching for {:.0} s",
@@ -94,7 +97,7 @@ async fn uninterrupted(
         .map_err(|error| Error::NotWatched { scenario: scenario.name, because: error.to_string() })?;
     let load = suffering.load_since(begun);
     let diagnosis = spindoctor_rules::diagnose(&window);
-    let seen_after = (scenario.symptom)(&server, &suffering).await?;
+    let seen_after = seen_within(PATIENCE_AFTER, scenario, &server, &mut suffering).await?;
     let version = server.version().to_string();
     let seconds = server.age().as_secs_f64();
     drop(suffering);
@@ -130,17 +133,30 @@ pub(crate) async fn suffer(
     let server = Server::start(home, &spec, progress).await?;
     progress(&format!("{}: making it suffer", scenario.name));
     let mut suffering = (scenario.begin)(&server).await?;
+    match seen_within(PATIENCE, scenario, &server, &mut suffering).await? {
+        Some(seen) => Ok((server, suffering, seen)),
+        None => Err(Error::NoSymptom { scenario: scenario.name, seconds: PATIENCE.as_secs() }),
+    }
+}
+
+/// Looks at the server until it is seen to suffer; None where it is not within this time.
+async fn seen_within(
+    patience: Duration,
+    scenario: &Scenario,
+    server: &Server,
+    suffering: &mut Suffering,
+) -> Result<Option<String>> {
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        if let Some(seen) = (scenario.symptom)(&server, &suffering).await? {
-            return Ok((server, suffering, seen));
+    while start.elapsed() < patience {
+        if let Some(seen) = (scenario.symptom)(server, suffering).await? {
+            return Ok(Some(seen));
         }
         if let Some(load) = &mut suffering.load {
             load.check()?;
         }
         tokio::time::sleep(EVERY).await;
     }
-    Err(Error::NoSymptom { scenario: scenario.name, seconds: PATIENCE.as_secs() })
+    Ok(None)
 }
 
 fn named_first(label: Option<&str>, diagnosis: &Diagnosis) -> bool {
