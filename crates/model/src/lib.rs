@@ -12,6 +12,7 @@ pub mod interruption;
 pub mod mysql;
 pub mod reading;
 pub mod server;
+pub mod stack;
 pub mod window;
 
 pub use diagnosis::{Cost, Diagnosis, NotExamined};
@@ -21,5 +22,6 @@ pub use innodb_status::InnodbStatus;
 pub use interruption::Interruption;
 pub use mysql::ServerSample;
 pub use reading::{Reading, Unavailable};
+pub use stack::Profile;
 pub use server::{Flavor, NoSession, NoSessionKind, ServerIdentity, ServerVersion};
 pub use window::{Sample, Window};

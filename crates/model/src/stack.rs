@@ -1,0 +1,244 @@
+//! A profile: what every thread of a process did, at many instants or in many CPU samples.
+//!
+//! Everything that repeats is kept once and named by its place in a list: modules, frames, stacks,
+//! threads, activities. An observation ties them together. A profile is what `stacks` saves and what
+//! each of its formats is rendered from, now or later.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The schema that a saved profile names.
+pub const PROFILE_SCHEMA: &str = "spindoctor.profile/1";
+
+/// Observations of one process, and what taking them cost.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profile {
+    /// Whose threads these are.
+    pub process: ProfiledProcess,
+    /// Which source took the snapshots.
+    pub source: StackSource,
+    /// When the first snapshot was begun.
+    pub start: Timestamp,
+    /// From the beginning of the first snapshot to the end of the last, seconds.
+    pub seconds: f64,
+    /// What was asked for: snapshots, or CPU samples of each thread, a second.
+    pub hz: f64,
+    /// The server's threads, each once.
+    pub threads: Vec<ProfiledThread>,
+    /// What the threads did for their clients, each once.
+    pub activities: Vec<Activity>,
+    /// Files that frames lie in.
+    pub modules: Vec<Module>,
+    /// Places in code.
+    pub frames: Vec<Frame>,
+    /// Ways to get there.
+    pub stacks: Vec<Stack>,
+    /// Each time that threads were looked at: one for a snapshot, one for each reading of CPU samples.
+    pub snapshots: Vec<SnapshotCost>,
+    /// Who was seen where, in order of time.
+    pub observations: Vec<Observation>,
+    /// CPU time of the profiler itself, microseconds, names and unwinding included.
+    pub own_cpu_us: u64,
+    /// CPU time that the process used meanwhile, microseconds: what CPU samples stand for.
+    pub process_cpu_us: u64,
+    /// What a reader must know: a source that was preferred and could not be used, and why.
+    pub notes: Vec<String>,
+}
+
+/// The process of a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProfiledProcess {
+    /// Its id, in the profiler's pid namespace.
+    pub pid: u32,
+    /// `comm`.
+    pub name: String,
+    /// The program, as the process names it.
+    pub program: String,
+}
+
+/// How threads were looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StackSource {
+    /// A sleepable BPF task iterator: no thread stopped.
+    #[default]
+    Bpf,
+    /// `/proc/PID/task/TID/syscall` and `process_vm_readv`: no thread stopped, blocked threads only.
+    Procfs,
+    /// ptrace: each thread stopped in turn.
+    Ptrace,
+    /// perf_event: samples of what runs on a CPU, no thread stopped.
+    Cpu,
+}
+
+/// A thread that was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProfiledThread {
+    /// Thread id, in the profiler's pid namespace.
+    pub tid: u32,
+    /// `comm` of the thread.
+    pub name: String,
+}
+
+/// What a thread did for a client: as MySQL knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Activity {
+    /// The connection.
+    pub connection_id: Option<u64>,
+    /// Its account's user.
+    pub user: Option<String>,
+    /// Its client's host.
+    pub host: Option<String>,
+    /// Its default database.
+    pub database: Option<String>,
+    /// `Query`, `Sleep`.
+    pub command: Option<String>,
+    /// `Opening tables`, as the processlist says it.
+    pub state: Option<String>,
+    /// The statement, with its literals.
+    pub statement: Option<String>,
+    /// The statement without its literals.
+    pub digest_text: Option<String>,
+}
+
+/// A file that is mapped into the process.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Module {
+    /// As the process names it; `[vdso]`; `[kernel]`.
+    pub path: String,
+    /// GNU build id, hexadecimal.
+    pub build_id: Option<String>,
+}
+
+/// A place in code. A call that the compiler inlined is a frame of its own, with its caller's address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Frame {
+    /// In which module; none where nothing is mapped, or where code was made at run time.
+    pub module: Option<u32>,
+    /// Virtual address in the module's file (kernel: absolute).
+    pub address: u64,
+    /// What to show: a demangled name in its short form, `mysqld+0x2a68b1d`, or `[unknown]`.
+    pub name: String,
+    /// The whole demangled name, where it differs.
+    pub full_name: Option<String>,
+    /// The source file and line, where debug information tells.
+    pub location: Option<(String, u32)>,
+    /// True where this is an inlined call.
+    pub inlined: bool,
+    /// True in the kernel.
+    pub kernel: bool,
+}
+
+/// Frames from the innermost outwards, and how the walk ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stack {
+    /// Places in [`Profile::frames`], innermost first.
+    pub frames: Vec<u32>,
+    /// How the walk ended.
+    pub end: StackEnd,
+}
+
+/// How the walk of a stack ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StackEnd {
+    /// At the thread's first function.
+    #[default]
+    Root,
+    /// Somewhere on the way, and why: `copied 64 KiB of the stack`, `no unwind information at ...`.
+    Cut(String),
+    /// There is no stack: the thread ran, or ended, and why nothing better is known.
+    None(String),
+}
+
+/// What a thread was doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadState {
+    /// On a CPU.
+    Running,
+    /// Ready to run, waiting for a CPU.
+    Runnable,
+    /// Waiting for a lock of the server: a mutex, a latch, a metadata or row lock.
+    Lock,
+    /// Waiting on a condition variable for work or for an event.
+    Condition,
+    /// Waiting on a futex that cannot be told apart further.
+    Futex,
+    /// Reading a disk.
+    DiskRead,
+    /// Writing a disk.
+    DiskWrite,
+    /// In fsync or fdatasync.
+    Sync,
+    /// Waiting for a client or a peer.
+    NetworkIdle,
+    /// In poll, select or epoll for several of them.
+    Epoll,
+    /// In nanosleep or its like.
+    Sleep,
+    /// Stopped by a signal, a debugger or the freezer.
+    Stopped,
+    /// Blocked somewhere else in the kernel.
+    #[default]
+    Blocked,
+}
+
+/// Where a CPU sample burnt time instead of working.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spin {
+    /// In a spin-wait loop of the process.
+    User,
+    /// In the kernel's queued spin lock.
+    Kernel,
+}
+
+/// One thread at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Observation {
+    /// Place in [`Profile::snapshots`].
+    pub snapshot: u32,
+    /// Place in [`Profile::threads`].
+    pub thread: u32,
+    /// Place in [`Profile::stacks`].
+    pub stack: u32,
+    /// What it was doing.
+    pub state: ThreadState,
+    /// CPU samples only: whether it was spinning.
+    pub spin: Option<Spin>,
+    /// Place in [`Profile::activities`].
+    pub activity: Option<u32>,
+    /// The futex it waited on, where the kernel names it.
+    pub futex: Option<u64>,
+}
+
+/// What one snapshot took.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SnapshotCost {
+    /// When it was begun: microseconds from the start of the profile.
+    pub at_us: u64,
+    /// Reading threads and copying stacks, microseconds.
+    pub capture_us: u64,
+    /// Capture, unwinding and names, microseconds.
+    pub snapshot_us: u64,
+    /// Threads seen.
+    pub threads: u32,
+    /// Threads or samples that were lost, and not seen.
+    pub dropped: u32,
+    /// Threads whose stack was taken over from the snapshot before: they had not moved.
+    pub unmoved: u32,
+    /// Threads that were stopped for it.
+    pub stopped: u32,
+    /// For how long all of them together were stopped, microseconds.
+    pub stopped_us: u64,
+}

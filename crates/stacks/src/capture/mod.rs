@@ -1,0 +1,107 @@
+//! Where snapshots come from: one file per source, the best first in [`SOURCES`].
+//!
+//! In: a process. Out: [`RawSnapshot`]: for each thread what the kernel says about it, its registers, and as
+//! many bytes of its stack as were wanted. No file is opened here but those of `/proc/PID`, nothing is named.
+
+use std::time::Duration;
+
+use spindoctor_model::stack::StackSource;
+
+use crate::error::Result;
+use crate::registers::Registers;
+
+/// A source of whole-process snapshots.
+pub trait Capture {
+    /// Which one.
+    fn source(&self) -> StackSource;
+
+    /// Looks at every thread once.
+    ///
+    /// # Errors
+    /// Where the process is gone, or nothing of it may be read any more. What goes wrong with one thread is
+    /// told in its [`RawThread`].
+    fn snapshot(&mut self) -> Result<RawSnapshot>;
+}
+
+/// Every thread of a process at about one instant.
+#[derive(Debug, Clone, Default)]
+pub struct RawSnapshot {
+    /// From the first thread to the last.
+    pub took: Duration,
+    /// The threads, in the kernel's order.
+    pub threads: Vec<RawThread>,
+    /// Threads that were seen and could not be handed over: a full buffer.
+    pub dropped: u32,
+}
+
+/// What the kernel says about one thread.
+#[derive(Debug, Clone, Default)]
+pub struct RawThread {
+    /// Thread id, in the profiler's pid namespace.
+    pub tid: u32,
+    /// `comm`.
+    pub name: String,
+    /// The kernel's state letter: R, S, D, T, t, Z, X, I.
+    pub state: char,
+    /// True where it was on a CPU at that instant: its registers are those of its last entry into the kernel.
+    pub on_cpu: bool,
+    /// The system call it is in, as the architecture numbers them; none where it is in none or it is unknown.
+    pub syscall: Option<u64>,
+    /// The first three arguments of that call, where the source reads them: the futex, the descriptor.
+    pub arguments: [u64; 3],
+    /// The kernel function it sleeps in (`wchan`), where the source reads it.
+    pub wait_channel: Option<String>,
+    /// Voluntary and involuntary context switches since its start.
+    pub switches: u64,
+    /// CPU time since its start, nanoseconds.
+    pub cpu_ns: u64,
+    /// Its registers in user space.
+    pub registers: Option<Registers>,
+    /// Its stack.
+    pub stack: RawStack,
+    /// For how long it was stopped for this; zero but for ptrace.
+    pub stopped: Duration,
+}
+
+/// What was read of a thread's stack.
+#[derive(Debug, Clone, Default)]
+pub enum RawStack {
+    /// The bytes from the stack pointer upwards.
+    Copied {
+        /// The address of the first byte: the stack pointer, or below it where there is a red zone.
+        start: u64,
+        /// What was there.
+        bytes: Vec<u8>,
+        /// True where the copy ends at the end of the stack, not at a limit of the source.
+        whole: bool,
+    },
+    /// Switch counts, PC and SP are those of the snapshot before: so is the stack.
+    Unmoved,
+    /// Nothing: it was on a CPU, or nobody asked.
+    #[default]
+    None,
+    /// Nothing, and why: `it ran while it was read`, `the kernel refused: EPERM`.
+    Unreadable(String),
+}
+
+/// One CPU sample of the `cpu` source.
+#[derive(Debug, Clone, Default)]
+pub struct RawCpuSample {
+    /// Thread id.
+    pub tid: u32,
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The address that was sampled: in the kernel where `kernel` is not empty.
+    pub address: u64,
+    /// Kernel frames, innermost first.
+    pub kernel: Vec<u64>,
+    /// Registers in user space.
+    pub registers: Registers,
+    /// The address of the first byte of `stack`.
+    pub stack_start: u64,
+    /// Bytes of the stack.
+    pub stack: Vec<u8>,
+}
+
+/// The sources of snapshots, the best first: the first that can be used is taken, `ptrace` only by name.
+pub const SOURCES: [StackSource; 3] = [StackSource::Bpf, StackSource::Procfs, StackSource::Ptrace];

@@ -1,0 +1,11 @@
+//! Every thread's stack of any native process, without stopping one.
+//!
+//! The data flows one way: `capture` (registers and copied stack bytes, no meaning) -> `unwind` (addresses)
+//! -> `name` (frames) -> `classify` and `spin` (what it means) -> [`spindoctor_model::Profile`].
+//! A profiler ties them together. Nothing here knows what MySQL is.
+
+pub mod capture;
+pub mod error;
+pub mod registers;
+
+pub use error::{Error, Result};
