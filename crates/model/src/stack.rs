@@ -36,8 +36,11 @@ pub struct Profile {
     pub stacks: Vec<Stack>,
     /// Each time that threads were looked at: one for a snapshot, one for each reading of CPU samples.
     pub snapshots: Vec<SnapshotCost>,
-    /// Who was seen where, in order of time.
+    /// Who was seen where, in order of time. CPU samples where the source is [`StackSource::Cpu`].
     pub observations: Vec<Observation>,
+    /// CPU samples that were taken beside the snapshots, in order of time: what ran, and where it span. Each names
+    /// the snapshot that it was read with. Empty where the source is [`StackSource::Cpu`].
+    pub cpu_samples: Vec<Observation>,
     /// CPU time of the profiler itself, microseconds, names and unwinding included.
     pub own_cpu_us: u64,
     /// CPU time that the process used meanwhile, microseconds: what CPU samples stand for.

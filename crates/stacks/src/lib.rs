@@ -4,8 +4,11 @@
 //! -> `name` (frames) -> `classify` and `spin` (what it means) -> [`spindoctor_model::Profile`].
 //! A profiler ties them together. Nothing here knows what MySQL is.
 
+pub mod aggregate;
 pub mod capture;
 pub mod error;
+pub mod profiler;
 pub mod registers;
 
 pub use error::{Error, Result};
+pub use profiler::{Profiler, ProfilerOptions, Taken};
