@@ -22,6 +22,6 @@ pub use innodb_status::InnodbStatus;
 pub use interruption::Interruption;
 pub use mysql::ServerSample;
 pub use reading::{Reading, Unavailable};
-pub use stack::Profile;
 pub use server::{Flavor, NoSession, NoSessionKind, ServerIdentity, ServerVersion};
+pub use stack::Profile;
 pub use window::{Sample, Window};

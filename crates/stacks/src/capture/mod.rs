@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use spindoctor_model::stack::StackSource;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::registers::Registers;
 
 /// A source of whole-process snapshots.
@@ -105,3 +105,45 @@ pub struct RawCpuSample {
 
 /// The sources of snapshots, the best first: the first that can be used is taken, `ptrace` only by name.
 pub const SOURCES: [StackSource; 3] = [StackSource::Bpf, StackSource::Procfs, StackSource::Ptrace];
+
+/// Opens a source for a process: the one that is `wanted`, else the best that can be used here.
+///
+/// With it come notes: which better sources were passed over, and why.
+///
+/// # Errors
+/// Where there is no such process, or where the wanted source, or every source, cannot be used on it.
+pub fn open(pid: u32, wanted: Option<StackSource>) -> Result<(Box<dyn Capture>, Vec<String>)> {
+    if let Some(source) = wanted {
+        return Ok((open_source(pid, source)?, Vec::new()));
+    }
+    let mut notes = Vec::new();
+    let mut last = Error::NoProcess(pid);
+    for source in SOURCES {
+        if source == StackSource::Ptrace {
+            continue;
+        }
+        match open_source(pid, source) {
+            Ok(capture) => return Ok((capture, notes)),
+            Err(error @ Error::NoProcess(_)) => return Err(error),
+            Err(error) => {
+                notes.push(error.to_string());
+                last = error;
+            }
+        }
+    }
+    Err(last)
+}
+
+fn open_source(pid: u32, source: StackSource) -> Result<Box<dyn Capture>> {
+    let _ = pid;
+    Err(Error::Unavailable {
+        source_name: match source {
+            StackSource::Bpf => "bpf",
+            StackSource::Procfs => "procfs",
+            StackSource::Ptrace => "ptrace",
+            StackSource::Cpu => "cpu",
+        },
+        because: "it takes no snapshots".to_owned(),
+        unlock: "use another".to_owned(),
+    })
+}
