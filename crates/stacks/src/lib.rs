@@ -7,8 +7,11 @@
 pub mod aggregate;
 pub mod capture;
 pub mod error;
+pub mod module;
+pub mod names;
 pub mod profiler;
 pub mod registers;
+pub mod unwind;
 
 pub use error::{Error, Result};
 pub use profiler::{Profiler, ProfilerOptions, Taken};
