@@ -45,6 +45,10 @@ pub struct Profile {
     pub own_cpu_us: u64,
     /// CPU time that the process used meanwhile, microseconds: what CPU samples stand for.
     pub process_cpu_us: u64,
+    /// Statements that the server was asked meanwhile: what its threads do, whether the trigger fires.
+    pub server_queries: u64,
+    /// From question to last row, summed over them, milliseconds.
+    pub server_busy_ms: f64,
     /// What a reader must know: a source that was preferred and could not be used, and why.
     pub notes: Vec<String>,
 }
@@ -59,6 +63,8 @@ pub struct ProfiledProcess {
     pub name: String,
     /// The program, as the process names it.
     pub program: String,
+    /// What it says it is: `MySQL 9.7.4 on db17`; empty where nobody asked.
+    pub server: String,
 }
 
 /// How threads were looked at.
