@@ -11,6 +11,7 @@ pub mod module;
 pub mod names;
 pub mod profiler;
 pub mod registers;
+pub mod spin;
 pub mod unwind;
 
 pub use error::{Error, Result};

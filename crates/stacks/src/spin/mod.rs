@@ -1,0 +1,247 @@
+//! Is this address in a spin-wait loop? By the machine code alone: no names, no table of functions, so any
+//! program of any version will do, stripped or not.
+//!
+//! A spin-wait loop is the smallest loop around a PAUSE (x86-64), YIELD or ISB (aarch64), as far as one turn of it
+//! can pass the PAUSE: the check of the condition belongs to it, work that was found does not.
+//! Where that loop reads no memory it waits for nobody: it is a delay, as `ut_delay` in InnoDB, and the loop
+//! around it, the one that waits, counts too. A call of a small function that is a delay is as good as a PAUSE.
+//!
+//! Loops are those of the control flow graph, as compilers put parts of a loop far away. A jump through a table is
+//! not followed.
+//!
+//! In: an address and whoever has the code of functions. Out: yes or no. Pure.
+
+mod graph;
+mod instruction;
+
+use std::collections::{HashMap, HashSet};
+
+pub use instruction::Architecture;
+
+use graph::Graph;
+use instruction::{Flow, decode, reads};
+
+/// The machine code of a function, or of a part of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// The address of its first byte.
+    pub start: u64,
+    /// Its bytes, to its end.
+    pub bytes: Vec<u8>,
+    /// False where nobody knows where the function begins and ends: these are some bytes from the address on
+    /// that was asked for.
+    pub bounded: bool,
+}
+
+/// Whoever has machine code: gives the function that an address lies in.
+pub type CodeOf<'a> = dyn FnMut(u64) -> Option<Function> + 'a;
+
+/// Most instructions that one turn of a spin-wait loop may pass. In MySQL 9.7.4 the commit spin has 55, the latch
+/// spin 60. Larger are loops that have more to do: those of the redo log's threads (127 and more), and the search
+/// of MariaDB's lock-free hash (127), which is busy without pausing when nobody is in its way. Of those only the
+/// PAUSE itself counts.
+const LARGEST_LOOP: usize = 64;
+/// Most bytes of a function that is nothing but a delay: `ut_delay` of MySQL 9.7.4 has 50.
+const LARGEST_DELAY: usize = 128;
+/// Most instructions that are followed in one function, so that a hostile program cannot keep the profiler busy.
+const LARGEST_FUNCTION: usize = 40_000;
+
+/// What is known about a function.
+#[derive(Debug, Default)]
+struct Known {
+    /// It has no PAUSE, and calls no delay.
+    plain: bool,
+    /// The addresses that were looked at.
+    seen: HashSet<u64>,
+    /// The instructions that are part of a spin-wait loop.
+    spinning: HashSet<u64>,
+    /// Where calls return to that are part of a spin-wait loop.
+    returns: HashSet<u64>,
+}
+
+/// Tells spin-wait loops, and remembers what it found.
+#[derive(Debug)]
+pub struct SpinDecoder {
+    architecture: Architecture,
+    functions: HashMap<u64, Known>,
+    /// By address: whether the function that begins there is a delay.
+    delays: HashMap<u64, bool>,
+    /// By sampled address and the return address after it.
+    answers: HashMap<(u64, Option<u64>), bool>,
+}
+
+impl SpinDecoder {
+    /// Knows nothing yet.
+    pub fn new(architecture: Architecture) -> Self {
+        Self { architecture, functions: HashMap::new(), delays: HashMap::new(), answers: HashMap::new() }
+    }
+
+    /// Forgets everything: other code may lie at the same addresses now.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.architecture);
+    }
+
+    /// Whether a thread that was sampled there was spinning: the address is in a spin-wait loop, or in a function
+    /// that such a loop calls. `stack` has the sampled address first, then return addresses.
+    pub fn spins(&mut self, stack: &[u64], code: &mut CodeOf<'_>) -> bool {
+        let Some(&address) = stack.first() else { return false };
+        let key = (address, stack.get(1).copied());
+        if let Some(&known) = self.answers.get(&key) {
+            return known;
+        }
+        let answer = self.is_spin(address, code) || key.1.is_some_and(|to| self.returns_to_spin(to, code));
+        self.answers.insert(key, answer);
+        answer
+    }
+
+    /// Whether the instruction at an address is part of a spin-wait loop.
+    pub fn is_spin(&mut self, address: u64, code: &mut CodeOf<'_>) -> bool {
+        self.known(address, code).is_some_and(|known| known.spinning.contains(&address))
+    }
+
+    fn returns_to_spin(&mut self, address: u64, code: &mut CodeOf<'_>) -> bool {
+        // The call is the instruction before, and may be the last of its function.
+        let Some(function) = code(address.wrapping_sub(1)) else { return false };
+        // Where the beginning of the function is unknown, decoding must begin between two instructions.
+        let at = if function.bounded { function.start } else { address };
+        self.known(at, code).is_some_and(|known| known.returns.contains(&address))
+    }
+
+    fn known(&mut self, address: u64, code: &mut CodeOf<'_>) -> Option<&Known> {
+        let function = code(address)?;
+        let start = function.start;
+        let done =
+            self.functions.get(&start).is_some_and(|known| known.plain || known.seen.contains(&address));
+        if !done {
+            let new = self.analyse(function, address, code);
+            let known = self.functions.entry(start).or_default();
+            known.plain = new.plain;
+            known.seen.extend(new.seen);
+            known.spinning.extend(new.spinning);
+            known.returns.extend(new.returns);
+        }
+        self.functions.get(&start)
+    }
+
+    fn analyse(&mut self, function: Function, address: u64, code: &mut CodeOf<'_>) -> Known {
+        if !self.may_spin(&function, code) {
+            return Known { plain: true, ..Known::default() };
+        }
+        let graph = Graph::of(self.architecture, function, address, code);
+        let waits: Vec<usize> = graph.nodes().filter(|&node| self.waits(&graph, node, code)).collect();
+        let mut known = Known {
+            seen: graph.nodes().map(|node| graph.instruction(node).address).collect(),
+            ..Known::default()
+        };
+        // The address itself is looked at, even where it is not code.
+        known.seen.insert(address);
+        let mut loops = graph.loops(&waits);
+        loops.sort_by_key(|one| one.body.len());
+        for &wait in &waits {
+            // The CPU may say that it is at the instruction after the one that took the time.
+            let pause = graph.instruction(wait);
+            known.spinning.extend([pause.address, pause.address + pause.len]);
+            for around in loops.iter().filter(|one| one.body.contains(&wait)) {
+                let turn = graph.turn(around, wait);
+                if turn.len() > LARGEST_LOOP {
+                    break;
+                }
+                let mut reads_memory = false;
+                for &node in &turn {
+                    let instruction = graph.instruction(node);
+                    known.spinning.insert(instruction.address);
+                    if let Flow::Call(_) = instruction.flow {
+                        known.returns.insert(instruction.address + instruction.len);
+                        // What it calls may read anything, unless it is a delay.
+                        reads_memory |= !waits.contains(&node);
+                    } else {
+                        reads_memory |= reads(self.architecture, graph.bytes(node));
+                    }
+                }
+                if reads_memory {
+                    break;
+                }
+            }
+        }
+        known
+    }
+
+    /// PAUSE, or a call of a delay.
+    fn waits(&mut self, graph: &Graph, node: usize, code: &mut CodeOf<'_>) -> bool {
+        let instruction = graph.instruction(node);
+        match instruction.flow {
+            Flow::Call(Some(target)) => self.is_delay(target, code),
+            _ => instruction.pause,
+        }
+    }
+
+    /// Whether the function has a PAUSE or calls a delay anywhere, in parts that lie elsewhere too.
+    fn may_spin(&mut self, function: &Function, code: &mut CodeOf<'_>) -> bool {
+        let mut elsewhere = HashMap::new();
+        // What lies before it is unknown.
+        !function.bounded
+            || self.may_spin_in(function, code, &mut |target, part| {
+                if part.start != target && part.bounded {
+                    elsewhere.insert(part.start, part);
+                }
+            })
+            || elsewhere.into_values().any(|part| self.may_spin_in(&part, code, &mut |_, _| ()))
+    }
+
+    /// The same for one part, and tells where its jumps lead to.
+    fn may_spin_in(
+        &mut self,
+        function: &Function,
+        code: &mut CodeOf<'_>,
+        jump: &mut dyn FnMut(u64, Function),
+    ) -> bool {
+        let mut at = 0;
+        while let Some(rest) = function.bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let address = function.start.wrapping_add(at as u64);
+            let Some(instruction) = decode(self.architecture, address, rest) else {
+                at += 1;
+                continue;
+            };
+            if instruction.pause {
+                return true;
+            }
+            match instruction.flow {
+                Flow::Call(Some(target)) if self.is_delay(target, code) => return true,
+                Flow::Jump(target) | Flow::Branch(target) if !contains(function, target) => {
+                    if let Some(part) = code(target) {
+                        jump(target, part);
+                    }
+                }
+                _ => {}
+            }
+            at += instruction.len as usize;
+        }
+        false
+    }
+
+    /// Whether a small function begins there that calls nobody and is a delay.
+    fn is_delay(&mut self, start: u64, code: &mut CodeOf<'_>) -> bool {
+        if let Some(&known) = self.delays.get(&start) {
+            return known;
+        }
+        let delay = code(start)
+            .filter(|function| {
+                function.bounded && function.start == start && function.bytes.len() <= LARGEST_DELAY
+            })
+            .is_some_and(|function| {
+                let graph = Graph::of(self.architecture, function, start, &mut |_| None);
+                let calls = |node| matches!(graph.instruction(node).flow, Flow::Call(_));
+                let pauses = |node| graph.instruction(node).pause;
+                graph.nodes().any(pauses) && !graph.nodes().any(calls)
+            });
+        self.delays.insert(start, delay);
+        delay
+    }
+}
+
+fn contains(function: &Function, address: u64) -> bool {
+    address.checked_sub(function.start).is_some_and(|offset| offset < function.bytes.len() as u64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Functions that lie one after another, each with the address where it begins.
+fn decoder(architecture: Architecture, functions: &[(u64, &[u8])]) -> impl FnMut(&[u64]) -> bool + use<> {
+    let functions: Vec<Function> = functions
+        .iter()
+        .map(|&(start, bytes)| Function { start, bytes: bytes.to_vec(), bounded: true })
+        .collect();
+    let mut decoder = SpinDecoder::new(architecture);
+    move |stack| {
+        decoder.spins(stack, &mut |address| functions.iter().find(|one| contains(one, address)).cloned())
+    }
+}
+
+/// The offsets of those instructions of the first function that spin.
+fn spinning(architecture: Architecture, functions: &[(u64, &[u8])]) -> Vec<u64> {
+    let mut spins = decoder(architecture, functions);
+    let (start, bytes) = functions[0];
+    (0..bytes.len() as u64).filter(|offset| spins(&[start + offset])).collect()
+}
+
+/// `ut_delay(unsigned long)` of MySQL 9.7.4, as compiled by Debian's gcc 15.
+const UT_DELAY: &[u8] = &[
+    0xf3, 0x0f, 0x1e, 0xfa, // 00 endbr64
+    0x48, 0x8d, 0x05, 0xc5, 0xbd, 0xae, 0x01, // 04 lea ut::spin_wait_pause_multiplier(%rip),%rax
+    0x31, 0xd2, // 0b xor %edx,%edx
+    0x48, 0x0f, 0xaf, 0x38, // 0d imul (%rax),%rdi
+    0x48, 0x85, 0xff, // 11 test %rdi,%rdi
+    0x74, 0x18, // 14 je 2e
+    0x31, 0xc0, // 16 xor %eax,%eax
+    0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00, // 18 nopl
+    0x48, 0x01, 0xc2, // 20 add %rax,%rdx
+    0xf3, 0x90, // 23 pause
+    0x48, 0x83, 0xc0, 0x01, // 25 add $1,%rax
+    0x48, 0x39, 0xc7, // 29 cmp %rax,%rdi
+    0x75, 0xf2, // 2c jne 20
+    0x48, 0x89, 0xd0, // 2e mov %rdx,%rax
+    0xc3, // 31 ret
+];
+
+#[test]
+fn the_delay_of_a_latch_is_its_loop_and_nothing_else() {
+    assert_eq!(spinning(Architecture::X86_64, &[(0x2a0_fab0, UT_DELAY)]), [0x20, 0x23, 0x25, 0x29, 0x2c]);
+}
+
+/// A latch: check, delay, count, again; then work that does not wait.
+fn latch(delay: u64, start: u64) -> Vec<u8> {
+    let mut code = vec![
+        0x8b, 0x07, // 00 mov (%rdi),%eax
+        0x85, 0xc0, // 02 test %eax,%eax
+        0x7f, 0x0b, // 04 jg 11
+    ];
+    code.push(0xe8); // 06 call delay
+    code.extend(((delay as i64 - (start as i64 + 0x0b)) as i32).to_le_bytes());
+    code.extend([
+        0x48, 0xff, 0xcb, // 0b dec %rbx
+        0x75, 0xf0, // 0e jne 00
+        0xc3, // 10 ret
+        0x48, 0x01, 0xc2, // 11 add %rax,%rdx
+        0x48, 0xff, 0xc9, // 14 dec %rcx
+        0x75, 0xf8, // 17 jne 11
+        0xc3, // 19 ret
+    ]);
+    code
+}
+
+#[test]
+fn the_loop_around_a_call_of_a_delay_spins_and_the_work_after_it_does_not() {
+    let code = latch(0x9000, 0x1000);
+    let functions: &[(u64, &[u8])] = &[(0x1000, &code), (0x9000, UT_DELAY)];
+    assert_eq!(spinning(Architecture::X86_64, functions), [0x00, 0x02, 0x04, 0x06, 0x0b, 0x0e]);
+}
+
+#[test]
+fn the_beginning_of_a_delay_spins_when_a_spin_loop_called_it() {
+    let code = latch(0x9000, 0x1000);
+    let mut spins = decoder(Architecture::X86_64, &[(0x1000, &code), (0x9000, UT_DELAY)]);
+    assert!(!spins(&[0x9004]));
+    assert!(spins(&[0x9004, 0x100b, 0x5000]));
+    assert!(!spins(&[0x9004, 0x1014]));
+}
+
+/// The commit spin in short: checks memory, counts down, one PAUSE. The turn that leaves goes elsewhere.
+const COMMIT_SPIN: &[u8] = &[
+    0xeb, 0x09, // 00 jmp 0b
+    0x4d, 0x85, 0xf6, // 02 test %r14,%r14
+    0x74, 0x0c, // 05 je 13
+    0x49, 0xff, 0xce, // 07 dec %r14
+    0x90, // 0a nop (replaced below)
+    0x48, 0x8b, 0x03, // 0b mov (%rbx),%rax
+    0x4c, 0x39, 0xe0, // 0e cmp %r12,%rax
+    0x72, 0xef, // 11 jb 02
+    0xc3, // 13 ret
+];
+
+#[test]
+fn a_loop_without_a_pause_is_work_however_small() {
+    assert!(spinning(Architecture::X86_64, &[(0x4000, COMMIT_SPIN)]).is_empty());
+}
+
+#[test]
+fn a_loop_that_checks_memory_and_pauses_once_a_turn_spins() {
+    let mut code = COMMIT_SPIN.to_vec();
+    // dec %r14d (41 ff ce) is as long as dec %r14; a PAUSE takes the place of its last byte and of the NOP.
+    code.splice(0x07..0x0b, [0xff, 0xce, 0xf3, 0x90]);
+    assert_eq!(
+        spinning(Architecture::X86_64, &[(0x4000, &code)]),
+        [0x02, 0x05, 0x07, 0x09, 0x0b, 0x0e, 0x11]
+    );
+}
+
+#[test]
+fn work_that_is_found_does_not_spin_though_the_loop_pauses_when_there_is_none() {
+    // for (;;) { if (!*queue) { pause; continue; } work; }
+    let code: &[u8] = &[
+        0x48, 0x8b, 0x03, // 00 mov (%rbx),%rax
+        0x48, 0x85, 0xc0, // 03 test %rax,%rax
+        0x75, 0x04, // 06 jne 0c
+        0xf3, 0x90, // 08 pause
+        0xeb, 0xf4, // 0a jmp 00
+        0x48, 0x01, 0xc2, // 0c add %rax,%rdx
+        0x48, 0x89, 0x13, // 0f mov %rdx,(%rbx)
+        0xeb, 0xec, // 12 jmp 00
+    ];
+    assert_eq!(spinning(Architecture::X86_64, &[(0x4000, code)]), [0x00, 0x03, 0x06, 0x08, 0x0a]);
+}
+
+#[test]
+fn a_pause_in_a_part_that_lies_elsewhere_belongs_to_the_loop() {
+    // 1000: mov (%rdi),%eax; test %eax,%eax; jne 8000+1; ret       8000: nop; pause; jmp 1000
+    let hot: &[u8] = &[0x8b, 0x07, 0x85, 0xc0, 0x0f, 0x85, 0xf7, 0x6f, 0x00, 0x00, 0xc3];
+    let cold: &[u8] = &[0x90, 0xf3, 0x90, 0xe9, 0xf8, 0x8f, 0xff, 0xff];
+    assert_eq!(spinning(Architecture::X86_64, &[(0x1000, hot), (0x8000, cold)]), [0x00, 0x02, 0x04]);
+    assert_eq!(spinning(Architecture::X86_64, &[(0x8000, cold), (0x1000, hot)]), [0x01, 0x03]);
+}
+
+#[test]
+fn a_delay_loop_inside_a_check_loop_makes_both_spin() {
+    // MariaDB's way: for (;;) { if (!*lock) return; for (i = n; i; i--) pause; }
+    let code: &[u8] = &[
+        0x8b, 0x07, // 00 mov (%rdi),%eax
+        0x85, 0xc0, // 02 test %eax,%eax
+        0x74, 0x0a, // 04 je 10
+        0x89, 0xf1, // 06 mov %esi,%ecx
+        0xf3, 0x90, // 08 pause
+        0xff, 0xc9, // 0a dec %ecx
+        0x75, 0xfa, // 0c jne 08
+        0xeb, 0xf0, // 0e jmp 00
+        0xc3, // 10 ret
+    ];
+    assert_eq!(
+        spinning(Architecture::X86_64, &[(0x4000, code)]),
+        [0x00, 0x02, 0x04, 0x06, 0x08, 0x0a, 0x0c, 0x0e]
+    );
+}
+
+#[test]
+fn a_function_without_known_bounds_is_decoded_from_the_sampled_address_on() {
+    let mut decoder = SpinDecoder::new(Architecture::X86_64);
+    let mut rest = |address: u64| {
+        let bytes = UT_DELAY.get(address as usize..)?.to_vec();
+        Some(Function { start: address, bytes, bounded: false })
+    };
+    assert!(decoder.is_spin(0x25, &mut rest));
+    assert!(!decoder.is_spin(0x2e, &mut rest));
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn isb_and_yield_mark_a_spin_loop_on_aarch64_and_wfe_does_not() {
+    const ISB: u32 = 0xd503_3fdf;
+    const YIELD: u32 = 0xd503_203f;
+    const WFE: u32 = 0xd503_205f;
+    for (hint, spin) in [(ISB, true), (YIELD, true), (WFE, false)] {
+        let code = words(&[
+            0xb940_0001, // 00 ldr w1, [x0]
+            0x3400_0061, // 04 cbz w1, 10
+            hint,        // 08
+            0x17ff_fffd, // 0c b 00
+            0xd65f_03c0, // 10 ret
+        ]);
+        let found = spinning(Architecture::Aarch64, &[(0x1000, &code)]);
+        assert_eq!(found, if spin { vec![0x00, 0x04, 0x08, 0x0c] } else { vec![] }, "{hint:x}");
+    }
+}
+
+#[test]
+fn the_loop_around_a_call_of_a_delay_spins_on_aarch64() {
+    let delay = words(&[
+        0xd503_3fdf, // 00 isb
+        0xf100_0400, // 04 subs x0, x0, #1
+        0x54ff_ffc1, // 08 b.ne 00
+        0xd65f_03c0, // 0c ret
+    ]);
+    let latch = words(&[
+        0xb940_0261, // 00 ldr w1, [x19]
+        0x3500_0061, // 04 cbnz w1, 10
+        0x9400_0402, // 08 bl 1010
+        0x17ff_fffd, // 0c b 00
+        0xd65f_03c0, // 10 ret
+    ]);
+    let functions: &[(u64, &[u8])] = &[(0x1000, &latch), (0x2010, &delay)];
+    assert_eq!(spinning(Architecture::Aarch64, functions), [0x00, 0x04, 0x08, 0x0c]);
+    assert_eq!(spinning(Architecture::Aarch64, &[(0x2010, &delay)]), [0x00, 0x04, 0x08]);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..600),
+        at in any::<prop::sample::Index>(),
+        start in any::<u64>(),
+    ) {
+        prop_assume!(!bytes.is_empty());
+        let function = Function { start, bytes: bytes.clone(), bounded: true };
+        let offset = at.index(bytes.len()) as u64;
+        for architecture in [Architecture::X86_64, Architecture::Aarch64] {
+            let mut decoder = SpinDecoder::new(architecture);
+            let mut code = |address| contains(&function, address).then(|| function.clone());
+            decoder.spins(&[start.wrapping_add(offset), start], &mut code);
+        }
+    }
+
+    /// Code that is all branches and PAUSEs, so that graphs are dense.
+    #[test]
+    fn no_tangle_of_branches_makes_it_panic(offsets in proptest::collection::vec(any::<i8>(), 1..200)) {
+        let bytes: Vec<u8> = offsets
+            .iter()
+            .flat_map(|&offset| if offset % 5 == 0 { [0xf3, 0x90] } else { [0x75, offset.cast_unsigned()] })
+            .collect();
+        let function = Function { start: 0x1000, bytes, bounded: true };
+        let mut decoder = SpinDecoder::new(Architecture::X86_64);
+        let mut code = |address| contains(&function, address).then(|| function.clone());
+        let pause = offsets.iter().position(|offset| offset % 5 == 0);
+        prop_assert!(pause.is_none_or(|at| decoder.is_spin(0x1000 + 2 * at as u64, &mut code)));
+    }
+}
