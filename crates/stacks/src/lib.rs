@@ -6,6 +6,7 @@
 
 pub mod aggregate;
 pub mod capture;
+pub mod classify;
 pub mod error;
 pub mod module;
 pub mod names;

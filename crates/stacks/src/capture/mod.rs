@@ -3,6 +3,8 @@
 //! In: a process. Out: [`RawSnapshot`]: for each thread what the kernel says about it, its registers, and as
 //! many bytes of its stack as were wanted. No file is opened here but those of `/proc/PID`, nothing is named.
 
+pub mod cpu;
+
 use std::time::Duration;
 
 use spindoctor_model::stack::StackSource;
