@@ -1,0 +1,180 @@
+//! Mangled names to readable ones: C++ by the Itanium ABI, Rust.
+//!
+//! In: a symbol. Out: a short form to show (no parameters, template arguments, return type or clone suffix) and
+//! the whole form, where it differs.
+
+use cpp_demangle::{DemangleOptions, Symbol};
+
+/// A readable name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Demangled {
+    /// `THD::wait_for`
+    pub(crate) short: String,
+    /// `THD::wait_for(long, std::vector<int>&)`
+    pub(crate) full: Option<String>,
+}
+
+/// Demangles what is mangled; all else stays as it is.
+pub(crate) fn demangle(name: &str) -> Demangled {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        // Without the hash. The suffix of a clone (.llvm.123) is left out too.
+        return Demangled { short: format!("{rust:#}"), full: None };
+    }
+    let as_it_is = || Demangled { short: name.to_owned(), full: None };
+    if !name.starts_with("_Z") {
+        return as_it_is();
+    }
+    let Ok(symbol) = Symbol::new(name) else { return as_it_is() };
+    let brief = DemangleOptions::new().no_params().no_return_type();
+    let (Ok(full), Ok(brief)) = (symbol.demangle(), symbol.demangle_with_options(&brief)) else {
+        return as_it_is();
+    };
+    let short = shorten(&brief);
+    if short.is_empty() {
+        return as_it_is();
+    }
+    Demangled { full: (full != short).then_some(full), short }
+}
+
+/// The operators whose names have angle brackets, the longest first.
+const ANGLED: [&str; 11] = ["<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "<", ">"];
+
+/// What may stand behind a function's parameters.
+const QUALIFIERS: [&str; 5] = [" const", " volatile", " noexcept", " &&", " &"];
+
+/// Leaves out template arguments, parameters that are still there (those of a function around a local class or a
+/// lambda), and clone suffixes.
+fn shorten(name: &str) -> String {
+    let mut short = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(character) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("operator").filter(|_| begins_word(&short)) {
+            short.push_str("operator");
+            rest = after;
+            let symbol = ANGLED.iter().chain(&["()"]).find(|symbol| after.starts_with(**symbol));
+            if let Some(symbol) = symbol {
+                short.push_str(symbol);
+                rest = &after[symbol.len()..];
+            }
+            continue;
+        }
+        if let Some(after) = rest.strip_prefix("(anonymous namespace)") {
+            short.push_str("(anonymous namespace)");
+            rest = after;
+            continue;
+        }
+        if rest.starts_with(" [clone") {
+            break;
+        }
+        if let Some(after) = QUALIFIERS.iter().find_map(|qualifier| rest.strip_prefix(qualifier))
+            && (after.is_empty() || after.starts_with("::") || after.starts_with(' '))
+            && !short.ends_with("operator")
+        {
+            rest = after;
+            continue;
+        }
+        match character {
+            '<' | '(' => rest = &rest[group(rest)..],
+            other => {
+                short.push(other);
+                rest = &rest[other.len_utf8()..];
+            }
+        }
+    }
+    short.trim_end().to_owned()
+}
+
+fn begins_word(before: &str) -> bool {
+    !before.ends_with(|last: char| last.is_alphanumeric() || last == '_')
+}
+
+/// The length of the bracketed group that a text begins with; the whole text where it does not end.
+fn group(text: &str) -> usize {
+    let mut open = Vec::new();
+    let mut previous = ' ';
+    for (at, character) in text.char_indices() {
+        match character {
+            // In parentheses `<` may be an operator; only a template's name has one right behind it.
+            '<' if !open.is_empty() && previous.is_whitespace() => (),
+            '<' | '(' | '{' | '[' => open.push(character),
+            '>' if previous != '-' && open.last() == Some(&'<') => {
+                open.pop();
+            }
+            ')' | '}' | ']' => {
+                let opening = match character {
+                    ')' => '(',
+                    '}' => '{',
+                    _ => '[',
+                };
+                // An unbalanced < inside was an operator.
+                while open.pop().is_some_and(|last| last != opening) {}
+            }
+            _ => (),
+        }
+        if open.is_empty() {
+            return at + character.len_utf8();
+        }
+        previous = character;
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn short(mangled: &str) -> String {
+        demangle(mangled).short
+    }
+
+    #[test]
+    fn parameters_templates_and_return_types_are_left_out() {
+        let wait = demangle("_ZN3THD8wait_forElRSt6vectorIiSaIiEE");
+        assert_eq!(wait.short, "THD::wait_for");
+        assert_eq!(
+            wait.full.as_deref(),
+            Some("THD::wait_for(long, std::vector<int, std::allocator<int> >&)")
+        );
+        assert_eq!(short("_ZNSt6vectorIiSaIiEE9push_backERKi"), "std::vector::push_back");
+        assert_eq!(short("_Z3maxIiET_S0_S0_"), "max");
+        assert_eq!(short("_ZNK4Item8val_realEv"), "Item::val_real");
+    }
+
+    #[test]
+    fn operators_keep_their_brackets() {
+        assert_eq!(short("_ZlsRSoRK6String"), "operator<<");
+        assert_eq!(short("_ZN1AltERKS_"), "A::operator<");
+        assert_eq!(short("_ZN1AclEv"), "A::operator()");
+        assert_eq!(short("_ZNK1AptEv"), "A::operator->");
+        assert_eq!(short("_ZN1AssERKS_"), "A::operator<=>");
+        assert_eq!(short("_ZNK1AcvPKcEv"), "A::operator char const*");
+        assert_eq!(short("_ZN1AcvSt6vectorIiSaIiEEEv"), "A::operator std::vector");
+    }
+
+    #[test]
+    fn namespaces_without_a_name_and_lambdas_are_kept() {
+        assert_eq!(short("_ZN12_GLOBAL__N_13fooEi"), "(anonymous namespace)::foo");
+        assert_eq!(short("_ZZN3Foo3barEiENKUliE_clEi"), "Foo::bar::{lambda#1}::operator()");
+    }
+
+    #[test]
+    fn clones_are_their_function() {
+        assert_eq!(short("_ZN3Foo3barEi.cold"), "Foo::bar");
+        assert_eq!(short("_ZN3Foo3barEi.part.0"), "Foo::bar");
+    }
+
+    #[test]
+    fn rust_and_c_names() {
+        assert_eq!(short("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
+        assert_eq!(demangle("poll"), Demangled { short: "poll".to_owned(), full: None });
+        assert_eq!(short("_Znonsense"), "_Znonsense");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_name_makes_it_panic(name in "(_Z)?[A-Za-z0-9_<>(){}:\\-. ]{0,60}") {
+            shorten(&name);
+            demangle(&name);
+        }
+    }
+}

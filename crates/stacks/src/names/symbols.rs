@@ -1,0 +1,120 @@
+//! A symbol table, sorted by address.
+//!
+//! In: `.symtab` or `.dynsym` of a file. Out: the symbol whose bounds hold an address, or none: the nearest symbol
+//! below is never good enough, for a stripped program has no symbols for its static functions.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use object::elf::{SHF_EXECINSTR, SHN_UNDEF, STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
+use object::read::elf::{SectionHeader, Sym};
+
+use crate::module::elf::{Elf, Section};
+
+/// How many symbols below an address may end before it while another one, that begins lower, still holds it. Entry
+/// points inside of functions written in assembler are that many at most in glibc and libgcc.
+const NESTED: usize = 16;
+
+/// The functions of one symbol table.
+#[derive(Debug)]
+pub(crate) struct Symbols {
+    file: Arc<Elf>,
+    strings: Section,
+    /// By address, then by how good they are.
+    symbols: Vec<Symbol>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Symbol {
+    start: u64,
+    /// Less is better: functions before labels, sized before sizeless, visible ones before local ones.
+    rank: u8,
+    size: u32,
+    name: u32,
+}
+
+/// Which of a file's tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Table {
+    /// `.symtab`, which strip removes.
+    All,
+    /// `.dynsym`, which the loader needs.
+    Dynamic,
+}
+
+impl Symbols {
+    /// Reads a table; none where the file has none.
+    pub(crate) fn read(file: &Arc<Elf>, which: Table) -> Option<Self> {
+        let object = file.object()?;
+        let table = match which {
+            Table::All => object.elf_symbol_table(),
+            Table::Dynamic => object.elf_dynamic_symbol_table(),
+        };
+        let endian = object.endian();
+        let sections = object.elf_section_table();
+        let strings = sections.section(table.string_section()).ok()?;
+        let strings = file.part(strings.sh_offset(endian), strings.sh_size(endian))?;
+        let executable = |index, symbol| {
+            let section = table.symbol_section(endian, symbol, index).ok()??;
+            let section = sections.section(section).ok()?;
+            Some(section.sh_flags(endian) & u64::from(SHF_EXECINSTR) != 0)
+        };
+        let mut symbols: Vec<Symbol> = table
+            .enumerate()
+            .filter_map(|(index, symbol)| {
+                let kind = symbol.st_type();
+                let is_function = kind == STT_FUNC || kind == STT_GNU_IFUNC;
+                if symbol.st_name(endian) == 0 || symbol.st_shndx(endian) == SHN_UNDEF {
+                    return None;
+                }
+                // Assembler's labels have no type. So have marks of data in code on aarch64 ($x, $d).
+                let is_label = kind == STT_NOTYPE && executable(index, symbol)?;
+                if !is_function && !is_label {
+                    return None;
+                }
+                let size = symbol.st_size(endian);
+                let local = symbol.st_bind() == STB_LOCAL;
+                Some(Symbol {
+                    start: symbol.st_value(endian),
+                    rank: u8::from(!is_function) << 2 | u8::from(size == 0) << 1 | u8::from(local),
+                    size: u32::try_from(size).unwrap_or(u32::MAX),
+                    name: symbol.st_name(endian),
+                })
+            })
+            .collect();
+        symbols.sort_unstable();
+        symbols.shrink_to_fit();
+        (!symbols.is_empty()).then(|| Self { file: Arc::clone(file), strings, symbols })
+    }
+
+    /// The name of the function at a virtual address. `function` are the bounds that the unwind table gives: as far
+    /// as a symbol without a size reaches.
+    pub(crate) fn name(&self, address: u64, function: Option<&Range<u64>>) -> Option<String> {
+        let end = self.symbols.partition_point(|symbol| symbol.start <= address);
+        let holds = |symbol: &&Symbol| {
+            if symbol.size > 0 {
+                address - symbol.start < u64::from(symbol.size)
+            } else {
+                function.is_some_and(|bounds| bounds.contains(&symbol.start) && bounds.contains(&address))
+            }
+        };
+        let start = self.symbols[..end].iter().rev().take(NESTED).find(holds)?.start;
+        let first = self.symbols.partition_point(|symbol| symbol.start < start);
+        let same = self.symbols[first..end].iter().take_while(|symbol| symbol.start == start).filter(holds);
+        // `poll` rather than `__poll`: the name that programs call it by.
+        same.filter_map(|symbol| {
+            let name = self.text(symbol.name)?;
+            let underscores = name.bytes().take_while(|&byte| byte == b'_').count();
+            let order = (symbol.rank, underscores, name.len(), name.clone());
+            (!name.starts_with('$') && !name.is_empty()).then_some((order, name))
+        })
+        .min()
+        .map(|(_, name)| name)
+    }
+
+    fn text(&self, offset: u32) -> Option<String> {
+        let bytes = self.file.bytes(&self.strings).get(offset as usize..)?;
+        let end = bytes.iter().position(|&byte| byte == 0)?;
+        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    }
+}
