@@ -1,6 +1,6 @@
 # The commands of this project. Each is a script, so that it can be read and run alone.
 
-.PHONY: demo test fuzz score
+.PHONY: demo test fuzz score bpf
 
 demo:  ## a real MySQL in a CPU quota, under load, diagnosed
 	@script/demo
@@ -13,3 +13,6 @@ fuzz:  ## each fuzz target for a short while
 
 score:  ## every lab scenario ten times; writes ACCURACY.md
 	@script/score
+
+bpf:  ## the BPF objects that are checked in, from their sources; needs clang
+	@script/bpf

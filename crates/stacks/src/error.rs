@@ -10,6 +10,14 @@ pub enum Error {
     /// The process does not exist, or ended meanwhile.
     #[error("there is no process {0}: it ended, or --pid is wrong")]
     NoProcess(u32),
+    /// The process is there, and no stacks can come of it.
+    #[error("process {pid} cannot be profiled: {because}")]
+    NotProfilable {
+        /// Its id.
+        pid: u32,
+        /// Why not: `it runs 32-bit code, and only 64-bit code can be profiled`.
+        because: String,
+    },
     /// A file of `/proc` or an ELF file could not be read.
     #[error("cannot read {}: {error}", path.display())]
     File {

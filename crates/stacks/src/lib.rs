@@ -10,6 +10,7 @@ pub mod classify;
 pub mod error;
 pub mod module;
 pub mod names;
+pub mod process;
 pub mod profiler;
 pub mod registers;
 pub mod spin;

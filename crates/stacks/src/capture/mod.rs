@@ -3,13 +3,18 @@
 //! In: a process. Out: [`RawSnapshot`]: for each thread what the kernel says about it, its registers, and as
 //! many bytes of its stack as were wanted. No file is opened here but those of `/proc/PID`, nothing is named.
 
+pub mod bpf;
+mod capabilities;
 pub mod cpu;
+pub mod procfs;
+pub mod ptrace;
 
 use std::time::Duration;
 
 use spindoctor_model::stack::StackSource;
 
 use crate::error::{Error, Result};
+use crate::process::Process;
 use crate::registers::Registers;
 
 /// A source of whole-process snapshots.
@@ -126,7 +131,7 @@ pub fn open(pid: u32, wanted: Option<StackSource>) -> Result<(Box<dyn Capture>, 
         }
         match open_source(pid, source) {
             Ok(capture) => return Ok((capture, notes)),
-            Err(error @ Error::NoProcess(_)) => return Err(error),
+            Err(error @ (Error::NoProcess(_) | Error::NotProfilable { .. })) => return Err(error),
             Err(error) => {
                 notes.push(error.to_string());
                 last = error;
@@ -137,15 +142,17 @@ pub fn open(pid: u32, wanted: Option<StackSource>) -> Result<(Box<dyn Capture>, 
 }
 
 fn open_source(pid: u32, source: StackSource) -> Result<Box<dyn Capture>> {
-    let _ = pid;
-    Err(Error::Unavailable {
-        source_name: match source {
-            StackSource::Bpf => "bpf",
-            StackSource::Procfs => "procfs",
-            StackSource::Ptrace => "ptrace",
-            StackSource::Cpu => "cpu",
-        },
-        because: "it takes no snapshots".to_owned(),
-        unlock: "use another".to_owned(),
+    let process = Process::open(pid)?;
+    Ok(match source {
+        StackSource::Bpf => Box::new(bpf::Bpf::open(process)?),
+        StackSource::Procfs => Box::new(procfs::Procfs::open(process)?),
+        StackSource::Ptrace => Box::new(ptrace::Ptrace::open(process)?),
+        StackSource::Cpu => {
+            return Err(Error::Unavailable {
+                source_name: "cpu",
+                because: "it takes samples of what runs, no snapshots".to_owned(),
+                unlock: "start it as a profile of CPU samples".to_owned(),
+            });
+        }
     })
 }

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Every thread of one process: what the kernel says about it, its registers in user space, its stack.
+//
+// In: `control` in the arena says whose threads. Out: records in the arena, which the reader has mapped. One
+// read(2) of the iterator walks the threads; where the arena has no room for another stack, the program asks
+// to be called again for the same thread, read(2) gives EAGAIN, and the reader empties the arena.
+//
+// No thread is stopped. That a stack belongs to its registers is known from the count of context switches:
+// a thread that was on no CPU before and after, with the same count, did not run in between.
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <stdbool.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "snapshot.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+// The few fields of the kernel's structures that are read. Their offsets are those of the running kernel:
+// the loader relocates each access.
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct signal_struct {
+	int nr_threads;
+};
+
+struct mm_struct {
+	unsigned long start_stack;
+};
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
+struct task_struct {
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	struct sched_entity se;
+	struct mm_struct *mm;
+	int exit_state;
+	unsigned int frozen : 1;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	__u64 start_boottime;
+	char comm[16];
+	struct signal_struct *signal;
+};
+
+// x86-64 and aarch64 differ in two structures. What follows three underscores is no part of a name for the
+// loader, so one object serves both: the branch of the other architecture is never taken.
+struct thread_struct___x86 {
+	unsigned long fsbase;
+};
+
+struct task_struct___x86 {
+	struct thread_struct___x86 thread;
+};
+
+struct pt_regs___x86 {
+	unsigned long bp;
+	unsigned long dx;
+	unsigned long si;
+	unsigned long di;
+	unsigned long orig_ax;
+	unsigned long ip;
+	unsigned long sp;
+};
+
+struct thread_struct___arm64 {
+	struct {
+		unsigned long tp_value;
+	} uw;
+};
+
+struct task_struct___arm64 {
+	struct thread_struct___arm64 thread;
+};
+
+struct pt_regs___arm64 {
+	__u64 regs[31];
+	__u64 sp;
+	__u64 pc;
+	__u64 orig_x0;
+	__s32 syscallno;
+};
+
+struct bpf_iter_meta {
+	__u64 session_id;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+// From include/linux/sched.h: threads that the kernel made for io_uring and vhost, with no user registers.
+#define PF_KTHREAD 0x00200000
+#define PF_IO_WORKER 0x00000010
+#define PF_USER_WORKER 0x00004000
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct arena);
+} arena SEC(".maps");
+
+// A thread as it was when its stack was last copied, at its id modulo the size: two threads in one place only
+// cost a copy. Mixed up they are not: the start time is compared.
+struct fingerprint {
+	__u64 start_time;
+	__u64 switches;
+	__u64 pc;
+	__u64 sp;
+	__u64 epoch;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FINGERPRINTS);
+	__type(key, __u32);
+	__type(value, struct fingerprint);
+} fingerprints SEC(".maps");
+
+// A thread's id as the reader's pid namespace has it; 0 where the thread is not in it.
+static __always_inline __u32 tid_of(struct task_struct *task, __u32 level)
+{
+	struct pid *pid = task->thread_pid;
+	__u32 nr = 0;
+
+	if (!pid || pid->level < level)
+		return 0;
+	bpf_probe_read_kernel(&nr, sizeof(nr),
+			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+				      level * bpf_core_type_size(struct upid));
+	return nr;
+}
+
+static __always_inline __u64 switches_of(struct task_struct *task)
+{
+	return *(volatile unsigned long *)&task->nvcsw + *(volatile unsigned long *)&task->nivcsw;
+}
+
+static __always_inline bool on_cpu(struct task_struct *task)
+{
+	return *(volatile int *)&task->on_cpu;
+}
+
+// Registers, system call, and where the thread keeps its control block: at the top of its stack, in glibc and musl.
+static __always_inline __u64 read_registers(struct task_struct *task, struct thread_record *thread)
+{
+	void *regs = (void *)bpf_task_pt_regs(task);
+
+	if (bpf_core_field_exists(struct pt_regs___x86, ip)) {
+		struct pt_regs___x86 *r = regs;
+
+		thread->pc = r->ip;
+		thread->sp = r->sp;
+		thread->fp = r->bp;
+		thread->lr = 0;
+		thread->syscall = r->orig_ax;
+		thread->arguments[0] = r->di;
+		thread->arguments[1] = r->si;
+		thread->arguments[2] = r->dx;
+		return ((struct task_struct___x86 *)task)->thread.fsbase;
+	}
+	if (bpf_core_field_exists(struct pt_regs___arm64, pc)) {
+		struct pt_regs___arm64 *r = regs;
+
+		thread->pc = r->pc;
+		thread->sp = r->sp;
+		thread->fp = r->regs[29];
+		thread->lr = r->regs[30];
+		thread->syscall = (__s64)r->syscallno;
+		thread->arguments[0] = r->orig_x0;
+		thread->arguments[1] = r->regs[1];
+		thread->arguments[2] = r->regs[2];
+		return ((struct task_struct___arm64 *)task)->thread.uw.tp_value;
+	}
+	return 0;
+}
+
+// Copies [sp, sp + size), or the pages of it that are mapped from the first on: a call of the helper copies all
+// or nothing.
+static __always_inline __u64 copy_stack(struct task_struct *task, __u8 *to, __u64 sp, __u64 size)
+{
+	__u64 head = STACK_PAGE - (sp & (STACK_PAGE - 1));
+	__u64 copied = head;
+
+	if (!bpf_copy_from_user_task(to, size, (void *)sp, task, 0))
+		return size;
+	if (head > size || bpf_copy_from_user_task(to, head, (void *)sp, task, 0))
+		return 0;
+	for (int i = 0; i < MAX_STACK / STACK_PAGE; i++) {
+		copied = head + i * STACK_PAGE;
+		if (copied + STACK_PAGE > size)
+			break;
+		if (bpf_copy_from_user_task(to + copied, STACK_PAGE, (void *)(sp + copied), task, 0))
+			break;
+	}
+	return copied;
+}
+
+SEC("iter.s/task")
+int snapshot(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct task_struct *reader;
+	struct thread_record *thread;
+	struct fingerprint *last;
+	struct arena *a;
+	struct pid *pid;
+	__u32 zero = 0, level, slot;
+	__u64 used, top, size, switches;
+
+	a = bpf_map_lookup_elem(&arena, &zero);
+	if (!a || !task)
+		return 0;
+	reader = bpf_get_current_task_btf();
+	pid = reader->thread_pid;
+	if (!pid)
+		return 0;
+	level = pid->level;
+	// Kernels before 6.1 walk every thread of the machine, whatever the link says.
+	if (tid_of(task->group_leader, level) != a->control.pid)
+		return 0;
+
+	used = a->control.used;
+	if (used > ARENA_BYTES - sizeof(struct thread_record) - MAX_STACK)
+		return 1; // no room: again, for this thread
+	thread = (struct thread_record *)(a->bytes + used);
+
+	thread->tid = tid_of(task, level);
+	if (!thread->tid)
+		return 0;
+	a->control.nr_threads = task->signal->nr_threads;
+	thread->state = task->__state;
+	thread->exit_state = task->exit_state;
+	thread->flags = 0;
+	thread->stack_bytes = 0;
+	thread->switches = switches = switches_of(task);
+	thread->cpu_ns = task->se.sum_exec_runtime;
+	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), task->comm);
+	if (on_cpu(task))
+		thread->flags |= ON_CPU;
+	if (bpf_core_field_exists(task->frozen) && BPF_CORE_READ_BITFIELD(task, frozen))
+		thread->flags |= FROZEN;
+	if (task->exit_state || !task->mm || task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) {
+		thread->flags |= NO_STACK;
+		goto out;
+	}
+	top = read_registers(task, thread);
+	if (thread->flags & ON_CPU)
+		goto out;
+
+	slot = thread->tid % FINGERPRINTS;
+	last = bpf_map_lookup_elem(&fingerprints, &slot);
+	if (!last)
+		goto out;
+	if (last->epoch == a->control.epoch && last->start_time == task->start_boottime &&
+	    last->switches == switches && last->pc == thread->pc && last->sp == thread->sp) {
+		thread->flags |= UNMOVED;
+		goto checked;
+	}
+	last->epoch = 0;
+
+	if (top <= thread->sp)
+		top = task->mm->start_stack; // the first thread: its stack ends where its arguments begin
+	size = top - thread->sp;
+	if (top <= thread->sp || size > MAX_STACK)
+		size = MAX_STACK;
+	else
+		thread->flags |= WHOLE;
+	thread->stack_bytes = copy_stack(task, a->bytes + used + sizeof(*thread), thread->sp, size);
+	// What is not mapped is beyond the stack's end.
+	if (thread->stack_bytes < size)
+		thread->flags |= WHOLE;
+
+checked:
+	if (on_cpu(task) || switches_of(task) != switches) {
+		thread->flags = (thread->flags & ~(UNMOVED | WHOLE)) | RAN;
+		thread->stack_bytes = 0;
+	} else if (thread->stack_bytes) {
+		last->start_time = task->start_boottime;
+		last->switches = switches;
+		last->pc = thread->pc;
+		last->sp = thread->sp;
+		last->epoch = a->control.epoch;
+	}
+out:
+	a->control.used = used + sizeof(*thread) + ((thread->stack_bytes + 7) & ~7ULL);
+	a->control.records++;
+	return 0;
+}

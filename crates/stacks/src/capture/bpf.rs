@@ -1,0 +1,465 @@
+//! The `bpf` source: a task iterator in the kernel copies every thread's registers and stack, and stops none.
+//!
+//! In: a process. Out: snapshots. `bpf/snapshot.bpf.c` is the program; what both share is in
+//! `bpf/snapshot.h`. The object is checked in (`make bpf` rebuilds it) and holds for any kernel with BTF.
+//!
+//! Linux 5.18 or newer: sleepable iterators and `bpf_copy_from_user_task`.
+
+#![expect(
+    unsafe_code,
+    reason = "bpf(2) for the iterator's task filter, and the arena that the program writes to"
+)]
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::error::Error as StdError;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use aya::maps::Map;
+use aya::programs::Iter;
+use aya::{Btf, Ebpf, EbpfLoader};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use spindoctor_model::stack::StackSource;
+
+use super::{Capture, RawSnapshot, RawStack, RawThread, capabilities, procfs};
+use crate::error::{Error, Result};
+use crate::process::Process;
+use crate::registers::Registers;
+
+/// Aligned, as the object's reader wants it.
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../bpf/snapshot.bpf.o"));
+
+/// How often the threads are walked again where a walk ended early. The kernel's walk ends where the thread
+/// that it stands on ends; one more walk is nearly always enough.
+const WALKS: usize = 4;
+
+/// The `bpf` source.
+pub struct Bpf {
+    process: Process,
+    arena: Arena,
+    link: OwnedFd,
+    /// Where threads slept in the kernel at the last snapshot, as far as it was read.
+    wait_channels: HashMap<u32, String>,
+    /// The program and its maps live as long as this.
+    _object: Ebpf,
+}
+
+impl Bpf {
+    /// Loads the program and points it at a process.
+    ///
+    /// # Errors
+    /// Where the kernel has no such program, or this process may not load one.
+    pub fn open(process: Process) -> Result<Self> {
+        let btf = Btf::from_sys_fs().map_err(|error| {
+            unavailable(
+                format!("the kernel does not describe its types: {error}"),
+                "it needs one that is built with CONFIG_DEBUG_INFO_BTF",
+            )
+        })?;
+        let mut object =
+            EbpfLoader::new().btf(Some(&btf)).load(&OBJECT.0).map_err(|error| refused(&error))?;
+        let program: &mut Iter = object
+            .program_mut("snapshot")
+            .expect("the object has this program")
+            .try_into()
+            .expect("it is an iterator");
+        program.load("task", &btf).map_err(|error| refused(&error))?;
+        let program = program.fd().map_err(|error| refused(&error))?;
+        let link = link_to_tasks(program.as_fd(), process.pid()).map_err(|error| refused(&error))?;
+        let Some(Map::Array(map)) = object.map("arena") else {
+            unreachable!("the object has this map, an array");
+        };
+        let arena = Arena::map(map.fd().as_fd()).map_err(|error| refused(&error))?;
+        let mut control = arena.control();
+        control.pid = process.pid();
+        control.epoch = 1;
+        arena.set_control(control);
+        Ok(Self { process, arena, link, wait_channels: HashMap::new(), _object: object })
+    }
+
+    /// One walk over the threads. Those that an earlier walk has seen are seen again.
+    fn walk(&mut self, threads: &mut Threads) -> io::Result<()> {
+        let iterator = new_iterator(self.link.as_fd())?;
+        loop {
+            // The program writes nothing into the file: what counts is that it runs.
+            let ended = match rustix::io::read(&iterator, &mut [0; 64]) {
+                Ok(read) => read == 0,
+                Err(rustix::io::Errno::AGAIN) => false, // the arena is full
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let records = self.arena.control().records;
+            self.arena.drain(|record, stack| threads.add(record, stack));
+            if ended || records == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What the walks saw is not what the next snapshot compares with: it copies every stack again.
+    fn forget(&mut self) {
+        let mut control = self.arena.control();
+        control.epoch += 1;
+        control.used = 0;
+        control.records = 0;
+        self.arena.set_control(control);
+    }
+}
+
+impl Capture for Bpf {
+    fn source(&self) -> StackSource {
+        StackSource::Bpf
+    }
+
+    fn snapshot(&mut self) -> Result<RawSnapshot> {
+        let start = Instant::now();
+        if !self.process.is_alive() {
+            return Err(Error::NoProcess(self.process.pid()));
+        }
+        let mut threads = Threads::default();
+        let mut expected = 0;
+        for _ in 0..WALKS {
+            if let Err(error) = self.walk(&mut threads) {
+                self.forget();
+                return Err(refused(&error));
+            }
+            expected = self.arena.control().nr_threads as usize;
+            if threads.list.len() >= expected {
+                break;
+            }
+        }
+        if threads.list.is_empty() {
+            return Err(Error::NoProcess(self.process.pid()));
+        }
+        let dropped = expected.saturating_sub(threads.list.len());
+        let mut threads = threads.list;
+        let last = std::mem::take(&mut self.wait_channels);
+        for thread in &mut threads {
+            if thread.wait_channel.is_none() && sleeps_unexplained(thread) {
+                thread.wait_channel = match (&thread.stack, last.get(&thread.tid)) {
+                    (RawStack::Unmoved, Some(known)) => Some(known.clone()),
+                    _ => procfs::wait_channel(self.process.pid(), thread.tid),
+                };
+                if let Some(channel) = &thread.wait_channel {
+                    self.wait_channels.insert(thread.tid, channel.clone());
+                }
+            }
+        }
+        Ok(RawSnapshot {
+            took: start.elapsed(),
+            threads,
+            dropped: u32::try_from(dropped).unwrap_or(u32::MAX),
+        })
+    }
+}
+
+/// True where the system call does not say what it waits for: it is in none (a page fault), or waits for a
+/// disk or a lock of the kernel. Reading the wait channel takes some microseconds a thread.
+fn sleeps_unexplained(thread: &RawThread) -> bool {
+    thread.state == 'D' || (thread.state == 'S' && thread.syscall.is_none())
+}
+
+/// Threads that were seen, each once.
+#[derive(Default)]
+struct Threads {
+    list: Vec<RawThread>,
+    place: HashMap<u32, usize>,
+}
+
+impl Threads {
+    fn add(&mut self, record: &ThreadRecord, stack: &[u8]) {
+        let thread = record.thread(stack);
+        match self.place.entry(thread.tid) {
+            Entry::Vacant(entry) => {
+                entry.insert(self.list.len());
+                self.list.push(thread);
+            }
+            // A later walk. What has not moved since the first is told better by the first.
+            Entry::Occupied(_) if matches!(thread.stack, RawStack::Unmoved) => {}
+            Entry::Occupied(entry) => self.list[*entry.get()] = thread,
+        }
+    }
+}
+
+/// `struct control` of `bpf/snapshot.h`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Control {
+    pid: u32,
+    nr_threads: u32,
+    epoch: u64,
+    used: u64,
+    records: u64,
+}
+
+/// `struct thread_record` of `bpf/snapshot.h`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ThreadRecord {
+    tid: u32,
+    state: u32,
+    exit_state: u32,
+    flags: u32,
+    switches: u64,
+    cpu_ns: u64,
+    syscall: i64,
+    arguments: [u64; 3],
+    pc: u64,
+    sp: u64,
+    fp: u64,
+    lr: u64,
+    comm: [u8; 16],
+    stack_bytes: u64,
+}
+
+/// `ARENA_BYTES` of `bpf/snapshot.h`.
+const ARENA_BYTES: usize = 4 << 20;
+
+// The flags of a record, in `bpf/snapshot.h`.
+const ON_CPU: u32 = 1;
+const UNMOVED: u32 = 2;
+const RAN: u32 = 4;
+const WHOLE: u32 = 8;
+const FROZEN: u32 = 16;
+const NO_STACK: u32 = 32;
+
+impl ThreadRecord {
+    fn thread(&self, stack: &[u8]) -> RawThread {
+        let has = |flag| self.flags & flag != 0;
+        let name = self.comm.split(|&byte| byte == 0).next().unwrap_or_default();
+        RawThread {
+            tid: self.tid,
+            name: String::from_utf8_lossy(name).into_owned(),
+            state: state_letter(self.state, self.exit_state),
+            on_cpu: has(ON_CPU),
+            syscall: u64::try_from(self.syscall).ok().filter(|_| !has(NO_STACK)),
+            arguments: self.arguments,
+            // Where the kernel holds threads of a frozen cgroup, under that name since 5.2.
+            wait_channel: has(FROZEN).then(|| "do_freezer_trap".to_owned()),
+            switches: self.switches,
+            cpu_ns: self.cpu_ns,
+            registers: (!has(NO_STACK)).then(|| Registers {
+                pc: self.pc,
+                sp: self.sp,
+                fp: Some(self.fp),
+                lr: cfg!(target_arch = "aarch64").then_some(self.lr),
+            }),
+            stack: if has(ON_CPU) {
+                RawStack::None
+            } else if has(NO_STACK) {
+                RawStack::Unreadable("it has no stack in user space".to_owned())
+            } else if has(RAN) {
+                RawStack::Unreadable("it ran while it was read".to_owned())
+            } else if has(UNMOVED) {
+                RawStack::Unmoved
+            } else if stack.is_empty() {
+                RawStack::Unreadable("its stack is not mapped".to_owned())
+            } else {
+                RawStack::Copied { start: self.sp, bytes: stack.to_vec(), whole: has(WHOLE) }
+            },
+            stopped: Duration::ZERO,
+        }
+    }
+}
+
+/// As fs/proc/array.c has it (`get_task_state`, Linux 5.14 to 6.18), from the bits of include/linux/sched.h.
+fn state_letter(state: u32, exit_state: u32) -> char {
+    const IDLE: u32 = 0x402; // uninterruptible, and not part of the load
+    match exit_state {
+        0 => {}
+        0x20 => return 'Z',
+        _ => return 'X',
+    }
+    match state & 0x5f {
+        _ if state & IDLE == IDLE => 'I',
+        // Frozen by a suspend, or on a lock of a real-time kernel: shown as uninterruptible.
+        _ if state & 0x9000 != 0 => 'D',
+        0 => 'R',
+        bits if bits & 1 != 0 => 'S',
+        bits if bits & 2 != 0 => 'D',
+        bits if bits & 4 != 0 => 'T',
+        bits if bits & 8 != 0 => 't',
+        bits if bits & 0x10 != 0 => 'X',
+        _ => 'P',
+    }
+}
+
+/// The program's arena, mapped.
+struct Arena(NonNull<u8>);
+
+// SAFETY: the mapping belongs to nobody else, and is as good in one thread as in another.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    const LENGTH: usize = size_of::<Control>() + ARENA_BYTES;
+
+    fn map(map: BorrowedFd<'_>) -> io::Result<Self> {
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let address = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                Self::LENGTH,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::POPULATE,
+                map,
+                0,
+            )
+        }?;
+        Ok(Self(NonNull::new(address.cast()).expect("the kernel maps nothing at 0")))
+    }
+
+    fn control(&self) -> Control {
+        // SAFETY: the arena begins with it, page-aligned. The program writes only while this thread, which
+        // holds the only reference to the iterator, is in read(2).
+        unsafe { self.0.cast::<Control>().read_volatile() }
+    }
+
+    fn set_control(&self, control: Control) {
+        // SAFETY: as in `control`.
+        unsafe { self.0.cast::<Control>().write_volatile(control) }
+    }
+
+    /// Hands over all records, each with its bytes of stack, and empties the arena.
+    fn drain(&mut self, mut each: impl FnMut(&ThreadRecord, &[u8])) {
+        let mut control = self.control();
+        let used = usize::try_from(control.used).unwrap_or(ARENA_BYTES).min(ARENA_BYTES);
+        // SAFETY: `used` bytes after the control are mapped; the program writes to them only in read(2),
+        // which cannot run while `self` is borrowed.
+        let mut records =
+            unsafe { std::slice::from_raw_parts(self.0.add(size_of::<Control>()).as_ptr(), used) };
+        while let Some((record, rest)) = records.split_at_checked(size_of::<ThreadRecord>()) {
+            // SAFETY: as many bytes as it has, and any bytes are a valid one.
+            let record = unsafe { record.as_ptr().cast::<ThreadRecord>().read_unaligned() };
+            let bytes = usize::try_from(record.stack_bytes).unwrap_or(usize::MAX).min(rest.len());
+            each(&record, &rest[..bytes]);
+            records = &rest[bytes.next_multiple_of(8).min(rest.len())..];
+        }
+        control.used = 0;
+        control.records = 0;
+        self.set_control(control);
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `map`, with this length. It fails for no mapping that exists.
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), Self::LENGTH) };
+    }
+}
+
+/// From include/uapi/linux/bpf.h.
+const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_ITER_CREATE: libc::c_long = 33;
+const BPF_TRACE_ITER: u32 = 28;
+
+/// `union bpf_iter_link_info` of include/uapi/linux/bpf.h, its `task`.
+#[repr(C)]
+struct TaskFilter {
+    tid: u32,
+    pid: u32,
+    pid_fd: u32,
+    unused: u32,
+}
+
+/// `union bpf_attr` of include/uapi/linux/bpf.h, its `link_create`.
+#[repr(C)]
+struct LinkCreate {
+    program: i32,
+    target: u32,
+    attach_type: u32,
+    flags: u32,
+    iterator_info: u64,
+    iterator_info_length: u32,
+    unused: u32,
+}
+
+/// `union bpf_attr`, its `iter_create`.
+#[repr(C)]
+struct IteratorCreate {
+    link: i32,
+    flags: u32,
+}
+
+/// A link whose iterators walk the threads of one process. Kernels before 6.1 have no such filter: there they
+/// walk all threads, and the program looks only at those of the process.
+fn link_to_tasks(program: BorrowedFd<'_>, pid: u32) -> io::Result<OwnedFd> {
+    let filter = TaskFilter { tid: 0, pid, pid_fd: 0, unused: 0 };
+    let mut attributes = LinkCreate {
+        program: program.as_raw_fd(),
+        target: 0,
+        attach_type: BPF_TRACE_ITER,
+        flags: 0,
+        iterator_info: (&raw const filter) as u64,
+        iterator_info_length: size_of::<TaskFilter>() as u32,
+        unused: 0,
+    };
+    match bpf(BPF_LINK_CREATE, &attributes) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::E2BIG | libc::EINVAL)) => {
+            attributes.iterator_info = 0;
+            attributes.iterator_info_length = 0;
+            bpf(BPF_LINK_CREATE, &attributes)
+        }
+        linked => linked,
+    }
+}
+
+fn new_iterator(link: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    bpf(BPF_ITER_CREATE, &IteratorCreate { link: link.as_raw_fd(), flags: 0 })
+}
+
+/// bpf(2), for the commands that give a descriptor.
+fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
+    // SAFETY: the kernel reads as many bytes as it is told, and what they point to outlives the call.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>()) };
+    match i32::try_from(fd) {
+        // SAFETY: a new descriptor, which nobody else has.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn unavailable(because: String, unlock: &str) -> Error {
+    Error::Unavailable { source_name: "bpf", because, unlock: unlock.to_owned() }
+}
+
+/// Says why the kernel refused something: a missing capability where that is it.
+fn refused(error: &(dyn StdError + 'static)) -> Error {
+    let mut cause = Some(error);
+    let mut system = None;
+    while let Some(error) = cause {
+        system = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error).or(system);
+        cause = error.source();
+    }
+    let missing = capabilities::missing(&[capabilities::BPF, capabilities::PERFMON]);
+    if system == Some(libc::EPERM) && !missing.is_empty() {
+        return unavailable(
+            format!("this user has not {}", missing.join(" and ")),
+            "run as root, or grant CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE",
+        );
+    }
+    if system == Some(libc::EPERM) {
+        return unavailable(
+            "the kernel refuses BPF here, whatever the capabilities".to_owned(),
+            "run outside the container, or look at kernel lockdown",
+        );
+    }
+    // An error of the verifier ends with its whole log: the reason is its last line but the statistics.
+    let text = error.to_string();
+    let mut lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !REMARKS.iter().any(|remark| line.starts_with(remark)));
+    let first = lines.next().unwrap_or_default();
+    let because = match lines.next_back() {
+        Some(last) => format!("{first} ... {last}"),
+        None => first.to_owned(),
+    };
+    unavailable(because, "Linux 5.18 or newer has what it needs")
+}
+
+/// What the verifier says at the end of its log beside the reason.
+const REMARKS: [&str; 3] = ["processed ", "verification time ", "stack depth "];

@@ -1,0 +1,222 @@
+//! The `ptrace` source: stops one thread at a time, and tells for how long. Taken only when asked for by name.
+//!
+//! In: a process. Out: snapshots, of running threads too, with every register.
+//!
+//! No thread is left stopped. The kernel detaches from and resumes all that a tracer holds when that thread of
+//! ours ends, by kill -9 too; a signal that was on its way is delivered. A process that was stopped before stays
+//! so. What a stop can be noticed by: a few system calls (`epoll_wait`, `poll` in old kernels) give EINTR.
+
+#![expect(unsafe_code, reason = "nix cannot pass on a real-time signal when it detaches")]
+
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+use rustix::process::{WaitOptions, waitpid};
+use spindoctor_model::stack::StackSource;
+
+use super::procfs::{StackReader, look_without_stack, may_read};
+use super::{Capture, RawSnapshot, RawStack, RawThread};
+use crate::error::{Error, Result};
+use crate::process::Process;
+use crate::registers::Registers;
+
+/// For how long a thread is waited for. One that runs stops within microseconds; one that does not stop is
+/// in a wait of the kernel that nothing interrupts.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// From include/uapi/linux/wait.h; implied for traced threads since Linux 4.7.
+const WALL: WaitOptions = WaitOptions::from_bits_retain(0x4000_0000);
+
+/// From include/uapi/linux/ptrace.h: the stop is none of a signal that waits to be delivered.
+const PTRACE_EVENT_STOP: i32 = 128;
+
+/// The `ptrace` source.
+#[derive(Debug)]
+pub struct Ptrace {
+    process: Process,
+}
+
+impl Ptrace {
+    /// Looks whether the process may be traced.
+    ///
+    /// # Errors
+    /// Where it may not, and what would change that.
+    pub fn open(process: Process) -> Result<Self> {
+        may_read(&process, "ptrace")?;
+        match tracer(process.pid()) {
+            Some(tracer) => Err(unavailable(format!("process {tracer} traces it already"))),
+            None => Ok(Self { process }),
+        }
+    }
+}
+
+impl Capture for Ptrace {
+    fn source(&self) -> StackSource {
+        StackSource::Ptrace
+    }
+
+    fn snapshot(&mut self) -> Result<RawSnapshot> {
+        let start = Instant::now();
+        let pid = self.process.pid();
+        if !self.process.is_alive() {
+            return Err(Error::NoProcess(pid));
+        }
+        let tasks = self.process.tasks();
+        let mut threads = Vec::with_capacity(tasks.len());
+        let mut left = tasks.as_slice();
+        while !left.is_empty() {
+            // The tracer is a thread of its own: when it ends, the kernel lets go of what it holds. It ends early
+            // where a thread would not stop, so that this one is not stopped later, when nobody looks.
+            let tracer = || trace(pid, left, &mut threads);
+            left = std::thread::scope(|scope| scope.spawn(tracer).join()).expect("the tracer does not panic");
+        }
+        if threads.is_empty() {
+            return Err(Error::NoProcess(pid));
+        }
+        if threads.iter().all(|thread| matches!(thread.stack, RawStack::Unreadable(_)))
+            && let Some(RawThread { stack: RawStack::Unreadable(because), .. }) = threads.first()
+        {
+            return Err(unavailable(because.clone()));
+        }
+        Ok(RawSnapshot { took: start.elapsed(), threads, dropped: 0 })
+    }
+}
+
+/// Looks at threads in turn. Gives those that are left when one would not stop.
+fn trace<'a>(pid: u32, tasks: &'a [u32], threads: &mut Vec<RawThread>) -> &'a [u32] {
+    let mut reader = StackReader::of(pid);
+    for (place, &tid) in tasks.iter().enumerate() {
+        let Some(mut thread) = look_without_stack(pid, tid) else {
+            continue;
+        };
+        let mut stuck = false;
+        match thread.state {
+            'Z' | 'X' => thread.stack = unreadable("it has ended"),
+            'D' => thread.stack = unreadable("it is in a wait of the kernel that nothing interrupts"),
+            _ => match stop(tid) {
+                Ok(stopped) => {
+                    match registers(stopped.tid) {
+                        Ok(registers) => {
+                            thread.stack = reader.read(registers.sp);
+                            thread.registers = Some(registers);
+                        }
+                        Err(error) => thread.stack = refused(error),
+                    }
+                    thread.stopped = stopped.resume();
+                }
+                Err(Errno::ESRCH) => continue,
+                Err(Errno::ETIMEDOUT) => {
+                    thread.stack = unreadable("it did not stop in time");
+                    stuck = true;
+                }
+                Err(error) => thread.stack = refused(error),
+            },
+        }
+        threads.push(thread);
+        if stuck {
+            return &tasks[place + 1..];
+        }
+    }
+    &[]
+}
+
+fn unreadable(because: &str) -> RawStack {
+    RawStack::Unreadable(because.to_owned())
+}
+
+fn refused(error: Errno) -> RawStack {
+    RawStack::Unreadable(format!("the kernel refused: {error}"))
+}
+
+fn unavailable(because: String) -> Error {
+    Error::Unavailable {
+        source_name: "ptrace",
+        because,
+        unlock: "end the debugger or tracer that holds the process, or take the bpf or procfs source"
+            .to_owned(),
+    }
+}
+
+/// `TracerPid: 4400`, of `/proc/PID/status`: who traces a thread already.
+fn tracer(tid: u32) -> Option<u32> {
+    let status = std::fs::read(format!("/proc/{tid}/status")).ok()?;
+    String::from_utf8_lossy(&status)
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"))
+        .and_then(|pid| pid.trim().parse().ok())
+        .filter(|&pid| pid != 0)
+}
+
+/// A thread that is stopped, until this is dropped.
+struct Stopped {
+    tid: Pid,
+    since: Instant,
+    /// A signal that was about to be delivered when it stopped.
+    signal: i32,
+}
+
+/// Stops a thread. `ETIMEDOUT`: it is traced, and did not stop.
+fn stop(tid: u32) -> std::result::Result<Stopped, Errno> {
+    let tid = Pid::from_raw(tid.cast_signed());
+    ptrace::seize(tid, ptrace::Options::empty())?;
+    let since = Instant::now();
+    ptrace::interrupt(tid)?;
+    let raw = rustix::process::Pid::from_raw(tid.as_raw());
+    loop {
+        match waitpid(raw, WALL | WaitOptions::NOHANG) {
+            Ok(Some((_, status))) => {
+                let Some(signal) = status.stopping_signal() else {
+                    return Err(Errno::ESRCH); // it ended
+                };
+                let signal = match status.as_raw() >> 16 {
+                    PTRACE_EVENT_STOP => 0,
+                    _ => signal,
+                };
+                return Ok(Stopped { tid, since, signal });
+            }
+            Ok(None) if since.elapsed() > PATIENCE => return Err(Errno::ETIMEDOUT),
+            Ok(None) if since.elapsed() < Duration::from_micros(100) => std::thread::yield_now(),
+            Ok(None) => std::thread::sleep(Duration::from_micros(50)),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return Err(Errno::ESRCH),
+        }
+    }
+}
+
+impl Stopped {
+    /// Lets it go on. Gives for how long it could not.
+    fn resume(self) -> Duration {
+        let since = self.since;
+        drop(self);
+        since.elapsed()
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // SAFETY: the last argument is a signal's number; nothing is pointed to. It fails only where the thread
+        // was killed meanwhile.
+        unsafe {
+            libc::ptrace(
+                libc::PTRACE_DETACH,
+                self.tid.as_raw(),
+                std::ptr::null_mut::<libc::c_void>(),
+                self.signal as usize as *mut libc::c_void,
+            );
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn registers(tid: Pid) -> std::result::Result<Registers, Errno> {
+    let read = ptrace::getregs(tid)?;
+    Ok(Registers { pc: read.rip, sp: read.rsp, fp: Some(read.rbp), lr: None })
+}
+
+#[cfg(target_arch = "aarch64")]
+fn registers(tid: Pid) -> std::result::Result<Registers, Errno> {
+    let read = ptrace::getregs(tid)?;
+    Ok(Registers { pc: read.pc, sp: read.sp, fp: Some(read.regs[29]), lr: Some(read.regs[30]) })
+}
