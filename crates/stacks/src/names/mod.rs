@@ -13,7 +13,9 @@ mod symbols;
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use addr2line::Loader;
 use object::{Object, ObjectSection};
@@ -50,15 +52,7 @@ pub struct Names {
 
 impl Default for Names {
     fn default() -> Self {
-        Self {
-            known: HashMap::new(),
-            frames: Vec::new(),
-            generation: 0,
-            functions: HashMap::new(),
-            kernel: None,
-            debuginfod: Debuginfod::from_environment(),
-            notes: Vec::new(),
-        }
+        Self::with(Debuginfod::from_environment())
     }
 }
 
@@ -78,6 +72,24 @@ impl Names {
     /// One that knows no name yet, and asks the servers of `DEBUGINFOD_URLS`.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One that asks these servers, separated by spaces, and keeps what they send in `cache`; for no longer than
+    /// `patience` in all.
+    pub fn with_debuginfod(urls: &str, cache: PathBuf, patience: Duration) -> Self {
+        Self::with(Debuginfod::new(urls, cache, patience))
+    }
+
+    fn with(debuginfod: Option<Debuginfod>) -> Self {
+        Self {
+            known: HashMap::new(),
+            frames: Vec::new(),
+            generation: 0,
+            functions: HashMap::new(),
+            kernel: None,
+            debuginfod,
+            notes: Vec::new(),
+        }
     }
 
     /// The frames at an address of the process: calls that were inlined there first, innermost first, the function
@@ -158,7 +170,7 @@ impl Names {
                 let debuginfod = self.debuginfod.as_mut()?;
                 let file = debuginfod.find(elf.build_id()?)?;
                 let debug = Elf::open(&std::fs::File::open(&file).ok()?).ok()?;
-                Some((Arc::new(debug), file))
+                (debug.build_id() == elf.build_id()).then(|| (Arc::new(debug), file))
             });
             if let Some((debug, debug_path)) = found {
                 lines = self.lines(&debug, &debug_path, path);
@@ -174,7 +186,7 @@ impl Names {
     }
 
     /// Reads debug information; none where there is none, or too much of it to unpack.
-    fn lines(&mut self, elf: &Elf, opened: &std::path::Path, path: &str) -> Option<Loader> {
+    fn lines(&mut self, elf: &Elf, opened: &Path, path: &str) -> Option<Loader> {
         let object = elf.object()?;
         object.section_by_name(".debug_info")?;
         let compressed =

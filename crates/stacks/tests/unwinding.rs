@@ -1,0 +1,485 @@
+//! Programs that cc compiles here, standing still in known places: walked and named.
+#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, IoSliceMut, Read, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::sys::{ptrace, wait};
+use nix::unistd::Pid;
+use spindoctor_model::stack::{Frame, StackEnd};
+use spindoctor_stacks::module::Modules;
+use spindoctor_stacks::names::Names;
+use spindoctor_stacks::registers::Registers;
+use spindoctor_stacks::unwind::{MAX_FRAMES, Unwinder};
+
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs");
+
+/// A folder with a compiled program in it.
+struct Built {
+    folder: tempfile::TempDir,
+}
+
+impl Built {
+    fn with(flags: &[&str]) -> Self {
+        let built = Self { folder: tempfile::tempdir().unwrap() };
+        let source = Path::new(SOURCES).join("program.c");
+        built.run("cc", &[&["-o", "program", source.to_str().unwrap()], flags].concat());
+        built
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) {
+        let status = Command::new(program).args(arguments).current_dir(self.folder.path()).status().unwrap();
+        assert!(status.success(), "{program} {arguments:?}: {status}");
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("program")
+    }
+
+    fn start(&self, arguments: &[&str]) -> Running {
+        let mut child = Command::new(self.path())
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        wait_until_ready(&mut output);
+        Running { child, output }
+    }
+}
+
+fn wait_until_ready(output: &mut impl BufRead) {
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+}
+
+/// A program that is ended with its test.
+struct Running {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a thread had when it was stopped for a moment.
+struct Stopped {
+    registers: Registers,
+    stack: Vec<u8>,
+}
+
+impl Running {
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn stop(&self) -> Stopped {
+        let thread = Pid::from_raw(i32::try_from(self.pid()).unwrap());
+        ptrace::seize(thread, ptrace::Options::empty()).unwrap();
+        ptrace::interrupt(thread).unwrap();
+        wait::waitpid(thread, Some(wait::WaitPidFlag::__WALL)).unwrap();
+        let found = ptrace::getregs(thread).unwrap();
+        #[cfg(target_arch = "x86_64")]
+        let registers = Registers { pc: found.rip, sp: found.rsp, fp: Some(found.rbp), lr: None };
+        #[cfg(target_arch = "aarch64")]
+        let registers =
+            Registers { pc: found.pc, sp: found.sp, fp: Some(found.regs[29]), lr: Some(found.regs[30]) };
+        let maps = fs::read_to_string(format!("/proc/{thread}/maps")).unwrap();
+        let end = maps
+            .lines()
+            .filter_map(|line| u64::from_str_radix(line.split_once('-')?.1.split_once(' ')?.0, 16).ok())
+            .find(|&end| end > registers.sp)
+            .unwrap();
+        let mut stack = vec![0; usize::try_from(end - registers.sp).unwrap()];
+        let remote = [RemoteIoVec { base: usize::try_from(registers.sp).unwrap(), len: stack.len() }];
+        let read = process_vm_readv(thread, &mut [IoSliceMut::new(&mut stack)], &remote).unwrap();
+        assert_eq!(read, stack.len());
+        ptrace::detach(thread, None).unwrap();
+        Stopped { registers, stack }
+    }
+
+    fn walk(&self) -> Walked {
+        Walked::of(&mut Modules::of(self.pid()).unwrap(), &self.stop())
+    }
+}
+
+/// A stack, walked and named.
+#[derive(Debug)]
+struct Walked {
+    addresses: Vec<u64>,
+    frames: Vec<Frame>,
+    end: StackEnd,
+    interrupted: Vec<usize>,
+}
+
+impl Walked {
+    fn of(modules: &mut Modules, stopped: &Stopped) -> Self {
+        Self::with(modules, stopped, &mut Names::new())
+    }
+
+    fn with(modules: &mut Modules, stopped: &Stopped, names: &mut Names) -> Self {
+        let mut unwinder = Unwinder::new();
+        let mut addresses = Vec::new();
+        let Stopped { registers, stack } = stopped;
+        let end = unwinder.walk(modules, registers, registers.sp, stack, true, &mut addresses);
+        let interrupted = unwinder.interrupted().to_vec();
+        let mut frames = Vec::new();
+        for (index, &address) in addresses.iter().enumerate() {
+            let is_return = index > 0 && !interrupted.contains(&index);
+            frames.extend_from_slice(names.frames(modules, address, is_return));
+        }
+        Self { addresses, frames, end, interrupted }
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.frames.iter().map(|frame| frame.name.as_str()).collect()
+    }
+
+    /// The names from the one on, as far as `expected` goes.
+    fn assert_calls(&self, expected: &[&str]) {
+        let names = self.names();
+        let from = names.iter().position(|name| name == &expected[0]).unwrap_or_else(|| panic!("{self:#?}"));
+        assert_eq!(names[from..].get(..expected.len()), Some(expected), "{names:?}");
+        assert_eq!(self.end, StackEnd::Root, "{names:?}");
+        assert_eq!(names.last(), Some(&"_start"), "{names:?}");
+    }
+
+    fn frame(&self, name: &str) -> &Frame {
+        self.frames
+            .iter()
+            .find(|frame| frame.name == name)
+            .unwrap_or_else(|| panic!("{name}: {:?}", self.names()))
+    }
+}
+
+#[test]
+fn without_frame_pointers_a_stack_is_walked_to_its_root() {
+    let built = Built::with(&["-O2", "-fomit-frame-pointer"]);
+    let walked = built.start(&["visible"]).walk();
+    walked.assert_calls(&["wait_here", "hidden", "visible", "main"]);
+    assert!(walked.names()[0].contains("pause"), "{walked:#?}");
+}
+
+#[test]
+fn without_unwind_tables_the_frame_pointers_are_followed() {
+    let built = Built::with(&[
+        "-O1",
+        "-fno-omit-frame-pointer",
+        "-fno-asynchronous-unwind-tables",
+        "-fno-unwind-tables",
+    ]);
+    built.start(&["visible"]).walk().assert_calls(&["wait_here", "hidden", "visible", "main"]);
+}
+
+#[test]
+fn a_signal_leads_to_what_it_interrupted() {
+    let built = Built::with(&["-O2", "-fomit-frame-pointer"]);
+    let walked = built.start(&["signalled"]).walk();
+    let names = walked.names();
+    let at = |wanted| names.iter().position(|name| *name == wanted).unwrap_or_else(|| panic!("{names:?}"));
+    assert_eq!(walked.end, StackEnd::Root, "{names:?}");
+    assert_eq!(at("on_signal") + 1, at("wait_here") + 2);
+    // The signal's trampoline stands between the handler and raise.
+    assert_eq!(walked.interrupted, [at("on_signal") + 2], "{names:?}");
+    assert!(at("on_signal") < at("signalled") && at("signalled") + 1 == at("main"), "{names:?}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_signal_at_the_first_instruction_of_code_made_at_run_time_is_placed_there() {
+    let built = Built::with(&["-O1", "-fno-omit-frame-pointer"]);
+    let running = built.start(&["interrupted"]);
+    let walked = running.walk();
+    let names = walked.names();
+    let at = walked.interrupted[0];
+    assert_eq!(names[at], "[unknown]", "{names:?}");
+    assert_eq!(walked.addresses[at] % 4096, 0, "{names:?}");
+    // That code has no frame of its own: by the frame pointer its caller's caller is the next.
+    assert_eq!(names[at + 1], "main", "{names:?}");
+    assert_eq!(walked.end, StackEnd::Root);
+}
+
+#[test]
+fn a_function_that_aligns_its_stack_is_left_by_its_expression() {
+    let built = Built::with(&["-O2", "-fomit-frame-pointer"]);
+    built.start(&["aligned", "300"]).walk().assert_calls(&["wait_here", "aligned", "main"]);
+}
+
+#[test]
+fn deep_recursion_is_followed_up_to_a_limit() {
+    let built = Built::with(&["-O1"]);
+    let walked = built.start(&["deep", "300"]).walk();
+    assert_eq!(walked.names().iter().filter(|name| **name == "deep").count(), 301);
+    assert_eq!(walked.end, StackEnd::Root);
+    let walked = built.start(&["deep", "5000"]).walk();
+    assert_eq!(walked.addresses.len(), MAX_FRAMES);
+    assert_eq!(walked.end, StackEnd::Cut(format!("it is deeper than {MAX_FRAMES} frames")));
+}
+
+#[test]
+fn inlined_calls_are_frames_with_file_and_line() {
+    let built = Built::with(&["-O2", "-g"]);
+    let walked = built.start(&["outer"]).walk();
+    walked.assert_calls(&["wait_here", "innermost", "middle", "outer", "main"]);
+    let line = |name| walked.frame(name).location.clone().unwrap();
+    assert!(walked.frame("middle").inlined && walked.frame("innermost").inlined);
+    assert!(!walked.frame("outer").inlined);
+    assert_eq!(walked.frame("middle").address, walked.frame("outer").address);
+    let (file, of_innermost) = line("innermost");
+    assert!(file.ends_with("program.c"), "{file}");
+    let source = fs::read_to_string(Path::new(SOURCES).join("program.c")).unwrap();
+    let declared =
+        |what: &str| 1 + u32::try_from(source.lines().position(|line| line.contains(what)).unwrap()).unwrap();
+    assert_eq!(of_innermost, declared("void innermost(void)"));
+    assert_eq!(line("middle").1, declared("void middle(void)"));
+    assert_eq!(line("outer").1, declared("outer(void)"));
+}
+
+/// Splits the debug information off, as Debian does.
+fn split(built: &Built, debug: &str) {
+    built.run("objcopy", &["--only-keep-debug", "program", debug]);
+    built.run("strip", &["program"]);
+    built.run("objcopy", &[&format!("--add-gnu-debuglink={debug}"), "program"]);
+}
+
+#[test]
+fn split_debug_information_is_found_by_its_link_and_only_the_right_one() {
+    for build_id in ["-Wl,--build-id=sha1", "-Wl,--build-id=none"] {
+        let built = Built::with(&["-O2", "-g", build_id]);
+        split(&built, "program.debug");
+        let running = built.start(&["outer"]);
+        let walked = running.walk();
+        walked.assert_calls(&["wait_here", "innermost", "middle", "outer", "main"]);
+        // One of another build does not count.
+        fs::remove_file(built.folder.path().join("program.debug")).unwrap();
+        let other = Built::with(&["-O1", "-g", build_id]);
+        fs::copy(other.path(), built.folder.path().join("program.debug")).unwrap();
+        let names = running.walk();
+        assert!(!names.names().contains(&"outer"), "{:?}", names.names());
+    }
+}
+
+#[test]
+fn a_static_function_of_a_stripped_program_is_never_called_by_its_neighbour() {
+    // -rdynamic: .dynsym has what is not static, as in a stripped server.
+    let built = Built::with(&["-O2", "-rdynamic"]);
+    let symbols = Command::new("nm").arg(built.path()).output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    let start = |name: &str| {
+        let line = symbols.lines().find(|line| line.ends_with(&format!(" {name}"))).unwrap();
+        u64::from_str_radix(line.split_once(' ').unwrap().0, 16).unwrap()
+    };
+    built.run("strip", &["program"]);
+    let walked = built.start(&["visible"]).walk();
+    walked.assert_calls(&["visible", "main"]);
+    let names = walked.names();
+    let at = names.iter().position(|name| *name == "visible").unwrap();
+    for (index, function) in [(at - 1, "hidden"), (at - 2, "wait_here")] {
+        let address = walked.frames[index].address;
+        assert_eq!(names[index], format!("program+{address:#x}"));
+        let within = address - start(function);
+        assert!((1..64).contains(&within), "{function} {within:#x} {names:?}");
+    }
+}
+
+#[test]
+fn a_symbol_table_packed_into_gnu_debugdata_names_static_functions() {
+    let built = Built::with(&["-O2"]);
+    built.run("objcopy", &["--only-keep-debug", "program", "mini"]);
+    built.run("xz", &["mini"]);
+    built.run("strip", &["program"]);
+    built.run("objcopy", &["--add-section", ".gnu_debugdata=mini.xz", "program"]);
+    built.start(&["visible"]).walk().assert_calls(&["wait_here", "hidden", "visible", "main"]);
+}
+
+#[test]
+fn debuginfod_gives_names_to_a_stripped_program() {
+    let built = Built::with(&["-O2", "-g", "-Wl,--build-id=sha1"]);
+    built.run("objcopy", &["--only-keep-debug", "program", "elsewhere"]);
+    built.run("strip", &["program"]);
+    let debug = fs::read(built.folder.path().join("elsewhere")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let running = built.start(&["visible"]);
+    let mut modules = Modules::of(running.pid()).unwrap();
+    let stopped = running.stop();
+    // It has the same answer for everybody: what is not the asker's own debug file must not be believed.
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                debug.len()
+            );
+            let _ = stream.write_all(&debug);
+        }
+    });
+    let mut names = Names::with_debuginfod(&url, built.folder.path().join("cache"), Duration::from_secs(60));
+    let walked = Walked::with(&mut modules, &stopped, &mut names);
+    let known: Vec<&str> = walked.names();
+    let at = known.iter().position(|name| *name == "visible").unwrap_or_else(|| panic!("{known:?}"));
+    assert_eq!(known[at - 2..=at + 1], ["wait_here", "hidden", "visible", "main"]);
+    assert!(walked.frame("hidden").location.is_some());
+    let in_source =
+        |frame: &&Frame| frame.location.as_ref().is_some_and(|(file, _)| file.ends_with("program.c"));
+    let of_program = walked.frame("hidden").module;
+    let stray: Vec<&Frame> =
+        walked.frames.iter().filter(in_source).filter(|frame| frame.module != of_program).collect();
+    assert!(stray.is_empty(), "{stray:#?}");
+}
+
+#[test]
+fn a_program_that_was_deleted_or_replaced_keeps_its_names() {
+    let built = Built::with(&["-O2"]);
+    let running = built.start(&["visible"]);
+    fs::remove_file(built.path()).unwrap();
+    running.walk().assert_calls(&["wait_here", "hidden", "visible", "main"]);
+    fs::write(built.path(), b"\x7fELF of the next version").unwrap();
+    let mut modules = Modules::of(running.pid()).unwrap();
+    Walked::of(&mut modules, &running.stop()).assert_calls(&["wait_here", "hidden", "visible", "main"]);
+    assert!(modules.described().iter().any(|module| module.path == built.path().to_str().unwrap()));
+}
+
+#[test]
+fn a_library_that_is_loaded_later_is_found() {
+    let built = Built::with(&["-O2", "-fomit-frame-pointer"]);
+    let source = Path::new(SOURCES).join("library.c");
+    built.run(
+        "cc",
+        &["-O2", "-fomit-frame-pointer", "-shared", "-fPIC", "-o", "late.so", source.to_str().unwrap()],
+    );
+    let mut running = built.start(&["load", "./late.so"]);
+    let mut modules = Modules::of(running.pid()).unwrap();
+    let before = modules.generation();
+    Walked::of(&mut modules, &running.stop()).assert_calls(&["loading", "main"]);
+    running.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    wait_until_ready(&mut running.output);
+    assert!(modules.refresh().unwrap() && modules.generation() > before);
+    assert!(!modules.refresh().unwrap(), "nothing was loaded since");
+    Walked::of(&mut modules, &running.stop()).assert_calls(&[
+        "wait_here",
+        "of_the_library",
+        "loading",
+        "main",
+    ]);
+}
+
+#[test]
+fn a_static_position_independent_program_is_walked() {
+    let built = Built::with(&["-O2", "-static-pie", "-fPIE", "-DNO_DLOPEN"]);
+    built.start(&["visible"]).walk().assert_calls(&["wait_here", "hidden", "visible", "main"]);
+    let fixed = Built::with(&["-O2", "-no-pie"]);
+    fixed.start(&["visible"]).walk().assert_calls(&["wait_here", "hidden", "visible", "main"]);
+}
+
+#[test]
+fn a_thread_in_the_vdso_is_walked_out_of_it() {
+    let built = Built::with(&["-O2", "-fomit-frame-pointer"]);
+    let running = built.start(&["time"]);
+    let mut modules = Modules::of(running.pid()).unwrap();
+    // Most of the time goes by in there: one stop in a thousand is more than enough.
+    for _ in 0..1000 {
+        let stopped = running.stop();
+        let place = modules.place(stopped.registers.pc).unwrap();
+        let described = modules.described();
+        if place.module.is_none_or(|module| described[module as usize].path != "[vdso]") {
+            continue;
+        }
+        let walked = Walked::of(&mut modules, &stopped);
+        walked.assert_calls(&["telling_time", "main"]);
+        assert!(modules.code(stopped.registers.pc, 16).is_some_and(|code| !code.is_empty()));
+        return;
+    }
+    panic!("the thread was never seen in the vDSO");
+}
+
+#[test]
+fn code_is_what_the_processor_runs() {
+    let built = Built::with(&["-O2"]);
+    let running = built.start(&["visible"]);
+    let mut modules = Modules::of(running.pid()).unwrap();
+    let pc = running.stop().registers.pc;
+    let mut memory = [0; 32];
+    let remote = [RemoteIoVec { base: usize::try_from(pc).unwrap(), len: 32 }];
+    let pid = Pid::from_raw(i32::try_from(running.pid()).unwrap());
+    process_vm_readv(pid, &mut [IoSliceMut::new(&mut memory)], &remote).unwrap();
+    assert_eq!(modules.code(pc, 32).as_deref(), Some(&memory[..]));
+    assert_eq!(modules.code(16, 32), None);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_32_bit_program_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let built = Built { folder };
+    // pause() by int 0x80, and "ready\n" before: no 32-bit library is needed.
+    let source = "static const char ready[] = \"ready\\n\";\n\
+        void _start(void) {\n  __asm__ volatile(\"int $0x80\" :: \"a\"(4), \"b\"(1), \"c\"(ready), \"d\"(6));\n\
+        for (;;) __asm__ volatile(\"int $0x80\" :: \"a\"(29));\n}\n";
+    fs::write(built.folder.path().join("small.c"), source).unwrap();
+    built.run("cc", &["-m32", "-nostdlib", "-static", "-fno-pic", "-no-pie", "-o", "program", "small.c"]);
+    let running = built.start(&[]);
+    let error = Modules::of(running.pid()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!(
+            "cannot read /proc/{}/exe: it is a 32-bit file, and only 64-bit programs can be walked",
+            running.pid()
+        )
+    );
+}
+
+#[test]
+fn a_process_that_is_gone_is_said_so() {
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let error = Modules::of(child.id()).unwrap_err().to_string();
+    assert_eq!(error, format!("there is no process {}: it ended, or --pid is wrong", child.id()));
+}
+
+#[test]
+fn what_is_not_known_cuts_the_walk_and_says_why() {
+    let built = Built::with(&["-O2", "-fomit-frame-pointer"]);
+    let running = built.start(&["visible"]);
+    let stopped = running.stop();
+    let mut modules = Modules::of(running.pid()).unwrap();
+    // These functions need no frame pointer.
+    let without = Registers { fp: None, ..stopped.registers };
+    let walked = Walked::of(&mut modules, &Stopped { registers: without, stack: stopped.stack.clone() });
+    walked.assert_calls(&["wait_here", "hidden", "visible", "main"]);
+    // A short copy ends where it ends.
+    let mut addresses = Vec::new();
+    let short = &stopped.stack[..16];
+    let end = Unwinder::new().walk(
+        &mut modules,
+        &stopped.registers,
+        stopped.registers.sp,
+        short,
+        false,
+        &mut addresses,
+    );
+    assert_eq!(end, StackEnd::Cut("copied 1 KiB of the stack, and it is longer".to_owned()));
+    assert!(!addresses.is_empty() && addresses.len() < walked.addresses.len());
+    // These do.
+    let kept = Built::with(&["-O1", "-fno-omit-frame-pointer"]).start(&["visible"]);
+    let stopped = kept.stop();
+    let without = Registers { fp: None, ..stopped.registers };
+    let mut modules = Modules::of(kept.pid()).unwrap();
+    let walked = Walked::of(&mut modules, &Stopped { registers: without, stack: stopped.stack });
+    let why = "the frame pointer is not known, and the way to the caller needs it";
+    assert_eq!(walked.end, StackEnd::Cut(why.to_owned()));
+}
