@@ -46,9 +46,8 @@ impl Procfs {
     /// # Errors
     /// Where it may not, and which capability would change that.
     pub fn open(process: Process) -> Result<Self> {
-        let pid = process.pid();
         may_read(&process, "procfs")?;
-        Ok(Self { process, reader: StackReader::of(pid), last: HashMap::new() })
+        Ok(Self { process, reader: StackReader::new(), last: HashMap::new() })
     }
 
     fn look(&mut self, tid: u32) -> Option<RawThread> {
@@ -84,7 +83,7 @@ impl Procfs {
             }
             Position::Blocked { sp, .. } => {
                 thread.wait_channel = wait_channel(pid, tid);
-                thread.stack = self.reader.read(sp);
+                thread.stack = self.reader.read(tid, sp);
                 if Ran::read(pid, tid) != Some(ran) {
                     thread.stack = RawStack::Unreadable("it ran while it was read".to_owned());
                 } else if matches!(thread.stack, RawStack::Copied { .. }) {
@@ -256,17 +255,17 @@ impl Position {
 /// Reads stacks of a process whose threads hold still.
 #[derive(Debug)]
 pub(super) struct StackReader {
-    pid: Pid,
     buffer: Vec<u8>,
 }
 
 impl StackReader {
-    pub(super) fn of(pid: u32) -> Self {
-        Self { pid: Pid::from_raw(pid.cast_signed()), buffer: vec![0; MAX_STACK] }
+    pub(super) fn new() -> Self {
+        Self { buffer: vec![0; MAX_STACK] }
     }
 
-    /// From the stack pointer to the end of the mapping, or as much as is read at all.
-    pub(super) fn read(&mut self, sp: u64) -> RawStack {
+    /// From a thread's stack pointer to the end of the mapping, or as much as is read at all. By the thread's
+    /// own id: the process's first thread may have ended, and then has no memory any more.
+    pub(super) fn read(&mut self, tid: u32, sp: u64) -> RawStack {
         // The call ends before the first part that is not mapped: parts end where pages end.
         const PAGE: u64 = 4096;
         let Some(end) = sp.checked_add(MAX_STACK as u64) else {
@@ -280,7 +279,7 @@ impl StackReader {
             from = to;
         }
         let mut buffer = [IoSliceMut::new(&mut self.buffer)];
-        match process_vm_readv(self.pid, &mut buffer, &parts) {
+        match process_vm_readv(Pid::from_raw(tid.cast_signed()), &mut buffer, &parts) {
             Ok(read) => {
                 RawStack::Copied { start: sp, bytes: self.buffer[..read].to_vec(), whole: read < MAX_STACK }
             }

@@ -86,7 +86,7 @@ impl Capture for Ptrace {
 
 /// Looks at threads in turn. Gives those that are left when one would not stop.
 fn trace<'a>(pid: u32, tasks: &'a [u32], threads: &mut Vec<RawThread>) -> &'a [u32] {
-    let mut reader = StackReader::of(pid);
+    let mut reader = StackReader::new();
     for (place, &tid) in tasks.iter().enumerate() {
         let Some(mut thread) = look_without_stack(pid, tid) else {
             continue;
@@ -99,7 +99,7 @@ fn trace<'a>(pid: u32, tasks: &'a [u32], threads: &mut Vec<RawThread>) -> &'a [u
                 Ok(stopped) => {
                     match registers(stopped.tid) {
                         Ok(registers) => {
-                            thread.stack = reader.read(registers.sp);
+                            thread.stack = reader.read(tid, registers.sp);
                             thread.registers = Some(registers);
                         }
                         Err(error) => thread.stack = refused(error),
@@ -139,14 +139,17 @@ fn unavailable(because: String) -> Error {
     }
 }
 
-/// `TracerPid: 4400`, of `/proc/PID/status`: who traces a thread already.
+/// The process that traces a thread already.
 fn tracer(tid: u32) -> Option<u32> {
+    // `TracerPid: 4400` is the id of the thread that traces.
+    let tracer = status_field(tid, "TracerPid:").filter(|&tid| tid != 0)?;
+    status_field(tracer, "Tgid:").or(Some(tracer))
+}
+
+fn status_field(tid: u32, name: &str) -> Option<u32> {
     let status = std::fs::read(format!("/proc/{tid}/status")).ok()?;
-    String::from_utf8_lossy(&status)
-        .lines()
-        .find_map(|line| line.strip_prefix("TracerPid:"))
-        .and_then(|pid| pid.trim().parse().ok())
-        .filter(|&pid| pid != 0)
+    let status = String::from_utf8_lossy(&status);
+    status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
 /// A thread that is stopped, until this is dropped.

@@ -1,0 +1,182 @@
+//! What the sources see: the same, each in its own way.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use spindoctor_model::stack::StackSource;
+use spindoctor_stacks::capture::{Capture, RawSnapshot, RawStack};
+
+use crate::target::{Program, Target, is_root, named, open_by_name, snapshot_where, sources, tasks, until};
+
+/// A source, and its first snapshot: taken again by a new one until no thread was just on its way.
+fn first_view(pid: u32, source: StackSource) -> (Box<dyn Capture>, RawSnapshot) {
+    let mut view = None;
+    until("all threads are blocked", || {
+        let mut capture = open_by_name(pid, source);
+        let snapshot = capture.snapshot().unwrap();
+        let blocked = snapshot.threads.iter().all(|thread| matches!(thread.stack, RawStack::Copied { .. }));
+        view = Some((capture, snapshot));
+        blocked
+    });
+    view.unwrap()
+}
+
+#[test]
+fn every_source_sees_the_same_blocked_threads_and_the_same_bytes() {
+    for (compiler, option) in [("cc", "-pthread"), ("cc", "-static"), ("musl-gcc", "-static")] {
+        let program = Program::build(compiler, option);
+        let mut command = Command::new(program.path());
+        sources_agree_on(&Target::run(program, command.arg("readers")));
+    }
+}
+
+fn sources_agree_on(target: &Target) {
+    let views: Vec<_> = sources()
+        .into_iter()
+        .map(|source| {
+            let (_, snapshot) = first_view(target.pid(), source);
+            assert_eq!((snapshot.threads.len(), snapshot.dropped), (9, 0), "{source:?}");
+            let view: BTreeMap<_, _> = snapshot
+                .threads
+                .into_iter()
+                .map(|thread| {
+                    let registers = thread.registers.unwrap();
+                    let RawStack::Copied { start, bytes, whole } = thread.stack else { unreachable!() };
+                    assert!(start == registers.sp && bytes.len() > 64);
+                    // The others cannot tell a stack's end from what the process has mapped right behind it.
+                    assert!(whole || source != StackSource::Bpf);
+                    let known = (thread.name, thread.state, thread.syscall, thread.arguments[0]);
+                    (thread.tid, (known, registers.pc, start, bytes))
+                })
+                .collect();
+            (source, view)
+        })
+        .collect();
+    let (first, first_view) = &views[0];
+    for (source, view) in &views {
+        assert!(view.keys().eq(first_view.keys()));
+        for (tid, (known, pc, start, bytes)) in view {
+            let (first_known, first_pc, first_start, first_bytes) = &first_view[tid];
+            assert_eq!((known, pc, start), (first_known, first_pc, first_start), "{source:?}, {first:?}");
+            // They may end at different places beyond the thread's first frame.
+            let length = bytes.len().min(first_bytes.len());
+            assert!(bytes[..length] == first_bytes[..length], "{source:?} and {first:?} differ on {tid}");
+            assert_eq!((known.1, known.2), ('S', Some(libc::SYS_read as u64)), "{source:?}");
+        }
+        let readers = view.values().filter(|(known, ..)| known.0.starts_with("reader-")).count();
+        assert_eq!(readers, 8);
+    }
+}
+
+#[test]
+fn frame_pointers_are_told_where_the_source_has_them() {
+    let target = Target::start("readers");
+    for source in sources() {
+        let snapshot = open_by_name(target.pid(), source).snapshot().unwrap();
+        let has_fp = snapshot.threads.iter().all(|thread| thread.registers.unwrap().fp.is_some());
+        assert_eq!(has_fp, source != StackSource::Procfs, "{source:?}");
+    }
+}
+
+#[test]
+fn a_thread_that_has_not_moved_is_not_copied_again_and_one_that_has_is() {
+    let mut target = Target::start("readers");
+    for source in sources() {
+        if source == StackSource::Ptrace {
+            continue; // stopping a thread moves it
+        }
+        let (mut capture, _) = first_view(target.pid(), source);
+        let second = capture.snapshot().unwrap();
+        let unmoved = |snapshot: &RawSnapshot, name: &str| {
+            named(snapshot, name).iter().all(|thread| matches!(thread.stack, RawStack::Unmoved))
+        };
+        assert!(unmoved(&second, ""), "{source:?}");
+        assert!(second.threads.iter().all(|thread| thread.registers.is_some() && thread.state == 'S'));
+
+        target.ask("poke");
+        let copied =
+            |snapshot: &RawSnapshot| matches!(named(snapshot, "reader-0")[0].stack, RawStack::Copied { .. });
+        let third = snapshot_where(&mut *capture, copied);
+        assert!((1..8).all(|number| unmoved(&third, &format!("reader-{number}"))), "{source:?}");
+    }
+}
+
+#[test]
+fn a_deep_stack_is_cut_and_a_shallow_one_is_whole() {
+    let target = Target::start("deep");
+    for source in sources() {
+        let (_, snapshot) = first_view(target.pid(), source);
+        let length = |name: &str| match &named(&snapshot, name)[0].stack {
+            RawStack::Copied { bytes, whole, .. } => (bytes.len(), *whole),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(length("deep"), (128 << 10, false), "{source:?}");
+        let (bytes, whole) = length("shallow");
+        assert!(bytes > 16 << 10, "{source:?}: {bytes}");
+        // The others cannot tell a stack's end from what the process has mapped right behind it.
+        assert!(whole && bytes < 64 << 10 || source != StackSource::Bpf, "{source:?}: {bytes}");
+    }
+}
+
+#[test]
+fn a_thread_that_runs_has_no_stack_but_for_ptrace_which_stops_it() {
+    let target = Target::start("spin");
+    for source in sources() {
+        let mut capture = open_by_name(target.pid(), source);
+        // On a busy machine it may wait for a CPU just then.
+        let snapshot = snapshot_where(&mut *capture, |snapshot| {
+            let thread = named(snapshot, "spin")[0];
+            source != StackSource::Bpf || thread.on_cpu
+        });
+        let thread = named(&snapshot, "spin")[0];
+        assert_eq!(thread.state, 'R', "{source:?}");
+        match source {
+            StackSource::Ptrace => {
+                assert!(matches!(thread.stack, RawStack::Copied { .. }) && thread.syscall.is_none());
+                assert!(thread.stopped.as_nanos() > 0);
+            }
+            StackSource::Bpf => assert!(matches!(thread.stack, RawStack::None)),
+            _ => assert!(matches!(&thread.stack, RawStack::Unreadable(why) if why.contains("ran"))),
+        }
+        if source != StackSource::Ptrace {
+            assert!(snapshot.threads.iter().all(|thread| thread.stopped.is_zero()));
+        }
+    }
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_is_seen_by_its_others() {
+    let target = Target::start("without-first");
+    for source in sources() {
+        let mut capture = open_by_name(target.pid(), source);
+        snapshot_where(&mut *capture, |snapshot| {
+            let others = [named(snapshot, "reader-"), named(snapshot, "answers")].concat();
+            let first = &snapshot.threads[0];
+            (first.state, others.len()) == ('Z', 3)
+                && matches!(first.stack, RawStack::Unreadable(_))
+                && others.iter().all(|thread| !matches!(thread.stack, RawStack::Unreadable(_)))
+        });
+    }
+}
+
+#[test]
+fn threads_of_another_pid_namespace_have_the_ids_of_ours() {
+    if !is_root() {
+        return;
+    }
+    let program = Program::build("cc", "-pthread");
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--kill-child"]).arg(program.path()).arg("readers");
+    let unshare = Target::run(program, &mut unshare);
+    let outer = unshare.pid();
+    let children = std::fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
+    let pid: u32 = children.trim().parse().unwrap();
+    let mut expected = tasks(pid);
+    expected.sort_unstable();
+    for source in sources() {
+        let (_, snapshot) = first_view(pid, source);
+        let mut seen: Vec<u32> = snapshot.threads.iter().map(|thread| thread.tid).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, expected, "{source:?}");
+    }
+}

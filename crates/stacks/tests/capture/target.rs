@@ -1,0 +1,161 @@
+//! The process that is looked at, `target.c`, and what tests ask of a snapshot.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use spindoctor_model::stack::StackSource;
+use spindoctor_stacks::capture::{Capture, RawSnapshot, RawThread, open};
+use tempfile::TempDir;
+
+/// For what must come, on a machine however busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `target.c`, built in a folder of its own, which any user may enter.
+pub(crate) struct Program {
+    folder: TempDir,
+}
+
+impl Program {
+    pub(crate) fn build(compiler: &str, option: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("spindoctor-target").tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let program = Self { folder };
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/capture/target.c");
+        let mut compile = Command::new(compiler);
+        compile.args(["-O1", "-g", option, "-o"]).arg(program.path()).arg(source);
+        assert!(compile.status().unwrap().success());
+        program
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("target")
+    }
+}
+
+pub(crate) struct Target {
+    pub(crate) program: Program,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Target {
+    pub(crate) fn start(mode: &str) -> Self {
+        let program = Program::build("cc", "-pthread");
+        let mut command = Command::new(program.path());
+        Self::run(program, command.arg(mode))
+    }
+
+    /// Starts a command that runs the program.
+    pub(crate) fn run(program: Program, command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut target = Self { program, stdin: child.stdin.take(), stdout, child };
+        assert_eq!(target.line(), "ready");
+        target
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Its count, after what `command` does.
+    pub(crate) fn ask(&mut self, command: &str) -> u64 {
+        writeln!(self.stdin.as_mut().unwrap(), "{command}").unwrap();
+        self.line().parse().unwrap()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.stdin = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("skipped: it needs root");
+    }
+    root
+}
+
+/// The sources that this user can take: all of them only as root.
+pub(crate) fn sources() -> Vec<StackSource> {
+    let mut sources = vec![StackSource::Procfs, StackSource::Ptrace];
+    match rustix::process::geteuid().is_root() {
+        true => sources.push(StackSource::Bpf),
+        false => println!("without bpf: it needs root"),
+    }
+    sources
+}
+
+pub(crate) fn open_by_name(pid: u32, source: StackSource) -> Box<dyn Capture> {
+    open(pid, Some(source)).unwrap().0
+}
+
+pub(crate) fn named<'a>(snapshot: &'a RawSnapshot, name: &str) -> Vec<&'a RawThread> {
+    snapshot.threads.iter().filter(|thread| thread.name.starts_with(name)).collect()
+}
+
+/// Snapshots until one is as wanted: a thread that was just woken needs a moment.
+pub(crate) fn snapshot_where(
+    capture: &mut dyn Capture,
+    wanted: impl Fn(&RawSnapshot) -> bool,
+) -> RawSnapshot {
+    let start = Instant::now();
+    loop {
+        let snapshot = capture.snapshot().unwrap();
+        if wanted(&snapshot) {
+            return snapshot;
+        }
+        assert!(start.elapsed() < PATIENCE, "never as wanted: {snapshot:?}");
+    }
+}
+
+/// Waits for something that another process does.
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The state letter of a thread, as `/proc` has it.
+pub(crate) fn state_of(pid: u32, tid: u32) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+}
+
+pub(crate) fn signal(pid: u32, signal: i32) {
+    let pid = nix::unistd::Pid::from_raw(pid.cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::try_from(signal).unwrap()).unwrap();
+}
+
+/// The ids of its threads.
+pub(crate) fn tasks(pid: u32) -> Vec<u32> {
+    let folder = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    folder.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect()
+}
+
+pub(crate) fn is_traced(pid: u32, tid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap();
+    !status.contains("TracerPid:\t0\n")
+}
