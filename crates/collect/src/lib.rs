@@ -4,6 +4,8 @@
 //! MySQL's or Linux's own name. Two ordered lists, [`mysql::SOURCES`] and [`host::SOURCES`], name
 //! them all; `watch` asks what is due and puts the answers into a [`spindoctor_model::Window`].
 
+pub mod activities;
+pub mod gauges;
 pub mod host;
 pub mod mysql;
 pub mod source;

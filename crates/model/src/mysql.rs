@@ -141,6 +141,9 @@ pub struct ServerThread {
     pub state: String,
     /// The statement now running, cut to 1,024 characters; None where there is none.
     pub statement: Option<String>,
+    /// The statement without its literals, where it was asked for and the server knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest_text: Option<String>,
 }
 
 /// One open InnoDB transaction.

@@ -211,7 +211,7 @@ pub enum Spin {
 }
 
 /// One thread at one instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Observation {
     /// Place in [`Profile::snapshots`].

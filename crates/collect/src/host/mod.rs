@@ -24,6 +24,7 @@ pub mod source;
 pub mod srv_cpu_usage;
 #[cfg(test)]
 mod testing;
+pub mod thread_ids;
 pub mod threads;
 pub mod throttling;
 

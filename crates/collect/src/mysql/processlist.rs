@@ -78,6 +78,7 @@ fn thread(row: Row<'_>) -> ServerThread {
         time_s: if (0.0..4e9).contains(&time_s) { time_s } else { 0.0 },
         state: row.string("STATE"),
         statement: row.text("INFO").filter(|text| !text.is_empty()).map(str::to_owned),
+        digest_text: None,
         user,
         command,
     }

@@ -1,0 +1,116 @@
+//! What the threads of a server do for their clients, by the kernel's thread ids: beside snapshots of stacks.
+//!
+//! In: a target and the server's process. Out: an [`Activity`] for each thread that serves a connection. Asked as often
+//! as the caller likes; the sources say what that costs.
+
+use std::collections::HashMap;
+
+use spindoctor_model::mysql::{NamedValues, ServerThread};
+use spindoctor_model::stack::Activity;
+use spindoctor_model::{ServerSample, ServerVersion};
+
+use crate::host;
+use crate::host::thread_ids::ThreadIds;
+use crate::mysql::source::{Plan, Source};
+use crate::mysql::{
+    ConnectError, QueryError, Session, SessionCost, Target, perf_schema_threads, processlist,
+};
+use crate::source::Answer;
+
+/// Who can tell, the better one first.
+const SOURCES: [&Source; 2] = [&perf_schema_threads::WITH_DIGESTS, &processlist::SOURCE];
+
+/// A session that is asked what the server's threads do.
+#[derive(Debug)]
+pub struct Activities {
+    session: Session,
+    ids: ThreadIds,
+    version: ServerVersion,
+    variables: NamedValues,
+}
+
+impl Activities {
+    /// Connects.
+    ///
+    /// # Errors
+    /// There is no session.
+    pub async fn connect(target: &Target, process: host::Target) -> Result<Self, ConnectError> {
+        let mut session = Session::connect(target, &target.limits).await?;
+        let mut variables = NamedValues::default();
+        // Where it is refused, the sources suppose each flavor's default.
+        if let Ok(rows) = session.query("SELECT @@performance_schema").await
+            && let Some(value) = rows.first().and_then(|row| row.at(0))
+        {
+            variables.insert("performance_schema", value);
+        }
+        let version = session.version().unwrap_or_default();
+        Ok(Self { session, ids: ThreadIds::of(process), version, variables })
+    }
+
+    /// What the server says it is: `MySQL 9.7.4 on db17`.
+    pub fn server(&self) -> String {
+        let version = match self.session.version() {
+            Some(version) => version.to_string(),
+            None => self.session.version_text().to_owned(),
+        };
+        format!("{version} on {}", self.session.hostname())
+    }
+
+    /// What did not go as it should and did not stop the session.
+    pub fn notes(&self) -> &[String] {
+        self.session.notes()
+    }
+
+    /// What the session cost the server so far.
+    pub fn cost(&self) -> SessionCost {
+        self.session.cost()
+    }
+
+    /// Asks what the threads do now.
+    ///
+    /// # Errors
+    /// The server did not answer in time, or refused both sources.
+    pub async fn read(&mut self) -> Result<HashMap<u32, Activity>, QueryError> {
+        let variables = Some(&self.variables);
+        let mut refused = None;
+        for source in SOURCES {
+            let Plan::Ask(sql) = (source.plan)(self.version, variables) else { continue };
+            match self.session.query(sql).await {
+                Ok(rows) => {
+                    let mut sample = ServerSample::default();
+                    (source.parse)(&rows, Answer::default(), &mut sample);
+                    return Ok(self.by_thread(sample.threads.value().map_or(&[], Vec::as_slice)));
+                }
+                Err(error) if error.breaks_session() => return Err(error),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        refused.map_or_else(|| Ok(HashMap::new()), Err)
+    }
+
+    /// Says goodbye to the server.
+    pub async fn close(self) {
+        self.session.close().await;
+    }
+
+    fn by_thread(&mut self, threads: &[ServerThread]) -> HashMap<u32, Activity> {
+        let served = || threads.iter().filter(|thread| thread.connection_id.is_some());
+        self.ids.refresh_if_unknown(served().filter_map(|thread| thread.thread_os_id));
+        served().filter_map(|thread| Some((self.ids.here(thread.thread_os_id?)?, activity(thread)))).collect()
+    }
+}
+
+/// What a thread does, as a profile keeps it.
+fn activity(thread: &ServerThread) -> Activity {
+    let told = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    Activity {
+        connection_id: thread.connection_id,
+        user: told(&thread.user),
+        host: told(&thread.host),
+        database: told(&thread.schema),
+        command: told(&thread.command),
+        state: told(&thread.state),
+        statement: thread.statement.clone(),
+        digest_text: thread.digest_text.clone(),
+    }
+}
