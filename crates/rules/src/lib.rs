@@ -11,6 +11,7 @@ pub mod commit_spin;
 mod commits;
 mod diagnose;
 mod draft;
+pub mod frame_states;
 pub mod rank;
 mod redo_sync;
 mod run_queue;
@@ -23,6 +24,7 @@ use spindoctor_model::{Finding, Unavailable, Window};
 
 pub use causes::CAUSES;
 pub use diagnose::diagnose;
+pub use frame_states::FRAME_STATES;
 
 /// An entry of the catalogue: its documentation and the rule that looks for it.
 #[derive(Debug, Clone, Copy)]
