@@ -4,8 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use regex::Regex;
 use spindoctor_collect::mysql::{Secret, SslMode};
+
+use crate::profile::By;
+use crate::report::stacks::FORMATS;
+use crate::trigger::Condition;
 
 /// Finds where a running MySQL or MariaDB server loses time, shows who holds up whom, and says what to do.
 #[derive(Debug, Parser)]
@@ -29,6 +35,8 @@ pub(crate) enum Command {
     Doctor(Box<Doctor>),
     /// Show what the server's host gives it: effective CPUs, throttling, PAUSE, memory, disks
     Host(Box<Host>),
+    /// Show what every thread does, without stopping one: stacks, spin share, flame graphs
+    Stacks(Box<Stacks>),
     /// Tell what a cause is, what it rests on and what to do; without a name, list all causes
     Explain(Explain),
     /// Start throw-away servers and make them suffer a known cause
@@ -84,6 +92,97 @@ pub(crate) struct Host {
 
     #[command(flatten)]
     pub(crate) connection: Connection,
+}
+
+/// `spindoctor stacks`.
+#[derive(Debug, Args)]
+pub(crate) struct Stacks {
+    /// How long to look; with a trigger, how long from its instant on: 10s, 500ms, 2m
+    #[arg(long, visible_alias = "for", value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
+    pub(crate) duration: Duration,
+
+    /// Snapshots a second; with --cpu, samples of each CPU a second [default: 10, with --cpu 99]
+    #[arg(long, value_name = "HZ", value_parser = hz)]
+    pub(crate) hz: Option<f64>,
+
+    /// What runs on CPUs, instead of what every thread does
+    #[arg(long)]
+    pub(crate) cpu: bool,
+
+    /// How threads are looked at [default: the best that works here]
+    #[arg(long, value_name = "SOURCE", conflicts_with = "cpu")]
+    pub(crate) source: Option<Source>,
+
+    /// Only threads of this name or id; may be given more than once
+    #[arg(long, value_name = "NAME", help_heading = "What is shown")]
+    pub(crate) thread: Vec<String>,
+
+    /// Only stacks with a function, thread or statement that matches this regular expression
+    #[arg(long, value_name = "PATTERN", value_parser = pattern, help_heading = "What is shown")]
+    pub(crate) grep: Option<Regex>,
+
+    /// What stands at the root of each stack
+    #[arg(long, value_name = "WHAT", default_value = "thread", help_heading = "What is shown")]
+    pub(crate) by: By,
+
+    /// Show functions with their arguments and template parameters
+    #[arg(long, help_heading = "What is shown")]
+    pub(crate) full_names: bool,
+
+    /// How it is written [default: what the name of --output ends in, else text]
+    #[arg(long, value_name = "FORMAT", value_parser = format_names(), help_heading = "Output")]
+    pub(crate) format: Option<String>,
+
+    /// Write to this file instead of standard output
+    #[arg(short = 'o', long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Print JSON (schema spindoctor.profile/1)
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
+    pub(crate) json: bool,
+
+    /// Save all that was seen, for --load and --diff
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["load", "diff"], help_heading = "Output")]
+    pub(crate) save: Option<PathBuf>,
+
+    /// Show a saved profile instead of a live process
+    #[arg(long, value_name = "FILE", conflicts_with_all = LIVE, help_heading = "Saved profiles")]
+    pub(crate) load: Option<PathBuf>,
+
+    /// Compare two saved profiles: what grew, what shrank
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with_all = LIVE, conflicts_with = "load", help_heading = "Saved profiles")]
+    pub(crate) diff: Option<Vec<PathBuf>>,
+
+    /// Wait until this holds: 'Threads_running > 50', 'Com_commit/s < 10', 'host.load > 8'
+    #[arg(long, value_name = "CONDITION", help_heading = "Triggers")]
+    pub(crate) when: Vec<Condition>,
+
+    /// Wait until commits stop while threads run
+    #[arg(long, help_heading = "Triggers")]
+    pub(crate) when_stalled: bool,
+
+    /// What is kept from before the trigger
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, help_heading = "Triggers")]
+    pub(crate) before: Duration,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// What has no meaning beside a saved profile.
+const LIVE: [&str; 8] = ["duration", "hz", "source", "when", "when_stalled", "target", "pid", "remote"];
+
+/// How threads are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Source {
+    /// A BPF iterator: every thread, none stopped; needs root or capabilities
+    Bpf,
+    /// /proc and process_vm_readv: blocked threads, none stopped
+    Procfs,
+    /// ptrace: every thread, each stopped in turn
+    Ptrace,
+    /// perf_event: what runs on CPUs, as --cpu
+    Cpu,
 }
 
 /// `spindoctor explain`.
@@ -388,6 +487,24 @@ fn duration(text: &str) -> Result<Duration, String> {
         return Err("it must be between 100ms and 1h".to_owned());
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// How often to look. A profile of every thread costs more than it tells at more than a thousand a second.
+fn hz(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(hz) if (0.1..=1_000.0).contains(&hz) => Ok(hz),
+        _ => Err("a rate from 0.1 to 1000 a second is wanted".to_owned()),
+    }
+}
+
+/// The names of all formats.
+fn format_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.help)))
+}
+
+/// A regular expression; of what is wrong with it, the line that says it.
+fn pattern(text: &str) -> Result<Regex, String> {
+    Regex::new(text).map_err(|error| error.to_string().lines().last().unwrap_or_default().to_owned())
 }
 
 /// A number of CPUs that a quota can grant.

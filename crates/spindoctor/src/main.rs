@@ -9,9 +9,11 @@ mod command;
 mod exit;
 mod host_report;
 mod output;
+mod profile;
 mod progress;
 mod report;
 mod terminal;
+mod trigger;
 mod window_file;
 
 use exit::ExitStatus;

@@ -21,8 +21,13 @@ impl std::error::Error for ClosedPipe {}
 
 /// Writes a finished result to standard output.
 pub(crate) fn print(result: &str) -> anyhow::Result<()> {
+    print_bytes(result.as_bytes())
+}
+
+/// Writes a finished result that need not be text to standard output.
+pub(crate) fn print_bytes(result: &[u8]) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(result.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(result).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ClosedPipe.into()),
         Err(error) => Err(anyhow::Error::new(error).context("could not write to standard output")),
         Ok(()) => Ok(()),

@@ -16,22 +16,34 @@ pub(crate) struct Progress {
     total: Duration,
     terminal: bool,
     next_logged: Duration,
+    counted: (&'static str, &'static str),
 }
 
 impl Progress {
     /// Nothing done yet.
     pub(crate) fn new(total: Duration) -> Self {
-        Self { total, terminal: std::io::stderr().is_terminal(), next_logged: Duration::ZERO }
+        Self {
+            total,
+            terminal: std::io::stderr().is_terminal(),
+            next_logged: Duration::ZERO,
+            counted: ("sample", "samples"),
+        }
+    }
+
+    /// What is counted, one and many of them.
+    pub(crate) fn counting(mut self, one: &'static str, many: &'static str) -> Self {
+        self.counted = (one, many);
+        self
     }
 
     /// So much time has gone by, and so many samples were taken.
-    pub(crate) fn show(&mut self, elapsed: Duration, samples: usize) {
+    pub(crate) fn show(&mut self, elapsed: Duration, taken: usize) {
         let elapsed = elapsed.min(self.total);
         if self.terminal {
-            write(&format!("\r\x1b[K{}", line(elapsed, self.total, samples)));
+            write(&format!("\r\x1b[K{}", line(elapsed, self.total, taken, self.counted)));
         } else if elapsed >= self.next_logged {
             self.next_logged = elapsed + LOGGED_EVERY;
-            write(&format!("spindoctor: watching, {}\n", told(elapsed, self.total, samples)));
+            write(&format!("spindoctor: watching, {}\n", told(elapsed, self.total, taken, self.counted)));
         }
     }
 
@@ -55,18 +67,23 @@ fn write(text: &str) {
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-fn line(elapsed: Duration, total: Duration, samples: usize) -> String {
+fn line(elapsed: Duration, total: Duration, taken: usize, counted: (&str, &str)) -> String {
     let done = (elapsed.as_secs_f64() / total.as_secs_f64().max(f64::EPSILON) * BAR as f64) as usize;
     let done = done.min(BAR);
-    format!("watching {}{} {}", "━".repeat(done), "╌".repeat(BAR - done), told(elapsed, total, samples))
+    format!(
+        "watching {}{} {}",
+        "━".repeat(done),
+        "╌".repeat(BAR - done),
+        told(elapsed, total, taken, counted)
+    )
 }
 
-fn told(elapsed: Duration, total: Duration, samples: usize) -> String {
+fn told(elapsed: Duration, total: Duration, taken: usize, counted: (&str, &str)) -> String {
     format!(
         "{} of {}, {}",
         number::duration(elapsed.as_secs_f64().round()),
         number::duration(total.as_secs_f64()),
-        number::counted(samples as u64, "sample", "samples")
+        number::counted(taken as u64, counted.0, counted.1)
     )
 }
 
@@ -78,9 +95,12 @@ mod tests {
     fn the_line_tells_how_far_it_is() {
         let ten = Duration::from_secs(10);
         assert_eq!(
-            line(Duration::from_millis(5_400), ten, 6),
+            line(Duration::from_millis(5_400), ten, 6, ("sample", "samples")),
             "watching ━━━━━━━━━━╌╌╌╌╌╌╌╌╌╌ 5 s of 10 s, 6 samples"
         );
-        assert_eq!(line(ten, ten, 11), "watching ━━━━━━━━━━━━━━━━━━━━ 10 s of 10 s, 11 samples");
+        assert_eq!(
+            line(ten, ten, 11, ("snapshot", "snapshots")),
+            "watching ━━━━━━━━━━━━━━━━━━━━ 10 s of 10 s, 11 snapshots"
+        );
     }
 }

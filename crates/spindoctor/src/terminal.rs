@@ -8,6 +8,8 @@ use std::os::fd::AsFd;
 const DEFAULT_WIDTH: usize = 80;
 /// Longer lines are hard to read.
 const WIDEST: usize = 100;
+/// No tree needs more than this.
+const WIDEST_TREE: usize = 240;
 /// Narrower than this the columns of evidence fall apart.
 const NARROWEST: usize = 50;
 
@@ -23,16 +25,30 @@ pub(crate) struct Look {
 impl Look {
     /// The look that standard output can show: <https://no-color.org>, a dumb terminal and a pipe have no colour.
     pub(crate) fn of_stdout() -> Self {
+        Self::of_stdout_up_to(WIDEST)
+    }
+
+    /// The same for what is looked at and not read, such as a tree of long names: as wide as the terminal.
+    pub(crate) fn of_wide_stdout() -> Self {
+        Self::of_stdout_up_to(WIDEST_TREE)
+    }
+
+    /// The look of a file.
+    pub(crate) fn of_file() -> Self {
+        Self { width: DEFAULT_WIDTH, colour: false }
+    }
+
+    fn of_stdout_up_to(widest: usize) -> Self {
         let stdout = std::io::stdout();
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Self { width: width(&stdout), colour: stdout.is_terminal() && !unwanted }
+        Self { width: width(&stdout).min(widest), colour: stdout.is_terminal() && !unwanted }
     }
 }
 
 fn width(terminal: impl AsFd) -> usize {
     match rustix::termios::tcgetwinsize(terminal) {
-        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).clamp(NARROWEST, WIDEST),
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).max(NARROWEST),
         _ => DEFAULT_WIDTH,
     }
 }

@@ -71,7 +71,7 @@ async fn interrupted_twice(stop: &Sender<bool>) -> anyhow::Error {
 }
 
 /// Whom to connect to, with the password that the user typed where one is to be asked for.
-fn target(connection: &Connection) -> anyhow::Result<Target> {
+pub(super) fn target(connection: &Connection) -> anyhow::Result<Target> {
     let target = resolve(&flags(connection), &Environment::from_process())?;
     for passed_over in &target.notes {
         note(passed_over);
@@ -163,6 +163,7 @@ impl Shown {
     }
 }
 
-fn note(what: &str) {
+/// Tells the user something while he waits.
+pub(super) fn note(what: &str) {
     output::note(&format!("spindoctor: {}", safe(what)));
 }

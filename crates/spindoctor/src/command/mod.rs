@@ -5,6 +5,7 @@ mod explain;
 mod host;
 mod lab;
 mod live;
+mod stacks;
 
 use anyhow::Context as _;
 
@@ -25,6 +26,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitStatus> {
     match cli.command {
         Command::Doctor(asked) => doctor::run(&asked),
         Command::Host(asked) => host::run(&asked),
+        Command::Stacks(asked) => stacks::run(&asked),
         Command::Lab(asked) => lab::run(&asked),
         Command::Explain(asked) => explain::run(&asked),
     }

@@ -8,6 +8,7 @@ pub(crate) mod lab;
 pub(crate) mod nagios;
 pub(crate) mod number;
 pub(crate) mod page;
+pub(crate) mod stacks;
 pub(crate) mod text;
 
 #[cfg(test)]

@@ -1,0 +1,241 @@
+//! A profile of a live process: the profiler on this thread, the server's session on another, so that neither waits
+//! for the other.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use spindoctor_collect::host::{self, find_server};
+use spindoctor_collect::mysql::Target;
+use spindoctor_model::Profile;
+use spindoctor_model::stack::StackSource;
+use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
+
+use super::server::{Event, Server, Wanted};
+use crate::cli::{Connection, Source, Stacks};
+use crate::command::live::{note, target};
+use crate::profile::By;
+use crate::progress::Progress;
+use crate::trigger::Trigger;
+
+/// Snapshots a second where nobody says otherwise: ten tell a stall of a second in detail and cost next to nothing.
+const HZ: f64 = 10.0;
+/// CPU samples a second: not in step with timers that tick in tens or hundreds, as `perf record -F 99` has it.
+const CPU_HZ: f64 = 99.0;
+/// Between two looks at what the server's thread has to say.
+const NAP: Duration = Duration::from_millis(150);
+/// An answer to "what do the threads do" that comes later than this after the snapshot is not about that instant. A
+/// server that is not stalled needs some milliseconds.
+const ANSWER_WITHIN: Duration = Duration::from_millis(50);
+/// How often the server is asked where nothing on the screen rests on the answer.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// Looks at the process that the flags lead to, until the time is over, it ends, or Ctrl-C.
+pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
+    if asked.connection.remote {
+        bail!("stacks are read where the server runs: run spindoctor there, without --remote");
+    }
+    let trigger = Trigger::new(asked.when.clone(), asked.when_stalled);
+    let waits = !trigger.is_empty();
+    let target = target(&asked.connection)?;
+    let (pid, wrong_server) = process(&asked.connection, &target)?;
+
+    let mut profiler = Profiler::start(pid, options(asked, waits))?;
+    let mut server = Server::start(Wanted {
+        target: wrong_server.is_none().then_some(target),
+        process: host::Target::live(pid),
+        trigger,
+    })?;
+    let mut notes: Vec<String> = wrong_server.into_iter().collect();
+
+    let mut bar = Progress::new(asked.duration).counting("snapshot", "snapshots");
+    let mut run = Run::new(asked, waits);
+    if waits {
+        note(&format!("waiting for {}; Ctrl-C ends it", waited_for(asked)));
+    }
+    while !run.is_over() {
+        let begun = Instant::now();
+        let ask = server.answers() && run.is_to_ask(begun);
+        if ask {
+            server.ask();
+        }
+        if matches!(profiler.snapshot()?, Taken::ProcessGone) {
+            break;
+        }
+        run.taken += 1;
+        if ask && let Some(activities) = server.answer(begun + ANSWER_WITHIN) {
+            profiler.set_activities(&|tid| activities.get(&tid).cloned());
+        }
+        run.next_due(profiler.interval());
+        loop {
+            for event in server.events() {
+                match event {
+                    Event::Interrupted => run.interrupted = true,
+                    Event::Fired(why) => {
+                        if run.fire() {
+                            profiler.keep_all();
+                            bar.clear();
+                            note(&format!("triggered: {why}"));
+                            notes.push(format!(
+                                "triggered by {why}, {:.1} s after it began to wait",
+                                run.waited_s()
+                            ));
+                        }
+                    }
+                    Event::NeverFires(why) => bail!("the trigger can never fire: {why}"),
+                    Event::Note(what) => {
+                        bar.clear();
+                        note(&what);
+                        notes.push(what);
+                    }
+                }
+            }
+            if let Some(elapsed) = run.elapsed() {
+                bar.show(elapsed, run.taken);
+            }
+            let now = Instant::now();
+            if now >= run.due || run.is_over() {
+                break;
+            }
+            std::thread::sleep((run.due.min(now + NAP)).saturating_duration_since(Instant::now())); // REST
+        }
+    }
+    drop(bar);
+    if waits && run.fired.is_none() {
+        bail!("interrupted before the trigger fired");
+    }
+    let mut profile = profiler.finish();
+    let told = server.end();
+    profile.process.server = told.server;
+    profile.server_queries = told.cost.queries;
+    profile.server_busy_ms = told.cost.busy_ms;
+    notes.extend(run.missed_told(&profile));
+    profile.notes.extend(notes);
+    if profile.observations.is_empty() && profile.snapshots.is_empty() {
+        bail!("process {pid} ended before there was a snapshot");
+    }
+    Ok(profile)
+}
+
+/// The process, and a note where the connection leads to another: its answers would be about other threads.
+fn process(connection: &Connection, target: &Target) -> anyhow::Result<(u32, Option<String>)> {
+    let found = find_server::find(target);
+    match (connection.pid, found) {
+        (Some(pid), Ok(other)) if pid != other => Ok((
+            pid,
+            Some(format!(
+                "connections are not told: {} leads to process {other}, not to {pid}",
+                target.address()
+            )),
+        )),
+        (Some(pid), _) => Ok((pid, None)),
+        (None, Ok(pid)) => Ok((pid, None)),
+        (None, Err(why)) => {
+            let unlock = why.unlock.map_or(String::new(), |unlock| format!("; {unlock}"));
+            Err(anyhow::anyhow!("{}{unlock}", why.because)).context("the server's process was not found")
+        }
+    }
+}
+
+fn options(asked: &Stacks, waits: bool) -> ProfilerOptions {
+    let source = match asked.source {
+        _ if asked.cpu => Some(StackSource::Cpu),
+        None => None,
+        Some(Source::Bpf) => Some(StackSource::Bpf),
+        Some(Source::Procfs) => Some(StackSource::Procfs),
+        Some(Source::Ptrace) => Some(StackSource::Ptrace),
+        Some(Source::Cpu) => Some(StackSource::Cpu),
+    };
+    ProfilerOptions {
+        source,
+        hz: asked.hz.unwrap_or(if source == Some(StackSource::Cpu) { CPU_HZ } else { HZ }),
+        keep: waits.then_some(asked.before),
+        frames: spindoctor_rules::FRAME_STATES,
+        ..ProfilerOptions::default()
+    }
+}
+
+fn waited_for(asked: &Stacks) -> String {
+    let mut waited: Vec<String> = asked.when.iter().map(ToString::to_string).collect();
+    if asked.when_stalled {
+        waited.push("commits that stop".to_owned());
+    }
+    waited.join(", or ")
+}
+
+/// Where the run stands.
+struct Run {
+    duration: Duration,
+    began: Instant,
+    /// When the trigger fired; the beginning, where none is waited for.
+    fired: Option<Instant>,
+    due: Instant,
+    asked_last: Option<Instant>,
+    ask_always: bool,
+    taken: usize,
+    missed: u64,
+    interrupted: bool,
+}
+
+impl Run {
+    fn new(asked: &Stacks, waits: bool) -> Self {
+        let now = Instant::now();
+        Self {
+            duration: asked.duration,
+            began: now,
+            fired: (!waits).then_some(now),
+            due: now,
+            asked_last: None,
+            // What a saved profile will be grouped by is not known yet.
+            ask_always: !matches!(asked.by, By::Thread) || asked.save.is_some(),
+            taken: 0,
+            missed: 0,
+            interrupted: false,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.interrupted || self.elapsed().is_some_and(|elapsed| elapsed >= self.duration)
+    }
+
+    /// Since the trigger fired.
+    fn elapsed(&self) -> Option<Duration> {
+        Some(self.fired?.elapsed())
+    }
+
+    fn waited_s(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// The trigger fired; true where it is the first time.
+    fn fire(&mut self) -> bool {
+        let first = self.fired.is_none();
+        self.fired.get_or_insert_with(Instant::now);
+        first
+    }
+
+    fn is_to_ask(&mut self, now: Instant) -> bool {
+        let is_due = self.ask_always || self.asked_last.is_none_or(|last| now >= last + ASK_EVERY);
+        if is_due {
+            self.asked_last = Some(now);
+        }
+        is_due
+    }
+
+    /// When the next snapshot is due. Those that were missed are not caught up on: they are counted.
+    fn next_due(&mut self, interval: Duration) {
+        self.due += interval;
+        let late = Instant::now().saturating_duration_since(self.due);
+        let missed = late.as_nanos() / interval.as_nanos().max(1);
+        self.missed += missed as u64;
+        self.due += interval * u32::try_from(missed).unwrap_or(u32::MAX);
+    }
+
+    fn missed_told(&self, profile: &Profile) -> Option<String> {
+        (self.missed > 0 && profile.source != StackSource::Cpu).then(|| {
+            format!(
+                "{} snapshots were not taken: the one before took too long; ask for fewer with --hz",
+                self.missed
+            )
+        })
+    }
+}

@@ -1,0 +1,405 @@
+//! What of a profile is to be shown, and how it is grouped: every format but the raw file renders a [`View`].
+//!
+//! In: a profile and the user's choice. Out: stacks with their labels from the root to the leaf, each counted once.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use clap::ValueEnum;
+use regex::Regex;
+use spindoctor_model::Profile;
+use spindoctor_model::stack::{Activity, Frame, Observation, Spin, StackEnd, StackSource, ThreadState};
+
+use super::statement;
+
+/// What stands at the root of each stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum By {
+    /// The thread's name
+    #[default]
+    Thread,
+    /// The connection's user
+    User,
+    /// The connection's default database
+    Database,
+    /// The statement without its literals
+    Digest,
+    /// The first table of the statement
+    Table,
+    /// The connection's state, as the process list has it
+    State,
+    /// The client's host
+    Host,
+}
+
+/// What of a profile is wanted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Choice {
+    /// What stands at the root.
+    pub(crate) by: By,
+    /// CPU samples instead of snapshots.
+    pub(crate) on_cpu: bool,
+    /// Names with their arguments and template parameters.
+    pub(crate) full_names: bool,
+    /// Only threads of these names, or ids; empty for all.
+    pub(crate) threads: Vec<String>,
+    /// Only stacks of which a function or the group matches.
+    pub(crate) grep: Option<Regex>,
+}
+
+/// A profile as it is to be shown.
+#[derive(Debug)]
+pub(crate) struct View<'a> {
+    /// Whose lists the indexes lead to.
+    pub(crate) profile: &'a Profile,
+    /// What is shown, in order of time.
+    pub(crate) observations: Vec<Observation>,
+    /// True where these are CPU samples.
+    pub(crate) on_cpu: bool,
+    by: By,
+    full_names: bool,
+}
+
+/// What a label of a stack stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum LabelKind {
+    /// The group at the root.
+    Group,
+    /// A function of the process.
+    User,
+    /// A call that the compiler inlined.
+    Inlined,
+    /// A function of the kernel.
+    Kernel,
+    /// No function: that the walk ended too early.
+    End,
+}
+
+/// One step of a stack.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Label<'a> {
+    /// What to show, as the server gave it: each format escapes it for itself.
+    pub(crate) name: Cow<'a, str>,
+    /// What it stands for.
+    pub(crate) kind: LabelKind,
+}
+
+/// A stack that was seen so many times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Counted<'a> {
+    /// From the group at the root to the innermost function.
+    pub(crate) labels: Vec<Label<'a>>,
+    /// What the threads were doing.
+    pub(crate) state: ThreadState,
+    /// Whether they were spinning.
+    pub(crate) spin: Option<Spin>,
+    /// Observations.
+    pub(crate) count: u64,
+    /// Place in [`Profile::stacks`].
+    pub(crate) stack: u32,
+}
+
+/// Why there is nothing to show.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NothingToShow {
+    /// No such thread.
+    #[error("no thread is named {wanted}; the threads are named {names}")]
+    Thread {
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        names: String,
+    },
+    /// No CPU sample.
+    #[error("this profile has no CPU samples; take one with --cpu")]
+    CpuSamples,
+    /// No stack matches.
+    #[error("no stack has a function, thread or statement that matches {0}")]
+    Match(String),
+    /// No connection is known.
+    #[error(
+        "this profile does not know which thread served which connection; \
+         profile a MySQL or MariaDB server that answers, with -h, -S or an option file"
+    )]
+    Activities,
+}
+
+impl<'a> View<'a> {
+    /// What of a profile was chosen.
+    pub(crate) fn of(profile: &'a Profile, choice: &Choice) -> Result<Self, NothingToShow> {
+        let source_is_cpu = profile.source == StackSource::Cpu;
+        let observations = match choice.on_cpu && !source_is_cpu {
+            true => &profile.cpu_samples,
+            false => &profile.observations,
+        };
+        if choice.on_cpu && !source_is_cpu && observations.is_empty() {
+            return Err(NothingToShow::CpuSamples);
+        }
+        if choice.by != By::Thread && profile.activities.is_empty() {
+            return Err(NothingToShow::Activities);
+        }
+        let wanted: Vec<bool> = profile
+            .threads
+            .iter()
+            .map(|thread| {
+                choice.threads.is_empty()
+                    || choice
+                        .threads
+                        .iter()
+                        .any(|name| *name == thread.name || *name == thread.tid.to_string())
+            })
+            .collect();
+        if !wanted.iter().any(|wanted| *wanted) && !profile.threads.is_empty() {
+            let mut names: Vec<&str> = profile.threads.iter().map(|thread| thread.name.as_str()).collect();
+            names.sort_unstable();
+            names.dedup();
+            return Err(NothingToShow::Thread {
+                wanted: choice.threads.join(" or "),
+                names: names.join(", "),
+            });
+        }
+        let observations = observations.iter().filter(|seen| wanted[seen.thread as usize]).copied().collect();
+        let mut view = Self {
+            profile,
+            observations,
+            on_cpu: choice.on_cpu || source_is_cpu,
+            by: choice.by,
+            full_names: choice.full_names,
+        };
+        if let Some(pattern) = &choice.grep {
+            view.keep_matching(pattern)?;
+        }
+        Ok(view)
+    }
+
+    fn keep_matching(&mut self, pattern: &Regex) -> Result<(), NothingToShow> {
+        let was_empty = self.observations.is_empty();
+        let stacks: Vec<bool> = (0..self.profile.stacks.len() as u32)
+            .map(|stack| self.frames(stack).any(|frame| pattern.is_match(self.name(frame))))
+            .collect();
+        let mut observations = std::mem::take(&mut self.observations);
+        observations.retain(|seen| {
+            stacks[seen.stack as usize]
+                || pattern.is_match(&self.profile.threads[seen.thread as usize].name)
+                || pattern.is_match(&self.group(seen))
+        });
+        self.observations = observations;
+        match self.observations.is_empty() && !was_empty {
+            true => Err(NothingToShow::Match(pattern.to_string())),
+            false => Ok(()),
+        }
+    }
+
+    /// What a frame is called.
+    pub(crate) fn name(&self, frame: &'a Frame) -> &'a str {
+        match &frame.full_name {
+            Some(full) if self.full_names => full,
+            _ => &frame.name,
+        }
+    }
+
+    /// The frames of a stack, innermost first.
+    pub(crate) fn frames(&self, stack: u32) -> impl DoubleEndedIterator<Item = &'a Frame> + use<'a> {
+        let profile = self.profile;
+        profile.stacks[stack as usize].frames.iter().map(|frame| &profile.frames[*frame as usize])
+    }
+
+    /// What a thread did for its client at that instant.
+    pub(crate) fn activity(&self, seen: &Observation) -> Option<&'a Activity> {
+        Some(&self.profile.activities[seen.activity? as usize])
+    }
+
+    /// What stands at the root of an observation's stack.
+    pub(crate) fn group(&self, seen: &Observation) -> Cow<'a, str> {
+        let thread = &self.profile.threads[seen.thread as usize];
+        let told = |text: &'a Option<String>| text.as_deref().filter(|text| !text.is_empty());
+        let of_activity = |activity: &'a Activity| -> Option<Cow<'a, str>> {
+            match self.by {
+                By::Thread => None,
+                By::User => told(&activity.user).map(Cow::from),
+                By::Database => Some(told(&activity.database).unwrap_or("no database").into()),
+                By::Host => told(&activity.host).map(Cow::from),
+                By::State => Some(
+                    told(&activity.state).or_else(|| told(&activity.command)).unwrap_or("no state").into(),
+                ),
+                By::Digest => Some(match (told(&activity.digest_text), told(&activity.statement)) {
+                    (Some(digest), _) => digest.into(),
+                    (None, Some(statement)) => statement::without_literals(statement).into(),
+                    (None, None) => "no statement".into(),
+                }),
+                By::Table => {
+                    let statement = told(&activity.statement).or_else(|| told(&activity.digest_text));
+                    Some(statement.and_then(statement::first_table).map_or("no table".into(), Cow::from))
+                }
+            }
+        };
+        match self.activity(seen).and_then(of_activity) {
+            Some(group) => group,
+            None if self.by == By::Thread => thread.name.as_str().into(),
+            // A thread that serves no connection keeps its own name, marked as such.
+            None => format!("[{}]", thread.name).into(),
+        }
+    }
+
+    /// Seconds of thread time, or of CPU time, that one observation stands for.
+    pub(crate) fn seconds_each(&self) -> f64 {
+        if self.on_cpu && self.profile.source != StackSource::Cpu {
+            // Taken beside the snapshots at a rate of their own: they stand for the CPU time that was used.
+            return self.profile.process_cpu_us as f64 / 1e6 / self.profile.cpu_samples.len().max(1) as f64;
+        }
+        if self.profile.hz > 0.0 { 1.0 / self.profile.hz } else { 0.0 }
+    }
+
+    /// How many threads are shown.
+    pub(crate) fn thread_count(&self) -> usize {
+        let mut seen = vec![false; self.profile.threads.len()];
+        self.observations.iter().for_each(|observation| seen[observation.thread as usize] = true);
+        seen.into_iter().filter(|seen| *seen).count()
+    }
+
+    /// How many of the profile's snapshots or readings these are.
+    pub(crate) fn snapshot_count(&self) -> usize {
+        self.profile.snapshots.len()
+    }
+
+    /// Every stack once, with its group, in order of count, the commonest first.
+    pub(crate) fn counted(&self) -> Vec<Counted<'a>> {
+        let mut counts: HashMap<(Cow<'a, str>, u32, ThreadState, Option<Spin>), u64> = HashMap::new();
+        for seen in &self.observations {
+            *counts.entry((self.group(seen), seen.stack, seen.state, seen.spin)).or_default() += 1;
+        }
+        let mut counted: Vec<Counted<'a>> = counts
+            .into_iter()
+            .map(|((group, stack, state, spin), count)| Counted {
+                labels: self.labels(group, stack),
+                state,
+                spin,
+                count,
+                stack,
+            })
+            .collect();
+        counted.sort_by(|a, b| {
+            b.count.cmp(&a.count).then_with(|| a.labels.cmp(&b.labels)).then_with(|| a.state.cmp(&b.state))
+        });
+        counted
+    }
+
+    /// A stack from its group to its innermost frame.
+    fn labels(&self, group: Cow<'a, str>, stack: u32) -> Vec<Label<'a>> {
+        let mut labels = vec![Label { name: group, kind: LabelKind::Group }];
+        match &self.profile.stacks[stack as usize].end {
+            StackEnd::Root => {}
+            StackEnd::Cut(_) => labels.push(Label { name: "[cut]".into(), kind: LabelKind::End }),
+            StackEnd::None(why) => {
+                labels.push(Label { name: format!("[no stack: {why}]").into(), kind: LabelKind::End });
+            }
+        }
+        labels.extend(self.frames(stack).rev().map(|frame| Label {
+            name: self.name(frame).into(),
+            kind: match frame {
+                Frame { kernel: true, .. } => LabelKind::Kernel,
+                Frame { inlined: true, .. } => LabelKind::Inlined,
+                _ => LabelKind::User,
+            },
+        }));
+        labels
+    }
+}
+
+/// The word for a state, as JSON has it and people read it.
+pub(crate) fn state_word(state: ThreadState) -> &'static str {
+    match state {
+        ThreadState::Running => "running",
+        ThreadState::Runnable => "runnable",
+        ThreadState::Lock => "lock",
+        ThreadState::Condition => "condition",
+        ThreadState::Futex => "futex",
+        ThreadState::DiskRead => "disk_read",
+        ThreadState::DiskWrite => "disk_write",
+        ThreadState::Sync => "sync",
+        ThreadState::NetworkIdle => "network_idle",
+        ThreadState::Epoll => "epoll",
+        ThreadState::Sleep => "sleep",
+        ThreadState::Stopped => "stopped",
+        ThreadState::Blocked => "blocked",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::sample;
+
+    fn choice(by: By) -> Choice {
+        Choice { by, ..Choice::default() }
+    }
+
+    #[test]
+    fn every_stack_is_counted_once_and_nothing_is_lost() {
+        let profile = sample::busy();
+        for by in By::value_variants() {
+            let view = View::of(&profile, &choice(*by)).unwrap();
+            let counted: u64 = view.counted().iter().map(|stack| stack.count).sum();
+            assert_eq!(counted, profile.observations.len() as u64, "{by:?}");
+        }
+    }
+
+    #[test]
+    fn connections_are_grouped_by_what_they_do_and_other_threads_by_their_name() {
+        let profile = sample::busy();
+        let groups = |by| {
+            let view = View::of(&profile, &choice(by)).unwrap();
+            let mut groups: Vec<String> =
+                view.observations.iter().map(|seen| view.group(seen).into_owned()).collect();
+            groups.sort();
+            groups.dedup();
+            groups
+        };
+        assert_eq!(groups(By::Thread), ["connection", "ib_pg_flush_co"]);
+        assert_eq!(groups(By::User), ["[ib_pg_flush_co]", "app", "batch"]);
+        assert_eq!(groups(By::Table), ["[ib_pg_flush_co]", "no table", "sbtest1"]);
+        assert_eq!(groups(By::State), ["Sleep", "[ib_pg_flush_co]", "waiting for handler commit"]);
+    }
+
+    #[test]
+    fn threads_are_chosen_by_name_or_id_and_a_wrong_name_is_answered_with_the_right_ones() {
+        let profile = sample::busy();
+        let of = |thread: &str| {
+            let choice = Choice { threads: vec![thread.to_owned()], ..Choice::default() };
+            View::of(&profile, &choice).map(|view| view.thread_count())
+        };
+        assert_eq!(of("connection"), Ok(3));
+        assert_eq!(of("4352"), Ok(1));
+        let refused = of("conection").unwrap_err().to_string();
+        assert!(refused.ends_with("the threads are named connection, ib_pg_flush_co"), "{refused}");
+    }
+
+    #[test]
+    fn a_pattern_keeps_the_stacks_that_have_a_function_or_a_group_of_it() {
+        let profile = sample::busy();
+        let of = |pattern: &str| {
+            let choice = Choice { grep: Some(Regex::new(pattern).unwrap()), ..Choice::default() };
+            View::of(&profile, &choice).map(|view| view.observations.len())
+        };
+        let all = profile.observations.len();
+        assert_eq!(of("."), Ok(all));
+        assert!(of("^trans_commit").is_ok_and(|kept| kept > 0 && kept < all));
+        assert!(of("ib_pg_flush").is_ok_and(|kept| kept > 0 && kept < all));
+        assert!(of("nothing").unwrap_err().to_string().ends_with("matches nothing"));
+    }
+
+    #[test]
+    fn what_a_profile_does_not_have_is_told() {
+        let bare = Profile { activities: Vec::new(), cpu_samples: Vec::new(), ..Profile::default() };
+        assert_eq!(View::of(&bare, &choice(By::User)).unwrap_err(), NothingToShow::Activities);
+        let on_cpu = Choice { on_cpu: true, ..Choice::default() };
+        assert_eq!(View::of(&bare, &on_cpu).unwrap_err(), NothingToShow::CpuSamples);
+    }
+
+    #[test]
+    fn the_words_for_states_are_those_of_the_json() {
+        for state in [ThreadState::DiskRead, ThreadState::NetworkIdle, ThreadState::Lock] {
+            assert_eq!(serde_json::to_value(state).unwrap(), state_word(state));
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The formats of a profile. Each is a function from a finished [`View`] to bytes; none reads anything or knows
+//! the others. The one list of them, [`FORMATS`], drives the command line, its help and its messages.
+
+pub(crate) mod diff;
+mod dot;
+mod firefox;
+mod flame;
+mod folded;
+mod gdb;
+mod json;
+mod pprof;
+mod speedscope;
+mod svg;
+mod text;
+
+use spindoctor_model::Profile;
+
+use crate::profile::View;
+use crate::terminal::Look;
+
+/// A way to write a profile.
+pub(crate) struct Format {
+    /// What `--format` calls it.
+    pub(crate) name: &'static str,
+    /// What it is for, in one line.
+    pub(crate) help: &'static str,
+    /// How the name of such a file ends; the longest that fits decides what `--output` means.
+    pub(crate) extension: &'static str,
+    /// True where it is no text: never sent to a terminal.
+    pub(crate) binary: bool,
+    /// Writes it.
+    pub(crate) render: fn(&View<'_>, Look) -> anyhow::Result<Vec<u8>>,
+}
+
+/// Every format, in the order in which help names them; the first is what a terminal gets.
+pub(crate) const FORMATS: &[Format] = &[
+    Format {
+        name: "text",
+        help: "a report for the terminal: states, spin share, top frames, a tree",
+        extension: "txt",
+        binary: false,
+        render: |view, look| Ok(text::render(view, look).into_bytes()),
+    },
+    Format {
+        name: "folded",
+        help: "one stack a line and its count, for flamegraph.pl and its kin",
+        extension: "folded",
+        binary: false,
+        render: |view, _| Ok(folded::render(view).into_bytes()),
+    },
+    Format {
+        name: "svg",
+        help: "a flame graph: open it in a browser, click to zoom, search",
+        extension: "svg",
+        binary: false,
+        render: |view, _| Ok(svg::render(view).into_bytes()),
+    },
+    Format {
+        name: "pprof",
+        help: "for `go tool pprof`, Pyroscope, Parca and speedscope",
+        extension: "pb.gz",
+        binary: true,
+        render: |view, _| pprof::render(view),
+    },
+    Format {
+        name: "speedscope",
+        help: "for https://www.speedscope.app",
+        extension: "speedscope.json",
+        binary: false,
+        render: |view, _| speedscope::render(view),
+    },
+    Format {
+        name: "firefox",
+        help: "for https://profiler.firefox.com: a track for each thread, over time",
+        extension: "firefox.json",
+        binary: false,
+        render: |view, _| firefox::render(view),
+    },
+    Format {
+        name: "dot",
+        help: "the call graph with its weights, for graphviz",
+        extension: "dot",
+        binary: false,
+        render: |view, _| Ok(dot::render(view).into_bytes()),
+    },
+    Format {
+        name: "gdb",
+        help: "every snapshot as gdb's `thread apply all bt` prints it",
+        extension: "gdb",
+        binary: false,
+        render: |view, _| Ok(gdb::render(view).into_bytes()),
+    },
+    Format {
+        name: "json",
+        help: "schema spindoctor.profile/1",
+        extension: "json",
+        binary: false,
+        render: |view, _| Ok(json::render(view)?.into_bytes()),
+    },
+];
+
+/// The format of this name.
+pub(crate) fn by_name(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| format.name == name)
+}
+
+/// The format that a file's name ends in.
+pub(crate) fn by_extension(file: &str) -> Option<&'static Format> {
+    let fits = |format: &&Format| file.ends_with(&format!(".{}", format.extension));
+    FORMATS.iter().filter(fits).max_by_key(|format| format.extension.len())
+}
+
+/// Whom the profile is of: what the server says it is, or the process's name.
+fn subject(profile: &Profile) -> &str {
+    match profile.process.server.as_str() {
+        "" => &profile.process.name,
+        server => server,
+    }
+}
+
+/// The name of a source.
+fn source_name(view: &View<'_>) -> &'static str {
+    use spindoctor_model::stack::StackSource;
+    match view.profile.source {
+        StackSource::Bpf => "bpf",
+        StackSource::Procfs => "procfs",
+        StackSource::Ptrace => "ptrace",
+        StackSource::Cpu => "cpu",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Choice, sample};
+
+    #[test]
+    fn every_format_has_its_own_name_and_ending() {
+        for format in FORMATS {
+            assert_eq!(by_name(format.name).map(|found| found.name), Some(format.name));
+            let file = format!("stacks.{}", format.extension);
+            assert_eq!(by_extension(&file).map(|found| found.name), Some(format.name));
+            assert!(!format.help.is_empty());
+        }
+        assert!(by_extension("svg").is_none() && by_extension("x.tar").is_none());
+    }
+
+    #[test]
+    fn hostile_names_steer_nothing_in_any_format() {
+        let profile = sample::hostile();
+        for choice in [Choice::default(), Choice { by: crate::profile::By::User, ..Choice::default() }] {
+            let view = View::of(&profile, &choice).unwrap();
+            for format in FORMATS.iter().filter(|format| !format.binary) {
+                let bytes = (format.render)(&view, Look { width: 80, colour: false }).unwrap();
+                let text = String::from_utf8(bytes).unwrap();
+                let steering: Vec<char> = text
+                    .chars()
+                    .filter(|c| (c.is_control() && *c != '\n') || matches!(c, '\u{202e}' | '\u{2028}'))
+                    .collect();
+                assert!(steering.is_empty(), "{}: {steering:?}", format.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_profile_without_any_observation_can_be_written_in_every_format() {
+        let profile = Profile::default();
+        let view = View::of(&profile, &Choice::default()).unwrap();
+        for format in FORMATS {
+            let bytes = (format.render)(&view, Look { width: 80, colour: false }).unwrap();
+            let folded_is_empty = format.name == "folded" || format.name == "gdb";
+            assert!(folded_is_empty || !bytes.is_empty(), "{}", format.name);
+        }
+    }
+}
