@@ -83,7 +83,7 @@ pub enum StackSource {
 }
 
 /// A thread that was seen.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProfiledThread {
     /// Thread id, in the profiler's pid namespace.

@@ -30,7 +30,7 @@ use crate::registers::Registers;
 
 /// How much of a stack each sample copies. It goes from the stack pointer upwards and ends with the stack. Nearly
 /// all stacks of a busy mysqld are shorter; a record of perf cannot be longer than 64 KiB. It costs about 2 us.
-const STACK_BYTES: u32 = 32 * 1024;
+pub(crate) const STACK_BYTES: u32 = 32 * 1024;
 
 /// The deepest kernel stacks of a system call have about 30 frames.
 const KERNEL_FRAMES: u16 = 64;

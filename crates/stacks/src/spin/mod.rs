@@ -243,5 +243,28 @@ fn contains(function: &Function, address: u64) -> bool {
     address.checked_sub(function.start).is_some_and(|offset| offset < function.bytes.len() as u64)
 }
 
+/// Functions of the kernel in which a CPU waits for another one: for a spin lock (`kernel/locking/qspinlock.c`, paravirtual
+/// too), for the running owner of a mutex or a semaphore (`mutex.c`, `rwsem.c`, `osq_lock.c`), a reader-writer
+/// lock (`qrwlock.c`).
+const KERNEL_SPINS: [&str; 11] = [
+    "native_queued_spin_lock_slowpath",
+    "__pv_queued_spin_lock_slowpath",
+    "queued_spin_lock_slowpath",
+    "kvm_spinlock_slowpath",
+    "osq_lock",
+    "rwsem_spin_on_owner",
+    "rwsem_optimistic_spin",
+    "mutex_spin_on_owner",
+    "__mutex_lock_spin",
+    "queued_read_lock_slowpath",
+    "queued_write_lock_slowpath",
+];
+
+/// Whether a function of the kernel spins: by its name, without what the compiler adds (`.constprop.0`).
+pub fn is_kernel_spin(function: &str) -> bool {
+    let name = function.split(['.', '+', '[', ' ']).next().unwrap_or(function);
+    KERNEL_SPINS.contains(&name)
+}
+
 #[cfg(test)]
 mod tests;

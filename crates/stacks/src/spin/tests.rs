@@ -240,3 +240,12 @@ proptest! {
         prop_assert!(pause.is_none_or(|at| decoder.is_spin(0x1000 + 2 * at as u64, &mut code)));
     }
 }
+
+#[test]
+fn the_kernel_s_spin_locks_are_known_by_name_whatever_the_compiler_adds() {
+    assert!(is_kernel_spin("native_queued_spin_lock_slowpath"));
+    assert!(is_kernel_spin("native_queued_spin_lock_slowpath.part.0"));
+    assert!(is_kernel_spin("rwsem_spin_on_owner"));
+    assert!(!is_kernel_spin("_raw_spin_unlock_irqrestore"));
+    assert!(!is_kernel_spin("do_syscall_64"));
+}

@@ -1,0 +1,85 @@
+//! Profiles a process, and says what its threads did, who spun, and what the profile cost.
+//!
+//! `cargo run --release --example profile -- PID [bpf|procfs|ptrace|cpu] [HZ] [SECONDS]`
+
+#![expect(clippy::print_stdout, reason = "an example's result is what it prints")]
+
+use std::time::{Duration, Instant};
+
+use spindoctor_model::stack::StackSource;
+use spindoctor_stacks::aggregate::{spin_share, spinners, states};
+use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
+
+fn main() -> spindoctor_stacks::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let pid = arguments.next().and_then(|pid| pid.parse().ok()).unwrap_or(std::process::id());
+    let source = match arguments.next().as_deref() {
+        Some("bpf") => Some(StackSource::Bpf),
+        Some("procfs") => Some(StackSource::Procfs),
+        Some("ptrace") => Some(StackSource::Ptrace),
+        Some("cpu") => Some(StackSource::Cpu),
+        _ => None,
+    };
+    let mut number = |otherwise| arguments.next().and_then(|n| n.parse().ok()).unwrap_or(otherwise);
+    let (hz, seconds) = (number(10.0), number(10.0));
+
+    let mut profiler = Profiler::start(pid, ProfilerOptions { source, hz, ..ProfilerOptions::default() })?;
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let mut due = Instant::now();
+    while due < end {
+        profiler.rest(due);
+        if profiler.snapshot()? == Taken::ProcessGone {
+            break;
+        }
+        due = Instant::now().max(due + profiler.interval());
+    }
+    let profile = profiler.finish();
+
+    for note in &profile.notes {
+        println!("note: {note}");
+    }
+    println!(
+        "{:?}: {} snapshots in {:.1} s, {} threads, {} observations, {} CPU samples, {} stacks, {} frames",
+        profile.source,
+        profile.snapshots.len(),
+        profile.seconds,
+        profile.threads.len(),
+        profile.observations.len(),
+        profile.cpu_samples.len(),
+        profile.stacks.len(),
+        profile.frames.len(),
+    );
+    let mut took: Vec<u64> = profile.snapshots.iter().map(|cost| cost.snapshot_us).collect();
+    println!("first snapshot {} us", took.first().copied().unwrap_or_default());
+    took.sort_unstable();
+    println!(
+        "snapshots: median {} us, longest {} us; {} unmoved, {} dropped",
+        took.get(took.len() / 2).copied().unwrap_or_default(),
+        took.last().copied().unwrap_or_default(),
+        profile.snapshots.iter().map(|cost| u64::from(cost.unmoved)).sum::<u64>(),
+        profile.snapshots.iter().map(|cost| u64::from(cost.dropped)).sum::<u64>(),
+    );
+    println!(
+        "own CPU {:.2} % of a core, the process's {:.1} %",
+        profile.own_cpu_us as f64 / profile.seconds / 1e4,
+        profile.process_cpu_us as f64 / profile.seconds / 1e4,
+    );
+    for (state, share) in states(&profile) {
+        println!("{:6.2} % {state:?}", share * 100.0);
+    }
+    if let Some(share) = spin_share(&profile) {
+        println!(
+            "spin share {:.2} %, in the kernel {:.2} %, of {} CPU samples",
+            share.user * 100.0,
+            share.kernel * 100.0,
+            share.samples
+        );
+    }
+    for spinner in spinners(&profile) {
+        println!("{:6.2} % {}", spinner.share * 100.0, spinner.function);
+        for (callers, share) in &spinner.callers {
+            println!("    {:6.2} % {callers}", share * 100.0);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,619 @@
+//! The profiler: a source, an unwinder, names and meaning, tied together into a profile.
+//!
+//! In: a process and what is wanted. Out: a [`Profile`]. The caller keeps the clock: it asks for each snapshot.
+
+mod process;
+mod tables;
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use spindoctor_model::stack::{
+    Activity, Frame, Module, Observation, Profile, ProfiledProcess, ProfiledThread, SnapshotCost, Spin,
+    Stack, StackEnd, StackSource, ThreadState,
+};
+
+use crate::capture::cpu::{Clock, CpuSampler, STACK_BYTES};
+use crate::capture::{self, Capture, RawCpuSample, RawStack, RawThread};
+use crate::classify::{FrameStates, classify};
+use crate::error::{Error, Result};
+use crate::module::Modules;
+use crate::names::Names;
+use crate::spin::{Architecture, Function, SpinDecoder, is_kernel_spin};
+use crate::unwind::Unwinder;
+use process::ProcessTimes;
+use tables::Tables;
+
+/// CPU samples of each CPU a second, beside snapshots: enough to tell 2 % of a CPU within 10 s, and not in step
+/// with timers that tick in tens.
+const CPU_HZ: f64 = 99.0;
+
+/// How often CPU samples are read: their buffers hold three times as long.
+const READING: Duration = Duration::from_millis(100);
+
+/// For how long a CPU sample of a thread tells where it runs now: two turns of the sampling, so that one may be missed.
+const FRESH_NS: u64 = (2e9 / CPU_HZ) as u64;
+
+/// How many stacks are remembered beyond four times those in use, before the tables are made anew. A profiler that
+/// waits for its trigger for days must not grow.
+const SPARE_STACKS: usize = 20_000;
+
+/// How many bytes of code are looked at where nobody knows the bounds of a function.
+const UNBOUNDED_CODE: usize = 4096;
+
+/// The largest function whose code is read for a sample in it.
+const LARGEST_FUNCTION: u64 = 512 << 10;
+
+/// What a profiler is asked for.
+#[derive(Debug, Clone)]
+pub struct ProfilerOptions {
+    /// Which source; the best that works where none is named. [`StackSource::Cpu`] takes no snapshots: each
+    /// observation is a CPU sample.
+    pub source: Option<StackSource>,
+    /// Beside snapshots: CPU samples too, for the stacks of running threads and for the spin share. Where they
+    /// cannot be had, a note of the profile says why.
+    pub cpu: bool,
+    /// Snapshots a second, or CPU samples of each CPU a second.
+    pub hz: f64,
+    /// Keep only this much of the past until [`Profiler::keep_all`]: for a trigger that is waited for.
+    pub keep: Option<Duration>,
+    /// Frames that mean a state in this program: a function's name, and the state of a thread that is blocked below it.
+    pub frames: &'static FrameStates,
+}
+
+impl Default for ProfilerOptions {
+    fn default() -> Self {
+        Self { source: None, cpu: true, hz: 10.0, keep: None, frames: &[] }
+    }
+}
+
+/// What one [`Profiler::snapshot`] brought.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Taken {
+    /// A snapshot, or a reading of CPU samples, at this cost.
+    Snapshot(SnapshotCost),
+    /// The process ended: the profile has what was seen until then.
+    ProcessGone,
+}
+
+/// A profile in the making.
+pub struct Profiler {
+    options: ProfilerOptions,
+    process: ProfiledProcess,
+    source: StackSource,
+    capture: Option<Box<dyn Capture>>,
+    sampler: Option<CpuSampler>,
+    notes: Vec<String>,
+    meaning: Meaning,
+    taken: VecDeque<Snapshot>,
+    /// CPU samples that were read since the last snapshot.
+    waiting: Vec<Observation>,
+    lost: u64,
+    last: HashMap<u32, Last>,
+    /// By thread: when it was last sampled on a CPU, in nanoseconds of CLOCK_MONOTONIC, and where.
+    ran: HashMap<u32, (u64, Observation)>,
+    begun: Instant,
+    begun_at: Timestamp,
+    ended: Duration,
+    times: ProcessTimes,
+    gone: bool,
+}
+
+/// A snapshot that was taken.
+#[derive(Debug, Default)]
+struct Snapshot {
+    cost: SnapshotCost,
+    observations: Vec<Observation>,
+    cpu_samples: Vec<Observation>,
+}
+
+/// What a thread did in the snapshot before.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    stack: u32,
+    state: ThreadState,
+    /// The kernel's letter: a thread that did not move may be stopped all the same.
+    letter: char,
+}
+
+impl Profiler {
+    /// Gets ready to look at a process; with CPU samples, they are taken from now on.
+    ///
+    /// # Errors
+    /// No such process, or no source can be used.
+    pub fn start(pid: u32, options: ProfilerOptions) -> Result<Self> {
+        let times = ProcessTimes::begin(pid)?;
+        let modules = Modules::of(pid)?;
+        let mut notes = Vec::new();
+        let (mut capture, mut sampler) = (None, None);
+        let source = if options.source == Some(StackSource::Cpu) {
+            sampler = Some(CpuSampler::start(pid, options.hz)?);
+            StackSource::Cpu
+        } else {
+            let (opened, passed_over) = capture::open(pid, options.source)?;
+            notes.extend(passed_over);
+            if options.cpu {
+                match CpuSampler::start(pid, CPU_HZ) {
+                    Ok(started) => sampler = Some(started),
+                    Err(error) => {
+                        notes.push(format!("no spin share and no stacks of running threads: {error}"));
+                    }
+                }
+            }
+            let source = opened.source();
+            capture = Some(opened);
+            source
+        };
+        if sampler.as_ref().is_some_and(|sampler| sampler.clock() == Clock::Timer) {
+            notes.push("no hardware cycles here: a timer on each CPU takes the CPU samples".to_owned());
+        }
+        Ok(Self {
+            process: process::describe(pid),
+            options,
+            source,
+            capture,
+            sampler,
+            notes,
+            meaning: Meaning::of(modules),
+            taken: VecDeque::new(),
+            waiting: Vec::new(),
+            lost: 0,
+            last: HashMap::new(),
+            ran: HashMap::new(),
+            begun: Instant::now(),
+            begun_at: Timestamp::now(),
+            ended: Duration::ZERO,
+            times,
+            gone: false,
+        })
+    }
+
+    /// Which source is used.
+    pub fn source(&self) -> StackSource {
+        self.source
+    }
+
+    /// For how long to wait between two snapshots. CPU samples are buffered: they are read ten times a second.
+    pub fn interval(&self) -> Duration {
+        if self.source == StackSource::Cpu {
+            return READING;
+        }
+        Duration::try_from_secs_f64(1.0 / self.options.hz).unwrap_or(READING)
+    }
+
+    /// Sleeps until then, and keeps reading the CPU samples, whose buffers hold them for a third of a second only.
+    pub fn rest(&mut self, until: Instant) {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(READING));
+            if self.capture.is_some() && left > READING {
+                self.read_cpu();
+            }
+        }
+    }
+
+    /// Looks at every thread once, or reads the CPU samples since the last time.
+    ///
+    /// # Errors
+    /// Nothing of the process may be read any more.
+    pub fn snapshot(&mut self) -> Result<Taken> {
+        if self.gone {
+            return Ok(Taken::ProcessGone);
+        }
+        let begun = Instant::now();
+        let mut cost = SnapshotCost { at_us: micros(self.begun.elapsed()), ..SnapshotCost::default() };
+        let mut observations = Vec::new();
+        let raw = match &mut self.capture {
+            Some(capture) => match capture.snapshot() {
+                Ok(raw) => Some(raw),
+                Err(Error::NoProcess(_)) => return Ok(self.process_gone()),
+                Err(error) => return Err(error),
+            },
+            None => None,
+        };
+        cost.capture_us = micros(begun.elapsed());
+        self.meaning.forget_old_code();
+        let reading = self.read_cpu();
+        if let Some(raw) = raw {
+            cost.dropped = raw.dropped;
+            let now_ns = monotonic_ns();
+            for thread in &raw.threads {
+                cost.unmoved += u32::from(matches!(thread.stack, RawStack::Unmoved));
+                cost.stopped += u32::from(!thread.stopped.is_zero());
+                cost.stopped_us += micros(thread.stopped);
+                observations.push(self.observe(thread, now_ns));
+            }
+            let seen: std::collections::HashSet<u32> = raw.threads.iter().map(|thread| thread.tid).collect();
+            self.last.retain(|tid, _| seen.contains(tid));
+            self.ran.retain(|tid, _| seen.contains(tid));
+        } else {
+            cost.capture_us = micros(reading);
+            observations = std::mem::take(&mut self.waiting);
+            if !self.times.update() {
+                return Ok(self.process_gone());
+            }
+        }
+        cost.threads = u32::try_from(observations.len()).unwrap_or(u32::MAX);
+        cost.dropped =
+            cost.dropped.saturating_add(u32::try_from(std::mem::take(&mut self.lost)).unwrap_or(u32::MAX));
+        cost.snapshot_us = micros(begun.elapsed());
+        self.ended = self.begun.elapsed();
+        self.taken.push_back(Snapshot { cost, observations, cpu_samples: std::mem::take(&mut self.waiting) });
+        self.drop_old();
+        Ok(Taken::Snapshot(cost))
+    }
+
+    fn process_gone(&mut self) -> Taken {
+        self.gone = true;
+        self.notes.push(format!(
+            "process {} ended after {:.1} s: the profile has what was seen until then",
+            self.process.pid,
+            self.begun.elapsed().as_secs_f64()
+        ));
+        if !self.waiting.is_empty() {
+            let cpu_samples = std::mem::take(&mut self.waiting);
+            let cost = SnapshotCost { at_us: micros(self.begun.elapsed()), ..SnapshotCost::default() };
+            let (observations, cpu_samples) = match self.source {
+                StackSource::Cpu => (cpu_samples, Vec::new()),
+                _ => (Vec::new(), cpu_samples),
+            };
+            self.taken.push_back(Snapshot { cost, observations, cpu_samples });
+        }
+        Taken::ProcessGone
+    }
+
+    fn observe(&mut self, raw: &RawThread, now_ns: u64) -> Observation {
+        let mut observation = Observation {
+            thread: self.meaning.thread(raw.tid, &raw.name),
+            futex: futex_of(raw),
+            ..Observation::default()
+        };
+        if let (RawStack::Unmoved, Some(last)) = (&raw.stack, self.last.get(&raw.tid))
+            && last.letter == raw.state
+        {
+            observation.stack = last.stack;
+            observation.state = last.state;
+            return observation;
+        }
+        observation.stack = match (&raw.stack, &raw.registers) {
+            (RawStack::Copied { start, bytes, whole }, Some(registers)) => {
+                self.meaning.user_stack(registers, *start, bytes, *whole)
+            }
+            (RawStack::Unmoved, _) if self.last.contains_key(&raw.tid) => self.last[&raw.tid].stack,
+            (RawStack::Copied { .. } | RawStack::Unmoved, _) => {
+                self.meaning.no_stack("its registers are unknown")
+            }
+            (RawStack::None, _) if raw.on_cpu => self.running(raw.tid, now_ns, &mut observation),
+            (RawStack::None, _) => self.meaning.no_stack("the source has none of such threads"),
+            (RawStack::Unreadable(why), _) => self.meaning.no_stack(why),
+        };
+        observation.state = self.meaning.state(raw, observation.stack, self.options.frames);
+        self.last
+            .insert(raw.tid, Last { stack: observation.stack, state: observation.state, letter: raw.state });
+        observation
+    }
+
+    /// Where a running thread runs: by its last CPU sample.
+    fn running(&mut self, tid: u32, now_ns: u64, observation: &mut Observation) -> u32 {
+        match self.ran.get(&tid) {
+            Some((at_ns, sampled)) if now_ns.saturating_sub(*at_ns) <= FRESH_NS => {
+                observation.spin = sampled.spin;
+                sampled.stack
+            }
+            _ => self.meaning.no_stack("it was on a CPU, and no CPU sample of it was at hand"),
+        }
+    }
+
+    /// Reads the CPU samples; how long that took, without unwinding.
+    fn read_cpu(&mut self) -> Duration {
+        let Some(sampler) = &mut self.sampler else { return Duration::ZERO };
+        let begun = Instant::now();
+        let (samples, lost) = sampler.read();
+        let took = begun.elapsed();
+        self.lost += lost;
+        for sample in &samples {
+            let observation = self.meaning.cpu_sample(sample);
+            self.waiting.push(observation);
+            self.ran.insert(sample.tid, (sample.at_ns, observation));
+        }
+        took
+    }
+
+    /// Says what the threads of the last snapshot did for their clients.
+    pub fn set_activities(&mut self, of: &dyn Fn(u32) -> Option<Activity>) {
+        let tables = &mut self.meaning.tables;
+        let Some(snapshot) = self.taken.back_mut() else { return };
+        let mut known: HashMap<u32, Option<u32>> = HashMap::new();
+        for observation in snapshot.observations.iter_mut().chain(&mut snapshot.cpu_samples) {
+            observation.activity = *known.entry(observation.thread).or_insert_with(|| {
+                let activity = of(tables.threads.get(observation.thread).tid)?;
+                Some(tables.activities.place(activity))
+            });
+        }
+    }
+
+    /// From now on nothing is dropped: the trigger fired.
+    pub fn keep_all(&mut self) {
+        self.options.keep = None;
+    }
+
+    fn drop_old(&mut self) {
+        if let Some(keep) = self.options.keep {
+            let oldest = micros(self.begun.elapsed().saturating_sub(keep));
+            while self.taken.front().is_some_and(|snapshot| snapshot.cost.at_us < oldest) {
+                self.taken.pop_front();
+            }
+            let used: usize =
+                self.taken.iter().map(|one| one.observations.len() + one.cpu_samples.len()).sum();
+            if self.meaning.tables.stacks.len() > SPARE_STACKS + 4 * used {
+                self.compact();
+            }
+        }
+    }
+
+    /// Forgets stacks that no kept snapshot has.
+    fn compact(&mut self) {
+        let (ran_observations, last_stacks) = (
+            self.ran.values_mut().map(|(_, observation)| observation),
+            self.last.values_mut().map(|last| &mut last.stack),
+        );
+        let taken = self
+            .taken
+            .iter_mut()
+            .flat_map(|snapshot| snapshot.observations.iter_mut().chain(&mut snapshot.cpu_samples));
+        let observations = taken.chain(&mut self.waiting).chain(ran_observations);
+        let tables = self.meaning.tables.keep(observations, last_stacks);
+        self.meaning.replace_tables(tables);
+    }
+
+    /// The profile so far.
+    pub fn profile(&mut self) -> Profile {
+        self.times.update();
+        let mut snapshots = Vec::with_capacity(self.taken.len());
+        let (mut observations, mut cpu_samples) = (Vec::new(), Vec::new());
+        // A ring begins with what was kept, not with when it was started.
+        let first_us = self.taken.front().map_or(0, |snapshot| snapshot.cost.at_us);
+        for (place, snapshot) in self.taken.iter().enumerate() {
+            let place = u32::try_from(place).unwrap_or(u32::MAX);
+            let placed = |&observation: &Observation| Observation { snapshot: place, ..observation };
+            snapshots.push(SnapshotCost { at_us: snapshot.cost.at_us - first_us, ..snapshot.cost });
+            observations.extend(snapshot.observations.iter().map(placed));
+            cpu_samples.extend(snapshot.cpu_samples.iter().map(placed));
+        }
+        let tables =
+            self.meaning.tables.keep(observations.iter_mut().chain(&mut cpu_samples), std::iter::empty());
+        let mut modules = self.meaning.modules.described();
+        let mut frames = tables.frames.list().to_vec();
+        if frames.iter().any(|frame| frame.kernel) {
+            let kernel = u32::try_from(modules.len()).ok();
+            modules.push(Module { path: "[kernel]".to_owned(), build_id: None });
+            for frame in frames.iter_mut().filter(|frame| frame.kernel) {
+                frame.module = kernel;
+            }
+        }
+        let mut notes = self.notes.clone();
+        notes.extend(self.meaning.modules.notes());
+        notes.extend(self.meaning.names.notes());
+        let since = Duration::from_micros(first_us);
+        Profile {
+            process: self.process.clone(),
+            source: self.source,
+            start: self.begun_at + since,
+            seconds: self.ended.saturating_sub(since).as_secs_f64(),
+            hz: self.options.hz,
+            threads: tables.threads.list().to_vec(),
+            activities: tables.activities.list().to_vec(),
+            modules,
+            frames,
+            stacks: tables.stacks.list().to_vec(),
+            snapshots,
+            observations,
+            cpu_samples,
+            own_cpu_us: self.times.own_us(),
+            process_cpu_us: self.times.process_us(),
+            notes,
+            ..Profile::default()
+        }
+    }
+
+    /// The profile.
+    pub fn finish(mut self) -> Profile {
+        self.profile()
+    }
+}
+
+/// Addresses to names, states and spinning, and what was found out already.
+struct Meaning {
+    modules: Modules,
+    unwinder: Unwinder,
+    names: Names,
+    spins: SpinDecoder,
+    tables: Tables,
+    generation: u64,
+    /// The frames at an address, by the address and whether it was returned to.
+    frames_at: HashMap<(u64, bool), Vec<u32>>,
+    /// The kernel's, with whether it is a spin lock's.
+    kernel_at: HashMap<u64, (u32, bool)>,
+    /// By the addresses of a walk and how it ended.
+    walked: HashMap<(Vec<u64>, StackEnd), u32>,
+    /// By thread id: its place, so that a sample of it needs no look at its name.
+    threads: HashMap<u32, u32>,
+    addresses: Vec<u64>,
+}
+
+impl Meaning {
+    fn of(modules: Modules) -> Self {
+        Self {
+            generation: modules.generation(),
+            modules,
+            unwinder: Unwinder::new(),
+            names: Names::new(),
+            spins: SpinDecoder::new(Architecture::HOST),
+            tables: Tables::default(),
+            frames_at: HashMap::new(),
+            kernel_at: HashMap::new(),
+            walked: HashMap::new(),
+            threads: HashMap::new(),
+            addresses: Vec::new(),
+        }
+    }
+
+    fn replace_tables(&mut self, tables: Tables) {
+        self.tables = tables;
+        self.frames_at.clear();
+        self.kernel_at.clear();
+        self.walked.clear();
+        self.threads.clear();
+    }
+
+    /// Libraries come and go: other code may lie where some was.
+    fn forget_old_code(&mut self) {
+        if self.modules.generation() != self.generation {
+            self.generation = self.modules.generation();
+            self.frames_at.clear();
+            self.walked.clear();
+            self.spins.clear();
+        }
+    }
+
+    fn thread(&mut self, tid: u32, name: &str) -> u32 {
+        let place = self.tables.threads.place(ProfiledThread { tid, name: name.to_owned() });
+        self.threads.insert(tid, place);
+        place
+    }
+
+    fn no_stack(&mut self, why: &str) -> u32 {
+        self.tables.stacks.place(Stack { frames: Vec::new(), end: StackEnd::None(why.to_owned()) })
+    }
+
+    fn user_stack(
+        &mut self,
+        registers: &crate::registers::Registers,
+        start: u64,
+        bytes: &[u8],
+        whole: bool,
+    ) -> u32 {
+        let end = self.unwinder.walk(&mut self.modules, registers, start, bytes, whole, &mut self.addresses);
+        let key = (std::mem::take(&mut self.addresses), end);
+        if let Some(&place) = self.walked.get(&key) {
+            self.addresses = key.0;
+            return place;
+        }
+        let frames = self.user_frames(&key.0);
+        let place = self.tables.stacks.place(Stack { frames, end: key.1.clone() });
+        self.walked.insert(key, place);
+        place
+    }
+
+    fn user_frames(&mut self, addresses: &[u64]) -> Vec<u32> {
+        let interrupted = self.unwinder.interrupted().to_vec();
+        let mut frames = Vec::with_capacity(addresses.len());
+        for (at, &address) in addresses.iter().enumerate() {
+            let is_return = at > 0 && !interrupted.contains(&at);
+            if !self.frames_at.contains_key(&(address, is_return)) {
+                let named = self.names.frames(&mut self.modules, address, is_return);
+                let places = named.iter().map(|frame| self.tables.frames.place(frame.clone())).collect();
+                self.frames_at.insert((address, is_return), places);
+            }
+            frames.extend(&self.frames_at[&(address, is_return)]);
+        }
+        frames
+    }
+
+    fn kernel_frame(&mut self, address: u64) -> (u32, bool) {
+        let Self { names, tables, kernel_at, .. } = self;
+        *kernel_at.entry(address).or_insert_with(|| {
+            let frame = names.kernel(address);
+            let spins = is_kernel_spin(&frame.name);
+            (tables.frames.place(Frame { kernel: true, ..frame }), spins)
+        })
+    }
+
+    fn cpu_sample(&mut self, sample: &RawCpuSample) -> Observation {
+        let whole = sample.stack.len() < STACK_BYTES as usize;
+        let end = self.unwinder.walk(
+            &mut self.modules,
+            &sample.registers,
+            sample.stack_start,
+            &sample.stack,
+            whole,
+            &mut self.addresses,
+        );
+        let addresses = std::mem::take(&mut self.addresses);
+        let mut frames = Vec::with_capacity(sample.kernel.len() + addresses.len());
+        let mut kernel_spins = false;
+        for &address in &sample.kernel {
+            let (frame, spins) = self.kernel_frame(address);
+            frames.push(frame);
+            kernel_spins |= spins;
+        }
+        frames.extend(self.user_frames(&addresses));
+        let spin = if kernel_spins {
+            Some(Spin::Kernel)
+        } else if sample.kernel.is_empty() && self.spins_at(&addresses) {
+            Some(Spin::User)
+        } else {
+            None
+        };
+        self.addresses = addresses;
+        let tid = sample.tid;
+        let thread = self.threads.get(&tid).copied().unwrap_or_else(|| {
+            let name = process::thread_name(self.modules.pid(), tid);
+            self.thread(tid, &name)
+        });
+        Observation {
+            thread,
+            stack: self.tables.stacks.place(Stack { frames, end }),
+            state: ThreadState::Running,
+            spin,
+            ..Observation::default()
+        }
+    }
+
+    fn spins_at(&mut self, addresses: &[u64]) -> bool {
+        let modules = &mut self.modules;
+        self.spins.spins(addresses, &mut |address| code_of(modules, address))
+    }
+
+    fn state(&self, raw: &RawThread, stack: u32, program: &FrameStates) -> ThreadState {
+        let frames = &self.tables.stacks.get(stack).frames;
+        let names: Vec<&str> =
+            frames.iter().map(|&frame| self.tables.frames.get(frame).name.as_str()).collect();
+        classify(raw, &names, program)
+    }
+}
+
+/// The code of the function at an address, by its call frame information.
+fn code_of(modules: &mut Modules, address: u64) -> Option<Function> {
+    let image = modules.image(address)?;
+    let bounds = image
+        .cfi
+        .bounds(&image.elf, address.wrapping_sub(image.bias))
+        .map(|bounds| bounds.start.wrapping_add(image.bias)..bounds.end.wrapping_add(image.bias))
+        .filter(|bounds| bounds.end.checked_sub(bounds.start).is_some_and(|len| len <= LARGEST_FUNCTION));
+    let (start, len) = match &bounds {
+        Some(bounds) => (bounds.start, (bounds.end - bounds.start) as usize),
+        None => (address, UNBOUNDED_CODE),
+    };
+    let bytes = modules.code(start, len)?;
+    Some(Function { start, bytes, bounded: bounds.is_some() })
+}
+
+/// The futex that a thread waits on.
+fn futex_of(raw: &RawThread) -> Option<u64> {
+    let waits = raw.syscall == u64::try_from(libc::SYS_futex).ok() && !raw.on_cpu && raw.state != 'R';
+    waits.then_some(raw.arguments[0]).filter(|&address| address != 0)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}

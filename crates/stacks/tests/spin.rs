@@ -1,0 +1,176 @@
+//! CPU samples of a program that spins in known functions and works in another: told apart by their code.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what tests share stands outside of #[test] functions"
+)]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use spindoctor_model::Profile;
+use spindoctor_model::stack::{Spin, StackSource, ThreadState};
+use spindoctor_stacks::aggregate::{frame_names, spin_share, spinners};
+use spindoctor_stacks::{Error, Profiler, ProfilerOptions, Taken};
+use tempfile::TempDir;
+
+/// The program, which ends when its standard input does.
+struct Spinning {
+    child: Child,
+    _folder: TempDir,
+}
+
+impl Spinning {
+    fn start(strip: bool) -> Self {
+        let folder = TempDir::new().unwrap();
+        let program = folder.path().join("spin");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/spin.c");
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-pthread", "-o"]).arg(&program).arg(source);
+        if strip {
+            cc.arg("-s");
+        }
+        assert!(cc.status().unwrap().success());
+        let mut child = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self { child, _folder: folder }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Spinning {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Samples until `enough`; none, and says why, where the machine does not let us.
+fn sample(pid: u32, enough: &dyn Fn(&Profile) -> bool) -> Option<Profile> {
+    let options = ProfilerOptions { source: Some(StackSource::Cpu), hz: 499.0, ..ProfilerOptions::default() };
+    let mut profiler = match Profiler::start(pid, options) {
+        Ok(profiler) => profiler,
+        Err(error @ Error::Unavailable { .. }) => {
+            println!("skipped: {error}");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        profiler.rest(Instant::now() + profiler.interval());
+        assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
+        let profile = profiler.profile();
+        if enough(&profile) {
+            return Some(profile);
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{} samples only: {:?} {:?}",
+            profile.observations.len(),
+            by_function(&profile),
+            profile.notes
+        );
+    }
+}
+
+/// By the innermost function: samples in all, and those that spun.
+fn by_function(profile: &Profile) -> BTreeMap<String, (usize, usize)> {
+    let mut found: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for sample in &profile.observations {
+        // In user space: what the kernel did meanwhile, ticks and the like, spins for nobody.
+        let names = frame_names(profile, sample.stack);
+        let kernel =
+            profile.stacks[sample.stack as usize].frames.iter().any(|&at| profile.frames[at as usize].kernel);
+        if let Some(name) = names.first().filter(|_| !kernel) {
+            let (all, spinning) = found.entry((*name).to_owned()).or_default();
+            *all += 1;
+            *spinning += usize::from(sample.spin == Some(Spin::User));
+        }
+    }
+    found
+}
+
+#[test]
+fn samples_spin_in_the_functions_that_spin_and_nowhere_else() {
+    let spinning = Spinning::start(false);
+    let known = ["spin_on_flag", "delay", "work"];
+    let Some(profile) = sample(spinning.pid(), &|profile| {
+        let found = by_function(profile);
+        known.iter().all(|name| found.get(*name).is_some_and(|(all, _)| *all >= 100))
+    }) else {
+        return;
+    };
+    let found = by_function(&profile);
+    for name in ["spin_on_flag", "delay"] {
+        assert_eq!(found[name].0, found[name].1, "{found:?}");
+    }
+    if let Some((all, spinning)) = found.get("spin_with_delay") {
+        assert_eq!(all, spinning, "{found:?}");
+    }
+    assert_eq!(found["work"].1, 0, "{found:?}");
+
+    let share = spin_share(&profile).unwrap();
+    let spun = found.values().map(|(_, spinning)| spinning).sum::<usize>();
+    assert_eq!(share.samples, profile.observations.len() as u64);
+    assert!((share.user - spun as f64 / share.samples as f64).abs() < 1e-9, "{share:?}");
+
+    let found = spinners(&profile);
+    let delay = found.iter().find(|spinner| spinner.function == "delay").unwrap();
+    assert!(delay.callers[0].0.starts_with("spin_with_delay < delay_thread < "), "{delay:?}");
+    assert!(profile.observations.iter().all(|sample| sample.state == ThreadState::Running));
+    assert!(profile.process_cpu_us > 0 && profile.own_cpu_us > 0);
+    assert_eq!(profile.threads.len(), 3, "{:?}", profile.threads);
+}
+
+#[test]
+fn spinning_is_seen_in_a_stripped_program() {
+    let spinning = Spinning::start(true);
+    let Some(profile) = sample(spinning.pid(), &|profile| profile.observations.len() >= 600) else { return };
+    let threads = |spin: Option<Spin>| {
+        let user = |stack: u32| {
+            !profile.stacks[stack as usize].frames.iter().any(|&at| profile.frames[at as usize].kernel)
+        };
+        let seen = profile.observations.iter().filter(|sample| sample.spin == spin && user(sample.stack));
+        seen.map(|sample| sample.thread).collect::<std::collections::BTreeSet<u32>>()
+    };
+    let (spins, works) = (threads(Some(Spin::User)), threads(None));
+    assert_eq!((spins.len(), works.len()), (2, 1), "{spins:?} {works:?}");
+    assert!(spins.is_disjoint(&works));
+}
+
+#[test]
+fn a_process_that_ends_leaves_the_profile_so_far() {
+    let mut spinning = Spinning::start(false);
+    let options = ProfilerOptions { source: Some(StackSource::Cpu), hz: 499.0, ..ProfilerOptions::default() };
+    let Ok(mut profiler) = Profiler::start(spinning.pid(), options) else {
+        println!("skipped: it needs root or CAP_PERFMON");
+        return;
+    };
+    profiler.rest(Instant::now() + profiler.interval());
+    assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
+    drop(spinning.child.stdin.take());
+    spinning.child.wait().unwrap();
+    assert_eq!(profiler.snapshot().unwrap(), Taken::ProcessGone);
+    assert_eq!(profiler.snapshot().unwrap(), Taken::ProcessGone);
+    let profile = profiler.finish();
+    assert!(profile.notes.iter().any(|note| note.contains("ended after")), "{:?}", profile.notes);
+    assert!(!profile.snapshots.is_empty());
+}
+
+#[test]
+fn there_is_no_profile_of_a_process_that_is_not_there() {
+    let gone = Command::new("true").spawn().unwrap();
+    let pid = gone.id();
+    gone.wait_with_output().unwrap();
+    assert!(
+        matches!(Profiler::start(pid, ProfilerOptions::default()), Err(Error::NoProcess(id)) if id == pid)
+    );
+}
