@@ -50,7 +50,7 @@ impl Window {
     #[must_use]
     pub fn before_restart(&self) -> Option<Self> {
         let samples = self.samples[..self.restarted_at()?].to_vec();
-        Some(Self { samples, server: self.server.clone(), ..*self })
+        Some(Self { samples, ..self.clone() })
     }
 
     /// The first sample that another start of the server answered.

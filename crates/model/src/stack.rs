@@ -53,6 +53,13 @@ pub struct Profile {
     pub notes: Vec<String>,
 }
 
+impl Profile {
+    /// The CPU samples, wherever they are.
+    pub fn samples(&self) -> &[Observation] {
+        if self.source == StackSource::Cpu { &self.observations } else { &self.cpu_samples }
+    }
+}
+
 /// The process of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -11,6 +11,7 @@ use crate::host::HostSample;
 use crate::mysql::ServerSample;
 use crate::reading::{Reading, Unavailable};
 use crate::server::ServerIdentity;
+use crate::stack::Profile;
 
 /// What all sources said at about one instant.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -34,6 +35,8 @@ pub struct Window {
     pub start: Timestamp,
     /// Samples in order of time; at least one.
     pub samples: Vec<Sample>,
+    /// Every thread's stack, again and again over the window, and samples of what ran on a CPU.
+    pub profile: Reading<Profile>,
     /// What taking them cost.
     pub cost: Cost,
 }

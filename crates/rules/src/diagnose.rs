@@ -21,7 +21,10 @@ pub fn diagnose(window: &Window) -> Diagnosis {
     let held = server_stopped::held_at_the_end(window);
     for cause in CAUSES {
         match (cause.evaluate)(window) {
-            Outcome::Fired(finding) => findings.push(finding),
+            Outcome::Fired(mut finding) => {
+                finding.evidence.extend(cause.stacks.evidence(window));
+                findings.push(finding);
+            }
             // A server that stands still shows no other trouble, and that clears it of none.
             Outcome::Clear if held && cause.name != server_stopped::CAUSE.name => {
                 not_examined.push(entry(cause.name, Unavailable::because("the server stands still")));

@@ -12,10 +12,13 @@ mod commits;
 mod diagnose;
 mod draft;
 pub mod frame_states;
+mod latch_spin;
 pub mod rank;
 mod redo_sync;
 mod run_queue;
 mod sessions;
+mod spin_samples;
+mod stack_evidence;
 #[cfg(test)]
 mod testing;
 mod wait_graph;
@@ -25,6 +28,8 @@ use spindoctor_model::{Finding, Unavailable, Window};
 pub use causes::CAUSES;
 pub use diagnose::diagnose;
 pub use frame_states::FRAME_STATES;
+pub use spin_samples::Whose;
+pub use stack_evidence::Stacks;
 
 /// An entry of the catalogue: its documentation and the rule that looks for it.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +52,8 @@ pub struct Cause {
     pub safety: &'static str,
     /// Where the rule comes from.
     pub references: &'static [&'static str],
+    /// Which stacks show it.
+    pub stacks: Stacks,
     /// The rule.
     pub evaluate: fn(&Window) -> Outcome,
 }

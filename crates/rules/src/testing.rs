@@ -6,8 +6,10 @@ use spindoctor_model::host::{
 use spindoctor_model::mysql::{
     FileSummary, InnodbMetric, NamedValues, ServerThread, StatementDigest, Transaction, WaitSummary,
 };
+use spindoctor_model::stack::{Frame, Observation, SnapshotCost, Spin, Stack, StackEnd, ThreadState};
 use spindoctor_model::{
-    HostSample, NoSession, NoSessionKind, Reading, Sample, ServerSample, ServerVersion, Unavailable, Window,
+    HostSample, NoSession, NoSessionKind, Profile, Reading, Sample, ServerSample, ServerVersion, Unavailable,
+    Window,
 };
 
 /// Seconds that a built window covers, with a sample at each.
@@ -92,6 +94,7 @@ impl Build {
             .host_cpu(2.2, 1.8)
             .runs(1.8, 0.3)
             .disk(500.0, 30.0, 20.0)
+            .cpu_samples(1000, 0.01, &["ut_delay", "rw_lock_s_lock_spin", "btr_cur_search_to_nth_level"])
             .sessions(|at| {
                 let state = if at.is_multiple_of(5) { "waiting for handler commit" } else { "executing" };
                 let mut sessions =
@@ -127,6 +130,9 @@ impl Build {
         build = build.gauge("Threads_connected", 17.0).gauge("Threads_running", 3.0);
         for (name, value) in [
             ("max_connections", "151"),
+            ("innodb_sync_spin_loops", "30"),
+            ("innodb_spin_wait_delay", if version.is_mariadb() { "4" } else { "6" }),
+            ("innodb_spin_wait_pause_multiplier", "50"),
             ("thread_cache_size", "9"),
             ("wait_timeout", "28800"),
             ("innodb_flush_log_at_trx_commit", "1"),
@@ -216,6 +222,70 @@ impl Build {
                 });
             }
         })
+    }
+
+    /// Neither stacks nor CPU samples.
+    pub(crate) fn without_profile(mut self) -> Self {
+        self.0.profile = Reading::default();
+        self
+    }
+
+    /// CPU samples, a share of them in a spin-wait loop with these frames, innermost first.
+    pub(crate) fn cpu_samples(mut self, samples: u32, spinning: f64, frames: &[&str]) -> Self {
+        let frame = |name: &&str| Frame { name: (*name).into(), ..Frame::default() };
+        let all = frames.len() as u32;
+        let spinners = (f64::from(samples) * spinning).round() as u32;
+        let profile = Profile {
+            frames: frames.iter().chain(&["dispatch_command"]).map(frame).collect(),
+            stacks: [(0..=all).collect(), vec![all]]
+                .map(|frames| Stack { frames, end: StackEnd::Root })
+                .into(),
+            cpu_samples: (0..samples)
+                .map(|at| {
+                    let spins = at < spinners;
+                    Observation {
+                        stack: u32::from(!spins),
+                        state: ThreadState::Running,
+                        spin: spins.then_some(Spin::User),
+                        ..Observation::default()
+                    }
+                })
+                .collect(),
+            ..Profile::default()
+        };
+        self.0.profile = answer(0.0, profile);
+        self
+    }
+
+    /// One snapshot of the threads of which some stand in these frames, innermost first.
+    pub(crate) fn standing(mut self, idle: u32, standing: u32, frames: &[&str]) -> Self {
+        self = self.cpu_samples(idle + standing, 0.0, frames);
+        let Reading::Available { value: profile, .. } = &mut self.0.profile else { return self };
+        profile.snapshots = vec![SnapshotCost::default()];
+        profile.observations = std::mem::take(&mut profile.cpu_samples);
+        for (at, observation) in (0..).zip(&mut profile.observations) {
+            let stands = at < standing;
+            observation.stack = u32::from(!stands);
+            observation.state = if stands { ThreadState::Lock } else { ThreadState::NetworkIdle };
+        }
+        self
+    }
+
+    /// CPU samples beside snapshots, a share of them in the kernel's futex code below the first stack.
+    pub(crate) fn beside_samples(mut self, samples: u32, share: f64) -> Self {
+        let Reading::Available { value: profile, .. } = &mut self.0.profile else { return self };
+        let futex = profile.frames.len() as u32;
+        profile.frames.push(Frame { name: "futex_wait".into(), kernel: true, ..Frame::default() });
+        let below = std::iter::once(futex).chain(profile.stacks[0].frames.clone()).collect();
+        profile.stacks.push(Stack { frames: below, end: StackEnd::Root });
+        let such = (f64::from(samples) * share).round() as u32;
+        let sample = |at| Observation {
+            stack: if at < such { 2 } else { 1 },
+            state: ThreadState::Running,
+            ..Observation::default()
+        };
+        profile.cpu_samples = (0..samples).map(sample).collect();
+        self
     }
 
     /// A log's syncs: how many a second, microseconds of each.

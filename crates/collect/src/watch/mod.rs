@@ -6,6 +6,7 @@
 //! a reading means, to the rules.
 
 mod asking;
+mod profiling;
 mod schedule;
 
 use std::cell::RefCell;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use spindoctor_model::{HostSample, Sample, ServerIdentity, Unavailable, Window};
+use spindoctor_model::{HostSample, Reading, Sample, ServerIdentity, Unavailable, Window};
 use thiserror::Error;
 use tokio::time::Instant;
 
@@ -21,6 +22,7 @@ use crate::host;
 use crate::mysql::{self, ConnectError, Session, Target};
 use crate::source::{Answer, Cadence};
 use asking::Asking;
+pub use profiling::{Profiling, StateFrames};
 use schedule::Schedule;
 
 /// How long to watch, how often to ask, and whose host to read. Deadlines are the target's own.
@@ -39,6 +41,8 @@ pub struct WatchOptions {
     /// True where the host alone will do: without a session the server's process is looked at all the
     /// same, whatever the reason.
     pub host_alone: bool,
+    /// Stacks and CPU samples of the server's process beside the samples; none where they are not wanted.
+    pub profiling: Option<Profiling>,
     /// Ends the window early with a last sample, once it says true.
     pub stop: Option<tokio::sync::watch::Receiver<bool>>,
 }
@@ -53,6 +57,7 @@ impl WatchOptions {
             proc: "/proc".into(),
             sys: "/sys".into(),
             host_alone: false,
+            profiling: None,
             stop: None,
         }
     }
@@ -206,6 +211,7 @@ pub async fn watch(
         proc: options.proc.clone(),
         sys: options.sys.clone(),
     });
+    let profiler = options.profiling.zip(window.server.pid).map(|(profiling, pid)| profiling.start(pid));
     let watch_host = watch_host(target_host.as_ref(), options, schedule, start, &samples, &tell);
     match (session, version) {
         (Ok(session), Some(version)) => {
@@ -224,6 +230,11 @@ pub async fn watch(
         _ => watch_host.await,
     }
 
+    window.profile = match (profiler, &window.server.no_pid) {
+        (Some(profiler), _) => profiler.finish(start.into()),
+        (None, Some(why)) => Reading::Unavailable(why.clone()),
+        (None, None) => Reading::default(),
+    };
     window.samples = samples.into_inner();
     // Where the window was ended early, those that were not taken are due after the last one.
     let end_s = window.samples.last().map_or(0.0, |last| last.at_s);

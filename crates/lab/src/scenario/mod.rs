@@ -21,6 +21,7 @@ mod run;
 mod score;
 mod server_frozen;
 mod server_stopped;
+mod spin_burn;
 mod symptom;
 mod thread_cache_miss;
 
@@ -44,6 +45,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &healthy::SCENARIO,
     &quota_blind_spin::SCENARIO,
     &cpu_throttled::SCENARIO,
+    &spin_burn::SCENARIO,
     &cpu_saturated::SCENARIO,
     &row_lock_pileup::SCENARIO,
     &metadata_lock_pileup::SCENARIO,

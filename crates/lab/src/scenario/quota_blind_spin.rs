@@ -13,8 +13,6 @@ use crate::server::{Server, ServerSpec};
 /// User CPU per commit while spinning over user CPU per commit when spinning is forbidden, from which
 /// on the server counts as spinning. Seen on two CPUs: 13 to 15; a busy machine alone makes 2.
 const DEARER: f64 = 3.0;
-/// How long commits are counted for a mean.
-const SPAN: Duration = Duration::from_secs(2);
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "quota-blind-spin",
@@ -52,7 +50,7 @@ async fn begin(server: &Server) -> Result<Suffering> {
     let mut suffering =
         Suffering::by_load(server, LoadSpec { workload, threads: 64, rate: None, tables: TABLES })?;
     set_high_water_mark(server, 0).await?;
-    suffering.baseline = user_us_per_commit(server).await?;
+    suffering.baseline = symptom::user_us_per_commit(server).await?;
     set_high_water_mark(server, 50).await?;
     Ok(suffering)
 }
@@ -65,17 +63,9 @@ async fn set_high_water_mark(server: &Server, percent: u32) -> Result<()> {
 }
 
 async fn symptom(server: &Server, suffering: &Suffering) -> Result<Option<String>> {
-    let (now, without) = (user_us_per_commit(server).await?, suffering.baseline);
+    let (now, without) = (symptom::user_us_per_commit(server).await?, suffering.baseline);
     Ok((now > DEARER * without)
         .then(|| format!("{now:.0} µs of user CPU a commit, {without:.0} with spinning forbidden")))
-}
-
-async fn user_us_per_commit(server: &Server) -> Result<f64> {
-    let commits = async || symptom::status(server, "Handler_commit").await;
-    let (user, before) = (symptom::user_cpu_s(server)?, commits().await?);
-    tokio::time::sleep(SPAN).await;
-    let (user, commits) = (symptom::user_cpu_s(server)? - user, commits().await? - before);
-    Ok(1e6 * user / commits.max(1.0))
 }
 
 #[cfg(test)]

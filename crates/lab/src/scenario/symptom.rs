@@ -81,6 +81,16 @@ pub(super) fn user_cpu_s(server: &Server) -> Result<f64> {
     Ok(ticks.unwrap_or_default() / rustix::param::clock_ticks_per_second() as f64)
 }
 
+/// User CPU for each commit, microseconds, the mean of some seconds.
+pub(super) async fn user_us_per_commit(server: &Server) -> Result<f64> {
+    const SPAN: Duration = Duration::from_secs(2);
+    let commits = async || status(server, "Handler_commit").await;
+    let (user, before) = (user_cpu_s(server)?, commits().await?);
+    tokio::time::sleep(SPAN).await;
+    let (user, commits) = (user_cpu_s(server)? - user, commits().await? - before);
+    Ok(1e6 * user / commits.max(1.0))
+}
+
 /// Threads of the server that run or wait for a CPU, the mean of some looks.
 pub(super) async fn runnable_threads(server: &Server) -> Result<f64> {
     const LOOKS: u32 = 10;

@@ -6,7 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, window};
 
 use crate::draft::Draft;
 use crate::sessions::mean;
-use crate::{Cause, Outcome};
+use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -46,6 +46,13 @@ pub(crate) const CAUSE: Cause = Cause {
         "MariaDB Knowledge Base: innodb_log_file_size (dynamic from 10.9)",
         "Domas Mituzas, on performance stalls: Fuzzy checkpoint stalls the server",
     ],
+    stacks: Stacks::Standing(&[
+        "log_free_check_wait", // 8.0 and later
+        "log_checkpoint_margin",
+        "log_preflush_pool_modified_pages",
+        "buf_flush_wait_flushed",
+        "log_buffer_reserve",
+    ]),
     evaluate,
 };
 

@@ -7,7 +7,7 @@ use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::redo_sync::{CommitQueue, redo_sync_behind};
 use crate::sessions::{Waiting, mean};
-use crate::{Cause, Outcome};
+use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -48,6 +48,14 @@ pub(crate) const CAUSE: Cause = Cause {
         "MariaDB Knowledge Base: Group Commit for the Binary Log",
         "Domas Mituzas, Logs memory pressure",
     ],
+    stacks: Stacks::Standing(&[
+        "MYSQL_BIN_LOG::ordered_commit",
+        "log_write_up_to",
+        // MariaDB
+        "MYSQL_BIN_LOG::queue_for_group_commit",
+        "MYSQL_BIN_LOG::trx_group_commit_leader",
+        "ha_commit_trans",
+    ]),
     evaluate,
 };
 

@@ -4,7 +4,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use super::cpu_saturated;
 use crate::draft::Draft;
-use crate::{Cause, Outcome};
+use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -39,6 +39,15 @@ pub(crate) const CAUSE: Cause = Cause {
         "Domas Mituzas, On connections; MySQL metrics for read workloads",
         "MySQL Reference Manual: Connection Interfaces, How MySQL Handles Client Connections",
     ],
+    stacks: Stacks::Running(&[
+        "thd_prepare_connection",
+        "login_connection",
+        "acl_authenticate",
+        "THD::THD",
+        "THD::release_resources",
+        "close_connection",
+        "end_connection",
+    ]),
     evaluate,
 };
 

@@ -6,7 +6,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, Unavailable, Window};
 
 use crate::draft::Draft;
-use crate::{Cause, Outcome};
+use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -38,6 +38,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "MySQL Reference Manual, Too many connections; Connection_errors_max_connections",
         "Domas Mituzas, On connections",
     ],
+    stacks: Stacks::Standing(&["my_net_read"]),
     evaluate,
 };
 

@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 use super::cpu_throttled::throttled;
 use crate::draft::Draft;
 use crate::run_queue::ran_and_queued;
-use crate::{Cause, Outcome};
+use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -38,6 +38,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "MySQL Reference Manual: innodb_thread_concurrency",
         "Vadim Tkachenko, kernel_mutex problem. Or double throughput with single variable (2014)",
     ],
+    stacks: Stacks::Running(&[]),
     evaluate,
 };
 

@@ -4,7 +4,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, window};
 
 use super::cpu_saturated;
 use crate::draft::Draft;
-use crate::{Cause, Outcome};
+use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -39,6 +39,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "Linux kernel documentation: CFS Bandwidth Control; Control Group v2, cpu.stat and cpu.max",
         "Published case: MySQL 8.0 under CPUQuota=100% on 6 CPUs",
     ],
+    stacks: Stacks::Running(&[]),
     evaluate,
 };
 

@@ -7,7 +7,7 @@ use super::connections_exhausted;
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting};
-use crate::{Cause, Outcome};
+use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -42,6 +42,10 @@ pub(crate) const CAUSE: Cause = Cause {
         "MySQL Reference Manual: FLUSH TABLES WITH READ LOCK; LOCK INSTANCE FOR BACKUP",
         "MariaDB Knowledge Base: BACKUP STAGE",
     ],
+    stacks: Stacks::Standing(&[
+        "MDL_wait::timed_wait",
+        "Global_read_lock::wait_if_global_read_lock", // up to 5.1
+    ]),
     evaluate,
 };
 

@@ -10,7 +10,7 @@ use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting};
 use crate::wait_graph::WaitGraph;
-use crate::{Cause, Outcome};
+use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -45,6 +45,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "MySQL WL#9629: metadata lock instrumentation on by default (8.0)",
         "MariaDB Knowledge Base: METADATA_LOCK_INFO plugin; WAIT and NOWAIT",
     ],
+    stacks: Stacks::Standing(&["MDL_wait::timed_wait"]),
     evaluate,
 };
 

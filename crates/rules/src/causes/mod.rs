@@ -12,6 +12,8 @@ mod quota_blind_spin;
 mod row_lock_pileup;
 mod rows_read_waste;
 pub(crate) mod server_stopped;
+mod spin_burn;
+mod spin_too_short;
 mod thread_cache_miss;
 
 use crate::Cause;
@@ -20,6 +22,8 @@ use crate::Cause;
 pub const CAUSES: &[Cause] = &[
     quota_blind_spin::CAUSE,
     cpu_throttled::CAUSE,
+    spin_burn::CAUSE,
+    spin_too_short::CAUSE,
     cpu_saturated::CAUSE,
     row_lock_pileup::CAUSE,
     metadata_lock_pileup::CAUSE,
@@ -58,6 +62,8 @@ mod tests {
     const CASES: &[Cases] = cases![
         quota_blind_spin,
         cpu_throttled,
+        spin_burn,
+        spin_too_short,
         cpu_saturated,
         row_lock_pileup,
         metadata_lock_pileup,

@@ -7,7 +7,8 @@ use crate::commit_spin::CommitSpin;
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::redo_sync::redo_sync;
-use crate::{Cause, Outcome};
+use crate::spin_samples::{SpinSamples, Whose};
+use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -28,7 +29,8 @@ pub(crate) const CAUSE: Cause = Cause {
                never the host's own count. Q, the quota along the whole cgroup path. The server's user CPU \
                (utime_abs) in each sample. The spin window is [lwm, hwm * N) in percent of one CPU; it fires \
                when a third or more of the samples lie in the part of that window that the corrected mark \
-               max(1, floor(50 * Q / N)) closes, and commits happen. Where log_on_flush_no_waits and \
+               max(1, floor(50 * Q / N)) closes, and commits happen. Where CPU samples were taken, a fiftieth of \
+               them must lie in the loop, and their share is the score. Where log_on_flush_no_waits and \
                log_on_flush_waits are enabled, they tell how many commits ended their wait without sleeping; \
                with log_flush_avg_time the spun time can be computed. Otherwise the score is an estimate after \
                the published case, and says so. Clear without a quota, with innodb_log_writer_threads=OFF or \
@@ -53,6 +55,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "MySQL 8.0 source, srv0srv.cc: srv_update_cpu_usage",
         "MySQL Reference Manual: innodb_log_spin_cpu_pct_hwm, innodb_log_spin_cpu_abs_lwm",
     ],
+    stacks: Stacks::Spinning(Whose::Commit),
     evaluate,
 };
 
@@ -63,6 +66,9 @@ const SAMPLES_BLIND: f64 = 1.0 / 3.0;
 /// Commits a second that wait for the log. One spin burns some milliseconds at most (250,000 rounds of
 /// 11 to 47 ns), typically far less: below ten a second that is not a twentieth of one CPU.
 const COMMITS_PER_S: f64 = 10.0;
+
+/// Share of the CPU samples below which commits do not spin, whatever the settings permit.
+const SPINS: f64 = 0.02;
 
 /// What the published case lost: 1 - 3462/4677. The estimate where no counter tells the spun time.
 const PUBLISHED_LOSS: f64 = 0.26;
@@ -123,6 +129,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if blind_ratio < SAMPLES_BLIND || commits_per_s < COMMITS_PER_S {
         return Ok(None);
     }
+    let sampled = SpinSamples::of(window).ok().map(|samples| samples.share(Whose::Commit));
+    if sampled.is_some_and(|share| share < SPINS) {
+        return Ok(None);
+    }
     Ok(Some(finding(&Spinning {
         window,
         spin,
@@ -133,6 +143,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         utime_by,
         blind_ratio,
         commits_per_s,
+        sampled,
     })))
 }
 
@@ -148,12 +159,15 @@ struct Spinning<'a> {
     utime_by: &'static str,
     blind_ratio: f64,
     commits_per_s: f64,
+    /// Share of the CPU samples that lie in the commit's spin loop.
+    sampled: Option<f64>,
 }
 
 fn finding(found: &Spinning<'_>) -> Finding {
     let Spinning { window, spin, blind_ratio, .. } = found;
     let mean_utime = crate::sessions::mean(found.utime.iter().map(|&(_, utime)| utime)).max(1.0);
-    let measured = spun_cpus(window).map(|cpus| (cpus * 100.0 / mean_utime).min(1.0));
+    let computed = spun_cpus(window).map(|cpus| (cpus * 100.0 / mean_utime).min(1.0));
+    let measured = found.sampled.or(computed);
     let score = measured.unwrap_or(PUBLISHED_LOSS * blind_ratio);
     let hwm = spin.pct_hwm;
     let corrected = spin.corrected_hwm();
@@ -177,9 +191,12 @@ fn finding(found: &Spinning<'_>) -> Finding {
          this quota it {} {highest_pct:.0} %. {}",
         spin.abs_lwm,
         if spin.never_stops() { "can never pass" } else { "stops at" },
-        match measured {
-            Some(_) => "The share spun is computed from the commits that did not sleep and the time of one flush.",
-            None => "How much it spins is an estimate after a published case: no counter of it is enabled.",
+        match (found.sampled, computed) {
+            (Some(_), _) => "The share spun is that of the CPU samples in its loop.",
+            (None, Some(_)) => {
+                "The share spun is computed from the commits that did not sleep and the time of one flush."
+            }
+            (None, None) => "How much it spins is an estimate after a published case: neither CPU samples nor counters tell it.",
         },
     ))
     .evidence(Evidence::new("server believes", counted, "CPUs", found.counted_by))
@@ -194,6 +211,9 @@ fn finding(found: &Spinning<'_>) -> Finding {
     )
     .evidence(Evidence::new("samples it spins in", *blind_ratio, "ratio", found.utime_by).expected("0"))
     .evidence(Evidence::new("commits", found.commits_per_s, "1/s", "SHOW GLOBAL STATUS"))
+    .evidence_if(found.sampled.map(|share| {
+        Evidence::new("spin share", share, "ratio", "CPU samples").expected("< 0.02")
+    }))
     .evidence_if(no_wait_ratio(window).map(|ratio| {
         Evidence::new("waits without sleep", ratio, "ratio", "INNODB_METRICS log_on_*")
     }))
@@ -283,8 +303,9 @@ pub(crate) mod cases {
     use super::*;
     use crate::testing::Build;
 
+    /// Without CPU samples.
     fn quota() -> Build {
-        Build::busy("8.0.36").quota(1.0, 6).counted_cpus(6, 83.3)
+        Build::busy("8.0.36").quota(1.0, 6).counted_cpus(6, 83.3).without_profile()
     }
 
     pub(crate) fn fires() -> Window {
@@ -318,6 +339,22 @@ pub(crate) mod cases {
         assert_eq!(finding.remedies[0].undo, "SET GLOBAL innodb_log_spin_cpu_pct_hwm = 50");
         assert!(finding.remedies[0].why.contains("never spins"), "{}", finding.remedies[0].why);
         assert!(finding.why.contains("can never pass 17 %"), "{}", finding.why);
+    }
+
+    #[test]
+    fn cpu_samples_decide_how_much_is_spun_and_by_whom() {
+        let sampled = |share| {
+            quota()
+                .cpu_samples(1000, share, &["log_write_up_to", "innobase_commit", "trans_commit_stmt"])
+                .window()
+        };
+        let finding = found(&sampled(0.21));
+        assert!((finding.score - 0.21).abs() < 0.001, "{finding:?}");
+        assert!(finding.headline.starts_with("Commits burn about 21 % of the CPU"), "{}", finding.headline);
+        let shown = &crate::diagnose(&sampled(0.21)).findings[0];
+        let chain = "log_write_up_to < innobase_commit < trans_commit_stmt < dispatch_command";
+        assert!(shown.evidence.iter().any(|e| e.value == spindoctor_model::Value::Text(chain.into())));
+        assert_eq!(evaluate(&sampled(0.01)), Outcome::Clear, "it may spin, and does not");
     }
 
     #[test]

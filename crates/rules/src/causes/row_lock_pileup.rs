@@ -10,7 +10,7 @@ use super::connections_exhausted;
 use crate::draft::Draft;
 use crate::sessions::{self, Waiting, mean};
 use crate::wait_graph::{GraphRoot, WaitGraph};
-use crate::{Cause, Outcome};
+use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -49,6 +49,11 @@ pub(crate) const CAUSE: Cause = Cause {
         "MySQL Reference Manual: InnoDB Locking; The data_lock_waits Table",
         "MariaDB Knowledge Base: Information Schema INNODB_LOCK_WAITS; idle_transaction_timeout",
     ],
+    stacks: Stacks::Standing(&[
+        "lock_wait_suspend_thread", // 5.6 and later
+        "srv_suspend_mysql_thread", // before
+        "lock_wait",                // MariaDB 10.6 and later
+    ]),
     evaluate,
 };
 

@@ -9,7 +9,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 use super::cpu_saturated;
 use crate::draft::Draft;
 use crate::sessions;
-use crate::{Cause, Outcome};
+use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -47,6 +47,13 @@ pub(crate) const CAUSE: Cause = Cause {
         "Domas Mituzas, MySQL metrics for read workloads; A case for FORCE INDEX",
         "MySQL Reference Manual: Optimization and Indexes; Statement Summary Tables",
     ],
+    stacks: Stacks::Running(&[
+        "row_search_mvcc",
+        "handler::ha_rnd_next",
+        "handler::ha_index_next",
+        "TableScanIterator::Read",
+        "rr_sequential", // MariaDB
+    ]),
     evaluate,
 };
 

@@ -4,7 +4,7 @@ use spindoctor_model::host::ProcessStat;
 use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, Unavailable, Window};
 
 use crate::draft::Draft;
-use crate::{CAUSES, Cause, Outcome};
+use crate::{CAUSES, Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -38,6 +38,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "Linux kernel documentation: cgroup freezer, cgroup.freeze",
         "Baron Schwartz, Three ways that the poor man's profiler can hurt MySQL (2011)",
     ],
+    stacks: Stacks::Nothing,
     evaluate,
 };
 

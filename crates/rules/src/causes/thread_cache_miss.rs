@@ -5,7 +5,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 use super::connection_churn::{self, CONNECTIONS_PER_S, connecting};
 use super::cpu_saturated;
 use crate::draft::Draft;
-use crate::{Cause, Outcome};
+use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
 pub(crate) const CAUSE: Cause = Cause {
@@ -36,6 +36,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "MySQL Reference Manual: thread_cache_size, Threads_created",
         "MariaDB Knowledge Base: Thread Pool in MariaDB",
     ],
+    stacks: Stacks::Running(&[
+        "pthread_create",
+        "Per_thread_connection_handler::add_connection",
+        "create_thread_to_handle_connection", // MariaDB
+        "clone3",
+    ]),
     evaluate,
 };
 

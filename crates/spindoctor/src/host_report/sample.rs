@@ -21,7 +21,7 @@ pub(crate) fn throttled_window() -> Window {
         pid: Some(4310),
         ..ServerIdentity::default()
     };
-    Window { server, start, samples: vec![at(0.0), at(2.0)], cost: Cost::default() }
+    Window { server, start, samples: vec![at(0.0), at(2.0)], ..Window::default() }
 }
 
 fn at(at_s: f64) -> Sample {

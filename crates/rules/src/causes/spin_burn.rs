@@ -1,0 +1,173 @@
+//! `spin-burn`: CPU that goes into spinning on latches.
+
+use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+
+use super::{cpu_saturated, cpu_throttled};
+use crate::draft::Draft;
+use crate::latch_spin::LatchSpin;
+use crate::spin_samples::{SpinSamples, Whose};
+use crate::{Cause, Outcome, Stacks};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "spin-burn",
+    title: "a large share of CPU goes into spin-wait loops on latches",
+    what: "A thread that finds a latch taken does not sleep at once. It spins: up to innodb_sync_spin_loops rounds, \
+           each up to innodb_spin_wait_delay times innodb_spin_wait_pause_multiplier PAUSE instructions. How long \
+           that lasts depends on the CPU: a PAUSE takes some 10 cycles before Skylake and 140 on it, so the same \
+           settings spin fourteen times longer there.",
+    why_it_hurts: "A spin is worth it while it is shorter than going to sleep and being woken, and while the holder \
+                   of the latch runs on another CPU. Longer spins take the CPU from the holder and from everybody \
+                   else. In the published case ut_delay took most of the CPU, and throughput fell below that of \
+                   the older machines.",
+    evidence: "CPU samples of the server whose instruction lies in a loop with a PAUSE (ISB or YIELD on aarch64), \
+               without those that wait for the redo log at a commit (see quota-blind-spin) and those in the \
+               kernel. It fires from a tenth of all samples on. The time of one full spin is computed from the \
+               settings and the PAUSE measured here; the defaults gave 41 us on the CPUs they were chosen for.",
+    looks_alike: "Spinning at a commit is another loop with other settings: quota-blind-spin. A latch that is held \
+                  for long makes every setting spin: then the calls that lead to the loop name what to mend (one \
+                  hot page, one hot index, the transaction system). Spinning in the kernel is a matter of the \
+                  kernel's locks.",
+    remedies: "Make a full spin last as long as it was meant to: back to the defaults, and the multiplier (before \
+               8.0.16 and on MariaDB: the delay) divided by how much longer a PAUSE takes here. Then look at who \
+               spins, and at what.",
+    safety: "The variables are dynamic and global. Spinning less gives CPU back and costs wake-ups; where that is \
+             worse, throughput tells within seconds, and the old values undo it.",
+    references: &[
+        "Published case: the PAUSE instruction of Skylake and MySQL's ut_delay",
+        "MySQL Reference Manual: Configuring Spin Lock Polling",
+        "MySQL 8.0 source, ib0mutex.h: TTASEventMutex::spin_and_try_lock; ut0ut.cc: ut_delay",
+        "MDEV-19845: Adaptive spin loops",
+    ],
+    stacks: Stacks::Spinning(Whose::Latch),
+    evaluate,
+};
+
+/// From this share of CPU samples on it fires. A busy healthy server spins for some percent at most; the
+/// published case began at a fifth.
+const BURNT: f64 = 0.10;
+
+/// A full spin that lasts this much longer than it was meant to is too long, whoever holds the latch.
+const TOO_LONG: f64 = 2.0;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let samples = SpinSamples::of(window)?;
+    let share = samples.share(Whose::Latch);
+    if share < BURNT {
+        return Ok(None);
+    }
+    let spin = LatchSpin::of(window)?;
+    let meant_us = spin.as_meant().mean_us();
+    let too_long = spin.mean_us() > TOO_LONG * meant_us;
+    let kernel = samples.share(Whose::Kernel);
+    let mut draft = Draft::new(
+        &CAUSE,
+        share,
+        format!("{:.0} % of the server's CPU is burnt spinning on latches", share * 100.0),
+    )
+    .why(format!(
+        "A full spin ({}) lasts {:.0} us on average with a PAUSE of {:.1} ns; it was meant to last {meant_us:.0}. {}",
+        spin.words(),
+        spin.mean_us(),
+        spin.pause_ns,
+        if too_long {
+            "That is far longer than it takes to sleep and be woken."
+        } else {
+            "That is not too long: the latch itself is contended. Look at who spins."
+        },
+    ))
+    .evidence(Evidence::new("spin share", share, "ratio", "CPU samples").expected("< 0.02"));
+    draft = draft
+        .evidence(
+            Evidence::new("one full spin", spin.mean_us(), "us", "SHOW GLOBAL VARIABLES, PAUSE")
+                .expected(format!("about {meant_us:.0}")),
+        )
+        .evidence(Evidence::new("one PAUSE", spin.pause_ns, "ns", "measured here"))
+        .evidence_if(
+            (kernel > 0.0).then(|| Evidence::new("spinning in the kernel", kernel, "ratio", "CPU samples")),
+        );
+    for correction in spin.corrected() {
+        draft = draft.remedy(Remedy {
+            statement: format!("SET GLOBAL {} = {:.0}", correction.variable, correction.to),
+            why: format!("A full spin then lasts about {meant_us:.0} us on this CPU."),
+            dynamic: true,
+            risk: "Latches that are free again soon are then slept for: more context switches.".into(),
+            undo: format!("SET GLOBAL {} = {:.0}", correction.variable, correction.from),
+        });
+    }
+    draft = draft.remedy_if((!too_long).then(|| Remedy {
+        statement: "Take the contention away where it spins: see who spins".into(),
+        why: "Settings only move the cost of a contended latch between spinning and sleeping.".into(),
+        dynamic: false,
+        risk: "Depends on what is contended: an index, a hot row, a table's statistics.".into(),
+        undo: "Depends on the change.".into(),
+    }));
+    Ok(Some(draft.explains(&[cpu_saturated::CAUSE.name, cpu_throttled::CAUSE.name]).finding()))
+}
+
+#[cfg(test)]
+pub(super) mod cases {
+    use super::*;
+    use crate::testing::Build;
+
+    fn spinning(share: f64) -> Build {
+        Build::busy("8.0.36")
+            .variable("innodb_spin_wait_delay", "100")
+            .variable("innodb_spin_wait_pause_multiplier", "100")
+            .cpu_samples(
+                1000,
+                share,
+                &["ut_delay", "rw_lock_s_lock_spin", "btr_cur_search_to_nth_level", "row_search_mvcc"],
+            )
+    }
+
+    pub(in crate::causes) fn fires() -> Window {
+        spinning(0.45).window()
+    }
+
+    pub(in crate::causes) fn near_miss() -> Window {
+        spinning(0.09).window()
+    }
+
+    pub(in crate::causes) fn missing() -> Window {
+        let mut window = spinning(0.45).window();
+        window.profile = spindoctor_model::Reading::Unavailable(Unavailable::because("no permission"));
+        window
+    }
+
+    #[test]
+    fn the_spinner_is_named_with_its_callers_and_the_settings_go_back() {
+        let diagnosis = crate::diagnose(&fires());
+        let finding = &diagnosis.findings[0];
+        let spinner = finding.evidence.iter().find(|evidence| evidence.reading == "who spins").unwrap();
+        assert_eq!(
+            spinner.value,
+            spindoctor_model::Value::Text(
+                "ut_delay < rw_lock_s_lock_spin < btr_cur_search_to_nth_level < row_search_mvcc".into()
+            )
+        );
+        let statements: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+        assert_eq!(
+            statements,
+            ["SET GLOBAL innodb_spin_wait_delay = 6", "SET GLOBAL innodb_spin_wait_pause_multiplier = 50"]
+        );
+    }
+
+    #[test]
+    fn commits_that_spin_are_another_cause() {
+        let window = Build::busy("8.0.36")
+            .cpu_samples(1000, 0.45, &["log_write_up_to", "trx_commit_complete_for_mysql", "innobase_commit"])
+            .window();
+        assert_eq!(evaluate(&window), Outcome::Clear);
+    }
+
+    #[test]
+    fn a_server_that_hardly_ran_says_so() {
+        let window = Build::busy("8.0.36").cpu_samples(20, 0.5, &["ut_delay"]).window();
+        assert!(matches!(evaluate(&window), Outcome::NotEnoughEvidence(_)));
+    }
+}

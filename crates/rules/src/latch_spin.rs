@@ -1,0 +1,179 @@
+//! How long a latch is spun on before its waiter sleeps, as numbers, and the settings that would make it
+//! last as long as it was meant to.
+//!
+//! MySQL (`TTASEventMutex::spin_and_try_lock`, sync0rw.cc, ut0ut.cc): up to `innodb_sync_spin_loops` rounds
+//! of `ut_delay(k)`, k uniform from 0 to `innodb_spin_wait_delay` - 1, each k times
+//! `innodb_spin_wait_pause_multiplier` PAUSEs (50 before 8.0.16). MariaDB (my_cpu.h, srw_lock.cc): a quarter
+//! of its own multiplier times `innodb_spin_wait_delay` PAUSEs in each round; the multiplier is 200, or 100
+//! where it found at start-up that a PAUSE takes more than 30 ticks.
+
+use spindoctor_model::{Unavailable, Window};
+
+/// One PAUSE on the CPUs for which the defaults were chosen (Intel before Skylake), nanoseconds.
+const PAUSE_OF_DEFAULTS_NS: f64 = 10.9;
+
+/// Ticks of a PAUSE above which MariaDB takes its smaller multiplier (MDEV-19845).
+const MARIADB_SLOW_PAUSE_TICKS: f64 = 30.0;
+
+/// The settings of the latch spin on one server, with the PAUSE of its CPUs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LatchSpin {
+    /// `innodb_sync_spin_loops`.
+    loops: f64,
+    /// `innodb_spin_wait_delay`.
+    delay: f64,
+    /// PAUSEs in each unit of delay; on MariaDB a quarter of its multiplier.
+    multiplier: f64,
+    /// One PAUSE, nanoseconds.
+    pub(crate) pause_ns: f64,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// MySQL 8.0.16 and later: the multiplier is a variable.
+    Multiplier,
+    /// MySQL before.
+    Fixed,
+    Mariadb,
+}
+
+impl LatchSpin {
+    /// The settings of the window's server.
+    pub(crate) fn of(window: &Window) -> Result<Self, Unavailable> {
+        let Some(version) = window.server.version else {
+            return Err(Unavailable::because("the server's version is not known"));
+        };
+        let pause = window.need(|s| &s.host.pause)?;
+        let (kind, multiplier) = if version.is_mariadb() {
+            let slow = pause.tsc_ticks.is_some_and(|ticks| ticks > MARIADB_SLOW_PAUSE_TICKS);
+            (Kind::Mariadb, if slow { 100.0 } else { 200.0 } / 4.0)
+        } else if version.mysql_at_least(8, 0, 16) {
+            (Kind::Multiplier, window.need_variable("innodb_spin_wait_pause_multiplier")?)
+        } else {
+            (Kind::Fixed, 50.0)
+        };
+        Ok(Self {
+            loops: window.need_variable("innodb_sync_spin_loops")?,
+            delay: window.need_variable("innodb_spin_wait_delay")?,
+            multiplier,
+            pause_ns: pause.ns,
+            kind,
+        })
+    }
+
+    /// PAUSEs in one round, on average.
+    fn pauses_per_round(&self) -> f64 {
+        match self.kind {
+            Kind::Mariadb => self.delay * self.multiplier,
+            Kind::Multiplier | Kind::Fixed => (self.delay - 1.0).max(0.0) / 2.0 * self.multiplier,
+        }
+    }
+
+    /// For how long a latch that stays taken is spun on before its waiter sleeps, on average, microseconds.
+    pub(crate) fn mean_us(&self) -> f64 {
+        self.loops * self.pauses_per_round() * self.pause_ns / 1e3
+    }
+
+    /// The server's defaults on the CPUs for which they were chosen.
+    pub(crate) fn as_meant(&self) -> Self {
+        let (delay, multiplier) = match self.kind {
+            Kind::Mariadb => (4.0, 50.0),
+            Kind::Multiplier | Kind::Fixed => (6.0, 50.0),
+        };
+        Self { loops: 30.0, delay, multiplier, pause_ns: PAUSE_OF_DEFAULTS_NS, kind: self.kind }
+    }
+
+    /// Settings that spin as long on this CPU as the defaults did on those they were chosen for, as
+    /// variables with their values, now and then; only those that change.
+    pub(crate) fn corrected(&self) -> Vec<Correction> {
+        let meant = self.as_meant();
+        let shorter = meant.pause_ns / self.pause_ns;
+        let (delay, multiplier) = match self.kind {
+            Kind::Multiplier => (meant.delay, (meant.multiplier * shorter).round().max(1.0)),
+            // The mean number of PAUSEs in a round grows with delay - 1.
+            Kind::Fixed => (((meant.delay - 1.0) * shorter).round().max(1.0) + 1.0, self.multiplier),
+            Kind::Mariadb => {
+                let pauses = meant.delay * meant.multiplier * shorter;
+                ((pauses / self.multiplier).round().max(1.0), self.multiplier)
+            }
+        };
+        let mut corrections = vec![
+            Correction { variable: "innodb_spin_wait_delay", from: self.delay, to: delay },
+            Correction { variable: "innodb_sync_spin_loops", from: self.loops, to: meant.loops },
+        ];
+        if self.kind == Kind::Multiplier {
+            let variable = "innodb_spin_wait_pause_multiplier";
+            corrections.insert(1, Correction { variable, from: self.multiplier, to: multiplier });
+        }
+        corrections.retain(|correction| correction.from != correction.to);
+        corrections
+    }
+
+    /// More rounds, up to a bound, so that a full spin lasts so many times longer; none where that changes nothing.
+    pub(crate) fn longer(&self, times: f64, most_loops: f64) -> Vec<Correction> {
+        let to = (self.loops * times).round().min(most_loops);
+        let longer = Correction { variable: "innodb_sync_spin_loops", from: self.loops, to };
+        Vec::from_iter((to > self.loops).then_some(longer))
+    }
+
+    /// The three settings in words: `30 rounds, delay 6, multiplier 50`.
+    pub(crate) fn words(&self) -> String {
+        let Self { loops, delay, multiplier, .. } = self;
+        match self.kind {
+            Kind::Multiplier => format!("{loops:.0} rounds, delay {delay:.0}, multiplier {multiplier:.0}"),
+            Kind::Fixed | Kind::Mariadb => format!("{loops:.0} rounds, delay {delay:.0}"),
+        }
+    }
+}
+
+/// One variable that is to change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Correction {
+    /// Its name.
+    pub(crate) variable: &'static str,
+    /// Its value now.
+    pub(crate) from: f64,
+    /// Its value then.
+    pub(crate) to: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mysql(delay: f64, multiplier: f64, pause_ns: f64) -> LatchSpin {
+        LatchSpin { loops: 30.0, delay, multiplier, pause_ns, kind: Kind::Multiplier }
+    }
+
+    #[test]
+    fn the_defaults_last_41_us_where_a_pause_takes_11_ns_and_four_times_as_long_on_skylake() {
+        assert!((mysql(6.0, 50.0, 10.9).mean_us() - 40.9).abs() < 0.1);
+        assert!((mysql(6.0, 50.0, 47.0).mean_us() - 176.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_slow_pause_is_made_up_for_by_the_multiplier() {
+        let spin = mysql(6.0, 50.0, 47.0);
+        let corrected = spin.corrected();
+        assert_eq!(corrected.len(), 1);
+        assert_eq!((corrected[0].variable, corrected[0].to), ("innodb_spin_wait_pause_multiplier", 12.0));
+        assert_eq!(mysql(6.0, 50.0, 10.9).corrected(), []);
+    }
+
+    #[test]
+    fn settings_far_from_the_defaults_go_back_to_them() {
+        let names: Vec<_> =
+            mysql(100.0, 100.0, 10.9).corrected().iter().map(|c| (c.variable, c.to)).collect();
+        assert_eq!(names, [("innodb_spin_wait_delay", 6.0), ("innodb_spin_wait_pause_multiplier", 50.0)]);
+    }
+
+    #[test]
+    fn before_8_0_16_and_on_mariadb_the_delay_makes_up_for_it() {
+        let old = LatchSpin { kind: Kind::Fixed, ..mysql(6.0, 50.0, 47.0) };
+        assert_eq!(old.corrected()[0].to, 2.0);
+        let mariadb =
+            LatchSpin { loops: 30.0, delay: 100.0, multiplier: 25.0, pause_ns: 43.0, kind: Kind::Mariadb };
+        assert_eq!(mariadb.corrected()[0].to, 2.0);
+    }
+}

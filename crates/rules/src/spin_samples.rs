@@ -1,0 +1,101 @@
+//! What CPU samples say about spinning: how much, and who.
+//!
+//! A sample knows that it lies in a spin-wait loop from the instructions around its address
+//! (`crates/stacks`). Whose loop it is, is told by the calls that led there, never by the instruction.
+
+use spindoctor_model::stack::{Frame, Observation, Profile, Spin};
+use spindoctor_model::{Unavailable, Window};
+
+/// Samples below which no share is told. The standard error of a share of 10 % is then 2 percentage points.
+const ENOUGH: usize = 200;
+
+/// Functions of the commit spin (MySQL 8.0 and later, log0write.cc): its loop is inlined into them.
+const COMMIT_SPIN: &[&str] = &["log_write_up_to", "log_wait_for_write", "log_wait_for_flush"];
+
+/// Frames within which one of [`COMMIT_SPIN`] must stand: the loop itself, what is inlined into it, no more.
+const COMMIT_SPIN_DEPTH: usize = 3;
+
+/// Which spin a sample lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Whose {
+    /// Commits that wait for the redo log.
+    Commit,
+    /// Latches: mutexes and rw-locks of the server.
+    Latch,
+    /// The kernel's own.
+    Kernel,
+}
+
+/// CPU samples, counted by whose spin they lie in.
+#[derive(Debug)]
+pub(crate) struct SpinSamples<'a> {
+    profile: &'a Profile,
+}
+
+impl<'a> SpinSamples<'a> {
+    /// The window's CPU samples, where there are enough of them.
+    pub(crate) fn of(window: &'a Window) -> Result<Self, Unavailable> {
+        let profile = match (window.profile.value(), window.profile.unavailable()) {
+            (Some(profile), _) => profile,
+            (None, Some(why)) => return Err(why.clone()),
+            (None, None) => return Err(Unavailable::because("no CPU samples were taken")),
+        };
+        let samples = profile.samples().len();
+        if samples < ENOUGH {
+            return Err(Unavailable::because(format!(
+                "only {samples} CPU samples were taken, {ENOUGH} are needed"
+            ))
+            .unlock("a longer window, --duration 30s; or a server that is not idle"));
+        }
+        Ok(Self { profile })
+    }
+
+    /// The profile that they are of.
+    pub(crate) fn profile(&self) -> &'a Profile {
+        self.profile
+    }
+
+    /// Share of all samples that spin so, from 0 to 1.
+    pub(crate) fn share(&self, asked: Whose) -> f64 {
+        self.share_of(|observation| whose(self.profile, observation) == Some(asked))
+    }
+
+    /// Share of all samples that are such, from 0 to 1.
+    pub(crate) fn share_of(&self, is_such: impl Fn(&Observation) -> bool) -> f64 {
+        let samples = self.profile.samples();
+        samples.iter().filter(|&sample| is_such(sample)).count() as f64 / samples.len().max(1) as f64
+    }
+}
+
+/// Whose spin a sample lies in; None where it works.
+pub(crate) fn whose(profile: &Profile, observation: &Observation) -> Option<Whose> {
+    Some(match observation.spin? {
+        Spin::Kernel => Whose::Kernel,
+        Spin::User if waits_for_the_log(profile, observation) => Whose::Commit,
+        Spin::User => Whose::Latch,
+    })
+}
+
+fn waits_for_the_log(profile: &Profile, observation: &Observation) -> bool {
+    names(profile, observation).take(COMMIT_SPIN_DEPTH).any(|name| {
+        COMMIT_SPIN.iter().any(|function| name == *function || name.starts_with(&format!("{function}(")))
+    })
+}
+
+/// Names of an observation's frames in user space, innermost first.
+pub(crate) fn names<'a>(profile: &'a Profile, observation: &Observation) -> impl Iterator<Item = &'a str> {
+    frames(profile, observation).filter(|frame| !frame.kernel).map(|frame| frame.name.as_str())
+}
+
+/// Names of an observation's frames in the kernel, innermost first.
+pub(crate) fn kernel_names<'a>(
+    profile: &'a Profile,
+    observation: &Observation,
+) -> impl Iterator<Item = &'a str> {
+    frames(profile, observation).filter(|frame| frame.kernel).map(|frame| frame.name.as_str())
+}
+
+fn frames<'a>(profile: &'a Profile, observation: &Observation) -> impl Iterator<Item = &'a Frame> {
+    let frames = profile.stacks.get(observation.stack as usize).map_or(&[][..], |stack| &stack.frames);
+    frames.iter().filter_map(|&frame| profile.frames.get(frame as usize))
+}

@@ -1,0 +1,133 @@
+//! What stacks and CPU samples show of a cause: a second look at what other readings found.
+//!
+//! Each entry of the catalogue says where its victims stand or what the CPU goes into ([`Stacks`]). Which
+//! calls those are on this server, and how many threads, is counted here. Where no profile was taken, or none
+//! of the functions has a name on this server (MariaDB's packages name none of InnoDB's), a finding goes
+//! without.
+
+use std::collections::HashMap;
+
+use spindoctor_model::stack::{Observation, Profile};
+use spindoctor_model::{Evidence, Window};
+
+use crate::spin_samples::{self, Whose};
+
+/// Chains of calls that are named for a finding.
+const NAMED: usize = 3;
+
+/// Functions of a chain: the one that was looked for, and its callers.
+const LENGTH: usize = 4;
+
+/// A chain seen in a smaller share of what was looked at is not named.
+const WORTH_NAMING: f64 = 0.02;
+
+/// Which stacks show a cause.
+#[derive(Debug, Clone, Copy)]
+pub enum Stacks {
+    /// None: it is not a matter of what threads do.
+    Nothing,
+    /// Those of threads that stand in one of these functions.
+    Standing(&'static [&'static str]),
+    /// Those of CPU samples under one of these functions; all samples where none is given.
+    Running(&'static [&'static str]),
+    /// Those of CPU samples that spin.
+    Spinning(Whose),
+}
+
+impl Stacks {
+    /// The chains of calls that show it in a window, the most frequent first.
+    pub(crate) fn evidence(self, window: &Window) -> Vec<Evidence> {
+        let Some(profile) = window.profile.value() else { return Vec::new() };
+        let samples = || (profile.samples(), "CPU samples");
+        let (reading, (looked_at, of), functions, whose): (_, _, &[&str], _) = match self {
+            Self::Nothing => return Vec::new(),
+            Self::Standing(functions) => {
+                ("threads stand in", (&profile.observations[..], "threads"), functions, None)
+            }
+            Self::Running(functions) => ("CPU goes into", samples(), functions, None),
+            Self::Spinning(whose) => ("who spins", samples(), &[], Some(whose)),
+        };
+        let shown = looked_at
+            .iter()
+            .filter(|&observation| whose.is_none() || spin_samples::whose(profile, observation) == whose)
+            .filter_map(|observation| chain(profile, observation, functions));
+        let mut counted: HashMap<String, usize> = HashMap::new();
+        for chain in shown {
+            *counted.entry(chain).or_default() += 1;
+        }
+        let mut chains: Vec<(String, f64)> = counted
+            .into_iter()
+            .map(|(chain, count)| (chain, count as f64 / looked_at.len() as f64))
+            .filter(|(_, share)| *share >= WORTH_NAMING)
+            .collect();
+        chains.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        chains
+            .into_iter()
+            .take(NAMED)
+            .map(|(chain, share)| {
+                Evidence::new(reading, chain, "", &format!("{:.0} % of {of}", share * 100.0))
+            })
+            .collect()
+    }
+}
+
+/// `lock_wait_suspend_thread < row_mysql_handle_errors < row_search_mvcc`: from the outermost frame that was
+/// looked for (from the innermost, where none was) outwards. Functions without a name are left out.
+fn chain(profile: &Profile, observation: &Observation, functions: &[&str]) -> Option<String> {
+    let names: Vec<&str> = spin_samples::names(profile, observation).filter(|name| is_name(name)).collect();
+    let from =
+        if functions.is_empty() { 0 } else { names.iter().rposition(|name| functions.contains(name))? };
+    let chain = &names[from..names.len().min(from + LENGTH)];
+    (!chain.is_empty()).then(|| chain.join(" < "))
+}
+
+/// False for `mysqld+0x2a68b1d` and `[unknown]`.
+fn is_name(name: &str) -> bool {
+    !name.contains("+0x") && !name.starts_with('[')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Build;
+
+    const FRAMES: &[&str] = &[
+        "__futex_wait",
+        "os_event::wait_low",
+        "lock_wait_suspend_thread",
+        "mysqld+0x12ab",
+        "row_search_mvcc",
+    ];
+
+    #[test]
+    fn threads_are_counted_by_the_calls_from_the_function_outwards() {
+        let window = Build::busy("8.0.36").standing(8, 24, FRAMES).window();
+        let shown = Stacks::Standing(&["lock_wait_suspend_thread"]).evidence(&window);
+        assert_eq!(
+            shown,
+            [Evidence::new(
+                "threads stand in",
+                "lock_wait_suspend_thread < row_search_mvcc < dispatch_command",
+                "",
+                "75 % of threads"
+            )]
+        );
+        assert_eq!(Stacks::Standing(&["MDL_wait::timed_wait"]).evidence(&window), []);
+    }
+
+    #[test]
+    fn spinners_are_told_apart_by_whose_loop_it_is() {
+        let window =
+            Build::busy("8.0.36").cpu_samples(1000, 0.4, &["log_write_up_to", "trx_commit"]).window();
+        assert_eq!(Stacks::Spinning(Whose::Latch).evidence(&window), []);
+        let spinners = Stacks::Spinning(Whose::Commit).evidence(&window);
+        assert_eq!(spinners[0].source, "40 % of CPU samples");
+        assert_eq!(Stacks::Running(&[]).evidence(&window).len(), 2);
+    }
+
+    #[test]
+    fn without_a_profile_there_is_nothing_to_show() {
+        let window = Build::busy("8.0.36").without_profile().window();
+        assert_eq!(Stacks::Running(&[]).evidence(&window), []);
+    }
+}
