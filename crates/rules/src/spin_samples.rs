@@ -12,14 +12,20 @@ const ENOUGH: usize = 200;
 /// Functions of the commit spin (MySQL 8.0 and later, log0write.cc): its loop is inlined into them.
 const COMMIT_SPIN: &[&str] = &["log_write_up_to", "log_wait_for_write", "log_wait_for_flush"];
 
-/// Frames within which one of [`COMMIT_SPIN`] must stand: the loop itself, what is inlined into it, no more.
-const COMMIT_SPIN_DEPTH: usize = 3;
+/// Functions of the redo log's own threads, which spin while requests come often: their loops lie in them.
+const LOG_THREADS: &[&str] =
+    &["log_writer", "log_flusher", "log_write_notifier", "log_flush_notifier", "log_checkpointer"];
+
+/// Frames within which one of [`COMMIT_SPIN`] or [`LOG_THREADS`] must stand: the loop itself, what is inlined into it, no more.
+const LOOP_DEPTH: usize = 3;
 
 /// Which spin a sample lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Whose {
     /// Commits that wait for the redo log.
     Commit,
+    /// The redo log's own threads, waiting for work.
+    LogThreads,
     /// Latches: mutexes and rw-locks of the server.
     Latch,
     /// The kernel's own.
@@ -71,15 +77,14 @@ impl<'a> SpinSamples<'a> {
 pub(crate) fn whose(profile: &Profile, observation: &Observation) -> Option<Whose> {
     Some(match observation.spin? {
         Spin::Kernel => Whose::Kernel,
-        Spin::User if waits_for_the_log(profile, observation) => Whose::Commit,
+        Spin::User if stands_in(profile, observation, COMMIT_SPIN) => Whose::Commit,
+        Spin::User if stands_in(profile, observation, LOG_THREADS) => Whose::LogThreads,
         Spin::User => Whose::Latch,
     })
 }
 
-fn waits_for_the_log(profile: &Profile, observation: &Observation) -> bool {
-    names(profile, observation).take(COMMIT_SPIN_DEPTH).any(|name| {
-        COMMIT_SPIN.iter().any(|function| name == *function || name.starts_with(&format!("{function}(")))
-    })
+fn stands_in(profile: &Profile, observation: &Observation, functions: &[&str]) -> bool {
+    names(profile, observation).take(LOOP_DEPTH).any(|name| functions.contains(&name))
 }
 
 /// Names of an observation's frames in user space, innermost first.

@@ -51,8 +51,12 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) duration: Duration,
 
+    /// Take neither stacks nor CPU samples of the server's process
+    #[arg(long)]
+    pub(crate) no_stacks: bool,
+
     /// Diagnose a saved window instead of a server
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote", "duration"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote", "duration", "no_stacks"])]
     pub(crate) window: Option<PathBuf>,
 
     /// Save what was read, for `--window`; compressed when the name ends in .gz

@@ -29,7 +29,15 @@ pub(super) struct Running {
     started: Instant,
 }
 
+/// Snapshots a second where nobody says otherwise: a hundred of them in a window of 10 s.
+const HZ: f64 = 10.0;
+
 impl Profiling {
+    /// Ten snapshots a second, and CPU samples beside them.
+    pub fn with(frames: StateFrames) -> Self {
+        Self { hz: HZ, frames }
+    }
+
     /// Starts to look at a process.
     pub(super) fn start(self, pid: u32) -> Running {
         let (end, ended) = channel();

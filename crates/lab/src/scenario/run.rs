@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use spindoctor_collect::mysql::{Endpoint, Target};
-use spindoctor_collect::watch::{WatchOptions, watch};
+use spindoctor_collect::watch::{Profiling, WatchOptions, watch};
 use spindoctor_model::{Diagnosis, Severity, Window};
 
 use super::{Scenario, Suffering};
@@ -92,7 +92,9 @@ async fn uninterrupted(
     ));
 
     let target = Target::new(Endpoint::Socket(server.socket().to_owned()), "root");
-    let window = watch(&target, &WatchOptions::of(options.window), &mut |_| {})
+    let profiling = Some(Profiling::with(spindoctor_rules::FRAME_STATES));
+    let watching = WatchOptions { profiling, ..WatchOptions::of(options.window) };
+    let window = watch(&target, &watching, &mut |_| {})
         .await
         .map_err(|error| Error::NotWatched { scenario: scenario.name, because: error.to_string() })?;
     let load = suffering.load_since(begun);

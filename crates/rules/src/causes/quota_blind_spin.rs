@@ -129,7 +129,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if blind_ratio < SAMPLES_BLIND || commits_per_s < COMMITS_PER_S {
         return Ok(None);
     }
-    let sampled = SpinSamples::of(window).ok().map(|samples| samples.share(Whose::Commit));
+    let samples = SpinSamples::of(window).ok();
+    let sampled = samples.as_ref().map(|samples| samples.share(Whose::Commit));
     if sampled.is_some_and(|share| share < SPINS) {
         return Ok(None);
     }
@@ -144,6 +145,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         blind_ratio,
         commits_per_s,
         sampled,
+        log_threads: samples.map(|samples| samples.share(Whose::LogThreads)),
     })))
 }
 
@@ -161,6 +163,8 @@ struct Spinning<'a> {
     commits_per_s: f64,
     /// Share of the CPU samples that lie in the commit's spin loop.
     sampled: Option<f64>,
+    /// The same of the redo log's own threads.
+    log_threads: Option<f64>,
 }
 
 fn finding(found: &Spinning<'_>) -> Finding {
@@ -213,6 +217,9 @@ fn finding(found: &Spinning<'_>) -> Finding {
     .evidence(Evidence::new("commits", found.commits_per_s, "1/s", "SHOW GLOBAL STATUS"))
     .evidence_if(found.sampled.map(|share| {
         Evidence::new("spin share", share, "ratio", "CPU samples").expected("< 0.02")
+    }))
+    .evidence_if(found.log_threads.filter(|&share| share >= SPINS).map(|share| {
+        Evidence::new("redo log threads' spin", share, "ratio", "CPU samples").expected("< 0.02")
     }))
     .evidence_if(no_wait_ratio(window).map(|ratio| {
         Evidence::new("waits without sleep", ratio, "ratio", "INNODB_METRICS log_on_*")

@@ -21,8 +21,8 @@ pub(crate) const CAUSE: Cause = Cause {
                    else. In the published case ut_delay took most of the CPU, and throughput fell below that of \
                    the older machines.",
     evidence: "CPU samples of the server whose instruction lies in a loop with a PAUSE (ISB or YIELD on aarch64), \
-               without those that wait for the redo log at a commit (see quota-blind-spin) and those in the \
-               kernel. It fires from a tenth of all samples on. The time of one full spin is computed from the \
+               without those that wait for the redo log at a commit (see quota-blind-spin), those of the redo \
+               log's own threads, and those in the kernel. It fires from a tenth of all samples on. The time of one full spin is computed from the \
                settings and the PAUSE measured here; the defaults gave 41 us on the CPUs they were chosen for.",
     looks_alike: "Spinning at a commit is another loop with other settings: quota-blind-spin. A latch that is held \
                   for long makes every setting spin: then the calls that lead to the loop name what to mend (one \

@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::Context as _;
+use spindoctor_collect::watch::Profiling;
 use spindoctor_model::{Diagnosis, Severity};
 
 use super::live::{self, WithoutSession};
@@ -29,7 +30,10 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
     }
     let window = match &asked.window {
         Some(file) => window_file::load(file)?,
-        None => live::window(&asked.connection, asked.duration, WithoutSession::Fail)?,
+        None => {
+            let profiling = (!asked.no_stacks).then(|| Profiling::with(spindoctor_rules::FRAME_STATES));
+            live::window(&asked.connection, asked.duration, WithoutSession::Fail, profiling)?
+        }
     };
     if let Some(file) = &asked.save_window {
         window_file::save(file, &window)?;

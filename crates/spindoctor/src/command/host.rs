@@ -19,7 +19,7 @@ const WATCHED: Duration = Duration::from_secs(1);
 pub(crate) fn run(asked: &Host) -> anyhow::Result<ExitStatus> {
     let window = match &asked.window {
         Some(file) => window_file::load(file)?,
-        None => live::window(&asked.connection, WATCHED, WithoutSession::WatchHost)?,
+        None => live::window(&asked.connection, WATCHED, WithoutSession::WatchHost, None)?,
     };
     let report = HostReport::of(&window);
     output::print(&match asked.json {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use spindoctor_collect::mysql::{ConnectFlags, Environment, Secret, Target, resolve};
-use spindoctor_collect::watch::{self, HostChoice, WatchOptions, watch};
+use spindoctor_collect::watch::{self, HostChoice, Profiling, WatchOptions, watch};
 use spindoctor_model::{Unavailable, Window};
 use tokio::sync::watch::Sender;
 
@@ -23,11 +23,12 @@ pub(crate) enum WithoutSession {
     WatchHost,
 }
 
-/// Watches a server for so long, or until Ctrl-C.
+/// Watches a server for so long, or until Ctrl-C; with stacks and CPU samples where `profiling` says how.
 pub(crate) fn window(
     connection: &Connection,
     duration: Duration,
     without_session: WithoutSession,
+    profiling: Option<Profiling>,
 ) -> anyhow::Result<Window> {
     let target = target(connection)?;
     let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -41,6 +42,7 @@ pub(crate) fn window(
             None => HostChoice::Find,
         },
         host_alone: without_session == WithoutSession::WatchHost && connection.pid.is_some(),
+        profiling,
         stop: Some(stopped),
         ..WatchOptions::of(duration)
     };
