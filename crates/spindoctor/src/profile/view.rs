@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use clap::ValueEnum;
 use regex::Regex;
@@ -11,6 +12,11 @@ use spindoctor_model::Profile;
 use spindoctor_model::stack::{Activity, Frame, Observation, Spin, StackEnd, StackSource, ThreadState};
 
 use super::statement;
+
+/// What the process list says of threads that wait for work.
+const IDLE_COMMANDS: [&str; 2] = ["Sleep", "Daemon"];
+/// How MySQL and MariaDB name the threads that serve connections.
+const CONNECTIONS: [&str; 2] = ["connection", "one_connection"];
 
 /// What stands at the root of each stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -209,6 +215,35 @@ impl<'a> View<'a> {
         Some(&self.profile.activities[seen.activity? as usize])
     }
 
+    /// What is left without the threads that were idle throughout, and those: they waited in one place for work or for
+    /// a client. Of CPU samples none is idle.
+    pub(crate) fn split_idle(&self) -> (Self, Self) {
+        let mut idle = vec![!self.on_cpu; self.profile.threads.len()];
+        let mut first: Vec<Option<u32>> = vec![None; self.profile.threads.len()];
+        for seen in &self.observations {
+            let thread = seen.thread as usize;
+            let stayed = *first[thread].get_or_insert(seen.stack) == seen.stack;
+            idle[thread] &= stayed && self.may_be_idle(seen);
+        }
+        let (idle, busy) = self.observations.iter().partition(|seen| idle[seen.thread as usize]);
+        (Self { observations: busy, ..*self }, Self { observations: idle, ..*self })
+    }
+
+    fn may_be_idle(&self, seen: &Observation) -> bool {
+        let for_client = self.activity(seen).is_some_and(|activity| {
+            activity.command.as_deref().is_some_and(|command| !IDLE_COMMANDS.contains(&command))
+        });
+        match seen.state {
+            ThreadState::NetworkIdle | ThreadState::Epoll | ThreadState::Sleep => !for_client,
+            // Commits that wait for each other do so on conditions too. Only the server knows who serves nobody.
+            ThreadState::Condition => {
+                let name = self.profile.threads[seen.thread as usize].name.as_str();
+                !for_client && !(self.profile.activities.is_empty() && CONNECTIONS.contains(&name))
+            }
+            _ => false,
+        }
+    }
+
     /// What stands at the root of an observation's stack.
     pub(crate) fn group(&self, seen: &Observation) -> Cow<'a, str> {
         let thread = &self.profile.threads[seen.thread as usize];
@@ -282,6 +317,58 @@ impl<'a> View<'a> {
             b.count.cmp(&a.count).then_with(|| a.labels.cmp(&b.labels)).then_with(|| a.state.cmp(&b.state))
         });
         counted
+    }
+
+    /// The same for people: the insides of libraries whose functions have no names are left out. A stack that enters
+    /// one by such a function shows the library's name in that place.
+    pub(crate) fn simplified(&self) -> Vec<Counted<'a>> {
+        let mut places: HashMap<(Vec<Label<'a>>, ThreadState, Option<Spin>), usize> = HashMap::new();
+        let mut simplified: Vec<Counted<'a>> = Vec::new();
+        for mut stack in self.counted() {
+            stack.labels = self.simple_labels(&stack);
+            match places.entry((stack.labels.clone(), stack.state, stack.spin)) {
+                Entry::Occupied(known) => simplified[*known.get()].count += stack.count,
+                Entry::Vacant(new) => {
+                    new.insert(simplified.len());
+                    simplified.push(stack);
+                }
+            }
+        }
+        simplified.sort_by_key(|stack| std::cmp::Reverse(stack.count));
+        simplified
+    }
+
+    /// The labels of a stack that [`Self::counted`] gave, simplified.
+    pub(crate) fn simple_labels(&self, stack: &Counted<'a>) -> Vec<Label<'a>> {
+        let frames: Vec<&Frame> = self.frames(stack.stack).rev().collect();
+        // The group, and whatever else stands before the frames.
+        let before = stack.labels.len() - frames.len();
+        let mut labels = stack.labels[..before].to_vec();
+        let mut within = None;
+        for (frame, label) in frames.iter().zip(&stack.labels[before..]) {
+            match self.unnamed_in_library(frame) {
+                // How a thread begins, and how a library does what its first function was asked for.
+                Some(_) if labels.len() == before || within == frame.module => {}
+                Some(library) => labels.push(Label { name: library.into(), kind: label.kind }),
+                None => labels.push(label.clone()),
+            }
+            within = frame.module;
+        }
+        if labels.len() == before
+            && let Some(innermost) = stack.labels[before..].last()
+        {
+            labels.push(innermost.clone());
+        }
+        labels
+    }
+
+    /// The file's name, where a frame lies in a library and has no name but its address.
+    fn unnamed_in_library(&self, frame: &Frame) -> Option<&'a str> {
+        let module = &self.profile.modules[frame.module? as usize];
+        let file = module.path.rsplit('/').next().unwrap_or_default();
+        let program = self.profile.process.program.rsplit('/').next();
+        let is_unnamed = frame.name.strip_prefix(file).is_some_and(|rest| rest.starts_with("+0x"));
+        (is_unnamed && !frame.kernel && Some(file) != program).then_some(file)
     }
 
     /// A stack from its group to its innermost frame.

@@ -96,7 +96,7 @@ pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
             if now >= run.due || run.is_over() {
                 break;
             }
-            std::thread::sleep((run.due.min(now + NAP)).saturating_duration_since(Instant::now())); // REST
+            profiler.rest(run.due.min(now + NAP));
         }
     }
     drop(bar);

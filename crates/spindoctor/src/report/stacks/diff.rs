@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 use serde::Serialize;
 
-use super::flame::{Box, Colour, Picture, draw};
+use super::flame::{Box, Colour, Picture, Place, draw};
 use super::{folded, subject, svg};
 use crate::profile::difference::{changes, total};
 use crate::profile::tree::Tree;
@@ -56,7 +56,7 @@ fn text(before: &View<'_>, after: &View<'_>, look: Look) -> String {
         page.hanging("", "        ", &line, STRONG);
     }
     page.blank();
-    let (before, after) = (before.counted(), after.counted());
+    let (before, after) = (before.simplified(), after.simplified());
     let mut changed = changes(&before, &after);
     changed.retain(|change| {
         change.own_change().abs() >= LEAST_CHANGE || (change.total.1 - change.total.0).abs() >= LEAST_CHANGE
@@ -136,7 +136,7 @@ fn class(change: f64) -> &'static str {
 }
 
 fn flame(before: &View<'_>, after: &View<'_>) -> String {
-    let (stacks_before, stacks_after) = (before.counted(), after.counted());
+    let (stacks_before, stacks_after) = (before.simplified(), after.simplified());
     let all = (total(&stacks_before).max(1) as f64, total(&stacks_after).max(1) as f64);
     let shares_before = shares_of_paths(&stacks_before);
     let tree = Tree::of(&stacks_after);
@@ -162,7 +162,7 @@ fn flame(before: &View<'_>, after: &View<'_>) -> String {
             }
         })
         .collect();
-    draw(&Picture {
+    let picture = Picture {
         title: format!("{}: what changed", subject(after.profile)),
         subtitle: format!(
             "drawn after ({}, {}), compared with before ({}, {})",
@@ -182,7 +182,8 @@ fn flame(before: &View<'_>, after: &View<'_>) -> String {
         ],
         boxes,
         colours: COLOURS,
-    })
+    };
+    draw(&picture, Place::File)
 }
 
 /// A way from the root, as one text that no other way has.
@@ -235,7 +236,7 @@ struct Row<'a> {
 }
 
 fn json(before: &View<'_>, after: &View<'_>) -> serde_json::Result<String> {
-    let (stacks_before, stacks_after) = (before.counted(), after.counted());
+    let (stacks_before, stacks_after) = (before.simplified(), after.simplified());
     let changed = changes(&stacks_before, &stacks_after);
     let functions = changed.iter().map(|change| Row {
         function: &change.label.name,

@@ -21,7 +21,8 @@ const FONT: (f64, f64) = (9.0, 26.0);
 
 /// The graph as graphviz reads it.
 pub(crate) fn render(view: &View<'_>) -> String {
-    let stacks = view.counted();
+    let (busy, _) = view.split_idle();
+    let stacks = if busy.observations.is_empty() { view.simplified() } else { busy.simplified() };
     let all = stacks.iter().map(|stack| stack.count).sum::<u64>().max(1) as f64;
     let mut heaviest = functions(&stacks);
     let known = heaviest.len();
@@ -53,7 +54,7 @@ pub(crate) fn render(view: &View<'_>) -> String {
     let title = format!(
         "{}, {}{}",
         subject(view.profile),
-        number::counted(view.observations.len() as u64, "observation", "observations"),
+        number::counted(all as u64, "observation", "observations"),
         match known - heaviest.len() {
             0 => String::new(),
             left_out => format!(", {left_out} lighter functions left out"),

@@ -60,6 +60,8 @@ const MARGIN: f64 = 12.0;
 const ROW: f64 = 18.0;
 const HEAD: f64 = 84.0;
 const FOOT: f64 = 30.0;
+/// Where the boxes begin within a page, which has a title of its own.
+const PAGE_HEAD: f64 = 50.0;
 /// Pixels of a letter of the boxes' font: 12 px monospace is 7.2 px wide, everywhere.
 const LETTER: f64 = 7.22;
 /// Narrower boxes, in pixels, are left out: nobody can see them.
@@ -69,34 +71,68 @@ const FEWEST_LETTERS: usize = 3;
 /// Shades of a class: neighbours of one colour can be told apart.
 const SHADES: u32 = 3;
 
-/// The file.
-pub(super) fn draw(picture: &Picture<'_>) -> String {
+/// Where the picture stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In a file of its own, with the script for search and zoom.
+    File,
+    #[cfg_attr(not(test), allow(dead_code, reason = "the diagnosis is yet to show it"))]
+    /// Within an HTML page, which has a title of its own and allows no script. Its styles touch nothing else there.
+    Page,
+}
+
+/// The picture as SVG.
+pub(super) fn draw(picture: &Picture<'_>, place: Place) -> String {
     let inner = WIDTH - 2.0 * MARGIN;
     let drawn: Vec<&Box<'_>> = picture.boxes.iter().filter(|each| each.share * inner >= NARROWEST).collect();
     let rows = drawn.iter().map(|each| each.depth + 1).max().unwrap_or(1);
-    let height = HEAD + rows as f64 * ROW + FOOT;
+    let head = if place == Place::File { HEAD } else { PAGE_HEAD };
+    let height = head + rows as f64 * ROW + if place == Place::File { FOOT } else { MARGIN };
     let mut svg = String::new();
-    let _ = writeln!(svg, r#"<?xml version="1.0" encoding="UTF-8" standalone="no"?>"#);
+    if place == Place::File {
+        let _ = writeln!(svg, r#"<?xml version="1.0" encoding="UTF-8" standalone="no"?>"#);
+    }
+    let size = match place {
+        Place::File => format!(r#"width="{WIDTH}" height="{height}""#),
+        Place::Page => r#"width="100%""#.to_owned(),
+    };
     let _ = writeln!(
         svg,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" version="1.1" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img">"#
+        r#"<svg xmlns="http://www.w3.org/2000/svg" version="1.1" class="flame" {size} viewBox="0 0 {WIDTH} {height}" role="img">"#
     );
     let _ = writeln!(svg, "<title>{}</title>", escaped(&picture.title));
     let _ = writeln!(svg, "<style>{}</style>", style(picture.colours));
-    let _ = writeln!(svg, r#"<rect class="page" x="0" y="0" width="100%" height="100%"/>"#);
-    let _ = writeln!(svg, r#"<text class="title" x="{MARGIN}" y="28">{}</text>"#, escaped(&picture.title));
-    let _ = writeln!(svg, r#"<text class="quiet" x="{MARGIN}" y="47">{}</text>"#, escaped(&picture.subtitle));
-    legend(&mut svg, picture);
-    let right = WIDTH - MARGIN;
-    let _ = writeln!(svg, r#"<text id="reset" class="button" x="{right}" y="28" text-anchor="end"></text>"#);
-    let _ = writeln!(svg, r#"<text id="search" class="button" x="{right}" y="47" text-anchor="end"></text>"#);
-    let _ = writeln!(svg, r#"<text id="matched" class="quiet" x="{right}" y="68" text-anchor="end"></text>"#);
-    let foot = height - 10.0;
-    let _ = writeln!(svg, r#"<text id="told" class="told" x="{MARGIN}" y="{foot}"></text>"#);
-    let _ = writeln!(svg, r#"<g id="boxes">"#);
+    let (title, subtitle) = (escaped(&picture.title), escaped(&picture.subtitle));
+    match place {
+        Place::File => {
+            let right = WIDTH - MARGIN;
+            let foot = height - 10.0;
+            let _ = writeln!(svg, r#"<rect class="page" x="0" y="0" width="100%" height="100%"/>"#);
+            let _ = writeln!(svg, r#"<text class="title" x="{MARGIN}" y="28">{title}</text>"#);
+            let _ = writeln!(svg, r#"<text class="quiet" x="{MARGIN}" y="47">{subtitle}</text>"#);
+            for (id, class, y) in
+                [("reset", "button", 28), ("search", "button", 47), ("matched", "quiet", 68)]
+            {
+                let _ = writeln!(
+                    svg,
+                    r#"<text id="{id}" class="{class}" x="{right}" y="{y}" text-anchor="end"></text>"#
+                );
+            }
+            let _ = writeln!(svg, r#"<text id="told" class="told" x="{MARGIN}" y="{foot}"></text>"#);
+        }
+        Place::Page => {
+            let _ = writeln!(svg, r#"<text class="quiet" x="{MARGIN}" y="14">{subtitle}</text>"#);
+        }
+    }
+    legend(&mut svg, picture, head);
+    svg.push_str(if place == Place::File {
+        "<g id=\"boxes\" class=\"boxes\">\n"
+    } else {
+        "<g class=\"boxes\">\n"
+    });
     for each in drawn {
         let x = MARGIN + each.start * inner;
-        let y = HEAD + (rows - 1 - each.depth) as f64 * ROW;
+        let y = head + (rows - 1 - each.depth) as f64 * ROW;
         let width = each.share * inner;
         let shade = shade_of(&each.name);
         let _ = write!(
@@ -119,18 +155,22 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         );
     }
     let _ = writeln!(svg, "</g>");
-    // Nothing of the server's is in the script: it takes names from the titles.
-    let _ = writeln!(svg, "<script><![CDATA[{SCRIPT}]]></script>");
+    if place == Place::File {
+        // Nothing of the server's is in the script: it takes names from the titles.
+        let _ = writeln!(svg, "<script><![CDATA[{SCRIPT}]]></script>");
+    }
     let _ = writeln!(svg, "</svg>");
     svg
 }
 
-fn legend(svg: &mut String, picture: &Picture<'_>) {
+fn legend(svg: &mut String, picture: &Picture<'_>, head: f64) {
+    let y = head - 16.0;
     let mut x = MARGIN;
     for (class, word) in &picture.legend {
         let _ = writeln!(
             svg,
-            r#"<rect class="{class} s0" x="{x:.1}" y="58.5" width="11" height="11" rx="2"/><text class="quiet" x="{:.1}" y="68">{}</text>"#,
+            r#"<rect class="{class} s0" x="{x:.1}" y="{:.1}" width="11" height="11" rx="2"/><text class="quiet" x="{:.1}" y="{y:.1}">{}</text>"#,
+            y - 9.5,
             x + 16.0,
             escaped(word)
         );
@@ -177,7 +217,7 @@ fn style(colours: &[Colour]) -> String {
                 let hue = colour.hue + 3.0 * f64::from(shade);
                 let _ = write!(
                     css,
-                    "rect.{}.s{shade}{{fill:{}}}",
+                    ".flame .{}.s{shade}{{fill:{}}}",
                     colour.class,
                     hex(hue, colour.saturation, lightness)
                 );
@@ -186,15 +226,15 @@ fn style(colours: &[Colour]) -> String {
         css
     };
     format!(
-        "text{{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1d1d1f}}\
-         text.title{{font:600 17px system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}}\
-         text.quiet,text.button,text.told{{font:12px system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5f6068}}\
-         text.told{{fill:#1d1d1f}}text.button{{cursor:pointer;fill:#2b63c6}}text.button:hover{{text-decoration:underline}}\
-         rect.page{{fill:#fff}}{}#boxes g{{cursor:pointer}}#boxes text{{pointer-events:none}}\
-         #boxes g:hover rect{{stroke:#1d1d1f;stroke-width:1}}#boxes g.outer rect{{opacity:.45}}#boxes g.miss rect{{opacity:.28}}\
+        ".flame text{{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1d1d1f}}\
+         .flame .title{{font:600 17px system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}}\
+         .flame .quiet,.flame .button,.flame .told{{font:12px system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5f6068}}\
+         .flame .told{{fill:#1d1d1f}}.flame .button{{cursor:pointer;fill:#2b63c6}}.flame .button:hover{{text-decoration:underline}}\
+         .flame .page{{fill:#fff}}{}#boxes g{{cursor:pointer}}.flame .boxes text{{pointer-events:none}}\
+         .flame .boxes g:hover rect{{stroke:#1d1d1f;stroke-width:1}}#boxes g.outer rect{{opacity:.45}}#boxes g.miss rect{{opacity:.28}}\
          #boxes g.hit rect{{stroke:#7a1fd1;stroke-width:1.6}}#boxes g.gone{{display:none}}\
-         @media (prefers-color-scheme:dark){{text{{fill:#ececf0}}text.quiet{{fill:#a3a4ad}}text.told{{fill:#ececf0}}\
-         text.button{{fill:#8ab4ff}}rect.page{{fill:#17181c}}{}#boxes g:hover rect{{stroke:#fff}}#boxes g.hit rect{{stroke:#d7a6ff}}}}",
+         @media (prefers-color-scheme:dark){{.flame text{{fill:#ececf0}}.flame .quiet{{fill:#a3a4ad}}.flame .told{{fill:#ececf0}}\
+         .flame .button{{fill:#8ab4ff}}.flame .page{{fill:#17181c}}{}.flame .boxes g:hover rect{{stroke:#fff}}#boxes g.hit rect{{stroke:#d7a6ff}}}}",
         shades(|colour| colour.light, 0.028),
         shades(|colour| colour.dark, 0.024),
     )

@@ -15,7 +15,7 @@ mod text;
 
 use spindoctor_model::Profile;
 
-use crate::profile::View;
+use crate::profile::{Choice, View};
 use crate::terminal::Look;
 
 /// A way to write a profile.
@@ -110,6 +110,14 @@ pub(crate) fn by_extension(file: &str) -> Option<&'static Format> {
     FORMATS.iter().filter(fits).max_by_key(|format| format.extension.len())
 }
 
+/// A flame graph of a profile to stand within an HTML page, as markup: of what runs on CPUs, or of what every thread
+/// does. None where the profile has nothing of that.
+#[cfg_attr(not(test), allow(dead_code, reason = "the diagnosis is yet to show it"))]
+pub(crate) fn flame_graph(profile: &Profile, on_cpu: bool) -> Option<String> {
+    let view = View::of(profile, &Choice { on_cpu, ..Choice::default() }).ok()?;
+    (!view.observations.is_empty()).then(|| svg::within_page(&view))
+}
+
 /// Whom the profile is of: what the server says it is, or the process's name.
 fn subject(profile: &Profile) -> &str {
     match profile.process.server.as_str() {
@@ -132,7 +140,7 @@ fn source_name(view: &View<'_>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Choice, sample};
+    use crate::profile::sample;
 
     #[test]
     fn every_format_has_its_own_name_and_ending() {
@@ -160,6 +168,21 @@ mod tests {
                 assert!(steering.is_empty(), "{}: {steering:?}", format.name);
             }
         }
+    }
+
+    #[test]
+    fn a_flame_graph_within_a_page_runs_nothing_and_styles_nothing_else() {
+        for profile in [sample::busy(), sample::hostile()] {
+            let svg = flame_graph(&profile, false).unwrap();
+            assert!(svg.starts_with("<svg ") && !svg.contains("<script") && !svg.contains(" id="), "{svg}");
+            let style = svg.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
+            let selectors = style.replace("@media (prefers-color-scheme:dark){", "");
+            for rule in selectors.split('}').filter(|rule| !rule.is_empty()) {
+                assert!(rule.starts_with(".flame ") || rule.starts_with("#boxes "), "{rule}");
+            }
+        }
+        assert!(flame_graph(&sample::busy(), true).unwrap().contains("spinning 25 %"));
+        assert_eq!(flame_graph(&Profile::default(), false), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use spindoctor_model::stack::ThreadState;
 
-use super::flame::{Box, Colour, Picture, draw};
+use super::flame::{Box, Colour, Picture, Place, draw};
 use super::text::told;
 use super::{source_name, subject};
 use crate::profile::tree::{Node, Tree};
@@ -36,18 +36,36 @@ const fn colour(class: &'static str, hue: f64, saturation: f64, light: f64, dark
     Colour { class, hue, saturation, light, dark }
 }
 
-/// The flame graph.
+/// The flame graph as a file of its own.
 pub(crate) fn render(view: &View<'_>) -> String {
+    draw(&picture(view), Place::File)
+}
+
+/// The flame graph to stand within an HTML page: no script, no title, light and dark as the page.
+#[cfg_attr(not(test), allow(dead_code, reason = "the diagnosis is yet to show it"))]
+pub(crate) fn within_page(view: &View<'_>) -> String {
+    draw(&picture(view), Place::Page)
+}
+
+fn picture(view: &View<'_>) -> Picture<'static> {
     let profile = view.profile;
-    let tree = Tree::of(&view.counted());
+    let (busy, idle) = view.split_idle();
+    // Idle threads alone are better than an empty picture.
+    let (shown_view, left_out) =
+        if busy.observations.is_empty() { (view, 0) } else { (&busy, idle.thread_count()) };
+    let tree = Tree::of(&shown_view.simplified());
     let all = tree.total().max(1) as f64;
     let observed = match view.on_cpu {
         true => number::counted(tree.total(), "CPU sample", "CPU samples"),
         false => format!(
             "{} of {}",
             number::counted(view.snapshot_count() as u64, "snapshot", "snapshots"),
-            number::counted(view.thread_count() as u64, "thread", "threads")
+            number::counted(shown_view.thread_count() as u64, "thread", "threads")
         ),
+    };
+    let idle = match left_out {
+        0 => String::new(),
+        count => format!(", {} left out", number::counted(count as u64, "idle thread", "idle threads")),
     };
     let boxes = places(&tree)
         .into_iter()
@@ -64,14 +82,14 @@ pub(crate) fn render(view: &View<'_>) -> String {
             }
         })
         .collect();
-    draw(&Picture {
+    Picture {
         title: format!(
             "{}: {}",
             subject(profile),
             if view.on_cpu { "where its CPU time goes" } else { "what its threads do" }
         ),
         subtitle: format!(
-            "{observed} in {}, source {}, {}",
+            "{observed} in {}{idle}, source {}, {}",
             window_told(profile.seconds),
             source_name(view),
             profile.start.strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -79,7 +97,7 @@ pub(crate) fn render(view: &View<'_>) -> String {
         legend: legend(&tree, view.on_cpu),
         boxes,
         colours: COLOURS,
-    })
+    }
 }
 
 /// Where each node begins, in observations from the left.
@@ -180,7 +198,7 @@ mod tests {
     fn every_box_stands_within_its_caller() {
         let profile = sample::busy();
         let view = View::of(&profile, &Choice::default()).unwrap();
-        let tree = Tree::of(&view.counted());
+        let tree = Tree::of(&view.simplified());
         let places = places(&tree);
         for (at, node) in tree.nodes.iter().enumerate() {
             let parent = node.parent;
@@ -198,7 +216,7 @@ mod tests {
         let profile = sample::busy();
         for choice in [Choice::default(), Choice { on_cpu: true, ..Choice::default() }] {
             let view = View::of(&profile, &choice).unwrap();
-            let tree = Tree::of(&view.counted());
+            let tree = Tree::of(&view.simplified());
             for node in &tree.nodes {
                 let class = class(node, view.on_cpu);
                 assert!(COLOURS.iter().any(|colour| colour.class == class), "{class}");

@@ -1,5 +1,7 @@
 //! A profile for a terminal: readable at 80 columns, colour only as an accent.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use anstyle::{AnsiColor, Style};
 use spindoctor_model::stack::{StackSource, ThreadState};
 use spindoctor_stacks::aggregate;
@@ -7,7 +9,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::json::{p50_and_max, summed};
 use super::{source_name, subject};
-use crate::profile::tree::{Tree, functions};
+use crate::profile::tree::Tree;
 use crate::profile::view::{Counted, state_word};
 use crate::profile::{Label, LabelKind, View};
 use crate::report::number::{self, counted, percent};
@@ -15,8 +17,34 @@ use crate::report::page::{PLAIN, Page, QUIET, STRONG, wrapped};
 use crate::report::{shortened, window_told};
 use crate::terminal::{Look, safe};
 
-/// Functions in the list of top frames.
+/// Places in the list of top frames.
 const TOP: usize = 15;
+/// Functions of a place: `pthread_cond_timedwait < os_event::timed_wait < os_event::wait_time_low < log_writer`.
+const CHAIN: usize = 4;
+/// How the names of functions begin that tell how a thread waits and not for what: libc's, and the servers' own
+/// condition variables.
+const ANY_WAIT: [&str; 17] = [
+    "pthread_cond_",
+    "pthread_mutex_",
+    "lll_lock",
+    "futex",
+    "syscall",
+    "poll",
+    "ppoll",
+    "epoll_wait",
+    "select",
+    "nanosleep",
+    "clock_nanosleep",
+    "GI_",
+    "libc.so",
+    "os_event::",
+    "my_cond_timedwait",
+    "safe_cond_",
+    "inline_mysql_cond_",
+];
+/// Places in the list of idle threads, and columns of the threads' names there.
+const IDLE_PLACES: usize = 20;
+const IDLE_NAMES: usize = 24;
 /// Branches below this share of all are left out of the tree, and counted.
 const LEAST_SHARE: f64 = 0.01;
 /// Columns of the longest bar.
@@ -29,6 +57,8 @@ const NAMES: usize = 18;
 const DEEPEST_INDENT: usize = 20;
 /// Spinning functions, and chains of callers of each.
 const SPINNERS: usize = 3;
+/// A healthy server spins less than this (the catalogue's `quota-blind-spin`: expected < 0.02).
+const SPINNING: f64 = 0.02;
 /// Columns of a group's name, where that is a statement.
 const GROUP_SHOWN: usize = 300;
 
@@ -44,8 +74,19 @@ pub(crate) fn render(view: &View<'_>, look: Look) -> String {
     }
     states(&mut page, view, &stacks);
     spin(&mut page, view);
-    top(&mut page, &stacks);
-    tree(&mut page, &stacks);
+    let (busy, idle) = view.split_idle();
+    let of = match idle.observations.is_empty() {
+        true => String::new(),
+        false => format!("of {}: ", counted(busy.thread_count() as u64, "busy thread", "busy threads")),
+    };
+    if !busy.observations.is_empty() {
+        let stacks = busy.simplified();
+        top(&mut page, &stacks, &of, view.on_cpu);
+        tree(&mut page, &stacks, &of);
+    }
+    if !idle.observations.is_empty() {
+        waiting(&mut page, &idle);
+    }
     page.finish()
 }
 
@@ -139,16 +180,14 @@ fn states(page: &mut Page, view: &View<'_>, stacks: &[Counted<'_>]) {
 fn spin(page: &mut Page, view: &View<'_>) {
     let Some(share) = aggregate::spin_share(view.profile) else { return };
     page.blank();
-    let user = page.paint(
-        if share.user >= 0.02 { AnsiColor::Red.on_default().bold() } else { STRONG },
-        &percent(share.user),
-    );
-    page.push(&format!(
-        "{} {user} of {}, in the kernel {}",
-        page.paint(STRONG, "spin share"),
+    let style = if share.user >= SPINNING { AnsiColor::Red.on_default().bold() } else { STRONG };
+    let told = format!(
+        "spin share {} of {}, in the kernel {}",
+        percent(share.user),
         counted(share.samples, "CPU sample", "CPU samples"),
         percent(share.kernel)
-    ));
+    );
+    page.hanging("", "  ", &told, style);
     for spinner in aggregate::spinners(view.profile).iter().take(SPINNERS) {
         page.push(&format!("  {:>8}  {}", percent(spinner.share), shown_name(page, &spinner.function, 12)));
         for (chain, share) in spinner.callers.iter().take(SPINNERS) {
@@ -163,23 +202,104 @@ fn spin(page: &mut Page, view: &View<'_>) {
     }
 }
 
-fn top(page: &mut Page, stacks: &[Counted<'_>]) {
+fn top(page: &mut Page, stacks: &[Counted<'_>], of: &str, on_cpu: bool) {
     let all = stacks.iter().map(|stack| stack.count).sum::<u64>().max(1) as f64;
+    // By what is shown: where there is no room for the callers that tell two places apart, they are one.
+    let mut places: HashMap<String, u64> = HashMap::new();
+    for stack in stacks {
+        // What runs waits for nothing.
+        let place = match on_cpu || matches!(stack.state, ThreadState::Running | ThreadState::Runnable) {
+            true => &stack.labels[1..][stack.labels.len().saturating_sub(1 + CHAIN)..],
+            false => innermost(&stack.labels),
+        };
+        let shown = chain(place.iter().rev(), page.look.width.saturating_sub(NAMES));
+        *places.entry(shown).or_default() += stack.count;
+    }
+    let mut places: Vec<(String, u64)> = places.into_iter().collect();
+    places.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     page.blank();
-    heading(page, "top frames", "own share, share with all that it called");
-    for function in functions(stacks).iter().filter(|function| function.own > 0).take(TOP) {
-        let (own, total) = (percent(function.own as f64 / all), percent(function.total as f64 / all));
-        let name = shown(page, &function.label, NAMES + 2);
-        page.push(&format!("  {own:>8}{total:>8}  {name}"));
+    heading(page, "top frames", &format!("{of}share, observations, function < its callers"));
+    for (shown, count) in places.iter().take(TOP) {
+        page.push(&format!("  {:>7} {count:>6}  {shown}", percent(*count as f64 / all)));
+    }
+    if let Some(left_out) = places.get(TOP..).filter(|rest| !rest.is_empty()) {
+        let count: u64 = left_out.iter().map(|(_, count)| count).sum();
+        left(
+            page,
+            count,
+            all,
+            &format!("in {}", counted(left_out.len() as u64, "more place", "more places")),
+        );
+    }
+}
+
+/// The innermost function that tells what a thread does, and those who called it.
+fn innermost<'a, 'b>(labels: &'b [Label<'a>]) -> &'b [Label<'a>] {
+    let functions = labels.get(1..).unwrap_or_default();
+    let telling =
+        functions.iter().rposition(|label| !is_any_wait(label)).map_or(functions.len(), |at| at + 1);
+    &functions[telling.saturating_sub(CHAIN)..telling]
+}
+
+/// True for a function that every wait of its kind goes through.
+fn is_any_wait(label: &Label<'_>) -> bool {
+    let name = label.name.trim_start_matches('_');
+    label.kind == LabelKind::Kernel || ANY_WAIT.iter().any(|begin| name.starts_with(begin))
+}
+
+/// `innermost < its caller < ...`, as many as there is room for.
+fn chain<'a: 'b, 'b>(labels: impl Iterator<Item = &'b Label<'a>>, room: usize) -> String {
+    let mut text = String::new();
+    for name in labels.map(label) {
+        let longer = if text.is_empty() { name } else { format!("{text} < {name}") };
+        if longer.width() > room {
+            return if text.is_empty() { shortened(&longer, room.saturating_sub(1)) } else { text };
+        }
+        text = longer;
+    }
+    text
+}
+
+/// Threads that waited for work in one place throughout: a line for each place.
+fn waiting(page: &mut Page, idle: &View<'_>) {
+    let mut places: HashMap<Vec<Label<'_>>, BTreeSet<String>> = HashMap::new();
+    let mut threads: HashMap<Vec<Label<'_>>, HashSet<u32>> = HashMap::new();
+    let stacks: HashMap<u32, Vec<Label<'_>>> =
+        idle.counted().iter().map(|stack| (stack.stack, idle.simple_labels(stack))).collect();
+    for seen in &idle.observations {
+        let place = innermost(&stacks[&seen.stack]).to_vec();
+        threads.entry(place.clone()).or_default().insert(seen.thread);
+        places.entry(place).or_default().insert(safe(&idle.group(seen)));
+    }
+    let mut places: Vec<_> = places.into_iter().collect();
+    places.sort_by(|a, b| threads[&b.0].len().cmp(&threads[&a.0].len()).then_with(|| a.1.cmp(&b.1)));
+    page.blank();
+    let title = format!("idle: {}", counted(idle.thread_count() as u64, "thread", "threads"));
+    heading(page, &title, "waited in one place for work or for a client, throughout");
+    for (labels, groups) in places.iter().take(IDLE_PLACES) {
+        let groups = shortened(&groups.iter().cloned().collect::<Vec<_>>().join(", "), IDLE_NAMES - 1);
+        let lead = format!(
+            "  {:>7}  {groups}{} ",
+            threads[labels].len(),
+            " ".repeat(IDLE_NAMES.saturating_sub(groups.width()))
+        );
+        let chain = chain(labels.iter().rev(), page.look.width.saturating_sub(lead.width()));
+        page.push(&format!("{lead}{}", page.paint(QUIET, &chain)));
+    }
+    if let Some(rest) = places.get(IDLE_PLACES..).filter(|rest| !rest.is_empty()) {
+        let count: usize = rest.iter().map(|(labels, _)| threads[labels].len()).sum();
+        let text = format!("  {count:>7}  in {}", counted(rest.len() as u64, "more place", "more places"));
+        let text = page.paint(QUIET, &text);
+        page.push(&text);
     }
 }
 
 /// The tree, from the roots inwards; a way without a fork is one line.
-fn tree(page: &mut Page, stacks: &[Counted<'_>]) {
+fn tree(page: &mut Page, stacks: &[Counted<'_>], of: &str) {
     let tree = Tree::of(stacks);
     let all = tree.total().max(1) as f64;
     page.blank();
-    heading(page, "stacks", "share, observations, from the outermost function inwards");
+    heading(page, "stacks", &format!("{of}share, observations, outermost › innermost"));
     let by_weight = |at: usize| {
         let mut children = tree.nodes[at].children.clone();
         children.sort_by_key(|child| std::cmp::Reverse(tree.nodes[*child].total));
@@ -230,14 +350,15 @@ fn tree(page: &mut Page, stacks: &[Counted<'_>]) {
         next.extend(by_weight(last).into_iter().rev().map(|child| (child, level + 1)));
     }
     if left_out > 0 {
-        let text = format!(
-            "  {:>7} {left_out:>6}  in branches of less than {} each",
-            percent(left_out as f64 / all),
-            percent(LEAST_SHARE)
-        );
-        let text = page.paint(QUIET, &text);
-        page.push(&text);
+        left(page, left_out, all, &format!("in branches of less than {} each", percent(LEAST_SHARE)));
     }
+}
+
+/// What is not shown, counted.
+fn left(page: &mut Page, count: u64, all: f64, what: &str) {
+    let text = format!("  {:>7} {count:>6}  {what}", percent(count as f64 / all));
+    let text = page.paint(QUIET, &text);
+    page.push(&text);
 }
 
 /// A title, and what the columns below are, where there is room for it.
@@ -258,10 +379,6 @@ fn label(label: &Label<'_>) -> String {
         LabelKind::Inlined => format!("{name} [inlined]"),
         LabelKind::User | LabelKind::End => name,
     }
-}
-
-fn shown(page: &Page, of: &Label<'_>, column: usize) -> String {
-    shortened(&label(of), page.look.width.saturating_sub(column + 1))
 }
 
 fn shown_name(page: &Page, name: &str, column: usize) -> String {
