@@ -9,96 +9,12 @@
 // No thread is stopped. That a stack belongs to its registers is known from the count of context switches:
 // a thread that was on no CPU before and after, with the same count, did not run in between.
 
-#include <linux/bpf.h>
-#include <linux/types.h>
-#include <stdbool.h>
-
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-
+#include "kernel.h"
 #include "snapshot.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-// The few fields of the kernel's structures that are read. Their offsets are those of the running kernel:
-// the loader relocates each access.
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct upid {
-	int nr;
-};
-
-struct pid {
-	unsigned int level;
-	struct upid numbers[1];
-};
-
-struct signal_struct {
-	int nr_threads;
-};
-
-struct mm_struct {
-	unsigned long start_stack;
-};
-
-struct sched_entity {
-	__u64 sum_exec_runtime;
-};
-
-struct task_struct {
-	unsigned int __state;
-	unsigned int flags;
-	int on_cpu;
-	struct sched_entity se;
-	struct mm_struct *mm;
-	int exit_state;
-	unsigned int frozen : 1;
-	struct task_struct *group_leader;
-	struct pid *thread_pid;
-	unsigned long nvcsw;
-	unsigned long nivcsw;
-	__u64 start_boottime;
-	char comm[16];
-	struct signal_struct *signal;
-};
-
-// x86-64 and aarch64 differ in two structures. What follows three underscores is no part of a name for the
-// loader, so one object serves both: the branch of the other architecture is never taken.
-struct thread_struct___x86 {
-	unsigned long fsbase;
-};
-
-struct task_struct___x86 {
-	struct thread_struct___x86 thread;
-};
-
-struct pt_regs___x86 {
-	unsigned long bp;
-	unsigned long dx;
-	unsigned long si;
-	unsigned long di;
-	unsigned long orig_ax;
-	unsigned long ip;
-	unsigned long sp;
-};
-
-struct thread_struct___arm64 {
-	struct {
-		unsigned long tp_value;
-	} uw;
-};
-
-struct task_struct___arm64 {
-	struct thread_struct___arm64 thread;
-};
-
-struct pt_regs___arm64 {
-	__u64 regs[31];
-	__u64 sp;
-	__u64 pc;
-	__u64 orig_x0;
-	__s32 syscallno;
-};
 
 struct bpf_iter_meta {
 	__u64 session_id;
@@ -140,20 +56,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct fingerprint);
 } fingerprints SEC(".maps");
-
-// A thread's id as the reader's pid namespace has it; 0 where the thread is not in it.
-static __always_inline __u32 tid_of(struct task_struct *task, __u32 level)
-{
-	struct pid *pid = task->thread_pid;
-	__u32 nr = 0;
-
-	if (!pid || pid->level < level)
-		return 0;
-	bpf_probe_read_kernel(&nr, sizeof(nr),
-			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
-				      level * bpf_core_type_size(struct upid));
-	return nr;
-}
 
 static __always_inline __u64 switches_of(struct task_struct *task)
 {

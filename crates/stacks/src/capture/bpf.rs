@@ -15,24 +15,22 @@ use std::collections::hash_map::Entry;
 use std::error::Error as StdError;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use aya::maps::Map;
+use aya::Ebpf;
 use aya::programs::Iter;
-use aya::{Btf, Ebpf, EbpfLoader};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use spindoctor_model::stack::StackSource;
 
-use super::{Capture, RawSnapshot, RawStack, RawThread, capabilities, procfs};
+use super::kernel_program::{Aligned, SharedMap, load, refused};
+use super::{Capture, RawSnapshot, RawStack, RawThread, procfs};
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::registers::Registers;
 
-/// Aligned, as the object's reader wants it.
-#[repr(align(8))]
-struct Aligned<T: ?Sized>(T);
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../bpf/snapshot.bpf.o"));
+
+/// As errors name it.
+const NAME: &str = "bpf";
 
 /// How often the threads are walked again where a walk ended early. The kernel's walk ends where the thread
 /// that it stands on ends; one more walk is nearly always enough.
@@ -55,14 +53,8 @@ impl Bpf {
     /// # Errors
     /// Where the kernel has no such program, or this process may not load one.
     pub fn open(process: Process) -> Result<Self> {
-        let btf = Btf::from_sys_fs().map_err(|error| {
-            unavailable(
-                format!("the kernel does not describe its types: {error}"),
-                "it needs one that is built with CONFIG_DEBUG_INFO_BTF",
-            )
-        })?;
-        let mut object =
-            EbpfLoader::new().btf(Some(&btf)).load(&OBJECT.0).map_err(|error| refused(&error))?;
+        let refused = |error: &(dyn StdError + 'static)| refused(NAME, error);
+        let (mut object, btf) = load(OBJECT, NAME)?;
         let program: &mut Iter = object
             .program_mut("snapshot")
             .expect("the object has this program")
@@ -71,10 +63,7 @@ impl Bpf {
         program.load("task", &btf).map_err(|error| refused(&error))?;
         let program = program.fd().map_err(|error| refused(&error))?;
         let link = link_to_tasks(program.as_fd(), process.pid()).map_err(|error| refused(&error))?;
-        let Some(Map::Array(map)) = object.map("arena") else {
-            unreachable!("the object has this map, an array");
-        };
-        let arena = Arena::map(map.fd().as_fd()).map_err(|error| refused(&error))?;
+        let arena = Arena(SharedMap::of(&object, "arena", Arena::LENGTH).map_err(|error| refused(&error))?);
         let mut control = arena.control();
         control.pid = process.pid();
         control.epoch = 1;
@@ -126,7 +115,7 @@ impl Capture for Bpf {
         for _ in 0..WALKS {
             if let Err(error) = self.walk(&mut threads) {
                 self.forget();
-                return Err(refused(&error));
+                return Err(refused(NAME, &error));
             }
             expected = self.arena.control().nr_threads as usize;
             if threads.list.len() >= expected {
@@ -290,38 +279,20 @@ fn state_letter(state: u32, exit_state: u32) -> char {
 }
 
 /// The program's arena, mapped.
-struct Arena(NonNull<u8>);
-
-// SAFETY: the mapping belongs to nobody else, and is as good in one thread as in another.
-unsafe impl Send for Arena {}
+struct Arena(SharedMap);
 
 impl Arena {
     const LENGTH: usize = size_of::<Control>() + ARENA_BYTES;
 
-    fn map(map: BorrowedFd<'_>) -> io::Result<Self> {
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let address = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                Self::LENGTH,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::POPULATE,
-                map,
-                0,
-            )
-        }?;
-        Ok(Self(NonNull::new(address.cast()).expect("the kernel maps nothing at 0")))
-    }
-
     fn control(&self) -> Control {
         // SAFETY: the arena begins with it, page-aligned. The program writes only while this thread, which
         // holds the only reference to the iterator, is in read(2).
-        unsafe { self.0.cast::<Control>().read_volatile() }
+        unsafe { self.0.start().cast::<Control>().read_volatile() }
     }
 
     fn set_control(&self, control: Control) {
         // SAFETY: as in `control`.
-        unsafe { self.0.cast::<Control>().write_volatile(control) }
+        unsafe { self.0.start().cast::<Control>().write_volatile(control) }
     }
 
     /// Hands over all records, each with its bytes of stack, and empties the arena.
@@ -331,7 +302,7 @@ impl Arena {
         // SAFETY: `used` bytes after the control are mapped; the program writes to them only in read(2),
         // which cannot run while `self` is borrowed.
         let mut records =
-            unsafe { std::slice::from_raw_parts(self.0.add(size_of::<Control>()).as_ptr(), used) };
+            unsafe { std::slice::from_raw_parts(self.0.start().add(size_of::<Control>()).as_ptr(), used) };
         while let Some((record, rest)) = records.split_at_checked(size_of::<ThreadRecord>()) {
             // SAFETY: as many bytes as it has, and any bytes are a valid one.
             let record = unsafe { record.as_ptr().cast::<ThreadRecord>().read_unaligned() };
@@ -342,13 +313,6 @@ impl Arena {
         control.used = 0;
         control.records = 0;
         self.set_control(control);
-    }
-}
-
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `map`, with this length. It fails for no mapping that exists.
-        let _ = unsafe { munmap(self.0.as_ptr().cast(), Self::LENGTH) };
     }
 }
 
@@ -422,44 +386,3 @@ fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
         _ => Err(io::Error::last_os_error()),
     }
 }
-
-fn unavailable(because: String, unlock: &str) -> Error {
-    Error::Unavailable { source_name: "bpf", because, unlock: unlock.to_owned() }
-}
-
-/// Says why the kernel refused something: a missing capability where that is it.
-fn refused(error: &(dyn StdError + 'static)) -> Error {
-    let mut cause = Some(error);
-    let mut system = None;
-    while let Some(error) = cause {
-        system = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error).or(system);
-        cause = error.source();
-    }
-    let missing = capabilities::missing(&[capabilities::BPF, capabilities::PERFMON]);
-    if system == Some(libc::EPERM) && !missing.is_empty() {
-        return unavailable(
-            format!("this user has not {}", missing.join(" and ")),
-            "run as root, or grant CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE",
-        );
-    }
-    if system == Some(libc::EPERM) {
-        return unavailable(
-            "the kernel refuses BPF here, whatever the capabilities".to_owned(),
-            "run outside the container, or look at kernel lockdown",
-        );
-    }
-    // An error of the verifier ends with its whole log: the reason is its last line but the statistics.
-    let text = error.to_string();
-    let mut lines = text
-        .lines()
-        .filter(|line| !line.is_empty() && !REMARKS.iter().any(|remark| line.starts_with(remark)));
-    let first = lines.next().unwrap_or_default();
-    let because = match lines.next_back() {
-        Some(last) => format!("{first} ... {last}"),
-        None => first.to_owned(),
-    };
-    unavailable(because, "Linux 5.18 or newer has what it needs")
-}
-
-/// What the verifier says at the end of its log beside the reason.
-const REMARKS: [&str; 3] = ["processed ", "verification time ", "stack depth "];

@@ -6,8 +6,10 @@
 pub mod bpf;
 mod capabilities;
 pub mod cpu;
+mod kernel_program;
 pub mod procfs;
 pub mod ptrace;
+pub mod trigger;
 
 use std::time::Duration;
 

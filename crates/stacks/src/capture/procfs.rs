@@ -182,6 +182,24 @@ pub(super) fn wait_channel(pid: u32, tid: u32) -> Option<String> {
     (!channel.is_empty() && channel != "0").then_some(channel)
 }
 
+/// A blocked thread's stack pointer; none where it runs.
+pub(super) fn stack_pointer(pid: u32, tid: u32) -> Option<io::Result<u64>> {
+    match Position::read(pid, tid) {
+        Ok(Position::Running) => None,
+        Ok(Position::Blocked { sp, .. }) => Some(Ok(sp)),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// Eight bytes of a thread's memory.
+pub(super) fn word(tid: u32, address: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    let at = RemoteIoVec { base: address as usize, len: bytes.len() };
+    let read =
+        process_vm_readv(Pid::from_raw(tid.cast_signed()), &mut [IoSliceMut::new(&mut bytes)], &[at]).ok()?;
+    (read == bytes.len()).then(|| u64::from_ne_bytes(bytes))
+}
+
 fn read_text(pid: u32, tid: u32, name: &str) -> io::Result<String> {
     let text = std::fs::read(format!("/proc/{pid}/task/{tid}/{name}"))?;
     Ok(String::from_utf8_lossy(&text).into_owned())

@@ -215,6 +215,22 @@ impl Modules {
         self.image_of(index).cloned()
     }
 
+    /// The file at an address, as it can be opened, and the place in it.
+    pub(crate) fn file_at(&mut self, address: u64) -> Option<(Arc<Path>, u64)> {
+        let index = self.map_at(address)?;
+        let opened = self.image_of(index)?.opened.clone()?;
+        let map = &self.maps[index].map;
+        Some((opened, address - map.start + map.offset))
+    }
+
+    /// Every module, and an address in it.
+    pub(crate) fn beginnings(&self) -> Vec<(u32, u64)> {
+        let mut beginnings: Vec<(u32, u64)> =
+            self.maps.iter().filter_map(|placed| Some((placed.module?, placed.map.start))).collect();
+        beginnings.dedup_by_key(|(module, _)| *module);
+        beginnings
+    }
+
     /// A module by its place in [`Self::described`].
     pub(crate) fn module(&self, module: u32) -> Option<&Module> {
         self.modules.get(module as usize)

@@ -129,14 +129,7 @@ impl Names {
             ..Frame::default()
         };
         let Some(image) = modules.image(lookup) else { return vec![nameless] };
-        let functions = match self.functions.get(&module) {
-            Some(functions) => functions,
-            None => {
-                let path = modules.module(module).map_or("", |module| module.path.as_str());
-                let found = self.find_functions(&image, path, modules.pid());
-                self.functions.entry(module).or_insert(found)
-            }
-        };
+        let functions = self.functions_of(modules, module, &image);
         let bounds = image.cfi.bounds(&image.elf, at);
         let mut frames =
             functions.lines.as_ref().map(|lines| inlined(lines, at, &nameless)).unwrap_or_default();
@@ -158,6 +151,29 @@ impl Names {
             }
         }
         frames
+    }
+
+    /// The addresses of the functions that go by a name, short or mangled, in the program and its libraries.
+    pub(crate) fn find(&mut self, modules: &mut Modules, name: &str) -> Vec<u64> {
+        let mut found = Vec::new();
+        for (module, address) in modules.beginnings() {
+            let Some(image) = modules.image(address) else { continue };
+            let functions = self.functions_of(modules, module, &image);
+            let starts = functions.tables.iter().flat_map(|table| table.find(name));
+            found.extend(starts.map(|start| start.wrapping_add(image.bias)));
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn functions_of(&mut self, modules: &Modules, module: u32, image: &Image) -> &Functions {
+        if !self.functions.contains_key(&module) {
+            let path = modules.module(module).map_or("", |module| module.path.as_str());
+            let found = self.find_functions(image, path, modules.pid());
+            self.functions.insert(module, found);
+        }
+        &self.functions[&module]
     }
 
     /// Opens whatever names the functions of a module.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use object::elf::{SHF_EXECINSTR, SHN_UNDEF, STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
 use object::read::elf::{SectionHeader, Sym};
 
+use super::demangle::demangle;
 use crate::module::elf::{Elf, Section};
 
 /// How many symbols below an address may end before it while another one, that begins lower, still holds it. Entry
@@ -23,6 +24,9 @@ pub(crate) struct Symbols {
     /// By address, then by how good they are.
     symbols: Vec<Symbol>,
 }
+
+/// In the rank of a symbol: it is a label, no function.
+const LABEL: u8 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Symbol {
@@ -76,7 +80,7 @@ impl Symbols {
                 let local = symbol.st_bind() == STB_LOCAL;
                 Some(Symbol {
                     start: symbol.st_value(endian),
-                    rank: u8::from(!is_function) << 2 | u8::from(size == 0) << 1 | u8::from(local),
+                    rank: (u8::from(!is_function) * LABEL) | u8::from(size == 0) << 1 | u8::from(local),
                     size: u32::try_from(size).unwrap_or(u32::MAX),
                     name: symbol.st_name(endian),
                 })
@@ -110,6 +114,23 @@ impl Symbols {
         })
         .min()
         .map(|(_, name)| name)
+    }
+
+    /// Where functions begin that go by a name: as it is in the table, or as it is shown.
+    pub(crate) fn find(&self, wanted: &str) -> Vec<u64> {
+        // Reading a mangled name takes microseconds, and there are a hundred thousand: it holds the last part.
+        let last = wanted.rsplit("::").next().unwrap_or(wanted);
+        let is_wanted = |symbol: &&Symbol| {
+            symbol.rank & LABEL == 0
+                && self.text(symbol.name).is_some_and(|text| {
+                    // The unlikely part of a function is not where it begins.
+                    let may_be = text.contains(last) && !text.contains(".cold");
+                    may_be && (text == wanted || demangle(&text).short == wanted)
+                })
+        };
+        let mut starts: Vec<u64> = self.symbols.iter().filter(is_wanted).map(|symbol| symbol.start).collect();
+        starts.dedup();
+        starts
     }
 
     fn text(&self, offset: u32) -> Option<String> {

@@ -238,7 +238,7 @@ fn successors(instruction: &Instruction) -> impl Iterator<Item = u64> + use<> {
         Flow::Next | Flow::Call(_) => (Some(next), None),
         Flow::Jump(to) => (Some(to), None),
         Flow::Branch(to) => (Some(next), Some(to)),
-        Flow::Leave => (None, None),
+        Flow::Leave | Flow::Trap => (None, None),
     };
     first.into_iter().chain(second)
 }

@@ -25,7 +25,7 @@ impl Architecture {
 
 /// Where control goes after an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flow {
+pub(crate) enum Flow {
     /// To the next instruction.
     Next,
     /// There, and nowhere else.
@@ -36,26 +36,28 @@ pub(super) enum Flow {
     Call(Option<u64>),
     /// Out of the function, or where only registers know.
     Leave,
+    /// Nowhere: it is not meant to be reached (`ud2`, `brk`).
+    Trap,
 }
 
 /// An instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Instruction {
+pub(crate) struct Instruction {
     /// Where it lies.
-    pub(super) address: u64,
+    pub(crate) address: u64,
     /// Its bytes.
-    pub(super) len: u64,
+    pub(crate) len: u64,
     /// What comes after it.
-    pub(super) flow: Flow,
+    pub(crate) flow: Flow,
     /// PAUSE, YIELD or ISB: it tells the CPU that this is a spin-wait loop.
     ///
     /// x86-64: Intel's manual, volume 2, PAUSE. aarch64: YIELD by Arm's manual; ISB because MySQL (`ut0ut.h`)
     /// and others use it instead, as YIELD takes no time on most cores. WFE sleeps: it is no spinning.
-    pub(super) pause: bool,
+    pub(crate) pause: bool,
 }
 
 /// The instruction at the beginning of the bytes; none where they are not one.
-pub(super) fn decode(architecture: Architecture, address: u64, bytes: &[u8]) -> Option<Instruction> {
+pub(crate) fn decode(architecture: Architecture, address: u64, bytes: &[u8]) -> Option<Instruction> {
     match architecture {
         Architecture::X86_64 => x86_64(address, bytes),
         Architecture::Aarch64 => aarch64(address, bytes),
@@ -76,10 +78,8 @@ fn x86_64(address: u64, bytes: &[u8]) -> Option<Instruction> {
         FlowControl::UnconditionalBranch => Flow::Jump(instruction.near_branch_target()),
         FlowControl::ConditionalBranch => Flow::Branch(instruction.near_branch_target()),
         FlowControl::XbeginXabortXend => Flow::Next,
-        FlowControl::IndirectBranch
-        | FlowControl::Return
-        | FlowControl::Interrupt
-        | FlowControl::Exception => Flow::Leave,
+        FlowControl::IndirectBranch | FlowControl::Return => Flow::Leave,
+        FlowControl::Interrupt | FlowControl::Exception => Flow::Trap,
     };
     Some(Instruction {
         address,
@@ -159,11 +159,10 @@ fn aarch64(address: u64, bytes: &[u8]) -> Option<Instruction> {
             | Opcode::BRABZ
             | Opcode::RET
             | Opcode::RETAA
-            | Opcode::RETAB
-            | Opcode::UDF
-            | Opcode::BRK,
+            | Opcode::RETAB,
             _,
         ) => Flow::Leave,
+        (Opcode::UDF | Opcode::BRK, _) => Flow::Trap,
         _ => Flow::Next,
     };
     // `yield` is hint number 1.

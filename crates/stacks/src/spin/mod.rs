@@ -12,7 +12,7 @@
 //! In: an address and whoever has the code of functions. Out: yes or no. Pure.
 
 mod graph;
-mod instruction;
+pub(crate) mod instruction;
 
 use std::collections::{HashMap, HashSet};
 

@@ -5,12 +5,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use spindoctor_model::stack::StackSource;
+use spindoctor_stacks::Error;
 use spindoctor_stacks::capture::{RawStack, open};
-use spindoctor_stacks::{Error, Result};
 
 use crate::target::{
-    Program, Target, is_root, is_traced, named, open_by_name, signal, snapshot_where, sources, state_of,
-    tasks, until,
+    Program, Target, again, is_root, is_traced, named, open_by_name, refusal, said_by, signal,
+    snapshot_where, sources, state_of, target_of_environment, tasks, until, wrap,
 };
 
 const NOBODY: u32 = 65534;
@@ -82,12 +82,6 @@ const PROGRAM_OF_32_BITS: &[u8; 93] =
     b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x03\0\x01\0\0\0\x54\x80\x04\x08\x34\0\0\0\0\0\0\0\0\0\0\0\x34\0\x20\0\x01\0\0\0\0\0\0\0\
 \x01\0\0\0\0\0\0\0\0\x80\x04\x08\0\x80\x04\x08\x5d\0\0\0\x5d\0\0\0\x05\0\0\0\0\x10\0\0\
 \xb8\x1d\0\0\0\xcd\x80\xeb\xf7";
-
-fn refusal<T>(opened: Result<T>) -> String {
-    let said = opened.err().expect("it was opened").to_string();
-    assert_eq!(said.lines().count(), 1, "{said}");
-    said
-}
 
 #[test]
 fn a_stopped_process_is_seen_and_stays_stopped_until_it_is_continued() {
@@ -189,7 +183,7 @@ fn ptrace_delivers_every_signal() {
 fn a_profiler_that_is_killed_leaves_no_thread_stopped() {
     let mut target = Target::start("readers");
     for _ in 0..20 {
-        let mut profiler = again("takes_snapshots_by_ptrace_for_ever", &target);
+        let mut profiler = again("bad_days::takes_snapshots_by_ptrace_for_ever", &target);
         let mut profiler = profiler.stdout(Stdio::null()).spawn().unwrap();
         let tids: Vec<u32> = tasks(target.pid());
         until("a thread is traced", || tids.iter().any(|&tid| is_traced(target.pid(), tid)));
@@ -212,7 +206,7 @@ fn another_user_is_told_which_capability_is_missing_and_sees_its_own_processes_b
         return;
     }
     let of_root = Target::start("readers");
-    let said = said_by(again("tells_what_can_be_opened", &of_root).uid(NOBODY).gid(NOBODY));
+    let said = said_by(again("bad_days::tells_what_can_be_opened", &of_root).uid(NOBODY).gid(NOBODY));
     assert_eq!(said.len(), 4, "{said:?}");
     assert!(said[0].contains("the procfs source cannot be used"), "{said:?}");
     for (line, [source, missing]) in said[1..].iter().zip([
@@ -226,7 +220,7 @@ fn another_user_is_told_which_capability_is_missing_and_sees_its_own_processes_b
     let program = Program::build("cc", "-pthread");
     let mut command = Command::new(program.path());
     let of_nobody = Target::run(program, command.arg("readers").uid(NOBODY).gid(NOBODY));
-    let said = said_by(again("tells_what_can_be_opened", &of_nobody).uid(NOBODY).gid(NOBODY));
+    let said = said_by(again("bad_days::tells_what_can_be_opened", &of_nobody).uid(NOBODY).gid(NOBODY));
     assert!(said[0].starts_with("Procfs: 9 threads, note: the bpf source cannot be used"), "{said:?}");
     assert!(said[2].starts_with("Procfs: 9 threads"), "{said:?}");
     assert!(said[3].starts_with("Ptrace: 9 threads"), "{said:?}");
@@ -238,7 +232,7 @@ fn a_kernel_that_does_not_describe_its_types_is_looked_at_by_procfs_and_the_note
         return;
     }
     let target = Target::start("readers");
-    let opens = again("tells_what_can_be_opened", &target);
+    let opens = again("bad_days::tells_what_can_be_opened", &target);
     let mut without_btf = Command::new("unshare");
     without_btf.args(["--mount", "sh", "-c", "mount -t tmpfs none /sys/kernel/btf && exec \"$@\"", "sh"]);
     let said = said_by(wrap(&mut without_btf, &opens));
@@ -253,7 +247,7 @@ fn three_capabilities_are_enough_for_bpf() {
         return;
     }
     let target = Target::start("readers");
-    let opens = again("tells_what_can_be_opened", &target);
+    let opens = again("bad_days::tells_what_can_be_opened", &target);
     let mut setpriv = Command::new("setpriv");
     setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
     // By number: setpriv may be older than the kernel's capabilities 38 and 39.
@@ -264,37 +258,6 @@ fn three_capabilities_are_enough_for_bpf() {
 }
 
 // What follows runs in a process of its own, started by a test.
-
-const TARGET: &str = "SPINDOCTOR_TEST_TARGET";
-
-/// This program again, with one of its tests that are not run by themselves, where any user may run it.
-fn again(test: &str, target: &Target) -> Command {
-    let copy = target.program.path().with_file_name("tests");
-    if !copy.exists() {
-        std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    }
-    let mut command = Command::new(copy);
-    command.args(["--ignored", "--exact", "--nocapture"]).arg(format!("bad_days::{test}"));
-    command.env(TARGET, target.pid().to_string()).stdin(Stdio::null());
-    command
-}
-
-/// A command that runs another one.
-fn wrap<'a>(outer: &'a mut Command, inner: &Command) -> &'a mut Command {
-    outer.arg(inner.get_program()).args(inner.get_args());
-    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))))
-}
-
-fn said_by(command: &mut Command) -> Vec<String> {
-    let output = command.output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{text}");
-    text.lines().filter_map(|line| line.strip_prefix("said ")).map(str::to_owned).collect()
-}
-
-fn target_of_environment() -> u32 {
-    std::env::var(TARGET).expect("a test starts this").parse().unwrap()
-}
 
 #[test]
 #[ignore = "started by a test"]

@@ -8,3 +8,4 @@
 mod bad_days;
 mod same_view;
 mod target;
+mod trigger;

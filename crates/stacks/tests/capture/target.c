@@ -3,6 +3,7 @@
 
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +46,45 @@ static void start_readers(long many)
 		snprintf(name, sizeof(name), "reader-%ld", i);
 		start(name, reads, (void *)i);
 	}
+}
+
+static int enter[2], leave[2];
+static __thread jmp_buf way_out;
+
+// Holds its thread until it is sent a byte, and throws it out of here for an x.
+__attribute__((noinline)) int works(int before)
+{
+	char byte = 0;
+
+	if (read(leave[0], &byte, 1) == 1 && byte == 'x')
+		longjmp(way_out, 1);
+	return before + byte;
+}
+
+// Enters `works` for each byte that some of them is sent.
+static void *waits_for_work(void *unused)
+{
+	char byte;
+
+	while (read(enter[0], &byte, 1) == 1) {
+		if (!setjmp(way_out))
+			works(byte);
+		__sync_fetch_and_add(&count, 1);
+	}
+	return unused;
+}
+
+__attribute__((noinline)) long is_quick(long number)
+{
+	__asm__ volatile("" : "+r"(number));
+	return number + 1;
+}
+
+static void *floods(void *unused)
+{
+	for (;;)
+		count = is_quick(count);
+	return unused;
 }
 
 // Has used `bytes` of its stack when it blocks.
@@ -98,10 +138,17 @@ static void *answers(void *unused)
 	char line[64];
 
 	while (fgets(line, sizeof(line), stdin)) {
+		int to = -1;
+
 		if (line[0] == 'p') // poke the first reader
-			if (write(pipes[0][1], "x", 1) != 1)
-				abort();
-		printf("%ld\n", count);
+			to = pipes[0][1];
+		else if (line[0] == 'e') // one enters `works`
+			to = enter[1];
+		else if (line[0] == 'l' || line[0] == 'x') // one leaves it: by returning, or not
+			to = leave[1];
+		if (to >= 0 && write(to, line, 1) != 1)
+			abort();
+		printf("%ld\n", line[0] == 'w' ? (long)works : count); // where `works` is
 		fflush(stdout);
 	}
 	exit(0);
@@ -123,6 +170,13 @@ int main(int argc, char **argv)
 			start("churn", churns, NULL);
 	} else if (!strcmp(mode, "spin")) {
 		start("spin", spins, NULL);
+	} else if (!strcmp(mode, "workers")) {
+		if (pipe(enter) || pipe(leave))
+			abort();
+		for (int i = 0; i < 8; i++)
+			start("worker", waits_for_work, NULL);
+	} else if (!strcmp(mode, "flood")) {
+		start("flood", floods, NULL);
 	} else if (!strcmp(mode, "signals")) {
 		struct sigaction action = { .sa_handler = counts, .sa_flags = SA_RESTART };
 

@@ -2,28 +2,33 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use spindoctor_model::stack::StackSource;
+use spindoctor_stacks::Result;
 use spindoctor_stacks::capture::{Capture, RawSnapshot, RawThread, open};
 use tempfile::TempDir;
 
 /// For what must come, on a machine however busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `target.c`, built in a folder of its own, which any user may enter.
+/// A program, `target.c` mostly, built in a folder of its own, which any user may enter.
 pub(crate) struct Program {
     folder: TempDir,
 }
 
 impl Program {
     pub(crate) fn build(compiler: &str, option: &str) -> Self {
+        Self::build_from(compiler, option, "target.c")
+    }
+
+    pub(crate) fn build_from(compiler: &str, option: &str, source: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("spindoctor-target").tempdir().unwrap();
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let program = Self { folder };
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/capture/target.c");
+        let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/capture")).join(source);
         let mut compile = Command::new(compiler);
         compile.args(["-O1", "-g", option, "-o"]).arg(program.path()).arg(source);
         assert!(compile.status().unwrap().success());
@@ -158,4 +163,41 @@ pub(crate) fn tasks(pid: u32) -> Vec<u32> {
 pub(crate) fn is_traced(pid: u32, tid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap();
     !status.contains("TracerPid:\t0\n")
+}
+
+pub(crate) fn refusal<T>(opened: Result<T>) -> String {
+    let said = opened.err().expect("it was opened").to_string();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
+}
+
+const TARGET: &str = "SPINDOCTOR_TEST_TARGET";
+
+/// This program again, with one of its tests that are not run by themselves, where any user may run it.
+pub(crate) fn again(test: &str, target: &Target) -> Command {
+    let copy = target.program.path().with_file_name("tests");
+    if !copy.exists() {
+        std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    }
+    let mut command = Command::new(copy);
+    command.args(["--ignored", "--exact", "--nocapture"]).arg(test);
+    command.env(TARGET, target.pid().to_string()).stdin(Stdio::null());
+    command
+}
+
+/// A command that runs another one.
+pub(crate) fn wrap<'a>(outer: &'a mut Command, inner: &Command) -> &'a mut Command {
+    outer.arg(inner.get_program()).args(inner.get_args());
+    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))))
+}
+
+pub(crate) fn said_by(command: &mut Command) -> Vec<String> {
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    text.lines().filter_map(|line| line.strip_prefix("said ")).map(str::to_owned).collect()
+}
+
+pub(crate) fn target_of_environment() -> u32 {
+    std::env::var(TARGET).expect("a test starts this").parse().unwrap()
 }

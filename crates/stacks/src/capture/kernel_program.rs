@@ -1,0 +1,121 @@
+//! What takes a program into the kernel: loading it, the memory it shares with this process, why it is refused.
+//!
+//! In: a checked-in object of `bpf/`. Out: the loaded object, a mapped map, or an error that says what is missing.
+
+#![expect(unsafe_code, reason = "memory that a program in the kernel writes to is mapped")]
+
+use std::error::Error as StdError;
+use std::io;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+
+use aya::maps::Map;
+use aya::{Btf, Ebpf, EbpfLoader};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::capabilities;
+use crate::error::{Error, Result};
+
+/// Aligned, as the object's reader wants it.
+#[repr(align(8))]
+pub(super) struct Aligned<T: ?Sized>(pub(super) T);
+
+/// Loads an object: its maps are made, its programs are not loaded yet.
+pub(super) fn load(object: &Aligned<[u8]>, source_name: &'static str) -> Result<(Ebpf, Btf)> {
+    let btf = Btf::from_sys_fs().map_err(|error| {
+        unavailable(
+            source_name,
+            format!("the kernel does not describe its types: {error}"),
+            "it needs one that is built with CONFIG_DEBUG_INFO_BTF",
+        )
+    })?;
+    let loaded = EbpfLoader::new().btf(Some(&btf)).load(&object.0);
+    Ok((loaded.map_err(|error| refused(source_name, &error))?, btf))
+}
+
+/// The value of an array map of one element, mapped: a program writes to it.
+pub(super) struct SharedMap {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the mapping belongs to nobody else, and is as good in one thread as in another.
+unsafe impl Send for SharedMap {}
+
+impl SharedMap {
+    /// Maps the object's map of this name, with a value of this length.
+    pub(super) fn of(object: &Ebpf, name: &str, length: usize) -> io::Result<Self> {
+        let Some(Map::Array(map)) = object.map(name) else {
+            unreachable!("the object has this map, an array");
+        };
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let address = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                length,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::POPULATE,
+                map.fd().as_fd(),
+                0,
+            )
+        }?;
+        Ok(Self { start: NonNull::new(address.cast()).expect("the kernel maps nothing at 0"), length })
+    }
+
+    /// Its first byte, page-aligned.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for SharedMap {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `of`, with this length. It fails for no mapping that exists.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+fn unavailable(source_name: &'static str, because: String, unlock: &str) -> Error {
+    Error::Unavailable { source_name, because, unlock: unlock.to_owned() }
+}
+
+/// Says why the kernel refused something: a missing capability where that is it.
+pub(super) fn refused(source_name: &'static str, error: &(dyn StdError + 'static)) -> Error {
+    let mut cause = Some(error);
+    let mut system = None;
+    while let Some(error) = cause {
+        system = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error).or(system);
+        cause = error.source();
+    }
+    let missing = capabilities::missing(&[capabilities::BPF, capabilities::PERFMON]);
+    // perf_event_open(2) says EACCES.
+    let forbidden = matches!(system, Some(libc::EPERM | libc::EACCES));
+    if forbidden && !missing.is_empty() {
+        return unavailable(
+            source_name,
+            format!("this user has not {}", missing.join(" and ")),
+            "run as root, or grant CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE",
+        );
+    }
+    if forbidden {
+        return unavailable(
+            source_name,
+            "the kernel refuses BPF here, whatever the capabilities".to_owned(),
+            "run outside the container, or look at kernel lockdown",
+        );
+    }
+    // An error of the verifier ends with its whole log: the reason is its last line but the statistics.
+    let text = error.to_string();
+    let mut lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !REMARKS.iter().any(|remark| line.starts_with(remark)));
+    let first = lines.next().unwrap_or_default();
+    let because = match lines.next_back() {
+        Some(last) => format!("{first} ... {last}"),
+        None => first.to_owned(),
+    };
+    unavailable(source_name, because, "Linux 5.18 or newer has what it needs")
+}
+
+/// What the verifier says at the end of its log beside the reason.
+const REMARKS: [&str; 3] = ["processed ", "verification time ", "stack depth "];

@@ -1,0 +1,483 @@
+//! Waits until a process is in a bad way, as seen from inside: too many threads in one function at once, or one
+//! thread in it for too long.
+//!
+//! In: a process, a function, a bound. Out: [`Fired`], at that instant. Probes (uprobes) stand where the function
+//! begins and returns, in this process only; `bpf/trigger.bpf.c` is what they run. The kernel takes them away when
+//! this process ends, by kill -9 too. What stays is the page that it mapped for its breakpoints.
+//!
+//! Every pass costs the process some microseconds. What one costs is measured before, what all cost is counted,
+//! and the probes go away when they take more than they may.
+//!
+//! A thread that was inside before the probes were there is not seen until it enters again.
+
+#![expect(unsafe_code, reason = "the state that the programs write to is mapped")]
+
+use std::error::Error as StdError;
+use std::hint::black_box;
+use std::num::NonZeroU32;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::{Duration, Instant};
+
+use aya::Ebpf;
+use aya::maps::{MapData, RingBuf};
+use aya::programs::UProbe;
+use aya::programs::uprobe::UProbeScope;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::kernel_program::{Aligned, SharedMap, load, refused};
+use super::procfs;
+use crate::error::{Error, Result};
+use crate::function;
+use crate::module::Modules;
+use crate::process::{Process, is_gone};
+
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../bpf/trigger.bpf.o"));
+
+/// As errors name it.
+const NAME: &str = "uprobe";
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// More than so many threads are in the function at once.
+    Inside(u32),
+    /// A thread is in the function for longer than this.
+    Slower(Duration),
+}
+
+/// What was waited for has happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fired {
+    /// The thread that entered last, or that is slow.
+    pub tid: u32,
+    /// How many threads were inside.
+    pub inside: u32,
+    /// For how long that thread had been inside.
+    pub took: Duration,
+}
+
+/// What the probes cost the process so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TriggerCost {
+    /// How often a probe was hit: twice for each call.
+    pub hits: u64,
+    /// The time that took, by what a hit cost when it was measured.
+    pub cpu: Duration,
+    /// Calls that were not seen because there was no room for their thread.
+    pub untracked: u64,
+}
+
+/// The share of one CPU's time that the probes may take, where the caller does not say: the goal for a profile at
+/// 10 Hz is 1 % of the throughput of all CPUs.
+pub const DEFAULT_BUDGET: f64 = 0.01;
+
+/// A burst of calls may cost as much as this long of the budget at once. Longer ones take the probes away.
+const BURST: Duration = Duration::from_secs(2);
+
+/// How often a measuring function is called: about 2 ms in all.
+const MEASURED_CALLS: u32 = 500;
+
+/// An entry that is older may be one of a thread that left without returning: by an exception, or by its end.
+const OLD: Duration = Duration::from_secs(1);
+
+/// Probes in a process.
+pub struct Trigger {
+    process: Process,
+    name: String,
+    when: When,
+    object: Ebpf,
+    state: State,
+    events: RingBuf<MapData>,
+    hit_cost: Duration,
+    budget: Budget,
+    /// Whoever entered before this has been told of, `CLOCK_MONOTONIC`.
+    told_ns: u64,
+}
+
+impl std::fmt::Debug for Trigger {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { process, name, when, .. } = self;
+        formatter
+            .debug_struct("Trigger")
+            .field("process", process)
+            .field("name", name)
+            .field("when", when)
+            .finish()
+    }
+}
+
+impl Trigger {
+    /// Puts probes into a function, by its short name (`THD::wait_for`) or as the symbol table has it. `budget` is
+    /// the share of one CPU's time that they may take: [`DEFAULT_BUDGET`].
+    ///
+    /// # Errors
+    /// No such process, no such function, or the kernel refuses; the error says what would change that.
+    pub fn arm(pid: u32, function: &str, when: When, budget: f64) -> Result<Self> {
+        let process = Process::open(pid)?;
+        let functions = function::find(&mut Modules::of(pid)?, function)?;
+        let (mut object, _) = load(OBJECT, NAME)?;
+        let failed = |error: &(dyn StdError + 'static)| refused(NAME, error);
+        let state =
+            State(SharedMap::of(&object, "trigger", size_of::<Shared>()).map_err(|error| failed(&error))?);
+        let events = object.take_map("events").expect("the object has this map");
+        let events = RingBuf::try_from(events).map_err(|error| failed(&error))?;
+        let hit_cost = measure(&mut object, state.get())?;
+        let shared = state.get();
+        shared.hits.store(0, Relaxed);
+        let (more_than, slower_ns) = match when {
+            When::Inside(threads) => (u64::from(threads), u64::MAX),
+            When::Slower(bound) => (u64::MAX, nanoseconds(bound)),
+        };
+        shared.more_than.store(more_than, Relaxed);
+        shared.slower_ns.store(slower_ns, Relaxed);
+        // The exits first: a thread that is seen to enter is seen to leave.
+        for (program, entry) in [("left", false), ("entered", true)] {
+            let program = probe(&mut object, program)?;
+            for function in &functions {
+                let places = if entry { std::slice::from_ref(&function.entry) } else { &function.exits };
+                attach(program, &function.file, places, Some(process.pid()))?;
+            }
+        }
+        Ok(Self {
+            process,
+            name: function.to_owned(),
+            when,
+            object,
+            state,
+            events,
+            hit_cost,
+            budget: Budget::new(budget),
+            told_ns: 0,
+        })
+    }
+
+    /// Waits for no longer than this; none where nothing happened. What was told of once is not told again.
+    ///
+    /// # Errors
+    /// The process ended, or the function is called so often that the probes would cost too much: then they are gone.
+    pub fn wait(&mut self, patience: Duration) -> Result<Option<Fired>> {
+        let until = Instant::now() + patience;
+        loop {
+            self.state.get().armed.store(1, Release);
+            let left = until.saturating_duration_since(Instant::now());
+            self.sleep(left.min(self.tick()))?;
+            self.pay()?;
+            if let Some(fired) = self.look() {
+                return Ok(Some(fired));
+            }
+            if !self.process.is_alive() {
+                return Err(Error::NoProcess(self.process.pid()));
+            }
+            if left.is_zero() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// What the probes cost the process so far.
+    #[must_use]
+    pub fn cost(&self) -> TriggerCost {
+        let shared = self.state.get();
+        let hits = shared.hits.load(Relaxed);
+        let cpu = self.hit_cost.saturating_mul(u32::try_from(hits).unwrap_or(u32::MAX));
+        TriggerCost { hits, cpu, untracked: shared.untracked.load(Relaxed) }
+    }
+
+    /// How often threads that are inside are looked at, and the cost.
+    fn tick(&self) -> Duration {
+        const LONGEST: Duration = Duration::from_millis(50);
+        match self.when {
+            // What a program cannot see by itself: that time passes.
+            When::Slower(bound) => (bound / 10).clamp(Duration::from_millis(1), LONGEST),
+            When::Inside(_) => LONGEST,
+        }
+    }
+
+    /// Sleeps until a program tells something, or for so long.
+    fn sleep(&self, time: Duration) -> Result<()> {
+        let mut events = [PollFd::from_borrowed_fd(self.events.as_fd(), PollFlags::IN)];
+        let time = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
+        match poll(&mut events, Some(&time)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(refused(NAME, &std::io::Error::from(error))),
+        }
+    }
+
+    /// Takes the probes away where they cost too much.
+    fn pay(&mut self) -> Result<()> {
+        let cost = self.cost();
+        if self.budget.pay(cost.cpu) {
+            return Ok(());
+        }
+        for program in ["entered", "left"] {
+            probe(&mut self.object, program)?.unload().map_err(|error| refused(NAME, &error))?;
+        }
+        let seconds = self.budget.start.elapsed().as_secs_f64();
+        Err(Error::Unavailable {
+            source_name: NAME,
+            because: format!(
+                "the probes in {} took {:.1} ms of CPU in {seconds:.1} s, more than they may, and are gone again: it \
+                 is called {:.0} times a second",
+                self.name,
+                cost.cpu.as_secs_f64() * 1e3,
+                cost.hits as f64 / 2.0 / seconds,
+            ),
+            unlock: "take a function that is called less often, or allow them more".to_owned(),
+        })
+    }
+
+    /// What was told, and who is inside for too long.
+    fn look(&mut self) -> Option<Fired> {
+        let mut told = None;
+        while let Some(item) = self.events.next() {
+            told = told.or(Event::read(&item).filter(|event| event.entered_ns > self.told_ns));
+        }
+        let now = now_ns();
+        match self.when {
+            When::Inside(bound) => {
+                let event = told?;
+                self.forget_those_that_left(now);
+                let inside = self.state.get().inside.load(Relaxed).min(event.inside);
+                (inside > u64::from(bound)).then(|| Event { inside, ..event }.fired())
+            }
+            When::Slower(bound) => {
+                let since = now.saturating_sub(nanoseconds(bound));
+                let event = self.slowest(since, now).or(told)?;
+                // Whoever is slow by now is in the snapshot that is taken now.
+                self.told_ns = since;
+                Some(event.fired())
+            }
+        }
+    }
+
+    /// The thread that has been inside for longest, of those that entered before and were not told of.
+    fn slowest(&self, before_ns: u64, now: u64) -> Option<Event> {
+        let shared = self.state.get();
+        let mut slow: Vec<(u64, &Slot)> = shared
+            .slots
+            .iter()
+            .map(|slot| (slot.entered_ns.load(Acquire), slot))
+            .filter(|&(entered_ns, _)| (self.told_ns + 1..before_ns).contains(&entered_ns))
+            .collect();
+        slow.sort_unstable_by_key(|&(entered_ns, _)| entered_ns);
+        slow.into_iter().find_map(|(entered_ns, slot)| {
+            let tid = slot.tid.load(Relaxed);
+            let inside = tid != 0 && !self.forget_if_left(slot, tid);
+            inside.then(|| Event { tid, entered_ns, at_ns: now, inside: shared.inside.load(Relaxed) })
+        })
+    }
+
+    fn forget_those_that_left(&self, now: u64) {
+        for slot in &self.state.get().slots {
+            let (entered_ns, tid) = (slot.entered_ns.load(Acquire), slot.tid.load(Relaxed));
+            if tid != 0 && entered_ns != 0 && now.saturating_sub(entered_ns) > nanoseconds(OLD) {
+                self.forget_if_left(slot, tid);
+            }
+        }
+    }
+
+    /// Takes out a thread that left without returning. True where that was so.
+    fn forget_if_left(&self, slot: &Slot, tid: u64) -> bool {
+        let sp = slot.sp.load(Relaxed);
+        let has_left = match u32::try_from(tid) {
+            Ok(tid) => match procfs::stack_pointer(self.process.pid(), tid) {
+                Some(Ok(now)) if now > sp => true,
+                Some(Ok(_)) | None => {
+                    // Its frame is still there if what it returns to is. (On aarch64 that is in a register.)
+                    let returns_to = slot.returns_to.load(Relaxed);
+                    cfg!(target_arch = "x86_64")
+                        && procfs::word(tid, sp).is_some_and(|word| word != returns_to)
+                }
+                Some(Err(error)) => is_gone(&error),
+            },
+            Err(_) => true,
+        };
+        if has_left {
+            slot.entered_ns.store(0, Relaxed);
+            if slot.tid.compare_exchange(tid, 0, Release, Relaxed).is_ok() {
+                self.state.get().inside.fetch_sub(1, Relaxed);
+            }
+        }
+        has_left
+    }
+}
+
+/// What a hit of a probe costs here, measured on a function of this process, which also tells the programs which
+/// pid namespace they count in.
+fn measure(object: &mut Ebpf, shared: &Shared) -> Result<Duration> {
+    let unavailable = |because: String| Error::Unavailable {
+        source_name: NAME,
+        because: format!("what a probe costs cannot be measured: {because}"),
+        unlock: "take another trigger: one on a status variable needs no probe".to_owned(),
+    };
+    let mut modules = Modules::of(std::process::id())?;
+    let function = function::at(&mut modules, called as *const () as u64).map_err(unavailable)?;
+    let time = || {
+        let start = Instant::now();
+        for number in 0..MEASURED_CALLS {
+            black_box(called(black_box(number)));
+        }
+        start.elapsed()
+    };
+    let without = time();
+    let program = probe(object, "measured")?;
+    let places: Vec<u64> = function.exits.iter().copied().chain([function.entry]).collect();
+    attach(program, &function.file, &places, None)?;
+    called(0);
+    let with = time();
+    program.unload().map_err(|error| refused(NAME, &error))?;
+    match u32::try_from(shared.hits.load(Relaxed)) {
+        Ok(hits @ 1..) => Ok(with.saturating_sub(without) / hits),
+        _ => Err(unavailable("the probe was not hit".to_owned())),
+    }
+}
+
+/// What is called to measure a probe.
+#[inline(never)]
+extern "C" fn called(number: u32) -> u32 {
+    black_box(number.wrapping_mul(3))
+}
+
+fn probe<'a>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut UProbe> {
+    let program = object.program_mut(name).expect("the object has this program");
+    Ok(program.try_into().expect("it is a probe"))
+}
+
+/// Loads a program and puts it into places of a file, as far as a process has mapped it; this process where none is
+/// given.
+fn attach(program: &mut UProbe, file: &Path, places: &[u64], pid: Option<u32>) -> Result<()> {
+    if program.fd().is_err() {
+        program.load().map_err(|error| refused(NAME, &error))?;
+    }
+    let scope = pid.and_then(NonZeroU32::new).map_or(UProbeScope::CallingProcess, UProbeScope::OneProcess);
+    for &place in places {
+        program.attach(place, file, scope).map_err(|error| refused(NAME, &error))?;
+    }
+    Ok(())
+}
+
+/// How much the probes may still cost: it grows with time up to what a burst may take.
+#[derive(Debug)]
+struct Budget {
+    share: f64,
+    left_s: f64,
+    paid: Duration,
+    start: Instant,
+    last: Instant,
+}
+
+impl Budget {
+    fn new(share: f64) -> Self {
+        let now = Instant::now();
+        Self { share, left_s: BURST.as_secs_f64() * share, paid: Duration::ZERO, start: now, last: now }
+    }
+
+    /// Pays what all has cost so far. False where that was too much.
+    fn pay(&mut self, total: Duration) -> bool {
+        let elapsed = self.last.elapsed();
+        self.last += elapsed;
+        let most = BURST.as_secs_f64() * self.share;
+        self.left_s = (self.left_s + elapsed.as_secs_f64() * self.share).min(most);
+        self.left_s -= total.saturating_sub(self.paid).as_secs_f64();
+        self.paid = total;
+        self.left_s >= 0.0
+    }
+}
+
+/// `struct trigger` of `bpf/trigger.h`, mapped.
+struct State(SharedMap);
+
+impl State {
+    fn get(&self) -> &Shared {
+        // SAFETY: the map's value is one of these, page-aligned, and lives as long as the mapping. All of it is atomic:
+        // the programs may write to it at any time.
+        unsafe { self.0.start().cast::<Shared>().as_ref() }
+    }
+}
+
+/// `struct trigger` of `bpf/trigger.h`.
+#[repr(C)]
+struct Shared {
+    more_than: AtomicU64,
+    slower_ns: AtomicU64,
+    armed: AtomicU64,
+    level: AtomicU64,
+    inside: AtomicU64,
+    hits: AtomicU64,
+    untracked: AtomicU64,
+    slots: [Slot; SLOTS],
+}
+
+/// `SLOTS` of `bpf/trigger.h`.
+const SLOTS: usize = 16384;
+
+/// `struct slot` of `bpf/trigger.h`.
+#[repr(C)]
+struct Slot {
+    tid: AtomicU64,
+    entered_ns: AtomicU64,
+    sp: AtomicU64,
+    returns_to: AtomicU64,
+}
+
+/// `struct event` of `bpf/trigger.h`.
+#[derive(Debug, Clone, Copy)]
+struct Event {
+    tid: u64,
+    entered_ns: u64,
+    at_ns: u64,
+    inside: u64,
+}
+
+impl Event {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut words =
+            bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+        let mut word = || words.next();
+        Some(Self { tid: word()?, entered_ns: word()?, at_ns: word()?, inside: word()? })
+    }
+
+    fn fired(self) -> Fired {
+        Fired {
+            tid: u32::try_from(self.tid).unwrap_or_default(),
+            inside: u32::try_from(self.inside).unwrap_or(u32::MAX),
+            took: Duration::from_nanos(self.at_ns.saturating_sub(self.entered_ns)),
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// `CLOCK_MONOTONIC`, as the programs read it.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or_default() * 1_000_000_000
+        + u64::try_from(now.tv_nsec).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_paid_and_a_flood_is_not() {
+        let mut budget = Budget::new(0.01);
+        assert!(budget.pay(Duration::from_millis(19)));
+        assert!(budget.pay(Duration::from_millis(19)));
+        assert!(!budget.pay(Duration::from_millis(60)));
+    }
+
+    #[test]
+    fn an_event_is_four_words() {
+        let bytes: Vec<u8> = [7_u64, 1_000, 3_000, 5].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let fired = Event::read(&bytes).unwrap().fired();
+        assert_eq!(fired, Fired { tid: 7, inside: 5, took: Duration::from_nanos(2_000) });
+        assert!(Event::read(&bytes[..31]).is_none());
+    }
+}
