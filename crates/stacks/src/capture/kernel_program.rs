@@ -110,9 +110,10 @@ pub(super) fn refused(source_name: &'static str, error: &(dyn StdError + 'static
         .lines()
         .filter(|line| !line.is_empty() && !REMARKS.iter().any(|remark| line.starts_with(remark)));
     let first = lines.next().unwrap_or_default();
-    let because = match lines.next_back() {
-        Some(last) => format!("{first} ... {last}"),
-        None => first.to_owned(),
+    let because = match (lines.next_back(), system) {
+        (Some(last), _) => format!("{first} ... {last}"),
+        (None, Some(number)) => format!("{first}: {}", io::Error::from_raw_os_error(number)),
+        (None, None) => first.to_owned(),
     };
     unavailable(source_name, because, "Linux 5.18 or newer has what it needs")
 }

@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
 use spindoctor_model::stack::StackSource;
 use spindoctor_stacks::Error;
 use spindoctor_stacks::capture::trigger::{DEFAULT_BUDGET, Fired, Trigger, When};
@@ -160,6 +161,33 @@ fn waits_for_ever() {
     let when = When::Inside(1000);
     let mut trigger = Trigger::arm(target_of_environment(), "works", when, DEFAULT_BUDGET).unwrap();
     while trigger.wait(PATIENCE).unwrap().is_none() {}
+}
+
+#[tokio::test]
+async fn it_fires_in_stripped_servers() {
+    if !is_root() {
+        return;
+    }
+    let home = Home::open().unwrap();
+    for which in [Which::Mysql, Which::Mariadb] {
+        let spec = ServerSpec { which, ..ServerSpec::default() };
+        let server = Server::start(&home, &spec, &|line| println!("{line}")).await.unwrap();
+        let when = When::Inside(2);
+        let mut trigger =
+            Trigger::arm(server.pid(), "Item_func_sleep::val_int", when, DEFAULT_BUDGET).unwrap();
+        let waits = tokio::task::spawn_blocking(move || comes(&mut trigger));
+        let sleep = || server.ask("SELECT SLEEP(1)");
+        let (fired, ..) = tokio::join!(waits, sleep(), sleep(), sleep());
+        assert_eq!(fired.unwrap().inside, 3);
+
+        let bound = Duration::from_millis(200);
+        let mut trigger =
+            Trigger::arm(server.pid(), "dispatch_command", When::Slower(bound), DEFAULT_BUDGET).unwrap();
+        let waits = tokio::task::spawn_blocking(move || comes(&mut trigger));
+        let (fired, ..) = tokio::join!(waits, sleep());
+        assert!(fired.unwrap().took >= bound);
+        server.stop().unwrap();
+    }
 }
 
 #[test]
