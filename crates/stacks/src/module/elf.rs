@@ -247,6 +247,14 @@ impl Elf {
         Some(start.wrapping_sub(offset).wrapping_add(load.offset).wrapping_sub(load.address))
     }
 
+    /// What is mapped to be run: first address, address behind the last, file offset.
+    pub(crate) fn code(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        self.loads.iter().filter(|load| load.executable).filter_map(|load| {
+            let end = load.address.checked_add(load.file_size)?;
+            (load.address < end).then_some((load.address, end, load.offset))
+        })
+    }
+
     fn load_of(&self, address: u64) -> Option<&Load> {
         self.loads
             .iter()

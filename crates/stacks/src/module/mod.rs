@@ -122,6 +122,31 @@ impl Modules {
         Ok(modules)
     }
 
+    /// One file as if it were mapped, without a process: its virtual addresses are those of the code.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is not a 64-bit ELF file for a machine that is known.
+    pub fn of_file(path: &Path) -> std::result::Result<Self, ElfError> {
+        let elf = Elf::open(&File::open(path)?)?;
+        let name = path.display().to_string();
+        let map = |(start, end, offset)| Map { start, end, offset, file: (String::new(), 0), path: name.clone() };
+        let mut maps: Vec<Map> = elf.code().map(map).collect();
+        maps.sort_by_key(|map| map.start);
+        let machine = elf.machine();
+        let opened = Some(Arc::from(path));
+        let image = Image { elf: Arc::new(elf), cfi: Arc::default(), bias: 0, opened };
+        Ok(Self {
+            // No process has this id.
+            pid: 0,
+            maps: maps.into_iter().map(|map| Placed { map, module: Some(0) }).collect(),
+            modules: vec![Module { path: name, state: State::Open(image) }],
+            known: HashMap::new(),
+            generation: 0,
+            read_at: Instant::now(),
+            machine,
+        })
+    }
+
     /// Whose they are.
     pub fn pid(&self) -> u32 {
         self.pid

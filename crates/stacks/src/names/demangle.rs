@@ -3,37 +3,58 @@
 //! In: a symbol. Out: a short form to show (no parameters, template arguments, return type or clone suffix) and
 //! the whole form, where it differs.
 
+use std::fmt;
+
 use cpp_demangle::{DemangleOptions, Symbol};
+
+/// A short symbol can stand for gigabytes, for it refers to its own parts again and again. The longest names of a
+/// server take 10 KiB.
+const LONGEST: usize = 64 << 10;
 
 /// A readable name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Demangled {
+pub struct Demangled {
     /// `THD::wait_for`
-    pub(crate) short: String,
+    pub short: String,
     /// `THD::wait_for(long, std::vector<int>&)`
-    pub(crate) full: Option<String>,
+    pub full: Option<String>,
 }
 
 /// Demangles what is mangled; all else stays as it is.
-pub(crate) fn demangle(name: &str) -> Demangled {
+pub fn demangle(name: &str) -> Demangled {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         // Without the hash. The suffix of a clone (.llvm.123) is left out too.
         return Demangled { short: format!("{rust:#}"), full: None };
     }
     let as_it_is = || Demangled { short: name.to_owned(), full: None };
-    if !name.starts_with("_Z") {
+    if !name.starts_with("_Z") || name.len() > LONGEST {
         return as_it_is();
     }
     let Ok(symbol) = Symbol::new(name) else { return as_it_is() };
     let brief = DemangleOptions::new().no_params().no_return_type();
-    let (Ok(full), Ok(brief)) = (symbol.demangle(), symbol.demangle_with_options(&brief)) else {
-        return as_it_is();
-    };
+    let Some(brief) = written(&symbol, &brief) else { return as_it_is() };
+    let full = written(&symbol, &DemangleOptions::new()).unwrap_or_else(|| name.to_owned());
     let short = shorten(&brief);
     if short.is_empty() {
         return as_it_is();
     }
     Demangled { full: (full != short).then_some(full), short }
+}
+
+fn written(symbol: &Symbol<&str>, options: &DemangleOptions) -> Option<String> {
+    struct Bounded(String);
+    impl fmt::Write for Bounded {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            if self.0.len() + text.len() > LONGEST {
+                return Err(fmt::Error);
+            }
+            self.0.push_str(text);
+            Ok(())
+        }
+    }
+    let mut name = Bounded(String::new());
+    symbol.structured_demangle(&mut name, options).ok()?;
+    Some(name.0)
 }
 
 /// The operators whose names have angle brackets, the longest first.
@@ -168,6 +189,19 @@ mod tests {
         assert_eq!(short("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
         assert_eq!(demangle("poll"), Demangled { short: "poll".to_owned(), full: None });
         assert_eq!(short("_Znonsense"), "_Znonsense");
+    }
+
+    #[test]
+    fn a_name_that_would_grow_without_end_stays_as_it_is() {
+        // Each parameter is a template of the one before, twice; each leaves two substitutions, 1b and 1bI...E.
+        let mut name = "_Z1f1aIiE".to_owned();
+        for before in (0..36).step_by(2) {
+            let before = char::from_digit(before, 36).unwrap().to_ascii_uppercase();
+            name.push_str(&format!("1bIS{before}_S{before}_E"));
+        }
+        let demangled = demangle(&name);
+        assert_eq!(demangled.full.as_deref(), Some(&*name), "the parameters are gigabytes");
+        assert_eq!(demangled.short, "f");
     }
 
     proptest::proptest! {

@@ -7,7 +7,7 @@
 
 mod debug_file;
 mod debuginfod;
-mod demangle;
+pub mod demangle;
 mod kernel;
 mod symbols;
 
@@ -34,6 +34,9 @@ const UNPACKED_MAX: u64 = 64 << 20;
 
 /// `.gnu_debugdata` unpacked: a symbol table of a library takes a few hundred KiB, of a large program some MiB.
 const DEBUGDATA_MAX: usize = 64 << 20;
+
+/// Names of this many addresses are remembered, as many as the unwinder's rules.
+const MAX_KNOWN: usize = 1 << 16;
 
 /// Looks names up, once for each address.
 #[derive(Debug)]
@@ -95,7 +98,7 @@ impl Names {
     /// The frames at an address of the process: calls that were inlined there first, innermost first, the function
     /// itself last. Never empty. A return address is looked up at the address less one: in the call.
     pub fn frames(&mut self, modules: &mut Modules, address: u64, is_return: bool) -> &[Frame] {
-        if self.generation != modules.generation() {
+        if self.generation != modules.generation() || self.known.len() > MAX_KNOWN {
             self.known.clear();
             self.frames.clear();
             self.generation = modules.generation();
