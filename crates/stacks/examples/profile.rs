@@ -49,12 +49,15 @@ fn main() -> spindoctor_stacks::Result<()> {
         profile.stacks.len(),
         profile.frames.len(),
     );
+    let mut captured: Vec<u64> = profile.snapshots.iter().map(|cost| cost.capture_us).collect();
+    captured.sort_unstable();
     let mut took: Vec<u64> = profile.snapshots.iter().map(|cost| cost.snapshot_us).collect();
     println!("first snapshot {} us", took.first().copied().unwrap_or_default());
     took.sort_unstable();
     println!(
-        "snapshots: median {} us, longest {} us; {} unmoved, {} dropped",
+        "snapshots: median {} us, of which {} us to capture, longest {} us; {} unmoved, {} dropped",
         took.get(took.len() / 2).copied().unwrap_or_default(),
+        captured.get(captured.len() / 2).copied().unwrap_or_default(),
         took.last().copied().unwrap_or_default(),
         profile.snapshots.iter().map(|cost| u64::from(cost.unmoved)).sum::<u64>(),
         profile.snapshots.iter().map(|cost| u64::from(cost.dropped)).sum::<u64>(),

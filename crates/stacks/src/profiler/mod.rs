@@ -23,7 +23,7 @@ use crate::names::Names;
 use crate::spin::{Architecture, Function, SpinDecoder, is_kernel_spin};
 use crate::unwind::Unwinder;
 use process::ProcessTimes;
-use tables::Tables;
+use tables::{Keeping, Tables};
 
 /// CPU samples of each CPU a second, beside snapshots: enough to tell 2 % of a CPU within 10 s, and not in step
 /// with timers that tick in tens.
@@ -38,6 +38,22 @@ const FRESH_NS: u64 = (2e9 / CPU_HZ) as u64;
 /// How many stacks are remembered beyond four times those in use, before the tables are made anew. A profiler that
 /// waits for its trigger for days must not grow.
 const SPARE_STACKS: usize = 20_000;
+
+/// Most observations that are kept, of 40 bytes each. Where there are more, every second snapshot is left out, and from
+/// then on only half as many are taken.
+const MOST_OBSERVATIONS: usize = 1 << 20;
+
+/// Most stacks, of about half a KiB each; where there are more, the same.
+const MOST_STACKS: usize = 100_000;
+
+/// Walks whose frames are remembered.
+const MOST_WALKS: usize = 20_000;
+
+/// Readings after which a thread is forgotten of which no CPU sample came.
+const LONGEST_UNSEEN: u64 = 100;
+
+/// For how long a thread's name is believed that was read for a CPU sample.
+const NAME_LASTS_NS: u64 = 1_000_000_000;
 
 /// How many bytes of code are looked at where nobody knows the bounds of a function.
 const UNBOUNDED_CODE: usize = 4096;
@@ -90,9 +106,13 @@ pub struct Profiler {
     /// CPU samples that were read since the last snapshot.
     waiting: Vec<Observation>,
     lost: u64,
-    last: HashMap<u32, Last>,
-    /// By thread: when it was last sampled on a CPU, in nanoseconds of CLOCK_MONOTONIC, and where.
-    ran: HashMap<u32, (u64, Observation)>,
+    /// By thread id.
+    threads: HashMap<u32, Thread>,
+    /// Snapshots, or readings of CPU samples, so far.
+    turn: u64,
+    /// Of how many CPU samples one is kept.
+    sample_every: u64,
+    samples: u64,
     begun: Instant,
     begun_at: Timestamp,
     ended: Duration,
@@ -101,11 +121,26 @@ pub struct Profiler {
 }
 
 /// A snapshot that was taken.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Snapshot {
     cost: SnapshotCost,
     observations: Vec<Observation>,
     cpu_samples: Vec<Observation>,
+}
+
+/// A thread that was seen lately.
+#[derive(Debug)]
+struct Thread {
+    name: String,
+    /// In the table of threads.
+    place: u32,
+    /// When its name was read.
+    named_ns: u64,
+    /// In which turn it was seen last.
+    turn: u64,
+    last: Option<Last>,
+    /// When it was last sampled on a CPU, in nanoseconds of CLOCK_MONOTONIC, and where.
+    ran: Option<(u64, Observation)>,
 }
 
 /// What a thread did in the snapshot before.
@@ -159,8 +194,10 @@ impl Profiler {
             taken: VecDeque::new(),
             waiting: Vec::new(),
             lost: 0,
-            last: HashMap::new(),
-            ran: HashMap::new(),
+            threads: HashMap::new(),
+            turn: 0,
+            sample_every: 1,
+            samples: 0,
             begun: Instant::now(),
             begun_at: Timestamp::now(),
             ended: Duration::ZERO,
@@ -207,6 +244,7 @@ impl Profiler {
         let begun = Instant::now();
         let mut cost = SnapshotCost { at_us: micros(self.begun.elapsed()), ..SnapshotCost::default() };
         let mut observations = Vec::new();
+        self.turn += 1;
         let raw = match &mut self.capture {
             Some(capture) => match capture.snapshot() {
                 Ok(raw) => Some(raw),
@@ -220,6 +258,7 @@ impl Profiler {
         let reading = self.read_cpu();
         if let Some(raw) = raw {
             cost.dropped = raw.dropped;
+            observations.reserve_exact(raw.threads.len());
             let now_ns = monotonic_ns();
             for thread in &raw.threads {
                 cost.unmoved += u32::from(matches!(thread.stack, RawStack::Unmoved));
@@ -227,12 +266,15 @@ impl Profiler {
                 cost.stopped_us += micros(thread.stopped);
                 observations.push(self.observe(thread, now_ns));
             }
-            let seen: std::collections::HashSet<u32> = raw.threads.iter().map(|thread| thread.tid).collect();
-            self.last.retain(|tid, _| seen.contains(tid));
-            self.ran.retain(|tid, _| seen.contains(tid));
+            if self.threads.len() > raw.threads.len() {
+                let turn = self.turn;
+                self.threads.retain(|_, thread| thread.turn == turn);
+            }
         } else {
             cost.capture_us = micros(reading);
             observations = std::mem::take(&mut self.waiting);
+            let turn = self.turn;
+            self.threads.retain(|_, thread| turn - thread.turn < LONGEST_UNSEEN);
             if !self.times.update() {
                 return Ok(self.process_gone());
             }
@@ -267,45 +309,40 @@ impl Profiler {
     }
 
     fn observe(&mut self, raw: &RawThread, now_ns: u64) -> Observation {
-        let mut observation = Observation {
-            thread: self.meaning.thread(raw.tid, &raw.name),
-            futex: futex_of(raw),
-            ..Observation::default()
-        };
-        if let (RawStack::Unmoved, Some(last)) = (&raw.stack, self.last.get(&raw.tid))
+        let Self { threads, meaning, turn, options, .. } = self;
+        let thread = Thread::seen(threads, &mut meaning.tables, raw.tid, &raw.name, *turn);
+        thread.named_ns = now_ns;
+        let mut observation =
+            Observation { thread: thread.place, futex: futex_of(raw), ..Observation::default() };
+        if let (RawStack::Unmoved, Some(last)) = (&raw.stack, thread.last)
             && last.letter == raw.state
         {
             observation.stack = last.stack;
             observation.state = last.state;
             return observation;
         }
-        observation.stack = match (&raw.stack, &raw.registers) {
-            (RawStack::Copied { start, bytes, whole }, Some(registers)) => {
-                self.meaning.user_stack(registers, *start, bytes, *whole)
+        observation.stack = match (&raw.stack, &raw.registers, thread.last) {
+            (RawStack::Copied { start, bytes, whole }, Some(registers), _) => {
+                meaning.user_stack(registers, *start, bytes, *whole)
             }
-            (RawStack::Unmoved, _) if self.last.contains_key(&raw.tid) => self.last[&raw.tid].stack,
-            (RawStack::Copied { .. } | RawStack::Unmoved, _) => {
-                self.meaning.no_stack("its registers are unknown")
+            (RawStack::Unmoved, _, Some(last)) => last.stack,
+            (RawStack::Copied { .. } | RawStack::Unmoved, ..) => {
+                meaning.no_stack("its registers are unknown")
             }
-            (RawStack::None, _) if raw.on_cpu => self.running(raw.tid, now_ns, &mut observation),
-            (RawStack::None, _) => self.meaning.no_stack("the source has none of such threads"),
-            (RawStack::Unreadable(why), _) => self.meaning.no_stack(why),
+            // Where a running thread runs: by its last CPU sample.
+            (RawStack::None, ..) if raw.on_cpu => match thread.ran {
+                Some((at_ns, sampled)) if now_ns.saturating_sub(at_ns) <= FRESH_NS => {
+                    observation.spin = sampled.spin;
+                    sampled.stack
+                }
+                _ => meaning.no_stack("it was on a CPU, and no CPU sample of it was at hand"),
+            },
+            (RawStack::None, ..) => meaning.no_stack("the source has none of such threads"),
+            (RawStack::Unreadable(why), ..) => meaning.no_stack(why),
         };
-        observation.state = self.meaning.state(raw, observation.stack, self.options.frames);
-        self.last
-            .insert(raw.tid, Last { stack: observation.stack, state: observation.state, letter: raw.state });
+        observation.state = meaning.state(raw, observation.stack, options.frames);
+        thread.last = Some(Last { stack: observation.stack, state: observation.state, letter: raw.state });
         observation
-    }
-
-    /// Where a running thread runs: by its last CPU sample.
-    fn running(&mut self, tid: u32, now_ns: u64, observation: &mut Observation) -> u32 {
-        match self.ran.get(&tid) {
-            Some((at_ns, sampled)) if now_ns.saturating_sub(*at_ns) <= FRESH_NS => {
-                observation.spin = sampled.spin;
-                sampled.stack
-            }
-            _ => self.meaning.no_stack("it was on a CPU, and no CPU sample of it was at hand"),
-        }
     }
 
     /// Reads the CPU samples; how long that took, without unwinding.
@@ -316,9 +353,29 @@ impl Profiler {
         let took = begun.elapsed();
         self.lost += lost;
         for sample in &samples {
-            let observation = self.meaning.cpu_sample(sample);
-            self.waiting.push(observation);
-            self.ran.insert(sample.tid, (sample.at_ns, observation));
+            self.samples += 1;
+            let is_kept = self.samples.is_multiple_of(self.sample_every);
+            if !is_kept && self.source == StackSource::Cpu {
+                continue;
+            }
+            let Self { threads, meaning, turn, .. } = self;
+            let known =
+                threads.get(&sample.tid).filter(|known| sample.at_ns < known.named_ns + NAME_LASTS_NS);
+            let read = known.is_none().then(|| process::thread_name(meaning.modules.pid(), sample.tid));
+            let thread = match read {
+                Some(name) => {
+                    let thread = Thread::seen(threads, &mut meaning.tables, sample.tid, &name, *turn);
+                    thread.named_ns = sample.at_ns;
+                    thread
+                }
+                None => threads.get_mut(&sample.tid).expect("it was found above"),
+            };
+            thread.turn = *turn;
+            let observation = Observation { thread: thread.place, ..meaning.cpu_sample(sample) };
+            thread.ran = Some((sample.at_ns, observation));
+            if is_kept {
+                self.waiting.push(observation);
+            }
         }
         took
     }
@@ -347,45 +404,99 @@ impl Profiler {
             while self.taken.front().is_some_and(|snapshot| snapshot.cost.at_us < oldest) {
                 self.taken.pop_front();
             }
-            let used: usize =
-                self.taken.iter().map(|one| one.observations.len() + one.cpu_samples.len()).sum();
-            if self.meaning.tables.stacks.len() > SPARE_STACKS + 4 * used {
+            if self.meaning.tables.stacks.len() > SPARE_STACKS + 4 * self.kept() {
                 self.compact();
             }
         }
+        if self.kept() > MOST_OBSERVATIONS || self.meaning.tables.stacks.len() > MOST_STACKS {
+            self.thin_out();
+            self.compact();
+        }
+    }
+
+    /// Observations and CPU samples that are kept.
+    fn kept(&self) -> usize {
+        self.taken.iter().map(|one| one.observations.len() + one.cpu_samples.len()).sum()
+    }
+
+    /// Leaves out every second snapshot, and its CPU samples; what was lost and stopped stays counted. From now on
+    /// half as many are taken.
+    fn thin_out(&mut self) {
+        let mut kept = VecDeque::with_capacity(self.taken.len().div_ceil(2));
+        let mut left_out: Option<Snapshot> = None;
+        for mut snapshot in std::mem::take(&mut self.taken) {
+            match left_out.take() {
+                Some(before) => {
+                    snapshot.cost.dropped = snapshot.cost.dropped.saturating_add(before.cost.dropped);
+                    snapshot.cost.stopped += before.cost.stopped;
+                    snapshot.cost.stopped_us += before.cost.stopped_us;
+                    kept.push_back(snapshot);
+                }
+                None => left_out = Some(snapshot),
+            }
+        }
+        kept.extend(left_out);
+        self.taken = kept;
+        self.options.hz /= 2.0;
+        self.sample_every *= 2;
+        let note = "a long profile: to save memory, only one in ";
+        self.notes.retain(|old| !old.starts_with(note));
+        self.notes.push(format!("{note}{} snapshots is in it", self.sample_every));
     }
 
     /// Forgets stacks that no kept snapshot has.
     fn compact(&mut self) {
-        let (ran_observations, last_stacks) = (
-            self.ran.values_mut().map(|(_, observation)| observation),
-            self.last.values_mut().map(|last| &mut last.stack),
-        );
-        let taken = self
-            .taken
-            .iter_mut()
-            .flat_map(|snapshot| snapshot.observations.iter_mut().chain(&mut snapshot.cpu_samples));
-        let observations = taken.chain(&mut self.waiting).chain(ran_observations);
-        let tables = self.meaning.tables.keep(observations, last_stacks);
+        let mut keeping = Keeping::of(&self.meaning.tables);
+        for snapshot in &mut self.taken {
+            for observation in snapshot.observations.iter_mut().chain(&mut snapshot.cpu_samples) {
+                keeping.observation(observation);
+            }
+        }
+        for observation in &mut self.waiting {
+            keeping.observation(observation);
+        }
+        for thread in self.threads.values_mut() {
+            keeping.thread(&mut thread.place);
+            if let Some(last) = &mut thread.last {
+                keeping.stack(&mut last.stack);
+            }
+            if let Some((_, observation)) = &mut thread.ran {
+                keeping.observation(observation);
+            }
+        }
+        let tables = keeping.done();
         self.meaning.replace_tables(tables);
     }
 
     /// The profile so far.
     pub fn profile(&mut self) -> Profile {
+        self.profile_of(self.taken.clone())
+    }
+
+    /// The profile.
+    pub fn finish(mut self) -> Profile {
+        let taken = std::mem::take(&mut self.taken);
+        self.profile_of(taken)
+    }
+
+    fn profile_of(&mut self, taken: VecDeque<Snapshot>) -> Profile {
         self.times.update();
-        let mut snapshots = Vec::with_capacity(self.taken.len());
+        let mut snapshots = Vec::with_capacity(taken.len());
         let (mut observations, mut cpu_samples) = (Vec::new(), Vec::new());
         // A ring begins with what was kept, not with when it was started.
-        let first_us = self.taken.front().map_or(0, |snapshot| snapshot.cost.at_us);
-        for (place, snapshot) in self.taken.iter().enumerate() {
+        let first_us = taken.front().map_or(0, |snapshot| snapshot.cost.at_us);
+        let mut keeping = Keeping::of(&self.meaning.tables);
+        for (place, mut snapshot) in taken.into_iter().enumerate() {
             let place = u32::try_from(place).unwrap_or(u32::MAX);
-            let placed = |&observation: &Observation| Observation { snapshot: place, ..observation };
             snapshots.push(SnapshotCost { at_us: snapshot.cost.at_us - first_us, ..snapshot.cost });
-            observations.extend(snapshot.observations.iter().map(placed));
-            cpu_samples.extend(snapshot.cpu_samples.iter().map(placed));
+            for observation in snapshot.observations.iter_mut().chain(&mut snapshot.cpu_samples) {
+                keeping.observation(observation);
+                observation.snapshot = place;
+            }
+            observations.append(&mut snapshot.observations);
+            cpu_samples.append(&mut snapshot.cpu_samples);
         }
-        let tables =
-            self.meaning.tables.keep(observations.iter_mut().chain(&mut cpu_samples), std::iter::empty());
+        let tables = keeping.done();
         let mut modules = self.meaning.modules.described();
         let mut frames = tables.frames.list().to_vec();
         if frames.iter().any(|frame| frame.kernel) {
@@ -419,10 +530,33 @@ impl Profiler {
             ..Profile::default()
         }
     }
+}
 
-    /// The profile.
-    pub fn finish(mut self) -> Profile {
-        self.profile()
+impl Thread {
+    /// The thread of an id, which was seen just now.
+    fn seen<'a>(
+        threads: &'a mut HashMap<u32, Self>,
+        tables: &mut Tables,
+        tid: u32,
+        name: &str,
+        turn: u64,
+    ) -> &'a mut Self {
+        let mut place = |name: &str| tables.threads.place(ProfiledThread { tid, name: name.to_owned() });
+        let thread = threads.entry(tid).or_insert_with(|| Self {
+            name: name.to_owned(),
+            place: place(name),
+            named_ns: 0,
+            turn,
+            last: None,
+            ran: None,
+        });
+        // It ended before its name was read: what it was called before is better.
+        if thread.name != name && !name.is_empty() {
+            name.clone_into(&mut thread.name);
+            thread.place = place(name);
+        }
+        thread.turn = turn;
+        thread
     }
 }
 
@@ -440,8 +574,6 @@ struct Meaning {
     kernel_at: HashMap<u64, (u32, bool)>,
     /// By the addresses of a walk and how it ended.
     walked: HashMap<(Vec<u64>, StackEnd), u32>,
-    /// By thread id: its place, so that a sample of it needs no look at its name.
-    threads: HashMap<u32, u32>,
     addresses: Vec<u64>,
 }
 
@@ -457,7 +589,6 @@ impl Meaning {
             frames_at: HashMap::new(),
             kernel_at: HashMap::new(),
             walked: HashMap::new(),
-            threads: HashMap::new(),
             addresses: Vec::new(),
         }
     }
@@ -467,7 +598,6 @@ impl Meaning {
         self.frames_at.clear();
         self.kernel_at.clear();
         self.walked.clear();
-        self.threads.clear();
     }
 
     /// Libraries come and go: other code may lie where some was.
@@ -478,12 +608,6 @@ impl Meaning {
             self.walked.clear();
             self.spins.clear();
         }
-    }
-
-    fn thread(&mut self, tid: u32, name: &str) -> u32 {
-        let place = self.tables.threads.place(ProfiledThread { tid, name: name.to_owned() });
-        self.threads.insert(tid, place);
-        place
     }
 
     fn no_stack(&mut self, why: &str) -> u32 {
@@ -505,6 +629,9 @@ impl Meaning {
         }
         let frames = self.user_frames(&key.0);
         let place = self.tables.stacks.place(Stack { frames, end: key.1.clone() });
+        if self.walked.len() >= MOST_WALKS {
+            self.walked.clear();
+        }
         self.walked.insert(key, place);
         place
     }
@@ -560,13 +687,7 @@ impl Meaning {
             None
         };
         self.addresses = addresses;
-        let tid = sample.tid;
-        let thread = self.threads.get(&tid).copied().unwrap_or_else(|| {
-            let name = process::thread_name(self.modules.pid(), tid);
-            self.thread(tid, &name)
-        });
         Observation {
-            thread,
             stack: self.tables.stacks.place(Stack { frames, end }),
             state: ThreadState::Running,
             spin,
@@ -616,4 +737,71 @@ fn micros(duration: Duration) -> u64 {
 fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of this process, by a source that needs no rights.
+    fn profiler() -> Profiler {
+        let options = ProfilerOptions {
+            source: Some(StackSource::Procfs),
+            cpu: false,
+            hz: 100.0,
+            ..ProfilerOptions::default()
+        };
+        Profiler::start(std::process::id(), options).unwrap()
+    }
+
+    #[test]
+    fn a_long_profile_is_thinned_out_and_what_was_lost_stays_counted() {
+        let mut profiler = profiler();
+        for _ in 0..5 {
+            assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
+        }
+        for snapshot in &mut profiler.taken {
+            snapshot.cost.dropped = 1;
+        }
+        profiler.thin_out();
+        profiler.compact();
+        assert_eq!(profiler.interval(), Duration::from_millis(20));
+        assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
+        profiler.thin_out();
+        profiler.compact();
+
+        let profile = profiler.finish();
+        assert_eq!(profile.snapshots.len(), 2);
+        assert_eq!(profile.snapshots.iter().map(|cost| cost.dropped).sum::<u32>(), 5);
+        assert_eq!(profile.hz, 25.0);
+        let told: Vec<&String> =
+            profile.notes.iter().filter(|note| note.contains("a long profile")).collect();
+        assert_eq!(told, ["a long profile: to save memory, only one in 4 snapshots is in it"]);
+        for observation in &profile.observations {
+            let stack = &profile.stacks[observation.stack as usize];
+            assert!(stack.frames.iter().all(|&frame| (frame as usize) < profile.frames.len()));
+            assert!((observation.snapshot as usize) < profile.snapshots.len());
+        }
+        let seen: Vec<usize> =
+            (0..2).map(|at| profile.observations.iter().filter(|one| one.snapshot == at).count()).collect();
+        assert_eq!(seen, profile.snapshots.iter().map(|cost| cost.threads as usize).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_ring_keeps_the_newest_and_begins_with_the_oldest_it_kept() {
+        let mut profiler = profiler();
+        profiler.options.keep = Some(Duration::from_secs(3600));
+        for _ in 0..3 {
+            assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
+        }
+        profiler.options.keep = Some(Duration::ZERO);
+        profiler.drop_old();
+        profiler.keep_all();
+        for _ in 0..2 {
+            assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
+        }
+        let profile = profiler.finish();
+        assert_eq!(profile.snapshots.len(), 2);
+        assert_eq!(profile.snapshots[0].at_us, 0);
+    }
 }

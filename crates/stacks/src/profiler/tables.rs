@@ -1,6 +1,6 @@
 //! What repeats in a profile, each once: threads, frames, stacks, activities.
 //!
-//! In: values. Out: their place in a list. [`Tables::keep`] leaves out what nobody names any more.
+//! In: values. Out: their place in a list. [`Keeping`] leaves out what nobody names any more.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -48,33 +48,94 @@ pub(super) struct Tables {
     pub(super) activities: Interned<Activity>,
 }
 
-impl Tables {
-    /// New tables that hold what these places name, which are changed to the new ones. Modules stay as they are.
-    pub(super) fn keep<'a>(
-        &self,
-        observations: impl Iterator<Item = &'a mut Observation>,
-        stacks: impl Iterator<Item = &'a mut u32>,
-    ) -> Self {
-        let mut new = Self::default();
-        let mut moved: HashMap<u32, u32> = HashMap::new();
-        for observation in observations {
-            observation.thread = new.threads.place(self.threads.get(observation.thread).clone());
-            observation.stack = self.keep_stack(observation.stack, &mut new, &mut moved);
-            observation.activity =
-                observation.activity.map(|place| new.activities.place(self.activities.get(place).clone()));
+/// New tables in the making, which hold only what was asked to be kept. Modules stay as they are.
+#[derive(Debug)]
+pub(super) struct Keeping<'a> {
+    old: &'a Tables,
+    new: Tables,
+    threads: Moved,
+    stacks: Moved,
+    activities: Moved,
+}
+
+/// Where things went: the new place by the old one.
+#[derive(Debug)]
+struct Moved(Vec<Option<u32>>);
+
+impl Moved {
+    fn to(&mut self, place: &mut u32, keep: impl FnOnce(u32) -> u32) {
+        *place = *self.0[*place as usize].get_or_insert_with(|| keep(*place));
+    }
+}
+
+impl<'a> Keeping<'a> {
+    pub(super) fn of(old: &'a Tables) -> Self {
+        let nowhere = |len| Moved(vec![None; len]);
+        Self {
+            old,
+            new: Tables::default(),
+            threads: nowhere(old.threads.len()),
+            stacks: nowhere(old.stacks.len()),
+            activities: nowhere(old.activities.len()),
         }
-        for stack in stacks {
-            *stack = self.keep_stack(*stack, &mut new, &mut moved);
-        }
-        new
     }
 
-    fn keep_stack(&self, place: u32, new: &mut Self, moved: &mut HashMap<u32, u32>) -> u32 {
-        *moved.entry(place).or_insert_with(|| {
-            let Stack { frames, end } = self.stacks.get(place);
+    /// Keeps what an observation names, and changes its places to the new ones.
+    pub(super) fn observation(&mut self, observation: &mut Observation) {
+        self.thread(&mut observation.thread);
+        self.stack(&mut observation.stack);
+        if let Some(place) = &mut observation.activity {
+            self.activities
+                .to(place, |place| self.new.activities.place(self.old.activities.get(place).clone()));
+        }
+    }
+
+    pub(super) fn thread(&mut self, place: &mut u32) {
+        self.threads.to(place, |place| self.new.threads.place(self.old.threads.get(place).clone()));
+    }
+
+    pub(super) fn stack(&mut self, place: &mut u32) {
+        let Self { old, new, stacks, .. } = self;
+        stacks.to(place, |place| {
+            let Stack { frames, end } = old.stacks.get(place);
             let frames =
-                frames.iter().map(|&frame| new.frames.place(self.frames.get(frame).clone())).collect();
+                frames.iter().map(|&frame| new.frames.place(old.frames.get(frame).clone())).collect();
             new.stacks.place(Stack { frames, end: end.clone() })
-        })
+        });
+    }
+
+    pub(super) fn done(self) -> Tables {
+        self.new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_has_new_places_and_the_rest_is_gone() {
+        let mut tables = Tables::default();
+        let thread = |tid| ProfiledThread { tid, name: format!("thread {tid}") };
+        let frame = |name: &str| Frame { name: name.to_owned(), ..Frame::default() };
+        let mut stack_of = |names: &[&str]| {
+            let frames = names.iter().map(|name| tables.frames.place(frame(name))).collect();
+            tables.stacks.place(Stack { frames, ..Stack::default() })
+        };
+        let (gone, kept) = (stack_of(&["write", "main"]), stack_of(&["read", "main"]));
+        assert_eq!((gone, kept, stack_of(&["read", "main"])), (0, 1, 1));
+        tables.threads.place(thread(1));
+        let second = tables.threads.place(thread(2));
+        let mut observations = [Observation { thread: second, stack: kept, ..Observation::default() }; 2];
+
+        let mut keeping = Keeping::of(&tables);
+        observations.iter_mut().for_each(|observation| keeping.observation(observation));
+        let new = keeping.done();
+
+        assert_eq!(observations[0], Observation::default());
+        assert_eq!(observations[0], observations[1]);
+        assert_eq!(new.threads.list(), [thread(2)]);
+        assert_eq!(new.frames.list(), [frame("read"), frame("main")]);
+        assert_eq!(new.stacks.list(), [Stack { frames: vec![0, 1], ..Stack::default() }]);
     }
 }
