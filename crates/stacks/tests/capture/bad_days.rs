@@ -9,7 +9,7 @@ use spindoctor_stacks::Error;
 use spindoctor_stacks::capture::{RawStack, open};
 
 use crate::target::{
-    Program, Target, again, is_root, is_traced, named, open_by_name, refusal, said_by, signal,
+    Program, TARGET, Target, again, is_root, is_traced, named, open_by_name, refusal, said_by, signal,
     snapshot_where, sources, state_of, target_of_environment, tasks, until, wrap,
 };
 
@@ -255,6 +255,28 @@ fn three_capabilities_are_enough_for_bpf() {
     setpriv.arg(format!("--inh-caps={capabilities}")).arg(format!("--ambient-caps={capabilities}"));
     let said = said_by(wrap(&mut setpriv, &opens));
     assert!(said[0].starts_with("Bpf: 9 threads"), "{said:?}");
+}
+
+#[test]
+fn a_profiler_in_a_pid_namespace_of_its_own_sees_the_processes_in_it() {
+    if !is_root() {
+        return;
+    }
+    let target = Target::start("readers");
+    let opens = again("bad_days::tells_what_can_be_opened", &target);
+    // A second target inside, where its id and its threads' are small numbers.
+    let starts = format!(
+        "cd $(dirname {0}) && mkfifo in out && {{ {0} readers <in >out & }} && exec 3>in <out && read ready \
+         && {1}=$! exec \"$@\"",
+        target.program.path().display(),
+        TARGET
+    );
+    let mut inside = Command::new("unshare");
+    inside.args(["--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", &starts, "bash"]);
+    let said = said_by(wrap(&mut inside, &opens));
+    for (line, source) in said[1..].iter().zip(["Bpf", "Procfs", "Ptrace"]) {
+        assert!(line.starts_with(&format!("{source}: 9 threads")), "{said:?}");
+    }
 }
 
 // What follows runs in a process of its own, started by a test.

@@ -102,6 +102,34 @@ fn a_thread_that_has_not_moved_is_not_copied_again_and_one_that_has_is() {
 }
 
 #[test]
+fn the_bytes_of_a_thread_that_keeps_moving_are_those_of_one_instant() {
+    let target = Target::start("writers");
+    for source in sources() {
+        let mut capture = open_by_name(target.pid(), source);
+        let mut looked_at = 0;
+        until("enough stacks were read", || {
+            let snapshot = capture.snapshot().unwrap();
+            for thread in named(&snapshot, "writer") {
+                let RawStack::Copied { bytes, .. } = &thread.stack else { continue };
+                let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+                let words: Vec<u64> = words.collect();
+                let runs = words.chunk_by(|a, b| a >> 32 == 1 && b >> 32 == 1);
+                let numbers = runs.max_by_key(|run| run.len()).unwrap();
+                assert_eq!(numbers.len(), 8192);
+                // It may have been on its way: the new number in front, the one before behind it.
+                let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
+                assert!(
+                    numbers.is_sorted_by(|a, b| a >= b) && first - last <= 1,
+                    "{source:?}: {first} to {last}"
+                );
+                looked_at += 1;
+            }
+            looked_at > 300
+        });
+    }
+}
+
+#[test]
 fn a_deep_stack_is_cut_and_a_shallow_one_is_whole() {
     let target = Target::start("deep");
     for source in sources() {

@@ -102,6 +102,23 @@ static void *is_deep(void *bytes)
 	return NULL;
 }
 
+// Writes the same number into a large part of its stack, from one end to the other, then the next number.
+static void *writes(void *unused)
+{
+	volatile unsigned long words[8192];
+	unsigned long number = 1UL << 32;
+
+	for (int i = 0; i < 8192; i++)
+		words[i] = number;
+	for (;; number++) {
+		for (int i = 0; i < 8192; i++)
+			words[i] = number;
+		__sync_fetch_and_add(&count, 1);
+		usleep(1);
+	}
+	return unused;
+}
+
 static void *ends(void *unused)
 {
 	return unused;
@@ -168,6 +185,9 @@ int main(int argc, char **argv)
 		start_readers(8);
 		for (int i = 0; i < 4; i++)
 			start("churn", churns, NULL);
+	} else if (!strcmp(mode, "writers")) {
+		for (int i = 0; i < 8; i++)
+			start("writer", writes, NULL);
 	} else if (!strcmp(mode, "spin")) {
 		start("spin", spins, NULL);
 	} else if (!strcmp(mode, "workers")) {

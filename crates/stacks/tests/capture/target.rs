@@ -171,7 +171,8 @@ pub(crate) fn refusal<T>(opened: Result<T>) -> String {
     said
 }
 
-const TARGET: &str = "SPINDOCTOR_TEST_TARGET";
+/// The variable that tells a process which process to look at.
+pub(crate) const TARGET: &str = "SPINDOCTOR_TEST_TARGET";
 
 /// This program again, with one of its tests that are not run by themselves, where any user may run it.
 pub(crate) fn again(test: &str, target: &Target) -> Command {
