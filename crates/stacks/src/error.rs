@@ -26,6 +26,14 @@ pub enum Error {
         /// What the kernel said.
         error: io::Error,
     },
+    /// A file that should hold a profile does not.
+    #[error("{} {because}", path.display())]
+    ProfileFile {
+        /// Which.
+        path: PathBuf,
+        /// What it is instead: `is no profile; ...`.
+        because: String,
+    },
     /// The source cannot be used here.
     #[error("the {source_name} source cannot be used: {because}; {unlock}")]
     Unavailable {

@@ -8,6 +8,7 @@ pub mod aggregate;
 pub mod capture;
 pub mod classify;
 pub mod error;
+pub mod file;
 mod function;
 pub mod module;
 pub mod names;

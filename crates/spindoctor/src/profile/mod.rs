@@ -1,8 +1,7 @@
-//! A profile on its way from the profiler to a format: saved and loaded, filtered, grouped, summed up as a tree,
+//! A profile on its way from the profiler to a format: filtered, grouped, summed up as a tree,
 //! compared with another.
 
 pub(crate) mod difference;
-pub(crate) mod file;
 #[cfg(test)]
 pub(crate) mod sample;
 pub(crate) mod statement;

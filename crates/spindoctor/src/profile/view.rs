@@ -238,7 +238,8 @@ impl<'a> View<'a> {
             // Commits that wait for each other do so on conditions too. Only the server knows who serves nobody.
             ThreadState::Condition => {
                 let name = self.profile.threads[seen.thread as usize].name.as_str();
-                !for_client && !(self.profile.activities.is_empty() && CONNECTIONS.contains(&name))
+                let unknown = self.profile.activities.is_empty() && CONNECTIONS.contains(&name);
+                !for_client && !unknown
             }
             _ => false,
         }

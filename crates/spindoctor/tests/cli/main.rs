@@ -7,3 +7,4 @@ mod help;
 mod live;
 mod program;
 mod screen;
+mod stacks;

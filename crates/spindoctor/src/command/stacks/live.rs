@@ -15,6 +15,7 @@ use crate::cli::{Connection, Source, Stacks};
 use crate::command::live::{note, target};
 use crate::profile::By;
 use crate::progress::Progress;
+use crate::report::number;
 use crate::trigger::Trigger;
 
 /// Snapshots a second where nobody says otherwise: ten tell a stall of a second in detail and cost next to nothing.
@@ -223,6 +224,10 @@ impl Run {
 
     /// When the next snapshot is due. Those that were missed are not caught up on: they are counted.
     fn next_due(&mut self, interval: Duration) {
+        if self.taken == 1 {
+            // The first one reads symbols; it makes nothing late.
+            self.due = Instant::now();
+        }
         self.due += interval;
         let late = Instant::now().saturating_duration_since(self.due);
         let missed = late.as_nanos() / interval.as_nanos().max(1);
@@ -232,10 +237,8 @@ impl Run {
 
     fn missed_told(&self, profile: &Profile) -> Option<String> {
         (self.missed > 0 && profile.source != StackSource::Cpu).then(|| {
-            format!(
-                "{} snapshots were not taken: the one before took too long; ask for fewer with --hz",
-                self.missed
-            )
+            let snapshots = number::counted(self.missed, "snapshot was", "snapshots were");
+            format!("{snapshots} not taken: the one before took too long; ask for fewer with --hz")
         })
     }
 }

@@ -7,11 +7,12 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
+use spindoctor_stacks::file;
 
 use crate::cli::{Source, Stacks};
 use crate::exit::ExitStatus;
 use crate::output;
-use crate::profile::{Choice, View, file};
+use crate::profile::{Choice, View};
 use crate::report::stacks::diff::DIFF_FORMATS;
 use crate::report::stacks::{FORMATS, by_extension, by_name};
 use crate::terminal::Look;

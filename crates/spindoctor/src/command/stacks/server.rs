@@ -13,6 +13,7 @@ use spindoctor_collect::host;
 use spindoctor_collect::mysql::{SessionCost, Target};
 use spindoctor_model::stack::Activity;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 use crate::command::wait_for;
 use crate::profile::statement;
@@ -20,6 +21,8 @@ use crate::trigger::{Reading, Trigger};
 
 /// The trigger is looked at ten times a second.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// How long a goodbye may take.
+const GOODBYE_WITHIN: Duration = Duration::from_millis(200);
 /// A server that refused or broke the session is asked again after this long.
 const RECONNECT_AFTER: Duration = Duration::from_secs(2);
 
@@ -61,6 +64,7 @@ type ByThread = HashMap<u32, Activity>;
 /// The server's thread.
 pub(super) struct Server {
     questions: UnboundedSender<()>,
+    stop: oneshot::Sender<()>,
     answers: Receiver<Option<ByThread>>,
     events: Receiver<Event>,
     thread: JoinHandle<anyhow::Result<Told>>,
@@ -73,14 +77,15 @@ impl Server {
     /// Starts it.
     pub(super) fn start(wanted: Wanted) -> anyhow::Result<Self> {
         let (questions, asked) = unbounded_channel();
+        let (stop, stopped) = oneshot::channel();
         let (answer, answers) = mpsc::channel();
         let (tell, events) = mpsc::channel();
         let has_target = wanted.target.is_some();
         let thread = std::thread::Builder::new()
             .name("server".to_owned())
-            .spawn(move || wait_for(async { Ok(serve(wanted, asked, &answer, &tell).await) }))
+            .spawn(move || wait_for(async { Ok(serve(wanted, asked, stopped, &answer, &tell).await) }))
             .context("could not start a thread")?;
-        Ok(Self { questions, answers, events, thread, open: 0, has_target })
+        Ok(Self { questions, stop, answers, events, thread, open: 0, has_target })
     }
 
     /// True where a question would be answered soon: none is open.
@@ -116,17 +121,19 @@ impl Server {
 
     /// Ends it.
     pub(super) fn end(self) -> Told {
-        let Self { questions, thread, .. } = self;
-        drop(questions);
+        let Self { stop, thread, .. } = self;
+        // A question that has no answer yet is not waited for.
+        drop(stop);
         // A thread that panicked told why already.
         thread.join().ok().and_then(Result::ok).unwrap_or_default()
     }
 }
 
-/// Answers until nobody asks any more.
+/// Answers until it is stopped.
 async fn serve(
     wanted: Wanted,
     mut asked: UnboundedReceiver<()>,
+    stopped: oneshot::Receiver<()>,
     answer: &Sender<Option<ByThread>>,
     tell: &Sender<Event>,
 ) -> Told {
@@ -173,6 +180,7 @@ async fn serve(
     tokio::select! {
         () = answering => {}
         () = aside => {}
+        _ = stopped => {}
     }
     let mut sum = asker.end().await;
     if let Some(gauge) = checking.gauge {
@@ -242,7 +250,8 @@ impl Asker {
         if let Some(session) = session {
             self.told.cost.queries += session.cost().queries;
             self.told.cost.busy_ms += session.cost().busy_ms;
-            session.close().await;
+            // Whoever hangs hears no goodbye.
+            drop(tokio::time::timeout(GOODBYE_WITHIN, session.close()).await);
         }
         self.told
     }

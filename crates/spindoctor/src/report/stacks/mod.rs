@@ -185,6 +185,48 @@ mod tests {
         assert_eq!(flame_graph(&Profile::default(), false), None);
     }
 
+    /// Every number of a profile, each in turn, as no profiler would write it.
+    #[test]
+    fn a_profile_with_any_number_is_refused_or_written_in_every_format() {
+        fn numbers(json: &serde_json::Value, path: &str, found: &mut Vec<String>) {
+            match json {
+                serde_json::Value::Number(_) => found.push(path.to_owned()),
+                // One of each kind is like all others.
+                serde_json::Value::Array(list) => {
+                    list.iter()
+                        .take(2)
+                        .enumerate()
+                        .for_each(|(at, item)| numbers(item, &format!("{path}/{at}"), found));
+                }
+                serde_json::Value::Object(map) => {
+                    map.iter().for_each(|(key, item)| numbers(item, &format!("{path}/{key}"), found));
+                }
+                _ => {}
+            }
+        }
+        let whole = serde_json::to_value(sample::busy()).unwrap();
+        let mut found = Vec::new();
+        numbers(&whole, "", &mut found);
+        assert!(found.len() > 40, "{found:?}");
+        for path in found {
+            for number in ["0", "-1", "1e300", "18446744073709551615", "4294967295", "1e-300"] {
+                let mut spoilt = whole.clone();
+                *spoilt.pointer_mut(&path).unwrap() = serde_json::from_str(number).unwrap();
+                let Ok(profile) = spindoctor_stacks::file::from_json(spoilt.to_string().as_bytes()) else {
+                    continue;
+                };
+                for on_cpu in [false, true] {
+                    let Ok(view) = View::of(&profile, &Choice { on_cpu, ..Choice::default() }) else {
+                        continue;
+                    };
+                    for format in FORMATS {
+                        (format.render)(&view, Look { width: 80, colour: false }).unwrap();
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_profile_without_any_observation_can_be_written_in_every_format() {
         let profile = Profile::default();

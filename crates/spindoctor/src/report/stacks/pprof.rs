@@ -258,7 +258,7 @@ impl<'a> Writer<'a> {
             let key = self.string(key);
             label.push(proto::Label { key, str: 0, num });
         }
-        proto::Sample { location_id, value: vec![count, count * period_ns], label }
+        proto::Sample { location_id, value: vec![count, count.saturating_mul(period_ns)], label }
     }
 
     fn location(&mut self, frames: Vec<u32>) -> u64 {
