@@ -156,27 +156,18 @@ impl Trigger {
         })
     }
 
-    /// Waits for no longer than this; none where nothing happened. What was told of once is not told again.
+    /// As [`wait`], for one.
     ///
     /// # Errors
-    /// The process ended, or the function is called so often that the probes would cost too much: then they are gone.
+    /// As there.
     pub fn wait(&mut self, patience: Duration) -> Result<Option<Fired>> {
-        let until = Instant::now() + patience;
-        loop {
-            self.state.get().armed.store(1, Release);
-            let left = until.saturating_duration_since(Instant::now());
-            self.sleep(left.min(self.tick()))?;
-            self.pay()?;
-            if let Some(fired) = self.look() {
-                return Ok(Some(fired));
-            }
-            if !self.process.is_alive() {
-                return Err(Error::NoProcess(self.process.pid()));
-            }
-            if left.is_zero() {
-                return Ok(None);
-            }
-        }
+        Ok(wait(std::slice::from_mut(self), patience)?.map(|(_, fired)| fired))
+    }
+
+    /// The function, as it was asked for.
+    #[must_use]
+    pub fn function(&self) -> &str {
+        &self.name
     }
 
     /// What the probes cost the process so far.
@@ -195,16 +186,6 @@ impl Trigger {
             // What a program cannot see by itself: that time passes.
             When::Slower(bound) => (bound / 10).clamp(Duration::from_millis(1), LONGEST),
             When::Inside(_) => LONGEST,
-        }
-    }
-
-    /// Sleeps until a program tells something, or for so long.
-    fn sleep(&self, time: Duration) -> Result<()> {
-        let mut events = [PollFd::from_borrowed_fd(self.events.as_fd(), PollFlags::IN)];
-        let time = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
-        match poll(&mut events, Some(&time)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(refused(NAME, &std::io::Error::from(error))),
         }
     }
 
@@ -304,6 +285,47 @@ impl Trigger {
             }
         }
         has_left
+    }
+}
+
+/// Waits until one of them fires, for no longer than this: its place and what happened. Nobody is told of twice for
+/// being slow; a crowd that stays is told of again when the next thread enters.
+///
+/// # Errors
+/// The process ended, or a function is called so often that its probes would cost too much: then they are gone.
+pub fn wait(triggers: &mut [Trigger], patience: Duration) -> Result<Option<(usize, Fired)>> {
+    let until = Instant::now() + patience;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let tick = triggers.iter().map(Trigger::tick).min().unwrap_or(left).min(left);
+        sleep(triggers, tick)?;
+        for (place, trigger) in triggers.iter_mut().enumerate() {
+            trigger.pay()?;
+            if let Some(fired) = trigger.look() {
+                return Ok(Some((place, fired)));
+            }
+            if !trigger.process.is_alive() {
+                return Err(Error::NoProcess(trigger.process.pid()));
+            }
+        }
+        if left.is_zero() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Sleeps until a program tells something, or for so long.
+fn sleep(triggers: &[Trigger], time: Duration) -> Result<()> {
+    for trigger in triggers {
+        trigger.state.get().armed.store(1, Release);
+    }
+    let events =
+        triggers.iter().map(|trigger| PollFd::from_borrowed_fd(trigger.events.as_fd(), PollFlags::IN));
+    let mut events: Vec<_> = events.collect();
+    let time = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
+    match poll(&mut events, Some(&time)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(refused(NAME, &std::io::Error::from(error))),
     }
 }
 

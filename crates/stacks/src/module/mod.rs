@@ -129,7 +129,8 @@ impl Modules {
     pub fn of_file(path: &Path) -> std::result::Result<Self, ElfError> {
         let elf = Elf::open(&File::open(path)?)?;
         let name = path.display().to_string();
-        let map = |(start, end, offset)| Map { start, end, offset, file: (String::new(), 0), path: name.clone() };
+        let map =
+            |(start, end, offset)| Map { start, end, offset, file: (String::new(), 0), path: name.clone() };
         let mut maps: Vec<Map> = elf.code().map(map).collect();
         maps.sort_by_key(|map| map.start);
         let machine = elf.machine();
