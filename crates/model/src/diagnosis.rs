@@ -28,6 +28,9 @@ pub struct Diagnosis {
     pub interrupted: Option<Interruption>,
     /// What it cost.
     pub cost: Cost,
+    /// What stacks and CPU samples say in sum; null where none were taken.
+    #[serde(default)]
+    pub profile: Option<DiagnosedProfile>,
     /// Findings, the costliest first.
     pub findings: Vec<Finding>,
     /// Causes that were examined and not found, in catalogue order.
@@ -85,6 +88,51 @@ pub struct DiagnosedWindow {
     pub start: Timestamp,
     /// How long it was.
     pub seconds: f64,
+}
+
+/// The profile, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiagnosedProfile {
+    /// Looks at every thread.
+    pub snapshots: u64,
+    /// CPU samples.
+    pub cpu_samples: u64,
+    /// Shares of the CPU samples that lie in spin-wait loops, 0 to 1; null where there are too few samples.
+    pub spin: Option<SpinShares>,
+}
+
+/// Shares of CPU samples, 0 to 1, by whose spin-wait loop they lie in.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SpinShares {
+    /// Commits that wait for the redo log.
+    pub commits: f64,
+    /// The redo log's own threads.
+    pub log_threads: f64,
+    /// Latches: mutexes and rw-locks of the server.
+    pub latches: f64,
+    /// The kernel's spin locks.
+    pub kernel: f64,
+}
+
+impl SpinShares {
+    /// All of them together.
+    pub fn all(&self) -> f64 {
+        self.commits + self.log_threads + self.latches + self.kernel
+    }
+
+    /// Each with its name, the largest first.
+    pub fn named(&self) -> [(&'static str, f64); 4] {
+        let mut named = [
+            ("commits", self.commits),
+            ("redo log threads", self.log_threads),
+            ("latches", self.latches),
+            ("kernel", self.kernel),
+        ];
+        named.sort_by(|a, b| b.1.total_cmp(&a.1));
+        named
+    }
 }
 
 /// What the examination cost the server and the host.

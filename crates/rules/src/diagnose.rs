@@ -1,10 +1,13 @@
 //! One window through every rule: findings in rank, what is clear, what could not be examined, and
 //! the heads of the report.
 
-use spindoctor_model::diagnosis::{DiagnosedHost, DiagnosedServer, DiagnosedWindow, SCHEMA};
-use spindoctor_model::{Diagnosis, NotExamined, Unavailable, Window};
+use spindoctor_model::diagnosis::{
+    DiagnosedHost, DiagnosedProfile, DiagnosedServer, DiagnosedWindow, SCHEMA, SpinShares,
+};
+use spindoctor_model::{Diagnosis, NotExamined, Profile, Unavailable, Window};
 
 use crate::causes::server_stopped;
+use crate::spin_samples::{SpinSamples, Whose};
 use crate::{CAUSES, Outcome, rank};
 
 /// Puts a window through every rule of [`CAUSES`].
@@ -40,6 +43,7 @@ pub fn diagnose(window: &Window) -> Diagnosis {
         window: DiagnosedWindow { start: window.start, seconds: whole.seconds() },
         interrupted,
         cost: whole.cost,
+        profile: window.profile.value().map(|profile| profile_head(window, profile)),
         findings: rank::rank(findings),
         clear,
         not_examined,
@@ -69,6 +73,19 @@ fn server_head(window: &Window) -> DiagnosedServer {
         pid: server.pid,
         uptime_s: server.uptime_s,
         threads: process_threads.or_else(listed_threads),
+    }
+}
+
+fn profile_head(window: &Window, profile: &Profile) -> DiagnosedProfile {
+    DiagnosedProfile {
+        snapshots: profile.snapshots.len() as u64,
+        cpu_samples: profile.samples().len() as u64,
+        spin: SpinSamples::of(window).ok().map(|samples| SpinShares {
+            commits: samples.share(Whose::Commit),
+            log_threads: samples.share(Whose::LogThreads),
+            latches: samples.share(Whose::Latch),
+            kernel: samples.share(Whose::Kernel),
+        }),
     }
 }
 

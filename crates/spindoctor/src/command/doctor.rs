@@ -40,7 +40,7 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
     }
     let diagnosis = spindoctor_rules::diagnose(&window);
     if let Some(file) = &asked.html {
-        fs::write(file, html::render(&diagnosis))
+        fs::write(file, html::render(&diagnosis, window.profile.value()))
             .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
     }
     if asked.nagios {

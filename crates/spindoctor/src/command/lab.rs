@@ -82,7 +82,7 @@ fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
         window_file::save(file, &outcome.window)?;
     }
     if let Some(file) = &asked.html {
-        fs::write(file, html::render(&outcome.diagnosis))
+        fs::write(file, html::render(&outcome.diagnosis, outcome.window.profile.value()))
             .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
     }
     output::print(&match asked.json {

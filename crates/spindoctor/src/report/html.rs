@@ -3,12 +3,12 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use spindoctor_model::diagnosis::DiagnosedHost;
-use spindoctor_model::{Diagnosis, Evidence, Finding, Remedy, Root, Severity, Value};
+use spindoctor_model::{Diagnosis, Evidence, Finding, Profile, Remedy, Root, Severity, Value};
 
 use super::{
     NotExaminedTogether, cost_told, explained_here, findings_counted, interruption_told,
-    not_examined_together, number, root_named, seen_s, server_named, server_place, severity_word,
-    window_told,
+    not_examined_together, number, root_named, seen_s, server_named, server_place, severity_word, stacks,
+    stacks_told, window_told,
 };
 use crate::chart;
 use crate::terminal::safe;
@@ -17,8 +17,8 @@ const STYLE: &str = include_str!("html.css");
 /// Nothing may be fetched or run, whatever a hostile string might try.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The diagnosis as a page.
-pub(crate) fn render(diagnosis: &Diagnosis) -> String {
+/// The diagnosis as a page, with pictures of the profile that was taken for it.
+pub(crate) fn render(diagnosis: &Diagnosis, profile: Option<&Profile>) -> String {
     let title = format!("{} on {}", server_named(&diagnosis.server), safe(server_place(&diagnosis.server)));
     html! {
         (DOCTYPE)
@@ -38,6 +38,7 @@ pub(crate) fn render(diagnosis: &Diagnosis) -> String {
                     @for (at, found) in diagnosis.findings.iter().enumerate() {
                         (finding(at + 1, found, &explained_here(found, diagnosis)))
                     }
+                    @if let Some(profile) = profile { (pictures(diagnosis, profile)) }
                     (host(&diagnosis.host))
                     (examined(diagnosis))
                     footer {
@@ -202,6 +203,26 @@ fn remedy_block(remedy: &Remedy) -> Markup {
     }
 }
 
+/// Flame graphs: where the CPU went, and what every thread did.
+fn pictures(diagnosis: &Diagnosis, profile: &Profile) -> Markup {
+    let graphs = [("Where the CPU went", true), ("What the threads did", false)]
+        .map(|(title, on_cpu)| (title, stacks::flame_graph(profile, on_cpu)));
+    html! {
+        @if graphs.iter().any(|(_, graph)| graph.is_some()) {
+            section.card.stacks {
+                h2 { "Stacks" }
+                @if let Some(told) = stacks_told(diagnosis) { p.quiet { (told) "." } }
+                @for (title, graph) in &graphs {
+                    @if let Some(graph) = graph {
+                        h3 { (title) }
+                        div.flame { (PreEscaped(graph)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
 fn host(host: &DiagnosedHost) -> Markup {
     let cpus = [
         ("the server counts", host.server_believes_cpus.map(f64::from), ""),
@@ -299,11 +320,12 @@ fn severity_class(severity: Severity) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile;
     use crate::report::sample;
 
     #[test]
     fn the_page_asks_for_nothing_from_anywhere() {
-        let page = render(&sample::suffering());
+        let page = render(&sample::suffering(), Some(&profile::sample::busy()));
         for forbidden in ["<script", "<link", "<img", "src=", "url(", "@import", "@font-face"] {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
@@ -311,15 +333,18 @@ mod tests {
 
     #[test]
     fn a_server_that_was_lost_in_the_middle_is_not_told_to_be_well() {
-        let page = render(&sample::interrupted());
+        let page = render(&sample::interrupted(), None);
         assert!(page.contains("interrupted after 4.1 s of 10 s: the server's process ended"), "{page}");
         assert!(!page.contains("Nothing found that costs this server time now"));
     }
 
     #[test]
     fn every_part_of_a_diagnosis_is_on_the_page() {
-        let page = render(&sample::suffering());
+        let page = render(&sample::suffering(), Some(&profile::sample::busy()));
         for part in [
+            "of 1250 CPU samples 74 % were spinning: commits 68 %, redo log threads 6 %.",
+            "What the threads did",
+            "<svg",
             "<title>MySQL 9.7.4 on db17: 3 findings</title>",
             "13 min 32 s",
             "2026-07-01 09:30:00 UTC",
@@ -343,7 +368,7 @@ mod tests {
 
     #[test]
     fn hostile_strings_are_shown_and_not_obeyed() {
-        let page = render(&sample::hostile());
+        let page = render(&sample::hostile(), Some(&profile::sample::hostile()));
         assert!(!page.contains("<script"));
         assert!(!page.contains("<img"));
         assert!(!page.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')));
@@ -353,8 +378,8 @@ mod tests {
 
     #[test]
     fn a_healthy_and_a_silent_server_have_their_pages() {
-        assert!(render(&sample::healthy()).contains("Nothing found that costs this server time now"));
-        let silent = render(&sample::silent());
+        assert!(render(&sample::healthy(), None).contains("Nothing found that costs this server time now"));
+        let silent = render(&sample::silent(), None);
         assert!(silent.contains("A server that does not answer on db17:3306"));
         assert!(silent.contains("Not read: the server runs on another host"));
     }

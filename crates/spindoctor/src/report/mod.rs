@@ -103,6 +103,31 @@ fn cost_told(diagnosis: &Diagnosis) -> String {
     )
 }
 
+/// `100 snapshots; of 1250 CPU samples 74 % were spinning: commits 68 %, redo log threads 6 %`
+fn stacks_told(diagnosis: &Diagnosis) -> Option<String> {
+    let profile = diagnosis.profile?;
+    let snapshots = number::counted(profile.snapshots, "snapshot", "snapshots");
+    let samples = number::counted(profile.cpu_samples, "CPU sample", "CPU samples");
+    let Some(spin) = profile.spin else { return Some(format!("{snapshots}, {samples}")) };
+    let told: Vec<String> = spin
+        .named()
+        .into_iter()
+        .filter(|(_, share)| *share >= SPIN_TOLD)
+        .map(|(whose, share)| format!("{whose} {}", number::percent(share)))
+        .collect();
+    Some(match told.is_empty() {
+        true => format!("{snapshots}; of {samples} {} were spinning", number::percent(spin.all())),
+        false => format!(
+            "{snapshots}; of {samples} {} were spinning: {}",
+            number::percent(spin.all()),
+            told.join(", ")
+        ),
+    })
+}
+
+/// A share of the CPU samples that is told apart.
+const SPIN_TOLD: f64 = 0.005;
+
 /// The other findings of the diagnosis that this one explains.
 fn explained_here<'a>(finding: &'a Finding, diagnosis: &Diagnosis) -> Vec<&'a str> {
     let is_found = |cause: &&str| diagnosis.findings.iter().any(|other| other.cause == *cause);

@@ -1,7 +1,9 @@
 //! Hand-built diagnoses that exercise everything a format must show.
 
 use jiff::Timestamp;
-use spindoctor_model::diagnosis::{DiagnosedHost, DiagnosedServer, DiagnosedWindow, SCHEMA};
+use spindoctor_model::diagnosis::{
+    DiagnosedHost, DiagnosedProfile, DiagnosedServer, DiagnosedWindow, SCHEMA, SpinShares,
+};
 use spindoctor_model::host::Quota;
 use spindoctor_model::{
     Cost, Diagnosis, Evidence, Finding, Flavor, Interruption, NotExamined, Remedy, Root, Severity,
@@ -39,6 +41,11 @@ pub(crate) fn suffering() -> Diagnosis {
         window: window(),
         interrupted: None,
         cost: Cost { server_queries: 44, server_busy_ms: 31.04, own_cpu_ms: 190.0, threads_stopped: 0 },
+        profile: Some(DiagnosedProfile {
+            snapshots: 100,
+            cpu_samples: 1250,
+            spin: Some(SpinShares { commits: 0.68, log_threads: 0.06, latches: 0.001, kernel: 0.0 }),
+        }),
         findings: vec![blind_spin(), pileup(), sync_note()],
         clear: ["cpu-throttled", "cpu-saturated", "checkpoint-stall"].map(str::to_owned).to_vec(),
         not_examined: vec![
@@ -61,6 +68,11 @@ pub(crate) fn healthy() -> Diagnosis {
     let mut diagnosis = suffering();
     diagnosis.findings.clear();
     diagnosis.not_examined.clear();
+    diagnosis.profile = Some(DiagnosedProfile {
+        snapshots: 100,
+        cpu_samples: 860,
+        spin: Some(SpinShares { latches: 0.003, ..SpinShares::default() }),
+    });
     diagnosis
 }
 
@@ -73,6 +85,7 @@ pub(crate) fn silent() -> Diagnosis {
         ..DiagnosedHost::default()
     };
     diagnosis.clear.clear();
+    diagnosis.profile = None;
     diagnosis.findings = vec![Finding {
         cause: "server-stopped".to_owned(),
         severity: Severity::Critical,

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use super::page::{PLAIN, Page, QUIET, STRONG, wrapped};
 use super::{
     cost_told, explained_here, findings_counted, interruption_told, not_examined_together, number,
-    root_named, seen_s, server_named, server_place, severity_word, shortened, window_told,
+    root_named, seen_s, server_named, server_place, severity_word, shortened, stacks_told, window_told,
 };
 use crate::terminal::{Look, safe};
 
@@ -42,6 +42,9 @@ pub(crate) fn render(diagnosis: &Diagnosis, look: Look) -> String {
         );
     }
     not_examined(&mut page, &diagnosis.not_examined);
+    if let Some(stacks) = stacks_told(diagnosis) {
+        page.paragraph("", &format!("stacks: {stacks}"), QUIET);
+    }
     page.paragraph("", &format!("cost: {}", cost_told(diagnosis)), QUIET);
     page.finish()
 }

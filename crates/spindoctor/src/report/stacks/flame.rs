@@ -76,7 +76,6 @@ const SHADES: u32 = 3;
 pub(super) enum Place {
     /// In a file of its own, with the script for search and zoom.
     File,
-    #[cfg_attr(not(test), allow(dead_code, reason = "the diagnosis is yet to show it"))]
     /// Within an HTML page, which has a title of its own and allows no script. Its styles touch nothing else there.
     Page,
 }

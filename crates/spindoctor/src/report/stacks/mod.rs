@@ -112,7 +112,6 @@ pub(crate) fn by_extension(file: &str) -> Option<&'static Format> {
 
 /// A flame graph of a profile to stand within an HTML page, as markup: of what runs on CPUs, or of what every thread
 /// does. None where the profile has nothing of that.
-#[cfg_attr(not(test), allow(dead_code, reason = "the diagnosis is yet to show it"))]
 pub(crate) fn flame_graph(profile: &Profile, on_cpu: bool) -> Option<String> {
     let view = View::of(profile, &Choice { on_cpu, ..Choice::default() }).ok()?;
     (!view.observations.is_empty()).then(|| svg::within_page(&view))

@@ -42,7 +42,6 @@ pub(crate) fn render(view: &View<'_>) -> String {
 }
 
 /// The flame graph to stand within an HTML page: no script, no title, light and dark as the page.
-#[cfg_attr(not(test), allow(dead_code, reason = "the diagnosis is yet to show it"))]
 pub(crate) fn within_page(view: &View<'_>) -> String {
     draw(&picture(view), Place::Page)
 }

@@ -1,0 +1,103 @@
+//! Numbers from repeated runs: medians with their spread, and the ratio of pairs with an interval.
+
+/// The middle, the smallest and the largest.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spread {
+    /// Half of the values are no larger.
+    pub(crate) median: f64,
+    /// The smallest.
+    pub(crate) least: f64,
+    /// The largest.
+    pub(crate) most: f64,
+}
+
+impl Spread {
+    /// Of these values; there is one at least.
+    pub(crate) fn of(values: &[f64]) -> Self {
+        let sorted = sorted(values);
+        Self { median: median(&sorted), least: sorted[0], most: sorted[sorted.len() - 1] }
+    }
+
+    /// `12.3 ms (11.9 to 14.0)`
+    pub(crate) fn told(&self, unit: &str) -> String {
+        let Self { median, least, most } = self;
+        format!("{} {unit} ({} to {})", short(*median), short(*least), short(*most))
+    }
+}
+
+/// Three digits that count.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
+        large if large >= 100.0 => format!("{value:.0}"),
+        middle if middle >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// The median, and an interval that holds the true median in at least 95 of 100 cases.
+///
+/// Order statistics: between the k-th smallest and the k-th largest of n values the median lies with a probability of
+/// 1 - 2 P(B < k), B binomial of n and one half. Nothing is assumed about the noise but that runs are independent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Interval {
+    /// The median.
+    pub(crate) median: f64,
+    /// Where the interval begins.
+    pub(crate) low: f64,
+    /// Where it ends.
+    pub(crate) high: f64,
+}
+
+impl Interval {
+    /// Of these values: six at least, or no interval of 95 % exists.
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
+        let sorted = sorted(values);
+        let n = sorted.len();
+        let mut outside = 0.0;
+        let mut coefficient = 1.0;
+        let mut k = 0;
+        // P(B < k + 1) grows with each step while it stays within 2.5 %.
+        while k < n {
+            outside += coefficient * 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
+            if outside > 0.025 {
+                break;
+            }
+            coefficient *= (n - k) as f64 / (k + 1) as f64;
+            k += 1;
+        }
+        (k > 0).then(|| Self { median: median(&sorted), low: sorted[k - 1], high: sorted[n - k] })
+    }
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    if sorted.len().is_multiple_of(2) {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
+    } else {
+        sorted[middle]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twelve_values_have_the_interval_of_the_tables() {
+        // The third smallest and the third largest of twelve: 96.1 %.
+        let values: Vec<f64> = (1..=12).map(f64::from).collect();
+        assert_eq!(Interval::of(&values), Some(Interval { median: 6.5, low: 3.0, high: 10.0 }));
+        assert_eq!(Interval::of(&values[..5]), None);
+    }
+
+    #[test]
+    fn the_middle_of_three_is_the_second() {
+        assert_eq!(Spread::of(&[3.0, 1.0, 2.0]).told("ms"), "2.00 ms (1.00 to 3.00)");
+    }
+}

@@ -1,0 +1,52 @@
+//! The tools that people use today, installed from Debian.
+
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+
+/// A tool that prints the stack of every thread of a process.
+pub(crate) struct Peer {
+    /// Its command.
+    pub(crate) name: &'static str,
+    /// Its arguments, before the process id.
+    arguments: &'static [&'static str],
+}
+
+/// gdb as the poor man's profiler calls it.
+pub(crate) const GDB: Peer = Peer {
+    name: "gdb",
+    arguments: &["-nx", "-batch", "-ex", "set pagination off", "-ex", "thread apply all bt", "-p"],
+};
+/// elfutils' eu-stack.
+pub(crate) const EU_STACK: Peer = Peer { name: "eu-stack", arguments: &["-p"] };
+/// perf, for its CPU samples.
+pub(crate) const PERF: Peer = Peer { name: "perf", arguments: &[] };
+/// All of them.
+pub(crate) const PEERS: &[Peer] = &[GDB, EU_STACK, PERF];
+
+impl Peer {
+    /// `gdb 13.1`: the name, and the number in the first line of `--version`.
+    pub(crate) fn version(&self) -> Option<String> {
+        let output = Command::new(self.name).arg("--version").output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let number =
+            text.lines().next()?.split_whitespace().rfind(|w| w.starts_with(|c: char| c.is_ascii_digit()))?;
+        Some(format!("{} {number}", self.name))
+    }
+
+    /// Prints every thread's stack into nothing: how long that took, milliseconds.
+    pub(crate) async fn stacks_ms(&self, pid: u32) -> anyhow::Result<f64> {
+        let mut command = Command::new(self.name);
+        // gdb would ask a server for debug information.
+        command.args(self.arguments).arg(pid.to_string()).env_remove("DEBUGINFOD_URLS").stdin(Stdio::null());
+        let begun = Instant::now();
+        let output = tokio::task::spawn_blocking(move || command.output())
+            .await?
+            .with_context(|| format!("could not run {}", self.name))?;
+        let took = begun.elapsed();
+        let frames = output.stdout.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"#")).count();
+        ensure!(frames > 0, "{} printed no frame: {}", self.name, String::from_utf8_lossy(&output.stderr));
+        Ok(took.as_secs_f64() * 1e3)
+    }
+}

@@ -1,0 +1,136 @@
+//! What looking costs a server that is as busy as it can be.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
+use spindoctor_lab::{Server, ServerSpec};
+
+use crate::page::{Row, Verdict};
+use crate::paired::{Interval, short};
+use crate::{Bench, Benchmark, progress};
+
+const CLIENTS: u32 = 256;
+const TABLES: Tables = Tables { count: 4, rows: 10_000 };
+/// After a change, before it is measured.
+const SETTLE: Duration = Duration::from_secs(1);
+/// How long each window is measured.
+const WINDOW: Duration = Duration::from_secs(5);
+
+/// What is run beside the load, and how much of the throughput it may take.
+struct Looker {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    goal_ratio: f64,
+}
+
+const LOOKERS: &[Looker] = &[
+    Looker {
+        name: "`stacks --hz 10`",
+        arguments: &["stacks", "--hz", "10", "--duration", "1h", "--json"],
+        goal_ratio: 0.01,
+    },
+    Looker {
+        name: "`stacks --hz 100`",
+        arguments: &["stacks", "--hz", "100", "--duration", "1h", "--json"],
+        goal_ratio: 0.05,
+    },
+    Looker { name: "`doctor`", arguments: &["doctor", "--duration", "1h", "--json"], goal_ratio: 0.01 },
+];
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "throughput",
+    story: "256 clients of sysbench's oltp_read_write on a MySQL with its data in memory, on the same CPUs as the \
+            clients and spindoctor. Windows of 5 s, a second after each change, in quads: without, with, with, \
+            without, or the other way round in turn. The loss of a quad is 1 minus the ratio of its windows with to \
+            those without; the median of the quads stands here with an interval that holds the true median in 95 of \
+            100 cases. *Reached* means that the whole interval lies within the goal.",
+    run: |bench| Box::pin(run(bench)),
+};
+
+async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let spec = ServerSpec {
+        tables: Some(TABLES),
+        options: vec!["--max-connections=400".into()],
+        ..ServerSpec::default()
+    };
+    let server = Server::start(&bench.home, &spec, &progress).await?;
+    let workload = Workload::OltpReadWrite;
+    let mut load =
+        Load::start(server.socket(), LoadSpec { workload, threads: CLIENTS, rate: None, tables: TABLES })?;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let mut rows = Vec::new();
+    for looker in LOOKERS {
+        let mut losses = Vec::new();
+        let mut alone = Vec::new();
+        for quad in 0..bench.runs {
+            progress(&format!("throughput: {}, quad {} of {}", looker.name, quad + 1, bench.runs));
+            let order = if quad % 2 == 0 { [false, true, true, false] } else { [true, false, false, true] };
+            let (mut with, mut without) = (0.0, 0.0);
+            for looks in order {
+                load.check()?;
+                let looking = if looks { Some(look(bench, looker, &server)?) } else { None };
+                let rate = measured(&load).await;
+                drop(looking);
+                *(if looks { &mut with } else { &mut without }) += rate?;
+            }
+            losses.push(1.0 - with / without);
+            alone.push(without / 2.0);
+        }
+        rows.push(row(looker, &losses));
+        rows.push(Row::plain(
+            "transactions a second without it",
+            crate::paired::Spread::of(&alone).told("1/s"),
+        ));
+    }
+    load.stop().await;
+    server.stop()?;
+    Ok(rows)
+}
+
+fn row(looker: &Looker, losses: &[f64]) -> Row {
+    let what = format!("throughput lost to {}", looker.name);
+    let goal = format!("<= {:.0} %", looker.goal_ratio * 100.0);
+    let Some(Interval { median, low, high }) = Interval::of(losses) else {
+        return Row::plain(what, "too few quads for an interval: --runs 6");
+    };
+    let verdict = match looker.goal_ratio {
+        goal if high <= goal => Verdict::Reached,
+        goal if low > goal => Verdict::Missed,
+        _ => Verdict::Open,
+    };
+    let percent = |ratio: f64| short(ratio * 100.0);
+    Row {
+        what,
+        measured: format!("{} % ({} to {})", percent(median), percent(low), percent(high)),
+        goal: Some((goal, verdict)),
+    }
+}
+
+/// Transactions a second over a window from a second after now.
+async fn measured(load: &Load) -> anyhow::Result<f64> {
+    tokio::time::sleep(SETTLE).await;
+    let begun = Instant::now();
+    tokio::time::sleep(WINDOW).await;
+    let report = load.since(begun).context("sysbench reported nothing")?;
+    Ok(report.transactions_per_s)
+}
+
+/// A program that looks until this is dropped.
+struct Looking(Child);
+
+fn look(bench: &Bench, looker: &Looker, server: &Server) -> anyhow::Result<Looking> {
+    let socket = server.socket().display().to_string();
+    let connection = ["--no-defaults", "-u", "root", "-S", &socket];
+    let arguments: Vec<&str> = looker.arguments.iter().copied().chain(connection).collect();
+    Ok(Looking(bench.spindoctor.start(&arguments)?))
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        // It has nothing to save, and nothing to put back.
+        let _gone = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
