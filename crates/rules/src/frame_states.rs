@@ -1,11 +1,11 @@
-//! Functions of MySQL and MariaDB that wait for a lock: what a condition variable below them is for.
+//! Functions of MySQL and MariaDB that wait for a lock, or sleep: what a condition variable below them is for.
 //!
 //! Both servers build their locks on condition variables, so the kernel cannot tell a thread that waits for a latch
 //! from one that waits for work. The function that waits can. Names are those of MySQL 5.5 to 9.7 and MariaDB 10.3 to
 //! 11.8; a stripped server exports only some of them, and a thread below a function without a name stays
 //! [`ThreadState::Condition`].
 
-use spindoctor_model::stack::ThreadState::{self, Lock};
+use spindoctor_model::stack::ThreadState::{self, Lock, Sleep};
 
 /// A function, and the state of a thread that is blocked below it.
 pub const FRAME_STATES: &[(&str, ThreadState)] = &[
@@ -44,6 +44,8 @@ pub const FRAME_STATES: &[(&str, ThreadState)] = &[
     ("Commit_order_manager::wait", Lock),
     ("Commit_order_manager::wait_on_graph", Lock),
     ("wait_for_commit::wait_for_prior_commit2", Lock),
+    // SLEEP() waits on a condition variable, so that KILL can end it (sql/item_func.cc)
+    ("Item_func_sleep::val_int", Sleep),
     // the query cache's one mutex
     ("Query_cache::lock", Lock),
     ("Query_cache::try_lock", Lock),
