@@ -63,7 +63,7 @@ fn sample(pid: u32, enough: &dyn Fn(&Profile) -> bool) -> Option<Profile> {
         }
         Err(error) => panic!("{error}"),
     };
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         profiler.rest(Instant::now() + profiler.interval());
         assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
@@ -173,4 +173,68 @@ fn there_is_no_profile_of_a_process_that_is_not_there() {
     assert!(
         matches!(Profiler::start(pid, ProfilerOptions::default()), Err(Error::NoProcess(id)) if id == pid)
     );
+}
+
+/// The samples that `perf annotate` shows at PAUSE, or at the instruction after it: it has not begun when a timer ends
+/// the PAUSE.
+fn annotated_pauses(text: &str) -> f64 {
+    let (mut samples, mut after_pause, mut found) = (0.0, false, 0.0);
+    for line in text.lines() {
+        // ` Percent |	Source code & Disassembly of spin for cpu-clock (1407 samples, percent: local period)`
+        if let Some((_, rest)) = line
+            .split_once(" samples, percent: local period)")
+            .map(|(head, _)| head)
+            .and_then(|head| head.rsplit_once('('))
+        {
+            samples = rest.parse().unwrap();
+            after_pause = false;
+        }
+        // `   99.86 :   12a2:   add    %rax,%rdx`
+        let mut columns = line.splitn(3, ':');
+        let (Some(percent), Some(_), Some(instruction)) = (columns.next(), columns.next(), columns.next())
+        else {
+            continue;
+        };
+        let Ok(percent) = percent.trim().parse::<f64>() else { continue };
+        let is_pause =
+            ["pause", "isb", "yield"].contains(&instruction.split_whitespace().next().unwrap_or(""));
+        if is_pause || after_pause {
+            found += samples * percent / 100.0;
+        }
+        after_pause = is_pause;
+    }
+    found
+}
+
+#[test]
+fn the_spin_share_is_what_perf_annotate_puts_down_to_pause() {
+    if Command::new("perf").arg("version").output().is_err() {
+        println!("skipped: perf is not installed (Debian: linux-perf)");
+        return;
+    }
+    let spinning = Spinning::start(false);
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("perf.data");
+    let mut perf = Command::new("perf")
+        .args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-p", &spinning.pid().to_string(), "-o"])
+        .arg(&data)
+        .spawn()
+        .unwrap();
+    let profile = sample(spinning.pid(), &|profile| profile.observations.len() >= 4000);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&perf), rustix::process::Signal::INT)
+        .unwrap();
+    perf.wait().unwrap();
+    let Some(profile) = profile else { return };
+
+    let perf = |arguments: &[&str]| {
+        let output = Command::new("perf").args(arguments).arg("-i").arg(&data).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let all = perf(&["script", "-F", "tid"]).lines().count() as f64;
+    let theirs = annotated_pauses(&perf(&["annotate", "--stdio"])) / all;
+    let ours = spin_share(&profile).unwrap();
+    println!("perf {theirs:.4} of {all} samples, spindoctor {:.4} of {}", ours.user, ours.samples);
+    // Two percentage points, and what chance does to samples of this number.
+    let chance = 3.0 * (ours.user * (1.0 - ours.user) * (1.0 / all + 1.0 / ours.samples as f64)).sqrt();
+    assert!(theirs > 0.1 && (ours.user - theirs).abs() <= 0.02 + chance, "{theirs} {ours:?}");
 }
