@@ -8,10 +8,11 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 use spindoctor_collect::mysql::{Secret, SslMode};
+use spindoctor_stacks::capture::trigger::When;
 
 use crate::profile::By;
 use crate::report::stacks::FORMATS;
-use crate::trigger::Condition;
+use crate::trigger::{Condition, Watchpoint};
 
 /// Finds where a running MySQL or MariaDB server loses time, shows who holds up whom, and says what to do.
 #[derive(Debug, Parser)]
@@ -165,6 +166,14 @@ pub(crate) struct Stacks {
     #[arg(long, help_heading = "Triggers")]
     pub(crate) when_stalled: bool,
 
+    /// Wait until more than COUNT threads are in a function at once; probes stand in it meanwhile
+    #[arg(long, value_name = "FUNCTION:COUNT", value_parser = inside, help_heading = "Triggers")]
+    pub(crate) when_inside: Vec<Watchpoint>,
+
+    /// Wait until a thread is in a function for longer than TIME; probes stand in it meanwhile
+    #[arg(long, value_name = "FUNCTION:TIME", value_parser = slower, help_heading = "Triggers")]
+    pub(crate) when_slower: Vec<Watchpoint>,
+
     /// What is kept from before the trigger
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, help_heading = "Triggers")]
     pub(crate) before: Duration,
@@ -174,7 +183,18 @@ pub(crate) struct Stacks {
 }
 
 /// What has no meaning beside a saved profile.
-const LIVE: [&str; 8] = ["duration", "hz", "source", "when", "when_stalled", "target", "pid", "remote"];
+const LIVE: [&str; 10] = [
+    "duration",
+    "hz",
+    "source",
+    "when",
+    "when_stalled",
+    "when_inside",
+    "when_slower",
+    "target",
+    "pid",
+    "remote",
+];
 
 /// How threads are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -506,6 +526,37 @@ fn format_names() -> PossibleValuesParser {
     PossibleValuesParser::new(FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.help)))
 }
 
+/// `log_write_up_to:100ms`
+fn slower(text: &str) -> Result<Watchpoint, String> {
+    let (function, time) = function_and_bound(text).ok_or("write FUNCTION:TIME: log_write_up_to:100ms")?;
+    let unit = time.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let seconds_per_unit = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        _ => return Err(format!("{time:?} is no time; use us, ms or s: log_write_up_to:100ms")),
+    };
+    let number: f64 = time[..time.len() - unit.len()].parse().map_err(|_| format!("{time:?} is no time"))?;
+    let seconds = number * seconds_per_unit;
+    if !(1e-6..=3_600.0).contains(&seconds) {
+        return Err("it must be between 1us and 1 hour".to_owned());
+    }
+    Ok(Watchpoint { function: function.to_owned(), when: When::Slower(Duration::from_secs_f64(seconds)) })
+}
+
+/// `lock_wait_suspend_thread:20`
+fn inside(text: &str) -> Result<Watchpoint, String> {
+    let (function, count) =
+        function_and_bound(text).ok_or("write FUNCTION:COUNT: lock_wait_suspend_thread:20")?;
+    let count = count.parse().map_err(|_| format!("{count:?} is no number of threads"))?;
+    Ok(Watchpoint { function: function.to_owned(), when: When::Inside(count) })
+}
+
+/// What stands before and behind the last colon: a C++ name has some of its own.
+fn function_and_bound(text: &str) -> Option<(&str, &str)> {
+    text.rsplit_once(':').filter(|(function, _)| !function.is_empty() && !function.ends_with(':'))
+}
+
 /// A regular expression; of what is wrong with it, the line that says it.
 fn pattern(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| error.to_string().lines().last().unwrap_or_default().to_owned())
@@ -558,6 +609,25 @@ mod tests {
         assert_eq!(doctor("--password x").unwrap().connection.password, Some(None));
         assert_eq!(doctor("--password=").unwrap().connection.password, Some(Some(Secret::from(""))));
         assert_eq!(doctor("").unwrap().connection.password, None);
+    }
+
+    #[test]
+    fn a_watchpoint_is_a_function_and_a_bound() {
+        let watched = |function: &str, when| Ok(Watchpoint { function: function.to_owned(), when });
+        assert_eq!(inside("THD::wait_for:20"), watched("THD::wait_for", When::Inside(20)));
+        let hundred = When::Slower(Duration::from_millis(100));
+        assert_eq!(slower("log_write_up_to:100ms"), watched("log_write_up_to", hundred));
+        for (wrong, reason) in [
+            ("f", "write FUNCTION:TIME"),
+            ("f::g", "write FUNCTION:TIME"),
+            ("f:5", "use us, ms or s"),
+            ("f:0ms", "between"),
+        ] {
+            assert!(slower(wrong).unwrap_err().contains(reason), "{wrong}");
+        }
+        for wrong in ["f", ":5", "f::g", "f:-1", "f:x"] {
+            assert!(inside(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use spindoctor_model::HostSample;
 use spindoctor_model::mysql::NamedValues;
+use spindoctor_stacks::capture::trigger::When;
 
 use crate::report::number;
 
@@ -141,6 +142,27 @@ impl fmt::Display for Condition {
             COMPARISONS.iter().find(|(_, known)| *known == self.comparison).map_or("", |(sign, _)| *sign);
         let rate = if self.is_rate { "/s" } else { "" };
         write!(f, "{}{rate} {sign} {}", self.name, number::plain(self.bound))
+    }
+}
+
+/// A function that is watched inside the server, and what is waited for there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Watchpoint {
+    /// As a stack shows it, or as the symbol table has it.
+    pub(crate) function: String,
+    /// How many threads at once, or how long one.
+    pub(crate) when: When,
+}
+
+impl fmt::Display for Watchpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.when {
+            When::Inside(threads) => write!(f, "more than {threads} threads in {}", self.function),
+            When::Slower(time) => {
+                let time = number::quantity(time.as_secs_f64() * 1e3, "ms");
+                write!(f, "a thread in {} for {time}", self.function)
+            }
+        }
     }
 }
 

@@ -152,6 +152,15 @@ fn a_trigger_is_waited_for_and_told_and_a_server_that_ends_leaves_what_was_seen(
         assert_eq!(code, 0);
         assert!(notes(&profile).contains("triggered by Threads_running >= 3: it is "), "{profile}");
 
+        let watched = ["--when-inside", "Item_func_sleep::val_int:0", "--before", "500ms"];
+        let flags = [&["-u", "root", "-S", socket, "--duration", "500ms"][..], &watched].concat();
+        let (profile, code) = profiled_while(&flags, "waiting for more than 0 threads", || {
+            while_a_client_sleeps(server, || ());
+        });
+        assert_eq!(code, 0);
+        assert!(notes(&profile).contains("triggered by 1 thread in Item_func_sleep::val_int"), "{profile}");
+        assert!(notes(&profile).contains("the watchpoints were hit"), "{profile}");
+
         let misspelt = format!("stacks -u root -S {socket} --no-defaults --when Thread_running>3");
         let (message, code) = complained(&misspelt);
         assert_eq!(code, 2);

@@ -11,12 +11,13 @@ use spindoctor_model::stack::StackSource;
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 
 use super::server::{Event, Server, Wanted};
+use super::watchpoints::Watchpoints;
 use crate::cli::{Connection, Source, Stacks};
 use crate::command::live::{note, target};
 use crate::profile::By;
 use crate::progress::Progress;
 use crate::report::number;
-use crate::trigger::Trigger;
+use crate::trigger::{Trigger, Watchpoint};
 
 /// Snapshots a second where nobody says otherwise: ten tell a stall of a second in detail and cost next to nothing.
 const HZ: f64 = 10.0;
@@ -36,7 +37,9 @@ pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
         bail!("stacks are read where the server runs: run spindoctor there, without --remote");
     }
     let trigger = Trigger::new(asked.when.clone(), asked.when_stalled);
-    let waits = !trigger.is_empty();
+    let watched: Vec<Watchpoint> = asked.when_inside.iter().chain(&asked.when_slower).cloned().collect();
+    let is_watching = !watched.is_empty();
+    let waits = is_watching || !trigger.is_empty();
     let target = target(&asked.connection)?;
     let (pid, wrong_server) = process(&asked.connection, &target)?;
 
@@ -46,6 +49,7 @@ pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
         process: host::Target::live(pid),
         trigger,
     })?;
+    let watchpoints = Watchpoints::arm(pid, &watched, server.teller())?;
     let mut notes: Vec<String> = wrong_server.into_iter().collect();
 
     let mut bar = Progress::new(asked.duration).counting("snapshot", "snapshots");
@@ -53,6 +57,7 @@ pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
     if waits {
         note(&format!("waiting for {}; Ctrl-C ends it", waited_for(asked)));
     }
+    let mut gone = false;
     while !run.is_over() {
         let begun = Instant::now();
         let ask = server.answers() && run.is_to_ask(begun);
@@ -60,6 +65,7 @@ pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
             server.ask();
         }
         if matches!(profiler.snapshot()?, Taken::ProcessGone) {
+            gone = true;
             break;
         }
         run.taken += 1;
@@ -67,8 +73,9 @@ pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
             profiler.set_activities(&|tid| activities.get(&tid).cloned());
         }
         run.next_due(profiler.interval());
+        let mut happened: Option<Event> = None;
         loop {
-            for event in server.events() {
+            for event in happened.take().into_iter().chain(server.events()) {
                 match event {
                     Event::Interrupted => run.interrupted = true,
                     Event::Fired(why) => {
@@ -82,7 +89,7 @@ pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
                             ));
                         }
                     }
-                    Event::NeverFires(why) => bail!("the trigger can never fire: {why}"),
+                    Event::NeverFires(why) => bail!("the trigger cannot fire: {why}"),
                     Event::Note(what) => {
                         bar.clear();
                         note(&what);
@@ -97,12 +104,20 @@ pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
             if now >= run.due || run.is_over() {
                 break;
             }
-            profiler.rest(run.due.min(now + NAP));
+            let until = run.due.min(now + NAP);
+            match is_watching && run.fired.is_none() {
+                // The snapshot is to be taken at the instant that a watchpoint tells.
+                true => happened = server.event(until - now),
+                false => profiler.rest(until),
+            }
         }
     }
     drop(bar);
     if waits && run.fired.is_none() {
-        bail!("interrupted before the trigger fired");
+        match gone {
+            true => bail!("process {pid} ended before the trigger fired"),
+            false => bail!("interrupted before the trigger fired"),
+        }
     }
     let mut profile = profiler.finish();
     let told = server.end();
@@ -110,6 +125,7 @@ pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
     profile.server_queries = told.cost.queries;
     profile.server_busy_ms = told.cost.busy_ms;
     notes.extend(run.missed_told(&profile));
+    notes.extend(watchpoints.end());
     profile.notes.extend(notes);
     if profile.observations.is_empty() && profile.snapshots.is_empty() {
         bail!("process {pid} ended before there was a snapshot");
@@ -160,6 +176,7 @@ fn waited_for(asked: &Stacks) -> String {
     if asked.when_stalled {
         waited.push("commits that stop".to_owned());
     }
+    waited.extend(asked.when_inside.iter().chain(&asked.when_slower).map(ToString::to_string));
     waited.join(", or ")
 }
 
@@ -210,7 +227,10 @@ impl Run {
     /// The trigger fired; true where it is the first time.
     fn fire(&mut self) -> bool {
         let first = self.fired.is_none();
-        self.fired.get_or_insert_with(Instant::now);
+        let now = *self.fired.get_or_insert_with(Instant::now);
+        if first {
+            self.due = now;
+        }
         first
     }
 

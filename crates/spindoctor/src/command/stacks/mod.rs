@@ -2,6 +2,7 @@
 
 mod live;
 mod server;
+mod watchpoints;
 
 use std::io::IsTerminal as _;
 use std::path::Path;

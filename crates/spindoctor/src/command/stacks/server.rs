@@ -66,6 +66,7 @@ pub(super) struct Server {
     questions: UnboundedSender<()>,
     stop: oneshot::Sender<()>,
     answers: Receiver<Option<ByThread>>,
+    tell: Sender<Event>,
     events: Receiver<Event>,
     thread: JoinHandle<anyhow::Result<Told>>,
     /// Questions without an answer yet.
@@ -80,12 +81,13 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let (answer, answers) = mpsc::channel();
         let (tell, events) = mpsc::channel();
+        let teller = tell.clone();
         let has_target = wanted.target.is_some();
         let thread = std::thread::Builder::new()
             .name("server".to_owned())
             .spawn(move || wait_for(async { Ok(serve(wanted, asked, stopped, &answer, &tell).await) }))
             .context("could not start a thread")?;
-        Ok(Self { questions, stop, answers, events, thread, open: 0, has_target })
+        Ok(Self { questions, stop, answers, tell: teller, events, thread, open: 0, has_target })
     }
 
     /// True where a question would be answered soon: none is open.
@@ -112,6 +114,16 @@ impl Server {
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
         }
+    }
+
+    /// For others who have something to tell.
+    pub(super) fn teller(&self) -> &Sender<Event> {
+        &self.tell
+    }
+
+    /// Waits until something happens, but no longer than this.
+    pub(super) fn event(&self, patience: Duration) -> Option<Event> {
+        self.events.recv_timeout(patience).ok()
     }
 
     /// What happened since the last time.
