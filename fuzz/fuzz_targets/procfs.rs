@@ -8,6 +8,7 @@ use spindoctor_collect::host::{
     cgroup, cpu_list, cpu_model, cpu_times, disks, effective_cpus, memory, numa, pressure, process,
     srv_cpu_usage, threads, throttling,
 };
+use spindoctor_stacks::module::maps;
 
 fuzz_target!(|bytes: &[u8]| {
     let text = &*String::from_utf8_lossy(bytes);
@@ -34,6 +35,9 @@ fuzz_target!(|bytes: &[u8]| {
     throttling::parse_cpu_stat(text);
     throttling::parse_cpuacct_usage(text);
 
+    for map in maps::parse_maps(text) {
+        assert!(map.start < map.end, "an empty mapping");
+    }
     if let Some(cpus) = cpu_list::parse_cpu_list(text) {
         // Short lists make long sets; the parser bounds them.
         assert!(cpus.len() <= 8_192);

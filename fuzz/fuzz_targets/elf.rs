@@ -1,0 +1,45 @@
+//! Damaged programs and libraries, their unwind tables, symbols and debug information included: no panic, no
+//! endless loop, and always a frame for an address.
+
+#![no_main]
+
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{env, fs};
+
+use libfuzzer_sys::fuzz_target;
+use spindoctor_stacks::module::Modules;
+use spindoctor_stacks::module::elf::Elf;
+use spindoctor_stacks::names::Names;
+use spindoctor_stacks::registers::Registers;
+use spindoctor_stacks::unwind::{MAX_FRAMES, Unwinder};
+
+const STACK: u64 = 0x7ffd_0000_0000;
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = Elf::of(bytes.to_vec());
+    let path = env::temp_dir().join(format!("spindoctor-fuzz-elf-{}", std::process::id()));
+    fs::write(&path, bytes).expect("the folder for temporary files can be written to");
+    if let Ok(mut modules) = Modules::of_file(&path) {
+        let mut names = Names::with_debuginfod("", PathBuf::new(), Duration::ZERO);
+        let mut unwinder = Unwinder::new();
+        // Addresses stand in the headers; instructions behind them.
+        let headers = bytes.chunks_exact(8).take(64).flat_map(|word| word.first_chunk().copied());
+        let starts: Vec<u64> = headers.map(u64::from_le_bytes).collect();
+        let around = |start: u64| [0, 1, 16, 100].map(|within| start.wrapping_add(within));
+        let addresses: Vec<u64> = starts.into_iter().flat_map(around).collect();
+        let code: Vec<u64> = addresses.into_iter().filter(|&address| modules.is_code(address)).take(64).collect();
+        let stack: Vec<u8> = code.iter().flat_map(|address| address.to_le_bytes()).collect();
+        let mut out = Vec::new();
+        for &pc in &code {
+            for is_return in [false, true] {
+                assert!(!names.frames(&mut modules, pc, is_return).is_empty());
+            }
+            modules.code(pc, 64);
+            let registers = Registers { pc, sp: STACK, fp: Some(STACK + 16), lr: Some(pc) };
+            unwinder.walk(&mut modules, &registers, STACK, &stack, true, &mut out);
+            assert!(out.len() <= MAX_FRAMES);
+        }
+    }
+    fs::remove_file(&path).expect("it was written above");
+});
