@@ -59,6 +59,15 @@ enum Way {
     NotCode,
 }
 
+/// How a frame was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    ByTable,
+    ByFramePointer,
+    /// By the table of a signal's trampoline: the caller was interrupted.
+    Interrupted,
+}
+
 /// How one step ended, where it led to no caller.
 enum Stop {
     Root,
@@ -79,12 +88,15 @@ struct Abi {
     sp: u16,
     /// Where the return address of a function that calls nothing is; x86-64 keeps it on the stack.
     lr: Option<u16>,
+    /// Where expressions find the pc: those of the PLT on x86-64 tell by it what is pushed already.
+    pc: Option<u16>,
     /// The registers that a function leaves as they were: rbx, rbp, rsp, r12-r15; x19-x29, sp.
     preserved: u32,
 }
 
-const X86_64: Abi = Abi { fp: 6, sp: 7, lr: None, preserved: 1 << 3 | 1 << 6 | 1 << 7 | 0xf << 12 };
-const AARCH64: Abi = Abi { fp: 29, sp: 31, lr: Some(30), preserved: 0x7ff << 19 | 1 << 31 };
+const X86_64: Abi =
+    Abi { fp: 6, sp: 7, lr: None, pc: Some(16), preserved: 1 << 3 | 1 << 6 | 1 << 7 | 0xf << 12 };
+const AARCH64: Abi = Abi { fp: 29, sp: 31, lr: Some(30), pc: None, preserved: 0x7ff << 19 | 1 << 31 };
 
 impl Frame {
     fn of(registers: &Registers, abi: &Abi) -> Self {
@@ -184,13 +196,17 @@ impl Unwinder {
         out.push(pc);
         loop {
             let lookup = pc.wrapping_sub(u64::from(called));
+            if let Some(number) = abi.pc {
+                frame.set(number, pc);
+            }
             let sp = frame.get(abi.sp).unwrap_or(0);
             let step = self.step(modules, lookup, &mut frame, &stack, abi, out.len() == 1);
-            let (caller, signal) = match step {
+            let (caller, left) = match step {
                 Ok(found) => found,
                 Err(Stop::Root) => return StackEnd::Root,
                 Err(Stop::Cut(why)) => return StackEnd::Cut(why),
             };
+            let signal = left == Left::Interrupted;
             // The bits above the address are a signature on aarch64 (pointer authentication).
             let caller = if abi.lr.is_some() { caller & 0x0000_ffff_ffff_ffff } else { caller };
             if caller == 0 {
@@ -209,7 +225,12 @@ impl Unwinder {
             }
             let lookup = caller.wrapping_sub(u64::from(!signal));
             if !self.rules.contains_key(&lookup) && !modules.is_code(lookup) {
-                return StackEnd::Cut(format!("the stack is damaged: {caller:#x} is no code to return to"));
+                return StackEnd::Cut(match left {
+                    Left::ByFramePointer => format!(
+                        "no unwind information at {pc:#x}, and its frame pointer leads to {caller:#x}, which is no code"
+                    ),
+                    _ => format!("the stack is damaged: {caller:#x} is no code to return to"),
+                });
             }
             if signal {
                 self.interrupted.push(out.len());
@@ -226,7 +247,7 @@ impl Unwinder {
         &self.interrupted
     }
 
-    /// Leaves a frame: its caller's address, and whether a signal interrupted the caller there.
+    /// Leaves a frame: its caller's address, and how.
     fn step(
         &mut self,
         modules: &mut Modules,
@@ -235,7 +256,7 @@ impl Unwinder {
         stack: &Copied<'_>,
         abi: &Abi,
         first: bool,
-    ) -> Result<(u64, bool), Stop> {
+    ) -> Result<(u64, Left), Stop> {
         let context = &mut self.context;
         let way = self.rules.entry(lookup).or_insert_with(|| {
             let Some(image) = modules.image(lookup) else {
@@ -248,13 +269,15 @@ impl Unwinder {
         });
         match way {
             Way::ByTable(rule, image) => by_table(rule, &image.elf, frame, stack, abi, first),
-            Way::ByFramePointer => by_frame_pointer(frame, stack, abi, lookup).map(|caller| (caller, false)),
+            Way::ByFramePointer => {
+                by_frame_pointer(frame, stack, abi, lookup).map(|caller| (caller, Left::ByFramePointer))
+            }
             // A call through a bad pointer: its return address was just pushed.
             Way::NotCode if first && abi.lr.is_none() => {
                 let sp = frame.get(abi.sp).unwrap_or(0);
                 let caller = stack.word(sp)?;
                 frame.set(abi.sp, sp.wrapping_add(8));
-                Ok((caller, false))
+                Ok((caller, Left::ByTable))
             }
             Way::NotCode => Err(Stop::Cut(format!("no code is mapped at {lookup:#x}"))),
         }
@@ -269,7 +292,7 @@ fn by_table(
     stack: &Copied<'_>,
     abi: &Abi,
     first: bool,
-) -> Result<(u64, bool), Stop> {
+) -> Result<(u64, Left), Stop> {
     let cfa = match &rule.cfa {
         CfaRule::RegisterAndOffset { register, offset } => {
             value(frame, register.0, abi)?.wrapping_add_signed(*offset)
@@ -286,7 +309,13 @@ fn by_table(
         let found = match saved {
             RegisterRule::Undefined => None,
             RegisterRule::SameValue => frame.get(*register),
-            RegisterRule::Offset(offset) => Some(stack.word(cfa.wrapping_add_signed(*offset))?),
+            RegisterRule::Offset(offset) => {
+                let place = cfa.wrapping_add_signed(*offset);
+                // Below the stack pointer it was popped from: the function is being left, and has put it back.
+                let popped =
+                    *register != rule.return_register && frame.get(abi.sp).is_some_and(|sp| place < sp);
+                if popped { frame.get(*register) } else { Some(stack.word(place)?) }
+            }
             RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
             RegisterRule::Register(other) => frame.get(other.0),
             RegisterRule::Expression(expression) => {
@@ -329,7 +358,7 @@ fn by_table(
         caller.forget(lr);
     }
     *frame = caller;
-    Ok((return_address, rule.signal))
+    Ok((return_address, if rule.signal { Left::Interrupted } else { Left::ByTable }))
 }
 
 /// The caller's registers by the frame pointer: both processors keep the caller's frame pointer where it points

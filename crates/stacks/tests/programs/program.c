@@ -83,6 +83,14 @@ void KEPT loading(const char *library) {
   STAY;
 }
 
+/* Calls a library for ever, through the PLT. */
+void KEPT calling(void) {
+  puts("ready");
+  fflush(stdout);
+  getchar();
+  for (;;) getppid();
+}
+
 int main(int argc, char **argv) {
   const char *where = argc > 1 ? argv[1] : "";
   if (!strcmp(where, "visible")) visible();
@@ -92,6 +100,7 @@ int main(int argc, char **argv) {
   if (!strcmp(where, "aligned")) aligned(atoi(argv[2]));
   if (!strcmp(where, "outer")) outer();
   if (!strcmp(where, "time")) telling_time();
+  if (!strcmp(where, "calling")) calling();
   if (!strcmp(where, "load")) loading(argv[2]);
   return 0;
 }

@@ -1,168 +1,29 @@
 //! Programs that cc compiles here, standing still in known places: walked and named.
-#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what tests share stands outside of #[test] functions"
+)]
+
+mod containers;
+mod program;
+mod stepping;
 
 use std::fs;
-use std::io::{BufRead, BufReader, IoSliceMut, Read, Write};
+use std::io::{IoSliceMut, Read, Write};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::sys::{ptrace, wait};
 use nix::unistd::Pid;
+use program::{Built, SOURCES, Stopped, Walked, wait_until_ready};
 use spindoctor_model::stack::{Frame, StackEnd};
 use spindoctor_stacks::module::Modules;
 use spindoctor_stacks::names::Names;
 use spindoctor_stacks::registers::Registers;
 use spindoctor_stacks::unwind::{MAX_FRAMES, Unwinder};
-
-const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs");
-
-/// A folder with a compiled program in it.
-struct Built {
-    folder: tempfile::TempDir,
-}
-
-impl Built {
-    fn with(flags: &[&str]) -> Self {
-        let built = Self { folder: tempfile::tempdir().unwrap() };
-        let source = Path::new(SOURCES).join("program.c");
-        built.run("cc", &[&["-o", "program", source.to_str().unwrap()], flags].concat());
-        built
-    }
-
-    fn run(&self, program: &str, arguments: &[&str]) {
-        let status = Command::new(program).args(arguments).current_dir(self.folder.path()).status().unwrap();
-        assert!(status.success(), "{program} {arguments:?}: {status}");
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("program")
-    }
-
-    fn start(&self, arguments: &[&str]) -> Running {
-        let mut child = Command::new(self.path())
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        wait_until_ready(&mut output);
-        Running { child, output }
-    }
-}
-
-fn wait_until_ready(output: &mut impl BufRead) {
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
-}
-
-/// A program that is ended with its test.
-struct Running {
-    child: Child,
-    output: BufReader<std::process::ChildStdout>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// What a thread had when it was stopped for a moment.
-struct Stopped {
-    registers: Registers,
-    stack: Vec<u8>,
-}
-
-impl Running {
-    fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    fn stop(&self) -> Stopped {
-        let thread = Pid::from_raw(i32::try_from(self.pid()).unwrap());
-        ptrace::seize(thread, ptrace::Options::empty()).unwrap();
-        ptrace::interrupt(thread).unwrap();
-        wait::waitpid(thread, Some(wait::WaitPidFlag::__WALL)).unwrap();
-        let found = ptrace::getregs(thread).unwrap();
-        #[cfg(target_arch = "x86_64")]
-        let registers = Registers { pc: found.rip, sp: found.rsp, fp: Some(found.rbp), lr: None };
-        #[cfg(target_arch = "aarch64")]
-        let registers =
-            Registers { pc: found.pc, sp: found.sp, fp: Some(found.regs[29]), lr: Some(found.regs[30]) };
-        let maps = fs::read_to_string(format!("/proc/{thread}/maps")).unwrap();
-        let end = maps
-            .lines()
-            .filter_map(|line| u64::from_str_radix(line.split_once('-')?.1.split_once(' ')?.0, 16).ok())
-            .find(|&end| end > registers.sp)
-            .unwrap();
-        let mut stack = vec![0; usize::try_from(end - registers.sp).unwrap()];
-        let remote = [RemoteIoVec { base: usize::try_from(registers.sp).unwrap(), len: stack.len() }];
-        let read = process_vm_readv(thread, &mut [IoSliceMut::new(&mut stack)], &remote).unwrap();
-        assert_eq!(read, stack.len());
-        ptrace::detach(thread, None).unwrap();
-        Stopped { registers, stack }
-    }
-
-    fn walk(&self) -> Walked {
-        Walked::of(&mut Modules::of(self.pid()).unwrap(), &self.stop())
-    }
-}
-
-/// A stack, walked and named.
-#[derive(Debug)]
-struct Walked {
-    addresses: Vec<u64>,
-    frames: Vec<Frame>,
-    end: StackEnd,
-    interrupted: Vec<usize>,
-}
-
-impl Walked {
-    fn of(modules: &mut Modules, stopped: &Stopped) -> Self {
-        Self::with(modules, stopped, &mut Names::new())
-    }
-
-    fn with(modules: &mut Modules, stopped: &Stopped, names: &mut Names) -> Self {
-        let mut unwinder = Unwinder::new();
-        let mut addresses = Vec::new();
-        let Stopped { registers, stack } = stopped;
-        let end = unwinder.walk(modules, registers, registers.sp, stack, true, &mut addresses);
-        let interrupted = unwinder.interrupted().to_vec();
-        let mut frames = Vec::new();
-        for (index, &address) in addresses.iter().enumerate() {
-            let is_return = index > 0 && !interrupted.contains(&index);
-            frames.extend_from_slice(names.frames(modules, address, is_return));
-        }
-        Self { addresses, frames, end, interrupted }
-    }
-
-    fn names(&self) -> Vec<&str> {
-        self.frames.iter().map(|frame| frame.name.as_str()).collect()
-    }
-
-    /// The names from the one on, as far as `expected` goes.
-    fn assert_calls(&self, expected: &[&str]) {
-        let names = self.names();
-        let from = names.iter().position(|name| name == &expected[0]).unwrap_or_else(|| panic!("{self:#?}"));
-        assert_eq!(names[from..].get(..expected.len()), Some(expected), "{names:?}");
-        assert_eq!(self.end, StackEnd::Root, "{names:?}");
-        assert_eq!(names.last(), Some(&"_start"), "{names:?}");
-    }
-
-    fn frame(&self, name: &str) -> &Frame {
-        self.frames
-            .iter()
-            .find(|frame| frame.name == name)
-            .unwrap_or_else(|| panic!("{name}: {:?}", self.names()))
-    }
-}
 
 #[test]
 fn without_frame_pointers_a_stack_is_walked_to_its_root() {
@@ -248,7 +109,7 @@ fn inlined_calls_are_frames_with_file_and_line() {
 }
 
 /// Splits the debug information off, as Debian does.
-fn split(built: &Built, debug: &str) {
+pub(crate) fn split(built: &Built, debug: &str) {
     built.run("objcopy", &["--only-keep-debug", "program", debug]);
     built.run("strip", &["program"]);
     built.run("objcopy", &[&format!("--add-gnu-debuglink={debug}"), "program"]);
@@ -313,7 +174,7 @@ fn debuginfod_gives_names_to_a_stripped_program() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let running = built.start(&["visible"]);
-    let mut modules = Modules::of(running.pid()).unwrap();
+    let mut modules = Modules::of(running.pid).unwrap();
     let stopped = running.stop();
     // It has the same answer for everybody: what is not the asker's own debug file must not be believed.
     std::thread::spawn(move || {
@@ -349,7 +210,7 @@ fn a_program_that_was_deleted_or_replaced_keeps_its_names() {
     fs::remove_file(built.path()).unwrap();
     running.walk().assert_calls(&["wait_here", "hidden", "visible", "main"]);
     fs::write(built.path(), b"\x7fELF of the next version").unwrap();
-    let mut modules = Modules::of(running.pid()).unwrap();
+    let mut modules = Modules::of(running.pid).unwrap();
     Walked::of(&mut modules, &running.stop()).assert_calls(&["wait_here", "hidden", "visible", "main"]);
     assert!(modules.described().iter().any(|module| module.path == built.path().to_str().unwrap()));
 }
@@ -363,11 +224,12 @@ fn a_library_that_is_loaded_later_is_found() {
         &["-O2", "-fomit-frame-pointer", "-shared", "-fPIC", "-o", "late.so", source.to_str().unwrap()],
     );
     let mut running = built.start(&["load", "./late.so"]);
-    let mut modules = Modules::of(running.pid()).unwrap();
+    let mut modules = Modules::of(running.pid).unwrap();
     let before = modules.generation();
     Walked::of(&mut modules, &running.stop()).assert_calls(&["loading", "main"]);
     running.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     wait_until_ready(&mut running.output);
+    running.wait_until_asleep();
     assert!(modules.refresh().unwrap() && modules.generation() > before);
     assert!(!modules.refresh().unwrap(), "nothing was loaded since");
     Walked::of(&mut modules, &running.stop()).assert_calls(&[
@@ -389,8 +251,8 @@ fn a_static_position_independent_program_is_walked() {
 #[test]
 fn a_thread_in_the_vdso_is_walked_out_of_it() {
     let built = Built::with(&["-O2", "-fomit-frame-pointer"]);
-    let running = built.start(&["time"]);
-    let mut modules = Modules::of(running.pid()).unwrap();
+    let running = built.start_with(Command::new(built.path()).arg("time"));
+    let mut modules = Modules::of(running.pid).unwrap();
     // Most of the time goes by in there: one stop in a thousand is more than enough.
     for _ in 0..1000 {
         let stopped = running.stop();
@@ -411,11 +273,11 @@ fn a_thread_in_the_vdso_is_walked_out_of_it() {
 fn code_is_what_the_processor_runs() {
     let built = Built::with(&["-O2"]);
     let running = built.start(&["visible"]);
-    let mut modules = Modules::of(running.pid()).unwrap();
+    let mut modules = Modules::of(running.pid).unwrap();
     let pc = running.stop().registers.pc;
     let mut memory = [0; 32];
     let remote = [RemoteIoVec { base: usize::try_from(pc).unwrap(), len: 32 }];
-    let pid = Pid::from_raw(i32::try_from(running.pid()).unwrap());
+    let pid = Pid::from_raw(i32::try_from(running.pid).unwrap());
     process_vm_readv(pid, &mut [IoSliceMut::new(&mut memory)], &remote).unwrap();
     assert_eq!(modules.code(pc, 32).as_deref(), Some(&memory[..]));
     assert_eq!(modules.code(16, 32), None);
@@ -433,12 +295,12 @@ fn a_32_bit_program_is_refused_in_one_line() {
     fs::write(built.folder.path().join("small.c"), source).unwrap();
     built.run("cc", &["-m32", "-nostdlib", "-static", "-fno-pic", "-no-pie", "-o", "program", "small.c"]);
     let running = built.start(&[]);
-    let error = Modules::of(running.pid()).unwrap_err().to_string();
+    let error = Modules::of(running.pid).unwrap_err().to_string();
     assert_eq!(
         error,
         format!(
             "cannot read /proc/{}/exe: it is a 32-bit file, and only 64-bit programs can be walked",
-            running.pid()
+            running.pid
         )
     );
 }
@@ -456,7 +318,7 @@ fn what_is_not_known_cuts_the_walk_and_says_why() {
     let built = Built::with(&["-O2", "-fomit-frame-pointer"]);
     let running = built.start(&["visible"]);
     let stopped = running.stop();
-    let mut modules = Modules::of(running.pid()).unwrap();
+    let mut modules = Modules::of(running.pid).unwrap();
     // These functions need no frame pointer.
     let without = Registers { fp: None, ..stopped.registers };
     let walked = Walked::of(&mut modules, &Stopped { registers: without, stack: stopped.stack.clone() });
@@ -478,8 +340,20 @@ fn what_is_not_known_cuts_the_walk_and_says_why() {
     let kept = Built::with(&["-O1", "-fno-omit-frame-pointer"]).start(&["visible"]);
     let stopped = kept.stop();
     let without = Registers { fp: None, ..stopped.registers };
-    let mut modules = Modules::of(kept.pid()).unwrap();
+    let mut modules = Modules::of(kept.pid).unwrap();
     let walked = Walked::of(&mut modules, &Stopped { registers: without, stack: stopped.stack });
     let why = "the frame pointer is not known, and the way to the caller needs it";
     assert_eq!(walked.end, StackEnd::Cut(why.to_owned()));
+}
+
+#[test]
+fn a_musl_program_without_unwind_tables_says_why_its_walk_is_cut() {
+    let built = Built::with(&["-O2"]);
+    let source = Path::new(SOURCES).join("program.c");
+    built.run("musl-gcc", &["-O2", "-static", "-DNO_DLOPEN", "-o", "program", source.to_str().unwrap()]);
+    let walked = built.start(&["visible"]).walk();
+    // musl is built without tables, and its system calls use the frame pointer for something else.
+    let StackEnd::Cut(why) = &walked.end else { panic!("{walked:#?}") };
+    assert!(why.starts_with("no unwind information at 0x"), "{why}");
+    assert!(walked.names()[0].contains("syscall"), "{:?}", walked.names());
 }

@@ -1,0 +1,121 @@
+//! Files that only the process can see by their names, or nobody any more.
+
+use std::fs;
+use std::process::Command;
+
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use spindoctor_stacks::module::Modules;
+
+use crate::program::{Built, Running, Walked};
+use crate::split;
+
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("skipped: namespaces of one's own need root");
+    }
+    root
+}
+
+/// What opens `/proc/PID/map_files`, which an ordinary user has not. Only this thread loses it.
+fn without_map_files() {
+    let mut sets = capabilities(None).unwrap();
+    sets.effective.remove(CapabilitySet::SYS_ADMIN | CapabilitySet::CHECKPOINT_RESTORE);
+    set_capabilities(None, sets).unwrap();
+}
+
+/// The program as process 1 of a pid namespace, on a file system that nobody else has mounted. `prepare` is run by
+/// a shell in there.
+fn contained(built: &Built, prepare: &str) -> Running {
+    let script = format!(
+        "mount -t tmpfs tmpfs /mnt && cp program /mnt/contained && {prepare} && exec /mnt/contained visible"
+    );
+    let mut running = built.start_with(Command::new("unshare").args([
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "sh",
+        "-c",
+        &script,
+    ]));
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid)).unwrap();
+    running.pid = children.trim().parse().unwrap();
+    running.wait_until_asleep();
+    assert!(!std::path::Path::new("/mnt/contained").exists());
+    running
+}
+
+#[test]
+fn a_program_in_a_container_is_walked_and_named() {
+    if !is_root() {
+        return;
+    }
+    let built = Built::with(&["-O2", "-fomit-frame-pointer"]);
+    let running = contained(&built, "true");
+    let expected = ["wait_here", "hidden", "visible", "main"];
+    let stopped = running.stop();
+    let mut modules = Modules::of(running.pid).unwrap();
+    Walked::of(&mut modules, &stopped).assert_calls(&expected);
+    assert!(modules.described().iter().any(|module| module.path == "/mnt/contained"));
+    // By its name, below /proc/PID/root.
+    without_map_files();
+    Walked::of(&mut Modules::of(running.pid).unwrap(), &stopped).assert_calls(&expected);
+}
+
+#[test]
+fn debug_files_of_a_container_are_found_in_it() {
+    if !is_root() {
+        return;
+    }
+    let id = "0123456789abcdef0123456789abcdef01234567";
+    let below_usr_lib_debug = |folder: &str, name: &str| {
+        let folder = format!("/usr/lib/debug/{folder}");
+        format!("mount -t tmpfs tmpfs /usr/lib/debug && mkdir -p {folder} && cp by-link {folder}/{name}")
+    };
+    fs::create_dir_all("/usr/lib/debug").unwrap();
+    for place in [
+        "cp by-link /mnt/by-link".to_owned(),
+        "mkdir /mnt/.debug && cp by-link /mnt/.debug/by-link".to_owned(),
+        below_usr_lib_debug("mnt", "by-link"),
+        below_usr_lib_debug(".build-id/01", &format!("{}.debug", &id[2..])),
+    ] {
+        let built = Built::with(&["-O2", "-g", &format!("-Wl,--build-id=0x{id}")]);
+        split(&built, "by-link");
+        let walked = contained(&built, &place).walk();
+        let names = walked.names();
+        assert!(names.contains(&"hidden"), "{place}: {names:?}");
+        assert!(walked.frame("hidden").location.is_some(), "{place}: {names:?}");
+    }
+}
+
+#[test]
+fn a_library_that_was_replaced_is_read_from_its_mapping_or_not_at_all() {
+    if !is_root() {
+        return;
+    }
+    let built = Built::with(&["-O2", "-fomit-frame-pointer"]);
+    let library = format!("{}/library.c", crate::program::SOURCES);
+    let flags = ["-O2", "-shared", "-fPIC", "-fno-omit-frame-pointer"];
+    built.run("cc", &[&flags[..], &["-o", "late.so", &library]].concat());
+    let mut running = built.start(&["load", "./late.so"]);
+    std::io::Write::write_all(running.child.stdin.as_mut().unwrap(), b"\n").unwrap();
+    crate::program::wait_until_ready(&mut running.output);
+    running.wait_until_asleep();
+    let stopped = running.stop();
+    let late = built.folder.path().join("late.so");
+    fs::remove_file(&late).unwrap();
+    fs::copy(built.path(), &late).unwrap();
+    let expected = ["wait_here", "of_the_library", "loading", "main"];
+    Walked::of(&mut Modules::of(running.pid).unwrap(), &stopped).assert_calls(&expected);
+    // Nothing of the file that has its name now is believed: its frame is left by the frame pointer, without a name.
+    without_map_files();
+    let mut modules = Modules::of(running.pid).unwrap();
+    let walked = Walked::of(&mut modules, &stopped);
+    let names = walked.names();
+    let at = names.iter().position(|name| *name == "wait_here").unwrap();
+    assert!(names[at + 1].starts_with("late.so+0x"), "{names:?}");
+    assert!(names[at + 2..].starts_with(&["loading", "main"]), "{names:?}");
+    let notes = modules.notes();
+    assert!(notes.len() == 1 && notes[0].contains("late.so"), "{notes:?}");
+}
