@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameHdr, EhFrameOffset, Encoding, EndianSlice,
-    FrameDescriptionEntry, LittleEndian, RegisterRule, UnwindContext, UnwindSection, Vendor,
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameOffset, Encoding, EndianSlice, FrameDescriptionEntry,
+    LittleEndian, RegisterRule, UnwindContext, UnwindSection, Vendor,
 };
 
 use super::elf::{Elf, Machine};
@@ -64,17 +64,32 @@ impl Cfi {
             let fde = frames.fde_from_offset(&bases, EhFrameOffset(offset), EhFrame::cie_from_offset).ok()?;
             fde.contains(address).then_some(fde)
         };
-        if let Some(header) = &elf.eh_frame_hdr {
-            let parsed = EhFrameHdr::new(elf.bytes(header), LittleEndian).parse(&bases, 8);
-            if let Some(table) = parsed.as_ref().ok().and_then(gimli::ParsedEhFrameHdr::table) {
-                let pointer = table.lookup(address, &bases).ok()?;
-                return at(table.pointer_to_offset(pointer).ok()?.0);
-            }
+        if let Some(header) = &elf.eh_frame_hdr
+            && let Some(rows) = search_table(elf.bytes(header))
+        {
+            let absolute =
+                |half: &[u8; 4]| header.address.wrapping_add_signed(i64::from(i32::from_le_bytes(*half)));
+            let place = rows.partition_point(|[start, _]| absolute(start) <= address).checked_sub(1)?;
+            let offset = absolute(&rows[place][1]).checked_sub(elf.eh_frame.as_ref()?.address)?;
+            return at(usize::try_from(offset).ok()?);
         }
         let index = self.index.get_or_init(|| index(&frames, &bases));
         let place = index.partition_point(|(start, _)| *start <= address).checked_sub(1)?;
         at(index[place].1)
     }
+}
+
+/// The table of `.eh_frame_hdr`, as every linker writes it: where functions start, in order, and where their entries
+/// are, both as four bytes counted from the section's address. Else none.
+fn search_table(header: &[u8]) -> Option<&[[[u8; 4]; 2]]> {
+    // Version 1; the pointer to .eh_frame, and the count: four bytes; the table: DW_EH_PE_datarel, sdata4.
+    let [1, eh_frame_ptr, 0x03, 0x3b, ..] = header else { return None };
+    if eh_frame_ptr & 0x0f != 0x0b {
+        return None;
+    }
+    let count = u32::from_le_bytes(*header.get(8..)?.first_chunk()?);
+    let rows = header.get(12..)?.as_chunks().0.as_chunks().0;
+    Some(&rows[..rows.len().min(usize::try_from(count).ok()?)])
 }
 
 /// The section that expressions are written in.
