@@ -23,12 +23,16 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(mut modules) = Modules::of_file(&path) {
         let mut names = Names::with_debuginfod("", PathBuf::new(), Duration::ZERO);
         let mut unwinder = Unwinder::new();
-        // Addresses stand in the headers; instructions behind them.
-        let headers = bytes.chunks_exact(8).take(64).flat_map(|word| word.first_chunk().copied());
-        let starts: Vec<u64> = headers.map(u64::from_le_bytes).collect();
+        // Addresses stand in the headers: of segments at the file's beginning, of sections at its end.
+        let words = bytes.as_chunks::<8>().0;
+        let headers = words.iter().take(64).chain(words.iter().rev().take(256));
+        let starts: Vec<u64> = headers.map(|word| u64::from_le_bytes(*word)).collect();
         let around = |start: u64| [0, 1, 16, 100].map(|within| start.wrapping_add(within));
         let addresses: Vec<u64> = starts.into_iter().flat_map(around).collect();
-        let code: Vec<u64> = addresses.into_iter().filter(|&address| modules.is_code(address)).take(64).collect();
+        let mut code: Vec<u64> = addresses.into_iter().filter(|&address| modules.is_code(address)).collect();
+        code.sort_unstable();
+        code.dedup();
+        code.truncate(100);
         let stack: Vec<u8> = code.iter().flat_map(|address| address.to_le_bytes()).collect();
         let mut out = Vec::new();
         for &pc in &code {
