@@ -209,6 +209,118 @@ fn the_loop_around_a_call_of_a_delay_spins_on_aarch64() {
     assert_eq!(spinning(Architecture::Aarch64, &[(0x2010, &delay)]), [0x00, 0x04, 0x08]);
 }
 
+/// `pthread_spin_lock` of glibc 2.36 on Debian 12, whole.
+const PTHREAD_SPIN_LOCK: &[u8] = &[
+    0xf0, 0xff, 0x0f, // 00 lock decl (%rdi)
+    0x75, 0x0b, // 03 jne 10
+    0x31, 0xc0, // 05 xor %eax,%eax
+    0xc3, // 07 ret
+    0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00, // 08 nopl
+    0xf3, 0x90, // 10 pause
+    0x83, 0x3f, 0x00, // 12 cmpl $0,(%rdi)
+    0x7f, 0xe9, // 15 jg 00
+    0xeb, 0xf7, // 17 jmp 10
+];
+
+#[test]
+fn a_spin_lock_spins_while_it_waits_and_not_where_it_is_taken() {
+    let found = spinning(Architecture::X86_64, &[(0x8ff70, PTHREAD_SPIN_LOCK)]);
+    assert_eq!(found, [0x10, 0x12, 0x15, 0x17]);
+}
+
+/// An adaptive mutex: from `__pthread_mutex_lock` of glibc 2.36 on Debian 12, with a `ret` where it has the lock and where
+/// it gives up spinning.
+const ADAPTIVE_MUTEX: &[u8] = &[
+    0x0f, 0x31, // 00 rdtsc
+    0xba, 0x01, 0x00, 0x00, 0x00, // 02 mov $1,%edx
+    0x31, 0xdb, // 07 xor %ebx,%ebx
+    0x89, 0xc6, // 09 mov %eax,%esi
+    0x8d, 0x42, 0xff, // 0b lea -1(%rdx),%eax
+    0x21, 0xf0, // 0e and %esi,%eax
+    0x01, 0xd0, // 10 add %edx,%eax
+    0x01, 0xc3, // 12 add %eax,%ebx
+    0x39, 0xd9, // 14 cmp %ebx,%ecx
+    0x7e, 0x25, // 16 jle 3d
+    0xf3, 0x90, // 18 pause
+    0x83, 0xe8, 0x01, // 1a sub $1,%eax
+    0x85, 0xc0, // 1d test %eax,%eax
+    0x7f, 0xf7, // 1f jg 18
+    0x83, 0xfa, 0x0f, // 21 cmp $0xf,%edx
+    0x7f, 0x02, // 24 jg 28
+    0x01, 0xd2, // 26 add %edx,%edx
+    0x8b, 0x07, // 28 mov (%rdi),%eax
+    0x85, 0xc0, // 2a test %eax,%eax
+    0x75, 0xdd, // 2c jne 0b
+    0x41, 0xb8, 0x01, 0x00, 0x00, 0x00, // 2e mov $1,%r8d
+    0xf0, 0x44, 0x0f, 0xb1, 0x07, // 34 lock cmpxchg %r8d,(%rdi)
+    0x75, 0xd0, // 39 jne 0b
+    0x31, 0xc0, // 3b xor %eax,%eax
+    0xc3, // 3d ret
+];
+
+#[test]
+fn an_adaptive_mutex_spins_with_its_back_off_and_its_attempts() {
+    let found = spinning(Architecture::X86_64, &[(0x8c563, ADAPTIVE_MUTEX)]);
+    let whole_loop = [
+        0x0b, 0x0e, 0x10, 0x12, 0x14, 0x16, 0x18, 0x1a, 0x1d, 0x1f, 0x21, 0x24, 0x26, 0x28, 0x2a, 0x2c, 0x2e,
+        0x34, 0x39,
+    ];
+    assert_eq!(found, whole_loop);
+}
+
+#[test]
+fn several_pauses_a_turn_are_one_loop() {
+    // for (;;) { if (*lock == 0) return; pause; pause; }
+    let code: &[u8] = &[
+        0x83, 0x3f, 0x00, // 00 cmpl $0,(%rdi)
+        0x74, 0x06, // 03 je 0b
+        0xf3, 0x90, // 05 pause
+        0xf3, 0x90, // 07 pause
+        0xeb, 0xf5, // 09 jmp 00
+        0xc3, // 0b ret
+    ];
+    assert_eq!(spinning(Architecture::X86_64, &[(0x4000, code)]), [0x00, 0x03, 0x05, 0x07, 0x09]);
+}
+
+#[test]
+fn one_pause_before_work_that_does_not_come_back_is_no_loop() {
+    let code: &[u8] = &[
+        0xf3, 0x90, // 00 pause
+        0x48, 0x01, 0xc2, // 02 add %rax,%rdx
+        0x48, 0xff, 0xc9, // 05 dec %rcx
+        0x75, 0xf8, // 08 jne 02
+        0xc3, // 0a ret
+    ];
+    // The PAUSE itself, and the instruction after it, where the CPU says it is when the PAUSE ends.
+    assert_eq!(spinning(Architecture::X86_64, &[(0x4000, code)]), [0x00, 0x02]);
+}
+
+#[test]
+fn an_atomic_that_a_spin_loop_calls_spins_with_it_on_aarch64() {
+    // Compiled for all cores, gcc calls `__aarch64_cas4_acq` for a compare-and-swap.
+    let cas = words(&[
+        0x8854_7c40 | 0xfc00, // 00 ldaxr w0, [x2]
+        0x6b10_001f,          // 04 cmp w0, w16
+        0x5400_0061,          // 08 b.ne 14
+        0x8811_7c41,          // 0c stxr w17, w1, [x2]
+        0x35ff_ff91,          // 10 cbnz w17, 00
+        0xd65f_03c0,          // 14 ret
+    ]);
+    let lock = words(&[
+        0x9400_0400, // 00 bl 1000
+        0x3400_0060, // 04 cbz w0, 10
+        0xd503_3fdf, // 08 isb
+        0x17ff_fffd, // 0c b 00
+        0xd65f_03c0, // 10 ret
+    ]);
+    let functions: &[(u64, &[u8])] = &[(0x1000, &lock), (0x2000, &cas)];
+    assert_eq!(spinning(Architecture::Aarch64, functions), [0x00, 0x04, 0x08, 0x0c]);
+    let mut spins = decoder(Architecture::Aarch64, functions);
+    assert!(spins(&[0x200c, 0x1004]));
+    // The same atomic, called by somebody who does not spin.
+    assert!(!spins(&[0x200c, 0x1014]));
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(
