@@ -415,6 +415,8 @@ pub(crate) fn state_word(state: ThreadState) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::stack::{Module, ProfiledThread, SnapshotCost, Stack};
+
     use super::*;
     use crate::profile::sample;
 
@@ -460,6 +462,88 @@ mod tests {
         assert_eq!(of("4352"), Ok(1));
         let refused = of("conection").unwrap_err().to_string();
         assert!(refused.ends_with("the threads are named connection, ib_pg_flush_co"), "{refused}");
+    }
+
+    /// One thread in a stack, from the innermost frame outwards: `(module, name)`.
+    fn one_thread(frames: &[(u32, &str)], state: ThreadState) -> Profile {
+        let module = |path: &str| Module { path: path.to_owned(), build_id: None };
+        let mut profile = Profile {
+            modules: vec![module("/usr/sbin/mysqld"), module("/lib/libc.so.6"), module("/lib/libssl.so.3")],
+            threads: vec![ProfiledThread { tid: 1, name: "connection".to_owned() }],
+            snapshots: vec![SnapshotCost::default(); 2],
+            ..Profile::default()
+        };
+        profile.process.program = "/usr/sbin/mysqld".to_owned();
+        profile.frames = frames
+            .iter()
+            .map(|(module, name)| Frame {
+                module: Some(*module),
+                name: (*name).to_owned(),
+                ..Frame::default()
+            })
+            .collect();
+        profile.stacks.push(Stack { frames: (0..frames.len() as u32).collect(), ..Stack::default() });
+        for snapshot in 0..2 {
+            profile.observations.push(Observation { snapshot, state, ..Observation::default() });
+        }
+        profile
+    }
+
+    #[test]
+    fn the_insides_of_libraries_without_names_are_left_out_and_the_programs_own_stay() {
+        let shown = |frames: &[(u32, &str)]| {
+            let profile = one_thread(frames, ThreadState::Lock);
+            let view = View::of(&profile, &Choice::default()).unwrap();
+            let [stack] = &view.simplified()[..] else { panic!("one stack") };
+            let names: Vec<&str> = stack.labels[1..].iter().map(|label| label.name.as_ref()).collect();
+            names.join(" < ")
+        };
+        let in_libc = (1, "libc.so.6+0x9cefe");
+        assert_eq!(
+            shown(&[
+                in_libc,
+                (1, "pthread_cond_wait"),
+                (0, "mysqld+0x12"),
+                (0, "do_command"),
+                in_libc,
+                in_libc
+            ]),
+            "do_command < mysqld+0x12 < pthread_cond_wait"
+        );
+        assert_eq!(
+            shown(&[(2, "libssl.so.3+0x1"), (2, "libssl.so.3+0x2"), (0, "vio_read")]),
+            "vio_read < libssl.so.3"
+        );
+        assert_eq!(shown(&[in_libc, in_libc]), "libc.so.6+0x9cefe");
+        assert_eq!(shown(&[]), "");
+    }
+
+    #[test]
+    fn a_thread_is_idle_that_waits_for_work_in_one_place_and_serves_nobody() {
+        let idle = |profile: &Profile| {
+            let view = View::of(profile, &Choice::default()).unwrap();
+            let (busy, idle) = view.split_idle();
+            assert_eq!(busy.observations.len() + idle.observations.len(), view.observations.len());
+            idle.thread_count() == 1
+        };
+        let frames = [(1, "poll"), (0, "do_command")];
+        assert!(idle(&one_thread(&frames, ThreadState::NetworkIdle)));
+        assert!(!idle(&one_thread(&frames, ThreadState::Lock)));
+        // Without a session nobody knows whether a connection waits for a commit or for a client.
+        let mut waits = one_thread(&frames, ThreadState::Condition);
+        assert!(!idle(&waits));
+        waits.threads[0].name = "ib_log_writer".to_owned();
+        assert!(idle(&waits));
+        let mut moved = one_thread(&frames, ThreadState::Sleep);
+        moved.stacks.push(Stack::default());
+        moved.observations[1].stack = 1;
+        assert!(!idle(&moved));
+        for (command, is_idle) in [("Query", false), ("Sleep", true)] {
+            let mut serves = one_thread(&frames, ThreadState::NetworkIdle);
+            serves.activities.push(Activity { command: Some(command.to_owned()), ..Activity::default() });
+            serves.observations[1].activity = Some(0);
+            assert_eq!(idle(&serves), is_idle, "{command}");
+        }
     }
 
     #[test]
