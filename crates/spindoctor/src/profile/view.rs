@@ -13,6 +13,8 @@ use spindoctor_model::stack::{Activity, Frame, Observation, Spin, StackEnd, Stac
 
 use super::statement;
 
+/// The least share of its time that an idle thread waits: background threads wake up once a second for a moment.
+const IDLE_SHARE: f64 = 0.95;
 /// What the process list says of threads that wait for work.
 const IDLE_COMMANDS: [&str; 2] = ["Sleep", "Daemon"];
 /// How MySQL and MariaDB name the threads that serve connections.
@@ -215,17 +217,27 @@ impl<'a> View<'a> {
         Some(&self.profile.activities[seen.activity? as usize])
     }
 
-    /// What is left without the threads that were idle throughout, and those: they waited in one place for work or for
-    /// a client. Of CPU samples none is idle.
+    /// What is left without the threads that were idle, and those: they waited for work or for a client, nearly
+    /// throughout, and for nothing else. Of CPU samples none is idle.
     pub(crate) fn split_idle(&self) -> (Self, Self) {
-        let mut idle = vec![!self.on_cpu; self.profile.threads.len()];
-        let mut first: Vec<Option<u32>> = vec![None; self.profile.threads.len()];
+        let mut counts = vec![(0_u32, 0_u32); self.profile.threads.len()];
+        let mut held_up = vec![self.on_cpu; self.profile.threads.len()];
         for seen in &self.observations {
             let thread = seen.thread as usize;
-            let stayed = *first[thread].get_or_insert(seen.stack) == seen.stack;
-            idle[thread] &= stayed && self.may_be_idle(seen);
+            let (all, waiting) = &mut counts[thread];
+            *all += 1;
+            match seen.state {
+                _ if self.may_be_idle(seen) => *waiting += 1,
+                // A thread that wakes up now and then runs, or is about to.
+                ThreadState::Running | ThreadState::Runnable | ThreadState::Blocked => {}
+                _ => held_up[thread] = true,
+            }
         }
-        let (idle, busy) = self.observations.iter().partition(|seen| idle[seen.thread as usize]);
+        let is_idle = |thread: u32| {
+            let (all, waiting) = counts[thread as usize];
+            !held_up[thread as usize] && f64::from(waiting) >= IDLE_SHARE * f64::from(all)
+        };
+        let (idle, busy) = self.observations.iter().partition(|seen| is_idle(seen.thread));
         (Self { observations: busy, ..*self }, Self { observations: idle, ..*self })
     }
 
@@ -519,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_idle_that_waits_for_work_in_one_place_and_serves_nobody() {
+    fn a_thread_is_idle_that_waits_for_work_and_serves_nobody() {
         let idle = |profile: &Profile| {
             let view = View::of(profile, &Choice::default()).unwrap();
             let (busy, idle) = view.split_idle();
@@ -534,10 +546,13 @@ mod tests {
         assert!(!idle(&waits));
         waits.threads[0].name = "ib_log_writer".to_owned();
         assert!(idle(&waits));
-        let mut moved = one_thread(&frames, ThreadState::Sleep);
-        moved.stacks.push(Stack::default());
-        moved.observations[1].stack = 1;
-        assert!(!idle(&moved));
+        let mut wakes = one_thread(&frames, ThreadState::Sleep);
+        wakes.observations[1].state = ThreadState::Running;
+        assert!(!idle(&wakes), "half of its time is not now and then");
+        wakes.observations.resize(40, Observation { state: ThreadState::Sleep, ..Observation::default() });
+        assert!(idle(&wakes), "one of forty is");
+        wakes.observations[1].state = ThreadState::Sync;
+        assert!(!idle(&wakes), "but not where it waits for a disk");
         for (command, is_idle) in [("Query", false), ("Sleep", true)] {
             let mut serves = one_thread(&frames, ThreadState::NetworkIdle);
             serves.activities.push(Activity { command: Some(command.to_owned()), ..Activity::default() });

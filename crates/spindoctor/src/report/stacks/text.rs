@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use anstyle::{AnsiColor, Style};
-use spindoctor_model::stack::{StackSource, ThreadState};
+use spindoctor_model::stack::{Observation, StackSource, ThreadState};
 use spindoctor_stacks::aggregate;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -260,14 +260,22 @@ fn chain<'a: 'b, 'b>(labels: impl Iterator<Item = &'b Label<'a>>, room: usize) -
     text
 }
 
-/// Threads that waited for work in one place throughout: a line for each place.
+/// Threads that waited for work: a line for each place.
 fn waiting(page: &mut Page, idle: &View<'_>) {
     let mut places: HashMap<Vec<Label<'_>>, BTreeSet<String>> = HashMap::new();
     let mut threads: HashMap<Vec<Label<'_>>, HashSet<u32>> = HashMap::new();
     let stacks: HashMap<u32, Vec<Label<'_>>> =
         idle.counted().iter().map(|stack| (stack.stack, idle.simple_labels(stack))).collect();
+    // Where each thread waited most.
+    let mut waits: HashMap<u32, HashMap<u32, (u32, &Observation)>> = HashMap::new();
     for seen in &idle.observations {
-        let place = innermost(&stacks[&seen.stack]).to_vec();
+        waits.entry(seen.thread).or_default().entry(seen.stack).or_insert((0, seen)).0 += 1;
+    }
+    for stacks_of_thread in waits.values() {
+        let most =
+            stacks_of_thread.iter().max_by_key(|(stack, (count, _))| (*count, std::cmp::Reverse(**stack)));
+        let Some((stack, (_, seen))) = most else { continue };
+        let place = innermost(&stacks[stack]).to_vec();
         threads.entry(place.clone()).or_default().insert(seen.thread);
         places.entry(place).or_default().insert(safe(&idle.group(seen)));
     }
@@ -275,7 +283,7 @@ fn waiting(page: &mut Page, idle: &View<'_>) {
     places.sort_by(|a, b| threads[&b.0].len().cmp(&threads[&a.0].len()).then_with(|| a.1.cmp(&b.1)));
     page.blank();
     let title = format!("idle: {}", counted(idle.thread_count() as u64, "thread", "threads"));
-    heading(page, &title, "waited in one place for work or for a client, throughout");
+    heading(page, &title, "waited for work or for a client, nearly all the time");
     for (labels, groups) in places.iter().take(IDLE_PLACES) {
         let groups = shortened(&groups.iter().cloned().collect::<Vec<_>>().join(", "), IDLE_NAMES - 1);
         let lead = format!(
