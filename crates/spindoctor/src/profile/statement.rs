@@ -23,6 +23,12 @@ pub(crate) fn first_table(statement: &str) -> Option<String> {
         if !named.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '`' | '$' | '"')) {
             continue; // a subquery, `ON DUPLICATE KEY UPDATE`'s expression
         }
+        words.next();
+        // The server's digests have blanks around the dot.
+        let named = match words.next_if_eq(&".") {
+            Some(_) => words.next()?,
+            None => named,
+        };
         let table = unquoted_last(named);
         return (!table.is_empty()).then_some(table);
     }
@@ -115,6 +121,8 @@ mod tests {
             ("insert ignore into `shop`.`order lines` values (1)", Some("order lines")),
             ("UPDATE LOW_PRIORITY a.b SET x = 1", Some("b")),
             ("DROP TABLE IF EXISTS t1", Some("t1")),
+            ("UPDATE `shop` . `orders` SET `c` = ?", Some("orders")),
+            ("SELECT ? FROM `shop` .", None),
             ("/* from nowhere */ DELETE FROM t;", Some("t")),
             ("SELECT 1 FROM (SELECT 2 FROM inner_one) d", Some("inner_one")),
             ("SELECT ? FROM `sbtest1` WHERE `id` = ?", Some("sbtest1")),

@@ -19,6 +19,13 @@ fn the_help_of_doctor_is_this() {
 }
 
 #[test]
+fn the_help_of_stacks_is_this() {
+    let (help, code) = printed("stacks --help");
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(help);
+}
+
+#[test]
 fn the_version_is_a_result() {
     assert_eq!(printed("--version"), (format!("spindoctor {}\n", env!("CARGO_PKG_VERSION")), 0));
 }
