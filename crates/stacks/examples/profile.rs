@@ -26,13 +26,17 @@ fn main() -> spindoctor_stacks::Result<()> {
     let mut profiler = Profiler::start(pid, ProfilerOptions { source, hz, ..ProfilerOptions::default() })?;
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let mut due = Instant::now();
+    let mut after_first = None;
     while due < end {
         profiler.rest(due);
         if profiler.snapshot()? == Taken::ProcessGone {
             break;
         }
+        after_first.get_or_insert_with(|| (Instant::now(), own_cpu()));
         due = Instant::now().max(due + profiler.interval());
     }
+    let steady = after_first
+        .map_or(0.0, |(since, cpu)| (own_cpu() - cpu).as_secs_f64() / since.elapsed().as_secs_f64());
     let profile = profiler.finish();
 
     for note in &profile.notes {
@@ -63,8 +67,9 @@ fn main() -> spindoctor_stacks::Result<()> {
         profile.snapshots.iter().map(|cost| u64::from(cost.dropped)).sum::<u64>(),
     );
     println!(
-        "own CPU {:.2} % of a core, the process's {:.1} %",
+        "own CPU {:.2} % of a core, {:.2} % after the first snapshot; the process's {:.1} %",
         profile.own_cpu_us as f64 / profile.seconds / 1e4,
+        steady * 100.0,
         profile.process_cpu_us as f64 / profile.seconds / 1e4,
     );
     for (state, share) in states(&profile) {
@@ -85,4 +90,10 @@ fn main() -> spindoctor_stacks::Result<()> {
         }
     }
     Ok(())
+}
+
+/// CPU time of this process.
+fn own_cpu() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec.cast_unsigned(), now.tv_nsec as u32)
 }
