@@ -224,7 +224,8 @@ impl Unwinder {
                 return StackEnd::Cut(format!("it is deeper than {MAX_FRAMES} frames"));
             }
             let lookup = caller.wrapping_sub(u64::from(!signal));
-            if !self.rules.contains_key(&lookup) && !modules.is_code(lookup) {
+            let walked_over = self.rules.get(&lookup).is_some_and(|way| !matches!(way, Way::NotCode));
+            if !walked_over && !modules.is_code(lookup) {
                 return StackEnd::Cut(match left {
                     Left::ByFramePointer => format!(
                         "no unwind information at {pc:#x}, and its frame pointer leads to {caller:#x}, which is no code"
