@@ -22,11 +22,13 @@ pub struct Demangled {
 
 /// Demangles what is mangled; all else stays as it is.
 pub fn demangle(name: &str) -> Demangled {
+    let as_it_is = || Demangled { short: name.to_owned(), full: None };
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         // Without the hash. The suffix of a clone (.llvm.123) is left out too.
-        return Demangled { short: format!("{rust:#}"), full: None };
+        let short = format!("{rust:#}");
+        // `_ZNE` is the name of nothing.
+        return if short.is_empty() { as_it_is() } else { Demangled { short, full: None } };
     }
-    let as_it_is = || Demangled { short: name.to_owned(), full: None };
     if !name.starts_with("_Z") || name.len() > LONGEST {
         return as_it_is();
     }
@@ -189,6 +191,7 @@ mod tests {
         assert_eq!(short("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
         assert_eq!(demangle("poll"), Demangled { short: "poll".to_owned(), full: None });
         assert_eq!(short("_Znonsense"), "_Znonsense");
+        assert_eq!(short("_ZNE"), "_ZNE");
     }
 
     #[test]
