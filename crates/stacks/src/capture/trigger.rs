@@ -135,6 +135,8 @@ impl Trigger {
         };
         shared.more_than.store(more_than, Relaxed);
         shared.slower_ns.store(slower_ns, Relaxed);
+        // What happens before the first wait is told in it.
+        shared.armed.store(1, Release);
         // The exits first: a thread that is seen to enter is seen to leave.
         for (program, entry) in [("left", false), ("entered", true)] {
             let program = probe(&mut object, program)?;
@@ -222,8 +224,7 @@ impl Trigger {
         match self.when {
             When::Inside(bound) => {
                 let event = told?;
-                self.forget_those_that_left(now);
-                let inside = self.state.get().inside.load(Relaxed).min(event.inside);
+                let inside = event.inside.saturating_sub(self.forget_those_that_left(now));
                 (inside > u64::from(bound)).then(|| Event { inside, ..event }.fired())
             }
             When::Slower(bound) => {
@@ -253,13 +254,14 @@ impl Trigger {
         })
     }
 
-    fn forget_those_that_left(&self, now: u64) {
-        for slot in &self.state.get().slots {
+    /// Takes out all threads that left without returning; how many there were.
+    fn forget_those_that_left(&self, now: u64) -> u64 {
+        let left = |slot: &&Slot| {
             let (entered_ns, tid) = (slot.entered_ns.load(Acquire), slot.tid.load(Relaxed));
-            if tid != 0 && entered_ns != 0 && now.saturating_sub(entered_ns) > nanoseconds(OLD) {
-                self.forget_if_left(slot, tid);
-            }
-        }
+            let is_old = entered_ns != 0 && now.saturating_sub(entered_ns) > nanoseconds(OLD);
+            tid != 0 && is_old && self.forget_if_left(slot, tid)
+        };
+        self.state.get().slots.iter().filter(left).count() as u64
     }
 
     /// Takes out a thread that left without returning. True where that was so.

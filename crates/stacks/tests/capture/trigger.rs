@@ -40,6 +40,13 @@ fn it_fires_when_one_thread_too_many_is_inside() {
         return;
     }
     let mut target = Target::start("workers");
+    let mut early = arm(&target, When::Inside(0));
+    target.ask("enter");
+    target.ask("leave");
+    has_left(&mut target, 1);
+    assert_eq!(comes(&mut early).inside, 1, "what happens before it is waited for is told");
+    drop(early);
+
     let mut trigger = arm(&target, When::Inside(2));
     target.ask("enter");
     target.ask("enter");
@@ -53,7 +60,7 @@ fn it_fires_when_one_thread_too_many_is_inside() {
     for _ in 0..3 {
         target.ask("leave");
     }
-    has_left(&mut target, 3);
+    has_left(&mut target, 4);
     target.ask("enter");
     does_not_come(&mut trigger);
     assert_eq!(trigger.cost().hits, 7, "four entered, three left");
