@@ -1,6 +1,6 @@
 # The commands of this project. Each is a script, so that it can be read and run alone.
 
-.PHONY: demo test fuzz score bpf
+.PHONY: demo test fuzz score bench bpf
 
 demo:  ## a real MySQL in a CPU quota, under load, diagnosed
 	@script/demo
@@ -13,6 +13,9 @@ fuzz:  ## each fuzz target for a short while
 
 score:  ## every lab scenario ten times; writes ACCURACY.md
 	@script/score
+
+bench:  ## speed and cost beside gdb, eu-stack and perf; writes BENCHMARKS.md
+	@script/bench
 
 bpf:  ## the BPF objects that are checked in, from their sources; needs clang
 	@script/bpf
