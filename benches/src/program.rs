@@ -59,7 +59,7 @@ impl Spindoctor {
     /// Runs it to its end; it must print JSON.
     pub(crate) async fn run(&self, arguments: &[&str]) -> anyhow::Result<Ran> {
         let mut command = Command::new(&self.path);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // The load's clients may live on this thread: what blocks gets another.
         let (output, took, resident_mib) = tokio::task::spawn_blocking(move || {
             let begun = Instant::now();
@@ -70,7 +70,12 @@ impl Spindoctor {
             anyhow::Ok((output, begun.elapsed(), watched.join().unwrap_or(f64::NAN)))
         })
         .await??;
-        ensure!(output.status.success(), "spindoctor {} failed", arguments.join(" "));
+        ensure!(
+            output.status.success(),
+            "spindoctor {} failed: {}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
         let json = serde_json::from_slice(&output.stdout).context("spindoctor printed no JSON")?;
         Ok(Ran { took, resident_mib, json })
     }

@@ -14,12 +14,14 @@ use crate::{Bench, Benchmark, progress};
 
 /// Connections of the server.
 const CONNECTIONS: usize = 1000;
+/// Between two turns of the connections, each of which takes some 0.1 s.
+const PAUSE: Duration = Duration::from_millis(400);
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "snapshot",
-    story: "A MySQL with 1,000 connections. `spindoctor stacks --hz 4` for 5 s: the time of one snapshot is from the \
-            first thread read to the last frame named; meanwhile every connection runs `DO 0` over and over, one \
-            after the other, so that threads move between snapshots. *The first snapshot* is the whole command, from \
+    story: "A MySQL with 1,000 connections, each of which runs `DO 0` every half second, so that every thread has moved \
+            since the snapshot before. `spindoctor stacks --hz 2` for 10 s: the time of one snapshot is from the first \
+            thread read to the last frame named. *The first snapshot* is the whole command, from \
             its start to its exit, with one snapshot and nothing known before. gdb and eu-stack are whole commands \
             too: the server stands still while they run. The server is Debian's: stripped, 75 MiB.",
     run: |bench| Box::pin(run(bench)),
@@ -45,14 +47,11 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let rounds = bench.runs.div_ceil(2);
     for round in 1..=rounds {
         progress(&format!("snapshot: round {round} of {rounds}"));
-        let once = bench
-            .spindoctor
-            .run(&["stacks", "--pid", &pid, "--json", "--hz", "1000", "--duration", "1ms"])
-            .await?;
+        let once = bench.spindoctor.run(&["stacks", "--pid", &pid, "--json", "--once"]).await?;
         first.push(once.took.as_secs_f64() * 1e3);
         let ran = bench
             .spindoctor
-            .run(&["stacks", "--pid", &pid, "--json", "--hz", "4", "--duration", "5s"])
+            .run(&["stacks", "--pid", &pid, "--json", "--hz", "2", "--duration", "10s"])
             .await?;
         snapshots.push(ran.number("/snapshot_ms/p50")?);
         longest.push(ran.number("/snapshot_ms/max")?);
@@ -60,8 +59,8 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         stopped += ran.number("/threads_stopped")?;
         threads = ran.number("/threads")?;
         memory.push(ran.resident_mib);
-        gdb.push(GDB.stacks_ms(server.pid()).await?);
-        eu_stack.push(EU_STACK.stacks_ms(server.pid()).await?);
+        gdb.push(GDB.stacks_ms(server.pid(), CONNECTIONS).await?);
+        eu_stack.push(EU_STACK.stacks_ms(server.pid(), CONNECTIONS).await?);
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     drop(clients);
@@ -92,9 +91,10 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Every connection asks for nothing, one after the other, for ever.
+/// Every connection asks for nothing, one after the other, twice a second.
 async fn chat(mut connections: Vec<Conn>) {
     loop {
+        tokio::time::sleep(PAUSE).await;
         for connection in &mut connections {
             if connection.query_drop("DO 0").await.is_err() {
                 return;

@@ -36,8 +36,11 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         "--innodb-spin-wait-delay=100",
         "--innodb-spin-wait-pause-multiplier=100",
     ];
-    let spec =
-        ServerSpec { tables: Some(TABLES), options: options.map(str::to_owned).into(), ..ServerSpec::default() };
+    let spec = ServerSpec {
+        tables: Some(TABLES),
+        options: options.map(str::to_owned).into(),
+        ..ServerSpec::default()
+    };
     let server = Server::start(&bench.home, &spec, &progress).await?;
     let workload = Workload::OltpUpdateIndex;
     let load = Load::start(server.socket(), LoadSpec { workload, threads: 64, rate: None, tables: TABLES })?;

@@ -39,10 +39,10 @@ impl Stacks {
     pub(crate) fn evidence(self, window: &Window) -> Vec<Evidence> {
         let Some(profile) = window.profile.value() else { return Vec::new() };
         let samples = || (profile.samples(), "CPU samples");
-        let (reading, (looked_at, of), functions, whose): (_, _, &[&str], _) = match self {
+        let (reading, (looked_at, source), functions, whose): (_, _, &[&str], _) = match self {
             Self::Nothing => return Vec::new(),
             Self::Standing(functions) => {
-                ("threads stand in", (&profile.observations[..], "threads"), functions, None)
+                ("threads stand in", (&profile.observations[..], "stacks"), functions, None)
             }
             Self::Running(functions) => ("CPU goes into", samples(), functions, None),
             Self::Spinning(whose) => ("who spins", samples(), &[], Some(whose)),
@@ -65,7 +65,7 @@ impl Stacks {
             .into_iter()
             .take(NAMED)
             .map(|(chain, share)| {
-                Evidence::new(reading, chain, "", &format!("{:.0} % of {of}", share * 100.0))
+                Evidence::new(reading, format!("{:.0} % {chain}", share * 100.0), "", source)
             })
             .collect()
     }
@@ -107,9 +107,9 @@ mod tests {
             shown,
             [Evidence::new(
                 "threads stand in",
-                "lock_wait_suspend_thread < row_search_mvcc < dispatch_command",
+                "75 % lock_wait_suspend_thread < row_search_mvcc < dispatch_command",
                 "",
-                "75 % of threads"
+                "stacks"
             )]
         );
         assert_eq!(Stacks::Standing(&["MDL_wait::timed_wait"]).evidence(&window), []);
@@ -121,7 +121,8 @@ mod tests {
             Build::busy("8.0.36").cpu_samples(1000, 0.4, &["log_write_up_to", "trx_commit"]).window();
         assert_eq!(Stacks::Spinning(Whose::Latch).evidence(&window), []);
         let spinners = Stacks::Spinning(Whose::Commit).evidence(&window);
-        assert_eq!(spinners[0].source, "40 % of CPU samples");
+        let chain = "40 % log_write_up_to < trx_commit < dispatch_command";
+        assert_eq!(spinners[0].value, spindoctor_model::Value::Text(chain.into()));
         assert_eq!(Stacks::Running(&[]).evidence(&window).len(), 2);
     }
 

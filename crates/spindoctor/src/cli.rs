@@ -110,6 +110,10 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "HZ", value_parser = hz)]
     pub(crate) hz: Option<f64>,
 
+    /// One snapshot, at once
+    #[arg(long, conflicts_with_all = ["duration", "hz", "cpu", "when", "when_stalled", "when_inside", "when_slower"])]
+    pub(crate) once: bool,
+
     /// What runs on CPUs, instead of what every thread does
     #[arg(long)]
     pub(crate) cpu: bool,
@@ -183,7 +187,8 @@ pub(crate) struct Stacks {
 }
 
 /// What has no meaning beside a saved profile.
-const LIVE: [&str; 10] = [
+const LIVE: [&str; 11] = [
+    "once",
     "duration",
     "hz",
     "source",

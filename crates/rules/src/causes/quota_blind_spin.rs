@@ -114,8 +114,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if spin.granted_cpus >= COUNTS_RIGHT * spin.counted_cpus
         || spin.pct_hwm <= spin.corrected_hwm()
         || spin.never_spins()
-        || flush_is_too_slow_to_spin(window)
     {
+        return Ok(None);
+    }
+    let samples = SpinSamples::of(window).ok();
+    let sampled = samples.as_ref().map(|samples| samples.share(Whose::Commit));
+    // Samples show whether commits spin; without them the time of a flush tells whether they may.
+    if sampled.map_or_else(|| flush_is_too_slow_to_spin(window), |share| share < SPINS) {
         return Ok(None);
     }
     let (utime, utime_by) = utime_abs(window).ok_or_else(|| {
@@ -127,11 +132,6 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let blind = utime.iter().filter(|&&(_, utime)| spin.spins_blindly_at(utime)).count();
     let blind_ratio = blind as f64 / utime.len().max(1) as f64;
     if blind_ratio < SAMPLES_BLIND || commits_per_s < COMMITS_PER_S {
-        return Ok(None);
-    }
-    let samples = SpinSamples::of(window).ok();
-    let sampled = samples.as_ref().map(|samples| samples.share(Whose::Commit));
-    if sampled.is_some_and(|share| share < SPINS) {
         return Ok(None);
     }
     Ok(Some(finding(&Spinning {
@@ -359,7 +359,7 @@ pub(crate) mod cases {
         assert!((finding.score - 0.21).abs() < 0.001, "{finding:?}");
         assert!(finding.headline.starts_with("Commits burn about 21 % of the CPU"), "{}", finding.headline);
         let shown = &crate::diagnose(&sampled(0.21)).findings[0];
-        let chain = "log_write_up_to < innobase_commit < trans_commit_stmt < dispatch_command";
+        let chain = "21 % log_write_up_to < innobase_commit < trans_commit_stmt < dispatch_command";
         assert!(shown.evidence.iter().any(|e| e.value == spindoctor_model::Value::Text(chain.into())));
         assert_eq!(evaluate(&sampled(0.01)), Outcome::Clear, "it may spin, and does not");
     }

@@ -147,7 +147,7 @@ pub(super) mod cases {
         assert_eq!(
             spinner.value,
             spindoctor_model::Value::Text(
-                "ut_delay < rw_lock_s_lock_spin < btr_cur_search_to_nth_level < row_search_mvcc".into()
+                "45 % ut_delay < rw_lock_s_lock_spin < btr_cur_search_to_nth_level < row_search_mvcc".into()
             )
         );
         let statements: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();

@@ -156,8 +156,12 @@ fn evidence_row(evidence: &Evidence) -> Markup {
     html! {
         tr {
             td { (safe(&evidence.reading)) }
-            td.value.text[matches!(evidence.value, Value::Text(_))] { (breakable(&number::value(&evidence.value, &evidence.unit))) }
-            td.expected { (safe(&number::expected(&evidence.expected, &evidence.unit))) }
+            @if matches!(evidence.value, Value::Text(_)) && evidence.expected.is_empty() {
+                td.value.text colspan="2" { (breakable(&number::value(&evidence.value, &evidence.unit))) }
+            } @else {
+                td.value.text[matches!(evidence.value, Value::Text(_))] { (breakable(&number::value(&evidence.value, &evidence.unit))) }
+                td.expected { (safe(&number::expected(&evidence.expected, &evidence.unit))) }
+            }
             td.source { (breakable(&evidence.source)) }
         }
     }
@@ -215,7 +219,7 @@ fn pictures(diagnosis: &Diagnosis, profile: &Profile) -> Markup {
                 @for (title, graph) in &graphs {
                     @if let Some(graph) = graph {
                         h3 { (title) }
-                        div.flame { (PreEscaped(graph)) }
+                        div.picture { (PreEscaped(graph)) }
                     }
                 }
             }

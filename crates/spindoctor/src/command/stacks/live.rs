@@ -28,6 +28,8 @@ const NAP: Duration = Duration::from_millis(150);
 /// An answer to "what do the threads do" that comes later than this after the snapshot is not about that instant. A
 /// server that is not stalled needs some milliseconds.
 const ANSWER_WITHIN: Duration = Duration::from_millis(50);
+/// How long a single snapshot waits for the session and its answer.
+const ANSWER_ONCE_WITHIN: Duration = Duration::from_millis(500);
 /// How often the server is asked where nothing on the screen rests on the answer.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
@@ -35,6 +37,9 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
     if asked.connection.remote {
         bail!("stacks are read where the server runs: run spindoctor there, without --remote");
+    }
+    if asked.once && matches!(asked.source, Some(Source::Cpu)) {
+        bail!("--once is for snapshots; CPU samples need time: --cpu --duration 2s");
     }
     let trigger = Trigger::new(asked.when.clone(), asked.when_stalled);
     let watched: Vec<Watchpoint> = asked.when_inside.iter().chain(&asked.when_slower).cloned().collect();
@@ -57,10 +62,16 @@ pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
     if waits {
         note(&format!("waiting for {}; Ctrl-C ends it", waited_for(asked)));
     }
+    let mut known = None;
+    if asked.once && server.answers() {
+        // There is no second look: the one snapshot follows the answer at once.
+        server.ask();
+        known = server.answer(Instant::now() + ANSWER_ONCE_WITHIN);
+    }
     let mut gone = false;
     while !run.is_over() {
         let begun = Instant::now();
-        let ask = server.answers() && run.is_to_ask(begun);
+        let ask = !asked.once && server.answers() && run.is_to_ask(begun);
         if ask {
             server.ask();
         }
@@ -69,7 +80,10 @@ pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
             break;
         }
         run.taken += 1;
-        if ask && let Some(activities) = server.answer(begun + ANSWER_WITHIN) {
+        if ask {
+            known = server.answer(begun + ANSWER_WITHIN);
+        }
+        if let Some(activities) = known.take() {
             profiler.set_activities(&|tid| activities.get(&tid).cloned());
         }
         run.next_due(profiler.interval());
@@ -164,10 +178,10 @@ fn options(asked: &Stacks, waits: bool) -> ProfilerOptions {
     };
     ProfilerOptions {
         source,
+        cpu: !asked.once,
         hz: asked.hz.unwrap_or(if source == Some(StackSource::Cpu) { CPU_HZ } else { HZ }),
         keep: waits.then_some(asked.before),
         frames: spindoctor_rules::FRAME_STATES,
-        ..ProfilerOptions::default()
     }
 }
 
@@ -183,6 +197,7 @@ fn waited_for(asked: &Stacks) -> String {
 /// Where the run stands.
 struct Run {
     duration: Duration,
+    once: bool,
     began: Instant,
     /// When the trigger fired; the beginning, where none is waited for.
     fired: Option<Instant>,
@@ -199,6 +214,7 @@ impl Run {
         let now = Instant::now();
         Self {
             duration: asked.duration,
+            once: asked.once,
             began: now,
             fired: (!waits).then_some(now),
             due: now,
@@ -212,7 +228,9 @@ impl Run {
     }
 
     fn is_over(&self) -> bool {
-        self.interrupted || self.elapsed().is_some_and(|elapsed| elapsed >= self.duration)
+        self.interrupted
+            || (self.once && self.taken > 0)
+            || self.elapsed().is_some_and(|elapsed| elapsed >= self.duration)
     }
 
     /// Since the trigger fired.
