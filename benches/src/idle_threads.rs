@@ -17,8 +17,8 @@ const TABLES: Tables = Tables { count: 4, rows: 10_000 };
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "idle-threads",
     story: "A MySQL with 1,000 connections: 950 idle, 50 of sysbench's oltp_point_select with 1,000 queries a second \
-            in all. `spindoctor stacks --hz 10 --duration 20s`, CPU samples beside the snapshots: its own CPU time, \
-            names and output included, over the time it ran.",
+            in all. `spindoctor stacks --hz 10 --duration 60s`, CPU samples beside the snapshots: its own CPU time, \
+            start-up, names and output included, over the time it ran.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -45,7 +45,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         progress(&format!("idle-threads: round {round} of {rounds}"));
         let ran = bench
             .spindoctor
-            .run(&["stacks", "--pid", &pid, "--json", "--hz", "10", "--duration", "20s"])
+            .run(&["stacks", "--pid", &pid, "--json", "--hz", "10", "--duration", "60s"])
             .await?;
         core.push(100.0 * ran.number("/own_cpu_ms")? / 1e3 / ran.took.as_secs_f64());
         memory.push(ran.resident_mib);

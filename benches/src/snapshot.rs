@@ -1,11 +1,12 @@
 //! Every thread's stack of a server with 1,000 connections, beside gdb and eu-stack.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable as _;
 use spindoctor_lab::{Server, ServerSpec};
-use tokio::task::JoinSet;
 
 use crate::page::Row;
 use crate::paired::{Spread, short};
@@ -19,9 +20,10 @@ const PAUSE: Duration = Duration::from_millis(400);
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "snapshot",
-    story: "A MySQL with 1,000 connections, each of which runs `DO 0` every half second, so that every thread has moved \
-            since the snapshot before. `spindoctor stacks --hz 2` for 10 s: the time of one snapshot is from the first \
-            thread read to the last frame named. *The first snapshot* is the whole command, from \
+    story: "A MySQL with 1,000 connections. `spindoctor stacks --hz 2` for 10 s: the time of one snapshot is from the first \
+            thread read to the last frame named. *At rest*: no connection runs anything, and nearly every stack is \
+            known from the snapshot before. *Moved*: each connection runs `DO 0` every half second, so that every \
+            stack is copied and walked anew. *The first snapshot* is the whole command, from \
             its start to its exit, with one snapshot and nothing known before. gdb and eu-stack are whole commands \
             too: the server stands still while they run. The server is Debian's: stripped, 75 MiB.",
     run: |bench| Box::pin(run(bench)),
@@ -34,71 +36,108 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     };
     let server = Server::start(&bench.home, &spec, &progress).await?;
     let pid = server.pid().to_string();
-    let mut clients = JoinSet::new();
     let mut connections = Vec::new();
     for _ in 0..CONNECTIONS {
         connections.push(server.connect().await?);
     }
-    clients.spawn(chat(connections));
-
-    let (mut snapshots, mut longest, mut moved) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut first, mut memory, mut gdb, mut eu_stack) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut stopped, mut threads) = (0.0, 0.0);
+    let mut measured = Measured::default();
     let rounds = bench.runs.div_ceil(2);
     for round in 1..=rounds {
         progress(&format!("snapshot: round {round} of {rounds}"));
         let once = bench.spindoctor.run(&["stacks", "--pid", &pid, "--json", "--once"]).await?;
-        first.push(once.took.as_secs_f64() * 1e3);
-        let ran = bench
-            .spindoctor
-            .run(&["stacks", "--pid", &pid, "--json", "--hz", "2", "--duration", "10s"])
-            .await?;
-        snapshots.push(ran.number("/snapshot_ms/p50")?);
-        longest.push(ran.number("/snapshot_ms/max")?);
-        moved.push(100.0 - 100.0 * ran.number("/unmoved")? / ran.number("/observations")?);
-        stopped += ran.number("/threads_stopped")?;
-        threads = ran.number("/threads")?;
-        memory.push(ran.resident_mib);
-        gdb.push(GDB.stacks_ms(server.pid(), CONNECTIONS).await?);
-        eu_stack.push(EU_STACK.stacks_ms(server.pid(), CONNECTIONS).await?);
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        measured.first_ms.push(once.took.as_secs_f64() * 1e3);
+        let ran = bench.spindoctor.run(&looking(&pid)).await?;
+        measured.rest_ms.push(ran.number("/snapshot_ms/p50")?);
+        measured.stopped += ran.number("/threads_stopped")?;
+        let wanted = Rc::new(Cell::new(true));
+        let talking = chat(connections, Rc::clone(&wanted));
+        let looking = async {
+            let ran = bench.spindoctor.run(&looking(&pid)).await;
+            wanted.set(false);
+            ran
+        };
+        let (talked, ran) = tokio::join!(talking, looking);
+        connections = talked?;
+        let ran = ran?;
+        measured.moved_ms.push(ran.number("/snapshot_ms/p50")?);
+        measured.moved_percent.push(100.0 - 100.0 * ran.number("/unmoved")? / ran.number("/observations")?);
+        measured.stopped += ran.number("/threads_stopped")?;
+        measured.threads = ran.number("/threads")?;
+        measured.resident_mib.push(ran.resident_mib);
+        measured.gdb_ms.push(GDB.stacks_ms(server.pid(), CONNECTIONS).await?);
+        measured.eu_stack_ms.push(EU_STACK.stacks_ms(server.pid(), CONNECTIONS).await?);
     }
-    drop(clients);
+    drop(connections);
     server.stop()?;
-
-    let (snapshot, first) = (Spread::of(&snapshots), Spread::of(&first));
-    let (gdb, eu_stack) = (Spread::of(&gdb), Spread::of(&eu_stack));
-    let memory = Spread::of(&memory);
-    let (by_gdb, by_eu) = (gdb.median / snapshot.median, eu_stack.median / snapshot.median);
-    Ok(vec![
-        Row::plain("threads", short(threads)),
-        Row::goal("one snapshot, with names", snapshot.told("ms"), "<= 10 ms", snapshot.median <= 10.0),
-        Row::plain("the longest snapshot of a run", Spread::of(&longest).told("ms")),
-        Row::plain("threads that had moved since the snapshot before", Spread::of(&moved).told("%")),
-        Row::goal("threads stopped", short(stopped), "0", stopped == 0.0),
-        Row::goal(
-            "the first snapshot, the whole command",
-            first.told("ms"),
-            "<= 300 ms",
-            first.median <= 300.0,
-        ),
-        Row::goal("resident memory", memory.told("MiB"), "<= 150 MiB", memory.most <= 150.0),
-        Row::plain("gdb `thread apply all bt`", gdb.told("ms")),
-        Row::goal("gdb / one snapshot", format!("{} times", short(by_gdb)), ">= 300 times", by_gdb >= 300.0),
-        Row::plain("gdb / the first snapshot", format!("{} times", short(gdb.median / first.median))),
-        Row::plain("eu-stack", eu_stack.told("ms")),
-        Row::goal("eu-stack / one snapshot", format!("{} times", short(by_eu)), ">= 20 times", by_eu >= 20.0),
-    ])
+    Ok(measured.rows())
 }
 
-/// Every connection asks for nothing, one after the other, twice a second.
-async fn chat(mut connections: Vec<Conn>) {
-    loop {
-        tokio::time::sleep(PAUSE).await;
-        for connection in &mut connections {
-            if connection.query_drop("DO 0").await.is_err() {
-                return;
-            }
-        }
+fn looking(pid: &str) -> [&str; 8] {
+    ["stacks", "--pid", pid, "--json", "--hz", "2", "--duration", "10s"]
+}
+
+/// What each round measured.
+#[derive(Default)]
+struct Measured {
+    threads: f64,
+    first_ms: Vec<f64>,
+    rest_ms: Vec<f64>,
+    moved_ms: Vec<f64>,
+    moved_percent: Vec<f64>,
+    resident_mib: Vec<f64>,
+    stopped: f64,
+    gdb_ms: Vec<f64>,
+    eu_stack_ms: Vec<f64>,
+}
+
+impl Measured {
+    fn rows(&self) -> Vec<Row> {
+        let (rest, moved) = (Spread::of(&self.rest_ms), Spread::of(&self.moved_ms));
+        let (first, memory) = (Spread::of(&self.first_ms), Spread::of(&self.resident_mib));
+        let (gdb, eu_stack) = (Spread::of(&self.gdb_ms), Spread::of(&self.eu_stack_ms));
+        let times = |peer: &Spread, ours: &Spread| peer.median / ours.median;
+        let told = |times: f64| format!("{} times", short(times));
+        vec![
+            Row::plain("threads", format!("{:.0}", self.threads)),
+            Row::goal("one snapshot, at rest", rest.told("ms"), "<= 10 ms", rest.median <= 10.0),
+            Row::goal("one snapshot, moved", moved.told("ms"), "<= 10 ms", moved.median <= 10.0),
+            Row::plain("threads that had moved", Spread::of(&self.moved_percent).told("%")),
+            Row::goal("threads stopped", format!("{:.0}", self.stopped), "0", self.stopped == 0.0),
+            Row::goal(
+                "the first snapshot, the whole command",
+                first.told("ms"),
+                "<= 300 ms",
+                first.median <= 300.0,
+            ),
+            Row::goal("resident memory", memory.told("MiB"), "<= 150 MiB", memory.most <= 150.0),
+            Row::plain("gdb `thread apply all bt`, at rest", gdb.told("ms")),
+            Row::goal("gdb / at rest", told(times(&gdb, &rest)), ">= 300 times", times(&gdb, &rest) >= 300.0),
+            Row::plain("gdb / moved", told(times(&gdb, &moved))),
+            Row::plain("gdb / the first snapshot", told(times(&gdb, &first))),
+            Row::plain("eu-stack, at rest", eu_stack.told("ms")),
+            Row::goal(
+                "eu-stack / at rest",
+                told(times(&eu_stack, &rest)),
+                ">= 20 times",
+                times(&eu_stack, &rest) >= 20.0,
+            ),
+            Row::goal(
+                "eu-stack / moved",
+                told(times(&eu_stack, &moved)),
+                ">= 20 times",
+                times(&eu_stack, &moved) >= 20.0,
+            ),
+        ]
     }
+}
+
+/// Every connection asks for nothing, one after the other, twice a second, while it is wanted.
+async fn chat(mut connections: Vec<Conn>, wanted: Rc<Cell<bool>>) -> mysql_async::Result<Vec<Conn>> {
+    while wanted.get() {
+        for connection in &mut connections {
+            connection.query_drop("DO 0").await?;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(connections)
 }

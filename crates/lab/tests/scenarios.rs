@@ -57,6 +57,7 @@ scenarios! {
     mysql_is_found_to_spin_on_cpu_that_its_quota_does_not_grant: "quota-blind-spin", Mysql;
     mysql_is_found_to_be_throttled: "cpu-throttled", Mysql;
     mariadb_is_found_to_be_throttled: "cpu-throttled", Mariadb;
+    mysql_is_found_to_spin_on_its_latches: "spin-burn", Mysql;
     mysql_is_found_to_saturate_its_cpus: "cpu-saturated", Mysql;
     mariadb_is_found_to_saturate_its_cpus: "cpu-saturated", Mariadb;
     mysql_is_found_to_queue_on_one_row: "row-lock-pileup", Mysql;

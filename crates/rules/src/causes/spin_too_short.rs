@@ -25,7 +25,8 @@ pub(crate) const CAUSE: Cause = Cause {
                release, from a tenth on; how many latch waits a second reach the operating system (the sync array's \
                reservations); and how long such a wait lasts: threads that stand in it (from stacks) divided by \
                waits a second. It fires where that is not much longer than the spin before it, or where the spin is \
-               set to less than half of what it was meant to be.",
+               set to less than half of what it was meant to be. It was proved on built windows only: on two CPUs \
+               shorter spins cost nothing.",
     looks_alike: "A latch that is held for long (a page that is read from disk, a file that is deleted) makes its \
                   waiters sleep rightly: the wait is far longer than any spin. Where the latch's holder has no CPU \
                   to run on (cpu-saturated, cpu-throttled), spinning longer makes it worse.",
