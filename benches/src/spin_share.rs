@@ -16,8 +16,9 @@ use crate::{Bench, Benchmark, progress};
 const TABLES: Tables = Tables { count: 4, rows: 10_000 };
 /// CPU samples a second, of both.
 const HZ: &str = "999";
-/// Functions with fewer of perf's samples are not annotated: together they hold less than what is compared.
-const FEWEST_SAMPLES: u64 = 5;
+/// Functions with a smaller share of perf's samples are not annotated: each takes perf a second or two, and the loops
+/// that are compared hold tens of percent.
+const ANNOTATED: f64 = 0.005;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "spin-share",
@@ -88,11 +89,11 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 /// The share of the samples that lie on a PAUSE or on the instruction behind it, from 0 to 1.
 fn share_by_perf(recorded: &Path) -> anyhow::Result<f64> {
     let functions = perf(recorded, &["report", "-n", "--no-children", "-s", "sym", "-g", "none"])?;
-    let (mut all, mut on_pause) = (0, 0);
-    for line in functions.lines() {
-        let Some((samples, place, name)) = function(line) else { continue };
-        all += samples;
-        if place == "[.]" && samples >= FEWEST_SAMPLES && !name.starts_with("0x") {
+    let functions: Vec<_> = functions.lines().filter_map(function).collect();
+    let all: u64 = functions.iter().map(|(samples, ..)| samples).sum();
+    let mut on_pause = 0;
+    for (samples, place, name) in functions {
+        if place == "[.]" && samples as f64 >= ANNOTATED * all as f64 && !name.starts_with("0x") {
             on_pause += pauses(&perf(recorded, &["annotate", "-n", "-s", name])?);
         }
     }

@@ -9,6 +9,9 @@ use spindoctor_model::{Unavailable, Window};
 /// Samples below which no share is told. The standard error of a share of 10 % is then 2 percentage points.
 const ENOUGH: usize = 200;
 
+/// A server that uses less than this many CPUs has little to burn: clear of every spin that is told by samples.
+const LITTLE_CPUS: f64 = 0.2;
+
 /// Functions of the commit spin (MySQL 8.0 and later, log0write.cc): its loop is inlined into them.
 const COMMIT_SPIN: &[&str] = &["log_write_up_to", "log_wait_for_write", "log_wait_for_flush"];
 
@@ -54,6 +57,15 @@ impl<'a> SpinSamples<'a> {
             .unlock("a longer window, --duration 30s; or a server that is not idle"));
         }
         Ok(Self { profile })
+    }
+
+    /// The same, or none where the server used so little CPU that none of it can have been burnt.
+    pub(crate) fn unless_idle(window: &'a Window) -> Result<Option<Self>, Unavailable> {
+        let idle = window
+            .profile
+            .value()
+            .is_some_and(|profile| profile.process_cpu_us as f64 / 1e6 < LITTLE_CPUS * profile.seconds);
+        if idle { Ok(None) } else { Self::of(window).map(Some) }
     }
 
     /// The profile that they are of.

@@ -251,6 +251,9 @@ impl Build {
                     }
                 })
                 .collect(),
+            // 1.6 CPUs.
+            seconds: SECONDS as f64,
+            process_cpu_us: 1_600_000 * SECONDS as u64,
             ..Profile::default()
         };
         self.0.profile = answer(0.0, profile);

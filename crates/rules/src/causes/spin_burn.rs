@@ -55,7 +55,7 @@ fn evaluate(window: &Window) -> Outcome {
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
-    let samples = SpinSamples::of(window)?;
+    let Some(samples) = SpinSamples::unless_idle(window)? else { return Ok(None) };
     let share = samples.share(Whose::Latch);
     if share < BURNT {
         return Ok(None);
@@ -111,6 +111,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 
 #[cfg(test)]
 pub(super) mod cases {
+    use spindoctor_model::Reading;
+
     use super::*;
     use crate::testing::Build;
 
@@ -135,7 +137,7 @@ pub(super) mod cases {
 
     pub(in crate::causes) fn missing() -> Window {
         let mut window = spinning(0.45).window();
-        window.profile = spindoctor_model::Reading::Unavailable(Unavailable::because("no permission"));
+        window.profile = Reading::Unavailable(Unavailable::because("no permission"));
         window
     }
 
@@ -166,8 +168,12 @@ pub(super) mod cases {
     }
 
     #[test]
-    fn a_server_that_hardly_ran_says_so() {
+    fn too_few_samples_say_so_and_an_idle_server_is_clear() {
         let window = Build::busy("8.0.36").cpu_samples(20, 0.5, &["ut_delay"]).window();
-        assert!(matches!(evaluate(&window), Outcome::NotEnoughEvidence(_)));
+        assert!(matches!(evaluate(&window), Outcome::NotEnoughEvidence(_)), "a short look at a busy server");
+        let mut idle = window;
+        let Reading::Available { value: profile, .. } = &mut idle.profile else { panic!("a profile") };
+        profile.process_cpu_us = 100_000;
+        assert_eq!(evaluate(&idle), Outcome::Clear);
     }
 }

@@ -81,7 +81,7 @@ fn evaluate(window: &Window) -> Outcome {
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
-    let samples = SpinSamples::of(window)?;
+    let Some(samples) = SpinSamples::unless_idle(window)? else { return Ok(None) };
     let profile = samples.profile();
     if samples.share_of(|observation| in_futex(profile, observation)) < SLEEPING {
         return Ok(None);
