@@ -84,7 +84,7 @@ async fn main() -> anyhow::Result<()> {
         let rows = (benchmark.run)(&bench).await.with_context(|| format!("benchmark {}", benchmark.name))?;
         sections.push(Section { name: benchmark.name, story: benchmark.story, rows });
     }
-    let page = page::render(&machine::Machine::read(&bench.spindoctor)?, &sections);
+    let page = page::render(&machine::told(&bench.spindoctor)?, &sections);
     let Some(file) = asked.markdown else {
         print(&page);
         return Ok(());

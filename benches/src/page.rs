@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use crate::machine::Machine;
-
 /// What one benchmark measured.
 pub(crate) struct Section {
     /// The benchmark.
@@ -54,13 +52,13 @@ impl Row {
 }
 
 /// The page.
-pub(crate) fn render(machine: &Machine, sections: &[Section]) -> String {
+pub(crate) fn render(told: &str, sections: &[Section]) -> String {
     let mut page = String::from("# Benchmarks\n\n");
     let _ = writeln!(
         page,
         "Written by `make bench` ({}). Peers ran in the same run, interleaved. Where runs are repeated, the median \
          stands first and the smallest and largest in brackets.\n",
-        machine.told()
+        told
     );
     for section in sections {
         let _ = writeln!(page, "## {}\n\n{}\n", section.name, section.story);

@@ -8,5 +8,6 @@ pub mod activities;
 pub mod gauges;
 pub mod host;
 pub mod mysql;
+pub mod priority;
 pub mod source;
 pub mod watch;

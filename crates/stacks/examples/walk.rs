@@ -33,27 +33,30 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("maps read in {:.1?}", begun.elapsed());
     let mut unwinder = Unwinder::new();
     let mut names = Names::new();
-    let mut threads: HashMap<u32, RawThread> = HashMap::new();
+    let mut threads: HashMap<u32, (RawThread, Vec<u8>)> = HashMap::new();
     for _ in 0..snapshots {
         let snapshot = capture.snapshot()?;
         for thread in snapshot.threads {
             if !matches!(thread.stack, RawStack::Unmoved) {
-                threads.insert(thread.tid, thread);
+                let bytes = match &thread.stack {
+                    RawStack::Copied { bytes, .. } => snapshot.stacks[bytes.clone()].to_vec(),
+                    _ => Vec::new(),
+                };
+                threads.insert(thread.tid, (thread, bytes));
             }
         }
         let (mut walking, mut naming) = (Duration::ZERO, Duration::ZERO);
         let mut frames = 0;
         let mut ends: HashMap<String, usize> = HashMap::new();
         let mut addresses = Vec::new();
-        for thread in threads.values() {
-            let (Some(registers), RawStack::Copied { start, bytes, whole }) =
-                (&thread.registers, &thread.stack)
+        for (thread, stack) in threads.values() {
+            let (Some(registers), RawStack::Copied { start, whole, .. }) = (&thread.registers, &thread.stack)
             else {
                 *ends.entry(format!("{:?}", thread.stack)).or_default() += 1;
                 continue;
             };
             let begun = Instant::now();
-            let end = unwinder.walk(&mut modules, registers, *start, bytes, *whole, &mut addresses);
+            let end = unwinder.walk(&mut modules, registers, *start, stack, *whole, &mut addresses);
             walking += begun.elapsed();
             *ends.entry(format!("{end:?}")).or_default() += 1;
             let begun = Instant::now();

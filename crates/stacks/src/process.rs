@@ -5,7 +5,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::{Error, Result};
 
@@ -19,6 +24,8 @@ const PF_KTHREAD: u64 = 0x0020_0000;
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
+    /// Tells of its end. None where the kernel has no such thing (before 5.3).
+    pidfd: Option<OwnedFd>,
     /// When it was started, in clock ticks since the system was: no other process has both this and its id.
     start_time: u64,
 }
@@ -57,7 +64,13 @@ impl Process {
         if read.is_ok() && ident == [0x7f, b'E', b'L', b'F', ELFCLASS32] {
             return Err(refused("it runs 32-bit code, and only 64-bit code can be profiled"));
         }
-        Ok(Self { pid, start_time: stat.start_time })
+        let process = Pid::from_raw(pid.cast_signed()).ok_or(Error::NoProcess(pid))?;
+        let pidfd = match pidfd_open(process, PidfdFlags::empty()) {
+            Ok(pidfd) => Some(pidfd),
+            Err(Errno::SRCH) => return Err(Error::NoProcess(pid)),
+            Err(_) => None,
+        };
+        Ok(Self { pid, pidfd, start_time: stat.start_time })
     }
 
     /// Its id, in the profiler's pid namespace.
@@ -69,6 +82,11 @@ impl Process {
     /// False once its last thread has ended.
     #[must_use]
     pub fn is_alive(&self) -> bool {
+        if let Some(pidfd) = &self.pidfd
+            && let Ok(ready) = poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&Timespec::default()))
+        {
+            return ready == 0;
+        }
         ProcessStat::read(self.pid)
             .is_some_and(|stat| stat.start_time == self.start_time && !stat.has_ended())
     }

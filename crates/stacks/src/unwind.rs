@@ -11,12 +11,11 @@
 //! A walk ends: each frame must lie above the one before it, and there is a limit. Nothing on a stack is believed
 //! but what leads to executable memory.
 
-use std::collections::HashMap;
-
 use gimli::{
     CfaRule, EndianSlice, EvaluationResult, LittleEndian, Location, RegisterRule, UnwindContext,
     UnwindExpression, Value,
 };
+use rustc_hash::FxHashMap;
 use spindoctor_model::stack::StackEnd;
 
 use crate::module::cfi::{Rule, eh_frame};
@@ -37,7 +36,7 @@ const MAX_RULES: usize = 1 << 16;
 #[derive(Default)]
 pub struct Unwinder {
     /// By the address that was looked up.
-    rules: HashMap<u64, Way>,
+    rules: FxHashMap<u64, Way>,
     /// The state of the modules that the rules are from.
     generation: u64,
     context: Box<UnwindContext<usize>>,

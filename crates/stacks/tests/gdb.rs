@@ -128,7 +128,14 @@ impl Ours {
                 }
             };
             let mut addresses = Vec::new();
-            let end = self.unwinder.walk(&mut self.modules, registers, *start, bytes, *whole, &mut addresses);
+            let end = self.unwinder.walk(
+                &mut self.modules,
+                registers,
+                *start,
+                &snapshot.stacks[bytes.clone()],
+                *whole,
+                &mut addresses,
+            );
             let mut calls = Vec::new();
             for (index, &address) in addresses.iter().enumerate() {
                 let is_return = index > 0 && !self.unwinder.interrupted().contains(&index);

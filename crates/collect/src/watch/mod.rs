@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use crate::host;
 use crate::mysql::{self, ConnectError, Session, Target};
+use crate::priority::Ahead;
 use crate::source::{Answer, Cadence};
 use asking::Asking;
 pub use profiling::{Profiling, StateFrames};
@@ -158,6 +159,7 @@ pub async fn watch(
     options: &WatchOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Window, WatchError> {
+    let _ahead = Ahead::of_others();
     let own_cpu_before = own_cpu();
     let progress = RefCell::new(progress);
     let tell = |what: Progress| (progress.borrow_mut())(what);

@@ -116,7 +116,7 @@ fn score(home: &Home, asked: &LabScore) -> anyhow::Result<ExitStatus> {
         Ok(scenario::score(home, &names, asked.runs as usize, asked.duration, &tell).await?)
     })?;
     if let Some(file) = &asked.markdown {
-        fs::write(file, report::score_markdown(&score, asked.duration))
+        fs::write(file, report::score_markdown(&score, asked.duration, &spindoctor_lab::machine()))
             .with_context(|| format!("could not write the score to {}", file.display()))?;
     }
     output::print(&match asked.json {

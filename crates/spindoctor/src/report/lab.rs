@@ -102,13 +102,13 @@ pub(crate) fn score(score: &Score, look: Look) -> String {
 }
 
 /// The score as a page for the repository.
-pub(crate) fn score_markdown(score: &Score, window: Duration) -> String {
+pub(crate) fn score_markdown(score: &Score, window: Duration, machine: &str) -> String {
     let mut page = String::from("# Accuracy\n\n");
     let _ = writeln!(
         page,
         "How often the diagnosis named first what a real server was made to suffer (`make score`). A run is right \
          when the scenario's label is the first finding; `healthy` when nothing above a note is found. \
-         Windows of {}, spindoctor {}, {}.\n",
+         Windows of {}, spindoctor {}, {} on {machine}.\n",
         number::duration(window.as_secs_f64()),
         env!("CARGO_PKG_VERSION"),
         jiff::Timestamp::now().strftime("%Y-%m-%d"),
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_markdown_page_has_a_row_for_each_scenario_and_no_broken_cell() {
-        let page = score_markdown(&sample(), Duration::from_secs(10));
+        let page = score_markdown(&sample(), Duration::from_secs(10), "a machine");
         assert!(page.contains("**2 of 5 runs right: 40 %**"), "{page}");
         assert!(page.contains(
             "| row-lock-pileup | row-lock-pileup | MySQL | 1 | 3 | cpu-saturated (warning), row-lock-pileup (note) (2) |"

@@ -10,10 +10,12 @@
     reason = "bpf(2) for the iterator's task filter, and the arena that the program writes to"
 )]
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::error::Error as StdError;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -40,6 +42,8 @@ const WALKS: usize = 4;
 pub struct Bpf {
     process: Process,
     arena: Arena,
+    /// The stacks of a snapshot for which the arena is too small.
+    spilled: Vec<u8>,
     link: OwnedFd,
     /// Where threads slept in the kernel at the last snapshot, as far as it was read.
     wait_channels: HashMap<u32, String>,
@@ -68,34 +72,57 @@ impl Bpf {
         control.pid = process.pid();
         control.epoch = 1;
         arena.set_control(control);
-        Ok(Self { process, arena, link, wait_channels: HashMap::new(), _object: object })
+        Ok(Self { process, arena, spilled: Vec::new(), link, wait_channels: HashMap::new(), _object: object })
     }
 
-    /// One walk over the threads. Those that an earlier walk has seen are seen again.
+    /// One walk over the threads. Those that an earlier walk has seen are seen again. What it finds stays in the
+    /// arena, as long as there is room.
     fn walk(&mut self, threads: &mut Threads) -> io::Result<()> {
         let iterator = new_iterator(self.link.as_fd())?;
         loop {
             // The program writes nothing into the file: what counts is that it runs.
-            let ended = match rustix::io::read(&iterator, &mut [0; 64]) {
-                Ok(read) => read == 0,
-                Err(rustix::io::Errno::AGAIN) => false, // the arena is full
-                Err(rustix::io::Errno::INTR) => continue,
+            let is_full = match rustix::io::read(&iterator, &mut [0; 64]) {
+                Ok(0) => return Ok(()),
+                Ok(_) | Err(rustix::io::Errno::INTR) => false,
+                Err(rustix::io::Errno::AGAIN) => true,
                 Err(error) => return Err(error.into()),
             };
-            let records = self.arena.control().records;
-            self.arena.drain(|record, stack| threads.add(record, stack));
-            if ended || records == 0 {
-                return Ok(());
+            if is_full {
+                if self.arena.control().records == 0 {
+                    return Ok(());
+                }
+                self.spill(threads);
             }
         }
+    }
+
+    /// Empties the arena.
+    fn spill(&mut self, threads: &mut Threads) {
+        self.gather(threads);
+        self.spilled.extend_from_slice(self.arena.bytes());
+        self.arena.clear();
+        threads.gathered = 0;
+    }
+
+    /// Notes the threads that the arena has since the last time. Their stacks stay where they are: they are told
+    /// as places in what was spilled and then in the arena.
+    fn gather(&self, threads: &mut Threads) {
+        let bytes = self.arena.bytes();
+        let mut at = threads.gathered;
+        while let Some(record) = bytes.get(at..).and_then(ThreadRecord::read) {
+            let from = at + size_of::<ThreadRecord>();
+            let length = usize::try_from(record.stack_bytes).unwrap_or(usize::MAX).min(bytes.len() - from);
+            let place = self.spilled.len() + from;
+            threads.add(record.thread(place..place + length));
+            at = (from + length).next_multiple_of(8);
+        }
+        threads.gathered = at;
     }
 
     /// What the walks saw is not what the next snapshot compares with: it copies every stack again.
     fn forget(&mut self) {
         let mut control = self.arena.control();
         control.epoch += 1;
-        control.used = 0;
-        control.records = 0;
         self.arena.set_control(control);
     }
 }
@@ -105,18 +132,21 @@ impl Capture for Bpf {
         StackSource::Bpf
     }
 
-    fn snapshot(&mut self) -> Result<RawSnapshot> {
+    fn snapshot(&mut self) -> Result<RawSnapshot<'_>> {
         let start = Instant::now();
         if !self.process.is_alive() {
             return Err(Error::NoProcess(self.process.pid()));
         }
         let mut threads = Threads::default();
         let mut expected = 0;
+        self.arena.clear();
+        self.spilled.clear();
         for _ in 0..WALKS {
             if let Err(error) = self.walk(&mut threads) {
                 self.forget();
                 return Err(refused(NAME, &error));
             }
+            self.gather(&mut threads);
             expected = self.arena.control().nr_threads as usize;
             if threads.list.len() >= expected {
                 break;
@@ -124,6 +154,9 @@ impl Capture for Bpf {
         }
         if threads.list.is_empty() {
             return Err(Error::NoProcess(self.process.pid()));
+        }
+        if !self.spilled.is_empty() {
+            self.spill(&mut threads);
         }
         let dropped = expected.saturating_sub(threads.list.len());
         let mut threads = threads.list;
@@ -142,6 +175,7 @@ impl Capture for Bpf {
         Ok(RawSnapshot {
             took: start.elapsed(),
             threads,
+            stacks: Cow::Borrowed(if self.spilled.is_empty() { self.arena.bytes() } else { &self.spilled }),
             dropped: u32::try_from(dropped).unwrap_or(u32::MAX),
         })
     }
@@ -158,11 +192,12 @@ fn sleeps_unexplained(thread: &RawThread) -> bool {
 struct Threads {
     list: Vec<RawThread>,
     place: HashMap<u32, usize>,
+    /// How much of the arena is in the list.
+    gathered: usize,
 }
 
 impl Threads {
-    fn add(&mut self, record: &ThreadRecord, stack: &[u8]) {
-        let thread = record.thread(stack);
+    fn add(&mut self, thread: RawThread) {
         match self.place.entry(thread.tid) {
             Entry::Vacant(entry) => {
                 entry.insert(self.list.len());
@@ -218,7 +253,13 @@ const FROZEN: u32 = 16;
 const NO_STACK: u32 = 32;
 
 impl ThreadRecord {
-    fn thread(&self, stack: &[u8]) -> RawThread {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..size_of::<Self>())?;
+        // SAFETY: as many bytes as it has, and any bytes are a valid one.
+        Some(unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
+    }
+
+    fn thread(&self, stack: Range<usize>) -> RawThread {
         let has = |flag| self.flags & flag != 0;
         let name = self.comm.split(|&byte| byte == 0).next().unwrap_or_default();
         RawThread {
@@ -249,7 +290,7 @@ impl ThreadRecord {
             } else if stack.is_empty() {
                 RawStack::Unreadable("its stack is not mapped".to_owned())
             } else {
-                RawStack::Copied { start: self.sp, bytes: stack.to_vec(), whole: has(WHOLE) }
+                RawStack::Copied { start: self.sp, bytes: stack, whole: has(WHOLE) }
             },
             stopped: Duration::ZERO,
         }
@@ -295,21 +336,16 @@ impl Arena {
         unsafe { self.0.start().cast::<Control>().write_volatile(control) }
     }
 
-    /// Hands over all records, each with its bytes of stack, and empties the arena.
-    fn drain(&mut self, mut each: impl FnMut(&ThreadRecord, &[u8])) {
+    /// The records, each with its bytes of stack behind it, aligned to 8.
+    fn bytes(&self) -> &[u8] {
+        let used = usize::try_from(self.control().used).unwrap_or(ARENA_BYTES).min(ARENA_BYTES);
+        // SAFETY: `used` bytes after the control are mapped; the program writes behind them only, and only in
+        // read(2).
+        unsafe { std::slice::from_raw_parts(self.0.start().add(size_of::<Control>()).as_ptr(), used) }
+    }
+
+    fn clear(&mut self) {
         let mut control = self.control();
-        let used = usize::try_from(control.used).unwrap_or(ARENA_BYTES).min(ARENA_BYTES);
-        // SAFETY: `used` bytes after the control are mapped; the program writes to them only in read(2),
-        // which cannot run while `self` is borrowed.
-        let mut records =
-            unsafe { std::slice::from_raw_parts(self.0.start().add(size_of::<Control>()).as_ptr(), used) };
-        while let Some((record, rest)) = records.split_at_checked(size_of::<ThreadRecord>()) {
-            // SAFETY: as many bytes as it has, and any bytes are a valid one.
-            let record = unsafe { record.as_ptr().cast::<ThreadRecord>().read_unaligned() };
-            let bytes = usize::try_from(record.stack_bytes).unwrap_or(usize::MAX).min(rest.len());
-            each(&record, &rest[..bytes]);
-            records = &rest[bytes.next_multiple_of(8).min(rest.len())..];
-        }
         control.used = 0;
         control.records = 0;
         self.set_control(control);

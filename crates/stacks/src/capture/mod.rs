@@ -11,6 +11,8 @@ pub mod procfs;
 pub mod ptrace;
 pub mod trigger;
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::time::Duration;
 
 use spindoctor_model::stack::StackSource;
@@ -29,18 +31,33 @@ pub trait Capture {
     /// # Errors
     /// Where the process is gone, or nothing of it may be read any more. What goes wrong with one thread is
     /// told in its [`RawThread`].
-    fn snapshot(&mut self) -> Result<RawSnapshot>;
+    fn snapshot(&mut self) -> Result<RawSnapshot<'_>>;
 }
 
 /// Every thread of a process at about one instant.
 #[derive(Debug, Clone, Default)]
-pub struct RawSnapshot {
+pub struct RawSnapshot<'a> {
     /// From the first thread to the last.
     pub took: Duration,
     /// The threads, in the kernel's order.
     pub threads: Vec<RawThread>,
+    /// What was copied of their stacks; the threads say where. It may be the memory that the source copies to.
+    pub stacks: Cow<'a, [u8]>,
     /// Threads that were seen and could not be handed over: a full buffer.
     pub dropped: u32,
+}
+
+impl RawSnapshot<'_> {
+    /// The same with the stacks in memory of its own: for who takes the next one before this one is read.
+    #[must_use]
+    pub fn into_owned(self) -> RawSnapshot<'static> {
+        RawSnapshot {
+            took: self.took,
+            threads: self.threads,
+            stacks: Cow::Owned(self.stacks.into_owned()),
+            dropped: self.dropped,
+        }
+    }
 }
 
 /// What the kernel says about one thread.
@@ -79,8 +96,8 @@ pub enum RawStack {
     Copied {
         /// The address of the first byte: the stack pointer, or below it where there is a red zone.
         start: u64,
-        /// What was there.
-        bytes: Vec<u8>,
+        /// What was there: where in the snapshot's `stacks`.
+        bytes: Range<usize>,
         /// True where the copy ends at the end of the stack, not at a limit of the source.
         whole: bool,
     },

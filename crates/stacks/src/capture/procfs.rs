@@ -5,6 +5,7 @@
 //! and the system call, and no other register. Of a thread that runs, or waits for a CPU, it tells none; nor
 //! which of the two it does.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
 use std::time::Instant;
@@ -50,7 +51,7 @@ impl Procfs {
         Ok(Self { process, reader: StackReader::new(), last: HashMap::new() })
     }
 
-    fn look(&mut self, tid: u32) -> Option<RawThread> {
+    fn look(&mut self, tid: u32, stacks: &mut Vec<u8>) -> Option<RawThread> {
         let pid = self.process.pid();
         let ran = Ran::read(pid, tid)?;
         let position = Position::read(pid, tid).ok()?;
@@ -83,7 +84,7 @@ impl Procfs {
             }
             Position::Blocked { sp, .. } => {
                 thread.wait_channel = wait_channel(pid, tid);
-                thread.stack = self.reader.read(tid, sp);
+                thread.stack = self.reader.read(tid, sp, stacks);
                 if Ran::read(pid, tid) != Some(ran) {
                     thread.stack = RawStack::Unreadable("it ran while it was read".to_owned());
                 } else if matches!(thread.stack, RawStack::Copied { .. }) {
@@ -107,13 +108,14 @@ impl Capture for Procfs {
         StackSource::Procfs
     }
 
-    fn snapshot(&mut self) -> Result<RawSnapshot> {
+    fn snapshot(&mut self) -> Result<RawSnapshot<'_>> {
         let start = Instant::now();
         if !self.process.is_alive() {
             return Err(Error::NoProcess(self.process.pid()));
         }
         let tasks = self.process.tasks();
-        let threads: Vec<RawThread> = tasks.iter().filter_map(|&tid| self.look(tid)).collect();
+        let mut stacks = Vec::new();
+        let threads: Vec<RawThread> = tasks.iter().filter_map(|&tid| self.look(tid, &mut stacks)).collect();
         if threads.is_empty() {
             return Err(Error::NoProcess(self.process.pid()));
         }
@@ -123,6 +125,7 @@ impl Capture for Procfs {
         Ok(RawSnapshot {
             took: start.elapsed(),
             threads,
+            stacks: Cow::Owned(stacks),
             // Of threads that ended between the list and the look nothing is lost.
             dropped: 0,
         })
@@ -282,8 +285,9 @@ impl StackReader {
     }
 
     /// From a thread's stack pointer to the end of the mapping, or as much as is read at all. By the thread's
-    /// own id: the process's first thread may have ended, and then has no memory any more.
-    pub(super) fn read(&mut self, tid: u32, sp: u64) -> RawStack {
+    /// own id: the process's first thread may have ended, and then has no memory any more. The bytes are added to
+    /// `stacks`.
+    pub(super) fn read(&mut self, tid: u32, sp: u64, stacks: &mut Vec<u8>) -> RawStack {
         // The call ends before the first part that is not mapped: parts end where pages end.
         const PAGE: u64 = 4096;
         let Some(end) = sp.checked_add(MAX_STACK as u64) else {
@@ -299,7 +303,9 @@ impl StackReader {
         let mut buffer = [IoSliceMut::new(&mut self.buffer)];
         match process_vm_readv(Pid::from_raw(tid.cast_signed()), &mut buffer, &parts) {
             Ok(read) => {
-                RawStack::Copied { start: sp, bytes: self.buffer[..read].to_vec(), whole: read < MAX_STACK }
+                let from = stacks.len();
+                stacks.extend(&self.buffer[..read]);
+                RawStack::Copied { start: sp, bytes: from..stacks.len(), whole: read < MAX_STACK }
             }
             Err(error) => RawStack::Unreadable(format!("the kernel refused: {error}")),
         }

@@ -8,6 +8,7 @@
 
 #![expect(unsafe_code, reason = "nix cannot pass on a real-time signal when it detaches")]
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -57,7 +58,7 @@ impl Capture for Ptrace {
         StackSource::Ptrace
     }
 
-    fn snapshot(&mut self) -> Result<RawSnapshot> {
+    fn snapshot(&mut self) -> Result<RawSnapshot<'_>> {
         let start = Instant::now();
         let pid = self.process.pid();
         if !self.process.is_alive() {
@@ -65,11 +66,12 @@ impl Capture for Ptrace {
         }
         let tasks = self.process.tasks();
         let mut threads = Vec::with_capacity(tasks.len());
+        let mut stacks = Vec::new();
         let mut left = tasks.as_slice();
         while !left.is_empty() {
             // The tracer is a thread of its own: when it ends, the kernel lets go of what it holds. It ends early
             // where a thread would not stop, so that this one is not stopped later, when nobody looks.
-            let tracer = || trace(pid, left, &mut threads);
+            let tracer = || trace(pid, left, &mut threads, &mut stacks);
             left = std::thread::scope(|scope| scope.spawn(tracer).join()).expect("the tracer does not panic");
         }
         if threads.is_empty() {
@@ -80,12 +82,12 @@ impl Capture for Ptrace {
         {
             return Err(unavailable(because.clone()));
         }
-        Ok(RawSnapshot { took: start.elapsed(), threads, dropped: 0 })
+        Ok(RawSnapshot { took: start.elapsed(), threads, stacks: Cow::Owned(stacks), dropped: 0 })
     }
 }
 
 /// Looks at threads in turn. Gives those that are left when one would not stop.
-fn trace<'a>(pid: u32, tasks: &'a [u32], threads: &mut Vec<RawThread>) -> &'a [u32] {
+fn trace<'a>(pid: u32, tasks: &'a [u32], threads: &mut Vec<RawThread>, stacks: &mut Vec<u8>) -> &'a [u32] {
     let mut reader = StackReader::new();
     for (place, &tid) in tasks.iter().enumerate() {
         let Some(mut thread) = look_without_stack(pid, tid) else {
@@ -99,7 +101,7 @@ fn trace<'a>(pid: u32, tasks: &'a [u32], threads: &mut Vec<RawThread>) -> &'a [u
                 Ok(stopped) => {
                     match registers(stopped.tid) {
                         Ok(registers) => {
-                            thread.stack = reader.read(tid, registers.sp);
+                            thread.stack = reader.read(tid, registers.sp, stacks);
                             thread.registers = Some(registers);
                         }
                         Err(error) => thread.stack = refused(error),

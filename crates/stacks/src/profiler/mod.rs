@@ -5,10 +5,11 @@
 mod process;
 mod tables;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use rustc_hash::FxHashMap;
 use spindoctor_model::stack::{
     Activity, Frame, Module, Observation, Profile, ProfiledProcess, ProfiledThread, SnapshotCost, Spin,
     Stack, StackEnd, StackSource, ThreadState,
@@ -107,7 +108,7 @@ pub struct Profiler {
     waiting: Vec<Observation>,
     lost: u64,
     /// By thread id.
-    threads: HashMap<u32, Thread>,
+    threads: FxHashMap<u32, Thread>,
     /// Snapshots, or readings of CPU samples, so far.
     turn: u64,
     /// Of how many CPU samples one is kept.
@@ -194,7 +195,7 @@ impl Profiler {
             taken: VecDeque::new(),
             waiting: Vec::new(),
             lost: 0,
-            threads: HashMap::new(),
+            threads: FxHashMap::default(),
             turn: 0,
             sample_every: 1,
             samples: 0,
@@ -241,11 +242,19 @@ impl Profiler {
         if self.gone {
             return Ok(Taken::ProcessGone);
         }
+        // What it hands over lies in its own memory: the profiler does without it meanwhile.
+        let mut capture = self.capture.take();
+        let taken = self.snapshot_of(capture.as_mut());
+        self.capture = capture;
+        taken
+    }
+
+    fn snapshot_of(&mut self, capture: Option<&mut Box<dyn Capture>>) -> Result<Taken> {
         let begun = Instant::now();
         let mut cost = SnapshotCost { at_us: micros(self.begun.elapsed()), ..SnapshotCost::default() };
         let mut observations = Vec::new();
         self.turn += 1;
-        let raw = match &mut self.capture {
+        let raw = match capture {
             Some(capture) => match capture.snapshot() {
                 Ok(raw) => Some(raw),
                 Err(Error::NoProcess(_)) => return Ok(self.process_gone()),
@@ -264,7 +273,7 @@ impl Profiler {
                 cost.unmoved += u32::from(matches!(thread.stack, RawStack::Unmoved));
                 cost.stopped += u32::from(!thread.stopped.is_zero());
                 cost.stopped_us += micros(thread.stopped);
-                observations.push(self.observe(thread, now_ns));
+                observations.push(self.observe(thread, &raw.stacks, now_ns));
             }
             if self.threads.len() > raw.threads.len() {
                 let turn = self.turn;
@@ -308,7 +317,7 @@ impl Profiler {
         Taken::ProcessGone
     }
 
-    fn observe(&mut self, raw: &RawThread, now_ns: u64) -> Observation {
+    fn observe(&mut self, raw: &RawThread, stacks: &[u8], now_ns: u64) -> Observation {
         let Self { threads, meaning, turn, options, .. } = self;
         let thread = Thread::seen(threads, &mut meaning.tables, raw.tid, &raw.name, *turn);
         thread.named_ns = now_ns;
@@ -323,7 +332,7 @@ impl Profiler {
         }
         observation.stack = match (&raw.stack, &raw.registers, thread.last) {
             (RawStack::Copied { start, bytes, whole }, Some(registers), _) => {
-                meaning.user_stack(registers, *start, bytes, *whole)
+                meaning.user_stack(registers, *start, &stacks[bytes.clone()], *whole)
             }
             (RawStack::Unmoved, _, Some(last)) => last.stack,
             (RawStack::Copied { .. } | RawStack::Unmoved, ..) => {
@@ -384,7 +393,7 @@ impl Profiler {
     pub fn set_activities(&mut self, of: &dyn Fn(u32) -> Option<Activity>) {
         let tables = &mut self.meaning.tables;
         let Some(snapshot) = self.taken.back_mut() else { return };
-        let mut known: HashMap<u32, Option<u32>> = HashMap::new();
+        let mut known: FxHashMap<u32, Option<u32>> = FxHashMap::default();
         for observation in snapshot.observations.iter_mut().chain(&mut snapshot.cpu_samples) {
             observation.activity = *known.entry(observation.thread).or_insert_with(|| {
                 let activity = of(tables.threads.get(observation.thread).tid)?;
@@ -535,7 +544,7 @@ impl Profiler {
 impl Thread {
     /// The thread of an id, which was seen just now.
     fn seen<'a>(
-        threads: &'a mut HashMap<u32, Self>,
+        threads: &'a mut FxHashMap<u32, Self>,
         tables: &mut Tables,
         tid: u32,
         name: &str,
@@ -569,11 +578,11 @@ struct Meaning {
     tables: Tables,
     generation: u64,
     /// The frames at an address, by the address and whether it was returned to.
-    frames_at: HashMap<(u64, bool), Vec<u32>>,
+    frames_at: FxHashMap<(u64, bool), Vec<u32>>,
     /// The kernel's, with whether it is a spin lock's.
-    kernel_at: HashMap<u64, (u32, bool)>,
+    kernel_at: FxHashMap<u64, (u32, bool)>,
     /// By the addresses of a walk and how it ended.
-    walked: HashMap<(Vec<u64>, StackEnd), u32>,
+    walked: FxHashMap<(Vec<u64>, StackEnd), u32>,
     addresses: Vec<u64>,
 }
 
@@ -586,9 +595,9 @@ impl Meaning {
             names: Names::new(),
             spins: SpinDecoder::new(Architecture::HOST),
             tables: Tables::default(),
-            frames_at: HashMap::new(),
-            kernel_at: HashMap::new(),
-            walked: HashMap::new(),
+            frames_at: FxHashMap::default(),
+            kernel_at: FxHashMap::default(),
+            walked: FxHashMap::default(),
             addresses: Vec::new(),
         }
     }

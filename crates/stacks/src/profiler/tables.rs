@@ -2,16 +2,16 @@
 //!
 //! In: values. Out: their place in a list. [`Keeping`] leaves out what nobody names any more.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
+use rustc_hash::FxHashMap;
 use spindoctor_model::stack::{Activity, Frame, Observation, ProfiledThread, Stack};
 
 /// A list without doubles.
 #[derive(Debug, Default)]
 pub(super) struct Interned<T> {
     list: Vec<T>,
-    place: HashMap<T, u32>,
+    place: FxHashMap<T, u32>,
 }
 
 impl<T: Clone + Eq + Hash> Interned<T> {

@@ -58,7 +58,7 @@ fn a_zombie_a_thread_and_a_32_bit_program_are_refused_in_one_line() {
     zombie.wait().unwrap();
 
     let target = Target::start("readers");
-    let snapshot = open_by_name(target.pid(), StackSource::Procfs).snapshot().unwrap();
+    let snapshot = open_by_name(target.pid(), StackSource::Procfs).snapshot().unwrap().into_owned();
     let said = refusal(open(snapshot.threads[1].tid, None));
     assert!(said.ends_with(&format!("it is a thread of {}: give that id", target.pid())), "{said}");
 
@@ -128,7 +128,7 @@ fn threads_of_a_frozen_control_group_are_seen_and_say_so() {
         std::fs::read_to_string(format!("{group}/cgroup.events")).unwrap().contains("frozen 1")
     });
     for source in [StackSource::Bpf, StackSource::Procfs] {
-        let snapshot = open_by_name(target.pid(), source).snapshot().unwrap();
+        let snapshot = open_by_name(target.pid(), source).snapshot().unwrap().into_owned();
         assert_eq!(snapshot.threads.len(), 9);
         for thread in &snapshot.threads {
             // The kernel's compiler may have put the one function into the other.

@@ -9,11 +9,11 @@ use spindoctor_stacks::capture::{Capture, RawSnapshot, RawStack};
 use crate::target::{Program, Target, is_root, named, open_by_name, snapshot_where, sources, tasks, until};
 
 /// A source, and its first snapshot: taken again by a new one until no thread was just on its way.
-fn first_view(pid: u32, source: StackSource) -> (Box<dyn Capture>, RawSnapshot) {
+fn first_view(pid: u32, source: StackSource) -> (Box<dyn Capture>, RawSnapshot<'static>) {
     let mut view = None;
     until("all threads are blocked", || {
         let mut capture = open_by_name(pid, source);
-        let snapshot = capture.snapshot().unwrap();
+        let snapshot = capture.snapshot().unwrap().into_owned();
         let blocked = snapshot.threads.iter().all(|thread| matches!(thread.stack, RawStack::Copied { .. }));
         view = Some((capture, snapshot));
         blocked
@@ -46,7 +46,7 @@ fn sources_agree_on(target: &Target) {
                     // The others cannot tell a stack's end from what the process has mapped right behind it.
                     assert!(whole || source != StackSource::Bpf);
                     let known = (thread.name, thread.state, thread.syscall, thread.arguments[0]);
-                    (thread.tid, (known, registers.pc, start, bytes))
+                    (thread.tid, (known, registers.pc, start, snapshot.stacks[bytes].to_vec()))
                 })
                 .collect();
             (source, view)
@@ -72,7 +72,7 @@ fn sources_agree_on(target: &Target) {
 fn frame_pointers_are_told_where_the_source_has_them() {
     let target = Target::start("readers");
     for source in sources() {
-        let snapshot = open_by_name(target.pid(), source).snapshot().unwrap();
+        let snapshot = open_by_name(target.pid(), source).snapshot().unwrap().into_owned();
         let has_fp = snapshot.threads.iter().all(|thread| thread.registers.unwrap().fp.is_some());
         assert_eq!(has_fp, source != StackSource::Procfs, "{source:?}");
     }
@@ -111,7 +111,9 @@ fn the_bytes_of_a_thread_that_keeps_moving_are_those_of_one_instant() {
             let snapshot = capture.snapshot().unwrap();
             for thread in named(&snapshot, "writer") {
                 let RawStack::Copied { bytes, .. } = &thread.stack else { continue };
-                let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+                let words = snapshot.stacks[bytes.clone()]
+                    .chunks_exact(8)
+                    .map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
                 let words: Vec<u64> = words.collect();
                 let runs = words.chunk_by(|a, b| a >> 32 == 1 && b >> 32 == 1);
                 let numbers = runs.max_by_key(|run| run.len()).unwrap();

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use spindoctor_collect::host::{self, find_server};
 use spindoctor_collect::mysql::Target;
+use spindoctor_collect::priority::Ahead;
 use spindoctor_model::Profile;
 use spindoctor_model::stack::StackSource;
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
@@ -35,6 +36,7 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// Looks at the process that the flags lead to, until the time is over, it ends, or Ctrl-C.
 pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
+    let _ahead = Ahead::of_others();
     if asked.connection.remote {
         bail!("stacks are read where the server runs: run spindoctor there, without --remote");
     }
