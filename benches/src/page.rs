@@ -56,9 +56,8 @@ pub(crate) fn render(told: &str, sections: &[Section]) -> String {
     let mut page = String::from("# Benchmarks\n\n");
     let _ = writeln!(
         page,
-        "Written by `make bench` ({}). Peers ran in the same run, interleaved. Where runs are repeated, the median \
-         stands first and the smallest and largest in brackets.\n",
-        told
+        "Written by `make bench` ({told}). Peers ran in the same run, interleaved. Where runs are repeated, the median \
+         stands first and the smallest and largest in brackets.\n"
     );
     for section in sections {
         let _ = writeln!(page, "## {}\n\n{}\n", section.name, section.story);
