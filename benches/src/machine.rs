@@ -7,7 +7,7 @@ use crate::program::Spindoctor;
 pub(crate) fn told(spindoctor: &Spindoctor) -> anyhow::Result<String> {
     let peers: Vec<String> = peer::PEERS.iter().filter_map(peer::Peer::version).collect();
     Ok(format!(
-        "{}, {} on {}; peers: {}",
+        "{}, {}, on {}; peers: {}",
         spindoctor.version()?,
         jiff::Timestamp::now().strftime("%Y-%m-%d"),
         spindoctor_lab::machine(),

@@ -59,7 +59,7 @@ struct Asked {
     /// How often each measurement is repeated
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u16).range(3..))]
     runs: u16,
-    /// Write the page here
+    /// Write the page here; what was not measured now stays as it stands there
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
@@ -76,20 +76,38 @@ async fn main() -> anyhow::Result<()> {
         spindoctor: Spindoctor::at(&asked.spindoctor)?,
         runs: usize::from(asked.runs),
     };
-    let mut sections = Vec::new();
+    let with = machine::told(&bench.spindoctor)?;
+    let (mut sections, mut failed) = (Vec::new(), Vec::new());
     for benchmark in
         BENCHMARKS.iter().filter(|b| asked.names.is_empty() || asked.names.iter().any(|n| n == b.name))
     {
         progress(&format!("{}:", benchmark.name));
-        let rows = (benchmark.run)(&bench).await.with_context(|| format!("benchmark {}", benchmark.name))?;
-        sections.push(Section { name: benchmark.name, story: benchmark.story, rows });
+        match (benchmark.run)(&bench).await {
+            Ok(rows) => {
+                sections.push(Section {
+                    name: benchmark.name,
+                    story: benchmark.story,
+                    with: with.clone(),
+                    rows,
+                });
+            }
+            // The minutes that the others took are not thrown away.
+            Err(error) => failed.push(format!("{}: {error:#}", benchmark.name)),
+        }
     }
-    let page = page::render(&machine::told(&bench.spindoctor)?, &sections);
-    let Some(file) = asked.markdown else {
-        print(&page);
-        return Ok(());
-    };
-    std::fs::write(&file, page).with_context(|| format!("could not write {}", file.display()))
+    let order: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
+    match asked.markdown {
+        None => print(&page::render("", &sections, &order)),
+        Some(file) => {
+            let earlier = std::fs::read_to_string(&file).unwrap_or_default();
+            std::fs::write(&file, page::render(&earlier, &sections, &order))
+                .with_context(|| format!("could not write {}", file.display()))?;
+        }
+    }
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join("; "));
+    }
+    Ok(())
 }
 
 #[expect(clippy::print_stdout, reason = "the page is what the program is for")]
