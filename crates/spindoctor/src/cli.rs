@@ -342,6 +342,10 @@ pub(crate) struct LabScore {
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
 
+    /// Add to the runs that the page counts, where they are of the same version, machine and day
+    #[arg(long, requires = "markdown")]
+    pub(crate) add: bool,
+
     /// Print JSON (schema spindoctor.score/1)
     #[arg(long)]
     pub(crate) json: bool,

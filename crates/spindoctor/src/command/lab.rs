@@ -116,7 +116,8 @@ fn score(home: &Home, asked: &LabScore) -> anyhow::Result<ExitStatus> {
         Ok(scenario::score(home, &names, asked.runs as usize, asked.duration, &tell).await?)
     })?;
     if let Some(file) = &asked.markdown {
-        fs::write(file, report::score_markdown(&score, asked.duration, &spindoctor_lab::machine()))
+        let earlier = if asked.add { fs::read_to_string(file).unwrap_or_default() } else { String::new() };
+        fs::write(file, report::score_markdown(&score, asked.duration, &spindoctor_lab::machine(), &earlier))
             .with_context(|| format!("could not write the score to {}", file.display()))?;
     }
     output::print(&match asked.json {

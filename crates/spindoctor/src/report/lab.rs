@@ -101,42 +101,92 @@ pub(crate) fn score(score: &Score, look: Look) -> String {
     page.finish()
 }
 
-/// The score as a page for the repository.
-pub(crate) fn score_markdown(score: &Score, window: Duration, machine: &str) -> String {
-    let mut page = String::from("# Accuracy\n\n");
-    let _ = writeln!(
-        page,
+/// The score as a page for the repository. Runs that an `earlier` page counts are counted too, where they were of the
+/// same version, on the same machine and day, with windows as long.
+pub(crate) fn score_markdown(score: &Score, window: Duration, machine: &str, earlier: &str) -> String {
+    let about = format!(
         "How often the diagnosis named first what a real server was made to suffer (`make score`). A run is right \
          when the scenario's label is the first finding; `healthy` when nothing above a note is found. \
-         Windows of {}, spindoctor {}, {} on {machine}.\n",
+         Windows of {}, spindoctor {}, {} on {machine}.",
         number::duration(window.as_secs_f64()),
         env!("CARGO_PKG_VERSION"),
         jiff::Timestamp::now().strftime("%Y-%m-%d"),
     );
-    let _ = writeln!(page, "**{}**\n", summary(score));
-    page.push_str("| scenario | label | server | right | runs | otherwise |\n|---|---|---|---:|---:|---|\n");
+    let mut rows = if earlier.contains(&about) { rows_of(earlier) } else { Vec::new() };
     for tally in &score.tallies {
         let otherwise: Vec<String> =
             mistakes(tally).into_iter().map(|(what, count)| format!("{what} ({count})")).collect();
-        let _ = writeln!(
-            page,
-            "| {} | {} | {} | {} | {} | {} |",
-            tally.scenario,
-            tally.label.unwrap_or("none"),
-            tally.flavor,
-            tally.named_first,
-            tally.runs.len(),
-            otherwise.join("; ").replace('|', "\\|"),
-        );
+        let row = ScoreRow {
+            what: [
+                tally.scenario.to_owned(),
+                tally.label.unwrap_or("none").to_owned(),
+                tally.flavor.to_string(),
+            ],
+            right: tally.named_first,
+            runs: tally.runs.len(),
+            otherwise: otherwise.join("; ").replace('|', "\\|"),
+        };
+        match rows.iter_mut().find(|known| known.what == row.what) {
+            Some(known) => known.add(row),
+            None => rows.push(row),
+        }
+    }
+    let mut page = format!(
+        "# Accuracy\n\n{about}\n\n**{}**\n\n",
+        share_right(rows.iter().map(|row| row.right).sum(), rows.iter().map(|row| row.runs).sum())
+    );
+    page.push_str("| scenario | label | server | right | runs | otherwise |\n|---|---|---|---:|---:|---|\n");
+    for ScoreRow { what: [scenario, label, server], right, runs, otherwise } in rows {
+        let _ = writeln!(page, "| {scenario} | {label} | {server} | {right} | {runs} | {otherwise} |");
     }
     page
 }
 
+/// A line of the page's table.
+struct ScoreRow {
+    /// Scenario, label, server.
+    what: [String; 3],
+    right: usize,
+    runs: usize,
+    otherwise: String,
+}
+
+impl ScoreRow {
+    fn add(&mut self, more: Self) {
+        self.right += more.right;
+        self.runs += more.runs;
+        let otherwise = [std::mem::take(&mut self.otherwise), more.otherwise];
+        self.otherwise =
+            otherwise.iter().filter(|what| !what.is_empty()).cloned().collect::<Vec<_>>().join("; ");
+    }
+}
+
+/// The lines of a page that [`score_markdown`] wrote.
+fn rows_of(page: &str) -> Vec<ScoreRow> {
+    let row = |line: &str| {
+        // Five cells that hold no bar, and what is left.
+        let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.splitn(6, " | ");
+        let mut cell = || cells.next().map(|cell| cell.trim().to_owned());
+        let what = [cell()?, cell()?, cell()?];
+        let (right, runs) = (cell()?.parse().ok()?, cell()?.parse().ok()?);
+        Some(ScoreRow { what, right, runs, otherwise: cell().unwrap_or_default() })
+    };
+    page.lines().filter_map(row).collect()
+}
+
 fn summary(score: &Score) -> String {
-    let runs: usize = score.tallies.iter().map(|tally| tally.runs.len()).sum();
-    let right: usize = score.tallies.iter().map(|tally| tally.named_first).sum();
-    let share = if runs == 0 { 0.0 } else { right as f64 / runs as f64 };
-    format!("{right} of {} right: {}", number::counted(runs as u64, "run", "runs"), number::percent(share))
+    let runs = score.tallies.iter().map(|tally| tally.runs.len()).sum();
+    share_right(score.tallies.iter().map(|tally| tally.named_first).sum(), runs)
+}
+
+/// 209 of 210 are not 100 %: rounded down, in tenths.
+fn share_right(right: usize, runs: usize) -> String {
+    let tenths = if runs == 0 { 0 } else { 1000 * right / runs };
+    let share = match (tenths / 10, tenths % 10) {
+        (whole, 0) => whole.to_string(),
+        (whole, tenth) => format!("{whole}.{tenth}"),
+    };
+    format!("{right} of {} right: {share} %", number::counted(runs as u64, "run", "runs"))
 }
 
 /// What was found instead, and how often, in the order in which it came up.
@@ -197,11 +247,26 @@ mod tests {
 
     #[test]
     fn the_markdown_page_has_a_row_for_each_scenario_and_no_broken_cell() {
-        let page = score_markdown(&sample(), Duration::from_secs(10), "a machine");
+        let page = score_markdown(&sample(), Duration::from_secs(10), "a machine", "");
         assert!(page.contains("**2 of 5 runs right: 40 %**"), "{page}");
         assert!(page.contains(
             "| row-lock-pileup | row-lock-pileup | MySQL | 1 | 3 | cpu-saturated (warning), row-lock-pileup (note) (2) |"
         ), "{page}");
         assert!(page.contains("| 1 | 2 | no server here \\| there (1) |"), "{page}");
+    }
+
+    #[test]
+    fn runs_are_added_to_those_of_the_same_day_and_machine_and_a_miss_is_no_hundred_percent() {
+        let window = Duration::from_secs(10);
+        let page = score_markdown(&sample(), window, "a machine", "");
+        let again = score_markdown(&sample(), window, "a machine", &page);
+        assert!(again.contains("**4 of 10 runs right: 40 %**"), "{again}");
+        assert!(
+            again.contains("| 2 | 4 | no server here \\| there (1); no server here \\| there (1) |"),
+            "{again}"
+        );
+        assert_eq!(score_markdown(&sample(), window, "another", &page), page.replace("a machine", "another"));
+        assert_eq!(share_right(209, 210), "209 of 210 runs right: 99.5 %");
+        assert_eq!(share_right(210, 210), "210 of 210 runs right: 100 %");
     }
 }
