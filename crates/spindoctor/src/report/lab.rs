@@ -181,7 +181,7 @@ fn summary(score: &Score) -> String {
 
 /// 209 of 210 are not 100 %: rounded down, in tenths.
 fn share_right(right: usize, runs: usize) -> String {
-    let tenths = if runs == 0 { 0 } else { 1000 * right / runs };
+    let tenths = (1000 * right).checked_div(runs).unwrap_or(0);
     let share = match (tenths / 10, tenths % 10) {
         (whole, 0) => whole.to_string(),
         (whole, tenth) => format!("{whole}.{tenth}"),

@@ -11,7 +11,6 @@
 )]
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::error::Error as StdError;
 use std::io;
@@ -21,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use aya::Ebpf;
 use aya::programs::Iter;
+use rustc_hash::FxHashMap;
 use spindoctor_model::stack::StackSource;
 
 use super::kernel_program::{Aligned, SharedMap, load, refused};
@@ -46,7 +46,7 @@ pub struct Bpf {
     spilled: Vec<u8>,
     link: OwnedFd,
     /// Where threads slept in the kernel at the last snapshot, as far as it was read.
-    wait_channels: HashMap<u32, String>,
+    wait_channels: FxHashMap<u32, String>,
     /// The program and its maps live as long as this.
     _object: Ebpf,
 }
@@ -72,7 +72,14 @@ impl Bpf {
         control.pid = process.pid();
         control.epoch = 1;
         arena.set_control(control);
-        Ok(Self { process, arena, spilled: Vec::new(), link, wait_channels: HashMap::new(), _object: object })
+        Ok(Self {
+            process,
+            arena,
+            spilled: Vec::new(),
+            link,
+            wait_channels: FxHashMap::default(),
+            _object: object,
+        })
     }
 
     /// One walk over the threads. Those that an earlier walk has seen are seen again. What it finds stays in the
@@ -137,7 +144,7 @@ impl Capture for Bpf {
         if !self.process.is_alive() {
             return Err(Error::NoProcess(self.process.pid()));
         }
-        let mut threads = Threads::default();
+        let mut threads = Threads::room_for(self.arena.control().nr_threads as usize);
         let mut expected = 0;
         self.arena.clear();
         self.spilled.clear();
@@ -191,12 +198,19 @@ fn sleeps_unexplained(thread: &RawThread) -> bool {
 #[derive(Default)]
 struct Threads {
     list: Vec<RawThread>,
-    place: HashMap<u32, usize>,
+    place: FxHashMap<u32, usize>,
     /// How much of the arena is in the list.
     gathered: usize,
 }
 
 impl Threads {
+    fn room_for(expected: usize) -> Self {
+        let mut threads = Self::default();
+        threads.list.reserve(expected);
+        threads.place.reserve(expected);
+        threads
+    }
+
     fn add(&mut self, thread: RawThread) {
         match self.place.entry(thread.tid) {
             Entry::Vacant(entry) => {
