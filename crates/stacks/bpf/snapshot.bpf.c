@@ -45,8 +45,6 @@ struct {
 struct fingerprint {
 	__u64 start_time;
 	__u64 switches;
-	__u64 pc;
-	__u64 sp;
 	__u64 epoch;
 };
 
@@ -160,12 +158,26 @@ int snapshot(struct bpf_iter__task *ctx)
 	thread->flags = 0;
 	thread->stack_bytes = 0;
 	thread->switches = switches = switches_of(task);
-	thread->cpu_ns = task->se.sum_exec_runtime;
-	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), task->comm);
 	if (on_cpu(task))
 		thread->flags |= ON_CPU;
 	if (bpf_core_field_exists(task->frozen) && BPF_CORE_READ_BITFIELD(task, frozen))
 		thread->flags |= FROZEN;
+	slot = thread->tid % FINGERPRINTS;
+	last = bpf_map_lookup_elem(&fingerprints, &slot);
+	if (!last) {
+		thread->flags |= NO_STACK;
+		goto out;
+	}
+	// Who was on no CPU since has the registers and all that it had: they lie on cache lines of their own, and are not
+	// read. One that ended meanwhile had to run for that.
+	if (!(thread->flags & ON_CPU) && last->epoch == a->control.epoch && last->switches == switches &&
+	    last->start_time == task->start_boottime && !on_cpu(task) && switches_of(task) == switches) {
+		thread->flags |= UNMOVED;
+		goto out;
+	}
+	last->epoch = 0;
+	thread->cpu_ns = task->se.sum_exec_runtime;
+	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), task->comm);
 	if (task->exit_state || !task->mm || task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) {
 		thread->flags |= NO_STACK;
 		goto out;
@@ -173,17 +185,6 @@ int snapshot(struct bpf_iter__task *ctx)
 	top = read_registers(task, thread);
 	if (thread->flags & ON_CPU)
 		goto out;
-
-	slot = thread->tid % FINGERPRINTS;
-	last = bpf_map_lookup_elem(&fingerprints, &slot);
-	if (!last)
-		goto out;
-	if (last->epoch == a->control.epoch && last->start_time == task->start_boottime &&
-	    last->switches == switches && last->pc == thread->pc && last->sp == thread->sp) {
-		thread->flags |= UNMOVED;
-		goto checked;
-	}
-	last->epoch = 0;
 
 	if (top <= thread->sp)
 		top = task->mm->start_stack; // the first thread: its stack ends where its arguments begin
@@ -197,15 +198,12 @@ int snapshot(struct bpf_iter__task *ctx)
 	if (thread->stack_bytes < size)
 		thread->flags |= WHOLE;
 
-checked:
 	if (on_cpu(task) || switches_of(task) != switches) {
-		thread->flags = (thread->flags & ~(UNMOVED | WHOLE)) | RAN;
+		thread->flags = (thread->flags & ~WHOLE) | RAN;
 		thread->stack_bytes = 0;
 	} else if (thread->stack_bytes) {
 		last->start_time = task->start_boottime;
 		last->switches = switches;
-		last->pc = thread->pc;
-		last->sp = thread->sp;
 		last->epoch = a->control.epoch;
 	}
 out:

@@ -11,7 +11,7 @@
 
 enum {
 	ON_CPU = 1, // it ran at that instant: registers are those of its last entry into the kernel
-	UNMOVED = 2, // as in the snapshot before
+	UNMOVED = 2, // as when its stack was last copied: the reader knows the rest but its state
 	RAN = 4, // it ran while it was read: no stack
 	WHOLE = 8, // the copy ends at the end of the stack
 	FROZEN = 16, // by its cgroup

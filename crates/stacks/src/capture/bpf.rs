@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use aya::Ebpf;
 use aya::programs::Iter;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smol_str::SmolStr;
 use spindoctor_model::stack::StackSource;
 
 use super::kernel_program::{Aligned, SharedMap, load, refused};
@@ -38,6 +39,9 @@ const NAME: &str = "bpf";
 /// that it stands on ends; one more walk is nearly always enough.
 const WALKS: usize = 4;
 
+/// Threads that ended and whose registers are kept, at most beyond twice those that live.
+const ENDED: usize = 1000;
+
 /// The `bpf` source.
 pub struct Bpf {
     process: Process,
@@ -47,8 +51,19 @@ pub struct Bpf {
     link: OwnedFd,
     /// Where threads slept in the kernel at the last snapshot, as far as it was read.
     wait_channels: FxHashMap<u32, String>,
+    /// What is not read again of threads that have not moved: it is as when their stacks were copied.
+    standing: FxHashMap<u32, Standing>,
     /// The program and its maps live as long as this.
     _object: Ebpf,
+}
+
+/// What does not change while a thread is on no CPU.
+struct Standing {
+    name: SmolStr,
+    cpu_ns: u64,
+    syscall: Option<u64>,
+    arguments: [u64; 3],
+    registers: Registers,
 }
 
 impl Bpf {
@@ -78,6 +93,7 @@ impl Bpf {
             spilled: Vec::new(),
             link,
             wait_channels: FxHashMap::default(),
+            standing: FxHashMap::default(),
             _object: object,
         })
     }
@@ -126,6 +142,33 @@ impl Bpf {
         threads.gathered = at;
     }
 
+    /// Fills in the registers of threads that have not moved, and notes those of the others.
+    fn stand(&mut self, threads: &mut [RawThread]) {
+        // Threads that ended stay until there are many of them.
+        if self.standing.len() > 2 * threads.len() + ENDED {
+            let alive: FxHashSet<u32> = threads.iter().map(|thread| thread.tid).collect();
+            self.standing.retain(|tid, _| alive.contains(tid));
+        }
+        for thread in threads {
+            match (&thread.stack, thread.registers) {
+                (RawStack::Copied { .. }, Some(registers)) => {
+                    let RawThread { ref name, cpu_ns, syscall, arguments, .. } = *thread;
+                    let standing = Standing { name: name.clone(), cpu_ns, syscall, arguments, registers };
+                    self.standing.insert(thread.tid, standing);
+                }
+                (RawStack::Unmoved, _) => {
+                    let Some(standing) = self.standing.get(&thread.tid) else { continue };
+                    thread.name = standing.name.clone();
+                    thread.cpu_ns = standing.cpu_ns;
+                    thread.syscall = standing.syscall;
+                    thread.arguments = standing.arguments;
+                    thread.registers = Some(standing.registers);
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// What the walks saw is not what the next snapshot compares with: it copies every stack again.
     fn forget(&mut self) {
         let mut control = self.arena.control();
@@ -167,6 +210,7 @@ impl Capture for Bpf {
         }
         let dropped = expected.saturating_sub(threads.list.len());
         let mut threads = threads.list;
+        self.stand(&mut threads);
         let last = std::mem::take(&mut self.wait_channels);
         for thread in &mut threads {
             if thread.wait_channel.is_none() && sleeps_unexplained(thread) {
@@ -275,19 +319,19 @@ impl ThreadRecord {
 
     fn thread(&self, stack: Range<usize>) -> RawThread {
         let has = |flag| self.flags & flag != 0;
-        let name = self.comm.split(|&byte| byte == 0).next().unwrap_or_default();
+        let name = self.comm.split(|&byte| byte == 0).next().filter(|_| !has(UNMOVED)).unwrap_or_default();
         RawThread {
             tid: self.tid,
-            name: String::from_utf8_lossy(name).into_owned(),
+            name: SmolStr::from(String::from_utf8_lossy(name)),
             state: state_letter(self.state, self.exit_state),
             on_cpu: has(ON_CPU),
-            syscall: u64::try_from(self.syscall).ok().filter(|_| !has(NO_STACK)),
-            arguments: self.arguments,
+            syscall: u64::try_from(self.syscall).ok().filter(|_| !has(NO_STACK | UNMOVED)),
+            arguments: if has(NO_STACK | UNMOVED) { [0; 3] } else { self.arguments },
             // Where the kernel holds threads of a frozen cgroup, under that name since 5.2.
             wait_channel: has(FROZEN).then(|| "do_freezer_trap".to_owned()),
             switches: self.switches,
-            cpu_ns: self.cpu_ns,
-            registers: (!has(NO_STACK)).then(|| Registers {
+            cpu_ns: if has(UNMOVED) { 0 } else { self.cpu_ns },
+            registers: (!has(NO_STACK | UNMOVED)).then(|| Registers {
                 pc: self.pc,
                 sp: self.sp,
                 fp: Some(self.fp),

@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::time::Duration;
 
+use smol_str::SmolStr;
 use spindoctor_model::stack::StackSource;
 
 use crate::error::{Error, Result};
@@ -66,7 +67,7 @@ pub struct RawThread {
     /// Thread id, in the profiler's pid namespace.
     pub tid: u32,
     /// `comm`.
-    pub name: String,
+    pub name: SmolStr,
     /// The kernel's state letter: R, S, D, T, t, Z, X, I.
     pub state: char,
     /// True where it was on a CPU at that instant: its registers are those of its last entry into the kernel.
@@ -101,7 +102,7 @@ pub enum RawStack {
         /// True where the copy ends at the end of the stack, not at a limit of the source.
         whole: bool,
     },
-    /// Switch counts, PC and SP are those of the snapshot before: so is the stack.
+    /// It was on no CPU since it was last copied: so the stack is the same.
     Unmoved,
     /// Nothing: it was on a CPU, or nobody asked.
     #[default]

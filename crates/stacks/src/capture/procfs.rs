@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
+use smol_str::SmolStr;
 use spindoctor_model::stack::StackSource;
 
 use super::{Capture, RawSnapshot, RawStack, RawThread, capabilities};
@@ -37,7 +38,7 @@ struct Blocked {
     ran: Ran,
     position: Position,
     state: char,
-    name: String,
+    name: SmolStr,
     wait_channel: Option<String>,
 }
 
@@ -208,9 +209,9 @@ fn read_text(pid: u32, tid: u32, name: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn name_and_state(pid: u32, tid: u32) -> Option<(String, char)> {
+fn name_and_state(pid: u32, tid: u32) -> Option<(SmolStr, char)> {
     let stat = read_text(pid, tid, "stat").ok()?;
-    let name = stat.split_once('(')?.1.rsplit_once(')')?.0.to_owned();
+    let name = SmolStr::from(stat.split_once('(')?.1.rsplit_once(')')?.0);
     let state = after_name(&stat).next()?.chars().next()?;
     Some((name, state))
 }
