@@ -105,7 +105,8 @@ pub(crate) fn is_root() -> bool {
 pub(crate) fn sources() -> Vec<StackSource> {
     let mut sources = vec![StackSource::Procfs, StackSource::Ptrace];
     match rustix::process::geteuid().is_root() {
-        true => sources.push(StackSource::Bpf),
+        // The first: it alone knows where a stack ends. Behind that the kernel notes on which CPU the thread runs (rseq).
+        true => sources.insert(0, StackSource::Bpf),
         false => println!("without bpf: it needs root"),
     }
     sources
