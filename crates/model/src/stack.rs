@@ -4,7 +4,10 @@
 //! threads, activities. An observation ties them together. A profile is what `stacks` saves and what
 //! each of its formats is rendered from, now or later.
 
+use std::str::FromStr;
+
 use jiff::Timestamp;
+use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Serialize};
 
 /// The schema that a saved profile names.
@@ -87,6 +90,15 @@ pub enum StackSource {
     Ptrace,
     /// perf_event: samples of what runs on a CPU, no thread stopped.
     Cpu,
+}
+
+/// By the name that it has in JSON: `bpf`.
+impl FromStr for StackSource {
+    type Err = serde::de::value::Error;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::deserialize(name.into_deserializer())
+    }
 }
 
 /// A thread that was seen.
@@ -257,4 +269,15 @@ pub struct SnapshotCost {
     pub stopped: u32,
     /// For how long all of them together were stopped, microseconds.
     pub stopped_us: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_known_by_the_name_that_it_is_written_with() {
+        assert_eq!("procfs".parse(), Ok(StackSource::Procfs));
+        assert!("perf".parse::<StackSource>().is_err());
+    }
 }

@@ -6,18 +6,12 @@
 
 use std::time::{Duration, Instant};
 
-use spindoctor_model::stack::StackSource;
 use spindoctor_stacks::capture::{self, RawStack};
 
 fn main() -> spindoctor_stacks::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let pid = arguments.next().and_then(|pid| pid.parse().ok()).unwrap_or(std::process::id());
-    let source = match arguments.next().as_deref() {
-        Some("bpf") => Some(StackSource::Bpf),
-        Some("procfs") => Some(StackSource::Procfs),
-        Some("ptrace") => Some(StackSource::Ptrace),
-        _ => None,
-    };
+    let source = arguments.next().and_then(|name| name.parse().ok());
     let snapshots: usize = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1);
 
     let start = Instant::now();

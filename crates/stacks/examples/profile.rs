@@ -6,20 +6,13 @@
 
 use std::time::{Duration, Instant};
 
-use spindoctor_model::stack::StackSource;
 use spindoctor_stacks::aggregate::{spin_share, spinners, states};
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 
 fn main() -> spindoctor_stacks::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let pid = arguments.next().and_then(|pid| pid.parse().ok()).unwrap_or(std::process::id());
-    let source = match arguments.next().as_deref() {
-        Some("bpf") => Some(StackSource::Bpf),
-        Some("procfs") => Some(StackSource::Procfs),
-        Some("ptrace") => Some(StackSource::Ptrace),
-        Some("cpu") => Some(StackSource::Cpu),
-        _ => None,
-    };
+    let source = arguments.next().and_then(|name| name.parse().ok());
     let mut number = |otherwise| arguments.next().and_then(|n| n.parse().ok()).unwrap_or(otherwise);
     let (hz, seconds) = (number(10.0), number(10.0));
 

@@ -8,7 +8,6 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use spindoctor_model::stack::StackSource;
 use spindoctor_stacks::capture::{self, RawStack, RawThread};
 use spindoctor_stacks::module::Modules;
 use spindoctor_stacks::names::Names;
@@ -17,12 +16,7 @@ use spindoctor_stacks::unwind::Unwinder;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let pid: u32 = arguments.next().ok_or("walk PID [bpf|procfs|ptrace] [SNAPSHOTS]")?.parse()?;
-    let source = match arguments.next().as_deref() {
-        Some("bpf") => Some(StackSource::Bpf),
-        Some("procfs") => Some(StackSource::Procfs),
-        Some("ptrace") => Some(StackSource::Ptrace),
-        _ => None,
-    };
+    let source = arguments.next().and_then(|name| name.parse().ok());
     let snapshots: usize = arguments.next().map_or(Ok(1), |n| n.parse())?;
 
     let begun = Instant::now();
