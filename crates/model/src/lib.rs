@@ -13,6 +13,7 @@ pub mod mysql;
 pub mod reading;
 pub mod server;
 pub mod stack;
+pub mod wait_graph;
 pub mod window;
 
 pub use diagnosis::{Cost, Diagnosis, NotExamined};
@@ -24,4 +25,5 @@ pub use mysql::ServerSample;
 pub use reading::{Reading, Unavailable};
 pub use server::{Flavor, NoSession, NoSessionKind, ServerIdentity, ServerVersion};
 pub use stack::Profile;
+pub use wait_graph::WaitGraph;
 pub use window::{Sample, Window};

@@ -1,0 +1,152 @@
+//! Who holds up whom: threads, and the edges between them, at one instant.
+//!
+//! An edge says that one thread waits for something that another holds. The thread that waits for nobody and holds up
+//! others is a root.
+
+use serde::{Deserialize, Serialize};
+
+use crate::stack::ThreadState;
+
+/// Threads that wait or hold, and who waits for whom.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitGraph {
+    /// Threads that wait for others or are waited for.
+    pub threads: Vec<WaitingThread>,
+    /// Who waits for whom.
+    pub edges: Vec<WaitEdge>,
+    /// Waits that a bound of a source left out, at least.
+    pub left_out: u64,
+    /// Waits that were over when the reading ended: not in the edges, as the graph is of one instant.
+    pub moved_on: u64,
+    /// What could not be seen, and what would unlock it.
+    pub notes: Vec<String>,
+}
+
+/// A thread of the server that waits or is waited for.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitingThread {
+    /// The kernel's thread id.
+    pub thread_os_id: Option<u64>,
+    /// The id that `KILL` takes; none for threads of the server itself.
+    pub connection_id: Option<u64>,
+    /// The thread's name: `connection`, `ib_pg_flush_co`.
+    pub name: String,
+    /// Its user; empty for threads of the server itself.
+    pub user: String,
+    /// Its client's host.
+    pub host: String,
+    /// Its statement now, or the last one of its transaction where the server tells it.
+    pub statement: Option<String>,
+    /// True where it has an open transaction and no statement runs.
+    pub is_idle_in_transaction: bool,
+    /// The server's word for what it does: `Waiting for table metadata lock`.
+    pub server_state: String,
+    /// How long it has been doing that, seconds.
+    pub since_s: Option<f64>,
+    /// Its open transaction.
+    pub transaction: Option<WaitTransaction>,
+    /// What the kernel and its frames say it does; none where no stack was taken.
+    pub state: Option<ThreadState>,
+    /// Its call stack, innermost first, where it was taken.
+    pub stack: Vec<String>,
+    /// True for one that held something when it ended.
+    pub has_ended: bool,
+}
+
+/// An open transaction, as far as it decides what ending it costs.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitTransaction {
+    /// Since its start, seconds.
+    pub age_s: f64,
+    /// Rows that a rollback would have to put back.
+    pub rows_modified: u64,
+    /// Rows locked.
+    pub rows_locked: u64,
+}
+
+/// One thread waits for what another holds.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitEdge {
+    /// Place in [`WaitGraph::threads`].
+    pub waiter: u32,
+    /// Place in [`WaitGraph::threads`]; none where it is held and nobody can see by whom.
+    pub holder: Option<u32>,
+    /// What kind of lock.
+    pub kind: LockKind,
+    /// What is locked: `sbtest.sbtest1`, `sbtest.sbtest1 PRIMARY record 5`, `dict_sys mutex (dict0dict.cc:1234)`.
+    pub object: String,
+    /// How it wants it: `X,REC_NOT_GAP`, `SHARED_READ`; empty where that is not told.
+    pub mode: String,
+    /// For how long it has waited, seconds; none where no source tells.
+    pub waited_s: Option<f64>,
+    /// True where the holder was concluded from other readings, not told.
+    pub is_inferred: bool,
+}
+
+/// What kind of lock a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockKind {
+    /// A record, gap or table lock of InnoDB.
+    Row,
+    /// A metadata lock of a table, schema, routine, trigger, event or tablespace.
+    Metadata,
+    /// The global read lock, or the commit lock.
+    Global,
+    /// A backup lock: `LOCK INSTANCE FOR BACKUP`, `BACKUP STAGE`.
+    Backup,
+    /// `GET_LOCK`.
+    User,
+    /// A latch of InnoDB: mutex or rw-lock in the sync array.
+    Latch,
+    /// A pthread mutex.
+    #[default]
+    Mutex,
+    /// A pthread rw-lock.
+    RwLock,
+    /// A place in the group commit's queues.
+    CommitQueue,
+    /// The commit order of a replica's appliers.
+    CommitOrder,
+    /// A concurrency ticket of InnoDB.
+    Ticket,
+    /// The dictionary: one of its operations goes on.
+    Dictionary,
+}
+
+/// A thread that waits for a lock of the C library, as the process's memory tells.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FutexWait {
+    /// The kernel's id of the thread that waits.
+    pub thread_os_id: u64,
+    /// The address that it waits on.
+    pub futex: u64,
+    /// What kind of lock the waiting frames say it is.
+    pub kind: FutexKind,
+    /// The kernel's id of the thread that holds it, where the lock tells.
+    pub owner_os_id: Option<u64>,
+    /// True where that thread has ended.
+    pub owner_has_ended: bool,
+    /// The innermost frame that is not the C library's: who asked for the lock.
+    pub asked_by: String,
+}
+
+/// A lock of the C library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FutexKind {
+    /// `pthread_mutex_t`: it knows its owner.
+    Mutex,
+    /// `pthread_rwlock_t`: it knows its writer.
+    RwLock,
+    /// `pthread_cond_t`: nobody holds it. The mutex behind it may have an owner.
+    Condition,
+    /// Something else.
+    #[default]
+    Unknown,
+}
