@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Serialize};
 
+use crate::wait_graph::FutexWait;
+
 /// The schema that a saved profile names.
 pub const PROFILE_SCHEMA: &str = "spindoctor.profile/1";
 
@@ -44,6 +46,11 @@ pub struct Profile {
     /// CPU samples that were taken beside the snapshots, in order of time: what ran, and where it span. Each names
     /// the snapshot that it was read with. Empty where the source is [`StackSource::Cpu`].
     pub cpu_samples: Vec<Observation>,
+    /// Threads that waited for locks of the C library, where somebody asked for them: as of the last snapshot.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub futex_waits: Vec<FutexWait>,
+    /// Such waits that were over before the locks were read: they are not in the list.
+    pub futex_moved_on: u64,
     /// CPU time of the profiler itself, microseconds, names and unwinding included.
     pub own_cpu_us: u64,
     /// CPU time that the process used meanwhile, microseconds: what CPU samples stand for.
@@ -109,6 +116,10 @@ pub struct ProfiledThread {
     pub tid: u32,
     /// `comm` of the thread.
     pub name: String,
+    /// Its thread pointer, where the source of the last snapshot has it: on x86-64 what `pthread_self()` gives, by which
+    /// SEMAPHORES names threads. On aarch64 `pthread_self()` lies below it, as far for every thread of a process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_pointer: Option<u64>,
 }
 
 /// What a thread did for a client: as MySQL knows it.

@@ -118,7 +118,8 @@ pub enum LockKind {
     Dictionary,
 }
 
-/// A thread that waits for a lock of the C library, as the process's memory tells.
+/// A thread that waits for a lock of the C library, as the process's memory tells. Thread ids are those of the pid
+/// namespace of who looks, as in a [`Profile`](crate::Profile).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FutexWait {
@@ -128,12 +129,29 @@ pub struct FutexWait {
     pub futex: u64,
     /// What kind of lock the waiting frames say it is.
     pub kind: FutexKind,
-    /// The kernel's id of the thread that holds it, where the lock tells.
+    /// The kernel's id of the thread that holds it, where the lock tells: a mutex's owner, a rw-lock's writer. None for
+    /// a condition variable, which nobody holds.
     pub owner_os_id: Option<u64>,
     /// True where that thread has ended.
     pub owner_has_ended: bool,
+    /// How many hold a rw-lock for reading: it counts them, and does not know who they are. 0 where it is none.
+    pub readers: u32,
+    /// The mutex behind a condition variable, where the waiting frames tell.
+    pub behind: Option<MutexBehind>,
     /// The innermost frame that is not the C library's: who asked for the lock.
     pub asked_by: String,
+}
+
+/// The mutex that goes with a condition variable: who waits for the condition takes it again when woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MutexBehind {
+    /// Where it lies.
+    pub mutex: u64,
+    /// The kernel's id of the thread that holds it; none where nobody does.
+    pub owner_os_id: Option<u64>,
+    /// True where that thread has ended.
+    pub owner_has_ended: bool,
 }
 
 /// A lock of the C library.

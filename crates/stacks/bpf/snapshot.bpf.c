@@ -65,8 +65,9 @@ static __always_inline bool on_cpu(struct task_struct *task)
 	return *(volatile int *)&task->on_cpu;
 }
 
-// Registers, system call, and where the thread keeps its control block: at the top of its stack, in glibc and musl.
-static __always_inline __u64 read_registers(struct task_struct *task, struct thread_record *thread)
+// Registers, system call, and the thread pointer: where the thread keeps its control block, at the top of its stack in
+// glibc and musl.
+static __always_inline void read_registers(struct task_struct *task, struct thread_record *thread)
 {
 	void *regs = (void *)bpf_task_pt_regs(task);
 
@@ -81,9 +82,8 @@ static __always_inline __u64 read_registers(struct task_struct *task, struct thr
 		thread->arguments[0] = r->di;
 		thread->arguments[1] = r->si;
 		thread->arguments[2] = r->dx;
-		return ((struct task_struct___x86 *)task)->thread.fsbase;
-	}
-	if (bpf_core_field_exists(struct pt_regs___arm64, pc)) {
+		thread->thread_pointer = ((struct task_struct___x86 *)task)->thread.fsbase;
+	} else if (bpf_core_field_exists(struct pt_regs___arm64, pc)) {
 		struct pt_regs___arm64 *r = regs;
 
 		thread->pc = r->pc;
@@ -94,9 +94,8 @@ static __always_inline __u64 read_registers(struct task_struct *task, struct thr
 		thread->arguments[0] = r->orig_x0;
 		thread->arguments[1] = r->regs[1];
 		thread->arguments[2] = r->regs[2];
-		return ((struct task_struct___arm64 *)task)->thread.uw.tp_value;
+		thread->thread_pointer = ((struct task_struct___arm64 *)task)->thread.uw.tp_value;
 	}
-	return 0;
 }
 
 // Copies [sp, sp + size), or the pages of it that are mapped from the first on: a call of the helper copies all
@@ -157,6 +156,7 @@ int snapshot(struct bpf_iter__task *ctx)
 	thread->exit_state = task->exit_state;
 	thread->flags = 0;
 	thread->stack_bytes = 0;
+	thread->thread_pointer = 0;
 	thread->switches = switches = switches_of(task);
 	if (on_cpu(task))
 		thread->flags |= ON_CPU;
@@ -182,10 +182,11 @@ int snapshot(struct bpf_iter__task *ctx)
 		thread->flags |= NO_STACK;
 		goto out;
 	}
-	top = read_registers(task, thread);
+	read_registers(task, thread);
 	if (thread->flags & ON_CPU)
 		goto out;
 
+	top = thread->thread_pointer;
 	if (top <= thread->sp)
 		top = task->mm->start_stack; // the first thread: its stack ends where its arguments begin
 	size = top - thread->sp;

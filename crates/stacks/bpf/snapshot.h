@@ -39,11 +39,12 @@ struct thread_record {
 	__u64 sp;
 	__u64 fp;
 	__u64 lr;
+	__u64 thread_pointer; // fs base, tpidr_el0
 	char comm[16];
 	__u64 stack_bytes; // that follow, padded to 8
 };
 
-_Static_assert(sizeof(struct control) == 32 && sizeof(struct thread_record) == 120, "as in bpf.rs");
+_Static_assert(sizeof(struct control) == 32 && sizeof(struct thread_record) == 128, "as in bpf.rs");
 
 struct arena {
 	struct control control;

@@ -64,6 +64,9 @@ fn in_syscall(
     let file_or_peer = |file| if uninterruptible { file } else { ThreadState::NetworkIdle };
     match number {
         libc::SYS_futex | SYS_FUTEX_WAITV | SYS_FUTEX_WAIT => on_futex(thread, frames, program),
+        libc::SYS_restart_syscall if is_in_futex(thread.syscall, &thread.arguments) => {
+            on_futex(thread, frames, program)
+        }
         libc::SYS_read | libc::SYS_readv => file_or_peer(ThreadState::DiskRead),
         libc::SYS_write | libc::SYS_writev | libc::SYS_sendfile => file_or_peer(ThreadState::DiskWrite),
         libc::SYS_pread64 | libc::SYS_preadv | libc::SYS_preadv2 => ThreadState::DiskRead,
@@ -141,8 +144,24 @@ const SYS_IO_PGETEVENTS: i64 = 292;
 mod futex {
     pub(super) const WAIT: u64 = 0;
     pub(super) const LOCK_PI: u64 = 6;
+    pub(super) const WAIT_BITSET: u64 = 9;
     pub(super) const LOCK_PI2: u64 = 13;
     pub(super) const COMMAND: u64 = 0x7f;
+    pub(super) const PRIVATE: u64 = 0x80;
+}
+
+/// True for a thread in futex(2) with these arguments, also where a stop, a debugger or the freezer interrupted a wait
+/// with a time limit: the kernel goes on with it as `restart_syscall`, with the arguments in the same registers. Nothing
+/// else that is gone on with so has a private wait for its second argument.
+pub(crate) fn is_in_futex(syscall: Option<u64>, arguments: &[u64; 3]) -> bool {
+    let command = arguments[1] & futex::COMMAND;
+    match syscall.and_then(|number| i64::try_from(number).ok()) {
+        Some(libc::SYS_futex) => true,
+        Some(libc::SYS_restart_syscall) => {
+            arguments[1] & futex::PRIVATE != 0 && [futex::WAIT, futex::WAIT_BITSET].contains(&command)
+        }
+        _ => false,
+    }
 }
 
 fn on_futex(thread: &RawThread, frames: &[&str], program: &FrameStates) -> ThreadState {
@@ -278,6 +297,13 @@ mod tests {
         assert_eq!(state(&thread('S', libc::SYS_futex, [0x7f00, 0x80, 2]), &[]), ThreadState::Lock);
         assert_eq!(state(&thread('S', libc::SYS_futex, [0x7f00, 0x80, 7]), &[]), ThreadState::Futex);
         assert_eq!(state(&thread('S', libc::SYS_futex, [0x7f00, 0x86, 0]), &[]), ThreadState::Lock);
+    }
+
+    #[test]
+    fn a_futex_wait_that_was_interrupted_and_goes_on_is_one_still() {
+        let goes_on = |operation| thread('S', libc::SYS_restart_syscall, [0x7f00, operation, 0]);
+        assert_eq!(state(&goes_on(0x189), &["pthread_cond_timedwait"]), ThreadState::Condition);
+        assert_eq!(state(&goes_on(1), &["poll"]), ThreadState::Blocked);
     }
 
     #[test]

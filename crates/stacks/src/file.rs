@@ -135,7 +135,11 @@ mod tests {
 
     fn profile() -> Profile {
         let mut profile = Profile { seconds: 10.0, hz: 10.0, ..Profile::default() };
-        profile.threads.push(ProfiledThread { tid: 4351, name: "connection".to_owned() });
+        profile.threads.push(ProfiledThread {
+            tid: 4351,
+            name: "connection".to_owned(),
+            ..ProfiledThread::default()
+        });
         profile.frames.push(Frame { name: "log_write_up_to".to_owned(), ..Frame::default() });
         profile.stacks.push(Stack { frames: vec![0, 0], ..Stack::default() });
         for at in 0..100 {

@@ -2,7 +2,8 @@
 //!
 //! The data flows one way: `capture` (registers and copied stack bytes, no meaning) -> `unwind` (addresses)
 //! -> `name` (frames) -> `classify` and `spin` (what it means) -> [`spindoctor_model::Profile`].
-//! A profiler ties them together. Nothing here knows what MySQL is.
+//! A profiler ties them together. Beside it, `futex_waits` reads who holds the locks that threads wait for.
+//! Nothing here knows what MySQL is.
 
 pub mod aggregate;
 pub mod capture;
@@ -10,6 +11,7 @@ pub mod classify;
 pub mod error;
 pub mod file;
 mod function;
+pub mod futex_waits;
 pub mod module;
 pub mod names;
 pub mod process;

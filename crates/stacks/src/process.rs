@@ -94,11 +94,16 @@ impl Process {
     /// The ids of its threads now, in the order of their start. Empty where it has ended.
     #[must_use]
     pub fn tasks(&self) -> Vec<u32> {
-        let Ok(folder) = std::fs::read_dir(format!("/proc/{}/task", self.pid)) else {
-            return Vec::new();
-        };
-        folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+        tasks(self.pid)
     }
+}
+
+/// The ids of a process's threads now. Empty where it has ended.
+pub(crate) fn tasks(pid: u32) -> Vec<u32> {
+    let Ok(folder) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// True where a file of `/proc` cannot be read because what it tells of has ended.

@@ -42,7 +42,7 @@ impl Maker {
     }
 
     fn thread(&mut self, tid: u32, name: &str) -> u32 {
-        self.0.threads.push(ProfiledThread { tid, name: name.to_owned() });
+        self.0.threads.push(ProfiledThread { tid, name: name.to_owned(), ..ProfiledThread::default() });
         self.0.threads.len() as u32 - 1
     }
 

@@ -295,6 +295,7 @@ struct ThreadRecord {
     sp: u64,
     fp: u64,
     lr: u64,
+    thread_pointer: u64,
     comm: [u8; 16],
     stack_bytes: u64,
 }
@@ -337,6 +338,7 @@ impl ThreadRecord {
                 fp: Some(self.fp),
                 lr: cfg!(target_arch = "aarch64").then_some(self.lr),
             }),
+            thread_pointer: Some(self.thread_pointer).filter(|&pointer| pointer != 0),
             stack: if has(ON_CPU) {
                 RawStack::None
             } else if has(NO_STACK) {

@@ -84,6 +84,8 @@ pub struct RawThread {
     pub cpu_ns: u64,
     /// Its registers in user space.
     pub registers: Option<Registers>,
+    /// Where it keeps its control block, where the source can tell: the fs base, `tpidr_el0`.
+    pub thread_pointer: Option<u64>,
     /// Its stack.
     pub stack: RawStack,
     /// For how long it was stopped for this; zero but for ptrace.

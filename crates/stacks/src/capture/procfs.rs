@@ -40,6 +40,7 @@ struct Blocked {
     state: char,
     name: SmolStr,
     wait_channel: Option<String>,
+    thread_pointer: Option<u64>,
 }
 
 impl Procfs {
@@ -64,6 +65,7 @@ impl Procfs {
                 name: last.name.clone(),
                 state: last.state,
                 wait_channel: last.wait_channel.clone(),
+                thread_pointer: last.thread_pointer,
                 stack: RawStack::Unmoved,
                 ..thread_at(tid, ran, position)
             });
@@ -88,13 +90,15 @@ impl Procfs {
                 thread.stack = self.reader.read(tid, sp, stacks);
                 if Ran::read(pid, tid) != Some(ran) {
                     thread.stack = RawStack::Unreadable("it ran while it was read".to_owned());
-                } else if matches!(thread.stack, RawStack::Copied { .. }) {
+                } else if let RawStack::Copied { start, bytes, .. } = &thread.stack {
+                    thread.thread_pointer = thread_pointer(*start, &stacks[bytes.clone()]);
                     let seen = Blocked {
                         ran,
                         position,
                         state,
                         name: thread.name.clone(),
                         wait_channel: thread.wait_channel.clone(),
+                        thread_pointer: thread.thread_pointer,
                     };
                     self.last.insert(tid, seen);
                 }
@@ -180,6 +184,28 @@ pub(super) fn look_without_stack(pid: u32, tid: u32) -> Option<RawThread> {
     Some(RawThread { name, state, wait_channel: wait_channel(pid, tid), ..thread_at(tid, ran, position) })
 }
 
+/// Where a thread keeps its control block, found in its stack: procfs does not tell. glibc puts the block at the stack's
+/// end, aligned to 64 bytes; on x86-64 its first and its third word hold its own address, the second that of something
+/// else (`tcbhead_t` in `sysdeps/x86_64/nptl/tls.h`). The first thread's lies elsewhere, aarch64's does not name itself.
+#[cfg(target_arch = "x86_64")]
+fn thread_pointer(start: u64, stack: &[u8]) -> Option<u64> {
+    const ALIGNMENT: u64 = 64;
+    let first = start.next_multiple_of(ALIGNMENT);
+    let skipped = usize::try_from(first - start).ok()?;
+    let blocks = stack.get(skipped..)?.chunks(ALIGNMENT as usize);
+    (first..).step_by(ALIGNMENT as usize).zip(blocks).find_map(|(address, block)| {
+        let word = |at: usize| Some(u64::from_ne_bytes(block.get(at..at + 8)?.try_into().ok()?));
+        let is_control_block =
+            word(0)? == address && word(16)? == address && ![0, address].contains(&word(8)?);
+        is_control_block.then_some(address)
+    })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn thread_pointer(_start: u64, _stack: &[u8]) -> Option<u64> {
+    None
+}
+
 /// The kernel's function that a thread sleeps in.
 pub(super) fn wait_channel(pid: u32, tid: u32) -> Option<String> {
     let channel = read_text(pid, tid, "wchan").ok()?;
@@ -204,7 +230,7 @@ pub(super) fn word(tid: u32, address: u64) -> Option<u64> {
     (read == bytes.len()).then(|| u64::from_ne_bytes(bytes))
 }
 
-fn read_text(pid: u32, tid: u32, name: &str) -> io::Result<String> {
+pub(crate) fn read_text(pid: u32, tid: u32, name: &str) -> io::Result<String> {
     let text = std::fs::read(format!("/proc/{pid}/task/{tid}/{name}"))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
@@ -218,14 +244,14 @@ fn name_and_state(pid: u32, tid: u32) -> Option<(SmolStr, char)> {
 
 /// How much a thread has run. Where neither number changes, it has not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ran {
+pub(crate) struct Ran {
     cpu_ns: u64,
     /// How often it was given a CPU: one more than it was switched away from one.
     times: u64,
 }
 
 impl Ran {
-    fn read(pid: u32, tid: u32) -> Option<Self> {
+    pub(crate) fn read(pid: u32, tid: u32) -> Option<Self> {
         Self::parse(&read_text(pid, tid, "schedstat").ok()?)
     }
 
@@ -239,13 +265,13 @@ impl Ran {
 
 /// Where a thread is, as `/proc/PID/task/TID/syscall` tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Position {
+pub(crate) enum Position {
     Running,
     Blocked { syscall: Option<u64>, arguments: [u64; 3], sp: u64, pc: u64 },
 }
 
 impl Position {
-    fn read(pid: u32, tid: u32) -> io::Result<Self> {
+    pub(crate) fn read(pid: u32, tid: u32) -> io::Result<Self> {
         let text = read_text(pid, tid, "syscall")?;
         Self::parse(&text).ok_or_else(|| io::Error::other(format!("not understood: {text}")))
     }

@@ -100,7 +100,8 @@ fn trace<'a>(pid: u32, tasks: &'a [u32], threads: &mut Vec<RawThread>, stacks: &
             _ => match stop(tid) {
                 Ok(stopped) => {
                     match registers(stopped.tid) {
-                        Ok(registers) => {
+                        Ok((registers, thread_pointer)) => {
+                            thread.thread_pointer = thread_pointer;
                             thread.stack = reader.read(tid, registers.sp, stacks);
                             thread.registers = Some(registers);
                         }
@@ -214,14 +215,18 @@ impl Drop for Stopped {
     }
 }
 
+/// A stopped thread's registers, and its thread pointer.
 #[cfg(target_arch = "x86_64")]
-fn registers(tid: Pid) -> std::result::Result<Registers, Errno> {
+fn registers(tid: Pid) -> std::result::Result<(Registers, Option<u64>), Errno> {
     let read = ptrace::getregs(tid)?;
-    Ok(Registers { pc: read.rip, sp: read.rsp, fp: Some(read.rbp), lr: None })
+    let registers = Registers { pc: read.rip, sp: read.rsp, fp: Some(read.rbp), lr: None };
+    Ok((registers, Some(read.fs_base)))
 }
 
+/// A stopped thread's registers. The thread pointer would take another call, which nix does not have.
 #[cfg(target_arch = "aarch64")]
-fn registers(tid: Pid) -> std::result::Result<Registers, Errno> {
+fn registers(tid: Pid) -> std::result::Result<(Registers, Option<u64>), Errno> {
     let read = ptrace::getregs(tid)?;
-    Ok(Registers { pc: read.pc, sp: read.sp, fp: Some(read.regs[29]), lr: Some(read.regs[30]) })
+    let registers = Registers { pc: read.pc, sp: read.sp, fp: Some(read.regs[29]), lr: Some(read.regs[30]) };
+    Ok((registers, None))
 }

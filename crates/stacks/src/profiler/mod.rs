@@ -17,8 +17,9 @@ use spindoctor_model::stack::{
 
 use crate::capture::cpu::{Clock, CpuSampler, STACK_BYTES};
 use crate::capture::{self, Capture, RawCpuSample, RawStack, RawThread};
-use crate::classify::{FrameStates, classify};
+use crate::classify::{FrameStates, classify, is_in_futex};
 use crate::error::{Error, Result};
+use crate::futex_waits::{FutexWaits, Waiter, WaitingFrame, futex_waits};
 use crate::module::Modules;
 use crate::names::Names;
 use crate::spin::{Architecture, Function, SpinDecoder, is_kernel_spin};
@@ -118,6 +119,7 @@ pub struct Profiler {
     begun_at: Timestamp,
     ended: Duration,
     times: ProcessTimes,
+    futex_waits: FutexWaits,
     gone: bool,
 }
 
@@ -139,6 +141,7 @@ struct Thread {
     named_ns: u64,
     /// In which turn it was seen last.
     turn: u64,
+    thread_pointer: Option<u64>,
     last: Option<Last>,
     /// When it was last sampled on a CPU, in nanoseconds of CLOCK_MONOTONIC, and where.
     ran: Option<(u64, Observation)>,
@@ -203,6 +206,7 @@ impl Profiler {
             begun_at: Timestamp::now(),
             ended: Duration::ZERO,
             times,
+            futex_waits: FutexWaits::default(),
             gone: false,
         })
     }
@@ -321,6 +325,7 @@ impl Profiler {
         let Self { threads, meaning, turn, options, .. } = self;
         let thread = Thread::seen(threads, &mut meaning.tables, raw.tid, &raw.name, *turn);
         thread.named_ns = now_ns;
+        thread.thread_pointer = raw.thread_pointer.or(thread.thread_pointer);
         let mut observation =
             Observation { thread: thread.place, futex: futex_of(raw), ..Observation::default() };
         if let (RawStack::Unmoved, Some(last)) = (&raw.stack, thread.last)
@@ -400,6 +405,30 @@ impl Profiler {
                 Some(tables.activities.place(activity))
             });
         }
+    }
+
+    /// Reads who holds the locks of the C library that the threads of the last snapshot wait for. The profile has it from
+    /// then on, until it is read again.
+    pub fn read_futex_waits(&mut self) -> &FutexWaits {
+        let Meaning { tables, modules, .. } = &self.meaning;
+        let observations = self.taken.back().map_or(&[][..], |snapshot| &snapshot.observations);
+        let waiters: Vec<Waiter<'_>> = observations
+            .iter()
+            .filter_map(|observation| {
+                let frames = tables.stacks.get(observation.stack).frames.iter().map(|&frame| {
+                    let frame = tables.frames.get(frame);
+                    let module = frame.module.and_then(|module| modules.module(module));
+                    WaitingFrame { name: &frame.name, module: module.map_or("", |module| module.base_name()) }
+                });
+                Some(Waiter {
+                    tid: tables.threads.get(observation.thread).tid,
+                    futex: observation.futex?,
+                    frames: frames.collect(),
+                })
+            })
+            .collect();
+        self.futex_waits = futex_waits(self.process.pid, &waiters);
+        &self.futex_waits
     }
 
     /// From now on nothing is dropped: the trigger fired.
@@ -518,6 +547,11 @@ impl Profiler {
         let mut notes = self.notes.clone();
         notes.extend(self.meaning.modules.notes());
         notes.extend(self.meaning.names.notes());
+        notes.extend(self.futex_waits.note.clone());
+        let mut threads = tables.threads.list().to_vec();
+        for thread in &mut threads {
+            thread.thread_pointer = self.threads.get(&thread.tid).and_then(|known| known.thread_pointer);
+        }
         let since = Duration::from_micros(first_us);
         Profile {
             process: self.process.clone(),
@@ -525,7 +559,7 @@ impl Profiler {
             start: self.begun_at + since,
             seconds: self.ended.saturating_sub(since).as_secs_f64(),
             hz: self.options.hz,
-            threads: tables.threads.list().to_vec(),
+            threads,
             activities: tables.activities.list().to_vec(),
             modules,
             frames,
@@ -533,6 +567,8 @@ impl Profiler {
             snapshots,
             observations,
             cpu_samples,
+            futex_waits: self.futex_waits.waits.clone(),
+            futex_moved_on: self.futex_waits.moved_on,
             own_cpu_us: self.times.own_us(),
             process_cpu_us: self.times.process_us(),
             notes,
@@ -550,12 +586,15 @@ impl Thread {
         name: &str,
         turn: u64,
     ) -> &'a mut Self {
-        let mut place = |name: &str| tables.threads.place(ProfiledThread { tid, name: name.to_owned() });
+        let mut place = |name: &str| {
+            tables.threads.place(ProfiledThread { tid, name: name.to_owned(), ..ProfiledThread::default() })
+        };
         let thread = threads.entry(tid).or_insert_with(|| Self {
             name: name.to_owned(),
             place: place(name),
             named_ns: 0,
             turn,
+            thread_pointer: None,
             last: None,
             ran: None,
         });
@@ -735,7 +774,7 @@ fn code_of(modules: &mut Modules, address: u64) -> Option<Function> {
 
 /// The futex that a thread waits on.
 fn futex_of(raw: &RawThread) -> Option<u64> {
-    let waits = raw.syscall == u64::try_from(libc::SYS_futex).ok() && !raw.on_cpu && raw.state != 'R';
+    let waits = is_in_futex(raw.syscall, &raw.arguments) && !raw.on_cpu && raw.state != 'R';
     waits.then_some(raw.arguments[0]).filter(|&address| address != 0)
 }
 
