@@ -7,6 +7,7 @@
 pub mod activities;
 pub mod gauges;
 pub mod host;
+pub mod locks;
 pub mod mysql;
 pub mod priority;
 pub mod source;

@@ -122,7 +122,7 @@ async fn every_source_of_mysql_answers_and_every_refusal_names_its_grant() {
         .filter(|source| matches!((source.plan)(server.version(), None), Plan::Elsewhere))
         .map(|source| source.name)
         .collect();
-    assert_eq!(of_others, ["information_schema.INNODB_LOCK_WAITS", "information_schema.METADATA_LOCK_INFO"]);
+    assert_eq!(of_others, ["information_schema.INNODB_LOCKS", "information_schema.METADATA_LOCK_INFO"]);
     assert_every_source_answered(&root);
     let threads = root.latest(|sample| &sample.server.threads).unwrap();
     assert!(threads.iter().any(|thread| thread.name == "thread/innodb/page_flush_coordinator_thread"));

@@ -144,6 +144,13 @@ pub struct ServerThread {
     /// The statement without its literals, where it was asked for and the server knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest_text: Option<String>,
+    /// A number that changes with each statement of the thread, where it was asked for and the server has one
+    /// (`events_statements_current.EVENT_ID`, MariaDB's `QUERY_ID`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statement_number: Option<u64>,
+    /// The last statement that it ended, where none runs, it was asked for and the server keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_statement: Option<String>,
 }
 
 /// One open InnoDB transaction.
@@ -166,6 +173,9 @@ pub struct Transaction {
     pub rows_modified: u64,
     /// Its statement; None between statements.
     pub statement: Option<String>,
+    /// The id of the lock that it waits for, where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_lock: Option<String>,
 }
 
 /// One row of the statement summary, counters since the summary was reset.

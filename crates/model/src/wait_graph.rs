@@ -116,6 +116,10 @@ pub enum LockKind {
     Ticket,
     /// The dictionary: one of its operations goes on.
     Dictionary,
+    /// Room in the redo log: a checkpoint has to make it.
+    LogSpace,
+    /// Purge has to pause.
+    Purge,
 }
 
 /// A thread that waits for a lock of the C library, as the process's memory tells. Thread ids are those of the pid
@@ -167,4 +171,32 @@ pub enum FutexKind {
     /// Something else.
     #[default]
     Unknown,
+}
+
+/// A root: who waits for nobody and holds up others.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitRoot {
+    /// Place in [`WaitGraph::threads`]; none for an owner that nobody can see.
+    pub thread: Option<u32>,
+    /// What most of those who wait for it directly want.
+    pub kind: LockKind,
+    /// The same in words, as in [`WaitEdge::object`].
+    pub object: String,
+    /// What it does now: `idle in transaction`, `syncing a file`, `reading a page`.
+    pub doing: String,
+    /// Threads that wait for it directly.
+    pub waiting_directly: u32,
+    /// Threads that wait for it, directly or through others.
+    pub waiting_in_all: u32,
+    /// For how long the longest of them has waited, seconds; none where no source tells.
+    pub longest_wait_s: Option<f64>,
+    /// The statement that would free them: `KILL 12`, `KILL QUERY 12`; none where no statement would.
+    pub free_with: Option<String>,
+    /// What that costs, or why no statement would help: `its transaction is rolled back: 12 changed rows`.
+    pub free_note: String,
+    /// Rows that a rollback would have to put back, where it is known.
+    pub rows_to_roll_back: Option<u64>,
+    /// True where every wait for it was concluded from other readings, not told.
+    pub is_inferred: bool,
 }

@@ -21,7 +21,7 @@ mod spin_samples;
 mod stack_evidence;
 #[cfg(test)]
 mod testing;
-mod wait_graph;
+pub mod wait_graph;
 
 use spindoctor_model::{Finding, Unavailable, Window};
 

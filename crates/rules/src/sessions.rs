@@ -47,13 +47,13 @@ pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
 
 /// Client sessions that run or wait for something: not asleep, not sending a binary log to a replica.
 pub(crate) fn at_work(threads: &[ServerThread]) -> impl Iterator<Item = &ServerThread> {
-    threads.iter().filter(|thread| {
-        thread.is_connection
-            && !matches!(
-                thread.command.as_str(),
-                "Sleep" | "Daemon" | "Binlog Dump" | "Binlog Dump GTID" | ""
-            )
-    })
+    threads.iter().filter(|thread| is_at_work(thread))
+}
+
+/// True for a client session that runs or waits for something.
+pub(crate) fn is_at_work(thread: &ServerThread) -> bool {
+    thread.is_connection
+        && !matches!(thread.command.as_str(), "Sleep" | "Daemon" | "Binlog Dump" | "Binlog Dump GTID" | "")
 }
 
 /// The session of that connection.
@@ -64,23 +64,6 @@ pub(crate) fn session(sample: &ServerSample, connection_id: u64) -> Option<&Serv
 /// The open transaction of that connection.
 pub(crate) fn transaction(sample: &ServerSample, connection_id: u64) -> Option<&Transaction> {
     sample.transactions.value()?.iter().find(|t| t.connection_id == Some(connection_id))
-}
-
-/// How that connection stands in a report as the root of waits.
-pub(crate) fn root(sample: &ServerSample, connection_id: u64) -> Root {
-    let session = session(sample, connection_id);
-    let statement = match session {
-        Some(session) if session.command == "Sleep" => "idle in transaction".to_owned(),
-        Some(session) => session.statement.clone().unwrap_or_else(|| session.command.clone()),
-        None => transaction(sample, connection_id).and_then(|t| t.statement.clone()).unwrap_or_default(),
-    };
-    Root {
-        thread_os_id: session.and_then(|session| session.thread_os_id),
-        connection_id: Some(connection_id),
-        user: session.map(|session| session.user.clone()).unwrap_or_default(),
-        statement,
-        stack: Vec::new(),
-    }
 }
 
 /// Ending that connection, with what rolling its transaction back means.

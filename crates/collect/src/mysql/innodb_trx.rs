@@ -13,6 +13,7 @@ const LIMIT: usize = 2000;
 /// Ages are computed against the time in the zone of the system, which is the zone of `trx_started`;
 /// `NOW()` would be in the session's.
 const SQL: &str = "SELECT trx_id, trx_state, trx_mysql_thread_id, trx_query, trx_rows_locked, trx_rows_modified, \
+    trx_requested_lock_id, \
     TIMESTAMPDIFF(SECOND, trx_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')) AS age_s, \
     TIMESTAMPDIFF(SECOND, trx_wait_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')) AS waited_s \
     FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id <> CONNECTION_ID() \
@@ -59,6 +60,7 @@ fn transactions(rows: &Rows) -> Vec<Transaction> {
             rows_locked: row.number("trx_rows_locked").unwrap_or(0),
             rows_modified: row.number("trx_rows_modified").unwrap_or(0),
             statement: row.text("trx_query").map(str::to_owned),
+            requested_lock: row.text("trx_requested_lock_id").map(str::to_owned),
         })
         .collect()
 }

@@ -6,7 +6,7 @@ pub mod error;
 mod fixture;
 pub mod global_status;
 pub mod global_variables;
-pub mod innodb_lock_waits;
+pub mod innodb_locks;
 pub mod innodb_metrics;
 pub mod innodb_status;
 pub mod innodb_trx;
@@ -45,7 +45,7 @@ pub const SOURCES: &[Source] = &[
     processlist::SOURCE,
     innodb_trx::SOURCE,
     perf_schema_data_lock_waits::SOURCE,
-    innodb_lock_waits::SOURCE,
+    innodb_locks::SOURCE,
     perf_schema_metadata_locks::SOURCE,
     metadata_lock_info::SOURCE,
     innodb_metrics::SOURCE,

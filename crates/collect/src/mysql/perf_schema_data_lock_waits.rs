@@ -6,45 +6,54 @@ use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::RowLockWait;
 
 use super::rows::{Row, Rows};
-use super::source::{Plan, Source, note_if_cut, performance_schema_grant, performance_schema_off};
+use super::source::{Plan, Source, note_if_cut, performance_schema_off, process_grant};
 use crate::source::Cadence;
 
-/// Pairs of waiter and holder read at most.
+/// Pairs of a place and a holder read at most.
 const LIMIT: usize = 1000;
 
-/// `w`: the pairs, holders first. Of n transactions that queue for one row the table has n(n+1)/2
-/// pairs, most of them of two waiters: a lock that is itself waited for stands last.
+/// Holders of one place that are named for each of its waiters.
+const HOLDERS: usize = 10;
+
+/// Of n transactions that queue for one row the table has n(n+1)/2 pairs, most of them of two waiters. So it is not
+/// read whole: who waits stands in INNODB_TRX, and of each place one waiter is looked up, the one that has waited longest.
 ///
-/// `l`: one waiter for each place waited for (space, page and record are the last parts of a lock's
-/// id before its address), 20 at most. `d`: what its lock is, from data_locks. data_locks is asked
-/// by the waiter's transaction only: InnoDB then passes over the locks of all others. Asked by lock
-/// id or whole, it walks every lock of every transaction (0.6 s for 500,000 on MySQL 9.7.4, against
-/// 2 ms so). STRAIGHT_JOIN and FORCE INDEX see to it.
-const SQL: &str = "WITH w AS \
-    (SELECT REQUESTING_ENGINE_LOCK_ID AS lock_id, REQUESTING_ENGINE_TRANSACTION_ID AS waiting, \
-      REQUESTING_THREAD_ID AS waiting_thread, BLOCKING_ENGINE_TRANSACTION_ID AS blocking, \
-      BLOCKING_THREAD_ID AS blocking_thread FROM performance_schema.data_lock_waits \
-      ORDER BY BLOCKING_ENGINE_LOCK_ID IN \
-      (SELECT REQUESTING_ENGINE_LOCK_ID FROM performance_schema.data_lock_waits) LIMIT 1000), \
-    l AS (SELECT lock_id, waiting FROM (SELECT lock_id, waiting, ROW_NUMBER() OVER \
-      (PARTITION BY SUBSTRING_INDEX(SUBSTRING_INDEX(lock_id, ':', -4), ':', 3)) AS nth FROM w) AS numbered \
-      WHERE nth = 1 LIMIT 20), \
-    d AS (SELECT l.lock_id, r.OBJECT_SCHEMA, r.OBJECT_NAME, r.INDEX_NAME, r.LOCK_MODE, \
-      LEFT(r.LOCK_DATA, 256) AS LOCK_DATA FROM l STRAIGHT_JOIN performance_schema.data_locks AS r \
-      FORCE INDEX (ENGINE_TRANSACTION_ID) ON r.ENGINE_TRANSACTION_ID = l.waiting AND r.ENGINE_LOCK_ID = l.lock_id) \
+/// `t`: the waiters, with the place that each waits for (space, page and record are the last parts of a lock's id
+/// before its address; of a table lock the table's id). `f`: one waiter for each place, 50 at most, the most wanted
+/// first. `w`: who is in its way; one that waits itself stands last. `d`: what its lock is, from data_locks. Both
+/// tables are asked by the waiter's transaction only: InnoDB then passes over the locks of all others. Asked by lock
+/// id or whole, data_locks walks every lock of every transaction (0.6 s for 500,000 on MySQL 9.7.4, against 2 ms so).
+/// STRAIGHT_JOIN and FORCE INDEX see to it.
+const SQL: &str = "WITH t AS \
+    (SELECT CAST(trx_id AS UNSIGNED) AS id, trx_requested_lock_id AS lock_id, trx_wait_started AS since, \
+      IF(LENGTH(trx_requested_lock_id) - LENGTH(REPLACE(trx_requested_lock_id, ':', '')) > 3, \
+       SUBSTRING_INDEX(SUBSTRING_INDEX(trx_requested_lock_id, ':', -4), ':', 3), \
+       SUBSTRING_INDEX(SUBSTRING_INDEX(trx_requested_lock_id, ':', -2), ':', 1)) AS place \
+      FROM information_schema.INNODB_TRX WHERE trx_requested_lock_id IS NOT NULL), \
+    f AS (SELECT id, lock_id FROM (SELECT id, lock_id, \
+      ROW_NUMBER() OVER (PARTITION BY place ORDER BY since, id) AS nth, COUNT(*) OVER (PARTITION BY place) AS n \
+      FROM t) AS numbered WHERE nth = 1 ORDER BY n DESC LIMIT 50), \
+    w AS (SELECT f.lock_id, p.BLOCKING_ENGINE_TRANSACTION_ID AS blocking, p.BLOCKING_THREAD_ID AS blocking_thread, \
+      p.BLOCKING_ENGINE_LOCK_ID IN (SELECT lock_id FROM t) AS waits \
+      FROM f STRAIGHT_JOIN performance_schema.data_lock_waits AS p FORCE INDEX (REQUESTING_ENGINE_TRANSACTION_ID) \
+      ON p.REQUESTING_ENGINE_TRANSACTION_ID = f.id AND p.REQUESTING_ENGINE_LOCK_ID = f.lock_id \
+      ORDER BY waits LIMIT 1000), \
+    d AS (SELECT f.lock_id, r.OBJECT_SCHEMA, r.OBJECT_NAME, r.INDEX_NAME, r.LOCK_MODE, \
+      LEFT(r.LOCK_DATA, 256) AS LOCK_DATA FROM f STRAIGHT_JOIN performance_schema.data_locks AS r \
+      FORCE INDEX (ENGINE_TRANSACTION_ID) ON r.ENGINE_TRANSACTION_ID = f.id AND r.ENGINE_LOCK_ID = f.lock_id) \
     SELECT w.*, d.OBJECT_SCHEMA, d.OBJECT_NAME, d.INDEX_NAME, d.LOCK_MODE, d.LOCK_DATA \
     FROM w LEFT JOIN d ON d.lock_id = w.lock_id";
 
 /// The source.
 ///
 /// Cost: where nobody waits, a walk over the open transactions under InnoDB's lock latches (0.3 ms).
-/// With n waiters for one row n(n+1)/2 pairs are made: 11 ms at 100 waiters, 210 ms at 400
-/// (measured on MySQL 9.7.4); the collector asks a slow source less often.
+/// With n waiters for one row one of them is looked up: at most n pairs are made.
 pub const SOURCE: Source = Source {
     name: "performance_schema.data_lock_waits",
     help: "who waits for whose row lock (MySQL 8.0 and later)",
-    cost: "0.3 ms where nobody waits, 11 ms with 100 waiters for one row",
-    grant: performance_schema_grant,
+    cost: "0.3 ms where nobody waits, COST_MEASURED with 500 waiters for one row",
+    // With INNODB_TRX in it; what is missing of performance_schema, the source of the threads says.
+    grant: process_grant,
     install: "",
     cadence: Cadence::EverySample,
     plan: |version, variables| {
@@ -64,46 +73,63 @@ pub const SOURCE: Source = Source {
     answered: |sample| sample.row_lock_waits.value().is_some(),
 };
 
-/// Connections and times waited come from the transactions and threads of the same sample.
+/// What is known of a place: what it is, from the row that was looked up, and who holds it.
+#[derive(Default)]
+struct Place<'r> {
+    lock: Option<Row<'r>>,
+    holders: Vec<(String, Option<u64>)>,
+}
+
+/// Every transaction that waits for a place waits for its holders; connections and times waited come from the
+/// transactions and threads of the same sample.
 fn row_lock_waits(rows: &Rows, sample: &ServerSample) -> Vec<RowLockWait> {
-    let transactions: HashMap<&str, _> =
-        sample.transactions.value().into_iter().flatten().map(|t| (t.id.as_str(), t)).collect();
-    let connections: HashMap<u64, _> = sample
+    let transactions = sample.transactions.value().map(Vec::as_slice).unwrap_or_default();
+    let connections: HashMap<&str, u64> =
+        transactions.iter().filter_map(|t| Some((t.id.as_str(), t.connection_id?))).collect();
+    let threads: HashMap<u64, u64> = sample
         .threads
         .value()
         .into_iter()
         .flatten()
         .filter_map(|t| Some((t.internal_id?, t.connection_id?)))
         .collect();
-    let places: HashMap<&str, Row<'_>> = rows
-        .iter()
-        .filter(|row| row.text("OBJECT_NAME").is_some())
-        .filter_map(|row| Some((place(row.text("lock_id")?), row)))
-        .collect();
-    let connection = |transaction: &str, thread: Option<u64>| {
-        thread
-            .and_then(|id| connections.get(&id).copied())
-            .or_else(|| transactions.get(transaction)?.connection_id)
-    };
-    rows.iter()
-        .map(|row| {
-            let (waiting, blocking) = (row.string("waiting"), row.string("blocking"));
-            let lock = row.text("lock_id").and_then(|id| places.get(place(id)));
-            let object = |column| lock.map(|lock| lock.string(column)).unwrap_or_default();
-            let (schema, table) = (object("OBJECT_SCHEMA"), object("OBJECT_NAME"));
-            RowLockWait {
-                waiting_connection_id: connection(&waiting, row.number("waiting_thread")),
-                blocking_connection_id: connection(&blocking, row.number("blocking_thread")),
+    let mut places: HashMap<&str, Place<'_>> = HashMap::new();
+    for row in rows.iter() {
+        let Some(lock_id) = row.text("lock_id") else { continue };
+        let place = places.entry(place(lock_id)).or_default();
+        place.lock = place.lock.or((row.text("OBJECT_NAME").is_some()).then_some(row));
+        let (blocking, thread) = (row.string("blocking"), row.number::<u64>("blocking_thread"));
+        let connection = thread
+            .and_then(|id| threads.get(&id).copied())
+            .or_else(|| connections.get(blocking.as_str()).copied());
+        // Who waits for the same place is in its way only where nobody else is.
+        let waits = row.text("waits") == Some("1");
+        if place.holders.len() < HOLDERS && (!waits || place.holders.is_empty()) {
+            place.holders.push((blocking, connection));
+        }
+    }
+    let mut waits = Vec::new();
+    for waiter in transactions {
+        let Some(requested) = waiter.requested_lock.as_deref() else { continue };
+        let Some(place) = places.get(place(requested)) else { continue };
+        let object = |column| place.lock.map(|lock| lock.string(column)).unwrap_or_default();
+        let (schema, table) = (object("OBJECT_SCHEMA"), object("OBJECT_NAME"));
+        let is_looked_up = place.lock.is_some_and(|lock| lock.text("lock_id") == Some(requested));
+        for (blocking, connection) in place.holders.iter().filter(|(blocking, _)| *blocking != waiter.id) {
+            waits.push(RowLockWait {
+                waiting_connection_id: waiter.connection_id,
+                blocking_connection_id: *connection,
                 table: if table.is_empty() { String::new() } else { format!("{schema}.{table}") },
                 index: object("INDEX_NAME"),
                 record: object("LOCK_DATA"),
-                mode: row.string("LOCK_MODE"),
-                waited_s: transactions.get(waiting.as_str()).and_then(|t| t.waited_s).unwrap_or(0.0),
-                waiting_transaction: waiting,
-                blocking_transaction: blocking,
-            }
-        })
-        .collect()
+                mode: if is_looked_up { object("LOCK_MODE") } else { String::new() },
+                waited_s: waiter.waited_s.unwrap_or(0.0),
+                waiting_transaction: waiter.id.clone(),
+                blocking_transaction: blocking.clone(),
+            });
+        }
+    }
+    waits
 }
 
 /// What a lock id locks: `94856906093336:2:2:4:2:94856910296608` (9.7) is transaction, guid, space,
@@ -125,32 +151,42 @@ mod tests {
     use spindoctor_model::mysql::{ServerThread, Transaction};
 
     #[test]
-    fn every_waiter_for_one_row_is_told_its_table_from_the_one_that_was_looked_up() {
+    fn every_waiter_for_one_row_waits_for_the_holder_of_the_one_that_was_looked_up() {
         let thread = |internal_id, connection_id| ServerThread {
             internal_id: Some(internal_id),
             connection_id: Some(connection_id),
             ..ServerThread::default()
         };
+        let transaction = |id: &str, connection_id, lock: &str| Transaction {
+            id: id.into(),
+            connection_id: Some(connection_id),
+            waited_s: Some(2.0),
+            requested_lock: Some(lock.into()),
+            ..Transaction::default()
+        };
         let mut sample = ServerSample {
             threads: Answer::default().reading(vec![thread(42, 8), thread(43, 9)]),
-            transactions: Answer::default().reading(vec![Transaction {
-                id: "1579".into(),
-                connection_id: Some(14),
-                waited_s: Some(2.0),
-                ..Transaction::default()
-            }]),
+            transactions: Answer::default().reading(vec![
+                transaction("1578", 9, "94856906093336:2:2:4:2:94856910296608"),
+                transaction("1579", 14, "94856906094144:2:2:4:2:94856910299424"),
+            ]),
             ..ServerSample::default()
         };
         // From MySQL 9.7.4: two UPDATEs wait for one row.
         let rows = fixture::tabbed(
-            "lock_id\twaiting\twaiting_thread\tblocking\tblocking_thread\tOBJECT_SCHEMA\tOBJECT_NAME\tINDEX_NAME\tLOCK_MODE\tLOCK_DATA\n\
-             94856906093336:2:2:4:2:94856910296608\t1578\t43\t1577\t42\tt\ta\tPRIMARY\tX,REC_NOT_GAP\t1\n\
-             94856906094144:2:2:4:2:94856910299424\t1579\t48\t1577\t42\tNULL\tNULL\tNULL\tNULL\tNULL\n",
+            "lock_id\tblocking\tblocking_thread\twaits\tOBJECT_SCHEMA\tOBJECT_NAME\tINDEX_NAME\tLOCK_MODE\tLOCK_DATA\n\
+             94856906093336:2:2:4:2:94856910296608\t1577\t42\t0\tt\ta\tPRIMARY\tX,REC_NOT_GAP\t1\n\
+             94856906093336:2:2:4:2:94856910296608\t1579\t48\t1\tt\ta\tPRIMARY\tX,REC_NOT_GAP\t1\n",
         );
         (SOURCE.parse)(&rows, Answer::default(), &mut sample);
         let waits = sample.row_lock_waits.value().unwrap();
-        assert_eq!((waits[0].waiting_connection_id, waits[0].blocking_connection_id), (Some(9), Some(8)));
-        assert_eq!((waits[1].waiting_connection_id, waits[1].waited_s), (Some(14), 2.0));
+        let told: Vec<_> =
+            waits.iter().map(|wait| (wait.waiting_connection_id, wait.blocking_connection_id)).collect();
+        assert_eq!(told, [(Some(9), Some(8)), (Some(14), Some(8))]);
+        assert_eq!(
+            (waits[0].mode.as_str(), waits[1].mode.as_str(), waits[1].waited_s),
+            ("X,REC_NOT_GAP", "", 2.0)
+        );
         assert_eq!(
             (waits[1].table.as_str(), waits[1].index.as_str(), waits[1].record.as_str()),
             ("t.a", "PRIMARY", "1")

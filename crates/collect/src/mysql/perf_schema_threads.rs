@@ -79,6 +79,30 @@ pub const WITH_DIGESTS: Source = Source {
     ..SOURCE
 };
 
+/// The same threads with the number of the statement that each executes or executed last, and the text of the latter
+/// where the thread rests now: for who holds up whom.
+///
+/// Cost: as for [`WITH_DIGESTS`].
+pub const WITH_STATEMENTS: Source = Source {
+    help: "every thread: connection, kernel thread id, state, statement now or the last one",
+    cost: "reads memory without a lock, about 2 ms for 400 threads",
+    plan: |version, variables| match (SOURCE.plan)(version, variables) {
+        Plan::Ask(_) if version.mysql_at_least(5, 7, 0) => Plan::Ask(
+            "SELECT t.THREAD_ID, t.NAME, t.TYPE, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, \
+             PROCESSLIST_DB, PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, \
+             LEFT(PROCESSLIST_INFO, 1024) AS PROCESSLIST_INFO, THREAD_OS_ID, s.EVENT_ID AS STATEMENT_NUMBER, \
+             IF(PROCESSLIST_COMMAND = 'Sleep', LEFT(s.SQL_TEXT, 1024), NULL) AS LAST_STATEMENT \
+             FROM performance_schema.threads AS t \
+             LEFT JOIN performance_schema.events_statements_current AS s \
+             ON s.THREAD_ID = t.THREAD_ID AND s.NESTING_EVENT_LEVEL = 0 \
+             WHERE PROCESSLIST_ID IS NULL OR PROCESSLIST_ID <> CONNECTION_ID() \
+             ORDER BY PROCESSLIST_COMMAND <=> 'Sleep' LIMIT 5000",
+        ),
+        plan => plan,
+    },
+    ..SOURCE
+};
+
 fn threads(rows: &Rows) -> Vec<ServerThread> {
     rows.iter().map(thread).collect()
 }
@@ -104,6 +128,8 @@ fn thread(row: Row<'_>) -> ServerThread {
         state: row.string("PROCESSLIST_STATE"),
         statement: row.text("PROCESSLIST_INFO").map(str::to_owned),
         digest_text: row.text("DIGEST_TEXT").filter(|text| !text.is_empty()).map(str::to_owned),
+        statement_number: row.number("STATEMENT_NUMBER"),
+        last_statement: row.text("LAST_STATEMENT").filter(|text| !text.is_empty()).map(str::to_owned),
     }
 }
 

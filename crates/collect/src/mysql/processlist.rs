@@ -30,7 +30,7 @@ pub const SOURCE: Source = Source {
     plan: |version, variables| {
         if version.mariadb_at_least(10, 2, 0) {
             Plan::Ask(
-                "SELECT ID, USER, HOST, DB, COMMAND, TIME, TIME_MS, STATE, LEFT(INFO, 1024) AS INFO, TID \
+                "SELECT ID, USER, HOST, DB, COMMAND, TIME, TIME_MS, STATE, LEFT(INFO, 1024) AS INFO, TID, QUERY_ID \
                  FROM (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
                  LEFT JOIN information_schema.PROCESSLIST ON ID <> CONNECTION_ID() ORDER BY COMMAND = 'Sleep' LIMIT 5000",
             )
@@ -79,6 +79,8 @@ fn thread(row: Row<'_>) -> ServerThread {
         state: row.string("STATE"),
         statement: row.text("INFO").filter(|text| !text.is_empty()).map(str::to_owned),
         digest_text: None,
+        statement_number: row.number("QUERY_ID"),
+        last_statement: None,
         user,
         command,
     }
@@ -133,10 +135,11 @@ mod tests {
     #[test]
     fn reads_mariadb_with_its_thread_ids_and_milliseconds() {
         let threads = threads(&fixture::tabbed(
-            "ID\tUSER\tHOST\tDB\tCOMMAND\tTIME\tTIME_MS\tSTATE\tINFO\tTID\n\
-             30\troot\tlocalhost\tt\tQuery\t0\t804.680\tWaiting for table metadata lock\talter table a add z int\t15135\n",
+            "ID\tUSER\tHOST\tDB\tCOMMAND\tTIME\tTIME_MS\tSTATE\tINFO\tTID\tQUERY_ID\n\
+             30\troot\tlocalhost\tt\tQuery\t0\t804.680\tWaiting for table metadata lock\talter table a add z int\t15135\t41\n",
         ));
         assert_eq!((threads[0].thread_os_id, threads[0].time_s), (Some(15135), 0.80468));
+        assert_eq!(threads[0].statement_number, Some(41));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! `global-lock-pileup`: FLUSH TABLES WITH READ LOCK, backup locks, LOCK INSTANCE.
 
-use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
+use spindoctor_model::mysql::{ServerSample, ServerThread};
+use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, Sample, Unavailable, Window};
 
 use super::connections_exhausted;
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting};
+use crate::wait_graph::{TABLE_FLUSH, Verdict};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
@@ -70,8 +72,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             sample.server.threads.value().is_some_and(|threads| sessions::at_work(threads).any(waits))
         })
         .unwrap_or(&window.samples[0]);
-    let culprit = culprit(&sample.server);
-    let root = culprit.as_ref().map(|culprit| sessions::root(&sample.server, culprit.connection_id));
+    let culprit = Verdict::of(window, sample, &[LockKind::Global, LockKind::Backup]);
+    // It holds nothing global: a FLUSH that waits for it does.
+    let through_flush = culprit.as_ref().is_some_and(|culprit| culprit.root.object == TABLE_FLUSH);
+    let root = culprit.as_ref().map(Verdict::described);
     let states = states(sample);
     let unlock = window
         .missing(|s| &s.server.metadata_locks)
@@ -81,7 +85,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         (Some(culprit), Some(root)) => format!(
             "Connection {} {} {} sessions: it {}",
             culprit.connection_id,
-            if culprit.through_flush { "makes FLUSH wait, which holds up" } else { "holds up" },
+            if through_flush { "makes FLUSH wait, which holds up" } else { "holds up" },
             waiting.most(),
             match root.statement.as_str() {
                 "idle in transaction" => "holds a global lock and is idle".to_owned(),
@@ -93,7 +97,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     Ok(Some(
         Draft::new(&CAUSE, waiting.lost_ratio().max(WARNING_FROM), headline)
             .why(match &culprit {
-                Some(culprit) if culprit.through_flush => {
+                Some(_) if through_flush => {
                     "A FLUSH TABLES holds the global lock already and waits for this statement to give its table \
                      back; every write queues behind the FLUSH."
                 }
@@ -111,21 +115,18 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                     .expected("0"),
             )
             .evidence(Evidence::new("they are", states, "", "thread list, state"))
-            .remedy_if(culprit.as_ref().map(|culprit| Remedy {
-                risk: if culprit.through_flush {
-                    "That query is lost; what it changed is rolled back.".into()
+            .remedy_if(culprit.as_ref().and_then(|culprit| {
+                let why = if through_flush {
+                    "The FLUSH gets its tables, does its work, and everyone goes on."
                 } else {
-                    "The backup or whatever it locked for is spoilt; an open transaction is rolled back.".into()
-                },
-                ..sessions::kill(
-                    &sample.server,
-                    culprit.connection_id,
-                    if culprit.through_flush {
-                        "The FLUSH gets its tables, does its work, and everyone goes on."
-                    } else {
-                        "The locks go with the session."
-                    },
-                )
+                    "The locks go with the session."
+                };
+                let risk = if through_flush {
+                    "That query is lost; what it changed is rolled back."
+                } else {
+                    "The backup or whatever it locked for is spoilt; an open transaction is rolled back."
+                };
+                Some(Remedy { risk: risk.into(), ..culprit.remedy(why)? })
             }))
             .remedy_if(flusher(&sample.server).and_then(|flush| flush.connection_id).map(|id| Remedy {
                 statement: format!("KILL {id}"),
@@ -175,65 +176,6 @@ fn states(sample: &Sample) -> String {
     counts.iter().map(|(state, count)| format!("{count} {state}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Who holds the others up.
-struct Culprit {
-    connection_id: u64,
-    /// True where it holds nothing global: a FLUSH that waits for it does.
-    through_flush: bool,
-}
-
-fn culprit(server: &ServerSample) -> Option<Culprit> {
-    let waiting = |id: u64| sessions::session(server, id).is_some_and(waits);
-    let holder = holders(server).into_iter().find(|&id| !waiting(id));
-    if let Some(connection_id) = holder {
-        return Some(Culprit { connection_id, through_flush: false });
-    }
-    let waits_for_flush =
-        |thread: &&ServerThread| thread.state.eq_ignore_ascii_case("Waiting for table flush");
-    let flush_waits = server.threads.value()?.iter().find(waits_for_flush).is_some();
-    if flush_waits {
-        // It waits for a table that some statement still uses: the one that has run longest.
-        let running = sessions::at_work(server.threads.value()?).filter(|thread| !waits(thread));
-        let longest = running.max_by(|a, b| a.time_s.total_cmp(&b.time_s))?;
-        return Some(Culprit { connection_id: longest.connection_id?, through_flush: true });
-    }
-    // A session that is at work on such a statement without waiting itself.
-    let locking =
-        sessions::at_work(server.threads.value()?).find(|thread| !waits(thread) && locks_all(thread))?;
-    Some(Culprit { connection_id: locking.connection_id?, through_flush: false })
-}
-
-/// Owners of granted global locks that keep others out. Every write takes the intention lock; it keeps
-/// nobody out but a FLUSH. MariaDB's BACKUP locks of DML and DDL keep nobody out either.
-fn holders(server: &ServerSample) -> Vec<u64> {
-    let keeps_out = |lock: &&MetadataLock| {
-        let global = matches!(lock.object_type.as_str(), "GLOBAL" | "COMMIT" | "BACKUP" | "BACKUP LOCK");
-        let everyday = lock.lock_type == "INTENTION_EXCLUSIVE"
-            || matches!(
-                lock.lock_type.as_str(),
-                "BACKUP_DML"
-                    | "BACKUP_TRANS_DML"
-                    | "BACKUP_SYS_DML"
-                    | "BACKUP_DDL"
-                    | "BACKUP_ALTER_COPY"
-                    | "BACKUP_COMMIT"
-            );
-        lock.granted && global && !everyday
-    };
-    let owner = |lock: &MetadataLock| {
-        lock.owner_connection_id.or_else(|| {
-            let internal_id = lock.owner_internal_id?;
-            server
-                .threads
-                .value()?
-                .iter()
-                .find(|thread| thread.internal_id == Some(internal_id))?
-                .connection_id
-        })
-    };
-    server.metadata_locks.value().into_iter().flatten().filter(keeps_out).filter_map(owner).collect()
-}
-
 /// A FLUSH, backup or lock statement that waits.
 fn flusher(server: &ServerSample) -> Option<&ServerThread> {
     server.threads.value()?.iter().find(|thread| waits(thread) && locks_all(thread))
@@ -249,6 +191,8 @@ fn locks_all(thread: &ServerThread) -> bool {
 
 #[cfg(test)]
 pub(crate) mod cases {
+    use spindoctor_model::mysql::MetadataLock;
+
     use super::*;
     use crate::testing::{Build, answer, session};
 
@@ -330,7 +274,7 @@ pub(crate) mod cases {
         let finding = found(&window);
         assert_eq!(finding.root.as_ref().unwrap().connection_id, Some(9));
         let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
-        assert_eq!(statements, ["KILL 9", "KILL 7"]);
+        assert_eq!(statements, ["KILL QUERY 9", "KILL 7"]);
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! `metadata-lock-pileup`: a DDL waits for an old transaction, and everyone waits for the DDL.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
-use spindoctor_model::{Evidence, Finding, Remedy, Sample, Unavailable, Window};
+use spindoctor_model::wait_graph::LockKind;
+use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
-use super::{connections_exhausted, row_lock_pileup};
+use super::connections_exhausted;
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting};
-use crate::wait_graph::WaitGraph;
+use crate::wait_graph::Verdict;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
@@ -70,19 +71,23 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             sample.server.threads.value().is_some_and(|threads| sessions::at_work(threads).any(waits))
         })
         .unwrap_or(&window.samples[0]);
-    let culprit = culprit(sample);
+    let culprit = Verdict::of(window, sample, &[LockKind::Metadata]);
+    // A list of locks names the holder, or what it holds; without one its age alone speaks against it.
+    let certain = sample.server.metadata_locks.value().is_some_and(|locks| !locks.is_empty());
     let ddl = first_in_queue(&sample.server);
     let alone = waiting.most() < 2.0;
     let score = if alone { WARNING_FROM } else { waiting.lost_ratio().max(WARNING_FROM) };
-    let root = culprit.as_ref().map(|culprit| sessions::root(&sample.server, culprit.connection_id));
-    let table =
-        culprit.as_ref().and_then(|culprit| culprit.object.clone()).or_else(|| wanted_object(&sample.server));
+    let root = culprit.as_ref().map(Verdict::described);
+    let table = wanted_object(&sample.server).or_else(|| {
+        let held = culprit.as_ref().filter(|culprit| certain && culprit.root.kind == LockKind::Metadata);
+        held.map(|culprit| culprit.root.object.clone())
+    });
     let on = table.as_ref().map_or_else(String::new, |table| format!(" of {table}"));
     let headline = match (&culprit, &root) {
         (Some(culprit), Some(root)) => format!(
             "Connection {} {}holds up {} sessions that want the metadata lock{on}: it {}",
             culprit.connection_id,
-            if culprit.certain { "" } else { "most likely " },
+            if certain { "" } else { "most likely " },
             waiting.most(),
             sessions::doing(root)
         ),
@@ -99,7 +104,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     Ok(Some(
         Draft::new(&CAUSE, score, headline)
             .why(match &culprit {
-                Some(culprit) if culprit.certain => {
+                Some(_) if certain => {
                     "Its transaction still holds the table; what wants the table for itself waits for it, and every \
                      newer statement on the table queues behind that."
                         .to_owned()
@@ -130,13 +135,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 let open = sessions::transaction(&sample.server, culprit.connection_id)?;
                 Some(Evidence::new("the holder's transaction is open for", open.age_s, "s", "INNODB_TRX"))
             }))
-            .remedy_if(culprit.as_ref().map(|culprit| {
-                let why = if culprit.certain {
+            .remedy_if(culprit.as_ref().and_then(|culprit| {
+                let why = if certain {
                     "It holds the lock and waits for nobody."
                 } else {
                     "It is most likely the holder: the oldest open transaction."
                 };
-                sessions::kill(&sample.server, culprit.connection_id, why)
+                culprit.remedy(why)
             }))
             .remedy_if(kill_ddl)
             .remedy(Remedy {
@@ -158,19 +163,6 @@ fn waits(thread: &ServerThread) -> bool {
     state.starts_with("waiting for") && state.ends_with("metadata lock")
 }
 
-/// Who holds the others up.
-struct Culprit {
-    connection_id: u64,
-    /// `schema.table`, where the locks name it.
-    object: Option<String>,
-    /// False where it is inferred from the age of its transaction.
-    certain: bool,
-}
-
-fn culprit(sample: &Sample) -> Option<Culprit> {
-    holder_by_locks(&sample.server).or_else(|| likely_holder(&sample.server))
-}
-
 /// Lock types that keep readers or writers of the table out.
 fn is_strong(lock_type: &str) -> bool {
     matches!(
@@ -183,13 +175,6 @@ fn is_strong(lock_type: &str) -> bool {
     )
 }
 
-/// The connections that wait, by state or by a pending lock.
-fn waiting_connections(server: &ServerSample) -> BTreeSet<u64> {
-    let by_state = server.threads.value().into_iter().flatten().filter(|thread| waits(thread));
-    let by_lock = locks(server).filter(|lock| !lock.granted).filter_map(|lock| owner(server, lock));
-    by_state.filter_map(|thread| thread.connection_id).chain(by_lock).collect()
-}
-
 /// Locks of objects that DDL locks: tables, schemas, routines; not the global ones, not user locks.
 fn locks(server: &ServerSample) -> impl Iterator<Item = &MetadataLock> {
     const NOT_OBJECTS: [&str; 7] =
@@ -199,88 +184,11 @@ fn locks(server: &ServerSample) -> impl Iterator<Item = &MetadataLock> {
     })
 }
 
-fn object(lock: &MetadataLock) -> (&str, &str, &str) {
-    (&lock.object_type, &lock.schema, &lock.name)
-}
-
 fn owner(server: &ServerSample, lock: &MetadataLock) -> Option<u64> {
     lock.owner_connection_id.or_else(|| {
         let internal_id = lock.owner_internal_id?;
         server.threads.value()?.iter().find(|thread| thread.internal_id == Some(internal_id))?.connection_id
     })
-}
-
-/// The root by the locks themselves: on each wanted object, pending owners wait for granted owners.
-/// Where nothing strong is wanted, only strong granted locks keep the others out. A holder that waits
-/// for a row leads on to that row's holder.
-fn holder_by_locks(server: &ServerSample) -> Option<Culprit> {
-    let waiting = waiting_connections(server);
-    let pending: Vec<&MetadataLock> = locks(server).filter(|lock| !lock.granted).collect();
-    let mut graph: WaitGraph = row_lock_pileup::graph(server).unwrap_or_default();
-    let mut objects: BTreeMap<u64, &MetadataLock> = BTreeMap::new();
-    for lock in locks(server).filter(|lock| lock.granted) {
-        let Some(holder) = owner(server, lock) else { continue };
-        let wanted: Vec<_> = pending.iter().filter(|wanted| object(wanted) == object(lock)).collect();
-        let strong_wanted = wanted.iter().any(|wanted| is_strong(&wanted.lock_type));
-        if !wanted.is_empty() && (strong_wanted || is_strong(&lock.lock_type)) && !waiting.contains(&holder) {
-            objects.insert(holder, lock);
-            wanted.iter().filter_map(|lock| owner(server, lock)).for_each(|waiter| graph.add(waiter, holder));
-        }
-    }
-    if objects.is_empty() {
-        return None;
-    }
-    let root = graph.root()?.connection_id;
-    let name = objects.get(&root).or_else(|| objects.values().next()).map(|lock| qualified(lock));
-    Some(Culprit { connection_id: root, object: name, certain: true })
-}
-
-/// Without pending locks in the list, the oldest transaction that does not itself wait and is older
-/// than the longest wait. A granted lock of it on a table that a waiting statement names makes it
-/// certain (MariaDB's plugin lists granted locks only).
-fn likely_holder(server: &ServerSample) -> Option<Culprit> {
-    let waiting = waiting_connections(server);
-    let waited_s = server
-        .threads
-        .value()?
-        .iter()
-        .filter(|thread| waits(thread))
-        .map(|thread| thread.time_s)
-        .fold(0.0, f64::max);
-    // Times are whole seconds on MySQL.
-    let candidates = || {
-        server.transactions.value().into_iter().flatten().filter(|transaction| {
-            transaction.age_s + 1.0 >= waited_s
-                && transaction.connection_id.is_some_and(|id| !waiting.contains(&id))
-        })
-    };
-    let mut holders: Vec<(&MetadataLock, u64)> = locks(server)
-        .filter(|lock| lock.granted && lock.object_type == "TABLE" && wanted_by_text(server, lock))
-        .filter_map(|lock| Some((lock, owner(server, lock)?)))
-        .filter(|(_, owner)| !waiting.contains(owner))
-        .collect();
-    let age = |id: u64| sessions::transaction(server, id).map_or(0.0, |transaction| transaction.age_s);
-    holders.sort_by(|a, b| age(b.1).total_cmp(&age(a.1)));
-    if let Some(&(lock, connection_id)) = holders.first() {
-        return Some(Culprit { connection_id, object: Some(qualified(lock)), certain: true });
-    }
-    if server.metadata_locks.value().is_some_and(|locks| !locks.is_empty()) {
-        // The list was read, and no holder in it has what the waiting statements name.
-        return None;
-    }
-    let oldest = candidates().max_by(|a, b| a.age_s.total_cmp(&b.age_s))?;
-    Some(Culprit { connection_id: oldest.connection_id?, object: None, certain: false })
-}
-
-/// True where a waiting statement names the table of that lock.
-fn wanted_by_text(server: &ServerSample, lock: &MetadataLock) -> bool {
-    let name = lock.name.to_ascii_lowercase();
-    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
-    !name.is_empty()
-        && server.threads.value().into_iter().flatten().filter(|thread| waits(thread)).any(|thread| {
-            let statement = thread.statement.as_deref().unwrap_or_default().to_ascii_lowercase();
-            statement.split(|c| !is_word(c)).any(|word| word == name)
-        })
 }
 
 fn qualified(lock: &MetadataLock) -> String {

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use spindoctor_model::mysql::{RowLockWait, ServerSample};
+use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::window::Series;
 use spindoctor_model::{Evidence, Finding, Remedy, Sample, Unavailable, Window};
 
 use super::connections_exhausted;
 use crate::draft::Draft;
 use crate::sessions::{self, Waiting, mean};
-use crate::wait_graph::{GraphRoot, WaitGraph};
+use crate::wait_graph::Verdict;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
@@ -25,7 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
                    hold the locks they already have, so the queue grows in breadth; clients time out, retry, and \
                    fill max_connections.",
     evidence: "In each sample, who waits for whose row lock (performance_schema.data_lock_waits from 8.0, \
-               information_schema.INNODB_LOCK_WAITS before and on MariaDB), transactions in LOCK WAIT, and \
+               information_schema.INNODB_LOCKS before and on MariaDB), transactions in LOCK WAIT, and \
                Innodb_row_lock_current_waits. It fires when on average two or more sessions wait and they are a \
                tenth or more of the sessions at work, or one waits for 5 s and more. The root is the \
                transaction that waits for nobody and holds up the most; it is one holder when the same \
@@ -47,7 +48,7 @@ pub(crate) const CAUSE: Cause = Cause {
              holds for sessions that start later.",
     references: &[
         "MySQL Reference Manual: InnoDB Locking; The data_lock_waits Table",
-        "MariaDB Knowledge Base: Information Schema INNODB_LOCK_WAITS; idle_transaction_timeout",
+        "MariaDB Knowledge Base: Information Schema INNODB_LOCKS; idle_transaction_timeout",
     ],
     stacks: Stacks::Standing(&[
         "lock_wait_suspend_thread", // 5.6 and later
@@ -107,21 +108,21 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let score = if queue { ratio } else { ratio.min(SINGLE_WAIT_SCORE) };
 
-    let roots: Vec<(&Sample, GraphRoot)> =
-        waiting.iter().filter_map(|&(_, sample, _)| Some((sample, graph(&sample.server)?.root()?))).collect();
-    let latest = roots.last().copied();
-    let one_holder = latest.is_some_and(|(_, root)| {
-        let same = roots.iter().filter(|(_, other)| other.connection_id == root.connection_id).count();
+    let roots: Vec<Verdict<'_>> =
+        waiting.iter().filter_map(|&(_, sample, _)| Verdict::of(window, sample, &[LockKind::Row])).collect();
+    let latest = roots.last();
+    let one_holder = latest.is_some_and(|root| {
+        let same = roots.iter().filter(|other| other.connection_id == root.connection_id).count();
         roots.len() >= 2 && same as f64 >= SAME_HOLDER * roots.len() as f64
     });
-    let root = latest.map(|(sample, root)| sessions::root(&sample.server, root.connection_id));
+    let root = latest.map(Verdict::described);
     let place = most_wanted(window);
     let on = place.as_ref().map_or_else(String::new, |wait| format!(" on {}", wait.table));
     let headline = match (&root, latest) {
-        (Some(described), Some((_, graph_root))) if one_holder => format!(
+        (Some(described), Some(verdict)) if one_holder => format!(
             "Connection {} holds up {} transactions{on}: it {}",
-            graph_root.connection_id,
-            graph_root.in_all,
+            verdict.connection_id,
+            verdict.root.waiting_in_all,
             sessions::doing(described)
         ),
         _ => format!("{mean_waiters:.1} sessions on average wait for row locks{on}"),
@@ -157,12 +158,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .evidence_if(window.status_per_s("Innodb_row_lock_waits").map(|per_s| {
                 Evidence::new("row lock waits begun", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_row_lock_waits")
             }))
-            .remedy_if(latest.filter(|_| one_holder || !queue).map(|(sample, root)| {
-                sessions::kill(
-                    &sample.server,
-                    root.connection_id,
-                    &format!("It waits for nobody and holds up {} others.", root.in_all),
-                )
+            .remedy_if(latest.filter(|_| one_holder || !queue).and_then(|verdict| {
+                let others = verdict.root.waiting_in_all;
+                verdict.remedy(&format!("It waits for nobody and holds up {others} others."))
             }))
             .remedy_if((queue && !one_holder).then(|| Remedy {
                 statement: "Shorten the transactions that change the hot row; change it last, or spread it over \
@@ -212,17 +210,6 @@ fn waiters(server: &ServerSample) -> Option<f64> {
 
 fn distinct_waiters(waits: &[RowLockWait]) -> usize {
     waits.iter().map(|wait| &wait.waiting_transaction).collect::<BTreeSet<_>>().len()
-}
-
-/// Who waits for whose row lock in one sample; None where that could not be read.
-pub(super) fn graph(server: &ServerSample) -> Option<WaitGraph> {
-    let mut graph = WaitGraph::default();
-    for wait in server.row_lock_waits.value()? {
-        if let (Some(waiter), Some(holder)) = (wait.waiting_connection_id, wait.blocking_connection_id) {
-            graph.add(waiter, holder);
-        }
-    }
-    Some(graph)
 }
 
 /// The wait whose place is waited for the most, over all samples.

@@ -1,0 +1,152 @@
+//! One reading of the server's lists of locks, threads and transactions, and of nothing else: for who holds up whom.
+//!
+//! In: a target. Out: a [`ServerSample`] with the sources of [`SOURCES`], and a second one with the cheap ones, to be
+//! read when everything else has been: a waiter that went on meanwhile shows there.
+
+use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::{Reading, ServerSample, ServerVersion};
+use tokio::time::Instant;
+
+use crate::host;
+use crate::host::thread_ids::ThreadIds;
+use crate::mysql::source::{Plan, Source};
+use crate::mysql::{
+    ConnectError, QueryError, Session, SessionCost, Target, innodb_locks, innodb_status, innodb_trx,
+    metadata_lock_info, perf_schema_data_lock_waits, perf_schema_metadata_locks, perf_schema_threads,
+    processlist,
+};
+use crate::source::Answer;
+
+/// What is read, in order; of two that tell the same the better one stands first.
+pub const SOURCES: &[Source] = &[
+    perf_schema_threads::WITH_STATEMENTS,
+    processlist::SOURCE,
+    innodb_trx::SOURCE,
+    perf_schema_data_lock_waits::SOURCE,
+    innodb_locks::SOURCE,
+    perf_schema_metadata_locks::SOURCE,
+    metadata_lock_info::SOURCE,
+    innodb_status::SOURCE,
+];
+
+/// What is read again: who still runs what.
+const AGAIN: &[Source] = &[perf_schema_threads::WITH_STATEMENTS, processlist::SOURCE];
+
+/// A session that is asked who waits for whom.
+#[derive(Debug)]
+pub struct Locks {
+    session: Session,
+    ids: Option<ThreadIds>,
+    version: ServerVersion,
+    variables: NamedValues,
+    start: Instant,
+}
+
+impl Locks {
+    /// Connects. Where the server's process is given, its threads go by the ids that they have here, in this pid
+    /// namespace.
+    ///
+    /// # Errors
+    /// There is no session.
+    pub async fn connect(target: &Target, process: Option<host::Target>) -> Result<Self, ConnectError> {
+        let mut session = Session::connect(target, &target.limits).await?;
+        let mut variables = NamedValues::default();
+        // Where it is refused, the sources suppose each flavor's default.
+        if let Ok(rows) = session.query("SELECT @@performance_schema").await
+            && let Some(value) = rows.first().and_then(|row| row.at(0))
+        {
+            variables.insert("performance_schema", value);
+        }
+        let version = session.version().unwrap_or_default();
+        let ids = process.map(ThreadIds::of);
+        Ok(Self { session, ids, version, variables, start: Instant::now() })
+    }
+
+    /// Which server it is.
+    pub fn version(&self) -> ServerVersion {
+        self.version
+    }
+
+    /// What the server says it is: `MySQL 9.7.4 on db17`.
+    pub fn server(&self) -> String {
+        let version = match self.session.version() {
+            Some(version) => version.to_string(),
+            None => self.session.version_text().to_owned(),
+        };
+        format!("{version} on {}", self.session.hostname())
+    }
+
+    /// What did not go as it should and did not stop the session.
+    pub fn notes(&self) -> &[String] {
+        self.session.notes()
+    }
+
+    /// What the session cost the server so far.
+    pub fn cost(&self) -> SessionCost {
+        self.session.cost()
+    }
+
+    /// Reads every source of [`SOURCES`]. One that the server refuses is unavailable in the sample.
+    ///
+    /// # Errors
+    /// The session broke: the server did not answer in time or went away.
+    pub async fn read(&mut self) -> Result<ServerSample, QueryError> {
+        self.ask(SOURCES).await
+    }
+
+    /// Reads who still runs what.
+    ///
+    /// # Errors
+    /// As for [`Locks::read`].
+    pub async fn read_again(&mut self) -> Result<ServerSample, QueryError> {
+        self.ask(AGAIN).await
+    }
+
+    /// Says goodbye to the server.
+    pub async fn close(self) {
+        self.session.close().await;
+    }
+
+    async fn ask(&mut self, sources: &[Source]) -> Result<ServerSample, QueryError> {
+        let mut sample = ServerSample::default();
+        for source in sources {
+            if (source.answered)(&sample) {
+                continue;
+            }
+            match (source.plan)(self.version, Some(&self.variables)) {
+                Plan::Elsewhere => {}
+                Plan::Cannot(why) => (source.fail)(why, &mut sample),
+                Plan::Ask(sql) => {
+                    let asked = Instant::now();
+                    match self.session.query(sql).await {
+                        Ok(rows) => {
+                            let answer = Answer {
+                                at_s: self.start.elapsed().as_secs_f64(),
+                                took_ms: asked.elapsed().as_secs_f64() * 1000.0,
+                            };
+                            (source.parse)(&rows, answer, &mut sample);
+                        }
+                        Err(error) if error.breaks_session() => return Err(error),
+                        Err(error) => {
+                            (source.fail)(error.into_unavailable((source.grant)(self.version)), &mut sample);
+                        }
+                    }
+                }
+            }
+        }
+        self.name_as_here(&mut sample);
+        Ok(sample)
+    }
+
+    /// The kernel's thread ids as they are in this pid namespace: those of the stacks.
+    fn name_as_here(&mut self, sample: &mut ServerSample) {
+        let (Some(ids), Reading::Available { value: threads, .. }) = (&mut self.ids, &mut sample.threads)
+        else {
+            return;
+        };
+        ids.refresh_if_unknown(threads.iter().filter_map(|thread| thread.thread_os_id));
+        for thread in threads {
+            thread.thread_os_id = thread.thread_os_id.and_then(|id| ids.here(id)).map(u64::from);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Who holds up whom, on captured texts and on real servers: the right root with the right number behind it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what tests share stands outside of #[test] functions"
+)]
+
+use std::time::{Duration, Instant};
+
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+use spindoctor_collect::locks::Locks;
+use spindoctor_collect::mysql::{Endpoint, Limits, Target, innodb_status};
+use spindoctor_collect::source::Answer;
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_model::wait_graph::{LockKind, WaitRoot};
+use spindoctor_model::{ServerSample, WaitGraph};
+use spindoctor_rules::wait_graph::{Readings, build, cycles, roots};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures/innodb_status");
+
+fn of_text(file: &str) -> WaitGraph {
+    let bytes = std::fs::read(format!("{FIXTURES}/{file}")).unwrap();
+    let status = innodb_status::parse(&String::from_utf8_lossy(&bytes));
+    let server = ServerSample { innodb_status: Answer::default().reading(status), ..ServerSample::default() };
+    build(&Readings::of_server(None, &server))
+}
+
+/// Whether the owner is visible, who waits directly, who in all, and the latch.
+fn told(graph: &WaitGraph) -> Vec<(bool, u32, u32, String)> {
+    let told = |root: &WaitRoot| {
+        (root.thread.is_some(), root.waiting_directly, root.waiting_in_all, root.object.clone())
+    };
+    roots(graph).iter().map(told).collect()
+}
+
+#[test]
+fn six_hundred_threads_of_5_5_wait_behind_the_readers_of_six_latches() {
+    // Counted with a script of its own from `--Thread`, `writer (thread id` and `RW-latch at`.
+    let graph = of_text("pmp-015.txt");
+    let told = told(&graph);
+    let counts: Vec<_> =
+        told.iter().map(|(visible, directly, in_all, _)| (*visible, *directly, *in_all)).collect();
+    println!("{told:#?} {}", graph.moved_on);
+    assert_eq!(counts[0], (false, 1, 350));
+    assert_eq!(told[0].3, "index or dictionary rw-lock 0xfffffd7ffebff200 (dict0dict.c:622)");
+    assert!(counts.contains(&(true, 7, 7)), "the writer 907813");
+    assert!(cycles(&graph).is_empty());
+}
+
+#[test]
+fn one_writer_of_5_1_holds_up_seven() {
+    let graph = of_text("pt-summary-004.txt");
+    assert_eq!(told(&graph)[0].1, 7);
+    let root = &roots(&graph)[0];
+    assert_eq!(graph.threads[root.thread.unwrap() as usize].name, "pthread 1220999488");
+}
+
+async fn server(which: Which, options: &[&str]) -> Server {
+    let spec = ServerSpec {
+        which,
+        options: options.iter().map(|&option| option.to_owned()).collect(),
+        ..ServerSpec::default()
+    };
+    let home = Home::open().unwrap();
+    Server::start(&home, &spec, &|line| println!("{line}")).await.unwrap()
+}
+
+async fn locks(server: &Server) -> Locks {
+    let patience = Duration::from_secs(60);
+    let mut target = Target::new(Endpoint::Socket(server.socket().to_owned()), "root");
+    target.limits = Limits { connect: patience, query: patience };
+    Locks::connect(&target, None).await.unwrap()
+}
+
+/// Looks until so many wait: statements need a moment to begin to wait.
+async fn until(locks: &mut Locks, waiting: usize) -> WaitGraph {
+    let patience = Instant::now() + Duration::from_secs(60);
+    loop {
+        let server = locks.read().await.unwrap();
+        let again = locks.read_again().await.unwrap();
+        let version = Some(locks.version());
+        let graph = build(&Readings { again: Some(&again), ..Readings::of_server(version, &server) });
+        let waiters: std::collections::BTreeSet<u32> = graph.edges.iter().map(|edge| edge.waiter).collect();
+        if waiters.len() >= waiting {
+            return graph;
+        }
+        assert!(Instant::now() < patience, "{graph:#?}");
+    }
+}
+
+/// A statement on a connection of its own, given up when the task is dropped.
+async fn run(server: &Server, statement: &'static str) -> u64 {
+    let mut conn = server.connect().await.unwrap();
+    let id = u64::from(conn.id());
+    tokio::spawn(async move { drop(conn.query_drop(statement).await) });
+    id
+}
+
+async fn holder(server: &Server, statements: &[&str]) -> (Conn, u64) {
+    let mut conn = server.connect().await.unwrap();
+    for statement in statements {
+        conn.query_drop(*statement).await.unwrap();
+    }
+    let id = u64::from(conn.id());
+    (conn, id)
+}
+
+async fn shop(server: &Server) {
+    server
+        .execute([
+            "CREATE DATABASE IF NOT EXISTS shop",
+            "CREATE TABLE IF NOT EXISTS shop.stock (id INT PRIMARY KEY, n INT) ENGINE = InnoDB",
+            "INSERT IGNORE INTO shop.stock VALUES (1, 10), (2, 10)",
+        ])
+        .await
+        .unwrap();
+}
+
+/// The only root: its connection, kind, and the numbers behind it.
+fn root(graph: &WaitGraph) -> (Option<u64>, WaitRoot) {
+    let roots = roots(graph);
+    assert_eq!(roots.len(), 1, "{roots:#?} {graph:#?}");
+    let root = roots.into_iter().next().unwrap();
+    (root.thread.and_then(|at| graph.threads[at as usize].connection_id), root)
+}
+
+/// Every pile-up of this server that needs no stacks, one after the other.
+async fn pile_ups(server: &Server) {
+    shop(server).await;
+    let mut locks = locks(server).await;
+
+    // A row: the holder is idle, five want the row.
+    let (mut conn, id) = holder(server, &["BEGIN", "UPDATE shop.stock SET n = 9 WHERE id = 1"]).await;
+    for _ in 0..5 {
+        run(server, "UPDATE shop.stock SET n = 8 WHERE id = 1").await;
+    }
+    let graph = until(&mut locks, 5).await;
+    let (connection, found) = root(&graph);
+    assert_eq!(
+        (connection, found.kind, found.waiting_directly, found.waiting_in_all),
+        (Some(id), LockKind::Row, 5, 5)
+    );
+    assert_eq!(
+        (found.doing.as_str(), found.object.as_str()),
+        ("idle in transaction", "shop.stock PRIMARY record 1")
+    );
+    assert_eq!((found.free_with, found.rows_to_roll_back), (Some(format!("KILL {id}")), Some(1)));
+
+    // The same holder is in the way of a DDL, and the DDL in that of readers: all of them wait for the idle client.
+    run(server, "ALTER TABLE shop.stock ADD COLUMN m INT, ALGORITHM = COPY").await;
+    until(&mut locks, 6).await;
+    for _ in 0..20 {
+        run(server, "SELECT * FROM shop.stock WHERE id = 2").await;
+    }
+    let graph = until(&mut locks, 26).await;
+    let (connection, found) = root(&graph);
+    assert_eq!((connection, found.waiting_in_all), (Some(id), 26), "{graph:#?}");
+    conn.query_drop("ROLLBACK").await.unwrap();
+    drop(conn);
+    settled(&mut locks).await;
+
+    // A user lock.
+    let (conn, id) = holder(server, &["DO GET_LOCK('nightly', 10)"]).await;
+    for _ in 0..4 {
+        run(server, "DO GET_LOCK('nightly', 600)").await;
+    }
+    let graph = until(&mut locks, 4).await;
+    let (connection, found) = root(&graph);
+    assert_eq!((connection, found.kind, found.waiting_in_all), (Some(id), LockKind::User, 4));
+    assert_eq!(found.object, "user lock 'nightly'");
+    assert_eq!(found.free_with, Some(format!("KILL {id}")));
+    conn.disconnect().await.unwrap();
+    for _ in 0..4 {
+        free_waiters(server, "GET_LOCK").await;
+    }
+    settled(&mut locks).await;
+
+    // The whole server.
+    let (mut conn, id) = holder(server, &["FLUSH TABLES WITH READ LOCK"]).await;
+    for _ in 0..3 {
+        run(server, "UPDATE shop.stock SET n = 7 WHERE id = 2").await;
+    }
+    let graph = until(&mut locks, 3).await;
+    let (connection, found) = root(&graph);
+    assert_eq!((connection, found.waiting_in_all), (Some(id), 3));
+    assert!(matches!(found.kind, LockKind::Global | LockKind::Backup), "{found:?}");
+    conn.query_drop("UNLOCK TABLES").await.unwrap();
+    drop(conn);
+    settled(&mut locks).await;
+}
+
+/// Ends whoever waits with a statement that holds this word.
+async fn free_waiters(server: &Server, word: &str) {
+    let sql = format!(
+        "SELECT MIN(ID) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%{word}%' AND ID <> CONNECTION_ID()"
+    );
+    if let Some(id) = server.ask(&sql).await.unwrap() {
+        // It may have ended by itself.
+        drop(server.execute([format!("KILL {id}")]).await);
+    }
+}
+
+/// Waits until nobody waits.
+async fn settled(locks: &mut Locks) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    loop {
+        let server = locks.read().await.unwrap();
+        let graph = build(&Readings::of_server(Some(locks.version()), &server));
+        if graph.edges.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < patience, "{graph:#?}");
+    }
+}
+
+#[tokio::test]
+async fn mysql_names_the_root_of_every_pile_up() {
+    let server = server(Which::Mysql, &[]).await;
+    pile_ups(&server).await;
+
+    let mut locks = locks(&server).await;
+    let (conn, id) = holder(&server, &["LOCK INSTANCE FOR BACKUP"]).await;
+    run(&server, "CREATE TABLE shop.other (id INT PRIMARY KEY)").await;
+    let graph = until(&mut locks, 1).await;
+    let (connection, found) = root(&graph);
+    assert_eq!((connection, found.kind, found.waiting_in_all), (Some(id), LockKind::Backup, 1));
+    drop(conn);
+}
+
+#[tokio::test]
+async fn mariadb_names_the_root_of_every_pile_up() {
+    let options =
+        ["--performance-schema=ON", "--performance-schema-instrument=wait/lock/metadata/sql/mdl=ON"];
+    pile_ups(&server(Which::Mariadb, &options).await).await;
+}
+
+#[tokio::test]
+async fn mariadb_with_its_plugin_names_the_root_of_every_pile_up() {
+    let server = server(Which::Mariadb, &["--plugin-load-add=metadata_lock_info"]).await;
+    pile_ups(&server).await;
+}

@@ -1,0 +1,161 @@
+//! What a thread does now, in a few words: from what the server says, what the kernel says, and the functions it is in.
+
+use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::stack::ThreadState;
+use spindoctor_model::wait_graph::{LockKind, WaitingThread};
+
+/// What functions mean, whatever the kernel says of the thread: the first that it stands in counts (mysql-facts,
+/// section 11: MySQL 5.1 to 9.7, MariaDB 10.3 to 11.8; the last column of names is the C library's).
+const WORK: [(&str, &[&str]); 11] = [
+    (
+        "deleting a file",
+        &[
+            "os_file_delete_func",
+            "os_file_delete_if_exists_func",
+            "Fil_shard::space_delete",
+            "fil_delete_tablespace",
+            "row_drop_tablespace",
+            "my_delete",
+            "unlink",
+            "__unlink",
+            "__GI_unlink",
+        ],
+    ),
+    (
+        "extending a file",
+        &[
+            "Fil_shard::space_extend",
+            "fil_space_extend",
+            "fil_extend_space_to_desired_size",
+            "fsp_try_extend_data_file",
+            "os_file_set_size",
+            "posix_fallocate",
+        ],
+    ),
+    ("truncating a file", &["Fil_shard::space_truncate", "row_truncate_table_for_mysql", "os_file_truncate"]),
+    ("rolling back", &["trx_rollback_for_mysql", "row_undo", "row_undo_step", "trx_rollback_active"]),
+    (
+        "reading statistics of indexes",
+        &[
+            "dict_stats_update",
+            "dict_stats_update_persistent",
+            "dict_stats_analyze_index",
+            "dict_stats_update_transient",
+            "dict_update_statistics",
+        ],
+    ),
+    (
+        "dropping the adaptive hash index of a table",
+        &["btr_drop_ahi_for_table", "btr_search_drop_page_hash_index"],
+    ),
+    (
+        "dropping pages from the buffer pool",
+        &["buf_LRU_flush_or_remove_pages", "buf_LRU_invalidate_tablespace"],
+    ),
+    ("sleeping (SLEEP)", &["Item_func_sleep::val_int"]),
+    ("sending rows to the client", &["net_write_packet", "net_real_write", "vio_write"]),
+    ("reading a page", &["buf_read_page", "buf_read_page_low", "Buf_fetch_normal::get", "buf_page_get_gen"]),
+    ("copying a table", &["copy_data_between_tables", "row_merge_build_indexes", "ddl::Loader::load"]),
+];
+
+/// True for a session between statements.
+pub(super) fn rests(thread: &ServerThread) -> bool {
+    thread.command == "Sleep"
+}
+
+/// What a thread that holds a lock of that kind does.
+pub(super) fn doing(thread: &WaitingThread, holds: LockKind) -> String {
+    if thread.has_ended {
+        return "ended while it held the lock".to_owned();
+    }
+    if thread.is_idle_in_transaction {
+        return "idle in transaction".to_owned();
+    }
+    if is_idle(thread) {
+        return match holds {
+            LockKind::User => "idle, holding a user lock",
+            LockKind::Global | LockKind::Backup => "idle, holding a lock of the whole server",
+            LockKind::Metadata => "idle, holding tables",
+            _ => "idle",
+        }
+        .to_owned();
+    }
+    if let Some(work) = work(thread) {
+        return work.to_owned();
+    }
+    if !thread.server_state.is_empty() {
+        return thread.server_state.clone();
+    }
+    match (&thread.statement, thread.connection_id) {
+        (Some(_), _) => "running its statement".to_owned(),
+        (None, None) if !thread.name.is_empty() => format!("working as {}", thread.name),
+        _ => "not known".to_owned(),
+    }
+}
+
+/// A connection that the server lists without statement or state, or whose stack waits for its client.
+fn is_idle(thread: &WaitingThread) -> bool {
+    thread.connection_id.is_some()
+        && thread.server_state.is_empty()
+        && match thread.state {
+            Some(state) => state == ThreadState::NetworkIdle,
+            None => thread.since_s.is_some(),
+        }
+}
+
+fn work(thread: &WaitingThread) -> Option<&'static str> {
+    let stands_in = |functions: &[&str]| thread.stack.iter().any(|frame| functions.contains(&frame.as_str()));
+    let by_name = |what: &(&'static str, &[&str])| stands_in(what.1).then_some(what.0);
+    let state = thread.state?;
+    // The kernel's word first where it is exact; a page is read, a file deleted in functions that say so.
+    match state {
+        ThreadState::Sync => Some("syncing a file (fsync)"),
+        ThreadState::Stopped => Some("stopped by a signal or the freezer"),
+        ThreadState::DiskRead => Some(WORK.iter().find_map(by_name).unwrap_or("reading a file")),
+        ThreadState::DiskWrite => Some(WORK.iter().find_map(by_name).unwrap_or("writing a file")),
+        _ => {
+            let named = WORK.iter().filter(|(what, _)| *what != "reading a page").find_map(by_name);
+            named.or(match state {
+                ThreadState::NetworkIdle => Some("waiting for the client"),
+                ThreadState::Sleep => Some("sleeping"),
+                ThreadState::Running => Some("running on a CPU"),
+                ThreadState::Runnable => Some("waiting for a CPU"),
+                _ => None,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_work(state: ThreadState, stack: &[&str]) -> WaitingThread {
+        WaitingThread {
+            connection_id: Some(7),
+            server_state: "executing".into(),
+            statement: Some("DROP TABLE big".into()),
+            state: Some(state),
+            stack: stack.iter().map(|&frame| frame.to_owned()).collect(),
+            ..WaitingThread::default()
+        }
+    }
+
+    #[test]
+    fn the_functions_that_a_thread_is_in_say_what_it_does() {
+        let doing = |state, stack: &[&str]| doing(&at_work(state, stack), LockKind::Metadata);
+        assert_eq!(doing(ThreadState::Blocked, &["unlink", "os_file_delete_func"]), "deleting a file");
+        assert_eq!(doing(ThreadState::Sync, &["fsync", "os_file_flush_func"]), "syncing a file (fsync)");
+        assert_eq!(doing(ThreadState::DiskRead, &["pread64", "buf_read_page"]), "reading a page");
+        assert_eq!(doing(ThreadState::Running, &["row_search_mvcc", "buf_page_get_gen"]), "running on a CPU");
+        assert_eq!(doing(ThreadState::Blocked, &["mysqld+0x12"]), "executing");
+    }
+
+    #[test]
+    fn an_idle_holder_is_told_by_what_it_holds() {
+        let idle = WaitingThread { connection_id: Some(7), since_s: Some(3.0), ..WaitingThread::default() };
+        assert_eq!(doing(&idle, LockKind::User), "idle, holding a user lock");
+        let in_transaction = WaitingThread { is_idle_in_transaction: true, ..idle };
+        assert_eq!(doing(&in_transaction, LockKind::Row), "idle in transaction");
+    }
+}

@@ -1,0 +1,115 @@
+//! What would free those who wait for a thread, and what that costs. Nothing here is ever executed.
+
+use spindoctor_model::wait_graph::{LockKind, WaitingThread};
+
+/// A statement that frees the waiters, or why there is none.
+pub(super) struct Freeing {
+    /// `KILL 12`, `KILL QUERY 12`.
+    pub(super) statement: Option<String>,
+    /// What it costs, or why no statement would help.
+    pub(super) note: String,
+    /// Rows that a rollback would have to put back.
+    pub(super) rows: Option<u64>,
+}
+
+/// Times of statements and transactions are whole seconds on MySQL: one that began with its transaction may seem to
+/// be younger by one.
+const ROUNDING_S: f64 = 1.0;
+
+pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> Freeing {
+    let nothing = |note: &str| Freeing { statement: None, note: note.to_owned(), rows: None };
+    if thread.has_ended {
+        return nothing("it has ended: nothing gives the lock back but a restart of the server");
+    }
+    let Some(id) = thread.connection_id else {
+        return nothing(if thread.name.starts_with("transaction ") {
+            "no connection has it: a prepared XA transaction (XA RECOVER lists it, XA ROLLBACK ends it), or one that \
+             InnoDB rolls back"
+        } else {
+            "a thread of the server itself: it cannot be killed"
+        });
+    };
+    if thread.user == "system user" {
+        return nothing("an applier of replication: STOP REPLICA would end it");
+    }
+    if doing == "rolling back" {
+        return nothing("it is rolling back already: KILL does not make it faster");
+    }
+    let rows = thread.transaction.map(|transaction| transaction.rows_modified);
+    let rolled_back = match rows {
+        Some(0) | None => String::new(),
+        Some(1) => "; 1 changed row is rolled back".to_owned(),
+        Some(rows) => format!("; {rows} changed rows are rolled back"),
+    };
+    // Row locks, and the tables of a transaction, stay until it ends: its statement alone may end only where that is
+    // all there is of it. What a session has locked by name ends with the session.
+    let outlives_statement = match (holds, thread.transaction) {
+        (LockKind::User, _) => true,
+        (LockKind::Global | LockKind::Backup, _) => thread.is_idle_in_transaction || is_idle(doing),
+        (_, Some(transaction)) => {
+            thread.since_s.is_none_or(|since_s| transaction.age_s > since_s + ROUNDING_S)
+        }
+        (_, None) => is_idle(doing),
+    };
+    if thread.is_idle_in_transaction || is_idle(doing) || outlives_statement {
+        return Freeing {
+            statement: Some(format!("KILL {id}")),
+            note: format!("its connection ends{rolled_back}"),
+            rows,
+        };
+    }
+    let note = match doing {
+        "deleting a file" | "truncating a file" | "extending a file" | "syncing a file (fsync)" => {
+            format!("it is in the kernel, {doing}: KILL takes effect only after that{rolled_back}")
+        }
+        _ => format!("its statement ends, its connection stays{rolled_back}"),
+    };
+    Freeing { statement: Some(format!("KILL QUERY {id}")), note, rows }
+}
+
+fn is_idle(doing: &str) -> bool {
+    doing.starts_with("idle") || doing == "waiting for the client"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindoctor_model::wait_graph::WaitTransaction;
+
+    fn holder(age_s: f64, since_s: f64) -> WaitingThread {
+        WaitingThread {
+            connection_id: Some(12),
+            user: "app".into(),
+            statement: Some("UPDATE stock SET n = 1".into()),
+            since_s: Some(since_s),
+            transaction: Some(WaitTransaction { age_s, rows_modified: 40, rows_locked: 60 }),
+            ..WaitingThread::default()
+        }
+    }
+
+    fn told(thread: &WaitingThread, holds: LockKind, doing: &str) -> (Option<String>, Option<u64>) {
+        let freeing = freeing(thread, holds, doing);
+        (freeing.statement, freeing.rows)
+    }
+
+    #[test]
+    fn a_statement_that_is_all_of_its_transaction_may_end_alone() {
+        let kill = |statement: &str| (Some(statement.to_owned()), Some(40));
+        assert_eq!(told(&holder(5.0, 5.0), LockKind::Row, "updating"), kill("KILL QUERY 12"));
+        assert_eq!(told(&holder(61.0, 5.0), LockKind::Row, "updating"), kill("KILL 12"));
+        let idle = WaitingThread { is_idle_in_transaction: true, ..holder(5.0, 5.0) };
+        assert_eq!(told(&idle, LockKind::Row, "idle in transaction"), kill("KILL 12"));
+        assert!(freeing(&idle, LockKind::Row, "idle in transaction").note.contains("40 changed rows"));
+    }
+
+    #[test]
+    fn nobody_is_told_to_kill_what_cannot_be_killed() {
+        let background = WaitingThread { name: "ib_log_flush".into(), ..WaitingThread::default() };
+        assert_eq!(told(&background, LockKind::CommitQueue, "syncing a file (fsync)").0, None);
+        let ended = WaitingThread { has_ended: true, ..holder(1.0, 1.0) };
+        assert_eq!(told(&ended, LockKind::Mutex, "").0, None);
+        let applier = WaitingThread { user: "system user".into(), ..holder(1.0, 1.0) };
+        assert_eq!(told(&applier, LockKind::CommitOrder, "applying").0, None);
+        assert_eq!(told(&holder(9.0, 9.0), LockKind::Row, "rolling back").0, None);
+    }
+}

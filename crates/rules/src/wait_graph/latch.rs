@@ -1,0 +1,82 @@
+//! Latches of InnoDB: mutexes and rw-locks, as the section SEMAPHORES of `SHOW ENGINE INNODB STATUS` prints them.
+//!
+//! It names threads by `pthread_self`, and of an rw-lock its writer or, from 8.0 on, its only reader. MariaDB 10.6 and
+//! later print none: their latches are futexes.
+
+use spindoctor_model::innodb_status::{SemaphoreKind, SemaphoreWait};
+use spindoctor_model::wait_graph::{LockKind, WaitEdge};
+
+use super::builder::Builder;
+
+/// What an rw-lock is, by the file that made it (mysql-facts: sync0rw's creators, MySQL 5.1 to 9.7).
+const CREATORS: [(&str, &str); 9] = [
+    ("dict0dict", "index or dictionary rw-lock"),
+    ("dict0mem", "dictionary rw-lock"),
+    ("hash0hash", "page hash rw-lock"),
+    ("buf0buf", "page rw-lock"),
+    ("fil0fil", "tablespace rw-lock"),
+    ("btr0sea", "adaptive hash index rw-lock"),
+    ("trx0purge", "purge rw-lock"),
+    ("trx0rseg", "rollback segments rw-lock"),
+    ("log0log", "redo log rw-lock"),
+];
+
+/// Adds who waits for whose latch.
+pub(super) fn add(builder: &mut Builder<'_>) {
+    let Some(status) = builder.readings.server.innodb_status.value() else { return };
+    for wait in status.semaphores.waiters.iter().filter(|wait| !wait.ended) {
+        if is_free(wait) {
+            builder.moved_on(1);
+            continue;
+        }
+        let waiter = builder.pthread(wait.pthread_id);
+        let holder = wait.holder_pthread_id.map(|pthread| builder.pthread(pthread));
+        let edge = WaitEdge {
+            kind: LockKind::Latch,
+            object: object(wait),
+            mode: mode(wait.kind).to_owned(),
+            waited_s: Some(wait.waited_s),
+            ..WaitEdge::default()
+        };
+        builder.add(waiter, holder, edge);
+    }
+}
+
+/// True for an rw-lock that nobody has any more: who is still listed has been woken and goes on.
+fn is_free(wait: &SemaphoreWait) -> bool {
+    wait.kind != SemaphoreKind::Mutex
+        && wait.readers == Some(0)
+        && wait.held_mode.is_none()
+        && wait.holder_pthread_id.is_none()
+}
+
+/// `dict_sys mutex 0x7f52c8001a40`, `index or dictionary rw-lock 0x7f52c8001a40 (dict0dict.cc:2677)`. Every index has a
+/// latch that was made at the same place: the address tells them apart.
+fn object(wait: &SemaphoreWait) -> String {
+    let address = wait.address.trim_start_matches("0x");
+    let made = match (wait.created_file.as_str(), wait.created_line) {
+        ("", _) => String::new(),
+        (file, Some(line)) => format!(" ({file}:{line})"),
+        (file, None) => format!(" ({file})"),
+    };
+    let what = match (wait.kind, wait.name.as_str()) {
+        (SemaphoreKind::Mutex, "") => "mutex".to_owned(),
+        (SemaphoreKind::Mutex, name) => format!("{} mutex", name.to_lowercase()),
+        (_, "") => {
+            let stem = wait.created_file.split('.').next().unwrap_or_default();
+            let known = CREATORS.iter().find(|(creator, _)| *creator == stem);
+            known.map_or("rw-lock", |(_, what)| what).to_owned()
+        }
+        (_, name) => format!("rw-lock {name}"),
+    };
+    format!("{what} 0x{address}{made}")
+}
+
+fn mode(kind: SemaphoreKind) -> &'static str {
+    match kind {
+        SemaphoreKind::Shared => "S",
+        SemaphoreKind::Exclusive | SemaphoreKind::WaitExclusive => "X",
+        SemaphoreKind::SharedExclusive => "SX",
+        SemaphoreKind::Mutex | SemaphoreKind::Unknown => "",
+    }
+}

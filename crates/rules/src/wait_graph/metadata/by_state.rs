@@ -1,0 +1,270 @@
+//! Who waits for a metadata lock by the server's word for what it does, where no list says what it wants.
+//!
+//! MariaDB's METADATA_LOCK_INFO lists what is held: a waiter's statement then names the table. Without any list the
+//! oldest transaction is the likeliest holder of a table, and a statement that locks the whole server says so itself.
+//! All of this is inferred.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use spindoctor_model::mysql::{MetadataLock, ServerThread};
+use spindoctor_model::wait_graph::{LockKind, WaitEdge};
+
+use super::compatibility::keeps_statements_out;
+use super::{kind, name, owner};
+use crate::wait_graph::builder::{Builder, Who};
+
+/// What a FLUSH waits for until no statement uses an old copy of a table any more.
+pub(crate) const TABLE_FLUSH: &str = "tables to be flushed";
+
+/// A thread that waits, and what its state says it waits for.
+struct Waiter<'a> {
+    who: Who,
+    thread: &'a ServerThread,
+    kind: LockKind,
+    /// What it waits for in words, where no lock names it.
+    object: &'static str,
+}
+
+/// Adds the waits that the lists of locks do not tell.
+pub(super) fn add(builder: &mut Builder<'_>) {
+    // Everyone whose state says that it waits, those that the lists told of among them: none of them is a holder at work.
+    let waiting: Vec<Waiter<'_>> = builder
+        .listed()
+        .iter()
+        .enumerate()
+        .filter_map(|(at, thread)| {
+            let (kind, object) = what(&thread.state)?;
+            Some(Waiter { who: Who::Listed(at), thread, kind, object })
+        })
+        .collect();
+    let untold: Vec<&Waiter<'_>> = waiting.iter().filter(|waiter| !builder.waits(&waiter.who)).collect();
+    if untold.is_empty() {
+        return;
+    }
+    let held: Vec<(&MetadataLock, Who)> = builder
+        .readings
+        .server
+        .metadata_locks
+        .value()
+        .into_iter()
+        .flatten()
+        .filter(|lock| lock.granted)
+        .filter_map(|lock| Some((lock, owner(builder, lock)?)))
+        .collect();
+    let situation = Situation { waiting: &waiting, held: &held };
+    for waiter in untold {
+        let mut found = situation.holders(builder, waiter);
+        found.dedup();
+        let edge = |object: Option<&String>| WaitEdge {
+            kind: waiter.kind,
+            object: object.map_or_else(|| waiter.object.to_owned(), Clone::clone),
+            waited_s: Some(waiter.thread.time_s),
+            is_inferred: true,
+            ..WaitEdge::default()
+        };
+        if found.is_empty() {
+            builder.add(waiter.who.clone(), None, edge(None));
+        }
+        for (holder, object) in found.into_iter().take(super::NAMED) {
+            builder.add(waiter.who.clone(), Some(holder), edge(object.as_ref()));
+        }
+    }
+    let missing = builder.readings.server.metadata_locks.unavailable().cloned();
+    if let Some(missing) = missing {
+        builder.note(match missing.unlock {
+            Some(unlock) => {
+                format!("who holds metadata locks could not be read: {}; {unlock}", missing.because)
+            }
+            None => format!("who holds metadata locks could not be read: {}", missing.because),
+        });
+    }
+}
+
+/// What a state waits for: `Waiting for table metadata lock`, `Waiting for global read lock`, `User lock`.
+fn what(state: &str) -> Option<(LockKind, &'static str)> {
+    let state = state.to_ascii_lowercase();
+    match state.as_str() {
+        "user lock" => return Some((LockKind::User, "a user lock")),
+        "waiting for table flush" => return Some((LockKind::Global, TABLE_FLUSH)),
+        "waiting for table level lock" | "locked" => return Some((LockKind::Metadata, "table level lock")),
+        _ => {}
+    }
+    let wanted = state.strip_prefix("waiting for ")?;
+    match wanted {
+        "global read lock" | "global metadata lock" | "release of readlock" => {
+            Some((LockKind::Global, "global read lock"))
+        }
+        "commit lock" => Some((LockKind::Global, "commit lock")),
+        "backup lock" | "binlog lock" => Some((LockKind::Backup, "backup lock")),
+        "table metadata lock" => Some((LockKind::Metadata, "table metadata lock")),
+        _ if wanted.ends_with("metadata lock") => Some((LockKind::Metadata, "metadata lock")),
+        _ => None,
+    }
+}
+
+struct Situation<'a> {
+    waiting: &'a [Waiter<'a>],
+    held: &'a [(&'a MetadataLock, Who)],
+}
+
+impl Situation<'_> {
+    /// Whom a waiter waits for, most likely; with what that one holds, where a lock names it.
+    fn holders(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
+        let found = match (waiter.kind, waiter.object) {
+            (LockKind::User, _) => self.of_user_lock(waiter),
+            (_, TABLE_FLUSH | "table level lock") => self.longest_statement(builder, waiter),
+            (LockKind::Global | LockKind::Backup, _) => self.of_the_server(builder, waiter),
+            _ => self.of_a_table(builder, waiter),
+        };
+        found.into_iter().filter(|(holder, _)| *holder != waiter.who).collect()
+    }
+
+    fn is_waiting(&self, who: &Who) -> bool {
+        self.waiting.iter().any(|waiter| waiter.who == *who)
+    }
+
+    fn of_user_lock(&self, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
+        let locks: Vec<_> = self.held.iter().filter(|(lock, _)| kind(lock) == LockKind::User).collect();
+        let asked = waiter.thread.statement.as_deref().unwrap_or_default();
+        let named = |lock: &MetadataLock| {
+            let name = if lock.name.is_empty() { &lock.schema } else { &lock.name };
+            ['\'', '"'].iter().any(|quote| asked.contains(&format!("{quote}{name}{quote}")))
+        };
+        let by_name: Vec<_> = locks.iter().filter(|(lock, _)| named(lock)).collect();
+        match (by_name.as_slice(), locks.as_slice()) {
+            ([], [(lock, owner)]) => vec![(owner.clone(), Some(name(lock)))],
+            (named, _) => named.iter().map(|(lock, owner)| (owner.clone(), Some(name(lock)))).collect(),
+        }
+    }
+
+    /// A lock of the whole server: its listed owner, else whoever runs a statement that takes one.
+    fn of_the_server(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
+        let global: Vec<_> = self
+            .held
+            .iter()
+            .filter(|(lock, _)| matches!(kind(lock), LockKind::Global | LockKind::Backup))
+            .collect();
+        // What locks the server waits for those that have begun to change something; they for it.
+        let wants_all = locks_all(waiter.thread);
+        let listed: Vec<_> = global
+            .iter()
+            .filter(|(lock, _)| keeps_statements_out(lock) != wants_all)
+            .map(|(lock, owner)| (owner.clone(), Some(name(lock))))
+            .collect();
+        if !listed.is_empty() || wants_all {
+            return listed;
+        }
+        let running = builder.listed().iter().enumerate().filter(|(_, thread)| locks_all(thread));
+        running.map(|(at, _)| (Who::Listed(at), None)).take(1).collect()
+    }
+
+    /// FLUSH waits for a statement that still uses its table: the one that has run longest.
+    fn longest_statement(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
+        let running = builder.listed().iter().enumerate().filter(|(at, thread)| {
+            crate::sessions::is_at_work(thread)
+                && !self.is_waiting(&Who::Listed(*at))
+                && thread.time_s + 1.0 >= waiter.thread.time_s
+        });
+        let longest = running.max_by(|(_, a), (_, b)| a.time_s.total_cmp(&b.time_s));
+        longest.map(|(at, _)| (Who::Listed(at), None)).into_iter().collect()
+    }
+
+    /// A table: a DDL waits for those that use it, everyone else for the DDL.
+    fn of_a_table(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
+        let words = words(waiter.thread);
+        let of_table: Vec<&(&MetadataLock, Who)> = self
+            .held
+            .iter()
+            .filter(|(lock, owner)| {
+                lock.object_type == "TABLE"
+                    && words.contains(&lock.name.to_ascii_lowercase())
+                    && *owner != waiter.who
+            })
+            .collect();
+        let named = |locks: Vec<&&(&MetadataLock, Who)>| -> Vec<(Who, Option<String>)> {
+            locks.into_iter().map(|(lock, owner)| (owner.clone(), Some(name(lock)))).collect()
+        };
+        let strong: Vec<_> = of_table.iter().filter(|(lock, _)| keeps_statements_out(lock)).collect();
+        if !strong.is_empty() {
+            return named(strong);
+        }
+        if !is_ddl(waiter.thread) {
+            // In front of it stands the DDL that waits for the same table, the one that has waited longest.
+            let ddl = self.waiting.iter().filter(|other| {
+                is_ddl(other.thread)
+                    && other.who != waiter.who
+                    && (words.is_empty() || !words.is_disjoint(&names(other.thread)))
+            });
+            let first = ddl.max_by(|a, b| by_time(a.thread, b.thread));
+            if let Some(first) = first {
+                return vec![(first.who.clone(), None)];
+            }
+        }
+        let users: Vec<_> = of_table.iter().filter(|(_, owner)| !self.is_waiting(owner)).collect();
+        if !users.is_empty() {
+            return named(users);
+        }
+        let list_was_read = !self.held.is_empty();
+        if list_was_read {
+            // No holder in it has what the statement names.
+            return Vec::new();
+        }
+        // Times are whole seconds on MySQL.
+        let older = builder.listed().iter().enumerate().filter_map(|(at, thread)| {
+            let transaction = builder.transaction(thread)?;
+            let older = transaction.age_s + 1.0 >= waiter.thread.time_s;
+            (older && !self.is_waiting(&Who::Listed(at))).then_some((at, transaction.age_s))
+        });
+        let oldest = older.max_by(|a, b| a.1.total_cmp(&b.1));
+        oldest.map(|(at, _)| (Who::Listed(at), None)).into_iter().collect()
+    }
+}
+
+fn by_time(a: &ServerThread, b: &ServerThread) -> Ordering {
+    a.time_s.total_cmp(&b.time_s)
+}
+
+/// Words that no table is named by the mere use of them in a statement.
+const COMMON: [&str; 24] = [
+    "select", "from", "where", "update", "set", "insert", "into", "values", "delete", "and", "or", "not",
+    "null", "alter", "table", "add", "column", "drop", "int", "order", "by", "limit", "count", "index",
+];
+
+/// The names in a statement, in lower case.
+fn words(thread: &ServerThread) -> HashSet<String> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    let statement = thread.statement.as_deref().unwrap_or_default().to_lowercase();
+    statement.split(|c| !is_word(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// The same without the commonest words and without numbers: two statements that share one of these share a name.
+fn names(thread: &ServerThread) -> HashSet<String> {
+    let mut names = words(thread);
+    names.retain(|word| !COMMON.contains(&word.as_str()) && !word.starts_with(|c: char| c.is_ascii_digit()));
+    names
+}
+
+/// True for a statement that wants a table for itself.
+fn is_ddl(thread: &ServerThread) -> bool {
+    const DDL: [&str; 10] =
+        ["alter", "drop", "truncate", "rename", "create", "optimize", "lock", "analyze", "repair", "flush"];
+    starts_with(thread, &DDL)
+}
+
+/// True for a statement that locks the whole server.
+fn locks_all(thread: &ServerThread) -> bool {
+    const LOCKING: [&str; 5] = [
+        "flush table",
+        "flush local table",
+        "flush no_write_to_binlog table",
+        "lock instance",
+        "backup stage",
+    ];
+    starts_with(thread, &LOCKING)
+}
+
+fn starts_with(thread: &ServerThread, verbs: &[&str]) -> bool {
+    let statement = thread.statement.as_deref().unwrap_or_default().trim_start().to_ascii_lowercase();
+    verbs.iter().any(|verb| statement.starts_with(verb))
+}

@@ -1,0 +1,98 @@
+//! Who waits for whom, from every source that tells: one file per kind of lock.
+//!
+//! In: one reading of the server's lists of locks, threads and transactions, the stacks of its threads, and what its
+//! memory says of the C library's locks. Out: a [`WaitGraph`]; who its roots and rings are is computed from it alone.
+//! Pure: reading is `collect`'s and `stacks`'.
+
+mod builder;
+mod by_frames;
+mod commit_order;
+mod doing;
+mod freeing;
+mod futex;
+mod latch;
+mod metadata;
+mod roots;
+mod row;
+mod stacks;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+use std::collections::BTreeSet;
+
+use spindoctor_model::wait_graph::FutexWait;
+use spindoctor_model::{Profile, ServerSample, ServerVersion, WaitGraph};
+
+use builder::Builder;
+pub(crate) use metadata::TABLE_FLUSH;
+pub use roots::{cycles, roots, waiting_behind};
+pub(crate) use verdict::Verdict;
+
+/// What a wait graph is built from: the readings of one instant.
+#[derive(Debug, Clone, Copy)]
+pub struct Readings<'a> {
+    /// Which server it is.
+    pub version: Option<ServerVersion>,
+    /// Threads, transactions, locks.
+    pub server: &'a ServerSample,
+    /// The threads, read again when everything else had been read: a waiter that went on meanwhile is left out.
+    pub again: Option<&'a ServerSample>,
+    /// Stacks of the server's threads; of several snapshots the last counts.
+    pub profile: Option<&'a Profile>,
+    /// Who waits for a lock of the C library, as the process's memory tells.
+    pub futex_waits: &'a [FutexWait],
+    /// Threads of the server: the kernel's id, and `pthread_self`.
+    pub thread_pointers: &'a [(u64, u64)],
+}
+
+impl<'a> Readings<'a> {
+    /// What the server alone tells.
+    pub fn of_server(version: Option<ServerVersion>, server: &'a ServerSample) -> Self {
+        Self { version, server, again: None, profile: None, futex_waits: &[], thread_pointers: &[] }
+    }
+}
+
+/// The wait graph of one instant.
+///
+/// What the server or the process's memory tells comes first; what only follows from other readings is added for
+/// threads of which nothing is told.
+pub fn build(readings: &Readings<'_>) -> WaitGraph {
+    let mut builder = Builder::new(readings);
+    row::add(&mut builder);
+    metadata::add(&mut builder);
+    latch::add(&mut builder);
+    futex::add(&mut builder);
+    commit_order::add(&mut builder);
+    by_frames::add(&mut builder);
+    left_out(&mut builder);
+    builder.finish()
+}
+
+/// Waits that the server counts and no list names: what a bound cut off, or what could not be read.
+fn left_out(builder: &mut Builder<'_>) {
+    let server = builder.readings.server;
+    let in_lock_wait: BTreeSet<&str> = server
+        .transactions
+        .value()
+        .into_iter()
+        .flatten()
+        .filter(|transaction| transaction.state == "LOCK WAIT")
+        .map(|transaction| transaction.id.as_str())
+        .collect();
+    let named: BTreeSet<&str> = server
+        .row_lock_waits
+        .value()
+        .into_iter()
+        .flatten()
+        .map(|wait| wait.waiting_transaction.as_str())
+        .collect();
+    builder.left_out(in_lock_wait.difference(&named).count() as u64);
+    for source in &server.cut {
+        builder.note(format!("{source} was cut at its limit: there is more"));
+    }
+    if let (false, Some(missing)) = (in_lock_wait.is_empty(), server.row_lock_waits.unavailable()) {
+        let unlock = missing.unlock.as_ref().map_or_else(String::new, |unlock| format!("; {unlock}"));
+        builder.note(format!("who holds rows could not be read: {}{unlock}", missing.because));
+    }
+}

@@ -1,0 +1,309 @@
+//! The roots of a wait graph: who waits for nobody and holds up others; and its rings, which have no root.
+//!
+//! Computed from the graph alone, so that a recorded graph gives the same roots.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use spindoctor_model::WaitGraph;
+use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitRoot};
+
+use super::doing::doing;
+use super::freeing::freeing;
+
+/// Who is waited for: a thread, or whoever holds something that nobody can see the owner of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Held<'a> {
+    Thread(u32),
+    Unseen(LockKind, &'a str),
+}
+
+fn held(edge: &WaitEdge) -> Held<'_> {
+    match edge.holder {
+        Some(thread) => Held::Thread(thread),
+        None => Held::Unseen(edge.kind, &edge.object),
+    }
+}
+
+/// The roots, those that hold up the most first. An owner that nobody can see is a root without a thread.
+pub fn roots(graph: &WaitGraph) -> Vec<WaitRoot> {
+    let waiters_of = waiters_of(graph);
+    let waiting: BTreeSet<u32> = graph.edges.iter().map(|edge| edge.waiter).collect();
+    let mut roots: Vec<WaitRoot> = waiters_of
+        .iter()
+        .filter(|(held, _)| !matches!(held, Held::Thread(thread) if waiting.contains(thread)))
+        .map(|(held, edges)| root(graph, held, edges, &waiters_of))
+        .collect();
+    let connection = |root: &WaitRoot| root.thread.and_then(|at| graph.threads[at as usize].connection_id);
+    roots.sort_by_key(|root| {
+        let most = (root.waiting_in_all, root.waiting_directly);
+        let connection = connection(root);
+        (std::cmp::Reverse(most), root.thread.is_none(), connection.is_none(), connection)
+    });
+    roots
+}
+
+fn root(
+    graph: &WaitGraph,
+    held: &Held<'_>,
+    edges: &[&WaitEdge],
+    waiters_of: &BTreeMap<Held<'_>, Vec<&WaitEdge>>,
+) -> WaitRoot {
+    let behind = behind(waiters_of, held);
+    let (kind, object) = most_wanted(edges);
+    let waited =
+        graph.edges.iter().filter(|edge| behind.contains(&edge.waiter)).filter_map(|edge| edge.waited_s);
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let bare = WaitRoot {
+        kind,
+        object: object.to_owned(),
+        waiting_directly: count(edges.iter().map(|edge| edge.waiter).collect::<BTreeSet<_>>().len()),
+        waiting_in_all: count(behind.len()),
+        longest_wait_s: waited.max_by(f64::total_cmp),
+        is_inferred: edges.iter().all(|edge| edge.is_inferred),
+        ..WaitRoot::default()
+    };
+    let Held::Thread(at) = *held else {
+        return WaitRoot {
+            doing: "held, owner not visible".to_owned(),
+            free_note: "who holds it could not be seen".to_owned(),
+            is_inferred: false,
+            ..bare
+        };
+    };
+    let thread = &graph.threads[at as usize];
+    let doing = doing(thread, kind);
+    let freeing = freeing(thread, kind, &doing);
+    WaitRoot {
+        thread: Some(at),
+        doing,
+        free_with: freeing.statement,
+        free_note: freeing.note,
+        rows_to_roll_back: freeing.rows,
+        ..bare
+    }
+}
+
+/// The root behind which most threads wait whose own wait is of one of these kinds.
+pub(crate) fn root_behind(graph: &WaitGraph, kinds: &[LockKind]) -> Option<WaitRoot> {
+    let waiters_of = waiters_of(graph);
+    let such: BTreeSet<u32> =
+        graph.edges.iter().filter(|edge| kinds.contains(&edge.kind)).map(|edge| edge.waiter).collect();
+    let behind_it = |root: &WaitRoot| {
+        let thread = root.thread.map(Held::Thread).unwrap_or(Held::Unseen(root.kind, &root.object));
+        behind(&waiters_of, &thread).intersection(&such).count()
+    };
+    let roots = roots(graph).into_iter().filter(|root| root.thread.is_some());
+    let counted = roots.map(|root| (behind_it(&root), root)).filter(|(behind, _)| *behind > 0);
+    // Of equals the first: the one that holds up more of all kinds.
+    let first_of_most = |best: Option<(usize, WaitRoot)>, next: (usize, WaitRoot)| match best {
+        Some(best) if best.0 >= next.0 => Some(best),
+        _ => Some(next),
+    };
+    counted.fold(None, first_of_most).map(|(_, root)| root)
+}
+
+fn waiters_of(graph: &WaitGraph) -> BTreeMap<Held<'_>, Vec<&WaitEdge>> {
+    let mut waiters_of: BTreeMap<Held<'_>, Vec<&WaitEdge>> = BTreeMap::new();
+    for edge in &graph.edges {
+        waiters_of.entry(held(edge)).or_default().push(edge);
+    }
+    waiters_of
+}
+
+/// Threads that wait for one, directly or through others; never that one itself.
+fn behind(waiters_of: &BTreeMap<Held<'_>, Vec<&WaitEdge>>, from: &Held<'_>) -> BTreeSet<u32> {
+    let mut seen = BTreeSet::new();
+    let mut next = vec![from.clone()];
+    while let Some(held) = next.pop() {
+        for edge in waiters_of.get(&held).into_iter().flatten() {
+            if *from != Held::Thread(edge.waiter) && seen.insert(edge.waiter) {
+                next.push(Held::Thread(edge.waiter));
+            }
+        }
+    }
+    seen
+}
+
+/// Threads that wait for any of these, directly or through others: those of a ring, for one.
+pub fn waiting_behind(graph: &WaitGraph, threads: &[u32]) -> u32 {
+    let waiters_of = waiters_of(graph);
+    let all: BTreeSet<u32> =
+        threads.iter().flat_map(|&thread| behind(&waiters_of, &Held::Thread(thread))).collect();
+    let behind = all.iter().filter(|waiter| !threads.contains(waiter)).count();
+    u32::try_from(behind).unwrap_or(u32::MAX)
+}
+
+/// What most of these wait for.
+fn most_wanted<'a>(edges: &[&'a WaitEdge]) -> (LockKind, &'a str) {
+    let mut counts: HashMap<(LockKind, &str), usize> = HashMap::new();
+    for edge in edges {
+        *counts.entry((edge.kind, &edge.object)).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by(|(a, most_a), (b, most_b)| most_a.cmp(most_b).then(b.cmp(a)));
+    most.map_or((LockKind::default(), ""), |(wanted, _)| wanted)
+}
+
+/// The rings: threads that wait for each other, as places in [`WaitGraph::threads`], each ring once.
+///
+/// A ring is a strongly connected part of the graph (Tarjan, 1972). The server ends those of its own locks within a
+/// moment; one that stays goes through locks of different kinds, or its detection is off.
+pub fn cycles(graph: &WaitGraph) -> Vec<Vec<u32>> {
+    let mut holders_of: Vec<Vec<u32>> = vec![Vec::new(); graph.threads.len()];
+    for edge in &graph.edges {
+        if let Some(holder) = edge.holder {
+            holders_of[edge.waiter as usize].push(holder);
+        }
+    }
+    let mut search = Search {
+        holders_of: &holders_of,
+        index: vec![None; graph.threads.len()],
+        low: vec![0; graph.threads.len()],
+        on_stack: vec![false; graph.threads.len()],
+        stack: Vec::new(),
+        next: 0,
+        found: Vec::new(),
+    };
+    for start in 0..graph.threads.len() {
+        if search.index[start].is_none() {
+            search.from(start);
+        }
+    }
+    let mut found = search.found;
+    found.sort();
+    found
+}
+
+struct Search<'a> {
+    holders_of: &'a [Vec<u32>],
+    index: Vec<Option<usize>>,
+    low: Vec<usize>,
+    on_stack: Vec<bool>,
+    stack: Vec<usize>,
+    next: usize,
+    found: Vec<Vec<u32>>,
+}
+
+impl Search<'_> {
+    fn enter(&mut self, node: usize) {
+        self.index[node] = Some(self.next);
+        self.low[node] = self.next;
+        self.next += 1;
+        self.stack.push(node);
+        self.on_stack[node] = true;
+    }
+
+    /// Depth first with a stack of its own: a chain of ten thousand waits must not overflow the thread's.
+    fn from(&mut self, start: usize) {
+        self.enter(start);
+        let mut path = vec![(start, 0)];
+        while let Some((node, at)) = path.pop() {
+            match self.holders_of[node].get(at) {
+                Some(&holder) => {
+                    path.push((node, at + 1));
+                    let holder = holder as usize;
+                    match self.index[holder] {
+                        None => {
+                            self.enter(holder);
+                            path.push((holder, 0));
+                        }
+                        Some(index) if self.on_stack[holder] => self.low[node] = self.low[node].min(index),
+                        Some(_) => {}
+                    }
+                }
+                None => {
+                    if let Some(&(parent, _)) = path.last() {
+                        self.low[parent] = self.low[parent].min(self.low[node]);
+                    }
+                    if Some(self.low[node]) == self.index[node] {
+                        self.close(node);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Everything above a node on the stack is one part with it.
+    fn close(&mut self, node: usize) {
+        let mut part = Vec::new();
+        while let Some(member) = self.stack.pop() {
+            self.on_stack[member] = false;
+            part.extend(u32::try_from(member));
+            if member == node {
+                break;
+            }
+        }
+        if part.len() > 1 {
+            part.sort_unstable();
+            self.found.push(part);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindoctor_model::wait_graph::WaitingThread;
+
+    fn graph(edges: &[(u32, Option<u32>)]) -> WaitGraph {
+        let most = edges.iter().flat_map(|&(waiter, holder)| [Some(waiter), holder]).flatten().max().unwrap();
+        let thread = |id| WaitingThread { connection_id: Some(u64::from(id)), ..WaitingThread::default() };
+        WaitGraph {
+            threads: (0..=most).map(thread).collect(),
+            edges: edges
+                .iter()
+                .map(|&(waiter, holder)| WaitEdge {
+                    waiter,
+                    holder,
+                    kind: LockKind::Row,
+                    object: "shop.stock".into(),
+                    waited_s: Some(f64::from(waiter)),
+                    ..WaitEdge::default()
+                })
+                .collect(),
+            ..WaitGraph::default()
+        }
+    }
+
+    #[test]
+    fn the_root_waits_for_nobody_and_holds_up_the_most() {
+        // 2 waits for 1, and 3, 4, 5 wait for 2; 7 holds up 6 alone.
+        let graph = graph(&[(2, Some(1)), (3, Some(2)), (4, Some(2)), (5, Some(2)), (6, Some(7))]);
+        let roots = roots(&graph);
+        let told: Vec<_> =
+            roots.iter().map(|root| (root.thread, root.waiting_directly, root.waiting_in_all)).collect();
+        assert_eq!(told, [(Some(1), 1, 4), (Some(7), 1, 1)]);
+        assert_eq!(roots[0].longest_wait_s, Some(5.0));
+        assert!(cycles(&graph).is_empty());
+    }
+
+    #[test]
+    fn an_owner_that_nobody_can_see_is_a_root_without_a_thread() {
+        let roots = roots(&graph(&[(1, None), (2, None), (3, Some(2))]));
+        assert_eq!(roots.len(), 1);
+        assert_eq!((roots[0].thread, roots[0].waiting_directly, roots[0].waiting_in_all), (None, 2, 3));
+        assert_eq!((roots[0].doing.as_str(), roots[0].free_with.as_ref()), ("held, owner not visible", None));
+    }
+
+    #[test]
+    fn a_ring_has_no_root_and_is_found_once_with_those_behind_it() {
+        let graph = graph(&[(0, Some(1)), (1, Some(2)), (2, Some(0)), (3, Some(1)), (4, Some(3))]);
+        assert_eq!(roots(&graph), []);
+        assert_eq!(cycles(&graph), [vec![0, 1, 2]]);
+        assert_eq!(waiting_behind(&graph, &[0, 1, 2]), 2);
+    }
+
+    #[test]
+    fn a_chain_of_ten_thousand_waits_has_one_root_and_no_ring() {
+        let chain: Vec<_> = (1..10_000).map(|waiter| (waiter, Some(waiter - 1))).collect();
+        let graph = graph(&chain);
+        let roots = roots(&graph);
+        assert_eq!((roots.len(), roots[0].thread, roots[0].waiting_in_all), (1, Some(0), 9_999));
+        assert!(cycles(&graph).is_empty());
+    }
+
+    #[test]
+    fn one_that_waits_for_two_counts_behind_both() {
+        let roots = roots(&graph(&[(2, Some(0)), (2, Some(1))]));
+        assert_eq!(roots.iter().map(|root| root.waiting_in_all).collect::<Vec<_>>(), [1, 1]);
+    }
+}

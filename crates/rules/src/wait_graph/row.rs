@@ -1,0 +1,53 @@
+//! Row and table locks of InnoDB, as its lock tables tell.
+
+use std::collections::HashSet;
+
+use spindoctor_model::mysql::RowLockWait;
+use spindoctor_model::wait_graph::{LockKind, WaitEdge};
+
+use super::builder::{Builder, Who};
+
+/// Adds who waits for whose row.
+///
+/// Lock tables also say that a waiter waits for those before it in the queue. Whom the holder frees goes on in an order
+/// that InnoDB chooses, so a waiter for the same place counts as a holder only where no other is told.
+pub(super) fn add(builder: &mut Builder<'_>) {
+    let waits = builder.readings.server.row_lock_waits.value().map(Vec::as_slice).unwrap_or_default();
+    let queued: HashSet<_> = waits.iter().map(|wait| (&wait.waiting_transaction, place(wait))).collect();
+    let in_queue = |wait: &RowLockWait| queued.contains(&(&wait.blocking_transaction, place(wait)));
+    let behind_a_holder: HashSet<&String> =
+        waits.iter().filter(|wait| !in_queue(wait)).map(|wait| &wait.waiting_transaction).collect();
+    for wait in waits {
+        if in_queue(wait) && behind_a_holder.contains(&wait.waiting_transaction) {
+            continue;
+        }
+        let who = |connection: Option<u64>, transaction: &String| match connection {
+            Some(id) => builder.connection(id),
+            None => Who::Transaction(transaction.clone()),
+        };
+        let waiter = who(wait.waiting_connection_id, &wait.waiting_transaction);
+        let holder = who(wait.blocking_connection_id, &wait.blocking_transaction);
+        let edge = WaitEdge {
+            kind: LockKind::Row,
+            object: object(wait),
+            mode: wait.mode.clone(),
+            waited_s: Some(wait.waited_s),
+            ..WaitEdge::default()
+        };
+        builder.add(waiter, Some(holder), edge);
+    }
+}
+
+fn place(wait: &RowLockWait) -> (&str, &str, &str) {
+    (&wait.table, &wait.index, &wait.record)
+}
+
+/// `shop.stock PRIMARY record 5`, `shop.stock`; a place that was not looked up is `a row`.
+fn object(wait: &RowLockWait) -> String {
+    match (wait.table.as_str(), wait.index.as_str(), wait.record.as_str()) {
+        ("", ..) => "a row".to_owned(),
+        (table, "", _) => table.to_owned(),
+        (table, index, "") => format!("{table} {index}"),
+        (table, index, record) => format!("{table} {index} record {record}"),
+    }
+}

@@ -1,0 +1,314 @@
+//! Graphs of hand-made readings: what real servers show is tested beside the lab.
+
+use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread, Transaction};
+use spindoctor_model::stack::{
+    Frame, Observation, ProfiledThread, SnapshotCost, Stack, StackEnd, ThreadState,
+};
+use spindoctor_model::wait_graph::{FutexKind, FutexWait, LockKind, WaitRoot};
+use spindoctor_model::{Profile, Reading, ServerSample, ServerVersion, Unavailable, WaitGraph};
+
+use super::{Readings, build, roots};
+use crate::testing::{answer, session, transaction};
+
+fn version(text: &str) -> Option<ServerVersion> {
+    ServerVersion::parse(text, "")
+}
+
+fn of(server: &ServerSample) -> WaitGraph {
+    build(&Readings::of_server(version("9.7.4"), server))
+}
+
+/// The connection of each root, and how many wait directly and in all.
+fn told(graph: &WaitGraph) -> Vec<(Option<u64>, u32, u32)> {
+    let connection = |root: &WaitRoot| root.thread.and_then(|at| graph.threads[at as usize].connection_id);
+    roots(graph).iter().map(|root| (connection(root), root.waiting_directly, root.waiting_in_all)).collect()
+}
+
+fn row_wait(waiter: u64, holder: u64) -> RowLockWait {
+    RowLockWait {
+        waiting_connection_id: Some(waiter),
+        blocking_connection_id: Some(holder),
+        waiting_transaction: (waiter + 9000).to_string(),
+        blocking_transaction: (holder + 9000).to_string(),
+        table: "shop.stock".into(),
+        index: "PRIMARY".into(),
+        record: "7".into(),
+        waited_s: 3.0,
+        ..RowLockWait::default()
+    }
+}
+
+fn table_lock(connection: u64, lock_type: &str, granted: bool) -> MetadataLock {
+    MetadataLock {
+        object_type: "TABLE".into(),
+        schema: "shop".into(),
+        name: "stock".into(),
+        lock_type: lock_type.into(),
+        granted,
+        owner_internal_id: Some(connection + 40),
+        owner_connection_id: None,
+    }
+}
+
+const UPDATE: &str = "UPDATE stock SET n = 1 WHERE id = 7";
+const WAITS: &str = "Waiting for table metadata lock";
+
+fn five_for_one_row() -> ServerSample {
+    let mut threads = vec![session(7, "Sleep", "", "")];
+    threads.extend((20..25).map(|id| session(id, "Query", "updating", UPDATE)));
+    ServerSample {
+        threads: answer(0.0, threads),
+        transactions: answer(0.0, vec![transaction(7, "RUNNING", 61.0)]),
+        row_lock_waits: answer(0.0, (20..25).map(|waiter| row_wait(waiter, 7)).collect()),
+        ..ServerSample::default()
+    }
+}
+
+#[test]
+fn waiters_for_a_row_wait_for_its_holder_and_not_for_each_other() {
+    let mut server = five_for_one_row();
+    let Reading::Available { value: waits, .. } = &mut server.row_lock_waits else { panic!() };
+    waits.push(row_wait(21, 20));
+    waits.push(row_wait(22, 20));
+    let graph = of(&server);
+    assert_eq!(told(&graph), [(Some(7), 5, 5)]);
+    let root = &roots(&graph)[0];
+    assert_eq!(
+        (root.doing.as_str(), root.object.as_str()),
+        ("idle in transaction", "shop.stock PRIMARY record 7")
+    );
+    assert_eq!((root.free_with.as_deref(), root.rows_to_roll_back), (Some("KILL 7"), Some(1)));
+    assert_eq!(root.longest_wait_s, Some(3.0));
+}
+
+#[test]
+fn a_waiter_that_moved_on_before_the_reading_ended_is_left_out() {
+    let server = five_for_one_row();
+    let mut again = server.clone();
+    let Reading::Available { value: threads, .. } = &mut again.threads else { panic!() };
+    // One is gone, one rests, one runs its next statement with the same text, one goes on.
+    threads.retain(|thread| thread.connection_id != Some(20));
+    threads[1].command = "Sleep".into();
+    threads[2].statement_number = Some(12);
+    threads[3].state = "waiting for handler commit".into();
+    let mut numbered = server.clone();
+    let Reading::Available { value: threads, .. } = &mut numbered.threads else { panic!() };
+    threads[3].statement_number = Some(11);
+    let graph = build(&Readings { again: Some(&again), ..Readings::of_server(None, &numbered) });
+    assert_eq!((told(&graph), graph.moved_on), (vec![(Some(7), 1, 1)], 4));
+    assert_eq!(graph.threads.len(), 2, "{:?}", graph.threads);
+}
+
+#[test]
+fn waits_that_a_bound_left_out_are_counted() {
+    let mut server = five_for_one_row();
+    let waiting = |id| Transaction { state: "LOCK WAIT".into(), ..transaction(id, "", 3.0) };
+    server.transactions = answer(0.0, (20..30).map(waiting).collect());
+    server.cut = vec!["performance_schema.data_lock_waits".into()];
+    let graph = of(&server);
+    assert_eq!(graph.left_out, 5);
+    assert!(graph.notes[0].contains("data_lock_waits"), "{:?}", graph.notes);
+}
+
+#[test]
+fn an_idle_client_is_the_root_of_the_readers_behind_the_ddl_that_waits_for_it() {
+    let mut threads =
+        vec![session(7, "Sleep", "", ""), session(8, "Query", WAITS, "ALTER TABLE stock ADD m INT")];
+    threads.extend((20..220).map(|id| session(id, "Query", WAITS, "SELECT * FROM stock")));
+    let mut locks = vec![
+        table_lock(7, "SHARED_READ", true),
+        table_lock(8, "SHARED_UPGRADABLE", true),
+        table_lock(8, "EXCLUSIVE", false),
+    ];
+    locks.extend((20..220).map(|id| table_lock(id, "SHARED_READ", false)));
+    let server = ServerSample {
+        threads: answer(0.0, threads),
+        transactions: answer(0.0, vec![transaction(7, "RUNNING", 61.0)]),
+        metadata_locks: answer(0.0, locks),
+        ..ServerSample::default()
+    };
+    let graph = of(&server);
+    assert_eq!(told(&graph), [(Some(7), 1, 201)]);
+    assert!(graph.edges.iter().all(|edge| !edge.is_inferred && edge.kind == LockKind::Metadata));
+}
+
+#[test]
+fn a_holder_that_waits_for_a_row_leads_on_to_that_rows_holder() {
+    let mut server = five_for_one_row();
+    let Reading::Available { value: threads, .. } = &mut server.threads else { panic!() };
+    threads.push(session(30, "Query", WAITS, "DROP TABLE stock"));
+    server.metadata_locks =
+        answer(0.0, vec![table_lock(20, "SHARED_WRITE", true), table_lock(30, "EXCLUSIVE", false)]);
+    assert_eq!(told(&of(&server)), [(Some(7), 5, 6)]);
+}
+
+#[test]
+fn a_list_that_cannot_be_read_leaves_a_note_that_says_what_would_unlock_it() {
+    let server = ServerSample {
+        threads: answer(0.0, vec![session(8, "Query", WAITS, "ALTER TABLE stock ADD m INT")]),
+        metadata_locks: Reading::Unavailable(
+            Unavailable::because("no plugin").unlock("INSTALL SONAME 'metadata_lock_info'"),
+        ),
+        ..ServerSample::default()
+    };
+    let graph = of(&server);
+    assert_eq!(told(&graph), [(None, 1, 1)]);
+    assert!(graph.notes[0].ends_with("INSTALL SONAME 'metadata_lock_info'"), "{:?}", graph.notes);
+}
+
+#[test]
+fn a_user_lock_that_only_its_holder_is_listed_for_is_found_by_its_name() {
+    let lock = |connection, name: &str| MetadataLock {
+        object_type: "USER LEVEL LOCK".into(),
+        schema: name.into(),
+        granted: true,
+        owner_connection_id: Some(connection),
+        ..MetadataLock::default()
+    };
+    let server = ServerSample {
+        threads: answer(
+            0.0,
+            vec![
+                session(7, "Sleep", "", ""),
+                session(8, "Sleep", "", ""),
+                session(20, "Query", "User lock", "SELECT GET_LOCK('nightly', 600)"),
+            ],
+        ),
+        metadata_locks: answer(0.0, vec![lock(7, "nightly"), lock(8, "hourly")]),
+        ..ServerSample::default()
+    };
+    let graph = of(&server);
+    assert_eq!(told(&graph), [(Some(7), 1, 1)]);
+    let root = &roots(&graph)[0];
+    assert_eq!((root.kind, root.object.as_str()), (LockKind::User, "user lock 'nightly'"));
+    assert_eq!((root.doing.as_str(), root.is_inferred), ("idle, holding a user lock", true));
+}
+
+/// A snapshot of threads, each with its state and frames, innermost first.
+fn profile(threads: &[(u32, ThreadState, &[&str])]) -> Profile {
+    let mut profile = Profile { snapshots: vec![SnapshotCost::default()], ..Profile::default() };
+    for (at, (tid, state, frames)) in (0..).zip(threads) {
+        let first = u32::try_from(profile.frames.len()).unwrap();
+        profile.threads.push(ProfiledThread {
+            tid: *tid,
+            name: "connection".into(),
+            ..ProfiledThread::default()
+        });
+        profile.frames.extend(frames.iter().map(|name| Frame { name: (*name).into(), ..Frame::default() }));
+        let last = u32::try_from(profile.frames.len()).unwrap();
+        profile.stacks.push(Stack { frames: (first..last).collect(), end: StackEnd::Root });
+        profile.observations.push(Observation {
+            thread: at,
+            stack: at,
+            state: *state,
+            ..Observation::default()
+        });
+    }
+    profile
+}
+
+fn of_stacks(profile: &Profile, futex_waits: &[FutexWait]) -> WaitGraph {
+    let server = ServerSample {
+        threads: answer(
+            0.0,
+            (20..23).map(|id| session(id, "Query", "waiting for handler commit", "COMMIT")).collect(),
+        ),
+        ..ServerSample::default()
+    };
+    build(&Readings { profile: Some(profile), futex_waits, ..Readings::of_server(None, &server) })
+}
+
+#[test]
+fn commits_wait_for_the_thread_of_the_log_that_syncs() {
+    let waiting: &[&str] = &["futex", "os_event::wait_low", "log_write_up_to", "innobase_commit"];
+    let graph = of_stacks(
+        &profile(&[
+            (4020, ThreadState::Condition, waiting),
+            (4021, ThreadState::Condition, waiting),
+            (4310, ThreadState::Sync, &["fsync", "os_file_flush_func", "log_flusher"]),
+            (4311, ThreadState::Condition, &["futex", "log_writer"]),
+        ]),
+        &[],
+    );
+    let root = &roots(&graph)[0];
+    assert_eq!((root.kind, root.waiting_in_all, root.is_inferred), (LockKind::CommitQueue, 2, true));
+    assert_eq!((root.doing.as_str(), root.free_with.as_ref()), ("syncing a file (fsync)", None));
+    assert_eq!(graph.threads[root.thread.unwrap() as usize].thread_os_id, Some(4310));
+}
+
+#[test]
+fn threads_of_a_log_that_wait_for_work_hold_nobody_up() {
+    let waiting: &[&str] = &["futex", "os_event::wait_low", "log_write_up_to"];
+    let graph = of_stacks(
+        &profile(&[
+            (4020, ThreadState::Condition, waiting),
+            (4310, ThreadState::Condition, &["futex", "log_flusher"]),
+        ]),
+        &[],
+    );
+    assert!(graph.edges.is_empty(), "{graph:?}");
+}
+
+#[test]
+fn a_ticket_is_held_by_nobody_in_particular() {
+    let graph = of_stacks(&profile(&[(4020, ThreadState::Lock, &["futex", "srv_conc_enter_innodb"])]), &[]);
+    assert_eq!(roots(&graph)[0].kind, LockKind::Ticket);
+    assert_eq!(told(&graph), [(None, 1, 1)]);
+}
+
+#[test]
+fn a_mutex_is_held_by_its_owner_even_where_that_one_has_ended() {
+    let wait = |thread_os_id, owner_os_id, owner_has_ended| FutexWait {
+        thread_os_id,
+        futex: 0x7f00,
+        kind: FutexKind::Mutex,
+        owner_os_id: Some(owner_os_id),
+        owner_has_ended,
+        asked_by: "Fil_shard::open_file".into(),
+        ..FutexWait::default()
+    };
+    let stacks = profile(&[(4022, ThreadState::DiskRead, &["pread64", "os_file_pread"])]);
+    let graph = of_stacks(&stacks, &[wait(4020, 4022, false), wait(4021, 5000, true)]);
+    let roots = roots(&graph);
+    assert_eq!(told(&graph), [(Some(22), 1, 1), (None, 1, 1)]);
+    assert_eq!(roots[0].doing, "reading a file");
+    assert!(roots[0].object.ends_with("wanted in Fil_shard::open_file"));
+    assert_eq!(roots[1].doing, "ended while it held the lock");
+    let condition = FutexWait { kind: FutexKind::Condition, owner_os_id: None, ..wait(4020, 0, false) };
+    assert!(of_stacks(&stacks, &[condition]).edges.is_empty(), "nobody holds a condition variable");
+}
+
+#[test]
+fn appliers_that_wait_for_their_turn_wait_for_the_one_at_work() {
+    let worker = |id, state: &str| ServerThread {
+        name: "thread/sql/replica_worker".into(),
+        user: "system user".into(),
+        is_connection: false,
+        ..session(id, "Query", state, "")
+    };
+    let server = ServerSample {
+        threads: answer(
+            0.0,
+            vec![
+                worker(5, "Applying batch of row changes (update)"),
+                worker(6, "Waiting for preceding transaction to commit"),
+                worker(7, "Waiting for preceding transaction to commit"),
+                worker(8, "Waiting for an event from Coordinator"),
+            ],
+        ),
+        ..ServerSample::default()
+    };
+    let graph = of(&server);
+    assert_eq!(told(&graph), [(Some(5), 2, 2)]);
+    let root = &roots(&graph)[0];
+    assert_eq!((root.kind, root.free_with.as_ref()), (LockKind::CommitOrder, None));
+}
+
+#[test]
+fn nobody_waits_is_an_empty_graph() {
+    let server = ServerSample {
+        threads: answer(0.0, (20..40).map(|id| session(id, "Query", "executing", "SELECT 1")).collect()),
+        ..ServerSample::default()
+    };
+    assert_eq!(of(&server), WaitGraph::default());
+}

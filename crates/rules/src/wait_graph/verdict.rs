@@ -1,0 +1,60 @@
+//! What the wait graph says to a rule: the root behind those who wait for locks of some kinds, as a finding needs it.
+
+use spindoctor_model::wait_graph::{LockKind, WaitRoot, WaitingThread};
+use spindoctor_model::{Remedy, Root, Sample, WaitGraph, Window};
+
+use super::roots::root_behind;
+use super::{Readings, build};
+use crate::sessions;
+
+/// The root of waits of some kinds in one sample.
+#[derive(Debug, Clone)]
+pub(crate) struct Verdict<'a> {
+    sample: &'a Sample,
+    /// Its connection.
+    pub(crate) connection_id: u64,
+    /// How it stands in the graph.
+    pub(crate) root: WaitRoot,
+    thread: WaitingThread,
+}
+
+impl<'a> Verdict<'a> {
+    /// The connection behind which most of those wait that wait for these kinds of locks.
+    pub(crate) fn of(window: &'a Window, sample: &'a Sample, kinds: &[LockKind]) -> Option<Self> {
+        let graph = graph(window, sample);
+        let root = root_behind(&graph, kinds)?;
+        let thread = graph.threads.into_iter().nth(root.thread? as usize)?;
+        Some(Self { sample, connection_id: thread.connection_id?, root, thread })
+    }
+
+    /// How it stands in a report.
+    pub(crate) fn described(&self) -> Root {
+        let statement = match &self.thread.statement {
+            _ if self.root.doing.starts_with("idle") => "idle in transaction".to_owned(),
+            Some(statement) => statement.clone(),
+            None => String::new(),
+        };
+        Root {
+            thread_os_id: self.thread.thread_os_id,
+            connection_id: self.thread.connection_id,
+            user: self.thread.user.clone(),
+            statement,
+            stack: self.thread.stack.clone(),
+        }
+    }
+
+    /// Ending what it does, with what that costs; none where no statement would.
+    pub(crate) fn remedy(&self, why: &str) -> Option<Remedy> {
+        let statement = self.root.free_with.clone()?;
+        Some(Remedy { statement, ..sessions::kill(&self.sample.server, self.connection_id, why) })
+    }
+}
+
+/// The wait graph of one sample. Stacks are those of the window's end: they go with its last sample only.
+pub(crate) fn graph(window: &Window, sample: &Sample) -> WaitGraph {
+    let is_last = window.samples.last().is_some_and(|last| std::ptr::eq(last, sample));
+    build(&Readings {
+        profile: window.profile.value().filter(|_| is_last),
+        ..Readings::of_server(window.server.version, &sample.server)
+    })
+}
