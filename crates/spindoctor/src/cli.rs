@@ -11,6 +11,7 @@ use spindoctor_collect::mysql::{Secret, SslMode};
 use spindoctor_stacks::capture::trigger::When;
 
 use crate::profile::By;
+use crate::report::locks;
 use crate::report::stacks::FORMATS;
 use crate::trigger::{Condition, Watchpoint};
 
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Host(Box<Host>),
     /// Show what every thread does, without stopping one: stacks, spin share, flame graphs
     Stacks(Box<Stacks>),
+    /// Show who holds up whom, now: the root of each pile-up, who waits behind it, what would free them
+    Locks(Box<Locks>),
     /// Tell what a cause is, what it rests on and what to do; without a name, list all causes
     Explain(Explain),
     /// Start throw-away servers and make them suffer a known cause
@@ -212,6 +215,37 @@ pub(crate) enum Source {
     Ptrace,
     /// perf_event: what runs on CPUs, as --cpu
     Cpu,
+}
+
+/// `spindoctor locks`.
+#[derive(Debug, Args)]
+pub(crate) struct Locks {
+    /// Look again every TIME, until Ctrl-C; a server that answers slowly is asked less often
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = duration)]
+    pub(crate) watch: Option<Duration>,
+
+    /// Take no stacks: mutexes, commit queues and what the holders do are not seen then
+    #[arg(long)]
+    pub(crate) no_stacks: bool,
+
+    /// Look at a saved window instead of a server: at the sample in which the most wait
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote", "watch", "no_stacks"])]
+    pub(crate) window: Option<PathBuf>,
+
+    /// How it is written [default: what the name of --output ends in, else text]
+    #[arg(long, value_name = "FORMAT", value_parser = lock_format_names(), help_heading = "Output")]
+    pub(crate) format: Option<String>,
+
+    /// Write to this file instead of standard output
+    #[arg(short = 'o', long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Print JSON (schema spindoctor.locks/1); with --watch, one line for each look
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 }
 
 /// `spindoctor explain`.
@@ -530,9 +564,15 @@ fn hz(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The names of all formats.
+/// The names of all formats of a profile.
 fn format_names() -> PossibleValuesParser {
     PossibleValuesParser::new(FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.help)))
+}
+
+/// The names of all formats of a wait graph.
+fn lock_format_names() -> PossibleValuesParser {
+    let formats = locks::FORMATS.iter();
+    PossibleValuesParser::new(formats.map(|format| PossibleValue::new(format.name).help(format.help)))
 }
 
 /// `log_write_up_to:100ms`

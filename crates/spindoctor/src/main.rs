@@ -8,6 +8,7 @@ mod cli;
 mod command;
 mod exit;
 mod host_report;
+mod locks;
 mod output;
 mod profile;
 mod progress;

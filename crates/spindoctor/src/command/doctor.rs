@@ -7,6 +7,7 @@ use spindoctor_collect::watch::Profiling;
 use spindoctor_model::{Diagnosis, Severity};
 
 use super::live::{self, WithoutSession};
+use super::locks;
 use crate::cli::{Doctor, FailOn};
 use crate::exit::{ExitStatus, NagiosState};
 use crate::report::{html, json, nagios, text, unexplained_interruption};
@@ -40,7 +41,8 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
     }
     let diagnosis = spindoctor_rules::diagnose(&window);
     if let Some(file) = &asked.html {
-        fs::write(file, html::render(&diagnosis, window.profile.value()))
+        let waits = locks::of_window(&window);
+        fs::write(file, html::render(&diagnosis, window.profile.value(), waits.as_ref()))
             .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
     }
     if asked.nagios {

@@ -13,7 +13,7 @@ use spindoctor_lab::{
 };
 use spindoctor_model::Flavor;
 
-use super::{nearest, wait_for};
+use super::{locks, nearest, wait_for};
 use crate::cli::{Lab, LabProgram, LabRun, LabScore, LabUp, LabWhich};
 use crate::exit::ExitStatus;
 use crate::report::{html, json, lab as report};
@@ -82,7 +82,8 @@ fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
         window_file::save(file, &outcome.window)?;
     }
     if let Some(file) = &asked.html {
-        fs::write(file, html::render(&outcome.diagnosis, outcome.window.profile.value()))
+        let waits = locks::of_window(&outcome.window);
+        fs::write(file, html::render(&outcome.diagnosis, outcome.window.profile.value(), waits.as_ref()))
             .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
     }
     output::print(&match asked.json {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
+use spindoctor_collect::host::find_server;
 use spindoctor_collect::mysql::{ConnectFlags, Environment, Secret, Target, resolve};
 use spindoctor_collect::watch::{self, HostChoice, Profiling, WatchOptions, watch};
 use spindoctor_model::{Unavailable, Window};
@@ -85,6 +86,26 @@ pub(super) fn target(connection: &Connection) -> anyhow::Result<Target> {
         "could not ask for the password: there is no terminal; use an option file, a login path or MYSQL_PWD",
     )?;
     Ok(target.with_password(Secret::from(password)))
+}
+
+/// The process, and a note where the connection leads to another: its answers would be about other threads.
+pub(super) fn process(connection: &Connection, target: &Target) -> anyhow::Result<(u32, Option<String>)> {
+    let found = find_server::find(target);
+    match (connection.pid, found) {
+        (Some(pid), Ok(other)) if pid != other => Ok((
+            pid,
+            Some(format!(
+                "connections are not told: {} leads to process {other}, not to {pid}",
+                target.address()
+            )),
+        )),
+        (Some(pid), _) => Ok((pid, None)),
+        (None, Ok(pid)) => Ok((pid, None)),
+        (None, Err(why)) => {
+            let unlock = why.unlock.map_or(String::new(), |unlock| format!("; {unlock}"));
+            Err(anyhow::anyhow!("{}{unlock}", why.because)).context("the server's process was not found")
+        }
+    }
 }
 
 fn flags(connection: &Connection) -> ConnectFlags {

@@ -5,6 +5,7 @@ mod explain;
 mod host;
 mod lab;
 mod live;
+mod locks;
 mod stacks;
 
 use anyhow::Context as _;
@@ -27,6 +28,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitStatus> {
         Command::Doctor(asked) => doctor::run(&asked),
         Command::Host(asked) => host::run(&asked),
         Command::Stacks(asked) => stacks::run(&asked),
+        Command::Locks(asked) => locks::run(&asked),
         Command::Lab(asked) => lab::run(&asked),
         Command::Explain(asked) => explain::run(&asked),
     }

@@ -481,7 +481,11 @@ mod tests {
         let module = |path: &str| Module { path: path.to_owned(), build_id: None };
         let mut profile = Profile {
             modules: vec![module("/usr/sbin/mysqld"), module("/lib/libc.so.6"), module("/lib/libssl.so.3")],
-            threads: vec![ProfiledThread { tid: 1, name: "connection".to_owned(), ..ProfiledThread::default() }],
+            threads: vec![ProfiledThread {
+                tid: 1,
+                name: "connection".to_owned(),
+                ..ProfiledThread::default()
+            }],
             snapshots: vec![SnapshotCost::default(); 2],
             ..Profile::default()
         };

@@ -6,19 +6,20 @@ use spindoctor_model::diagnosis::DiagnosedHost;
 use spindoctor_model::{Diagnosis, Evidence, Finding, Profile, Remedy, Root, Severity, Value};
 
 use super::{
-    NotExaminedTogether, cost_told, explained_here, findings_counted, interruption_told,
+    NotExaminedTogether, cost_told, explained_here, findings_counted, interruption_told, locks,
     not_examined_together, number, root_named, seen_s, server_named, server_place, severity_word, stacks,
     stacks_told, window_told,
 };
 use crate::chart;
+use crate::locks::Locks;
 use crate::terminal::safe;
 
 const STYLE: &str = include_str!("html.css");
 /// Nothing may be fetched or run, whatever a hostile string might try.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The diagnosis as a page, with pictures of the profile that was taken for it.
-pub(crate) fn render(diagnosis: &Diagnosis, profile: Option<&Profile>) -> String {
+/// The diagnosis as a page, with pictures of who held up whom and of the profile that was taken for it.
+pub(crate) fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&Locks>) -> String {
     let title = format!("{} on {}", server_named(&diagnosis.server), safe(server_place(&diagnosis.server)));
     html! {
         (DOCTYPE)
@@ -38,6 +39,7 @@ pub(crate) fn render(diagnosis: &Diagnosis, profile: Option<&Profile>) -> String
                     @for (at, found) in diagnosis.findings.iter().enumerate() {
                         (finding(at + 1, found, &explained_here(found, diagnosis)))
                     }
+                    @if let Some(waits) = waits { (locks::html::section(waits)) }
                     @if let Some(profile) = profile { (pictures(diagnosis, profile)) }
                     (host(&diagnosis.host))
                     (examined(diagnosis))
@@ -329,7 +331,7 @@ mod tests {
 
     #[test]
     fn the_page_asks_for_nothing_from_anywhere() {
-        let page = render(&sample::suffering(), Some(&profile::sample::busy()));
+        let page = render(&sample::suffering(), Some(&profile::sample::busy()), None);
         for forbidden in ["<script", "<link", "<img", "src=", "url(", "@import", "@font-face"] {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
@@ -337,14 +339,14 @@ mod tests {
 
     #[test]
     fn a_server_that_was_lost_in_the_middle_is_not_told_to_be_well() {
-        let page = render(&sample::interrupted(), None);
+        let page = render(&sample::interrupted(), None, None);
         assert!(page.contains("interrupted after 4.1 s of 10 s: the server's process ended"), "{page}");
         assert!(!page.contains("Nothing found that costs this server time now"));
     }
 
     #[test]
     fn every_part_of_a_diagnosis_is_on_the_page() {
-        let page = render(&sample::suffering(), Some(&profile::sample::busy()));
+        let page = render(&sample::suffering(), Some(&profile::sample::busy()), None);
         for part in [
             "of 1250 CPU samples 74 % were spinning: commits 68 %, redo log threads 6 %.",
             "What the threads did",
@@ -372,7 +374,7 @@ mod tests {
 
     #[test]
     fn hostile_strings_are_shown_and_not_obeyed() {
-        let page = render(&sample::hostile(), Some(&profile::sample::hostile()));
+        let page = render(&sample::hostile(), Some(&profile::sample::hostile()), None);
         assert!(!page.contains("<script"));
         assert!(!page.contains("<img"));
         assert!(!page.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')));
@@ -382,8 +384,10 @@ mod tests {
 
     #[test]
     fn a_healthy_and_a_silent_server_have_their_pages() {
-        assert!(render(&sample::healthy(), None).contains("Nothing found that costs this server time now"));
-        let silent = render(&sample::silent(), None);
+        assert!(
+            render(&sample::healthy(), None, None).contains("Nothing found that costs this server time now")
+        );
+        let silent = render(&sample::silent(), None, None);
         assert!(silent.contains("A server that does not answer on db17:3306"));
         assert!(silent.contains("Not read: the server runs on another host"));
     }

@@ -5,6 +5,7 @@ pub(crate) mod host;
 pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod lab;
+pub(crate) mod locks;
 pub(crate) mod nagios;
 pub(crate) mod number;
 pub(crate) mod page;

@@ -5,6 +5,7 @@ mod doctor;
 mod explain;
 mod help;
 mod live;
+mod locks;
 mod program;
 mod screen;
 mod stacks;

@@ -3,9 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
-use spindoctor_collect::host::{self, find_server};
-use spindoctor_collect::mysql::Target;
+use anyhow::bail;
+use spindoctor_collect::host;
 use spindoctor_collect::priority::Ahead;
 use spindoctor_model::Profile;
 use spindoctor_model::stack::StackSource;
@@ -13,8 +12,8 @@ use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 
 use super::server::{Event, Server, Wanted};
 use super::watchpoints::Watchpoints;
-use crate::cli::{Connection, Source, Stacks};
-use crate::command::live::{note, target};
+use crate::cli::{Source, Stacks};
+use crate::command::live::{note, process, target};
 use crate::profile::By;
 use crate::progress::Progress;
 use crate::report::number;
@@ -147,26 +146,6 @@ pub(super) fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
         bail!("process {pid} ended before there was a snapshot");
     }
     Ok(profile)
-}
-
-/// The process, and a note where the connection leads to another: its answers would be about other threads.
-fn process(connection: &Connection, target: &Target) -> anyhow::Result<(u32, Option<String>)> {
-    let found = find_server::find(target);
-    match (connection.pid, found) {
-        (Some(pid), Ok(other)) if pid != other => Ok((
-            pid,
-            Some(format!(
-                "connections are not told: {} leads to process {other}, not to {pid}",
-                target.address()
-            )),
-        )),
-        (Some(pid), _) => Ok((pid, None)),
-        (None, Ok(pid)) => Ok((pid, None)),
-        (None, Err(why)) => {
-            let unlock = why.unlock.map_or(String::new(), |unlock| format!("; {unlock}"));
-            Err(anyhow::anyhow!("{}{unlock}", why.because)).context("the server's process was not found")
-        }
-    }
 }
 
 fn options(asked: &Stacks, waits: bool) -> ProfilerOptions {

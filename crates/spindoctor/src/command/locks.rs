@@ -1,0 +1,365 @@
+//! `spindoctor locks`: who holds up whom, now, once or again and again, in the format that was asked for.
+//!
+//! One look: the server's lists of locks, a snapshot of its threads with what their memory says of the C library's
+//! locks, and the server's threads once more: who moved on meanwhile is left out.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use jiff::Timestamp;
+use spindoctor_collect::host;
+use spindoctor_collect::locks::Locks as Session;
+use spindoctor_collect::mysql::{SessionCost, Target};
+use spindoctor_collect::priority::Ahead;
+use spindoctor_model::{Profile, ServerSample, ServerVersion, Window};
+use spindoctor_rules::wait_graph::{self, Readings};
+use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
+
+use super::live::{note, process, target};
+use super::wait_for;
+use crate::cli::Locks as Asked;
+use crate::exit::ExitStatus;
+use crate::locks::Locks;
+use crate::report::locks::{FORMATS, Format, by_extension, by_name, one_line};
+use crate::terminal::{Look, rows_of_stdout};
+use crate::{output, window_file};
+
+/// A look waits so many times as long as the server took to answer the one before: asking takes no more than a
+/// twentieth of the time of one of its threads, however many locks it has to list.
+const REST: f64 = 20.0;
+/// A server that refused or broke the session is asked again after this long.
+const RECONNECT_AFTER: Duration = Duration::from_secs(2);
+/// How long a goodbye may take.
+const GOODBYE_WITHIN: Duration = Duration::from_millis(200);
+/// Only the last snapshot counts; this is longer than one takes, however many threads there are.
+const KEPT: Duration = Duration::from_secs(5);
+
+/// Looks and shows what it saw.
+pub(crate) fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
+    if let Some(file) = &asked.output {
+        output::expect_writable(file)?;
+    }
+    let format = format(asked)?;
+    if let Some(file) = &asked.window {
+        let locks = of_window(&window_file::load(file)?)
+            .ok_or_else(|| anyhow!("{} has no sample with the server's locks", file.display()))?;
+        write(asked, &(format.render)(&locks, look(asked))?)?;
+        return Ok(ExitStatus::Done);
+    }
+    if asked.watch.is_some() && asked.output.is_none() && !["text", "json"].contains(&format.name) {
+        bail!("--watch shows text or JSON; {} needs a file: --output waits.{}", format.name, format.name);
+    }
+    let _ahead = Ahead::of_others();
+    let mut source = Source::open(asked)?;
+    wait_for(async {
+        tokio::select! {
+            shown = show(asked, format, &mut source) => shown,
+            interrupted = tokio::signal::ctrl_c() => interrupted.context("could not listen for Ctrl-C"),
+        }
+    })?;
+    Ok(ExitStatus::Done)
+}
+
+async fn show(asked: &Asked, format: &Format, source: &mut Source) -> anyhow::Result<()> {
+    source.connect().await?;
+    loop {
+        let began = Instant::now();
+        let locks = source.look().await?;
+        match (asked.watch, &asked.output) {
+            (None, _) | (Some(_), Some(_)) => write(asked, &(format.render)(&locks, look(asked))?)?,
+            (Some(_), None) if format.name == "json" => output::print(&one_line(&locks)?)?,
+            (Some(_), None) => output::print(&screen(&(format.render)(&locks, look(asked))?, &locks))?,
+        }
+        let Some(every) = asked.watch else { break };
+        let rest = Duration::from_secs_f64(locks.server_ms * REST / 1e3);
+        tokio::time::sleep(every.saturating_sub(began.elapsed()).max(rest)).await;
+    }
+    source.close().await;
+    Ok(())
+}
+
+/// What a terminal shows of a look: from its upper left corner on, as many lines as it has. Where it is no terminal, the
+/// looks follow each other.
+fn screen(text: &str, locks: &Locks) -> String {
+    let at = locks.at.strftime("%H:%M:%S UTC");
+    let Some(rows) = rows_of_stdout() else { return format!("{at}\n{text}\n") };
+    // The cursor stands in the last row.
+    let rows = rows.saturating_sub(3).max(5);
+    let count = text.lines().count();
+    let mut shown: String = text.lines().take(rows).flat_map(|line| [line, "\n"]).collect();
+    if count > rows {
+        shown = format!(
+            "{shown}… {} more lines; a taller terminal or `spindoctor locks` shows them\n",
+            count - rows
+        );
+    }
+    format!("\x1b[H\x1b[2J{shown}{at}, Ctrl-C ends it\n")
+}
+
+fn format(asked: &Asked) -> anyhow::Result<&'static Format> {
+    let name = if asked.json { Some("json") } else { asked.format.as_deref() };
+    match name {
+        Some(name) => by_name(name).with_context(|| format!("{name} is no format")),
+        None => {
+            let by_file = asked.output.as_deref().and_then(|file| by_extension(&file.to_string_lossy()));
+            Ok(by_file.unwrap_or(&FORMATS[0]))
+        }
+    }
+}
+
+/// A file is as wide as a mail; standard output tells how wide it is.
+fn look(asked: &Asked) -> Look {
+    match &asked.output {
+        Some(_) => Look::of_file(),
+        None => Look::of_wide_stdout(),
+    }
+}
+
+fn write(asked: &Asked, text: &str) -> anyhow::Result<()> {
+    match &asked.output {
+        Some(file) => std::fs::write(file, text)
+            .with_context(|| format!("could not write who waits for whom to {}", file.display())),
+        None => output::print(text),
+    }
+}
+
+/// Whom to ask.
+struct Source {
+    target: Target,
+    process: Option<host::Target>,
+    pid: Option<u32>,
+    session: Option<Session>,
+    /// When the session was tried for the last time.
+    tried: Option<Instant>,
+    /// True where the process alone is worth looking at: it was named with `--pid`.
+    is_process_enough: bool,
+    version: Option<ServerVersion>,
+    server: String,
+    profiler: Option<Profiler>,
+    /// What could not be done, and stays so.
+    notes: Vec<String>,
+}
+
+impl Source {
+    /// Finds the process and gets ready to look at its threads.
+    fn open(asked: &Asked) -> anyhow::Result<Self> {
+        let target = target(&asked.connection)?;
+        let mut notes = Vec::new();
+        let found = match asked.connection.remote {
+            true => Err(anyhow!("--remote was given")),
+            false => process(&asked.connection, &target),
+        };
+        let pid = match found {
+            // Its stacks would be about other threads than the server's answers.
+            Ok((pid, Some(_))) => bail!(
+                "process {pid} is not the server that {} leads to; leave --pid out, or connect to that server",
+                target.address()
+            ),
+            Ok((pid, None)) => Some(pid),
+            Err(why) => {
+                notes.push(format!("{NO_STACKS}: {why:#}"));
+                None
+            }
+        };
+        let mut profiler = None;
+        if asked.no_stacks {
+            notes.clear();
+            notes.push(format!("{NO_STACKS}: --no-stacks was given"));
+        } else if let Some(pid) = pid {
+            match warm(pid) {
+                Ok(ready) => profiler = Some(ready),
+                Err(error) => notes.push(format!("{NO_STACKS}: {error}")),
+            }
+        }
+        Ok(Self {
+            target,
+            process: pid.map(host::Target::live),
+            pid,
+            session: None,
+            tried: None,
+            is_process_enough: asked.connection.pid.is_some() && profiler.is_some(),
+            version: None,
+            server: String::new(),
+            profiler,
+            notes,
+        })
+    }
+
+    async fn connect(&mut self) -> anyhow::Result<()> {
+        self.tried = Some(Instant::now());
+        match Session::connect(&self.target, self.process.clone()).await {
+            Ok(session) => {
+                session.notes().iter().for_each(|what| note(what));
+                self.version = Some(session.version());
+                self.server = session.server();
+                self.session = Some(session);
+                Ok(())
+            }
+            Err(why) if self.is_process_enough => {
+                note(&format!("no session, so only the process is looked at: {why}"));
+                Ok(())
+            }
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    /// One look.
+    async fn look(&mut self) -> anyhow::Result<Locks> {
+        if self.session.is_none() && self.tried.is_none_or(|tried| tried.elapsed() >= RECONNECT_AFTER) {
+            self.connect().await?;
+        }
+        let (at, began) = (Timestamp::now(), Instant::now());
+        let cost_before = self.cost();
+        let mut notes = self.notes.clone();
+        let server = self.read(&mut notes).await?;
+        let profile = self.snapshot(&mut notes)?;
+        let again = match &mut self.session {
+            Some(session) => Some(session.read_again().await),
+            None => None,
+        };
+        let again = match again {
+            Some(Ok(again)) => Some(again),
+            Some(Err(why)) => {
+                self.lost(&why.to_string(), &mut notes)?;
+                None
+            }
+            None => None,
+        };
+        let mut locks = graph(self.version, server.as_ref(), again.as_ref(), profile.as_ref());
+        let cost = self.cost();
+        locks.graph.notes.extend(notes);
+        locks.server.clone_from(&self.server);
+        locks.pid = self.pid;
+        locks.at = at;
+        locks.took_ms = began.elapsed().as_secs_f64() * 1e3;
+        locks.server_queries = cost.queries.saturating_sub(cost_before.queries);
+        locks.server_ms = (cost.busy_ms - cost_before.busy_ms).max(0.0);
+        Ok(locks)
+    }
+
+    async fn read(&mut self, notes: &mut Vec<String>) -> anyhow::Result<Option<ServerSample>> {
+        let Some(session) = &mut self.session else {
+            notes.push("the server was not asked: there is no session".to_owned());
+            return Ok(None);
+        };
+        match session.read().await {
+            Ok(sample) => Ok(Some(sample)),
+            Err(why) => {
+                self.lost(&why.to_string(), notes)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The session broke: its process may tell more. Where there is none, nothing is left to look at.
+    fn lost(&mut self, why: &str, notes: &mut Vec<String>) -> anyhow::Result<()> {
+        self.session = None;
+        self.tried = Some(Instant::now());
+        if self.profiler.is_none() {
+            bail!("the server does not answer: {why}");
+        }
+        notes.push(format!("the server does not answer: {why}"));
+        Ok(())
+    }
+
+    fn snapshot(&mut self, notes: &mut Vec<String>) -> anyhow::Result<Option<Profile>> {
+        let Some(profiler) = &mut self.profiler else { return Ok(None) };
+        match profiler.snapshot()? {
+            Taken::Snapshot(_) => {
+                profiler.read_futex_waits();
+                let profile = profiler.profile();
+                notes.extend(profile.notes.iter().cloned());
+                Ok(Some(profile))
+            }
+            Taken::ProcessGone => bail!("the server's process ended"),
+        }
+    }
+
+    fn cost(&self) -> SessionCost {
+        self.session.as_ref().map(Session::cost).unwrap_or_default()
+    }
+
+    async fn close(&mut self) {
+        if let Some(session) = self.session.take() {
+            // Whoever hangs hears no goodbye.
+            drop(tokio::time::timeout(GOODBYE_WITHIN, session.close()).await);
+        }
+    }
+}
+
+/// What is not seen without stacks.
+const NO_STACKS: &str = "not looked at: mutexes, commit queues and what the holders do";
+
+/// A profiler that has taken its first snapshot: that one reads symbols, and the next is quick.
+fn warm(pid: u32) -> spindoctor_stacks::Result<Profiler> {
+    let options = ProfilerOptions {
+        cpu: false,
+        keep: Some(KEPT),
+        frames: spindoctor_rules::FRAME_STATES,
+        ..ProfilerOptions::default()
+    };
+    let mut profiler = Profiler::start(pid, options)?;
+    profiler.snapshot()?;
+    Ok(profiler)
+}
+
+/// The graph of what was read, with its roots and rings.
+fn graph(
+    version: Option<ServerVersion>,
+    server: Option<&ServerSample>,
+    again: Option<&ServerSample>,
+    profile: Option<&Profile>,
+) -> Locks {
+    let nothing = ServerSample::default();
+    let server = server.unwrap_or(&nothing);
+    let thread_pointers: Vec<(u64, u64)> = profile
+        .into_iter()
+        .flat_map(|profile| &profile.threads)
+        .filter_map(|thread| Some((thread.tid.into(), thread.thread_pointer?)))
+        .collect();
+    let graph = wait_graph::build(&Readings {
+        version,
+        server,
+        again,
+        profile,
+        futex_waits: profile.map_or(&[], |profile| &profile.futex_waits),
+        thread_pointers: &thread_pointers,
+    });
+    Locks {
+        roots: wait_graph::roots(&graph),
+        cycles: wait_graph::cycles(&graph),
+        threads_seen: match (profile, server.threads.value()) {
+            (Some(profile), _) => profile.snapshots.last().map(|snapshot| snapshot.threads.into()),
+            (None, Some(threads)) => Some(threads.len() as u64),
+            (None, None) => None,
+        },
+        threads_stopped: profile
+            .and_then(|profile| profile.snapshots.last())
+            .map_or(0, |snapshot| snapshot.stopped.into()),
+        graph,
+        ..Locks::default()
+    }
+}
+
+/// The look at the sample of a window in which the most wait; the last one of equals, as it is of the same time as the
+/// last snapshot. None where no sample has locks.
+pub(crate) fn of_window(window: &Window) -> Option<Locks> {
+    let profile = window.profile.value();
+    let has_locks = |server: &ServerSample| {
+        server.row_lock_waits.value().is_some() || server.metadata_locks.value().is_some()
+    };
+    let samples = window.samples.iter().enumerate().filter(|(_, sample)| has_locks(&sample.server));
+    let looks = samples.map(|(at, sample)| {
+        // Stacks are of the last snapshot: they tell nothing of earlier samples.
+        let profile = profile.filter(|_| at + 1 == window.samples.len());
+        (sample, graph(window.server.version, Some(&sample.server), None, profile))
+    });
+    let (sample, mut locks) = looks.max_by_key(|(_, locks)| locks.waiting())?;
+    locks.server = window.server.version.map_or_else(
+        || window.server.version_text.clone(),
+        |version| format!("{version} on {}", window.server.hostname),
+    );
+    locks.pid = window.server.pid;
+    locks.at = window.start + Duration::from_secs_f64(sample.at_s.max(0.0));
+    Some(locks)
+}

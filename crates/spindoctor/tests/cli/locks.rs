@@ -1,0 +1,121 @@
+//! `spindoctor locks` on real servers and on bad days.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use spindoctor_lab::{Home, Server, Which};
+
+use crate::live::with_server;
+use crate::program::{complained, printed, spindoctor};
+
+/// The command for a server of the lab.
+fn line(server: &Server, rest: &str) -> String {
+    format!("locks -u root -S {} --no-defaults {rest}", server.socket().display())
+}
+
+fn look(server: &Server) -> Value {
+    let (text, code) = printed(&line(server, "--json"));
+    assert_eq!(code, 0, "{text}");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// What the program prints of a server while a scenario of the lab makes it suffer.
+fn during(scenario: &str, server: &str, rest: &str) -> String {
+    let program = spindoctor("").get_program().to_string_lossy().into_owned();
+    let home = Home::open().expect("the lab has a folder");
+    let line = format!(
+        "lab run {scenario} --server {server} -- {program} locks -u root -S {{socket}} --no-defaults {rest}"
+    );
+    let output = spindoctor(&line)
+        .env("SPINDOCTOR_LAB", home.root())
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .output()
+        .expect("the program runs");
+    let (text, notes) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{text}{notes}");
+    text.into_owned()
+}
+
+#[test]
+fn the_client_that_is_idle_in_its_transaction_is_the_root_of_a_chain_of_three() {
+    for which in ["mysql", "mariadb"] {
+        let seen = during("metadata-lock-pileup", which, "--json");
+        let seen: Value = serde_json::from_str(&seen).expect("JSON");
+        let root = &seen["roots"][0];
+        // An ALTER TABLE, and behind it those of 24 readers that have come to it by now.
+        let behind = root["waiting_in_all"].as_u64().expect("a number");
+        assert!((21..=25).contains(&behind), "{which}: {seen:#}");
+        assert_eq!(root["doing"], "idle in transaction", "{which}: {seen:#}");
+        let id = root["connection_id"].as_u64().expect("an id");
+        assert_eq!(root["free_with"], format!("KILL {id}"), "{which}: {seen:#}");
+    }
+}
+
+#[test]
+fn a_chain_of_three_is_a_tree_on_the_terminal_and_a_picture_in_a_file() {
+    let text = during("metadata-lock-pileup", "mysql", "");
+    assert!(text.contains("idle in transaction") && text.contains("ALTER TABLE"), "{text}");
+    assert!(text.contains("more like this") && text.contains("free with  KILL"), "{text}");
+    assert!(text.lines().count() < 30, "{text}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let picture = folder.path().join("waits.svg");
+    during("row-lock-pileup", "mysql", &format!("--output {}", picture.display()));
+    let svg = std::fs::read_to_string(&picture).expect("it was written");
+    assert!(svg.contains("<svg") && svg.contains("row lock on"), "{svg}");
+}
+
+#[test]
+fn a_quiet_server_gets_a_few_calm_lines() {
+    with_server(Which::Mysql, |server| {
+        let (text, code) = printed(&line(server, ""));
+        assert_eq!(code, 0, "{text}");
+        assert!(text.contains("nobody waits"), "{text}");
+        assert!(text.lines().count() <= 8, "{text}");
+        let seen = look(server);
+        assert_eq!(seen["threads_stopped"], 0, "{seen:#}");
+        assert_eq!(seen["edges"], Value::Array(Vec::new()), "{seen:#}");
+    });
+}
+
+fn watching(server: &Server, rest: &str) -> Child {
+    Command::new(spindoctor("").get_program())
+        .args(line(server, rest).split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs")
+}
+
+#[test]
+fn a_watch_writes_a_line_for_each_look_and_ends_well_with_ctrl_c() {
+    with_server(Which::Mysql, |server| {
+        let mut child = watching(server, "--watch=100ms --json");
+        let mut looks = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        for _ in 0..3 {
+            let look: Value =
+                serde_json::from_str(&looks.next().expect("a look").expect("UTF-8")).expect("JSON");
+            assert_eq!(look["schema"], "spindoctor.locks/1");
+        }
+        kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+        assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    });
+}
+
+#[test]
+fn what_cannot_be_done_is_one_line_with_exit_2() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nobody = folder.path().join("mysqld.sock");
+    for line in [
+        format!("locks --no-defaults -S {}", nobody.display()),
+        "locks --watch --format svg --no-defaults".to_owned(),
+        "locks --output /nonexistent/waits.svg --no-defaults".to_owned(),
+        "locks --window /nonexistent/window.json".to_owned(),
+    ] {
+        let (message, code) = complained(&line);
+        assert_eq!(code, 2, "{line}: {message}");
+        assert_eq!(message.lines().count(), 1, "{line}: {message}");
+    }
+}
