@@ -1,4 +1,4 @@
-//! Where locks of the C library keep their owner: bytes in, owner out, pure.
+//! Where locks of glibc keep their owner: bytes in, owner out, pure.
 //!
 //! The same on x86-64 and aarch64. glibc's mutex is laid out so since 2.3 (`struct_mutex.h`), its rw-lock has the
 //! words that count here in the same places since 2.3 too (`struct_rwlock.h`; 2.25 gave them other names), its
@@ -13,7 +13,7 @@ pub(super) enum Held {
     By { owner: u32, readers: u32 },
 }
 
-/// `__lock`, `__count`, `__owner` of `pthread_mutex_t`; musl's `_m_type`, `_m_lock`.
+/// `__lock`, `__count`, `__owner` of `pthread_mutex_t`.
 pub(super) const MUTEX_BYTES: usize = 12;
 
 /// `pthread_rwlock_t` to `__cur_writer`.
@@ -23,7 +23,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |bytes| u32::from_ne_bytes(bytes.try_into().expect("four bytes")))
 }
 
-/// glibc: the futex is `__lock`, its first word.
+/// The futex is `__lock`, its first word.
 pub(super) fn mutex(bytes: &[u8; MUTEX_BYTES]) -> Held {
     match word(bytes, 0) {
         0 => Held::Free,
@@ -31,23 +31,7 @@ pub(super) fn mutex(bytes: &[u8; MUTEX_BYTES]) -> Held {
     }
 }
 
-/// musl: the futex is `_m_lock`, the second word of `pthread_mutex_t`.
-pub(super) fn musl_mutex_of(futex: u64) -> u64 {
-    futex.wrapping_sub(4)
-}
-
-/// musl (`pthread_mutex_trylock.c`): a mutex of type 0 holds EBUSY and knows no owner; others hold their owner's id,
-/// below a bit for waiters and one for an owner that died.
-pub(super) fn musl_mutex(bytes: &[u8; MUTEX_BYTES]) -> Held {
-    const KIND: u32 = 3;
-    const OWNER: u32 = 0x3fff_ffff;
-    match word(bytes, 4) & OWNER {
-        0 => Held::Free,
-        owner => Held::By { owner: if word(bytes, 0) & KIND == 0 { 0 } else { owner }, readers: 0 },
-    }
-}
-
-/// glibc: where the rw-lock begins that has this futex. Waiting for writers to be through with it is waiting on word 2,
+/// Where the rw-lock begins that has this futex. Waiting for writers to be through with it is waiting on word 2,
 /// for another writer on word 3, and, where writers go first, on the count of readers, word 0. It is aligned to 8, so
 /// the last is told by the address; the count by what is waited for: `pthread_rwlock_common.c` has 1, 2 or 3 in the
 /// others, and at least one reader (from bit 3 on) in the count. Before 2.25 word 2 had a number that grows.
@@ -61,7 +45,7 @@ pub(super) fn rwlock_of(futex: u64, arguments: &[u64; 3]) -> u64 {
     }
 }
 
-/// glibc: readers from bit 3 of `__readers` on, bit 1 while a writer has it; its thread's id in `__cur_writer`.
+/// Readers from bit 3 of `__readers` on, bit 1 while a writer has it; its thread's id in `__cur_writer`.
 pub(super) fn rwlock(bytes: &[u8; RWLOCK_BYTES]) -> Held {
     const WRITE_PHASE: u32 = 1;
     let (count, writers, writer) = (word(bytes, 0), word(bytes, 4), word(bytes, 24));
@@ -76,7 +60,7 @@ pub(super) fn rwlock(bytes: &[u8; RWLOCK_BYTES]) -> Held {
     }
 }
 
-/// glibc: the mutex that a thread gave to `pthread_cond_wait`. What it puts on its stack to clean up after itself
+/// The mutex that a thread gave to `pthread_cond_wait`. What it puts on its stack to clean up after itself
 /// (`struct _condvar_cleanup_buffer`) names the condition variable, the mutex, and whether other processes share them.
 /// The futex is one of the two `__g_signals`, at 40 of the condition variable, or at 32 since 2.41.
 pub(super) fn mutex_behind(futex: u64, stack: &[u8]) -> Option<u64> {
@@ -111,14 +95,6 @@ mod tests {
         assert_eq!(mutex(&bytes(&[0, 0, 4351])), Held::Free);
         // PTHREAD_PRIO_INHERIT: the word has the owner's id, and a bit for those who wait.
         assert_eq!(mutex(&bytes(&[0x8000_10ff, 1, 4351])), Held::By { owner: 4351, readers: 0 });
-    }
-
-    #[test]
-    fn musl_s_mutex_knows_its_owner_where_its_type_is_not_the_plain_one() {
-        let held = |kind| musl_mutex(&bytes(&[kind, 0x8000_10ff, 1]));
-        assert_eq!(held(1), Held::By { owner: 4351, readers: 0 });
-        assert_eq!(held(128), Held::By { owner: 0, readers: 0 });
-        assert_eq!(musl_mutex(&bytes(&[0, 0x8000_0000, 1])), Held::Free);
     }
 
     #[test]

@@ -157,12 +157,11 @@ impl<'a> Seen<'a> {
         let Before::Blocked { arguments, sp, .. } = self.before else { return };
         let Waiter { tid, futex, .. } = *self.waiter;
         let held = match self.waiting.kind {
-            FutexKind::Mutex if self.waiting.is_musl => locks.musl_mutex(tid, futex),
+            // musl's locks have another layout, and a plain mutex of it does not know its owner.
+            _ if self.waiting.is_musl => return,
             FutexKind::Mutex => locks.mutex(tid, futex),
-            FutexKind::RwLock if !self.waiting.is_musl => {
-                locks.rwlock(tid, layout::rwlock_of(futex, &arguments))
-            }
-            FutexKind::Condition if !self.waiting.is_musl => {
+            FutexKind::RwLock => locks.rwlock(tid, layout::rwlock_of(futex, &arguments)),
+            FutexKind::Condition => {
                 let mutex = memory::<WAITING_STACK_BYTES>(tid, sp)
                     .and_then(|stack| layout::mutex_behind(futex, &stack));
                 self.behind = mutex.and_then(|mutex| match locks.mutex(tid, mutex)? {
@@ -171,7 +170,7 @@ impl<'a> Seen<'a> {
                 });
                 return;
             }
-            FutexKind::RwLock | FutexKind::Condition | FutexKind::Unknown => return,
+            FutexKind::Unknown => return,
         };
         match held {
             Some(Held::Free) => self.is_free = true,
@@ -188,11 +187,6 @@ struct Locks(HashMap<u64, Option<Held>>);
 impl Locks {
     fn mutex(&mut self, tid: u32, at: u64) -> Option<Held> {
         *self.0.entry(at).or_insert_with(|| Some(layout::mutex(&memory::<MUTEX_BYTES>(tid, at)?)))
-    }
-
-    fn musl_mutex(&mut self, tid: u32, futex: u64) -> Option<Held> {
-        let at = layout::musl_mutex_of(futex);
-        *self.0.entry(at).or_insert_with(|| Some(layout::musl_mutex(&memory::<MUTEX_BYTES>(tid, at)?)))
     }
 
     fn rwlock(&mut self, tid: u32, at: u64) -> Option<Held> {

@@ -30,6 +30,9 @@ fn every_source_sees_the_same_blocked_threads_and_the_same_bytes() {
     }
 }
 
+/// How far below the thread pointer glibc's control block begins, at most: on x86-64 it begins there.
+const CONTROL_BLOCK: u64 = if cfg!(target_arch = "x86_64") { 0 } else { 4096 };
+
 fn sources_agree_on(target: &Target) {
     let views: Vec<_> = sources()
         .into_iter()
@@ -46,7 +49,13 @@ fn sources_agree_on(target: &Target) {
                     // The others cannot tell a stack's end from what the process has mapped right behind it.
                     assert!(whole || source != StackSource::Bpf);
                     let known = (thread.name, thread.state, thread.syscall, thread.arguments[0]);
-                    (thread.tid, (known, registers.pc, start, snapshot.stacks[bytes].to_vec()))
+                    // At its end the kernel notes on which CPU the thread runs (rseq), and a stop may move it.
+                    let noted = thread.thread_pointer.and_then(|pointer| pointer.checked_sub(CONTROL_BLOCK));
+                    let length = noted
+                        .and_then(|noted| noted.checked_sub(start)?.try_into().ok())
+                        .map_or(bytes.len(), |length: usize| length.min(bytes.len()));
+                    let bytes = &snapshot.stacks[bytes][..length];
+                    (thread.tid, (known, registers.pc, start, bytes.to_vec()))
                 })
                 .collect();
             (source, view)
