@@ -46,9 +46,10 @@ fn main() -> spindoctor_stacks::Result<()> {
         println!("{count:5} {line}");
     }
     println!(
-        "{} of {} threads wait; {} had moved on; reading took {} us after a snapshot of {} us",
+        "{} of {} threads wait, {} have a thread pointer; {} had moved on; reading took {} us after a snapshot of {} us",
         profile.futex_waits.len(),
         profile.threads.len(),
+        profile.threads.iter().filter(|thread| thread.thread_pointer.is_some()).count(),
         profile.futex_moved_on,
         took.as_micros(),
         profile.snapshots.iter().map(|cost| cost.snapshot_us).sum::<u64>(),

@@ -61,18 +61,23 @@ pub(super) fn rwlock(bytes: &[u8; RWLOCK_BYTES]) -> Held {
 }
 
 /// The mutex that a thread gave to `pthread_cond_wait`. What it puts on its stack to clean up after itself
-/// (`struct _condvar_cleanup_buffer`) names the condition variable, the mutex, and whether other processes share them.
+/// (`struct _condvar_cleanup_buffer`) has how many waited there before, the condition variable, the mutex, and whether
+/// other processes share them.
 /// The futex is one of the two `__g_signals`, at 40 of the condition variable, or at 32 since 2.41.
 pub(super) fn mutex_behind(futex: u64, stack: &[u8]) -> Option<u64> {
     const FUTEX_SHARED: u64 = 128;
+    /// It goes up by two for each wait. What is larger is an address.
+    const MOST_WAITS: u64 = 1 << 40;
     let conditions = [40, 32].map(|signals| futex.wrapping_sub(signals + futex % 8));
     let words: Vec<u64> = stack
         .chunks_exact(8)
         .map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("eight bytes")))
         .collect();
-    words.windows(3).find_map(|words| {
-        let &[condition, mutex, private] = words else { return None };
-        let is_buffer = conditions.contains(&condition)
+    words.windows(4).find_map(|words| {
+        let &[waited, condition, mutex, private] = words else { return None };
+        let is_buffer = waited < MOST_WAITS
+            && conditions.contains(&condition)
+            && !conditions.contains(&mutex)
             && mutex != 0
             && mutex.is_multiple_of(8)
             && [0, FUTEX_SHARED].contains(&(private & 0xffff_ffff));
@@ -117,12 +122,14 @@ mod tests {
 
     #[test]
     fn the_mutex_behind_a_condition_is_named_beside_it_on_the_stack() {
-        let stack: Vec<u8> =
-            [9_u64, 0x7f40, 0, 12, 0x7f40, 0x5580, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let stack: Vec<u8> = [9_u64, 0x7f40, 0x7f40, 0, 12, 0x7f40, 0x5580, 0]
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect();
         for futex in [0x7f40 + 40, 0x7f40 + 44, 0x7f40 + 32, 0x7f40 + 36] {
             assert_eq!(mutex_behind(futex, &stack), Some(0x5580), "{futex:#x}");
         }
         assert_eq!(mutex_behind(0x7f80, &stack), None);
-        assert_eq!(mutex_behind(0x7f40 + 40, &stack[..40]), None);
+        assert_eq!(mutex_behind(0x7f40 + 40, &stack[..48]), None);
     }
 }
