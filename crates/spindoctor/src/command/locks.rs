@@ -11,6 +11,7 @@ use spindoctor_collect::host;
 use spindoctor_collect::locks::Locks as Session;
 use spindoctor_collect::mysql::{SessionCost, Target};
 use spindoctor_collect::priority::Ahead;
+use spindoctor_model::stack::ThreadState;
 use spindoctor_model::{Profile, ServerSample, ServerVersion, Window};
 use spindoctor_rules::wait_graph::{self, Readings};
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
@@ -186,17 +187,23 @@ impl Source {
     }
 
     async fn connect(&mut self) -> anyhow::Result<()> {
+        let first = self.tried.is_none();
+        let connected = Session::connect(&self.target, self.process.clone()).await;
         self.tried = Some(Instant::now());
-        match Session::connect(&self.target, self.process.clone()).await {
+        match connected {
             Ok(session) => {
-                session.notes().iter().for_each(|what| note(what));
+                if first {
+                    session.notes().iter().for_each(|what| note(what));
+                }
                 self.version = Some(session.version());
                 self.server = session.server();
                 self.session = Some(session);
                 Ok(())
             }
-            Err(why) if self.is_process_enough => {
-                note(&format!("no session, so only the process is looked at: {why}"));
+            Err(why) if self.is_process_enough || !first => {
+                if first {
+                    note(&format!("no session, so only the process is looked at: {why}"));
+                }
                 Ok(())
             }
             Err(why) => Err(why.into()),
@@ -229,6 +236,9 @@ impl Source {
         let cost = self.cost();
         locks.graph.notes.extend(notes);
         locks.server.clone_from(&self.server);
+        if let (true, Some(profile)) = (locks.server.is_empty(), &profile) {
+            locks.server.clone_from(&profile.process.name);
+        }
         locks.pid = self.pid;
         locks.at = at;
         locks.took_ms = began.elapsed().as_secs_f64() * 1e3;
@@ -269,6 +279,11 @@ impl Source {
                 profiler.read_futex_waits();
                 let profile = profiler.profile();
                 notes.extend(profile.notes.iter().cloned());
+                if is_stopped(&profile) {
+                    notes.push(
+                        "all its threads are stopped: by a signal, a debugger or the freezer".to_owned(),
+                    );
+                }
                 Ok(Some(profile))
             }
             Taken::ProcessGone => bail!("the server's process ended"),
@@ -288,7 +303,7 @@ impl Source {
 }
 
 /// What is not seen without stacks.
-const NO_STACKS: &str = "not looked at: mutexes, commit queues and what the holders do";
+const NO_STACKS: &str = "mutexes, commit queues and what the holders do were not looked at";
 
 /// A profiler that has taken its first snapshot: that one reads symbols, and the next is quick.
 fn warm(pid: u32) -> spindoctor_stacks::Result<Profiler> {
@@ -301,6 +316,14 @@ fn warm(pid: u32) -> spindoctor_stacks::Result<Profiler> {
     let mut profiler = Profiler::start(pid, options)?;
     profiler.snapshot()?;
     Ok(profiler)
+}
+
+/// True where no thread of the last snapshot could go on, whatever it waits for.
+fn is_stopped(profile: &Profile) -> bool {
+    let last = profile.observations.iter().rev();
+    let last = last.take_while(|observation| observation.snapshot as usize + 1 == profile.snapshots.len());
+    let mut states = last.map(|observation| observation.state).peekable();
+    states.peek().is_some() && states.all(|state| state == ThreadState::Stopped)
 }
 
 /// The graph of what was read, with its roots and rings.

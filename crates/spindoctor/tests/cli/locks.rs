@@ -1,11 +1,14 @@
 //! `spindoctor locks` on real servers and on bad days.
 
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use spindoctor_lab::{Home, Server, Which};
+use spindoctor_model::mysql::{RowLockWait, ServerThread};
+use spindoctor_model::{Reading, Sample, ServerVersion, Window};
 
 use crate::live::with_server;
 use crate::program::{complained, printed, spindoctor};
@@ -78,6 +81,66 @@ fn a_quiet_server_gets_a_few_calm_lines() {
         assert_eq!(seen["threads_stopped"], 0, "{seen:#}");
         assert_eq!(seen["edges"], Value::Array(Vec::new()), "{seen:#}");
     });
+}
+
+/// A window of a server on which eleven connections wait for a row, saved where the program can read it. The names are
+/// to hurt whoever looks.
+fn saved_pileup(folder: &Path) -> String {
+    const HOSTILE: &str = "\u{1b}]2;owned\u{7}\u{202e}</svg><script>document.title='owned'</script>";
+    let threads = (12..=23).map(|id| ServerThread {
+        connection_id: Some(id),
+        is_connection: true,
+        user: "app".to_owned(),
+        command: if id == 12 { "Sleep" } else { "Query" }.to_owned(),
+        time_s: 61.0,
+        statement: (id > 12).then(|| format!("UPDATE t SET a = '{HOSTILE}' WHERE id = {id}")),
+        ..ServerThread::default()
+    });
+    let waits = (13..=23).map(|id| RowLockWait {
+        waiting_connection_id: Some(id),
+        blocking_connection_id: Some(12),
+        waiting_transaction: id.to_string(),
+        blocking_transaction: "12".to_owned(),
+        table: format!("app.{HOSTILE}"),
+        waited_s: 9.0,
+        ..RowLockWait::default()
+    });
+    fn available<T>(value: T) -> Reading<T> {
+        Reading::Available { at_s: 0.0, took_ms: 1.0, value }
+    }
+    let mut sample = Sample::default();
+    sample.server.threads = available(threads.collect());
+    sample.server.row_lock_waits = available(waits.collect());
+    let mut window = Window { samples: vec![sample], ..Window::default() };
+    window.server.version = ServerVersion::parse("9.7.4", "");
+    window.server.hostname = "db17".to_owned();
+    let file = folder.join("window.json");
+    let saved = serde_json::json!({"schema": "spindoctor.window/1", "window": window});
+    std::fs::write(&file, saved.to_string()).expect("a test may write to its own folder");
+    file.display().to_string()
+}
+
+#[test]
+fn a_saved_window_shows_who_held_up_whom_in_every_format_and_on_the_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let window = saved_pileup(folder.path());
+    for format in ["text", "dot", "svg", "json"] {
+        let (text, code) = printed(&format!("locks --window {window} --format {format}"));
+        assert_eq!(code, 0, "{text}");
+        assert!(text.to_lowercase().contains("connection"), "{format}: {text}");
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{format}: {text}");
+        if format == "svg" {
+            assert!(!text.contains("<script"), "{text}");
+        }
+    }
+    let (text, _) = printed(&format!("locks --window {window}"));
+    assert!(text.contains("Connection 12 holds up 11 threads"), "{text}");
+
+    let page = folder.path().join("report.html");
+    printed(&format!("doctor --window {window} --html {}", page.display()));
+    let page = std::fs::read_to_string(page).expect("it was written");
+    assert!(page.contains("Who holds up whom") && page.contains("connection 12"), "{page}");
+    assert!(!page.contains("<script"), "{page}");
 }
 
 fn watching(server: &Server, rest: &str) -> Child {

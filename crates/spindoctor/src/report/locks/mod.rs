@@ -323,12 +323,15 @@ fn cost(locks: &Locks) -> String {
         0 => "no thread stopped".to_owned(),
         count => format!("{} stopped", number::counted(count, "thread", "threads")),
     };
-    format!(
-        "{}, up to {} of server time, {stopped}; took {}",
-        number::counted(locks.server_queries, "query", "queries"),
-        number::quantity(locks.server_ms.ceil(), "ms"),
-        number::quantity(locks.took_ms.ceil(), "ms"),
-    )
+    let took = number::quantity(locks.took_ms.ceil(), "ms");
+    match locks.server_queries {
+        0 => format!("no query, {stopped}; took {took}"),
+        count => format!(
+            "{}, up to {} of server time, {stopped}; took {took}",
+            number::counted(count, "query", "queries"),
+            number::quantity(locks.server_ms.ceil(), "ms"),
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -59,7 +59,10 @@ pub(crate) fn render(locks: &Locks, look: Look) -> String {
     for remark in remarks(locks) {
         page.hanging("", "  ", &safe(&remark), QUIET);
     }
-    page.paragraph("", &format!("cost: {}", cost(locks)), QUIET);
+    // A saved window was paid for when it was taken.
+    if locks.took_ms > 0.0 {
+        page.paragraph("", &format!("cost: {}", cost(locks)), QUIET);
+    }
     page.finish()
 }
 
@@ -71,7 +74,7 @@ fn nobody(page: &mut Page, locks: &Locks) {
             page.paragraph("", &format!("None of {seen} for another one."), calm);
         }
         (true, None) => page.paragraph("", "No thread waits for another one.", calm),
-        (false, _) => page.paragraph("", "No wait was seen; but not everything could be looked at:", STRONG),
+        (false, _) => page.paragraph("", "No wait was seen, but not everything could be looked at:", STRONG),
     }
 }
 
@@ -230,7 +233,10 @@ fn branches(
                 line(page, locks, node, &format!("{indent}{branch}"));
                 if *is_first || node.behind > 0 {
                     let bar = if node.children.is_empty() { "" } else { "│ " };
-                    let wants = format!("wants {}", wanted(node.edge));
+                    let mut wants = format!("wants {}", wanted(node.edge));
+                    if let Some(member) = of_ring(locks, node) {
+                        wants = format!("{wants}, of {member}");
+                    }
                     quiet_line(page, &format!("{below}{bar}"), &wants);
                 }
                 if node.children.is_empty() {
@@ -255,6 +261,13 @@ fn branches(
             }
         }
     }
+}
+
+/// Whom of a ring a thread waits for: the ring has several to wait for.
+fn of_ring(locks: &Locks, node: &Node<'_>) -> Option<String> {
+    let holder =
+        node.edge.holder.filter(|holder| locks.cycles.iter().flatten().any(|member| member == holder))?;
+    locks.thread(holder).map(who)
 }
 
 /// `├─ connection 44, admin, 61.4 s, holds up 200: ALTER TABLE …`
