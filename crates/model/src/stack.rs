@@ -116,8 +116,7 @@ pub struct ProfiledThread {
     pub tid: u32,
     /// `comm` of the thread.
     pub name: String,
-    /// Its thread pointer, where the source of the last snapshot has it: on x86-64 what `pthread_self()` gives, by which
-    /// SEMAPHORES names threads. On aarch64 `pthread_self()` lies below it, as far for every thread of a process.
+    /// What `pthread_self()` gives in it, where the source of the last snapshot can tell: SEMAPHORES names threads so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_pointer: Option<u64>,
 }

@@ -3,6 +3,7 @@
 //! In: a process and what is wanted. Out: a [`Profile`]. The caller keeps the clock: it asks for each snapshot.
 
 mod process;
+mod pthread_self;
 mod tables;
 
 use std::collections::VecDeque;
@@ -548,9 +549,11 @@ impl Profiler {
         notes.extend(self.meaning.modules.notes());
         notes.extend(self.meaning.names.notes());
         notes.extend(self.futex_waits.note.clone());
+        let below = pthread_self::below_thread_pointer(&mut self.meaning.modules);
         let mut threads = tables.threads.list().to_vec();
         for thread in &mut threads {
-            thread.thread_pointer = self.threads.get(&thread.tid).and_then(|known| known.thread_pointer);
+            let pointer = self.threads.get(&thread.tid).and_then(|known| known.thread_pointer);
+            thread.thread_pointer = pointer.and_then(|pointer| pointer.checked_sub(below?));
         }
         let since = Duration::from_micros(first_us);
         Profile {
