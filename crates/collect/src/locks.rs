@@ -3,6 +3,8 @@
 //! In: a target. Out: a [`ServerSample`] with the sources of [`SOURCES`], and a second one with the cheap ones, to be
 //! read when everything else has been: a waiter that went on meanwhile shows there.
 
+use std::borrow::Cow;
+
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{Reading, ServerSample, ServerVersion};
 use tokio::time::Instant;
@@ -11,7 +13,7 @@ use crate::host;
 use crate::host::thread_ids::ThreadIds;
 use crate::mysql::source::{Plan, Source};
 use crate::mysql::{
-    ConnectError, QueryError, Session, SessionCost, Target, innodb_locks, innodb_status, innodb_trx,
+    ConnectError, QueryError, Rows, Session, SessionCost, Target, innodb_locks, innodb_status, innodb_trx,
     metadata_lock_info, perf_schema_data_lock_waits, perf_schema_metadata_locks, perf_schema_threads,
     processlist,
 };
@@ -113,25 +115,29 @@ impl Locks {
             if (source.answered)(&sample) {
                 continue;
             }
-            match (source.plan)(self.version, Some(&self.variables)) {
-                Plan::Elsewhere => {}
-                Plan::Cannot(why) => (source.fail)(why, &mut sample),
-                Plan::Ask(sql) => {
-                    let asked = Instant::now();
-                    match self.session.query(sql).await {
-                        Ok(rows) => {
-                            let answer = Answer {
-                                at_s: self.start.elapsed().as_secs_f64(),
-                                took_ms: asked.elapsed().as_secs_f64() * 1000.0,
-                            };
-                            (source.parse)(&rows, answer, &mut sample);
-                        }
-                        Err(error) if error.breaks_session() => return Err(error),
-                        Err(error) => {
-                            (source.fail)(error.into_unavailable((source.grant)(self.version)), &mut sample);
-                        }
-                    }
+            let statement = match (source.plan)(self.version, Some(&self.variables)) {
+                Plan::Elsewhere => continue,
+                Plan::Cannot(why) => Err(why),
+                Plan::Ask(sql) => Ok(Some(Cow::Borrowed(sql))),
+                Plan::AskAbout(statement) => statement(&sample).map(|sql| sql.map(Cow::Owned)),
+            };
+            let asked = Instant::now();
+            let outcome = match statement {
+                Ok(Some(sql)) => match self.session.query(&sql).await {
+                    Err(error) if error.breaks_session() => return Err(error),
+                    outcome => outcome.map_err(|error| error.into_unavailable((source.grant)(self.version))),
+                },
+                // What was answered before says that there is nothing to tell.
+                Ok(None) => Ok(Rows::default()),
+                Err(why) => Err(why),
+            };
+            match outcome {
+                Ok(rows) => {
+                    let at_s = self.start.elapsed().as_secs_f64();
+                    let answer = Answer { at_s, took_ms: asked.elapsed().as_secs_f64() * 1000.0 };
+                    (source.parse)(&rows, answer, &mut sample);
                 }
+                Err(why) => (source.fail)(why, &mut sample),
             }
         }
         self.name_as_here(&mut sample);

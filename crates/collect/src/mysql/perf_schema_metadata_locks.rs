@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn mariadb_without_performance_schema_leaves_it_to_its_plugin() {
-        assert_eq!(plan(ServerVersion::parse("10.11.19-MariaDB", "").unwrap(), None), Plan::Elsewhere);
+        assert!(matches!(plan(ServerVersion::parse("10.11.19-MariaDB", "").unwrap(), None), Plan::Elsewhere));
         assert!(matches!(plan(ServerVersion::parse("5.6.21", "").unwrap(), None), Plan::Cannot(_)));
     }
 }

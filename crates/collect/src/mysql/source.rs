@@ -1,15 +1,19 @@
 //! What a source of the server is: a name, a statement per version, and a pure parser.
 
+use spindoctor_model::mysql::Transaction;
 use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
 
 use super::rows::Rows;
 use crate::source::{Answer, Cadence};
 
 /// What to ask a server of a given version.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Plan {
     /// This statement.
     Ask(&'static str),
+    /// The statement that follows from what was answered before in the same sample; where there is none, the answer
+    /// is known to be empty.
+    AskAbout(fn(&ServerSample) -> Result<Option<String>, Unavailable>),
     /// Another source tells the same on this server, better: this one is not asked and says nothing.
     Elsewhere,
     /// The server cannot tell.
@@ -63,6 +67,15 @@ pub(super) fn performance_schema_off(
         Unavailable::because("performance_schema is off")
             .unlock("performance_schema = ON in the server's option file, and a restart")
     })
+}
+
+/// The open transactions of a sample: who waits for a row stands there, and what else is asked depends on it.
+pub(super) fn open_transactions(sample: &ServerSample) -> Result<&[Transaction], Unavailable> {
+    match (sample.transactions.value(), sample.transactions.unavailable()) {
+        (Some(transactions), _) => Ok(transactions),
+        (None, Some(why)) => Err(why.clone()),
+        (None, None) => Err(Unavailable::because("the open transactions were not read in this sample")),
+    }
 }
 
 /// Notes in the sample that a source's answer reached its limit: there may be more than it holds.

@@ -1,5 +1,6 @@
 //! The server's half of a window: which source is due, what came back, what to do when nothing does.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -132,21 +133,34 @@ impl<'a> Asking<'a> {
                 }
                 (source.plan)(self.version, samples[0].server.variables.value())
             };
-            match plan {
-                Plan::Ask(sql) => {
-                    let outcome = self.ask(number, source, sql).await;
-                    let mut samples = samples.borrow_mut();
-                    let server = &mut samples[k].server;
-                    match outcome {
-                        Ok((rows, answer)) => (source.parse)(&rows, answer, server),
-                        Err(why) => (source.fail)(why, server),
-                    }
+            let statement = match plan {
+                Plan::Ask(sql) => Ok(Some(Cow::Borrowed(sql))),
+                Plan::AskAbout(statement) => {
+                    statement(&samples.borrow()[k].server).map(|sql| sql.map(Cow::Owned))
                 }
-                Plan::Elsewhere => self.states[number].given_up = true,
+                Plan::Elsewhere => {
+                    self.states[number].given_up = true;
+                    continue;
+                }
                 Plan::Cannot(why) => {
                     self.states[number].given_up = true;
-                    (source.fail)(why, &mut samples.borrow_mut()[k].server);
+                    Err(why)
                 }
+            };
+            let outcome = match statement {
+                Ok(Some(sql)) => self.ask(number, source, &sql).await,
+                // What was answered before says that there is nothing to tell.
+                Ok(None) => {
+                    let at_s = self.start.elapsed().as_secs_f64();
+                    Ok((mysql::Rows::default(), Answer { at_s, took_ms: 0.0 }))
+                }
+                Err(why) => Err(why),
+            };
+            let mut samples = samples.borrow_mut();
+            let server = &mut samples[k].server;
+            match outcome {
+                Ok((rows, answer)) => (source.parse)(&rows, answer, server),
+                Err(why) => (source.fail)(why, server),
             }
         }
     }
