@@ -13,14 +13,42 @@ use crate::host;
 use crate::host::thread_ids::ThreadIds;
 use crate::mysql::source::{Plan, Source};
 use crate::mysql::{
-    ConnectError, QueryError, Rows, Session, SessionCost, Target, innodb_locks, innodb_status, innodb_trx,
-    metadata_lock_info, perf_schema_data_lock_waits, perf_schema_metadata_locks, perf_schema_threads,
-    processlist,
+    ConnectError, QueryError, Rows, Session, SessionCost, Target, global_status, innodb_locks, innodb_status,
+    innodb_trx, metadata_lock_info, perf_schema_data_lock_waits, perf_schema_metadata_locks,
+    perf_schema_threads, processlist,
 };
 use crate::source::Answer;
 
+/// How many wait for rows, where listing them may cost too much: one line of `SHOW GLOBAL STATUS`.
+const WAITING: Source = Source {
+    help: "how many transactions wait for row locks",
+    plan: |version, _| {
+        if version.mysql_at_least(8, 0, 0) {
+            return Plan::Elsewhere;
+        }
+        Plan::Ask("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'")
+    },
+    ..global_status::SOURCE
+};
+
+/// The text of InnoDB, for who waits for a latch; and for who waits for a row, where the transactions are not listed.
+const STATUS: Source = Source {
+    plan: |version, _| {
+        if !version.mariadb_at_least(10, 6, 0) {
+            return Plan::Ask("SHOW ENGINE INNODB STATUS");
+        }
+        // MariaDB has no sync array since 10.6.
+        Plan::AskAbout(|sample| {
+            let asked = sample.transactions.value().is_none().then(|| "SHOW ENGINE INNODB STATUS".to_owned());
+            Ok(asked)
+        })
+    },
+    ..innodb_status::SOURCE
+};
+
 /// What is read, in order; of two that tell the same the better one stands first.
 pub const SOURCES: &[Source] = &[
+    WAITING,
     perf_schema_threads::WITH_STATEMENTS,
     processlist::SOURCE,
     innodb_trx::SOURCE,
@@ -28,7 +56,7 @@ pub const SOURCES: &[Source] = &[
     innodb_locks::SOURCE,
     perf_schema_metadata_locks::SOURCE,
     metadata_lock_info::SOURCE,
-    innodb_status::SOURCE,
+    STATUS,
 ];
 
 /// What is read again: who still runs what.

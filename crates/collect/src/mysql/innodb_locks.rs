@@ -58,11 +58,16 @@ fn place<'r>(lock: &Row<'r>) -> [Option<&'r str>; 4] {
 fn row_lock_waits(rows: &Rows, transactions: &[Transaction]) -> Vec<RowLockWait> {
     let connections: HashMap<&str, u64> =
         transactions.iter().filter_map(|t| Some((t.id.as_str(), t.connection_id?))).collect();
+    let known: HashSet<&str> = transactions.iter().map(|t| t.id.as_str()).collect();
     let requested: HashSet<&str> = transactions.iter().filter_map(|t| t.requested_lock.as_deref()).collect();
     let locks: HashMap<&str, Row<'_>> =
         rows.iter().filter_map(|row| Some((row.text("lock_id")?, row))).collect();
+    // A copy that is newer than that of the transactions has waiters that those do not: they are no holders.
+    let is_known = |row: &Row<'_>| row.text("lock_trx_id").is_some_and(|id| known.contains(id));
     let mut holders: HashMap<_, Vec<&str>> = HashMap::new();
-    for row in rows.iter().filter(|row| row.text("lock_id").is_some_and(|id| !requested.contains(id))) {
+    let in_the_way =
+        |row: &Row<'_>| row.text("lock_id").is_some_and(|id| !requested.contains(id)) && is_known(row);
+    for row in rows.iter().filter(in_the_way) {
         holders.entry(place(&row)).or_default().extend(row.text("lock_trx_id"));
     }
     let mut waits = Vec::new();
@@ -107,13 +112,15 @@ mod tests {
             transaction("24", 28, Some("24:0:304:2")),
             transaction("25", 29, Some("25:0:304:2")),
         ];
-        // As MariaDB 10.11.19 prints them: two UPDATEs wait for the row of an open transaction.
+        // As MariaDB 10.11.19 prints them: two UPDATEs wait for the row of an open transaction; a third came
+        // after the transactions had been read.
         let waits = row_lock_waits(
             &fixture::tabbed(
                 "lock_id\tlock_trx_id\tlock_mode\tlock_table\tlock_index\tlock_space\tlock_page\tlock_rec\tlock_data\n\
                  25:0:304:2\t25\tX\t`t`.`a`\tPRIMARY\t0\t304\t2\t1\n\
                  23:0:304:2\t23\tX\t`t`.`a`\tPRIMARY\t0\t304\t2\t1\n\
-                 24:0:304:2\t24\tX\t`t`.`a`\tPRIMARY\t0\t304\t2\t1\n",
+                 24:0:304:2\t24\tX\t`t`.`a`\tPRIMARY\t0\t304\t2\t1\n\
+                 26:0:304:2\t26\tX\t`t`.`a`\tPRIMARY\t0\t304\t2\t1\n",
             ),
             &transactions,
         );

@@ -23,7 +23,7 @@ pub(super) struct Builder<'a> {
     by_connection: HashMap<u64, usize>,
     by_os_id: HashMap<u64, usize>,
     by_internal_id: HashMap<u64, usize>,
-    transactions: HashMap<u64, &'a Transaction>,
+    transactions: HashMap<u64, WaitTransaction>,
     /// The connections of `pthread_self`, and the kernel's ids.
     by_pthread: HashMap<u64, Who>,
     places: HashMap<Who, u32>,
@@ -53,7 +53,6 @@ impl<'a> Builder<'a> {
         let index = |id: fn(&ServerThread) -> Option<u64>| -> HashMap<u64, usize> {
             threads.iter().enumerate().filter_map(|(at, thread)| Some((id(thread)?, at))).collect()
         };
-        let transactions = readings.server.transactions.value().into_iter().flatten();
         let mut builder = Self {
             readings,
             stacks: Stacks::of(readings.profile),
@@ -62,7 +61,7 @@ impl<'a> Builder<'a> {
             by_connection: index(|thread| thread.connection_id),
             by_os_id: index(|thread| thread.thread_os_id),
             by_internal_id: index(|thread| thread.internal_id),
-            transactions: transactions.filter_map(|t| Some((t.connection_id?, t))).collect(),
+            transactions: transactions(readings.server),
             by_pthread: HashMap::new(),
             places: HashMap::new(),
             known: BTreeSet::new(),
@@ -113,7 +112,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The open transaction of a thread.
-    pub(super) fn transaction(&self, thread: &ServerThread) -> Option<&'a Transaction> {
+    pub(super) fn transaction(&self, thread: &ServerThread) -> Option<WaitTransaction> {
         self.transactions.get(&thread.connection_id?).copied()
     }
 
@@ -173,12 +172,14 @@ impl<'a> Builder<'a> {
         let bare = match who {
             Who::Listed(at) => return self.describe_listed(&self.threads[*at]),
             Who::Connection(id) => {
-                let transaction = self.transactions.get(id).copied();
+                let listed = self.readings.server.transactions.value().into_iter().flatten();
                 WaitingThread {
                     connection_id: Some(*id),
                     name: "connection".into(),
-                    statement: transaction.and_then(|t| t.statement.clone()),
-                    transaction: transaction.map(wait_transaction),
+                    statement: listed
+                        .filter(|t| t.connection_id == Some(*id))
+                        .find_map(|t| t.statement.clone()),
+                    transaction: self.transactions.get(id).copied(),
                     ..WaitingThread::default()
                 }
             }
@@ -209,15 +210,11 @@ impl<'a> Builder<'a> {
             },
             user: thread.user.clone(),
             host: thread.host.clone(),
-            statement: thread
-                .statement
-                .clone()
-                .or_else(|| thread.last_statement.clone().filter(|_| rests))
-                .or_else(|| transaction.and_then(|t| t.statement.clone())),
+            statement: thread.statement.clone().or_else(|| thread.last_statement.clone().filter(|_| rests)),
             is_idle_in_transaction: rests && transaction.is_some(),
             server_state: if rests { String::new() } else { thread.state.clone() },
             since_s: Some(thread.time_s),
-            transaction: transaction.map(wait_transaction),
+            transaction,
             ..WaitingThread::default()
         })
     }
@@ -281,6 +278,27 @@ fn is_the_same_wait(then: &ServerThread, now: &ServerThread) -> bool {
         _ => then.statement == now.statement,
     };
     same_statement && then.command == now.command && then.state == now.state
+}
+
+/// The open transactions of connections: as InnoDB lists them, or where it was not asked to as it prints them.
+fn transactions(server: &ServerSample) -> HashMap<u64, WaitTransaction> {
+    if let Some(listed) = server.transactions.value() {
+        return listed.iter().filter_map(|t| Some((t.connection_id?, wait_transaction(t)))).collect();
+    }
+    let printed =
+        server.innodb_status.value().into_iter().flat_map(|status| &status.transactions.transactions);
+    printed
+        .filter(|t| t.active)
+        .filter_map(|t| {
+            let transaction = WaitTransaction {
+                age_s: t.active_s.unwrap_or(0.0),
+                // An undo log entry is a row, or an index entry of it.
+                rows_modified: t.undo_entries.unwrap_or(0),
+                rows_locked: t.row_locks.unwrap_or(0),
+            };
+            Some((t.connection_id?, transaction))
+        })
+        .collect()
 }
 
 fn wait_transaction(transaction: &Transaction) -> WaitTransaction {

@@ -87,12 +87,16 @@ fn left_out(builder: &mut Builder<'_>) {
         .flatten()
         .map(|wait| wait.waiting_transaction.as_str())
         .collect();
-    builder.left_out(in_lock_wait.difference(&named).count() as u64);
+    if server.row_lock_waits.value().is_some() {
+        builder.left_out(in_lock_wait.difference(&named).count() as u64);
+    }
     for source in &server.cut {
         builder.note(format!("{source} was cut at its limit: there is more"));
     }
-    if let (false, Some(missing)) = (in_lock_wait.is_empty(), server.row_lock_waits.unavailable()) {
+    let printed = server.innodb_status.value().into_iter().flat_map(|s| &s.transactions.transactions);
+    let some_wait = !in_lock_wait.is_empty() || printed.into_iter().any(|t| t.lock_wait);
+    if let (true, Some(missing)) = (some_wait, server.row_lock_waits.unavailable()) {
         let unlock = missing.unlock.as_ref().map_or_else(String::new, |unlock| format!("; {unlock}"));
-        builder.note(format!("who holds rows could not be read: {}{unlock}", missing.because));
+        builder.note(format!("who holds rows was not read: {}{unlock}", missing.because));
     }
 }

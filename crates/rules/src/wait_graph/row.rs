@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use spindoctor_model::innodb_status::ListedTransaction;
 use spindoctor_model::mysql::RowLockWait;
 use spindoctor_model::wait_graph::{LockKind, WaitEdge};
 
@@ -12,6 +13,9 @@ use super::builder::{Builder, Who};
 /// Lock tables also say that a waiter waits for those before it in the queue. Whom the holder frees goes on in an order
 /// that InnoDB chooses, so a waiter for the same place counts as a holder only where no other is told.
 pub(super) fn add(builder: &mut Builder<'_>) {
+    if builder.readings.server.row_lock_waits.value().is_none() {
+        return as_printed(builder);
+    }
     let waits = builder.readings.server.row_lock_waits.value().map(Vec::as_slice).unwrap_or_default();
     let queued: HashSet<_> = waits.iter().map(|wait| (&wait.waiting_transaction, place(wait))).collect();
     let in_queue = |wait: &RowLockWait| queued.contains(&(&wait.blocking_transaction, place(wait)));
@@ -35,6 +39,36 @@ pub(super) fn add(builder: &mut Builder<'_>) {
             ..WaitEdge::default()
         };
         builder.add(waiter, Some(holder), edge);
+    }
+}
+
+/// Where the lock tables were not read, `SHOW ENGINE INNODB STATUS` prints who waits. The holder is concluded where only
+/// one other transaction has rows locked and is as old as the longest wait.
+fn as_printed(builder: &mut Builder<'_>) {
+    let Some(status) = builder.readings.server.innodb_status.value() else { return };
+    let (waiting, others): (Vec<_>, Vec<_>) =
+        status.transactions.transactions.iter().filter(|t| t.active).partition(|t| t.lock_wait);
+    let longest_s = waiting.iter().filter_map(|t| t.lock_waited_s).fold(0.0, f64::max);
+    // Ages are printed in whole seconds.
+    let old = |t: &&&ListedTransaction| t.active_s.is_none_or(|active_s| active_s + 1.0 >= longest_s);
+    let mut holders = others.iter().filter(|t| t.row_locks.is_some_and(|rows| rows > 0)).filter(old);
+    let holder = match (holders.next(), holders.next()) {
+        (Some(only), None) => only.connection_id.map(|id| builder.connection(id)),
+        _ => None,
+    };
+    for wait in waiting {
+        let waiter = match wait.connection_id {
+            Some(id) => builder.connection(id),
+            None => Who::Transaction(wait.id.clone()),
+        };
+        let edge = WaitEdge {
+            kind: LockKind::Row,
+            object: "a row".to_owned(),
+            waited_s: wait.lock_waited_s,
+            is_inferred: true,
+            ..WaitEdge::default()
+        };
+        builder.add(waiter, holder.clone(), edge);
     }
 }
 

@@ -1,11 +1,12 @@
 //! Graphs of hand-made readings: what real servers show is tested beside the lab.
 
+use spindoctor_model::innodb_status::ListedTransaction;
 use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread, Transaction};
 use spindoctor_model::stack::{
     Frame, Observation, ProfiledThread, SnapshotCost, Stack, StackEnd, ThreadState,
 };
 use spindoctor_model::wait_graph::{FutexKind, FutexWait, LockKind, WaitRoot};
-use spindoctor_model::{Profile, Reading, ServerSample, ServerVersion, Unavailable, WaitGraph};
+use spindoctor_model::{InnodbStatus, Profile, Reading, ServerSample, ServerVersion, Unavailable, WaitGraph};
 
 use super::{Readings, build, roots};
 use crate::testing::{answer, session, transaction};
@@ -108,6 +109,40 @@ fn waits_that_a_bound_left_out_are_counted() {
     let graph = of(&server);
     assert_eq!(graph.left_out, 5);
     assert!(graph.notes[0].contains("data_lock_waits"), "{:?}", graph.notes);
+}
+
+#[test]
+fn where_the_lock_tables_were_not_read_the_only_transaction_old_enough_is_the_holder() {
+    let printed = |id: u64, active_s, lock_waited_s: Option<f64>| ListedTransaction {
+        connection_id: Some(id),
+        active: true,
+        active_s: Some(active_s),
+        row_locks: Some(1),
+        undo_entries: Some(4),
+        lock_wait: lock_waited_s.is_some(),
+        lock_waited_s,
+        ..ListedTransaction::default()
+    };
+    let of = |mut transactions: Vec<ListedTransaction>| {
+        transactions.extend((20..25).map(|id| printed(id, 9.0, Some(9.0))));
+        let mut status = InnodbStatus::default();
+        status.transactions.transactions = transactions;
+        let missing = || Unavailable::because("900 transactions wait for row locks");
+        let server = ServerSample {
+            innodb_status: answer(0.0, status),
+            transactions: Reading::Unavailable(missing()),
+            row_lock_waits: Reading::Unavailable(missing()),
+            ..five_for_one_row()
+        };
+        of(&server)
+    };
+    let graph = of(vec![printed(7, 61.0, None), printed(8, 1.0, None)]);
+    assert_eq!(told(&graph), [(Some(7), 5, 5)]);
+    let root = &roots(&graph)[0];
+    assert!(root.is_inferred && root.doing == "idle in transaction", "{root:?}");
+    assert_eq!(root.rows_to_roll_back, Some(4));
+    assert!(graph.notes[0].contains("900 transactions"), "{:?}", graph.notes);
+    assert_eq!(told(&of(vec![printed(7, 61.0, None), printed(8, 60.0, None)])), [(None, 5, 5)]);
 }
 
 #[test]
