@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::host;
 use crate::host::thread_ids::ThreadIds;
+use crate::mysql::session::NOBODY_KNOWS_WHO;
 use crate::mysql::source::{Plan, Source};
 use crate::mysql::{
     ConnectError, QueryError, Rows, Session, SessionCost, Target, global_status, innodb_locks, innodb_status,
@@ -153,7 +154,11 @@ impl Locks {
             let outcome = match statement {
                 Ok(Some(sql)) => match self.session.query(&sql).await {
                     Err(error) if error.breaks_session() => return Err(error),
-                    outcome => outcome.map_err(|error| error.into_unavailable((source.grant)(self.version))),
+                    Err(error) => {
+                        let grantee = self.grantee(&error).await;
+                        Err(source.refused(error, self.version, &grantee))
+                    }
+                    Ok(rows) => Ok(rows),
                 },
                 // What was answered before says that there is nothing to tell.
                 Ok(None) => Ok(Rows::default()),
@@ -170,6 +175,15 @@ impl Locks {
         }
         self.name_as_here(&mut sample);
         Ok(sample)
+    }
+
+    /// Whom to grant what was denied.
+    async fn grantee(&mut self, error: &QueryError) -> String {
+        let known = match error {
+            QueryError::Denied { .. } => self.session.grantee().await,
+            _ => None,
+        };
+        known.unwrap_or_else(|| NOBODY_KNOWS_WHO.to_owned())
     }
 
     /// The kernel's thread ids as they are in this pid namespace: those of the stacks.

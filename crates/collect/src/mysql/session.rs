@@ -27,6 +27,9 @@ const MAX_PACKET_BYTES: usize = 64 << 20;
 /// How long a statement waits for a metadata or row lock, in seconds: the least that servers accept.
 const LOCK_WAIT_S: u32 = 1;
 
+/// Stands for the account in a GRANT where the server will not say who is logged in.
+pub(crate) const NOBODY_KNOWS_WHO: &str = "USER";
+
 /// Deadlines of one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -191,6 +194,12 @@ impl Session {
         self.cost
     }
 
+    /// The account that is logged in, as GRANT wants it: `'app'@'10.%'`.
+    pub(crate) async fn grantee(&mut self) -> Option<String> {
+        let rows = self.query("SELECT CURRENT_USER()").await;
+        rows.ok().and_then(|rows| quote_account(rows.first()?.at(0)?))
+    }
+
     /// Says goodbye to the server, waiting no longer than the query deadline.
     pub async fn close(mut self) {
         if let Some(conn) = self.conn.take() {
@@ -198,6 +207,13 @@ impl Session {
             let _ = timeout(self.limits.query, conn.disconnect()).await;
         }
     }
+}
+
+/// `app@10.%` as `'app'@'10.%'`; a role or an anonymous account has no host or no name.
+fn quote_account(account: &str) -> Option<String> {
+    let (user, host) = account.rsplit_once('@')?;
+    let quoted = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
+    Some(format!("{}@{}", quoted(user), quoted(host)))
 }
 
 async fn ask(conn: &mut Conn, sql: String) -> Result<Rows, DriverFailure> {
@@ -447,6 +463,13 @@ mod tests {
 
     fn settings_of(version: &str) -> String {
         settings(ServerVersion::parse(version, ""), Duration::from_secs(2)).join(", ")
+    }
+
+    #[test]
+    fn accounts_are_quoted_so_that_a_grant_can_be_pasted() {
+        assert_eq!(quote_account("app@10.%").as_deref(), Some("'app'@'10.%'"));
+        assert_eq!(quote_account("o'hara@x@localhost").as_deref(), Some("'o''hara@x'@'localhost'"));
+        assert_eq!(quote_account("role"), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use spindoctor_model::mysql::Transaction;
 use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
 
+use super::error::QueryError;
 use super::rows::Rows;
 use crate::source::{Answer, Cadence};
 
@@ -47,6 +48,22 @@ pub struct Source {
     pub fail: fn(Unavailable, &mut ServerSample),
     /// True where the sample has the answer already: the source is not asked for it a second time.
     pub answered: fn(&ServerSample) -> bool,
+}
+
+impl Source {
+    /// Why it could not be read, with what would unlock it; `grantee` is the account as GRANT wants it.
+    pub(crate) fn refused(&self, error: QueryError, version: ServerVersion, grantee: &str) -> Unavailable {
+        let grant = (self.grant)(version);
+        match error {
+            QueryError::Denied { .. } if !grant.is_empty() => {
+                error.into_unavailable(&format!("{grant} TO {grantee}"))
+            }
+            QueryError::Unsupported { .. } if !self.install.is_empty() => {
+                error.into_unavailable("").unlock(self.install)
+            }
+            error => error.into_unavailable(""),
+        }
+    }
 }
 
 /// The server's global variables, where they could be read.

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::schedule::Schedule;
 use super::{Progress, WatchOptions};
+use crate::mysql::session::NOBODY_KNOWS_WHO;
 use crate::mysql::source::{Plan, Source};
 use crate::mysql::{self, Limits, QueryError, Session, Target};
 use crate::source::{Answer, Cadence};
@@ -200,17 +201,11 @@ impl<'a> Asking<'a> {
         if error.breaks_session() {
             self.lose_session(error.to_string());
         }
-        let grant = (source.grant)(self.version);
-        match error {
-            QueryError::Denied { .. } if !grant.is_empty() => {
-                let grant = format!("{grant} TO {}", self.grantee().await);
-                Err(error.into_unavailable(&grant))
-            }
-            QueryError::Unsupported { .. } if !source.install.is_empty() => {
-                Err(error.into_unavailable("").unlock(source.install))
-            }
-            error => Err(error.into_unavailable("")),
-        }
+        let grantee = match error {
+            QueryError::Denied { .. } => self.grantee().await,
+            _ => String::new(),
+        };
+        Err(source.refused(error, self.version, &grantee))
     }
 
     /// The account that is logged in, as GRANT wants it; a placeholder where the server will not say.
@@ -218,10 +213,9 @@ impl<'a> Asking<'a> {
         if self.grantee.is_none()
             && let Some(session) = self.session.as_mut()
         {
-            let rows = session.query("SELECT CURRENT_USER()").await;
-            self.grantee = rows.ok().and_then(|rows| quote_account(rows.first()?.at(0)?));
+            self.grantee = session.grantee().await;
         }
-        self.grantee.clone().unwrap_or_else(|| "USER".to_owned())
+        self.grantee.clone().unwrap_or_else(|| NOBODY_KNOWS_WHO.to_owned())
     }
 
     /// One try, no longer than a query may take, and never past `until`: a server that hangs must
@@ -293,23 +287,9 @@ fn is_due(source: &Source, part: Part) -> bool {
     }
 }
 
-/// `app@10.%` as `'app'@'10.%'`; a role or an anonymous account has no host or no name.
-fn quote_account(account: &str) -> Option<String> {
-    let (user, host) = account.rsplit_once('@')?;
-    let quoted = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
-    Some(format!("{}@{}", quoted(user), quoted(host)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn accounts_are_quoted_so_that_a_grant_can_be_pasted() {
-        assert_eq!(quote_account("app@10.%").as_deref(), Some("'app'@'10.%'"));
-        assert_eq!(quote_account("o'hara@x@localhost").as_deref(), Some("'o''hara@x'@'localhost'"));
-        assert_eq!(quote_account("role"), None);
-    }
 
     #[test]
     fn the_first_sample_asks_everything_and_those_between_only_what_is_cheap() {
