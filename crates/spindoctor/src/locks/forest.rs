@@ -13,7 +13,8 @@ use crate::profile::statement::without_literals;
 
 /// A root that holds up fewer threads than this, each for a moment, is traffic: two clients that met.
 const BRIEF_WAITERS: u32 = 10;
-/// A wait of less than this is a moment, seconds: nobody who waits for a page to load has noticed it yet.
+/// A wait of no more than this is a moment, seconds. It is the least that clocks of whole seconds can tell (MySQL's
+/// process list, INNODB_TRX): one that ticks in the middle of a wait of 10 ms makes 1 s of it.
 const BRIEF_WAIT_S: f64 = 1.0;
 
 /// The trees of one look, the largest first.
@@ -66,7 +67,7 @@ pub(crate) struct Node<'a> {
     pub(crate) is_repeated: bool,
 }
 
-/// Siblings that look alike: they wait for the same lock with the same kind of statement.
+/// Siblings that look alike: they wait for the same lock.
 #[derive(Debug)]
 pub(crate) struct Group {
     /// Places in the forest, the longest wait first.
@@ -111,11 +112,27 @@ impl<'a> Forest<'a> {
         within.filter(|waited_s| waited_s.is_finite()).into_iter().chain(behind).max_by(f64::total_cmp)
     }
 
-    /// True where few are held up, each for a moment, as happens all the time on a busy server.
-    pub(crate) fn is_brief(&self, tree: &Tree<'_>) -> bool {
-        tree.behind < BRIEF_WAITERS
-            && self.longest_wait_s(tree).unwrap_or(0.0) < BRIEF_WAIT_S
-            && !matches!(tree.top, Top::Ring(_))
+    /// True where few are held up, each for a moment, as happens all the time on a busy server. Commits wait for each
+    /// other in any number: the queue is there so that many of them need one sync.
+    pub(crate) fn is_brief(&self, locks: &Locks, tree: &Tree<'_>) -> bool {
+        if matches!(tree.top, Top::Ring(_)) {
+            return false;
+        }
+        // No wait is older than the statement that waits.
+        let at_most = |child: &usize| {
+            let Node { edge, thread, .. } = &self.nodes[*child];
+            edge.waited_s.or_else(|| locks.thread(*thread)?.since_s)
+        };
+        let is_moment = |waited_s: f64| waited_s <= BRIEF_WAIT_S;
+        let are_commits = |child: &usize| self.nodes[*child].edge.kind == LockKind::CommitQueue;
+        let is_traffic = match tree.behind {
+            0..BRIEF_WAITERS => tree.children.iter().filter_map(at_most).all(is_moment),
+            _ if tree.children.iter().all(are_commits) => {
+                tree.children.iter().all(|child| at_most(child).is_some_and(is_moment))
+            }
+            _ => false,
+        };
+        is_traffic && self.longest_wait_s(tree).is_none_or(is_moment)
     }
 
     /// The node at a place.
@@ -129,16 +146,13 @@ impl<'a> Forest<'a> {
         let mut groups: Vec<Group> = Vec::new();
         for &at in siblings {
             let node = &self.nodes[at];
-            let shape = locks.thread(node.thread).map(|thread| {
-                let said = thread.statement.as_deref().unwrap_or(&thread.server_state);
-                (without_literals(said), thread.connection_id.is_some())
-            });
+            let is_client = locks.thread(node.thread).is_some_and(|thread| thread.connection_id.is_some());
             let key = GroupKey {
                 kind: node.edge.kind,
                 object: without_record(&node.edge.object),
                 holds_up_others: node.behind > 0,
                 is_repeated: node.is_repeated,
-                shape,
+                is_client,
             };
             let place = *places.entry(key).or_insert_with(|| {
                 groups.push(Group { members: Vec::new() });
@@ -155,6 +169,17 @@ impl<'a> Forest<'a> {
         }
         groups.sort_by_key(|group| std::cmp::Reverse(self.size(&group.members)));
         groups
+    }
+
+    /// True where the threads at these places run the same statement, but for its literals.
+    pub(crate) fn are_of_one_statement(&self, locks: &Locks, places: &[usize]) -> bool {
+        let shape = |at: &usize| {
+            let statement = locks.thread(self.nodes[*at].thread)?.statement.as_deref()?;
+            Some(without_literals(statement))
+        };
+        let mut shapes = places.iter().map(shape);
+        let first = shapes.next();
+        shapes.all(|other| Some(other) == first)
     }
 
     /// Threads at these places and behind them.
@@ -176,7 +201,7 @@ struct GroupKey<'a> {
     object: &'a str,
     holds_up_others: bool,
     is_repeated: bool,
-    shape: Option<(String, bool)>,
+    is_client: bool,
 }
 
 /// `sbtest.sbtest1 PRIMARY` of `sbtest.sbtest1 PRIMARY record 5`: rows of one index are alike.
@@ -327,6 +352,26 @@ mod tests {
             .map(|tree| tree.children.iter().any(|child| forest.node(*child).is_repeated))
             .collect();
         assert_eq!(repeated, [false, true]);
+    }
+
+    #[test]
+    fn commits_that_wait_for_one_sync_are_traffic_until_the_sync_takes_long() {
+        for (since_s, is_brief) in [(Some(0.0), true), (Some(1.0), true), (Some(30.0), false), (None, false)]
+        {
+            let locks = sample::group_commit(since_s);
+            let forest = Forest::of(&locks);
+            assert_eq!(forest.is_brief(&locks, &forest.trees[0]), is_brief, "{since_s:?}");
+        }
+    }
+
+    #[test]
+    fn few_that_wait_for_a_moment_are_traffic_and_a_ring_never_is() {
+        let brief = |locks: &Locks| {
+            let forest = Forest::of(locks);
+            forest.trees.iter().all(|tree| forest.is_brief(locks, tree))
+        };
+        assert!(brief(&sample::busy()));
+        assert!(!brief(&sample::ring()) && !brief(&sample::two_roots()) && !brief(&sample::mutexes()));
     }
 
     #[test]

@@ -141,6 +141,29 @@ pub(crate) fn busy() -> Locks {
     locks
 }
 
+/// Forty commits wait for the one that syncs, their statements that old.
+pub(crate) fn group_commit(since_s: Option<f64>) -> Locks {
+    const QUEUE: &str = "binary log group commit";
+    let commit = |id| WaitingThread { since_s, ..connection(id, "app", "COMMIT") };
+    let waits = (1..=40).map(|waiter| WaitEdge {
+        waited_s: None,
+        is_inferred: true,
+        ..edge(waiter, Some(0), LockKind::CommitQueue, QUEUE, "", 0.0)
+    });
+    let mut locks = look((0..=40).map(commit).collect(), waits.collect());
+    locks.roots = vec![WaitRoot {
+        thread: Some(0),
+        kind: LockKind::CommitQueue,
+        object: QUEUE.to_owned(),
+        doing: "syncing a file (fsync)".to_owned(),
+        waiting_directly: 40,
+        waiting_in_all: 40,
+        is_inferred: true,
+        ..WaitRoot::default()
+    }];
+    locks
+}
+
 /// A client that is idle in its transaction holds up an ALTER, which holds up 200 readers.
 pub(crate) fn chain() -> Locks {
     const TABLE: &str = "sbtest.sbtest1";

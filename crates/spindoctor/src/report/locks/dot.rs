@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    LEVELS_SHOWN, Shown, account, doing, freeing, holds_up, lock, more_told, remarks, running, seconds,
-    shown, subject, verdict, wanted, who,
+    LEVELS_SHOWN, Shown, account, doing, holds_up, lock, remarks, running, seconds, shown, subject, verdict,
+    wanted, who,
 };
 use crate::locks::{Forest, Locks, Top};
 use crate::report::{number, shortened};
@@ -36,7 +36,7 @@ pub(crate) fn render(locks: &Locks) -> String {
                     doing(root, thread),
                     thread.map(running).unwrap_or_default(),
                 ];
-                lines.extend(freeing(root).map(|(statement, _)| statement));
+                lines.extend(root.free_with.as_ref().map(|statement| format!("free with {statement}")));
                 let top = drawing.node(&lines, "fillcolor=\"#f9d5cf\", penwidth=2");
                 drawing.waiters(&tree.children, &[top], 1);
             }
@@ -111,7 +111,7 @@ impl Drawing<'_> {
 
     fn waiters(&mut self, siblings: &[usize], holders: &[usize], level: usize) {
         let (locks, forest) = (self.locks, self.forest);
-        for item in shown(forest, locks, siblings) {
+        for item in shown(forest, locks, siblings, level) {
             let (lines, style, label, place) = match &item {
                 Shown::One(at, is_first) => {
                     let node = forest.node(*at);
@@ -122,14 +122,13 @@ impl Drawing<'_> {
                     }
                     let waited = node.edge.waited_s.filter(|s| s.is_finite()).map(seconds);
                     let label = match (is_first, waited) {
-                        (true, Some(waited)) => format!("{}, {waited}", wanted(node.edge)),
+                        (true, Some(waited)) => format!("{waited}: {}", wanted(node.edge)),
                         (true, None) => wanted(node.edge),
                         (false, waited) => waited.unwrap_or_default(),
                     };
                     (lines, if node.is_repeated { "style=\"rounded,dashed\"" } else { "" }, label, Some(*at))
                 }
-                Shown::More(places) => (vec![more_told(forest, places, true)], MORE, String::new(), None),
-                Shown::Others(places) => (vec![more_told(forest, places, false)], MORE, String::new(), None),
+                Shown::More(rest) => (vec![rest.told()], MORE, String::new(), None),
             };
             let number = self.node(&lines, style);
             for holder in holders {

@@ -7,8 +7,8 @@ use spindoctor_model::wait_graph::{WaitEdge, WaitRoot, WaitingThread};
 
 use super::svg::{Anchor, anchor, within_page};
 use super::{
-    Shown, account, doing, freeing, held, holds_up, lock, more_told, remarks, running, runs_label, seconds,
-    shown, state_told, transaction, verdict, wanted, who,
+    Shown, account, doing, freeing, held, holds_up, lock, remarks, running, runs_label, seconds, shown,
+    state_told, transaction, verdict, wanted, who,
 };
 use crate::locks::{Forest, Locks, Top, Tree};
 use crate::report::number;
@@ -25,7 +25,7 @@ const TREES_SHOWN: usize = 40;
 pub(crate) fn section(locks: &Locks) -> Markup {
     let forest = Forest::of(locks);
     html! {
-        @if !forest.trees.iter().all(|tree| forest.is_brief(tree)) {
+        @if !forest.trees.iter().all(|tree| forest.is_brief(locks, tree)) {
             section.card.locks {
                 h2 { "Who holds up whom" }
                 p.quiet {
@@ -147,7 +147,7 @@ fn waiters(locks: &Locks, forest: &Forest<'_>, siblings: &[usize], level: usize)
             p.quiet { (forest.size(siblings)) " more behind it, further down." }
         } @else if !siblings.is_empty() {
             ul.waiters {
-                @for item in shown(forest, locks, siblings) {
+                @for item in shown(forest, locks, siblings, level) {
                     li { (waiter(locks, forest, &item, level)) }
                 }
             }
@@ -156,14 +156,14 @@ fn waiters(locks: &Locks, forest: &Forest<'_>, siblings: &[usize], level: usize)
 }
 
 fn waiter(locks: &Locks, forest: &Forest<'_>, item: &Shown, level: usize) -> Markup {
-    let (places, is_alike) = match item {
+    let rest = match item {
         Shown::One(at, _) => return one(locks, forest, *at, level),
-        Shown::More(places) => (places, true),
-        Shown::Others(places) => (places, false),
+        Shown::More(rest) => rest,
     };
+    let places = &rest.places;
     html! {
         details {
-            summary { (more_told(forest, places, is_alike)) }
+            summary { (rest.told()) }
             div.told id=(anchor(Anchor::More(places[0]))) {
                 table.wide.waiters {
                     thead { tr { th { "who" } th { "waited" } th { "wants" } th { "runs" } } }

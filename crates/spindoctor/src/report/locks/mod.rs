@@ -62,8 +62,9 @@ pub(crate) fn by_extension(file: &str) -> Option<&'static Format> {
 
 /// Of siblings that are alike, so many are shown; the others are counted.
 const ALIKE_SHOWN: usize = 2;
-/// Kinds of siblings that are shown; the others are counted.
-const GROUPS_SHOWN: usize = 6;
+/// Kinds of siblings that are shown on each level below the top; the others are counted. The last number is that of all
+/// deeper levels: what matters is near the top.
+const GROUPS_SHOWN: [usize; 3] = [6, 3, 2];
 /// Levels below the top that are shown: deeper ones are counted.
 const LEVELS_SHOWN: usize = 6;
 
@@ -71,18 +72,27 @@ const LEVELS_SHOWN: usize = 6;
 enum Shown {
     /// This one; true where it is the first of its kind.
     One(usize, bool),
-    /// So many more like the ones before: their places.
-    More(Vec<usize>),
-    /// So many more of other kinds: their places.
-    Others(Vec<usize>),
+    /// More like the ones before.
+    More(Rest),
 }
 
-/// What to show of siblings.
-fn shown(forest: &Forest<'_>, locks: &Locks, siblings: &[usize]) -> Vec<Shown> {
+/// Siblings that are counted only.
+struct Rest {
+    /// Their places in the forest.
+    places: Vec<usize>,
+    /// `198 more like this`.
+    count: String,
+    /// `with 12 behind them, waiting 0.3 s to 61 s`
+    waits: String,
+}
+
+/// What to show of siblings that stand so many levels below the top.
+fn shown(forest: &Forest<'_>, locks: &Locks, siblings: &[usize], level: usize) -> Vec<Shown> {
+    let most = GROUPS_SHOWN[level.clamp(1, GROUPS_SHOWN.len()) - 1];
     let mut items = Vec::new();
     let mut others = Vec::new();
     for (number, Group { members }) in forest.groups(locks, siblings).into_iter().enumerate() {
-        if number >= GROUPS_SHOWN {
+        if number >= most {
             others.extend(members);
             continue;
         }
@@ -91,28 +101,42 @@ fn shown(forest: &Forest<'_>, locks: &Locks, siblings: &[usize]) -> Vec<Shown> {
         let (first, rest) = members.split_at(count);
         items.extend(first.iter().enumerate().map(|(at, member)| Shown::One(*member, at == 0)));
         if !rest.is_empty() {
-            items.push(Shown::More(rest.to_vec()));
+            let is_one_statement = forest.are_of_one_statement(locks, &members);
+            let how = if is_one_statement { "more like this" } else { "more want the same" };
+            items.push(Shown::More(Rest::of(forest, rest.to_vec(), how)));
         }
     }
     if !others.is_empty() {
-        items.push(Shown::Others(others));
+        items.push(Shown::More(Rest::of(forest, others, "more of other kinds")));
     }
     items
 }
 
-/// `198 more like this, with 12 behind them, waiting 0.3 s to 61 s`
-fn more_told(forest: &Forest<'_>, places: &[usize], is_alike: bool) -> String {
-    let all = forest.size(places) as usize;
-    let count = number::plain(places.len() as f64);
-    let mut told =
-        if is_alike { format!("{count} more like this") } else { format!("{count} more of other kinds") };
-    if all > places.len() {
-        told = format!("{told}, with {} behind them", number::plain((all - places.len()) as f64));
+impl Rest {
+    fn of(forest: &Forest<'_>, places: Vec<usize>, how: &str) -> Self {
+        let mut waits = Vec::new();
+        let behind = forest.size(&places) as usize - places.len();
+        if behind > 0 {
+            waits.push(format!("with {} behind them", number::plain(behind as f64)));
+        }
+        match forest.waited_s(&places).map(|(least, most)| (seconds(least), seconds(most))) {
+            Some((least, most)) if least == most => waits.push(format!("waiting {least}")),
+            Some((least, most)) => waits.push(format!("waiting {least} to {most}")),
+            None => {}
+        }
+        Self {
+            count: format!("{} {how}", number::plain(places.len() as f64)),
+            waits: waits.join(", "),
+            places,
+        }
     }
-    match forest.waited_s(places).map(|(least, most)| (seconds(least), seconds(most))) {
-        Some((least, most)) if least == most => format!("{told}, waiting {least}"),
-        Some((least, most)) => format!("{told}, waiting {least} to {most}"),
-        None => told,
+
+    /// All of it in a line.
+    fn told(&self) -> String {
+        match self.waits.as_str() {
+            "" => self.count.clone(),
+            waits => format!("{}, {waits}", self.count),
+        }
     }
 }
 
@@ -207,18 +231,25 @@ fn held(forest: &Forest<'_>, tree: &Tree<'_>, root: &WaitRoot) -> String {
     told
 }
 
-/// What a thread runs, in the fewest words: its statement, else the server's word for what it does, else its frame.
+/// What a thread runs, in the fewest words: its statement, else the server's word for what it does, else its function.
 fn running(thread: &WaitingThread) -> String {
     let statement = thread.statement.as_deref().unwrap_or_default();
-    let frame = thread.stack.first().map(String::as_str);
+    let function = named_frames(thread).first().map(String::as_str);
     let state = thread.state.map(state_told);
     [statement, &thread.server_state]
         .into_iter()
         .find(|told| !told.trim().is_empty())
-        .or(frame)
+        .or(function)
         .map(str::to_owned)
         .or(state)
         .unwrap_or_default()
+}
+
+/// Its frames without the innermost ones that have no name: the C library's on most systems.
+fn named_frames(thread: &WaitingThread) -> &[String] {
+    let nameless =
+        thread.stack.iter().take_while(|frame| frame.contains(".so") && frame.contains("+0x")).count();
+    if nameless < thread.stack.len() { &thread.stack[nameless..] } else { &thread.stack }
 }
 
 /// What its statement is called: an idle session runs nothing.
@@ -243,8 +274,9 @@ fn doing(root: &WaitRoot, thread: Option<&WaitingThread>) -> String {
         ("", None) => thread.server_state.clone(),
         (doing, _) => doing.to_owned(),
     };
-    match thread.since_s.filter(|_| !doing.is_empty()) {
-        Some(since_s) => format!("{doing} for {}", seconds(since_s)),
+    match thread.since_s.filter(|_| !doing.is_empty() && thread.connection_id.is_some()) {
+        Some(since_s) if doing.starts_with("idle") => format!("{doing} for {}", seconds(since_s)),
+        Some(since_s) => format!("{doing} (statement: {})", seconds(since_s)),
         None => doing,
     }
 }
@@ -300,8 +332,10 @@ fn subject(locks: &Locks) -> String {
 fn remarks(locks: &Locks) -> Vec<String> {
     let mut remarks = Vec::new();
     if locks.graph.left_out > 0 {
-        let waits = number::counted(locks.graph.left_out, "wait was", "waits were");
-        remarks.push(format!("at least {waits} left out: there are more than is read at once"));
+        let waits = number::counted(locks.graph.left_out, "wait is", "waits are");
+        remarks.push(format!(
+            "at least {waits} left out: a list was cut at its bound, or changed while it was read"
+        ));
     }
     if locks.graph.moved_on > 0 {
         let waits = number::counted(locks.graph.moved_on, "wait was", "waits were");

@@ -12,7 +12,7 @@ use spindoctor_model::wait_graph::{LockKind, WaitRoot, WaitingThread};
 use unicode_width::UnicodeWidthChar as _;
 
 use super::{
-    LEVELS_SHOWN, Shown, account, doing, freeing, held, holds_up, lock, more_told, remarks, running, seconds,
+    LEVELS_SHOWN, Rest, Shown, account, doing, freeing, held, holds_up, lock, remarks, running, seconds,
     shown, subject, transaction, verdict, wanted, who,
 };
 use crate::locks::{Forest, Locks, Top, Tree};
@@ -299,7 +299,7 @@ impl Drawing<'_> {
         }
         let mut y = top;
         let mut arrivals = Vec::new();
-        for item in shown(forest, locks, children) {
+        for item in shown(forest, locks, children, level) {
             if y > top {
                 y += ROW_GAP;
             }
@@ -309,14 +309,11 @@ impl Drawing<'_> {
                     let Some(waiter) = self.waiter(*at, *is_first, (x, y)) else { continue };
                     (waiter, forest.node(*at).children.as_slice())
                 }
-                Shown::More(places) => (self.stack(places, true, (x, y)), &[][..]),
-                Shown::Others(places) => (self.stack(places, false, (x, y)), &[][..]),
+                Shown::More(rest) => (stack(rest, (x, y)), &[][..]),
             };
             let (kind, threads) = match &item {
                 Shown::One(at, _) => (forest.node(*at).edge.kind, 1 + forest.node(*at).behind),
-                Shown::More(places) | Shown::Others(places) => {
-                    (forest.node(places[0]).edge.kind, forest.size(places))
-                }
+                Shown::More(rest) => (forest.node(rest.places[0]).edge.kind, forest.size(&rest.places)),
             };
             let place = self.cards.len();
             y += self.with_waiters(waiter, behind, level + 1) + if is_stack { STACK } else { 0.0 };
@@ -367,23 +364,22 @@ impl Drawing<'_> {
             is_stack: false,
         })
     }
+}
 
-    fn stack(&self, places: &[usize], is_alike: bool, (x, y): (f64, f64)) -> Card {
-        let told = more_told(self.forest, places, is_alike);
-        let (first, rest) = told.split_once(", ").unwrap_or((&told, ""));
-        let mut lines = vec![Line::new("plain", first)];
-        if !rest.is_empty() {
-            lines.push(Line::new("quiet", rest));
-        }
-        Card {
-            x,
-            y,
-            class: "card more",
-            title: told.clone(),
-            lines,
-            anchor: Anchor::More(places[0]),
-            is_stack: true,
-        }
+/// A card that stands for many.
+fn stack(rest: &Rest, (x, y): (f64, f64)) -> Card {
+    let mut lines = vec![Line::new("plain", &*rest.count)];
+    if !rest.waits.is_empty() {
+        lines.push(Line::new("quiet", &*rest.waits));
+    }
+    Card {
+        x,
+        y,
+        class: "card more",
+        title: rest.told(),
+        lines,
+        anchor: Anchor::More(rest.places[0]),
+        is_stack: true,
     }
 }
 

@@ -3,12 +3,11 @@
 //! moment, gets a line for each.
 
 use anstyle::{AnsiColor, Style};
-use spindoctor_model::stack::ThreadState;
 use spindoctor_model::wait_graph::{WaitRoot, WaitingThread};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{
-    LEVELS_SHOWN, Shown, account, cost, doing, freeing, held, holds_up, lock, more_told, remarks, running,
+    LEVELS_SHOWN, Shown, account, cost, doing, freeing, held, holds_up, lock, named_frames, remarks, running,
     runs_label, seconds, shown, subject, transaction, up_to, verdict, wanted, who,
 };
 use crate::locks::{Forest, Locks, Node, Top, Tree};
@@ -20,7 +19,7 @@ use crate::terminal::{Look, safe};
 /// Where what a field says begins, after its indent.
 const FIELD: usize = 11;
 /// Columns of a statement that the block of a root shows; JSON and HTML have all of it.
-const STATEMENT_SHOWN: usize = 240;
+const STATEMENT_SHOWN: usize = 160;
 /// Columns of a name, an account or a lock in a line: MySQL's names have up to 64 letters.
 const NAME_SHOWN: usize = 64;
 /// Frames of a call stack that are shown.
@@ -36,7 +35,7 @@ pub(crate) fn render(locks: &Locks, look: Look) -> String {
     let forest = Forest::of(locks);
     page.line_with_right(&safe(&subject(locks)), &verdict(locks), STRONG, STRONG);
     let (brief, lasting): (Vec<&Tree<'_>>, Vec<&Tree<'_>>) =
-        forest.trees.iter().partition(|tree| forest.is_brief(tree));
+        forest.trees.iter().partition(|tree| forest.is_brief(locks, tree));
     for (at, tree) in lasting.iter().take(TREES_SHOWN).enumerate() {
         page.blank();
         block(&mut page, locks, &forest, at + 1, tree);
@@ -196,12 +195,8 @@ fn root_fields(page: &mut Page, held: &str, root: &WaitRoot, thread: &WaitingThr
         thread.statement.as_deref().unwrap_or(&thread.server_state),
     );
     // Where a thread waits for its client, its stack says nothing else.
-    if !thread.stack.is_empty() && thread.state != Some(ThreadState::NetworkIdle) {
-        let more = if thread.stack.len() > FRAMES_SHOWN { " < …" } else { "" };
-        field(
-            "stack",
-            &format!("{}{more}", thread.stack[..thread.stack.len().min(FRAMES_SHOWN)].join(" < ")),
-        );
+    if !root.doing.starts_with("idle") {
+        field("stack", &stack(named_frames(thread)));
     }
     match freeing(root) {
         Some((statement, note)) if statement.is_empty() => field("free with", &format!("nothing: {note}")),
@@ -213,6 +208,20 @@ fn root_fields(page: &mut Page, held: &str, root: &WaitRoot, thread: &WaitingThr
     }
 }
 
+/// The innermost frames, as many as two lines of a wide terminal hold.
+fn stack(frames: &[String]) -> String {
+    let mut told = String::new();
+    for (at, frame) in frames.iter().enumerate() {
+        let joint = if at == 0 { "" } else { " < " };
+        if at == FRAMES_SHOWN || (at > 0 && told.width() + frame.width() + 6 > STATEMENT_SHOWN) {
+            told.push_str(" < …");
+            break;
+        }
+        told = format!("{told}{joint}{frame}");
+    }
+    told
+}
+
 /// Who waits, below the one who holds them up.
 fn branches(
     page: &mut Page,
@@ -222,7 +231,7 @@ fn branches(
     indent: &str,
     level: usize,
 ) {
-    let items = shown(forest, locks, siblings);
+    let items = shown(forest, locks, siblings, level);
     for (at, item) in items.iter().enumerate() {
         let is_last = at + 1 == items.len();
         let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -233,10 +242,10 @@ fn branches(
                 line(page, locks, node, &format!("{indent}{branch}"));
                 if *is_first || node.behind > 0 {
                     let bar = if node.children.is_empty() { "" } else { "│ " };
-                    let mut wants = format!("wants {}", wanted(node.edge));
-                    if let Some(member) = of_ring(locks, node) {
-                        wants = format!("{wants}, of {member}");
-                    }
+                    let wants = match of_ring(locks, node) {
+                        Some(member) => format!("wants of {member}: {}", wanted(node.edge)),
+                        None => format!("wants {}", wanted(node.edge)),
+                    };
                     quiet_line(page, &format!("{below}{bar}"), &wants);
                 }
                 if node.children.is_empty() {
@@ -253,12 +262,7 @@ fn branches(
                     );
                 }
             }
-            Shown::More(places) => {
-                more(page, &format!("{indent}{branch}"), &more_told(forest, places, true));
-            }
-            Shown::Others(places) => {
-                more(page, &format!("{indent}{branch}"), &more_told(forest, places, false));
-            }
+            Shown::More(rest) => more(page, &format!("{indent}{branch}"), &rest.told()),
         }
     }
 }
