@@ -119,6 +119,10 @@ pub struct ProfiledThread {
     /// What `pthread_self()` gives in it, where the source of the last snapshot can tell: SEMAPHORES names threads so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_pointer: Option<u64>,
+    /// For how long it had been on no CPU at the last snapshot, microseconds, where the source can tell: it has waited
+    /// that long for what it waits for, or longer where it was woken in vain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub off_cpu_us: Option<u64>,
 }
 
 /// What a thread did for a client: as MySQL knows it.

@@ -142,6 +142,9 @@ pub struct FutexWait {
     pub readers: u32,
     /// The mutex behind a condition variable, where the waiting frames tell.
     pub behind: Option<MutexBehind>,
+    /// For how long it has waited, seconds, or longer where it was woken in vain; none where the source of the stacks
+    /// cannot tell.
+    pub waited_s: Option<f64>,
     /// The innermost frame that is not the C library's: who asked for the lock.
     pub asked_by: String,
 }

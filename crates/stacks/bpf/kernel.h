@@ -34,6 +34,11 @@ struct mm_struct {
 
 struct sched_entity {
 	__u64 sum_exec_runtime;
+	__u64 prev_sum_exec_runtime;
+};
+
+struct sched_info {
+	unsigned long long last_arrival;
 };
 
 struct task_struct {
@@ -41,6 +46,7 @@ struct task_struct {
 	unsigned int flags;
 	int on_cpu;
 	struct sched_entity se;
+	struct sched_info sched_info;
 	struct mm_struct *mm;
 	int exit_state;
 	unsigned int frozen : 1;

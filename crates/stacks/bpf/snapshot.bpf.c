@@ -65,6 +65,15 @@ static __always_inline bool on_cpu(struct task_struct *task)
 	return *(volatile int *)&task->on_cpu;
 }
 
+// When a thread was on a CPU last: when it got there, and for how long it has run since. The clock is the scheduler's,
+// which no program may ask: what it shows now is what this says of the reader. Up to a tick too little of who runs.
+static __always_inline __u64 last_on_cpu(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->sched_info) || !task->sched_info.last_arrival)
+		return 0;
+	return task->sched_info.last_arrival + task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
+}
+
 // Registers, system call, and the thread pointer: where the thread keeps its control block, at the top of its stack in
 // glibc and musl.
 static __always_inline void read_registers(struct task_struct *task, struct thread_record *thread)
@@ -158,6 +167,7 @@ int snapshot(struct bpf_iter__task *ctx)
 	thread->stack_bytes = 0;
 	thread->thread_pointer = 0;
 	thread->switches = switches = switches_of(task);
+	a->control.now_ns = last_on_cpu(reader);
 	if (on_cpu(task))
 		thread->flags |= ON_CPU;
 	if (bpf_core_field_exists(task->frozen) && BPF_CORE_READ_BITFIELD(task, frozen))
@@ -177,6 +187,7 @@ int snapshot(struct bpf_iter__task *ctx)
 	}
 	last->epoch = 0;
 	thread->cpu_ns = task->se.sum_exec_runtime;
+	thread->left_cpu_ns = last_on_cpu(task);
 	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), task->comm);
 	if (task->exit_state || !task->mm || task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) {
 		thread->flags |= NO_STACK;

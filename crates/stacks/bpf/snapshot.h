@@ -24,6 +24,7 @@ struct control {
 	__u64 epoch; // reader: fingerprints of another epoch do not count; from 1
 	__u64 used; // both: bytes of the arena that hold records
 	__u64 records; // both: their number
+	__u64 now_ns; // program: by the scheduler's clock
 };
 
 struct thread_record {
@@ -33,6 +34,7 @@ struct thread_record {
 	__u32 flags;
 	__u64 switches;
 	__u64 cpu_ns;
+	__u64 left_cpu_ns; // by the scheduler's clock; 0 where it is unknown
 	__s64 syscall; // negative: in none
 	__u64 arguments[3];
 	__u64 pc;
@@ -44,7 +46,7 @@ struct thread_record {
 	__u64 stack_bytes; // that follow, padded to 8
 };
 
-_Static_assert(sizeof(struct control) == 32 && sizeof(struct thread_record) == 128, "as in bpf.rs");
+_Static_assert(sizeof(struct control) == 40 && sizeof(struct thread_record) == 136, "as in bpf.rs");
 
 struct arena {
 	struct control control;

@@ -42,11 +42,12 @@ fn main() -> spindoctor_stacks::Result<()> {
         let line = format!("{:?} {:#x} {owner} in {}{behind}", wait.kind, wait.futex, wait.asked_by);
         *counts.entry(line).or_default() += 1;
     }
+    let longest = profile.futex_waits.iter().filter_map(|wait| wait.waited_s).fold(0.0, f64::max);
     for (line, count) in counts {
         println!("{count:5} {line}");
     }
     println!(
-        "{} of {} threads wait, {} have a thread pointer; {} had moved on; reading took {} us after a snapshot of {} us",
+        "{} of {} threads wait, up to {longest:.3} s, {} have a thread pointer; {} had moved on; reading took {} us after a snapshot of {} us",
         profile.futex_waits.len(),
         profile.threads.len(),
         profile.threads.iter().filter(|thread| thread.thread_pointer.is_some()).count(),

@@ -131,12 +131,13 @@ impl Bpf {
     /// as places in what was spilled and then in the arena.
     fn gather(&self, threads: &mut Threads) {
         let bytes = self.arena.bytes();
+        let now_ns = self.arena.control().now_ns;
         let mut at = threads.gathered;
         while let Some(record) = bytes.get(at..).and_then(ThreadRecord::read) {
             let from = at + size_of::<ThreadRecord>();
             let length = usize::try_from(record.stack_bytes).unwrap_or(usize::MAX).min(bytes.len() - from);
             let place = self.spilled.len() + from;
-            threads.add(record.thread(place..place + length));
+            threads.add(record.thread(place..place + length, now_ns));
             at = (from + length).next_multiple_of(8);
         }
         threads.gathered = at;
@@ -277,6 +278,7 @@ struct Control {
     epoch: u64,
     used: u64,
     records: u64,
+    now_ns: u64,
 }
 
 /// `struct thread_record` of `bpf/snapshot.h`.
@@ -289,6 +291,7 @@ struct ThreadRecord {
     flags: u32,
     switches: u64,
     cpu_ns: u64,
+    left_cpu_ns: u64,
     syscall: i64,
     arguments: [u64; 3],
     pc: u64,
@@ -318,7 +321,7 @@ impl ThreadRecord {
         Some(unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
     }
 
-    fn thread(&self, stack: Range<usize>) -> RawThread {
+    fn thread(&self, stack: Range<usize>, now_ns: u64) -> RawThread {
         let has = |flag| self.flags & flag != 0;
         let name = self.comm.split(|&byte| byte == 0).next().filter(|_| !has(UNMOVED)).unwrap_or_default();
         RawThread {
@@ -332,6 +335,8 @@ impl ThreadRecord {
             wait_channel: has(FROZEN).then(|| "do_freezer_trap".to_owned()),
             switches: self.switches,
             cpu_ns: if has(UNMOVED) { 0 } else { self.cpu_ns },
+            off_cpu: (self.left_cpu_ns != 0 && !has(ON_CPU | UNMOVED))
+                .then(|| Duration::from_nanos(now_ns.saturating_sub(self.left_cpu_ns))),
             registers: (!has(NO_STACK | UNMOVED)).then(|| Registers {
                 pc: self.pc,
                 sp: self.sp,

@@ -82,6 +82,8 @@ pub struct RawThread {
     pub switches: u64,
     /// CPU time since its start, nanoseconds.
     pub cpu_ns: u64,
+    /// For how long it has been on no CPU, to some milliseconds, where the source can tell.
+    pub off_cpu: Option<Duration>,
     /// Its registers in user space.
     pub registers: Option<Registers>,
     /// Where it keeps its control block, where the source can tell: the fs base, `tpidr_el0`.

@@ -10,6 +10,7 @@ mod layout;
 
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
+use std::time::Duration;
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
@@ -33,6 +34,8 @@ pub struct Waiter<'a> {
     pub tid: u32,
     /// The address that it waits on.
     pub futex: u64,
+    /// For how long, where the snapshot tells.
+    pub waited: Option<Duration>,
     /// Its frames, innermost first.
     pub frames: Vec<WaitingFrame<'a>>,
 }
@@ -62,6 +65,7 @@ pub fn futex_waits(pid: u32, waiters: &[Waiter<'_>]) -> FutexWaits {
             thread_os_id: one.waiter.tid.into(),
             futex: one.waiter.futex,
             kind: one.waiting.kind,
+            waited_s: one.waiter.waited.map(|waited| waited.as_secs_f64()),
             asked_by: one.waiting.asked_by.to_owned(),
             ..FutexWait::default()
         };

@@ -143,6 +143,7 @@ struct Thread {
     /// In which turn it was seen last.
     turn: u64,
     thread_pointer: Option<u64>,
+    off_cpu: Option<Duration>,
     last: Option<Last>,
     /// When it was last sampled on a CPU, in nanoseconds of CLOCK_MONOTONIC, and where.
     ran: Option<(u64, Observation)>,
@@ -327,6 +328,7 @@ impl Profiler {
         let thread = Thread::seen(threads, &mut meaning.tables, raw.tid, &raw.name, *turn);
         thread.named_ns = now_ns;
         thread.thread_pointer = raw.thread_pointer.or(thread.thread_pointer);
+        thread.off_cpu = raw.off_cpu;
         let mut observation =
             Observation { thread: thread.place, futex: futex_of(raw), ..Observation::default() };
         if let (RawStack::Unmoved, Some(last)) = (&raw.stack, thread.last)
@@ -421,9 +423,11 @@ impl Profiler {
                     let module = frame.module.and_then(|module| modules.module(module));
                     WaitingFrame { name: &frame.name, module: module.map_or("", |module| module.base_name()) }
                 });
+                let tid = tables.threads.get(observation.thread).tid;
                 Some(Waiter {
-                    tid: tables.threads.get(observation.thread).tid,
+                    tid,
                     futex: observation.futex?,
+                    waited: self.threads.get(&tid).and_then(|thread| thread.off_cpu),
                     frames: frames.collect(),
                 })
             })
@@ -552,8 +556,9 @@ impl Profiler {
         let below = pthread_self::below_thread_pointer(&mut self.meaning.modules);
         let mut threads = tables.threads.list().to_vec();
         for thread in &mut threads {
-            let pointer = self.threads.get(&thread.tid).and_then(|known| known.thread_pointer);
-            thread.thread_pointer = pointer.and_then(|pointer| pointer.checked_sub(below?));
+            let Some(known) = self.threads.get(&thread.tid) else { continue };
+            thread.thread_pointer = known.thread_pointer.and_then(|pointer| pointer.checked_sub(below?));
+            thread.off_cpu_us = known.off_cpu.map(micros);
         }
         let since = Duration::from_micros(first_us);
         Profile {
@@ -598,6 +603,7 @@ impl Thread {
             named_ns: 0,
             turn,
             thread_pointer: None,
+            off_cpu: None,
             last: None,
             ran: None,
         });

@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn what_is_kept_has_new_places_and_the_rest_is_gone() {
         let mut tables = Tables::default();
-        let thread = |tid| ProfiledThread { tid, name: format!("thread {tid}"), thread_pointer: None };
+        let thread = |tid| ProfiledThread { tid, name: format!("thread {tid}"), ..ProfiledThread::default() };
         let frame = |name: &str| Frame { name: name.to_owned(), ..Frame::default() };
         let mut stack_of = |names: &[&str]| {
             let frames = names.iter().map(|name| tables.frames.place(frame(name))).collect();

@@ -1,6 +1,7 @@
 //! Who holds what threads wait for, as the memory of real processes tells, `locks.c`.
 
 use std::process::Command;
+use std::time::Instant;
 
 use spindoctor_model::Profile;
 use spindoctor_model::stack::StackSource;
@@ -107,6 +108,29 @@ fn a_thread_s_pointer_is_what_pthread_self_gives() {
         let expected = profile.threads.len() - usize::from(source == StackSource::Procfs);
         assert_eq!(pointers.len(), expected, "{source:?}");
     }
+}
+
+#[test]
+fn how_long_a_thread_waits_grows_and_is_never_more_than_since_its_start() {
+    if !is_root() {
+        return;
+    }
+    let begun = Instant::now();
+    let target = start("convoy");
+    let options =
+        ProfilerOptions { source: Some(StackSource::Bpf), cpu: false, ..ProfilerOptions::default() };
+    let mut profiler = Profiler::start(target.pid(), options).unwrap();
+    until("all of them have waited for a while", || {
+        profiler.snapshot().unwrap();
+        let waits = &profiler.read_futex_waits().waits;
+        let possible = begun.elapsed().as_secs_f64();
+        let waited = waits.iter().map(|wait| wait.waited_s.expect("bpf tells"));
+        assert!(waited.clone().all(|waited| waited <= possible), "more than {possible}: {waits:?}");
+        waits.len() == 20 && waited.fold(f64::MAX, f64::min) > 0.3
+    });
+    let profile = profiler.finish();
+    let told = |name| profile.threads.iter().find(|thread| thread.name == name).unwrap().off_cpu_us.unwrap();
+    assert!(told("waiter") > 300_000 && told("holder") > 300_000);
 }
 
 #[test]
