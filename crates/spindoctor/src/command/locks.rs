@@ -126,7 +126,8 @@ fn write(asked: &Asked, text: &str) -> anyhow::Result<()> {
 
 /// Whom to ask.
 struct Source {
-    target: Target,
+    /// The server; none where the connection leads to another than the process that was named.
+    target: Option<Target>,
     process: Option<host::Target>,
     pid: Option<u32>,
     session: Option<Session>,
@@ -150,20 +151,25 @@ impl Source {
             true => Err(anyhow!("--remote was given")),
             false => process(&asked.connection, &target),
         };
-        let pid = match found {
-            // Its stacks would be about other threads than the server's answers.
-            Ok((pid, Some(_))) => bail!(
-                "process {pid} is not the server that {} leads to; leave --pid out, or connect to that server",
-                target.address()
-            ),
-            Ok((pid, None)) => Some(pid),
+        let (pid, is_asked) = match found {
+            // The server's answers would be about other threads than the stacks.
+            Ok((pid, Some(_))) => {
+                notes.push(format!("no server was asked: {} leads to another process", target.address()));
+                (Some(pid), false)
+            }
+            Ok((pid, None)) => (Some(pid), true),
             Err(why) => {
                 notes.push(format!("{NO_STACKS}: {why:#}"));
-                None
+                (None, true)
             }
         };
         let mut profiler = None;
         if asked.no_stacks {
+            if !is_asked {
+                bail!(
+                    "--pid is another process than the server's; without stacks there is nothing to look at"
+                );
+            }
             notes.clear();
             notes.push(format!("{NO_STACKS}: --no-stacks was given"));
         } else if let Some(pid) = pid {
@@ -173,7 +179,7 @@ impl Source {
             }
         }
         Ok(Self {
-            target,
+            target: is_asked.then_some(target),
             process: pid.map(host::Target::live),
             pid,
             session: None,
@@ -187,8 +193,9 @@ impl Source {
     }
 
     async fn connect(&mut self) -> anyhow::Result<()> {
+        let Some(target) = &self.target else { return Ok(()) };
         let first = self.tried.is_none();
-        let connected = Session::connect(&self.target, self.process.clone()).await;
+        let connected = Session::connect(target, self.process.clone()).await;
         self.tried = Some(Instant::now());
         match connected {
             Ok(session) => {
@@ -249,7 +256,9 @@ impl Source {
 
     async fn read(&mut self, notes: &mut Vec<String>) -> anyhow::Result<Option<ServerSample>> {
         let Some(session) = &mut self.session else {
-            notes.push("the server was not asked: there is no session".to_owned());
+            if self.target.is_some() {
+                notes.push("the server was not asked: there is no session".to_owned());
+            }
             return Ok(None);
         };
         match session.read().await {

@@ -118,21 +118,17 @@ impl<'a> Forest<'a> {
         if matches!(tree.top, Top::Ring(_)) {
             return false;
         }
-        // No wait is older than the statement that waits.
-        let at_most = |child: &usize| {
+        // No wait is older than the statement that waits. Where neither is known, the wait may be of any length.
+        let is_moment = |child: &usize| {
             let Node { edge, thread, .. } = &self.nodes[*child];
-            edge.waited_s.or_else(|| locks.thread(*thread)?.since_s)
+            let statement_s =
+                || locks.thread(*thread).filter(|thread| thread.connection_id.is_some())?.since_s;
+            edge.waited_s.or_else(statement_s).is_some_and(|waited_s| waited_s <= BRIEF_WAIT_S)
         };
-        let is_moment = |waited_s: f64| waited_s <= BRIEF_WAIT_S;
         let are_commits = |child: &usize| self.nodes[*child].edge.kind == LockKind::CommitQueue;
-        let is_traffic = match tree.behind {
-            0..BRIEF_WAITERS => tree.children.iter().filter_map(at_most).all(is_moment),
-            _ if tree.children.iter().all(are_commits) => {
-                tree.children.iter().all(|child| at_most(child).is_some_and(is_moment))
-            }
-            _ => false,
-        };
-        is_traffic && self.longest_wait_s(tree).is_none_or(is_moment)
+        (tree.behind < BRIEF_WAITERS || tree.children.iter().all(are_commits))
+            && tree.children.iter().all(is_moment)
+            && self.longest_wait_s(tree).is_none_or(|waited_s| waited_s <= BRIEF_WAIT_S)
     }
 
     /// The node at a place.

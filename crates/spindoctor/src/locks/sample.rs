@@ -114,6 +114,9 @@ pub(crate) fn busy() -> Locks {
             WaitEdge { waited_s: None, ..edge(4, Some(2), LockKind::CommitQueue, QUEUE, "", 0.0) },
         ],
     );
+    for thread in &mut locks.graph.threads {
+        thread.since_s = Some(0.0);
+    }
     locks.graph.moved_on = 2;
     locks.roots = vec![
         WaitRoot {

@@ -12,6 +12,7 @@ use spindoctor_model::{Reading, Sample, ServerVersion, Window};
 
 use crate::live::with_server;
 use crate::program::{complained, printed, spindoctor};
+use crate::stacks::may_not_profile;
 
 /// The command for a server of the lab.
 fn line(server: &Server, rest: &str) -> String {
@@ -81,6 +82,74 @@ fn a_quiet_server_gets_a_few_calm_lines() {
         assert_eq!(seen["threads_stopped"], 0, "{seen:#}");
         assert_eq!(seen["edges"], Value::Array(Vec::new()), "{seen:#}");
     });
+}
+
+/// A process that is no server and whose threads wait for locks of the C library, until this is dropped.
+struct Locks {
+    child: Child,
+    _folder: tempfile::TempDir,
+}
+
+impl Locks {
+    /// Builds and starts the program that the snapshots' tests have for it.
+    fn start(mode: &str) -> Self {
+        const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../stacks/tests/capture/locks.c");
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("locks");
+        let built =
+            Command::new("cc").args(["-O1", "-g", "-pthread", "-o"]).arg(&program).arg(SOURCE).status();
+        assert!(built.expect("a C compiler").success());
+        let mut child = Command::new(program)
+            .arg(mode)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let said = BufReader::new(child.stdout.as_mut().expect("it is piped")).lines().next();
+        assert_eq!(said.expect("a line").expect("UTF-8"), "ready");
+        Self { child, _folder: folder }
+    }
+
+    /// The text, once so many threads wait: they may be on their way.
+    fn shown(&self, waiting: &str) -> String {
+        let line = format!("locks --pid {} -S /nonexistent/mysqld.sock --no-defaults", self.child.id());
+        for _ in 0..100 {
+            let (text, code) = printed(&line);
+            assert_eq!(code, 0, "{text}");
+            if text.lines().next().is_some_and(|line| line.ends_with(waiting)) {
+                return text;
+            }
+        }
+        panic!("not {waiting}: {}", printed(&line).0);
+    }
+}
+
+impl Drop for Locks {
+    fn drop(&mut self) {
+        self.child.kill().expect("it is ours");
+        self.child.wait().expect("it ends");
+    }
+}
+
+#[test]
+fn the_mutexes_of_any_program_have_their_holders_as_roots() {
+    if may_not_profile() {
+        return;
+    }
+    let convoy = Locks::start("convoy").shown(" 20 threads wait");
+    assert!(convoy.contains("1 holder (thread "), "{convoy}");
+    assert!(convoy.contains(") holds up 20 threads\n"), "{convoy}");
+    assert!(convoy.contains("wanted in wants_mutex"), "{convoy}");
+
+    let chain = Locks::start("chain").shown(" 4 threads wait");
+    assert!(chain.contains("holder (thread ") && chain.contains("holds up 4 threads, 1 directly"), "{chain}");
+    assert!(chain.contains("└─ between (thread ") && chain.contains("holds up 3"), "{chain}");
+
+    let ended = Locks::start("ended").shown(" 2 threads wait");
+    assert!(ended.contains("ended, and never let go of it"), "{ended}");
+
+    let readers = Locks::start("readers").shown(" 2 threads wait");
+    assert!(readers.contains("An owner that is not visible holds up"), "{readers}");
 }
 
 /// A window of a server on which eleven connections wait for a row, saved where the program can read it. The names are

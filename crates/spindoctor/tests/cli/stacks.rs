@@ -12,7 +12,7 @@ use crate::program::{complained, printed, spindoctor};
 
 /// True, with the reason printed, where stacks of other processes may not be read.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
-fn may_not_profile() -> bool {
+pub(crate) fn may_not_profile() -> bool {
     let skipped = !geteuid().is_root();
     if skipped {
         println!("skipped: reading the stacks of another process needs root");

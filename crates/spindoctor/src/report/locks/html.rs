@@ -7,8 +7,8 @@ use spindoctor_model::wait_graph::{WaitEdge, WaitRoot, WaitingThread};
 
 use super::svg::{Anchor, anchor, within_page};
 use super::{
-    Shown, account, doing, freeing, held, holds_up, lock, remarks, running, runs_label, seconds, shown,
-    state_told, transaction, verdict, wanted, who,
+    Shown, account, doing, freeing, held, holds_up, lock, remarks, ring_told, running, runs_label, seconds,
+    shown, state_told, transaction, verdict, wanted, who,
 };
 use crate::locks::{Forest, Locks, Top, Tree};
 use crate::report::number;
@@ -59,9 +59,7 @@ fn whole(locks: &Locks, forest: &Forest<'_>, number: usize, tree: &Tree<'_>) -> 
         Top::Unseen { kind, object } => {
             (format!("An owner that is not visible {held_up}"), lock_fact(&lock(*kind, object)))
         }
-        Top::Ring(members) => {
-            (format!("A ring of {} threads {held_up}", members.len()), ring_facts(locks, members))
-        }
+        Top::Ring(members) => (ring_told(members.len()), ring_facts(locks, members)),
     };
     html! {
         details.tree open[number == 0] {

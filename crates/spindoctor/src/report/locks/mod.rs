@@ -301,6 +301,14 @@ fn holds_up(behind: u32, directly: usize) -> String {
     }
 }
 
+/// What a ring is called: `A ring of 2 threads`; one that waits for itself is a ring, too.
+fn ring_told(members: usize) -> String {
+    match members {
+        1 => "A thread that waits for itself".to_owned(),
+        count => format!("A ring of {count} threads that wait for each other"),
+    }
+}
+
 /// What would free those behind a root, and what that costs: never executed here.
 fn freeing(root: &WaitRoot) -> Option<(String, String)> {
     match &root.free_with {

@@ -12,8 +12,8 @@ use spindoctor_model::wait_graph::{LockKind, WaitRoot, WaitingThread};
 use unicode_width::UnicodeWidthChar as _;
 
 use super::{
-    LEVELS_SHOWN, Rest, Shown, account, doing, freeing, held, holds_up, lock, remarks, running, seconds,
-    shown, subject, transaction, verdict, wanted, who,
+    LEVELS_SHOWN, Rest, Shown, account, doing, freeing, held, holds_up, lock, remarks, ring_told, running,
+    seconds, shown, subject, transaction, verdict, wanted, who,
 };
 use crate::locks::{Forest, Locks, Top, Tree};
 use crate::report::{number, shortened};
@@ -266,7 +266,7 @@ impl Drawing<'_> {
             }
             Top::Unseen { kind, object } => unseen_lines(&lock(*kind, object), held_up),
             Top::Ring(members) => {
-                let mut lines = vec![Line::new("name", format!("A ring of {} threads", members.len()))];
+                let mut lines = vec![Line::new("name", ring_told(members.len()))];
                 for (at, (member, edge)) in members.iter().enumerate().take(RING_SHOWN) {
                     let name = |place: u32| locks.thread(place).map_or_else(String::new, who);
                     let next = members[(at + 1) % members.len()].0;

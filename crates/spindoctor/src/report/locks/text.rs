@@ -7,8 +7,8 @@ use spindoctor_model::wait_graph::{WaitRoot, WaitingThread};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{
-    LEVELS_SHOWN, Shown, account, cost, doing, freeing, held, holds_up, lock, named_frames, remarks, running,
-    runs_label, seconds, shown, subject, transaction, up_to, verdict, wanted, who,
+    LEVELS_SHOWN, Shown, account, cost, doing, freeing, held, holds_up, lock, named_frames, remarks,
+    ring_told, running, runs_label, seconds, shown, subject, transaction, up_to, verdict, wanted, who,
 };
 use crate::locks::{Forest, Locks, Node, Top, Tree};
 use crate::report::number;
@@ -111,8 +111,8 @@ fn few(page: &mut Page, locks: &Locks, forest: &Forest<'_>, brief: &[&Tree<'_>],
     page.blank();
 }
 
-fn block(page: &mut Page, locks: &Locks, forest: &Forest<'_>, number: usize, tree: &Tree<'_>) {
-    let lead = format!("{number} ");
+fn block(page: &mut Page, locks: &Locks, forest: &Forest<'_>, rank: usize, tree: &Tree<'_>) {
+    let lead = format!("{rank} ");
     let accent = AnsiColor::Red.on_default().bold();
     let held_up = holds_up(tree.behind, tree.children.len());
     let longest = forest.longest_wait_s(tree).map_or_else(String::new, up_to);
@@ -130,11 +130,8 @@ fn block(page: &mut Page, locks: &Locks, forest: &Forest<'_>, number: usize, tre
         Top::Ring(members) => {
             let count = members.len();
             let told = match tree.behind {
-                0 => format!("A ring: {count} threads wait for each other"),
-                behind => format!(
-                    "A ring: {count} threads wait for each other, {} behind them",
-                    super::number::plain(behind.into())
-                ),
+                0 => ring_told(count),
+                behind => format!("{}, {} behind it", ring_told(count), number::plain(behind.into())),
             };
             page.headline(&lead, accent, &told, &longest);
             for (at, (member, edge)) in members.iter().enumerate() {
