@@ -356,6 +356,7 @@ fn mysql_9_7() {
     assert!(waiting.active && waiting.lock_wait);
     assert_eq!(waiting.active_s, Some(2.0));
     assert_eq!(waiting.lock_waited_s, Some(2.0));
+    assert_eq!(waiting.waits_for.as_deref(), Some("d.t PRIMARY"));
     assert_eq!((waiting.lock_structs, waiting.row_locks, waiting.undo_entries), (Some(2), Some(1), None));
     assert_eq!((waiting.connection_id, waiting.pthread_id), (Some(14), Some(140_041_065_064_128)));
     let holding = &listed[4];
@@ -385,6 +386,7 @@ fn mariadb_10_11() {
     assert_eq!(listed.len(), 2);
     assert_eq!(listed[0].connection_id, Some(36));
     assert!((listed[0].lock_waited_s.unwrap() - 2.002_217).abs() < 1e-9, "microseconds");
+    assert_eq!(listed[0].waits_for.as_deref(), Some("innodbdev.t PRIMARY"));
     assert_eq!(listed[0].active_s, Some(2.0));
     assert_eq!(listed[1].undo_entries, Some(1));
     assert_eq!(status.file_io.pending_reads, Some(0), "printed only where there are some");

@@ -160,6 +160,9 @@ pub struct ListedTransaction {
     pub lock_wait: bool,
     /// Seconds it has waited for its lock (MariaDB 10.5 and later print microseconds: converted).
     pub lock_waited_s: Option<f64>,
+    /// What it waits for: `shop.stock PRIMARY`, or the table alone for a table lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
     /// `N lock struct(s)`.
     pub lock_structs: Option<u64>,
     /// `N row lock(s)`.

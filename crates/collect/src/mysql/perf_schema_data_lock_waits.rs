@@ -23,7 +23,7 @@ const HOLDERS: usize = 10;
 
 /// A transaction that has more locks than this is not asked what it waits for: InnoDB would list them all, 1.2 us
 /// each (MySQL 9.7.4).
-const FEW_LOCKS: u64 = 10_000;
+const FEW_LOCKS: u64 = 2_000;
 
 /// The source.
 ///

@@ -1,6 +1,6 @@
 //! Row and table locks of InnoDB, as its lock tables tell.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use spindoctor_model::innodb_status::ListedTransaction;
 use spindoctor_model::mysql::RowLockWait;
@@ -21,6 +21,10 @@ pub(super) fn add(builder: &mut Builder<'_>) {
     let in_queue = |wait: &RowLockWait| queued.contains(&(&wait.blocking_transaction, place(wait)));
     let behind_a_holder: HashSet<&String> =
         waits.iter().filter(|wait| !in_queue(wait)).map(|wait| &wait.waiting_transaction).collect();
+    let printed = builder.readings.server.innodb_status.value().into_iter();
+    let printed = printed.flat_map(|status| &status.transactions.transactions);
+    let printed: HashMap<u64, &str> =
+        printed.filter_map(|t| Some((t.connection_id?, t.waits_for.as_deref()?))).collect();
     for wait in waits {
         if in_queue(wait) && behind_a_holder.contains(&wait.waiting_transaction) {
             continue;
@@ -31,9 +35,11 @@ pub(super) fn add(builder: &mut Builder<'_>) {
         };
         let waiter = who(wait.waiting_connection_id, &wait.waiting_transaction);
         let holder = who(wait.blocking_connection_id, &wait.blocking_transaction);
+        let printed = || wait.waiting_connection_id.and_then(|id| printed.get(&id).copied());
+        let object = object(wait).or_else(|| printed().map(str::to_owned));
         let edge = WaitEdge {
             kind: LockKind::Row,
-            object: object(wait),
+            object: object.unwrap_or_else(|| A_ROW.to_owned()),
             mode: wait.mode.clone(),
             waited_s: Some(wait.waited_s),
             ..WaitEdge::default()
@@ -63,7 +69,7 @@ fn as_printed(builder: &mut Builder<'_>) {
         };
         let edge = WaitEdge {
             kind: LockKind::Row,
-            object: "a row".to_owned(),
+            object: wait.waits_for.clone().unwrap_or_else(|| A_ROW.to_owned()),
             waited_s: wait.lock_waited_s,
             is_inferred: true,
             ..WaitEdge::default()
@@ -76,12 +82,15 @@ fn place(wait: &RowLockWait) -> (&str, &str, &str) {
     (&wait.table, &wait.index, &wait.record)
 }
 
-/// `shop.stock PRIMARY record 5`, `shop.stock`; a place that was not looked up is `a row`.
-fn object(wait: &RowLockWait) -> String {
-    match (wait.table.as_str(), wait.index.as_str(), wait.record.as_str()) {
-        ("", ..) => "a row".to_owned(),
+/// What a place is where no source names it.
+const A_ROW: &str = "a row";
+
+/// `shop.stock PRIMARY record 5`, `shop.stock`; none for a place that was not looked up.
+fn object(wait: &RowLockWait) -> Option<String> {
+    Some(match (wait.table.as_str(), wait.index.as_str(), wait.record.as_str()) {
+        ("", ..) => return None,
         (table, "", _) => table.to_owned(),
         (table, index, "") => format!("{table} {index}"),
         (table, index, record) => format!("{table} {index} record {record}"),
-    }
+    })
 }

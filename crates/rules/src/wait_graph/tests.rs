@@ -121,6 +121,7 @@ fn where_the_lock_tables_were_not_read_the_only_transaction_old_enough_is_the_ho
         undo_entries: Some(4),
         lock_wait: lock_waited_s.is_some(),
         lock_waited_s,
+        waits_for: lock_waited_s.map(|_| "shop.stock PRIMARY".to_owned()),
         ..ListedTransaction::default()
     };
     let of = |mut transactions: Vec<ListedTransaction>| {
@@ -140,7 +141,7 @@ fn where_the_lock_tables_were_not_read_the_only_transaction_old_enough_is_the_ho
     assert_eq!(told(&graph), [(Some(7), 5, 5)]);
     let root = &roots(&graph)[0];
     assert!(root.is_inferred && root.doing == "idle in transaction", "{root:?}");
-    assert_eq!(root.rows_to_roll_back, Some(4));
+    assert_eq!((root.object.as_str(), root.rows_to_roll_back), ("shop.stock PRIMARY", Some(4)));
     assert!(graph.notes[0].contains("900 transactions"), "{:?}", graph.notes);
     assert_eq!(told(&of(vec![printed(7, 61.0, None), printed(8, 60.0, None)])), [(None, 5, 5)]);
 }

@@ -1,8 +1,7 @@
 //! Section TRANSACTIONS: the purge's backlog, and every transaction that the server lists.
 //!
-//! The section holds text of statements: only lines with a fixed form are looked for, and in an entry
-//! nothing but the wait line is believed below the line that names the connection, where the statement
-//! follows.
+//! The section holds text of statements: only lines with a fixed form are looked for, and in an entry nothing but the
+//! wait line and the one below it is believed below the line that names the connection, where the statement follows.
 
 use spindoctor_model::innodb_status::{ListedTransaction, TransactionsSection};
 
@@ -16,6 +15,7 @@ pub(super) const TRUNCATED: &str = "... truncated...";
 pub(super) fn parse(lines: &[&str], year_digits: YearDigits, unknown: &mut Unknown) -> TransactionsSection {
     let mut section = TransactionsSection::default();
     let mut entry: Option<ListedTransaction> = None;
+    let mut is_below_wait = false;
     for raw in lines {
         if raw.starts_with("---TRANSACTION ") {
             section.transactions.extend(entry.take());
@@ -27,10 +27,14 @@ pub(super) fn parse(lines: &[&str], year_digits: YearDigits, unknown: &mut Unkno
             // The text goes on somewhere within another entry.
             section.transactions.extend(entry.take());
         } else if let Some(entry) = &mut entry {
+            if is_below_wait {
+                entry.waits_for = waits_for(raw);
+            }
             detail(raw, entry);
         } else if section.transactions.is_empty() {
             summary(&squeeze(raw), year_digits, &mut section);
         }
+        is_below_wait = raw.starts_with("------- TRX HAS BEEN WAITING ");
     }
     section.transactions.extend(entry);
     section
@@ -101,6 +105,29 @@ fn duration(text: &str) -> Option<f64> {
         "us" => Some(number / 1e6),
         _ => None,
     }
+}
+
+/// The line below the wait line.
+///
+/// ```text
+/// RECORD LOCKS space id 0 page no 52 n bits 72 index `PRIMARY` of table `test/t1` trx id 0 3410 lock_mode X waiting  (5.0)
+/// RECORD LOCKS space id 0 page no 52 n bits 72 index `PRIMARY` of table `test`.`t` trx id 51C lock_mode X waiting    (5.5)
+/// RECORD LOCKS space id 2 page no 4 n bits 72 index PRIMARY of table `test`.`t` trx id 23 lock_mode X waiting        (5.7 and later)
+/// TABLE LOCK table `test`.`t` trx id 23 lock mode AUTO-INC waiting
+/// ```
+fn waits_for(raw: &str) -> Option<String> {
+    // Up to 5.1 a table is `test/t1`.
+    let plain = |name: &str| match name.contains("`.`") {
+        true => name.replace('`', ""),
+        false => name.replace('`', "").replacen('/', ".", 1),
+    };
+    if let Some([_, _, _, index, table]) =
+        values(raw, "RECORD LOCKS space id {} page no {} n bits {} index {} of table {} trx id ")
+    {
+        return Some(format!("{} {}", plain(table), plain(index)));
+    }
+    let [table] = values(raw, "TABLE LOCK table {} trx id ")?;
+    Some(plain(table))
 }
 
 /// The lines of an entry below its first.
