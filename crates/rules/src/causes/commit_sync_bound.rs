@@ -1,12 +1,14 @@
 //! `commit-sync-bound`: commits wait for the redo log or the binary log to reach storage.
 
 use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::redo_sync::{CommitQueue, redo_sync_behind};
 use crate::sessions::{Waiting, mean};
+use crate::wait_graph::root_at_the_end;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
@@ -160,6 +162,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 if binlog { ", sync_binlog = 1" } else { "" }
             ),
         })
+        .root(root_at_the_end(window, &[LockKind::CommitQueue]))
         .finding(),
     ))
 }

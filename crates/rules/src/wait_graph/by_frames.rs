@@ -120,16 +120,20 @@ pub(super) fn add(builder: &mut Builder<'_>) {
             continue;
         }
         let holder = queue.held_in.iter().find_map(|functions| {
-            let mut there = builder.stacks.iter().filter(|(os_id, standing)| {
-                standing.is_in(functions) && !waiters.contains(os_id) && !rests(standing)
+            let there = builder.stacks.iter().filter(|(os_id, standing)| {
+                standing.is_in(functions) && !waiters.contains(os_id) && !rests(builder, *os_id, standing)
             });
-            there.next().map(|(os_id, _)| builder.os_thread(os_id))
+            // Of several the one that has stood still for longest.
+            let off_cpu_s = |standing: &Standing<'_>| standing.off_cpu_s.unwrap_or(0.0);
+            let longest = there.max_by(|(_, a), (_, b)| off_cpu_s(a).total_cmp(&off_cpu_s(b)));
+            longest.map(|(os_id, _)| builder.os_thread(os_id))
         });
         if holder.is_none() && !queue.held_in.is_empty() {
             continue;
         }
         for waiter in waiters {
-            found.push((builder.os_thread(waiter), holder.clone(), edge(queue.kind, queue.object)));
+            let edge = edge(builder, waiter, queue.kind, queue.object);
+            found.push((builder.os_thread(waiter), holder.clone(), edge));
         }
     }
     // One commit syncs a log, others wait in the same call.
@@ -137,11 +141,8 @@ pub(super) fn add(builder: &mut Builder<'_>) {
     if let Some((leader, _)) = builder.stacks.iter().find(|(_, standing)| syncing(standing)) {
         let leader = builder.os_thread(leader);
         for waiter in waiters(builder, |standing| standing.is_in(COMMITS)) {
-            found.push((
-                builder.os_thread(waiter),
-                Some(leader.clone()),
-                edge(LockKind::CommitQueue, "log sync of a commit"),
-            ));
+            let edge = edge(builder, waiter, LockKind::CommitQueue, "log sync of a commit");
+            found.push((builder.os_thread(waiter), Some(leader.clone()), edge));
         }
     }
     for (waiter, holder, edge) in found {
@@ -151,8 +152,15 @@ pub(super) fn add(builder: &mut Builder<'_>) {
     }
 }
 
-fn edge(kind: LockKind, object: &str) -> WaitEdge {
-    WaitEdge { kind, object: object.to_owned(), is_inferred: true, ..WaitEdge::default() }
+fn edge(builder: &Builder<'_>, waiter: u64, kind: LockKind, object: &str) -> WaitEdge {
+    WaitEdge {
+        kind,
+        object: object.to_owned(),
+        // At least: InnoDB wakes waiters for its log now and then, in vain.
+        waited_s: builder.stacks.of_thread(waiter).and_then(|standing| standing.off_cpu_s),
+        is_inferred: true,
+        ..WaitEdge::default()
+    }
 }
 
 /// Threads that are blocked on a lock or a condition and stand where `is_there` says.
@@ -162,7 +170,10 @@ fn waiters(builder: &Builder<'_>, is_there: impl Fn(&Standing<'_>) -> bool) -> V
     there.map(|(os_id, _)| os_id).collect()
 }
 
-/// True for a thread of the server that waits for work: it holds nobody up.
-fn rests(standing: &Standing<'_>) -> bool {
-    matches!(standing.state, ThreadState::Condition | ThreadState::Sleep)
+/// True for a thread of the server itself that waits for work: it holds nobody up. A client's statement that waits in the
+/// midst of its work does.
+fn rests(builder: &Builder<'_>, os_id: u64, standing: &Standing<'_>) -> bool {
+    let who = builder.os_thread(os_id);
+    let is_client = builder.thread(&who).is_some_and(|thread| thread.connection_id.is_some());
+    !is_client && matches!(standing.state, ThreadState::Condition | ThreadState::Sleep)
 }

@@ -6,7 +6,8 @@ use spindoctor_model::wait_graph::{LockKind, WaitingThread};
 
 /// What functions mean, whatever the kernel says of the thread: the first that it stands in counts (mysql-facts,
 /// section 11: MySQL 5.1 to 9.7, MariaDB 10.3 to 11.8; the last column of names is the C library's).
-const WORK: [(&str, &[&str]); 11] = [
+const WORK: [(&str, &[&str]); 12] = [
+    (SYNCING, &["fsync", "fdatasync", "os_file_flush_func", "my_sync"]),
     (
         "deleting a file",
         &[
@@ -57,6 +58,9 @@ const WORK: [(&str, &[&str]); 11] = [
     ("reading a page", &["buf_read_page", "buf_read_page_low", "Buf_fetch_normal::get", "buf_page_get_gen"]),
     ("copying a table", &["copy_data_between_tables", "row_merge_build_indexes", "ddl::Loader::load"]),
 ];
+
+/// What a thread in fsync does.
+const SYNCING: &str = "syncing a file (fsync)";
 
 /// True for a session between statements.
 pub(super) fn rests(thread: &ServerThread) -> bool {
@@ -109,7 +113,7 @@ fn work(thread: &WaitingThread) -> Option<&'static str> {
     let state = thread.state?;
     // The kernel's word first where it is exact; a page is read, a file deleted in functions that say so.
     match state {
-        ThreadState::Sync => Some("syncing a file (fsync)"),
+        ThreadState::Sync => Some(SYNCING),
         ThreadState::Stopped => Some("stopped by a signal or the freezer"),
         ThreadState::DiskRead => Some(WORK.iter().find_map(by_name).unwrap_or("reading a file")),
         ThreadState::DiskWrite => Some(WORK.iter().find_map(by_name).unwrap_or("writing a file")),
@@ -146,6 +150,8 @@ mod tests {
         let doing = |state, stack: &[&str]| doing(&at_work(state, stack), LockKind::Metadata);
         assert_eq!(doing(ThreadState::Blocked, &["unlink", "os_file_delete_func"]), "deleting a file");
         assert_eq!(doing(ThreadState::Sync, &["fsync", "os_file_flush_func"]), "syncing a file (fsync)");
+        let just_woken = doing(ThreadState::Runnable, &["libc.so.6+0x9cefe", "fdatasync", "my_sync"]);
+        assert_eq!(just_woken, "syncing a file (fsync)");
         assert_eq!(doing(ThreadState::DiskRead, &["pread64", "buf_read_page"]), "reading a page");
         assert_eq!(doing(ThreadState::Running, &["row_search_mvcc", "buf_page_get_gen"]), "running on a CPU");
         assert_eq!(doing(ThreadState::Blocked, &["mysqld+0x12"]), "executing");

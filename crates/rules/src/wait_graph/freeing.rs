@@ -35,6 +35,9 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> F
     if doing == "rolling back" {
         return nothing("it is rolling back already: KILL does not make it faster");
     }
+    if matches!(holds, LockKind::CommitQueue | LockKind::CommitOrder) {
+        return nothing("it commits: KILL does not end a commit");
+    }
     let rows = thread.transaction.map(|transaction| transaction.rows_modified);
     let rolled_back = match rows {
         Some(0) | None => String::new(),
@@ -106,6 +109,7 @@ mod tests {
     fn nobody_is_told_to_kill_what_cannot_be_killed() {
         let background = WaitingThread { name: "ib_log_flush".into(), ..WaitingThread::default() };
         assert_eq!(told(&background, LockKind::CommitQueue, "syncing a file (fsync)").0, None);
+        assert_eq!(told(&holder(1.0, 1.0), LockKind::CommitQueue, "syncing a file (fsync)").0, None);
         let ended = WaitingThread { has_ended: true, ..holder(1.0, 1.0) };
         assert_eq!(told(&ended, LockKind::Mutex, "").0, None);
         let applier = WaitingThread { user: "system user".into(), ..holder(1.0, 1.0) };

@@ -4,18 +4,19 @@ use spindoctor_model::wait_graph::{FutexKind, FutexWait, LockKind, WaitEdge};
 
 use super::builder::Builder;
 
-/// Adds who waits for whose mutex or rw-lock. Nobody holds a condition variable, but where the mutex behind it has an
-/// owner, that one is waited for.
+/// Adds who waits for whose mutex or rw-lock. Nobody holds a condition variable: who waits for one waits to be told
+/// something, even where another thread has the mutex behind it for a moment.
 pub(super) fn add(builder: &mut Builder<'_>) {
     for wait in builder.readings.futex_waits {
-        let kind = match (wait.kind, wait.owner_os_id) {
-            (FutexKind::Mutex, _) | (FutexKind::Condition, Some(_)) => LockKind::Mutex,
-            (FutexKind::RwLock, _) => LockKind::RwLock,
-            (FutexKind::Condition, None) | (FutexKind::Unknown, _) => continue,
+        let kind = match wait.kind {
+            FutexKind::Mutex => LockKind::Mutex,
+            FutexKind::RwLock => LockKind::RwLock,
+            FutexKind::Condition | FutexKind::Unknown => continue,
         };
         let waiter = builder.os_thread(wait.thread_os_id);
         let holder = wait.owner_os_id.map(|owner| builder.os_thread(owner));
-        let edge = WaitEdge { kind, object: object(wait, kind), ..WaitEdge::default() };
+        let edge =
+            WaitEdge { kind, object: object(wait, kind), waited_s: wait.waited_s, ..WaitEdge::default() };
         builder.add(waiter, holder.clone(), edge);
         if let Some(holder) = holder.filter(|_| wait.owner_has_ended) {
             builder.has_ended(holder);
@@ -23,11 +24,17 @@ pub(super) fn add(builder: &mut Builder<'_>) {
     }
 }
 
-/// `mutex 0x7f52c8001a40, wanted in Fil_shard::open_file`.
+/// `mutex 0x7f52c8001a40, wanted in Fil_shard::open_file`. A rw-lock counts its readers and does not know who they are.
 fn object(wait: &FutexWait, kind: LockKind) -> String {
     let what = if kind == LockKind::RwLock { "rw-lock" } else { "mutex" };
-    match wait.asked_by.as_str() {
-        "" => format!("{what} {:#x}", wait.futex),
-        asked_by => format!("{what} {:#x}, wanted in {asked_by}", wait.futex),
-    }
+    let readers = match wait.readers {
+        0 => String::new(),
+        1 => ", held by 1 reader".to_owned(),
+        readers => format!(", held by {readers} readers"),
+    };
+    let wanted = match wait.asked_by.as_str() {
+        "" => String::new(),
+        asked_by => format!(", wanted in {asked_by}"),
+    };
+    format!("{what} {:#x}{readers}{wanted}", wait.futex)
 }

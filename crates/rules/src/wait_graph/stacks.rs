@@ -18,6 +18,8 @@ pub(super) struct Standing<'a> {
     pub(super) name: &'a str,
     /// What it did.
     pub(super) state: ThreadState,
+    /// For how long it had been on no CPU, seconds, where that is known.
+    pub(super) off_cpu_s: Option<f64>,
     /// Names of functions, innermost first.
     pub(super) frames: Vec<&'a str>,
 }
@@ -46,6 +48,7 @@ impl<'a> Stacks<'a> {
                 let standing = Standing {
                     name: &thread.name,
                     state: observation.state,
+                    off_cpu_s: thread.off_cpu_us.map(|us| us as f64 / 1e6),
                     frames: names.map(|frame| frame.name.as_str()).collect(),
                 };
                 Some((u64::from(thread.tid), standing))

@@ -257,15 +257,15 @@ fn of_stacks(profile: &Profile, futex_waits: &[FutexWait]) -> WaitGraph {
 #[test]
 fn commits_wait_for_the_thread_of_the_log_that_syncs() {
     let waiting: &[&str] = &["futex", "os_event::wait_low", "log_write_up_to", "innobase_commit"];
-    let graph = of_stacks(
-        &profile(&[
-            (4020, ThreadState::Condition, waiting),
-            (4021, ThreadState::Condition, waiting),
-            (4310, ThreadState::Sync, &["fsync", "os_file_flush_func", "log_flusher"]),
-            (4311, ThreadState::Condition, &["futex", "log_writer"]),
-        ]),
-        &[],
-    );
+    let mut stacks = profile(&[
+        (4020, ThreadState::Condition, waiting),
+        (4021, ThreadState::Condition, waiting),
+        (4310, ThreadState::Sync, &["fsync", "os_file_flush_func", "log_flusher"]),
+        (4311, ThreadState::Condition, &["futex", "log_writer"]),
+    ]);
+    stacks.threads[1].off_cpu_us = Some(80_000);
+    let graph = of_stacks(&stacks, &[]);
+    assert_eq!(roots(&graph)[0].longest_wait_s, Some(0.08));
     let root = &roots(&graph)[0];
     assert_eq!((root.kind, root.waiting_in_all, root.is_inferred), (LockKind::CommitQueue, 2, true));
     assert_eq!((root.doing.as_str(), root.free_with.as_ref()), ("syncing a file (fsync)", None));

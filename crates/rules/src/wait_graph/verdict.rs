@@ -29,18 +29,7 @@ impl<'a> Verdict<'a> {
 
     /// How it stands in a report.
     pub(crate) fn described(&self) -> Root {
-        let statement = match &self.thread.statement {
-            _ if self.root.doing.starts_with("idle") => "idle in transaction".to_owned(),
-            Some(statement) => statement.clone(),
-            None => String::new(),
-        };
-        Root {
-            thread_os_id: self.thread.thread_os_id,
-            connection_id: self.thread.connection_id,
-            user: self.thread.user.clone(),
-            statement,
-            stack: self.thread.stack.clone(),
-        }
+        described(&self.thread, &self.root)
     }
 
     /// Ending what it does, with what that costs; none where no statement would.
@@ -50,11 +39,40 @@ impl<'a> Verdict<'a> {
     }
 }
 
+fn described(thread: &WaitingThread, root: &WaitRoot) -> Root {
+    let statement = match &thread.statement {
+        _ if root.doing.starts_with("idle") => "idle in transaction".to_owned(),
+        Some(statement) => statement.clone(),
+        None => String::new(),
+    };
+    Root {
+        thread_os_id: thread.thread_os_id,
+        connection_id: thread.connection_id,
+        user: thread.user.clone(),
+        statement,
+        stack: thread.stack.clone(),
+    }
+}
+
+/// The thread, of the server itself or of a client, behind which two or more wait at the window's end that wait for these
+/// kinds of locks.
+pub(crate) fn root_at_the_end(window: &Window, kinds: &[LockKind]) -> Option<Root> {
+    let graph = graph(window, window.samples.last()?);
+    let root = root_behind(&graph, kinds).filter(|root| root.waiting_in_all > 1)?;
+    Some(described(graph.threads.get(root.thread? as usize)?, &root))
+}
+
 /// The wait graph of one sample. Stacks are those of the window's end: they go with its last sample only.
 pub(crate) fn graph(window: &Window, sample: &Sample) -> WaitGraph {
     let is_last = window.samples.last().is_some_and(|last| std::ptr::eq(last, sample));
+    let profile = window.profile.value().filter(|_| is_last);
+    let threads = profile.into_iter().flat_map(|profile| &profile.threads);
+    let thread_pointers: Vec<(u64, u64)> =
+        threads.filter_map(|thread| Some((thread.tid.into(), thread.thread_pointer?))).collect();
     build(&Readings {
-        profile: window.profile.value().filter(|_| is_last),
+        profile,
+        futex_waits: profile.map_or(&[], |profile| &profile.futex_waits),
+        thread_pointers: &thread_pointers,
         ..Readings::of_server(window.server.version, &sample.server)
     })
 }
