@@ -133,8 +133,9 @@ struct Source {
     session: Option<Session>,
     /// When the session was tried for the last time.
     tried: Option<Instant>,
-    /// True where the process alone is worth looking at: it was named with `--pid`.
-    is_process_enough: bool,
+    /// True where the process was named with `--pid`: it is worth looking at whatever refuses the session. Else it is
+    /// where the refusal says that the server hangs or is full.
+    is_named: bool,
     version: Option<ServerVersion>,
     server: String,
     profiler: Option<Profiler>,
@@ -184,7 +185,7 @@ impl Source {
             pid,
             session: None,
             tried: None,
-            is_process_enough: asked.connection.pid.is_some() && profiler.is_some(),
+            is_named: asked.connection.pid.is_some(),
             version: None,
             server: String::new(),
             profiler,
@@ -207,7 +208,9 @@ impl Source {
                 self.session = Some(session);
                 Ok(())
             }
-            Err(why) if self.is_process_enough || !first => {
+            Err(why)
+                if self.profiler.is_some() && (self.is_named || !first || why.as_no_session().is_some()) =>
+            {
                 if first {
                     note(&format!("no session, so only the process is looked at: {why}"));
                 }

@@ -212,6 +212,24 @@ fn a_saved_window_shows_who_held_up_whom_in_every_format_and_on_the_page() {
     assert!(!page.contains("<script"), "{page}");
 }
 
+#[test]
+fn of_a_server_that_answers_nothing_the_process_is_shown() {
+    if may_not_profile() {
+        return;
+    }
+    with_server(Which::Mysql, |server| {
+        server.pause(true);
+        let output = spindoctor(&line(server, "--connect-timeout 500ms")).output().expect("the program runs");
+        server.pause(false);
+        let (text, notes) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{text}{notes}");
+        assert!(notes.contains("did not answer within 0.5 s"), "{notes}");
+        assert!(text.contains("all its threads are stopped"), "{text}");
+        assert!(text.contains("not everything could be looked at"), "{text}");
+    });
+}
+
 fn watching(server: &Server, rest: &str) -> Child {
     Command::new(spindoctor("").get_program())
         .args(line(server, rest).split_whitespace())
