@@ -136,8 +136,10 @@ pub(super) fn add(builder: &mut Builder<'_>) {
             found.push((builder.os_thread(waiter), holder.clone(), edge));
         }
     }
-    // One commit syncs a log, others wait in the same call.
-    let syncing = |standing: &Standing<'_>| standing.state == ThreadState::Sync && standing.is_in(COMMITS);
+    // One commit writes or syncs a log, others wait in the same call.
+    let syncing = |standing: &Standing<'_>| {
+        matches!(standing.state, ThreadState::Sync | ThreadState::DiskWrite) && standing.is_in(COMMITS)
+    };
     if let Some((leader, _)) = builder.stacks.iter().find(|(_, standing)| syncing(standing)) {
         let leader = builder.os_thread(leader);
         for waiter in waiters(builder, |standing| standing.is_in(COMMITS)) {

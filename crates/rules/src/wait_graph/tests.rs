@@ -310,6 +310,10 @@ fn a_mutex_is_held_by_its_owner_even_where_that_one_has_ended() {
     assert_eq!(roots[0].doing, "reading a file");
     assert!(roots[0].object.ends_with("wanted in Fil_shard::open_file"));
     assert_eq!(roots[1].doing, "ended while it held the lock");
+    let passed_on = FutexWait { asked_by: "psi_mutex_lock".into(), ..wait(4022, 4020, false) };
+    let frames: &[&str] = &["futex_wait", "psi_mutex_lock", "mariadbd+0x694787", "MYSQL_BIN_LOG::rotate"];
+    let waiting = profile(&[(4022, ThreadState::Lock, frames)]);
+    assert!(of_stacks(&waiting, &[passed_on]).edges[0].object.ends_with("wanted in MYSQL_BIN_LOG::rotate"));
     let condition = FutexWait { kind: FutexKind::Condition, owner_os_id: None, ..wait(4020, 0, false) };
     assert!(of_stacks(&stacks, &[condition]).edges.is_empty(), "nobody holds a condition variable");
 }
