@@ -62,7 +62,12 @@ const QUEUES: [Queue; 6] = [
             "log_wait_for_space_in_log_buf",
             "log_wait_for_space_in_log_recent_written",
         ],
-        held_in: &[&["log_checkpointer"], &["log_checkpoint_margin", "log_preflush_pool_modified_pages"]],
+        held_in: &[
+            &["log_checkpointer"],
+            &["log_checkpoint_margin", "log_preflush_pool_modified_pages"],
+            // The pages that are too old are written here.
+            &["buf_flush_do_batch", "pc_flush_slot", "buf_flush_sync_all_buf_pools"],
+        ],
     },
     Queue {
         // srv0conc.cc: everyone inside holds a ticket; nobody in particular is waited for.
