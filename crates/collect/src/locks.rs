@@ -173,7 +173,10 @@ impl Locks {
                 Err(why) => (source.fail)(why, &mut sample),
             }
         }
-        self.name_as_here(&mut sample);
+        // The kernel's thread ids are those of the stacks.
+        if let (Some(ids), Reading::Available { value: threads, .. }) = (&mut self.ids, &mut sample.threads) {
+            ids.rename(threads);
+        }
         Ok(sample)
     }
 
@@ -184,17 +187,5 @@ impl Locks {
             _ => None,
         };
         known.unwrap_or_else(|| NOBODY_KNOWS_WHO.to_owned())
-    }
-
-    /// The kernel's thread ids as they are in this pid namespace: those of the stacks.
-    fn name_as_here(&mut self, sample: &mut ServerSample) {
-        let (Some(ids), Reading::Available { value: threads, .. }) = (&mut self.ids, &mut sample.threads)
-        else {
-            return;
-        };
-        ids.refresh_if_unknown(threads.iter().filter_map(|thread| thread.thread_os_id));
-        for thread in threads {
-            thread.thread_os_id = thread.thread_os_id.and_then(|id| ids.here(id)).map(u64::from);
-        }
     }
 }

@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 
+use spindoctor_model::mysql::ServerThread;
+
 use super::kernel_file;
 use super::source::Target;
 
@@ -48,6 +50,14 @@ impl ThreadIds {
             })
             .collect();
     }
+
+    /// Gives the server's threads the ids that they have here; none to those that are gone.
+    pub fn rename(&mut self, threads: &mut [ServerThread]) {
+        self.refresh_if_unknown(threads.iter().filter_map(|thread| thread.thread_os_id));
+        for thread in threads {
+            thread.thread_os_id = thread.thread_os_id.and_then(|id| self.here(id)).map(u64::from);
+        }
+    }
 }
 
 /// In how many pid namespaces a task has an id, from the reader's inwards.
@@ -82,6 +92,10 @@ mod tests {
         assert_eq!(ids.here(17), None, "nothing was read yet");
         ids.refresh_if_unknown([17]);
         assert_eq!((ids.here(17), ids.here(1), ids.here(4351)), (Some(4351), Some(4310), None));
+        let thread = |id| ServerThread { thread_os_id: Some(id), ..ServerThread::default() };
+        let mut threads = [thread(17), thread(18)];
+        ids.rename(&mut threads);
+        assert_eq!(threads.map(|thread| thread.thread_os_id), [Some(4351), None], "18 is gone");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::host;
+use crate::host::thread_ids::ThreadIds;
 use crate::mysql::{self, ConnectError, Session, Target};
 use crate::priority::Ahead;
 use crate::source::{Answer, Cadence};
@@ -238,6 +239,14 @@ pub async fn watch(
         (None, None) => Reading::default(),
     };
     window.samples = samples.into_inner();
+    if let Some(target) = target_host {
+        let mut ids = ThreadIds::of(target);
+        for sample in &mut window.samples {
+            if let Reading::Available { value: threads, .. } = &mut sample.server.threads {
+                ids.rename(threads);
+            }
+        }
+    }
     // Where the window was ended early, those that were not taken are due after the last one.
     let end_s = window.samples.last().map_or(0.0, |last| last.at_s);
     window.samples.retain(|sample| sample.at_s <= end_s);
