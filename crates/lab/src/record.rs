@@ -120,8 +120,9 @@ impl Record {
     /// Ends the server and removes everything of it, its record last.
     pub(crate) fn remove(&self, folder: &Path) -> Result<()> {
         if let Some(process) = self.process(folder) {
-            // A frozen process does not die.
+            // A frozen process does not die, and one that waits for a slow disk not before its writes are done.
             let _not_frozen = self.groups.freeze(false);
+            let _not_slow = self.groups.limit_writes(&self.data, None);
             // Between its birth and its program the process runs these.
             let births: Vec<PathBuf> =
                 ["sh", "setpriv"].iter().filter_map(|program| find(program)?.canonicalize().ok()).collect();

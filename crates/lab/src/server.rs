@@ -435,6 +435,7 @@ impl Server {
     fn end(&mut self) -> Result<()> {
         // A process that is its own parent's zombie is gone for us once it is waited for.
         let _not_frozen = self.record.groups.freeze(false);
+        let _not_slow = self.record.groups.limit_writes(&self.record.data, None);
         if let Some(mut child) = self.child.take() {
             let _gone = child.kill();
             let _status = child.wait();

@@ -19,6 +19,7 @@ mod run_queue;
 mod sessions;
 mod spin_samples;
 mod stack_evidence;
+mod stall;
 #[cfg(test)]
 mod testing;
 pub mod wait_graph;

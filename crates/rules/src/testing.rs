@@ -6,7 +6,9 @@ use spindoctor_model::host::{
 use spindoctor_model::mysql::{
     FileSummary, InnodbMetric, NamedValues, ServerThread, StatementDigest, Transaction, WaitSummary,
 };
-use spindoctor_model::stack::{Frame, Observation, SnapshotCost, Spin, Stack, StackEnd, ThreadState};
+use spindoctor_model::stack::{
+    Frame, Observation, ProfiledThread, SnapshotCost, Spin, Stack, StackEnd, ThreadState,
+};
 use spindoctor_model::{
     HostSample, NoSession, NoSessionKind, Profile, Reading, Sample, ServerSample, ServerVersion, Unavailable,
     Window,
@@ -124,12 +126,24 @@ impl Build {
             ("Handler_read_rnd_next", 3000.0),
             ("Select_scan", 2.0),
             ("Rows_sent", 44_000.0),
+            ("Opened_tables", 0.1),
+            ("Table_open_cache_hits", 4900.0),
+            ("Table_open_cache_misses", 0.1),
         ] {
             build = build.counter(name, per_s);
         }
         build = build.gauge("Threads_connected", 17.0).gauge("Threads_running", 3.0);
+        build = build.snapshots(&[
+            (
+                2,
+                ThreadState::DiskRead,
+                &["pread64", "buf_page_get_gen", "row_search_mvcc", "dispatch_command"],
+            ),
+            (14, ThreadState::NetworkIdle, &["vio_read", "do_command"]),
+        ]);
         for (name, value) in [
             ("max_connections", "151"),
+            ("table_open_cache", "4000"),
             ("innodb_sync_spin_loops", "30"),
             ("innodb_spin_wait_delay", if version.is_mariadb() { "4" } else { "6" }),
             ("innodb_spin_wait_pause_multiplier", "50"),
@@ -272,6 +286,48 @@ impl Build {
             observation.state = if stands { ThreadState::Lock } else { ThreadState::NetworkIdle };
         }
         self
+    }
+
+    /// Threads in each of some snapshots, beside those that are there: how many, their state, and their frames,
+    /// innermost first.
+    pub(crate) fn snapshots(mut self, threads: &[(u32, ThreadState, &[&str])]) -> Self {
+        const SNAPSHOTS: u32 = 20;
+        let Reading::Available { value: profile, .. } = &mut self.0.profile else { return self };
+        profile.snapshots = (0..SNAPSHOTS)
+            .map(|at| SnapshotCost { at_us: u64::from(at) * 500_000, ..SnapshotCost::default() })
+            .collect();
+        for (count, state, names) in threads {
+            let first = profile.frames.len() as u32;
+            profile
+                .frames
+                .extend(names.iter().map(|name| Frame { name: (*name).into(), ..Frame::default() }));
+            let stack = profile.stacks.len() as u32;
+            profile
+                .stacks
+                .push(Stack { frames: (first..profile.frames.len() as u32).collect(), end: StackEnd::Root });
+            for _ in 0..*count {
+                let thread = profile.threads.len() as u32;
+                profile.threads.push(ProfiledThread {
+                    tid: 4400 + thread,
+                    name: "connection".into(),
+                    ..ProfiledThread::default()
+                });
+                profile.observations.extend((0..SNAPSHOTS).map(|snapshot| Observation {
+                    snapshot,
+                    thread,
+                    stack,
+                    state: *state,
+                    ..Observation::default()
+                }));
+            }
+        }
+        self
+    }
+
+    /// The same with nothing else in the profile.
+    pub(crate) fn only_snapshots(mut self, threads: &[(u32, ThreadState, &[&str])]) -> Self {
+        self.0.profile = answer(0.0, Profile::default());
+        self.snapshots(threads)
     }
 
     /// CPU samples beside snapshots, a share of them in the kernel's futex code below the first stack.

@@ -23,24 +23,50 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// A session that has run these statements and then idles.
-    pub(crate) async fn hold(&mut self, server: &Server, statements: &[&str]) -> Result<()> {
+    /// A session that has run these statements and then idles; its connection's id.
+    pub(crate) async fn hold(&mut self, server: &Server, statements: &[&str]) -> Result<u64> {
         self.hold_as(server, "app", statements).await
     }
 
     /// The same as another user.
-    pub(crate) async fn hold_as(&mut self, server: &Server, user: &str, statements: &[&str]) -> Result<()> {
+    pub(crate) async fn hold_as(&mut self, server: &Server, user: &str, statements: &[&str]) -> Result<u64> {
         let mut conn = server.connect_as(user).await.map_err(Error::statement("connect"))?;
         for statement in statements {
             conn.query_drop(*statement).await.map_err(Error::statement(statement))?;
         }
+        let id = u64::from(conn.id());
         self.idle.push(conn);
+        Ok(id)
+    }
+
+    /// Sessions that run a statement over and over inside the server, so that no client is what they wait for.
+    pub(crate) async fn churn(&mut self, server: &Server, sessions: u32, statement: &str) -> Result<()> {
+        let procedure = format!(
+            "CREATE PROCEDURE sbtest.churn() BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; \
+             LOOP {statement}; END LOOP; END"
+        );
+        server.execute([procedure]).await?;
+        for _ in 0..sessions {
+            self.once(server, "CALL churn()").await?;
+        }
         Ok(())
     }
 
-    /// A session that runs a statement over and over, whatever comes back.
-    pub(crate) async fn repeat(&mut self, server: &Server, statement: String) -> Result<()> {
+    /// A session that runs a statement once and then idles, whatever comes back; its connection's id.
+    pub(crate) async fn once(&mut self, server: &Server, statement: &'static str) -> Result<u64> {
         let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
+        let id = u64::from(conn.id());
+        self.busy.spawn(async move {
+            let _answer = conn.query_drop(statement).await;
+            std::future::pending::<()>().await;
+        });
+        Ok(id)
+    }
+
+    /// A session that runs a statement over and over, whatever comes back; its connection's id.
+    pub(crate) async fn repeat(&mut self, server: &Server, statement: String) -> Result<u64> {
+        let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
+        let id = u64::from(conn.id());
         self.busy.spawn(async move {
             // An answer of error (a lock wait timeout, a deadlock) is what a real client retries on.
             loop {
@@ -49,7 +75,7 @@ impl Sessions {
                 }
             }
         });
-        Ok(())
+        Ok(id)
     }
 
     /// A client that keeps asking for a connection, uses it for a moment and gives it back.

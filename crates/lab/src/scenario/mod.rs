@@ -10,9 +10,12 @@ mod connection_churn;
 mod connections_exhausted;
 mod cpu_saturated;
 mod cpu_throttled;
+mod dictionary_stall;
 mod during;
+mod file_extension_stall;
 mod global_lock_pileup;
 mod healthy;
+mod index_lock;
 mod metadata_lock_pileup;
 mod quota_blind_spin;
 mod row_lock_pileup;
@@ -22,7 +25,9 @@ mod score;
 mod server_frozen;
 mod server_stopped;
 mod spin_burn;
-mod symptom;
+mod statistics_stall;
+pub(crate) mod symptom;
+mod table_cache_contention;
 mod thread_cache_miss;
 
 use std::future::Future;
@@ -47,11 +52,16 @@ pub const SCENARIOS: &[&Scenario] = &[
     &cpu_throttled::SCENARIO,
     &spin_burn::SCENARIO,
     &cpu_saturated::SCENARIO,
+    &index_lock::SCENARIO,
     &row_lock_pileup::SCENARIO,
     &metadata_lock_pileup::SCENARIO,
     &global_lock_pileup::SCENARIO,
+    &dictionary_stall::SCENARIO,
+    &file_extension_stall::SCENARIO,
+    &statistics_stall::SCENARIO,
     &checkpoint_stall::SCENARIO,
     &commit_sync_bound::SCENARIO,
+    &table_cache_contention::SCENARIO,
     &rows_read_waste::SCENARIO,
     &connection_churn::SCENARIO,
     &thread_cache_miss::SCENARIO,

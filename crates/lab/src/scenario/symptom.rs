@@ -14,7 +14,7 @@ use crate::server::Server;
 const SPAN: Duration = Duration::from_millis(500);
 
 /// How many sessions are in a state (`LIKE` pattern).
-pub(super) async fn sessions_in_state(server: &Server, pattern: &str) -> Result<u64> {
+pub(crate) async fn sessions_in_state(server: &Server, pattern: &str) -> Result<u64> {
     number(
         server,
         &format!("SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE '{pattern}'"),
@@ -23,7 +23,7 @@ pub(super) async fn sessions_in_state(server: &Server, pattern: &str) -> Result<
 }
 
 /// The first cell of an answer as a number.
-pub(super) async fn number(server: &Server, question: &str) -> Result<u64> {
+pub(crate) async fn number(server: &Server, question: &str) -> Result<u64> {
     let cell = server.ask(question).await?.unwrap_or_default();
     // Some counts come as decimals.
     Ok(cell.parse::<f64>().unwrap_or_default() as u64)
@@ -111,4 +111,36 @@ pub(super) fn process_state(server: &Server) -> Result<char> {
     let path = format!("/proc/{}/stat", server.pid());
     let stat = fs::read_to_string(&path).map_err(Error::file("read", path.as_ref()))?;
     Ok(stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()).unwrap_or('?'))
+}
+
+/// Waits a second for latches that a file of InnoDB's creates, by `SHOW ENGINE INNODB MUTEX`.
+///
+/// The row is like `InnoDB | sum rwlock: dict0dict.cc:2677 | waits=10` (MySQL 9.7).
+pub(super) async fn latch_waits_per_s(server: &Server, file: &str) -> Result<f64> {
+    let read = async || -> Result<f64> {
+        let rows = show(server, "SHOW ENGINE INNODB MUTEX").await?;
+        let waits = |(_, name, status): &(String, String, String)| {
+            let waits = status.split_once("waits=")?.1.split(',').next()?.parse::<f64>().ok()?;
+            name.contains(file).then_some(waits)
+        };
+        Ok(rows.iter().filter_map(waits).sum())
+    };
+    let (start, first) = (Instant::now(), read().await?);
+    tokio::time::sleep(SPAN).await;
+    Ok((read().await? - first) / start.elapsed().as_secs_f64())
+}
+
+/// Threads that wait for a latch now, by the SEMAPHORES of `SHOW ENGINE INNODB STATUS`.
+///
+/// A line is like `--Thread 140 has waited at fsp0fsp.cc line 2677 for 1 seconds the semaphore:`.
+pub(super) async fn semaphore_waiters(server: &Server) -> Result<usize> {
+    let rows = show(server, "SHOW ENGINE INNODB STATUS").await?;
+    Ok(rows.iter().map(|(_, _, text)| text.matches(" has waited at ").count()).sum())
+}
+
+async fn show(server: &Server, statement: &str) -> Result<Vec<(String, String, String)>> {
+    let mut conn = server.connect().await.map_err(Error::statement("connect"))?;
+    let rows = conn.query(statement).await.map_err(Error::statement(statement))?;
+    let _closed = conn.disconnect().await;
+    Ok(rows)
 }

@@ -6,7 +6,10 @@ mod connection_churn;
 mod connections_exhausted;
 mod cpu_saturated;
 mod cpu_throttled;
+mod dictionary_stall;
+mod file_extension_stall;
 mod global_lock_pileup;
+mod index_lock;
 mod metadata_lock_pileup;
 mod quota_blind_spin;
 mod row_lock_pileup;
@@ -14,6 +17,8 @@ mod rows_read_waste;
 pub(crate) mod server_stopped;
 mod spin_burn;
 mod spin_too_short;
+mod statistics_stall;
+mod table_cache_contention;
 mod thread_cache_miss;
 
 use crate::Cause;
@@ -25,11 +30,16 @@ pub const CAUSES: &[Cause] = &[
     spin_burn::CAUSE,
     spin_too_short::CAUSE,
     cpu_saturated::CAUSE,
+    index_lock::CAUSE,
     row_lock_pileup::CAUSE,
     metadata_lock_pileup::CAUSE,
     global_lock_pileup::CAUSE,
+    dictionary_stall::CAUSE,
+    file_extension_stall::CAUSE,
+    statistics_stall::CAUSE,
     checkpoint_stall::CAUSE,
     commit_sync_bound::CAUSE,
+    table_cache_contention::CAUSE,
     thread_cache_miss::CAUSE,
     connection_churn::CAUSE,
     connections_exhausted::CAUSE,
@@ -65,11 +75,16 @@ mod tests {
         spin_burn,
         spin_too_short,
         cpu_saturated,
+        index_lock,
         row_lock_pileup,
         metadata_lock_pileup,
         global_lock_pileup,
+        dictionary_stall,
+        file_extension_stall,
+        statistics_stall,
         checkpoint_stall,
         commit_sync_bound,
+        table_cache_contention,
         thread_cache_miss,
         connection_churn,
         connections_exhausted,

@@ -6,6 +6,7 @@ mod explain;
 mod help;
 mod live;
 mod locks;
+mod pileups;
 mod program;
 mod screen;
 mod stacks;

@@ -1,0 +1,63 @@
+//! TRUNCATE TABLE on a slow disk.
+
+use spindoctor_model::Flavor;
+
+use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use crate::cgroup::Limits;
+use crate::error::Result;
+use crate::load::sessions::Sessions;
+use crate::server::{Data, Server, ServerSpec};
+
+/// Sessions that read the table.
+const READERS: u32 = 24;
+/// Writes per second of the disk that the data is on.
+const DISK_WRITES_PER_S: u32 = 20;
+/// How the servers call the wait for a table.
+const STATE: &str = "Waiting for table metadata lock";
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "dictionary-stall",
+    label: Some("dictionary-stall"),
+    story: "A job empties a table with TRUNCATE TABLE again and again on a disk that does 20 writes a second: \
+            each time a file is made and another deleted, and 24 sessions that read the table wait until that \
+            is on disk. Seen to suffer by the thread list: at least 20 sessions in the state `Waiting for \
+            table metadata lock` while the TRUNCATE TABLE itself does not wait for one.",
+    flavors: ALL,
+    needs: "root, for a slow disk; a data folder on a disk",
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(symptom(server)),
+};
+
+fn spec(_: Flavor) -> ServerSpec {
+    ServerSpec {
+        data: Data::Disk,
+        limits: Limits { writes: true, ..Limits::default() },
+        tables: Some(TABLES),
+        ..ServerSpec::default()
+    }
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    server.limit_writes(Some(DISK_WRITES_PER_S))?;
+    let mut sessions = Sessions::default();
+    sessions.repeat(server, "TRUNCATE TABLE sbtest1".into()).await?;
+    for _ in 0..READERS {
+        sessions.repeat(server, "SELECT c FROM sbtest1 WHERE id = 1".into()).await?;
+    }
+    Ok(Suffering::by(sessions))
+}
+
+async fn symptom(server: &Server) -> Result<Option<String>> {
+    let works = symptom::number(
+        server,
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'TRUNCATE%' \
+         AND state NOT LIKE 'Waiting for%'",
+    );
+    if works.await? == 0 {
+        return Ok(None);
+    }
+    let waiting = symptom::sessions_in_state(server, STATE).await?;
+    Ok((waiting >= 20)
+        .then(|| format!("{waiting} sessions in the state `{STATE}`, and TRUNCATE TABLE works")))
+}

@@ -1,0 +1,63 @@
+//! A data file that grows on a slow disk.
+
+use spindoctor_model::Flavor;
+
+use super::{MYSQL, Scenario, Suffering, TABLES, symptom};
+use crate::cgroup::Limits;
+use crate::error::Result;
+use crate::load::sessions::Sessions;
+use crate::server::{Data, Server, ServerSpec};
+
+/// Sessions that append rows.
+const WRITERS: u32 = 16;
+/// Writes per second of the disk that the data is on.
+const DISK_WRITES_PER_S: u32 = 20;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "file-extension-stall",
+    label: Some("file-extension-stall"),
+    story: "Sixteen sessions append rows of 7 kB to one table on a disk that does 20 writes a second. Commits do \
+            not sync the log; the file is extended by four megabytes at a time, filled with zeros, and until \
+            that is written nobody can add a page. Seen to suffer by SHOW ENGINE INNODB STATUS: at least ten \
+            threads wait for a semaphore.",
+    // MariaDB extends files by posix_fallocate, which takes no time on ext4 and xfs.
+    flavors: MYSQL,
+    needs: "root, for a slow disk; a data folder on a disk",
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(symptom(server)),
+};
+
+fn spec(_: Flavor) -> ServerSpec {
+    ServerSpec {
+        data: Data::Disk,
+        limits: Limits { writes: true, ..Limits::default() },
+        tables: Some(TABLES),
+        options: [
+            "--innodb-buffer-pool-size=1G",
+            "--innodb-redo-log-capacity=1G",
+            "--innodb-flush-log-at-trx-commit=0",
+            "--disable-log-bin",
+        ]
+        .map(str::to_owned)
+        .into(),
+        ..ServerSpec::default()
+    }
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    server
+        .execute([
+            "CREATE TABLE sbtest.log (id INT AUTO_INCREMENT PRIMARY KEY, body VARBINARY(7000)) ENGINE = InnoDB",
+        ])
+        .await?;
+    server.limit_writes(Some(DISK_WRITES_PER_S))?;
+    let mut sessions = Sessions::default();
+    sessions.churn(server, WRITERS, "INSERT INTO log (body) VALUES (REPEAT('x', 7000))").await?;
+    Ok(Suffering::by(sessions))
+}
+
+async fn symptom(server: &Server) -> Result<Option<String>> {
+    let waiting = symptom::semaphore_waiters(server).await?;
+    Ok((waiting >= 10).then(|| format!("{waiting} threads wait for a semaphore")))
+}

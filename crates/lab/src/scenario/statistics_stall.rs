@@ -1,0 +1,68 @@
+//! Index statistics that are recomputed again and again.
+
+use spindoctor_model::Flavor;
+
+use super::{MYSQL, Scenario, Suffering, TABLES, symptom};
+use crate::error::Result;
+use crate::load::sessions::Sessions;
+use crate::server::{Server, ServerSpec};
+
+/// Sessions that change tasks.
+const WORKERS: u32 = 16;
+/// Rows of the table, two to a page.
+const ROWS: u32 = 2_000;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "statistics-stall",
+    label: Some("statistics-stall"),
+    story: "Sixteen sessions change the state of tasks, which an index holds, in a table of 2000 wide rows without \
+            persistent statistics: after each sixteenth of the rows the session that comes along recomputes \
+            them from a thousand pages, and the others wait. Seen to suffer by SHOW ENGINE INNODB STATUS: at least \
+            four threads wait for a semaphore.",
+    // MariaDB's programs name no function of InnoDB: nothing tells what its sessions wait for.
+    flavors: MYSQL,
+    needs: "",
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(symptom(server)),
+};
+
+fn spec(_: Flavor) -> ServerSpec {
+    ServerSpec {
+        tables: Some(TABLES),
+        options: [
+            "--innodb-stats-transient-sample-pages=1000",
+            "--innodb-flush-log-at-trx-commit=0",
+            "--disable-log-bin",
+        ]
+        .map(str::to_owned)
+        .into(),
+        ..ServerSpec::default()
+    }
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    let rows = format!(
+        "INSERT INTO sbtest.tasks SELECT id, id, REPEAT('x', 7000) FROM sbtest.sbtest1 WHERE id <= {ROWS}"
+    );
+    server
+        .execute([
+            "CREATE TABLE sbtest.tasks (id INT PRIMARY KEY, state INT, body VARBINARY(7000), KEY (state)) \
+             ENGINE = InnoDB STATS_PERSISTENT = 0",
+            rows.as_str(),
+        ])
+        .await?;
+    let mut sessions = Sessions::default();
+    // Each session has rows of its own.
+    let change = format!(
+        "UPDATE tasks SET state = state + 1 WHERE id = 1 + (CONNECTION_ID() % {WORKERS}) * {}",
+        ROWS / WORKERS
+    );
+    sessions.churn(server, WORKERS, &change).await?;
+    Ok(Suffering::by(sessions))
+}
+
+async fn symptom(server: &Server) -> Result<Option<String>> {
+    let waiting = symptom::semaphore_waiters(server).await?;
+    Ok((waiting >= 4).then(|| format!("{waiting} threads wait for a semaphore")))
+}

@@ -1,0 +1,255 @@
+//! `dictionary-stall`: DROP or TRUNCATE holds dictionary and cache locks while a file is deleted.
+
+use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::window::Series;
+use spindoctor_model::{Evidence, Finding, Remedy, Root, Unavailable, Window};
+
+use super::{metadata_lock_pileup, table_cache_contention};
+use crate::draft::Draft;
+use crate::sessions::{at_work, mean, shortened};
+use crate::stall::{HELD_UP, HELD_UP_RATIO, stack_of};
+use crate::{Cause, Outcome, Stacks};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "dictionary-stall",
+    title: "DROP or TRUNCATE holds dictionary and cache locks while a file is deleted",
+    what: "DROP TABLE, DROP DATABASE and TRUNCATE TABLE look instant. They write the dictionary and sync the log, \
+           take the table's pages and hash entries out of the buffer pool, delete its file and, for TRUNCATE, make a \
+           new one; all under the table's metadata lock. Up to 5.7 the dictionary's one mutex is held as well, MariaDB \
+           holds the dictionary latch; on old servers others then waited for it with LOCK_open held.",
+    why_it_hurts: "Deleting a large file takes seconds on many file systems, and a sync on a busy disk takes long \
+                   too. Until then everyone who wants the table waits; where the dictionary is locked, so does \
+                   everyone who opens any table, and soon the whole server. A large buffer pool is scanned for the \
+                   table's pages (until 8.0.23), and its adaptive hash index cleared of them.",
+    evidence: "The thread list in each sample: a session that runs DROP or TRUNCATE and does not itself wait for a \
+               lock, and sessions that have waited no longer than it has run, in `Waiting for table (schema, \
+               tablespace) metadata lock`, `Opening tables`, `closing tables`, `checking permissions` or `System lock`. \
+               It fires when two or more sessions on average are held up so, and they are 10 % or more of the sessions \
+               at work. The score is that share. The stacks show what takes the time.",
+    looks_alike: "A DROP or TRUNCATE that itself waits for a metadata lock holds up others because of an old \
+                  transaction: metadata-lock-pileup. Opening tables without any DDL is a small cache: \
+                  table-cache-contention. Commits that wait for the same slow disk are commit-sync-bound.",
+    remedies: "Take the table out of use first: RENAME TABLE t TO t_old (TRUNCATE: CREATE TABLE t_new LIKE t, then \
+               RENAME TABLE t TO t_old, t_new TO t), and DROP TABLE t_old when it is quiet: nobody waits for a table \
+               that nobody uses. For a very large file: a hard link to it before the DROP, so that the server only \
+               takes the name away; then shrink the link step by step, and delete it. Partitions instead of mass \
+               TRUNCATE. DELETE in small parts where the table is small.",
+    safety: "RENAME TABLE is atomic and undone by renaming back; it needs the metadata lock for an instant. Foreign keys \
+             follow the renamed table, and views and triggers want looking at. The hard link is made by the operating \
+             system's user of the server, and must not be made for a file that stays in use. A running DROP cannot \
+             sensibly be interrupted: KILL waits for the file too.",
+    references: &[
+        "Domas Mituzas, on stalls: TRUNCATE stalls the server (MySQL bugs #41158, #51325)",
+        "MySQL Reference Manual: DROP TABLE, TRUNCATE TABLE, RENAME TABLE; WL#14100 (8.0.23)",
+        "MariaDB: MDEV-8069 (DROP or rebuild of a large table may lock up InnoDB)",
+    ],
+    stacks: Stacks::Standing(&[
+        "row_drop_table_for_mysql",
+        "row_drop_tablespace",
+        "fil_delete_tablespace",
+        "btr_drop_ahi_for_table",
+        "buf_LRU_flush_or_remove_pages",
+        "row_truncate_table_for_mysql",
+        "row_mysql_lock_data_dictionary",
+        "Sql_cmd_truncate_table::execute",
+        "mysql_rm_table",
+        "mysql_rm_db",
+    ]),
+    evaluate,
+};
+
+/// What a session that is held up says it does. All are short, or absent, on a healthy server.
+const STATES: &[&str] = &[
+    "waiting for table metadata lock",
+    "waiting for schema metadata lock",
+    "waiting for tablespace metadata lock",
+    "opening tables",
+    "closing tables",
+    "checking permissions",
+    "system lock",
+];
+
+/// The process list tells whole seconds.
+const CLOCK_S: f64 = 1.0;
+
+/// One sample's view of it.
+struct Moment<'a> {
+    /// The session that drops or truncates.
+    doer: &'a ServerThread,
+    held_up: usize,
+}
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    window.need(|s| &s.server.threads)?;
+    let lists = window.all(|s| &s.server.threads);
+    let moments: Vec<(f64, Option<Moment<'_>>)> =
+        lists.iter().map(|&(at_s, threads)| (at_s, moment(threads))).collect();
+    let series: Series = moments
+        .iter()
+        .map(|(at_s, moment)| (*at_s, moment.as_ref().map_or(0.0, |moment| moment.held_up as f64)))
+        .collect();
+    let held_up = mean(series.iter().map(|&(_, held_up)| held_up));
+    let working = mean(lists.iter().map(|(_, threads)| at_work(threads).count() as f64));
+    let ratio = (held_up / working.max(1.0)).min(1.0);
+    if held_up < HELD_UP || ratio < HELD_UP_RATIO {
+        return Ok(None);
+    }
+    let worst = moments.iter().filter_map(|(_, moment)| moment.as_ref()).max_by_key(|moment| moment.held_up);
+    let Some(worst) = worst else { return Ok(None) };
+    let doing = mean(moments.iter().map(|(_, moment)| f64::from(u8::from(moment.is_some()))));
+    let statement = worst.doer.statement.as_deref().unwrap_or_default();
+    let doer = worst.doer;
+    let root = Root {
+        thread_os_id: doer.thread_os_id,
+        connection_id: doer.connection_id,
+        user: doer.user.clone(),
+        statement: statement.to_owned(),
+        stack: doer.thread_os_id.map(|tid| stack_of(window, tid)).unwrap_or_default(),
+    };
+    Ok(Some(
+        Draft::new(
+            &CAUSE,
+            ratio,
+            format!("{held_up:.1} sessions on average stand still while {} is at work", shortened(statement)),
+        )
+        .why(format!(
+            "DROP or TRUNCATE was at work in {:.0} % of the samples, and held up {} sessions at the worst: it keeps its \
+             locks until the files are deleted, made and synced.",
+            doing * 100.0,
+            worst.held_up
+        ))
+        .evidence(
+            Evidence::new("sessions held up", held_up, "", "thread list, state")
+                .expected(format!("< {HELD_UP:.0}"))
+                .series(series),
+        )
+        .evidence(
+            Evidence::new("share of the sessions at work", ratio, "ratio", "thread list")
+                .expected(format!("< {HELD_UP_RATIO}")),
+        )
+        .evidence(Evidence::new("DROP or TRUNCATE at work", doing, "ratio", "thread list"))
+        .evidence(Evidence::new("its state", worst.doer.state.clone(), "", "thread list"))
+        .remedy(Remedy {
+            statement: "RENAME TABLE t TO t_old, and DROP TABLE t_old when it is quiet (TRUNCATE: CREATE TABLE t_new LIKE t; \
+                        RENAME TABLE t TO t_old, t_new TO t)"
+                .into(),
+            why: "The file of a table that nobody uses is deleted without anybody waiting.".into(),
+            dynamic: true,
+            risk: "RENAME TABLE needs the metadata lock for an instant. Foreign keys follow the renamed table.".into(),
+            undo: "RENAME TABLE t_old TO t, as long as t_old is there".into(),
+        })
+        .remedy(Remedy {
+            statement: "Run it off the peak, or empty the table by DELETE in small parts".into(),
+            why: "What it does takes as long; fewer wait for it.".into(),
+            dynamic: true,
+            ..Remedy::default()
+        })
+        .root(Some(root))
+        .explains(&[metadata_lock_pileup::CAUSE.name, table_cache_contention::CAUSE.name])
+        .finding(),
+    ))
+}
+
+/// Who drops or truncates in this sample, and how many are held up; none where nobody does.
+fn moment(threads: &[ServerThread]) -> Option<Moment<'_>> {
+    let doer = at_work(threads)
+        .filter(|thread| drops(thread) && !thread.state.to_ascii_lowercase().starts_with("waiting for"))
+        .max_by(|a, b| a.time_s.total_cmp(&b.time_s))?;
+    let held_up = at_work(threads)
+        .filter(|thread| thread.connection_id != doer.connection_id)
+        .filter(|thread| thread.time_s <= doer.time_s + CLOCK_S)
+        .filter(|thread| STATES.contains(&thread.state.to_ascii_lowercase().as_str()))
+        .count();
+    Some(Moment { doer, held_up })
+}
+
+/// True for a session that runs a statement which deletes a table's file.
+fn drops(thread: &ServerThread) -> bool {
+    let mut statement = thread.statement.as_deref().unwrap_or_default().trim_start();
+    // Applications put their names in front, in a comment.
+    while let Some(comment) = statement.strip_prefix("/*") {
+        statement = comment.split_once("*/").map_or("", |(_, rest)| rest.trim_start());
+    }
+    let mut words = statement.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
+    let mut word = || words.next().unwrap_or_default().to_ascii_lowercase();
+    match word().as_str() {
+        "truncate" => true,
+        "drop" => matches!(word().as_str(), "table" | "tables" | "database" | "schema" | "tablespace"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use super::*;
+    use crate::testing::{Build, session};
+
+    const WAITS: &str = "Waiting for table metadata lock";
+
+    fn truncating(doer: &'static str, waits: &'static str) -> Build {
+        Build::busy("9.7.4").sessions(move |_| {
+            let mut sessions = vec![session(8, "Query", doer, "TRUNCATE TABLE sbtest1")];
+            sessions
+                .extend((20..40).map(|id| session(id, "Query", waits, "SELECT c FROM sbtest1 WHERE id = 1")));
+            sessions.extend((40..44).map(|id| session(id, "Query", "executing", "SELECT c FROM sbtest2")));
+            sessions
+        })
+    }
+
+    pub(crate) fn fires() -> Window {
+        truncating("checking permissions", WAITS).window()
+    }
+
+    /// The TRUNCATE itself waits for an old transaction.
+    pub(crate) fn near_miss() -> Window {
+        truncating(WAITS, WAITS).window()
+    }
+
+    pub(crate) fn missing() -> Window {
+        Build::busy("9.7.4").no_session(spindoctor_model::NoSessionKind::Silent).window()
+    }
+
+    #[test]
+    fn the_session_that_truncates_is_the_root_and_explains_those_that_wait_for_the_table() {
+        let diagnosis = crate::diagnose(&fires());
+        let causes: Vec<_> = diagnosis.findings.iter().map(|finding| finding.cause.as_str()).collect();
+        assert_eq!(causes, [CAUSE.name, metadata_lock_pileup::CAUSE.name]);
+        assert_eq!(diagnosis.findings[0].root.as_ref().unwrap().connection_id, Some(8));
+    }
+
+    #[test]
+    fn sessions_that_open_any_table_are_held_up_too() {
+        let finding = match evaluate(&truncating("closing tables", "Opening tables").window()) {
+            Outcome::Fired(finding) => finding,
+            other => panic!("{other:?}"),
+        };
+        assert!(finding.headline.starts_with("20.0 sessions"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn those_who_waited_before_it_began_wait_for_somebody_else() {
+        let window = truncating("checking permissions", WAITS)
+            .each(|_, server, _| {
+                let spindoctor_model::Reading::Available { value, .. } = &mut server.threads else { return };
+                value
+                    .iter_mut()
+                    .filter(|thread| thread.state == WAITS)
+                    .for_each(|thread| thread.time_s = 60.0);
+            })
+            .window();
+        assert_eq!(evaluate(&window), Outcome::Clear);
+    }
+
+    #[test]
+    fn an_index_that_is_dropped_deletes_no_file() {
+        let thread = |statement| session(8, "Query", "", statement);
+        assert!(drops(&thread("/* app */ DROP TABLE IF EXISTS t")));
+        assert!(drops(&thread("truncate t")));
+        assert!(!drops(&thread("DROP INDEX k ON t")));
+    }
+}
