@@ -75,7 +75,7 @@ fn root_facts(held: &str, root: &WaitRoot, thread: &WaitingThread) -> Markup {
         dl {
             (fact("does", &doing(root, Some(thread))))
             (fact("holds", held))
-            (thread_facts(thread, root.doing.starts_with("idle")))
+            (thread_facts(thread, Some(root)))
             @if let Some((statement, note)) = freeing(root) {
                 dt { "free with" }
                 dd {
@@ -100,7 +100,7 @@ fn ring_facts(locks: &Locks, members: &[(u32, Option<&WaitEdge>)]) -> Markup {
                     strong { (safe(&name(locks, *member))) } " waits for " (safe(&name(locks, next)))
                     dl {
                         @if let Some(edge) = edge { (fact("wants", &wanted(edge))) }
-                        @if let Some(thread) = locks.thread(*member) { (thread_facts(thread, false)) }
+                        @if let Some(thread) = locks.thread(*member) { (thread_facts(thread, None)) }
                     }
                 }
             }
@@ -113,7 +113,9 @@ fn name(locks: &Locks, place: u32) -> String {
 }
 
 /// What is known of a thread beside what it waits for.
-fn thread_facts(thread: &WaitingThread, is_idle: bool) -> Markup {
+fn thread_facts(thread: &WaitingThread, root: Option<&WaitRoot>) -> Markup {
+    let is_root = root.is_some();
+    let is_idle = thread.is_idle_in_transaction || root.is_some_and(|root| root.doing.starts_with("idle"));
     let account = account(thread);
     html! {
         @if !account.is_empty() { (fact("who", &account)) }
@@ -122,14 +124,19 @@ fn thread_facts(thread: &WaitingThread, is_idle: bool) -> Markup {
         }
         @if let Some(told) = transaction(thread) { (fact("transaction", &told)) }
         @if let Some(statement) = &thread.statement {
-            dt { (runs_label(is_idle || thread.is_idle_in_transaction)) }
+            dt { (runs_label(is_idle)) }
             dd { code { (safe(statement)) } }
         }
         @if !thread.server_state.is_empty() { (fact("state", &thread.server_state)) }
         @if let Some(state) = thread.state { (fact("kernel", &state_told(state))) }
         @if !thread.stack.is_empty() {
             dt { "stack" }
-            dd { ol.frames { @for frame in &thread.stack { li { code { (safe(frame)) } } } } }
+            dd {
+                details open[is_root && !is_idle] {
+                    summary { (number::counted(thread.stack.len() as u64, "frame", "frames")) }
+                    ol.frames { @for frame in &thread.stack { li { code { (safe(frame)) } } } }
+                }
+            }
         }
     }
 }
@@ -192,7 +199,7 @@ fn one(locks: &Locks, forest: &Forest<'_>, at: usize, level: usize) -> Markup {
                 @if node.is_repeated { ", stands in another tree, too" }
             }
             div.told id=(anchor(Anchor::Waiter(at))) {
-                dl { (fact("wants", &wanted(node.edge))) (thread_facts(thread, false)) }
+                dl { (fact("wants", &wanted(node.edge))) (thread_facts(thread, None)) }
             }
         }
         (waiters(locks, forest, &node.children, level + 1))

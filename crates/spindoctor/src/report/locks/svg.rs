@@ -109,6 +109,21 @@ impl Line {
     }
 }
 
+/// A lock in words, on two lines where one is too short for it.
+fn lock_lines(told: &str) -> Vec<Line> {
+    let room = CARD - 2.0 * SIDE;
+    let told = safe(told);
+    let mut first = String::new();
+    for word in told.split_inclusive(' ') {
+        if width(&first) + width(word.trim_end()) > room {
+            break;
+        }
+        first.push_str(word);
+    }
+    let rest = told[first.len()..].to_owned();
+    [first, rest].into_iter().filter(|text| !text.is_empty()).map(|text| Line::new("quiet", text)).collect()
+}
+
 impl Card {
     fn height(&self) -> f64 {
         2.0 * PADDING + self.lines.len() as f64 * LINE
@@ -251,10 +266,13 @@ impl Drawing<'_> {
                     Line { right: account(thread), ..Line::new("name", who(thread)) },
                     Line::new("accent", doing(root, Some(thread))),
                     Line::new("plain", held_up),
-                    Line::new("quiet", format!("holds {}", held(self.forest, tree, root))),
                 ];
+                lines.extend(lock_lines(&format!("holds {}", held(self.forest, tree, root))));
                 lines.extend(transaction(thread).map(|told| Line::new("quiet", told)));
-                lines.push(Line::new("code", running(thread)));
+                // An idle client that ran nothing we know of stands in the kernel, as all of them do.
+                if thread.statement.is_some() || !root.doing.starts_with("idle") {
+                    lines.push(Line::new("code", running(thread)));
+                }
                 if let Some((statement, note)) = freeing(root) {
                     match statement.as_str() {
                         "" => lines.push(Line::new("quiet", note)),
@@ -343,7 +361,7 @@ impl Drawing<'_> {
             lines.push(Line::new("plain", holds_up(node.behind, node.children.len())));
         }
         if is_first || node.behind > 0 {
-            lines.push(Line::new("quiet", format!("wants {}", wanted(node.edge))));
+            lines.extend(lock_lines(&format!("wants {}", wanted(node.edge))));
         }
         lines.push(match node.is_repeated {
             true => Line::new("quiet", "stands in another tree, too"),
