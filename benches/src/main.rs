@@ -12,6 +12,7 @@ mod program;
 mod snapshot;
 mod spin_share;
 mod throughput;
+mod wait_graph;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -26,7 +27,13 @@ use program::Spindoctor;
 
 /// Every benchmark, in the order of `BENCHMARKS.md`.
 const BENCHMARKS: &[&Benchmark] =
-    &[&snapshot::BENCHMARK, &idle_threads::BENCHMARK, &spin_share::BENCHMARK, &throughput::BENCHMARK];
+    &[
+        &snapshot::BENCHMARK,
+        &idle_threads::BENCHMARK,
+        &spin_share::BENCHMARK,
+        &wait_graph::BENCHMARK,
+        &throughput::BENCHMARK,
+    ];
 
 /// A benchmark.
 struct Benchmark {

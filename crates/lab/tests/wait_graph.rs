@@ -96,9 +96,10 @@ async fn until(locks: &mut Locks, waiting: usize) -> WaitGraph {
 }
 
 /// A statement on a connection of its own, given up when the task is dropped.
-async fn run(server: &Server, statement: &'static str) -> u64 {
+async fn run(server: &Server, statement: impl Into<String>) -> u64 {
     let mut conn = server.connect().await.unwrap();
     let id = u64::from(conn.id());
+    let statement = statement.into();
     tokio::spawn(async move { drop(conn.query_drop(statement).await) });
     id
 }
@@ -260,4 +261,37 @@ async fn mariadb_names_the_root_of_every_pile_up() {
 #[tokio::test]
 async fn mariadb_as_it_is_installed_says_which_owners_are_not_visible() {
     pile_ups(&server(Which::Mariadb, &["--performance-schema=OFF"]).await, Lists::Nothing).await;
+}
+
+#[tokio::test]
+async fn of_ten_thousand_locks_few_are_read_and_the_waits_left_out_are_counted() {
+    // More places than are looked up: 50.
+    const WAITERS: u64 = 60;
+    let server = server(Which::Mysql, &[]).await;
+    shop(&server).await;
+    server
+        .execute([
+            "CREATE TABLE shop.many (id INT PRIMARY KEY, n INT)",
+            "SET SESSION cte_max_recursion_depth = 10000",
+            "INSERT INTO shop.many WITH RECURSIVE r AS (SELECT 1 AS id UNION ALL SELECT id + 1 FROM r WHERE id < 10000) \
+             SELECT id, 0 FROM r",
+        ])
+        .await
+        .unwrap();
+    let (conn, id) = holder(&server, &["BEGIN", "UPDATE shop.many SET n = 1"]).await;
+    for row in 1..=WAITERS {
+        run(&server, format!("UPDATE shop.many SET n = 2 WHERE id = {row}")).await;
+    }
+    let ask = async |sql: &str| server.ask(sql).await.unwrap().unwrap().parse::<u64>().unwrap();
+    while ask("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'").await < WAITERS {
+        tokio::time::sleep(COPY_RESTS).await;
+    }
+    assert!(ask("SELECT COUNT(*) FROM performance_schema.data_locks").await > 10_000);
+
+    let graph = until(&mut locks(&server).await, 50).await;
+    let (connection, found) = root(&graph);
+    assert_eq!((connection, found.waiting_in_all, graph.left_out), (Some(id), 50, 10));
+    assert_eq!(found.rows_to_roll_back, Some(10_000));
+    assert!(graph.notes.iter().any(|note| note.contains("data_lock_waits was cut")), "{:?}", graph.notes);
+    drop(conn);
 }

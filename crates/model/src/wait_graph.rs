@@ -81,6 +81,8 @@ pub struct WaitEdge {
     pub object: String,
     /// How it wants it: `X,REC_NOT_GAP`, `SHARED_READ`; empty where that is not told.
     pub mode: String,
+    /// The function that asked for it; empty where no stack tells.
+    pub wanted_in: String,
     /// For how long it has waited, seconds; none where no source tells.
     pub waited_s: Option<f64>,
     /// True where the holder was concluded from other readings, not told.
@@ -131,6 +133,9 @@ pub struct FutexWait {
     pub thread_os_id: u64,
     /// The address that it waits on.
     pub futex: u64,
+    /// Where the lock lies: a rw-lock has several words that are waited on. The same as the futex where nothing else is
+    /// known.
+    pub lock: u64,
     /// What kind of lock the waiting frames say it is.
     pub kind: FutexKind,
     /// The kernel's id of the thread that holds it, where the lock tells: a mutex's owner, a rw-lock's writer. None for

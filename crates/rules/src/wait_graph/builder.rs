@@ -121,11 +121,15 @@ impl<'a> Builder<'a> {
         self.places.get(who).is_some_and(|place| self.waiters.contains(place))
     }
 
-    /// Adds a wait; waiting for oneself is none.
+    /// Adds a wait; one that the server tells to be for oneself is none.
     pub(super) fn add(&mut self, waiter: Who, holder: Option<Who>, edge: WaitEdge) {
-        if holder.as_ref() == Some(&waiter) {
-            return;
+        if holder.as_ref() != Some(&waiter) {
+            self.add_even_for_itself(waiter, holder, edge);
         }
+    }
+
+    /// Adds a wait that may be for the waiter itself: a ring of one.
+    pub(super) fn add_even_for_itself(&mut self, waiter: Who, holder: Option<Who>, edge: WaitEdge) {
         let waiter = self.place(waiter);
         let holder = holder.map(|holder| self.place(holder));
         if self.known.insert((waiter, holder, edge.kind)) {

@@ -17,11 +17,13 @@ pub(super) fn add(builder: &mut Builder<'_>) {
         let holder = wait.owner_os_id.map(|owner| builder.os_thread(owner));
         let edge = WaitEdge {
             kind,
-            object: object(wait, kind, asked_by(builder, wait)),
+            object: object(wait, kind),
+            wanted_in: asked_by(builder, wait).to_owned(),
             waited_s: wait.waited_s,
             ..WaitEdge::default()
         };
-        builder.add(waiter, holder.clone(), edge);
+        // One that takes a lock which it holds already waits for ever.
+        builder.add_even_for_itself(waiter, holder.clone(), edge);
         if let Some(holder) = holder.filter(|_| wait.owner_has_ended) {
             builder.has_ended(holder);
         }
@@ -53,17 +55,13 @@ fn asked_by<'a>(builder: &'a Builder<'_>, wait: &'a FutexWait) -> &'a str {
     named.copied().next().unwrap_or(asked_by)
 }
 
-/// `mutex 0x7f52c8001a40, wanted in Fil_shard::open_file`. A rw-lock counts its readers and does not know who they are.
-fn object(wait: &FutexWait, kind: LockKind, asked_by: &str) -> String {
+/// `mutex 0x7f52c8001a40`. A rw-lock counts its readers and does not know who they are.
+fn object(wait: &FutexWait, kind: LockKind) -> String {
     let what = if kind == LockKind::RwLock { "rw-lock" } else { "mutex" };
     let readers = match wait.readers {
         0 => String::new(),
         1 => ", held by 1 reader".to_owned(),
         readers => format!(", held by {readers} readers"),
     };
-    let wanted = match asked_by {
-        "" => String::new(),
-        asked_by => format!(", wanted in {asked_by}"),
-    };
-    format!("{what} {:#x}{readers}{wanted}", wait.futex)
+    format!("{what} {:#x}{readers}", wait.lock)
 }

@@ -232,7 +232,8 @@ impl Search<'_> {
                 break;
             }
         }
-        if part.len() > 1 {
+        let waits_for_itself = || u32::try_from(node).is_ok_and(|own| self.holders_of[node].contains(&own));
+        if part.len() > 1 || waits_for_itself() {
             part.sort_unstable();
             self.found.push(part);
         }
@@ -290,6 +291,14 @@ mod tests {
         assert_eq!(roots(&graph), []);
         assert_eq!(cycles(&graph), [vec![0, 1, 2]]);
         assert_eq!(waiting_behind(&graph, &[0, 1, 2]), 2);
+    }
+
+    #[test]
+    fn one_that_waits_for_itself_is_a_ring_and_no_root() {
+        let graph = graph(&[(0, Some(0)), (1, Some(0))]);
+        assert_eq!(roots(&graph), []);
+        assert_eq!(cycles(&graph), [vec![0]]);
+        assert_eq!(waiting_behind(&graph, &[0]), 1);
     }
 
     #[test]

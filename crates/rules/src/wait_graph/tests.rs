@@ -297,6 +297,7 @@ fn a_mutex_is_held_by_its_owner_even_where_that_one_has_ended() {
     let wait = |thread_os_id, owner_os_id, owner_has_ended| FutexWait {
         thread_os_id,
         futex: 0x7f00,
+        lock: 0x7f00,
         kind: FutexKind::Mutex,
         owner_os_id: Some(owner_os_id),
         owner_has_ended,
@@ -308,14 +309,45 @@ fn a_mutex_is_held_by_its_owner_even_where_that_one_has_ended() {
     let roots = roots(&graph);
     assert_eq!(told(&graph), [(Some(22), 1, 1), (None, 1, 1)]);
     assert_eq!(roots[0].doing, "reading a file");
-    assert!(roots[0].object.ends_with("wanted in Fil_shard::open_file"));
+    assert_eq!((roots[0].object.as_str(), graph.edges[0].wanted_in.as_str()), ("mutex 0x7f00", "Fil_shard::open_file"));
     assert_eq!(roots[1].doing, "ended while it held the lock");
     let passed_on = FutexWait { asked_by: "psi_mutex_lock".into(), ..wait(4022, 4020, false) };
     let frames: &[&str] = &["futex_wait", "psi_mutex_lock", "mariadbd+0x694787", "MYSQL_BIN_LOG::rotate"];
     let waiting = profile(&[(4022, ThreadState::Lock, frames)]);
-    assert!(of_stacks(&waiting, &[passed_on]).edges[0].object.ends_with("wanted in MYSQL_BIN_LOG::rotate"));
+    assert_eq!(of_stacks(&waiting, &[passed_on]).edges[0].wanted_in, "MYSQL_BIN_LOG::rotate");
     let condition = FutexWait { kind: FutexKind::Condition, owner_os_id: None, ..wait(4020, 0, false) };
     assert!(of_stacks(&stacks, &[condition]).edges.is_empty(), "nobody holds a condition variable");
+}
+
+#[test]
+fn those_who_wait_for_one_lock_that_nobody_is_seen_to_hold_wait_for_the_same_owner() {
+    let wait = |thread_os_id, futex, asked_by: &str| FutexWait {
+        thread_os_id,
+        futex,
+        lock: 0x7f00,
+        kind: FutexKind::RwLock,
+        readers: 3,
+        asked_by: asked_by.into(),
+        ..FutexWait::default()
+    };
+    let graph = of_stacks(&profile(&[]), &[wait(4020, 0x7f08, "acl_check"), wait(4021, 0x7f0c, "acl_reload")]);
+    assert_eq!(told(&graph), [(None, 2, 2)]);
+    assert_eq!(roots(&graph)[0].object, "rw-lock 0x7f00, held by 3 readers");
+}
+
+#[test]
+fn a_thread_that_takes_a_mutex_again_which_it_holds_waits_for_itself() {
+    let wait = FutexWait {
+        thread_os_id: 4020,
+        futex: 0x7f00,
+        lock: 0x7f00,
+        kind: FutexKind::Mutex,
+        owner_os_id: Some(4020),
+        ..FutexWait::default()
+    };
+    let graph = of_stacks(&profile(&[]), &[wait]);
+    assert_eq!(cycles(&graph), [vec![0]]);
+    assert_eq!(told(&graph), []);
 }
 
 #[test]

@@ -146,6 +146,7 @@ impl<'a> Forest<'a> {
             let key = GroupKey {
                 kind: node.edge.kind,
                 object: without_record(&node.edge.object),
+                wanted_in: &node.edge.wanted_in,
                 holds_up_others: node.behind > 0,
                 is_repeated: node.is_repeated,
                 is_client,
@@ -195,6 +196,7 @@ impl<'a> Forest<'a> {
 struct GroupKey<'a> {
     kind: LockKind,
     object: &'a str,
+    wanted_in: &'a str,
     holds_up_others: bool,
     is_repeated: bool,
     is_client: bool,

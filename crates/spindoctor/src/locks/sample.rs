@@ -283,7 +283,7 @@ pub(crate) fn two_roots() -> Locks {
 /// A mutex convoy behind a thread of the server, one mutex whose owner ended, and one whose owner is not visible.
 pub(crate) fn mutexes() -> Locks {
     const DICTIONARY: &str = "the data dictionary of InnoDB";
-    const MUTEX: &str = "mutex 0x7f20c40012a8, wanted in audit_log_notify";
+    const MUTEX: &str = "mutex 0x7f20c40012a8";
     let mut threads = vec![
         background(
             4_322,
@@ -314,6 +314,7 @@ pub(crate) fn mutexes() -> Locks {
         edges.push(WaitEdge {
             waited_s: (at % 2 == 0).then_some(f64::from(at) * 0.2),
             is_inferred: at < 28,
+            wanted_in: if kind == LockKind::Mutex { "audit_log_notify".to_owned() } else { String::new() },
             ..edge(place, holder, kind, object, "", 0.0)
         });
     }
@@ -379,7 +380,7 @@ pub(crate) fn many_kinds() -> Locks {
         (LockKind::Backup, "backup lock", "INTENTION_EXCLUSIVE", "CREATE TABLE t (a INT)"),
         (LockKind::CommitOrder, "commit order of the replica's appliers", "", "COMMIT"),
         (LockKind::Ticket, "a ticket of innodb_thread_concurrency", "", "SELECT 1 FROM t"),
-        (LockKind::RwLock, "rw-lock 0x55d0c1f0, wanted in acl_check", "read", "SELECT user FROM mysql.user"),
+        (LockKind::RwLock, "rw-lock 0x55d0c1f0", "read", "SELECT user FROM mysql.user"),
     ];
     let mut threads = vec![connection(90, "backup", "FLUSH TABLES WITH READ LOCK")];
     threads[0].state = Some(ThreadState::DiskRead);
@@ -389,7 +390,10 @@ pub(crate) fn many_kinds() -> Locks {
         for copy in 0..=at {
             let place = u32::try_from(threads.len()).expect("few threads");
             threads.push(connection(100 + u64::from(place), "app", statement));
-            edges.push(edge(place, Some(0), kind, object, mode, 30.0 + f64::from(copy)));
+            edges.push(WaitEdge {
+                wanted_in: if kind == LockKind::RwLock { "acl_check".to_owned() } else { String::new() },
+                ..edge(place, Some(0), kind, object, mode, 30.0 + f64::from(copy))
+            });
         }
     }
     let direct = u32::try_from(edges.len()).expect("few edges");
@@ -399,7 +403,7 @@ pub(crate) fn many_kinds() -> Locks {
     locks.roots = vec![WaitRoot {
         thread: Some(0),
         kind: LockKind::RwLock,
-        object: "rw-lock 0x55d0c1f0, wanted in acl_check".to_owned(),
+        object: "rw-lock 0x55d0c1f0".to_owned(),
         doing: "reading a page".to_owned(),
         waiting_directly: direct,
         waiting_in_all: direct + 1,
@@ -462,6 +466,7 @@ pub(crate) fn hostile() -> Locks {
     }
     for edge in &mut locks.graph.edges {
         edge.object = HOSTILE.to_owned();
+        edge.wanted_in = HOSTILE.to_owned();
         edge.mode = HOSTILE.to_owned();
         edge.waited_s = Some(f64::NAN);
     }

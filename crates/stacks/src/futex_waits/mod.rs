@@ -64,6 +64,7 @@ pub fn futex_waits(pid: u32, waiters: &[Waiter<'_>]) -> FutexWaits {
         let wait = FutexWait {
             thread_os_id: one.waiter.tid.into(),
             futex: one.waiter.futex,
+            lock: one.lock,
             kind: one.waiting.kind,
             waited_s: one.waiter.waited.map(|waited| waited.as_secs_f64()),
             asked_by: one.waiting.asked_by.to_owned(),
@@ -106,6 +107,8 @@ struct Seen<'a> {
     waiter: &'a Waiter<'a>,
     waiting: Waiting<'a>,
     before: Before,
+    /// Where the lock lies.
+    lock: u64,
     /// As the lock has it: a thread id in the process's own pid namespace; 0 for none.
     owner: u32,
     readers: u32,
@@ -154,7 +157,7 @@ impl<'a> Seen<'a> {
         {
             waiting.kind = FutexKind::Mutex;
         }
-        Self { waiter, waiting, before, owner: 0, readers: 0, is_free: false, behind: None }
+        Self { waiter, waiting, before, lock: waiter.futex, owner: 0, readers: 0, is_free: false, behind: None }
     }
 
     fn read(&mut self, locks: &mut Locks) {
@@ -164,7 +167,10 @@ impl<'a> Seen<'a> {
             // musl's locks have another layout, and a plain mutex of it does not know its owner.
             _ if self.waiting.is_musl => return,
             FutexKind::Mutex => locks.mutex(tid, futex),
-            FutexKind::RwLock => locks.rwlock(tid, layout::rwlock_of(futex, &arguments)),
+            FutexKind::RwLock => {
+                self.lock = layout::rwlock_of(futex, &arguments);
+                locks.rwlock(tid, self.lock)
+            }
             FutexKind::Condition => {
                 let mutex = memory::<WAITING_STACK_BYTES>(tid, sp)
                     .and_then(|stack| layout::mutex_behind(futex, &stack));

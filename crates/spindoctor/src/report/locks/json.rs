@@ -74,6 +74,7 @@ struct Edge<'a> {
     kind: LockKind,
     object: &'a str,
     mode: &'a str,
+    wanted_in: &'a str,
     waited_s: Option<f64>,
     inferred: bool,
 }
@@ -172,6 +173,7 @@ fn written(locks: &Locks) -> Written<'_> {
                 kind: edge.kind,
                 object: &edge.object,
                 mode: &edge.mode,
+                wanted_in: &edge.wanted_in,
                 waited_s: edge.waited_s,
                 inferred: edge.is_inferred,
             })

@@ -208,6 +208,9 @@ fn wanted(edge: &WaitEdge) -> String {
     if !edge.mode.is_empty() {
         told = format!("{} {told}", edge.mode);
     }
+    if !edge.wanted_in.is_empty() {
+        told = format!("{told}, wanted in {}", edge.wanted_in);
+    }
     if edge.is_inferred {
         told.push_str(" (holder concluded, not told)");
     }
