@@ -61,6 +61,10 @@ pub struct Bpf {
 struct Standing {
     name: SmolStr,
     cpu_ns: u64,
+    /// At the time of the copy, by the scheduler's clock.
+    off_cpu: Option<Duration>,
+    at_ns: u64,
+    thread_pointer: Option<u64>,
     syscall: Option<u64>,
     arguments: [u64; 3],
     registers: Registers,
@@ -145,6 +149,7 @@ impl Bpf {
 
     /// Fills in the registers of threads that have not moved, and notes those of the others.
     fn stand(&mut self, threads: &mut [RawThread]) {
+        let now_ns = self.arena.control().now_ns;
         // Threads that ended stay until there are many of them.
         if self.standing.len() > 2 * threads.len() + ENDED {
             let alive: FxHashSet<u32> = threads.iter().map(|thread| thread.tid).collect();
@@ -153,14 +158,27 @@ impl Bpf {
         for thread in threads {
             match (&thread.stack, thread.registers) {
                 (RawStack::Copied { .. }, Some(registers)) => {
-                    let RawThread { ref name, cpu_ns, syscall, arguments, .. } = *thread;
-                    let standing = Standing { name: name.clone(), cpu_ns, syscall, arguments, registers };
+                    let RawThread { cpu_ns, off_cpu, thread_pointer, syscall, arguments, .. } = *thread;
+                    let name = thread.name.clone();
+                    let standing = Standing {
+                        name,
+                        cpu_ns,
+                        off_cpu,
+                        at_ns: now_ns,
+                        thread_pointer,
+                        syscall,
+                        arguments,
+                        registers,
+                    };
                     self.standing.insert(thread.tid, standing);
                 }
                 (RawStack::Unmoved, _) => {
                     let Some(standing) = self.standing.get(&thread.tid) else { continue };
                     thread.name = standing.name.clone();
                     thread.cpu_ns = standing.cpu_ns;
+                    let since = Duration::from_nanos(now_ns.saturating_sub(standing.at_ns));
+                    thread.off_cpu = standing.off_cpu.map(|off_cpu| off_cpu + since);
+                    thread.thread_pointer = standing.thread_pointer;
                     thread.syscall = standing.syscall;
                     thread.arguments = standing.arguments;
                     thread.registers = Some(standing.registers);
