@@ -26,14 +26,13 @@ use page::{Row, Section};
 use program::Spindoctor;
 
 /// Every benchmark, in the order of `BENCHMARKS.md`.
-const BENCHMARKS: &[&Benchmark] =
-    &[
-        &snapshot::BENCHMARK,
-        &idle_threads::BENCHMARK,
-        &spin_share::BENCHMARK,
-        &wait_graph::BENCHMARK,
-        &throughput::BENCHMARK,
-    ];
+const BENCHMARKS: &[&Benchmark] = &[
+    &snapshot::BENCHMARK,
+    &idle_threads::BENCHMARK,
+    &spin_share::BENCHMARK,
+    &wait_graph::BENCHMARK,
+    &throughput::BENCHMARK,
+];
 
 /// A benchmark.
 struct Benchmark {

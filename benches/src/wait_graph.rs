@@ -82,7 +82,12 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     Ok(vec![
         Row::plain("sessions that wait", WAITERS.to_string()),
         Row::goal("the graph", graph.told("ms"), "<= 100 ms", graph.median <= 100.0),
-        Row::goal("its statements, on the server", on_server.told("ms"), "<= 20 ms", on_server.median <= 20.0),
+        Row::goal(
+            "its statements, on the server",
+            on_server.told("ms"),
+            "<= 20 ms",
+            on_server.median <= 20.0,
+        ),
         Row::plain("its statements, as their client sees them", Spread::of(&seen).told("ms")),
         Row::plain("its statements", Spread::of(&queries).told("in number")),
         Row::plain("the whole command", Spread::of(&command).told("ms")),
@@ -113,7 +118,8 @@ async fn pile_up(server: &Server, asked: &mut Conn) -> anyhow::Result<Vec<tokio:
     }
     let begun = Instant::now();
     loop {
-        const WAITING: &str = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
+        const WAITING: &str =
+            "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
         let waiting: Option<u64> = asked.query_first(WAITING).await?;
         if waiting == Some(WAITERS) {
             return Ok(sessions);

@@ -283,7 +283,9 @@ async fn of_ten_thousand_locks_few_are_read_and_the_waits_left_out_are_counted()
         run(&server, format!("UPDATE shop.many SET n = 2 WHERE id = {row}")).await;
     }
     let ask = async |sql: &str| server.ask(sql).await.unwrap().unwrap().parse::<u64>().unwrap();
-    while ask("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'").await < WAITERS {
+    while ask("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'").await
+        < WAITERS
+    {
         tokio::time::sleep(COPY_RESTS).await;
     }
     assert!(ask("SELECT COUNT(*) FROM performance_schema.data_locks").await > 10_000);

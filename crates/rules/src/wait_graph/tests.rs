@@ -8,7 +8,7 @@ use spindoctor_model::stack::{
 use spindoctor_model::wait_graph::{FutexKind, FutexWait, LockKind, WaitRoot};
 use spindoctor_model::{InnodbStatus, Profile, Reading, ServerSample, ServerVersion, Unavailable, WaitGraph};
 
-use super::{Readings, build, roots};
+use super::{Readings, build, cycles, roots};
 use crate::testing::{answer, session, transaction};
 
 fn version(text: &str) -> Option<ServerVersion> {
@@ -309,7 +309,10 @@ fn a_mutex_is_held_by_its_owner_even_where_that_one_has_ended() {
     let roots = roots(&graph);
     assert_eq!(told(&graph), [(Some(22), 1, 1), (None, 1, 1)]);
     assert_eq!(roots[0].doing, "reading a file");
-    assert_eq!((roots[0].object.as_str(), graph.edges[0].wanted_in.as_str()), ("mutex 0x7f00", "Fil_shard::open_file"));
+    assert_eq!(
+        (roots[0].object.as_str(), graph.edges[0].wanted_in.as_str()),
+        ("mutex 0x7f00", "Fil_shard::open_file")
+    );
     assert_eq!(roots[1].doing, "ended while it held the lock");
     let passed_on = FutexWait { asked_by: "psi_mutex_lock".into(), ..wait(4022, 4020, false) };
     let frames: &[&str] = &["futex_wait", "psi_mutex_lock", "mariadbd+0x694787", "MYSQL_BIN_LOG::rotate"];
@@ -330,7 +333,8 @@ fn those_who_wait_for_one_lock_that_nobody_is_seen_to_hold_wait_for_the_same_own
         asked_by: asked_by.into(),
         ..FutexWait::default()
     };
-    let graph = of_stacks(&profile(&[]), &[wait(4020, 0x7f08, "acl_check"), wait(4021, 0x7f0c, "acl_reload")]);
+    let graph =
+        of_stacks(&profile(&[]), &[wait(4020, 0x7f08, "acl_check"), wait(4021, 0x7f0c, "acl_reload")]);
     assert_eq!(told(&graph), [(None, 2, 2)]);
     assert_eq!(roots(&graph)[0].object, "rw-lock 0x7f00, held by 3 readers");
 }

@@ -86,6 +86,7 @@ fn edge(
         kind,
         object: object.to_owned(),
         mode: mode.to_owned(),
+        wanted_in: String::new(),
         waited_s: Some(waited_s),
         is_inferred: false,
     }

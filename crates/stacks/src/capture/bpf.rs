@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use aya::Ebpf;
 use aya::programs::Iter;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use spindoctor_model::stack::StackSource;
 
@@ -39,9 +39,6 @@ const NAME: &str = "bpf";
 /// that it stands on ends; one more walk is nearly always enough.
 const WALKS: usize = 4;
 
-/// Threads that ended and whose registers are kept, at most beyond twice those that live.
-const ENDED: usize = 1000;
-
 /// The `bpf` source.
 pub struct Bpf {
     process: Process,
@@ -49,25 +46,8 @@ pub struct Bpf {
     /// The stacks of a snapshot for which the arena is too small.
     spilled: Vec<u8>,
     link: OwnedFd,
-    /// Where threads slept in the kernel at the last snapshot, as far as it was read.
-    wait_channels: FxHashMap<u32, String>,
-    /// What is not read again of threads that have not moved: it is as when their stacks were copied.
-    standing: FxHashMap<u32, Standing>,
     /// The program and its maps live as long as this.
     _object: Ebpf,
-}
-
-/// What does not change while a thread is on no CPU.
-struct Standing {
-    name: SmolStr,
-    cpu_ns: u64,
-    /// At the time of the copy, by the scheduler's clock.
-    off_cpu: Option<Duration>,
-    at_ns: u64,
-    thread_pointer: Option<u64>,
-    syscall: Option<u64>,
-    arguments: [u64; 3],
-    registers: Registers,
 }
 
 impl Bpf {
@@ -91,15 +71,7 @@ impl Bpf {
         control.pid = process.pid();
         control.epoch = 1;
         arena.set_control(control);
-        Ok(Self {
-            process,
-            arena,
-            spilled: Vec::new(),
-            link,
-            wait_channels: FxHashMap::default(),
-            standing: FxHashMap::default(),
-            _object: object,
-        })
+        Ok(Self { process, arena, spilled: Vec::new(), link, _object: object })
     }
 
     /// One walk over the threads. Those that an earlier walk has seen are seen again. What it finds stays in the
@@ -147,47 +119,6 @@ impl Bpf {
         threads.gathered = at;
     }
 
-    /// Fills in the registers of threads that have not moved, and notes those of the others.
-    fn stand(&mut self, threads: &mut [RawThread]) {
-        let now_ns = self.arena.control().now_ns;
-        // Threads that ended stay until there are many of them.
-        if self.standing.len() > 2 * threads.len() + ENDED {
-            let alive: FxHashSet<u32> = threads.iter().map(|thread| thread.tid).collect();
-            self.standing.retain(|tid, _| alive.contains(tid));
-        }
-        for thread in threads {
-            match (&thread.stack, thread.registers) {
-                (RawStack::Copied { .. }, Some(registers)) => {
-                    let RawThread { cpu_ns, off_cpu, thread_pointer, syscall, arguments, .. } = *thread;
-                    let name = thread.name.clone();
-                    let standing = Standing {
-                        name,
-                        cpu_ns,
-                        off_cpu,
-                        at_ns: now_ns,
-                        thread_pointer,
-                        syscall,
-                        arguments,
-                        registers,
-                    };
-                    self.standing.insert(thread.tid, standing);
-                }
-                (RawStack::Unmoved, _) => {
-                    let Some(standing) = self.standing.get(&thread.tid) else { continue };
-                    thread.name = standing.name.clone();
-                    thread.cpu_ns = standing.cpu_ns;
-                    let since = Duration::from_nanos(now_ns.saturating_sub(standing.at_ns));
-                    thread.off_cpu = standing.off_cpu.map(|off_cpu| off_cpu + since);
-                    thread.thread_pointer = standing.thread_pointer;
-                    thread.syscall = standing.syscall;
-                    thread.arguments = standing.arguments;
-                    thread.registers = Some(standing.registers);
-                }
-                _ => {}
-            }
-        }
-    }
-
     /// What the walks saw is not what the next snapshot compares with: it copies every stack again.
     fn forget(&mut self) {
         let mut control = self.arena.control();
@@ -229,17 +160,10 @@ impl Capture for Bpf {
         }
         let dropped = expected.saturating_sub(threads.list.len());
         let mut threads = threads.list;
-        self.stand(&mut threads);
-        let last = std::mem::take(&mut self.wait_channels);
         for thread in &mut threads {
-            if thread.wait_channel.is_none() && sleeps_unexplained(thread) {
-                thread.wait_channel = match (&thread.stack, last.get(&thread.tid)) {
-                    (RawStack::Unmoved, Some(known)) => Some(known.clone()),
-                    _ => procfs::wait_channel(self.process.pid(), thread.tid),
-                };
-                if let Some(channel) = &thread.wait_channel {
-                    self.wait_channels.insert(thread.tid, channel.clone());
-                }
+            let moved = !matches!(thread.stack, RawStack::Unmoved);
+            if moved && thread.wait_channel.is_none() && sleeps_unexplained(thread) {
+                thread.wait_channel = procfs::wait_channel(self.process.pid(), thread.tid);
             }
         }
         Ok(RawSnapshot {
@@ -341,21 +265,36 @@ impl ThreadRecord {
 
     fn thread(&self, stack: Range<usize>, now_ns: u64) -> RawThread {
         let has = |flag| self.flags & flag != 0;
-        let name = self.comm.split(|&byte| byte == 0).next().filter(|_| !has(UNMOVED)).unwrap_or_default();
-        RawThread {
+        let told = RawThread {
             tid: self.tid,
-            name: SmolStr::from(String::from_utf8_lossy(name)),
             state: state_letter(self.state, self.exit_state),
-            on_cpu: has(ON_CPU),
-            syscall: u64::try_from(self.syscall).ok().filter(|_| !has(NO_STACK | UNMOVED)),
-            arguments: if has(NO_STACK | UNMOVED) { [0; 3] } else { self.arguments },
             // Where the kernel holds threads of a frozen cgroup, under that name since 5.2.
             wait_channel: has(FROZEN).then(|| "do_freezer_trap".to_owned()),
             switches: self.switches,
-            cpu_ns: if has(UNMOVED) { 0 } else { self.cpu_ns },
-            off_cpu: (self.left_cpu_ns != 0 && !has(ON_CPU | UNMOVED))
+            ..RawThread::default()
+        };
+        if has(UNMOVED) {
+            return RawThread { stack: RawStack::Unmoved, ..told };
+        }
+        let name = self.comm.split(|&byte| byte == 0).next().unwrap_or_default();
+        let told = RawThread {
+            name: SmolStr::from(String::from_utf8_lossy(name)),
+            on_cpu: has(ON_CPU),
+            cpu_ns: self.cpu_ns,
+            off_cpu: (self.left_cpu_ns != 0 && !has(ON_CPU))
                 .then(|| Duration::from_nanos(now_ns.saturating_sub(self.left_cpu_ns))),
-            registers: (!has(NO_STACK | UNMOVED)).then(|| Registers {
+            ..told
+        };
+        if has(NO_STACK) {
+            return RawThread {
+                stack: RawStack::Unreadable("it has no stack in user space".to_owned()),
+                ..told
+            };
+        }
+        RawThread {
+            syscall: u64::try_from(self.syscall).ok(),
+            arguments: self.arguments,
+            registers: Some(Registers {
                 pc: self.pc,
                 sp: self.sp,
                 fp: Some(self.fp),
@@ -364,18 +303,14 @@ impl ThreadRecord {
             thread_pointer: Some(self.thread_pointer).filter(|&pointer| pointer != 0),
             stack: if has(ON_CPU) {
                 RawStack::None
-            } else if has(NO_STACK) {
-                RawStack::Unreadable("it has no stack in user space".to_owned())
             } else if has(RAN) {
                 RawStack::Unreadable("it ran while it was read".to_owned())
-            } else if has(UNMOVED) {
-                RawStack::Unmoved
             } else if stack.is_empty() {
                 RawStack::Unreadable("its stack is not mapped".to_owned())
             } else {
                 RawStack::Copied { start: self.sp, bytes: stack, whole: has(WHOLE) }
             },
-            stopped: Duration::ZERO,
+            ..told
         }
     }
 }

@@ -106,7 +106,7 @@ pub enum RawStack {
         /// True where the copy ends at the end of the stack, not at a limit of the source.
         whole: bool,
     },
-    /// It was on no CPU since it was last copied: so the stack is the same.
+    /// It was on no CPU since its stack was last copied: all but its state is as it was, and may be left out.
     Unmoved,
     /// Nothing: it was on a CPU, or nobody asked.
     #[default]

@@ -157,7 +157,16 @@ impl<'a> Seen<'a> {
         {
             waiting.kind = FutexKind::Mutex;
         }
-        Self { waiter, waiting, before, lock: waiter.futex, owner: 0, readers: 0, is_free: false, behind: None }
+        Self {
+            waiter,
+            waiting,
+            before,
+            lock: waiter.futex,
+            owner: 0,
+            readers: 0,
+            is_free: false,
+            behind: None,
+        }
     }
 
     fn read(&mut self, locks: &mut Locks) {

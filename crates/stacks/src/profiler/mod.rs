@@ -55,6 +55,9 @@ const MOST_WALKS: usize = 20_000;
 /// Readings after which a thread is forgotten of which no CPU sample came.
 const LONGEST_UNSEEN: u64 = 100;
 
+/// Snapshots that may miss a thread before it is forgotten: a walk of the kernel's ends early where threads end.
+const MISSED: u64 = 2;
+
 /// For how long a thread's name is believed that was read for a CPU sample.
 const NAME_LASTS_NS: u64 = 1_000_000_000;
 
@@ -154,8 +157,11 @@ struct Thread {
 struct Last {
     stack: u32,
     state: ThreadState,
+    futex: Option<u64>,
     /// The kernel's letter: a thread that did not move may be stopped all the same.
     letter: char,
+    syscall: Option<u64>,
+    arguments: [u64; 3],
 }
 
 impl Profiler {
@@ -283,7 +289,7 @@ impl Profiler {
             }
             if self.threads.len() > raw.threads.len() {
                 let turn = self.turn;
-                self.threads.retain(|_, thread| thread.turn == turn);
+                self.threads.retain(|_, thread| turn - thread.turn <= MISSED);
             }
         } else {
             cost.capture_us = micros(reading);
@@ -326,26 +332,35 @@ impl Profiler {
     fn observe(&mut self, raw: &RawThread, stacks: &[u8], now_ns: u64) -> Observation {
         let Self { threads, meaning, turn, options, .. } = self;
         let thread = Thread::seen(threads, &mut meaning.tables, raw.tid, &raw.name, *turn);
+        let since = Duration::from_nanos(now_ns.saturating_sub(thread.named_ns));
         thread.named_ns = now_ns;
         thread.thread_pointer = raw.thread_pointer.or(thread.thread_pointer);
+        if let (RawStack::Unmoved, Some(last)) = (&raw.stack, &mut thread.last) {
+            thread.off_cpu = raw.off_cpu.or(thread.off_cpu.map(|off_cpu| off_cpu + since));
+            if last.letter != raw.state {
+                // Woken, or frozen where it sleeps: it has not run, and is in the same system call.
+                let now = RawThread {
+                    state: raw.state,
+                    wait_channel: raw.wait_channel.clone(),
+                    syscall: last.syscall,
+                    arguments: last.arguments,
+                    ..RawThread::default()
+                };
+                last.letter = raw.state;
+                last.state = meaning.state(&now, last.stack, options.frames);
+                last.futex = futex_of(&now);
+            }
+            let Last { stack, state, futex, .. } = *last;
+            return Observation { thread: thread.place, stack, state, futex, ..Observation::default() };
+        }
         thread.off_cpu = raw.off_cpu;
         let mut observation =
             Observation { thread: thread.place, futex: futex_of(raw), ..Observation::default() };
-        if let (RawStack::Unmoved, Some(last)) = (&raw.stack, thread.last)
-            && last.letter == raw.state
-        {
-            observation.stack = last.stack;
-            observation.state = last.state;
-            return observation;
-        }
-        observation.stack = match (&raw.stack, &raw.registers, thread.last) {
-            (RawStack::Copied { start, bytes, whole }, Some(registers), _) => {
+        observation.stack = match (&raw.stack, &raw.registers) {
+            (RawStack::Copied { start, bytes, whole }, Some(registers)) => {
                 meaning.user_stack(registers, *start, &stacks[bytes.clone()], *whole)
             }
-            (RawStack::Unmoved, _, Some(last)) => last.stack,
-            (RawStack::Copied { .. } | RawStack::Unmoved, ..) => {
-                meaning.no_stack("its registers are unknown")
-            }
+            (RawStack::Copied { .. } | RawStack::Unmoved, _) => meaning.no_stack("its registers are unknown"),
             // Where a running thread runs: by its last CPU sample.
             (RawStack::None, ..) if raw.on_cpu => match thread.ran {
                 Some((at_ns, sampled)) if now_ns.saturating_sub(at_ns) <= FRESH_NS => {
@@ -358,7 +373,14 @@ impl Profiler {
             (RawStack::Unreadable(why), ..) => meaning.no_stack(why),
         };
         observation.state = meaning.state(raw, observation.stack, options.frames);
-        thread.last = Some(Last { stack: observation.stack, state: observation.state, letter: raw.state });
+        thread.last = Some(Last {
+            stack: observation.stack,
+            state: observation.state,
+            futex: observation.futex,
+            letter: raw.state,
+            syscall: raw.syscall,
+            arguments: raw.arguments,
+        });
         observation
     }
 

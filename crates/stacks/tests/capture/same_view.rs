@@ -94,19 +94,25 @@ fn a_thread_that_has_not_moved_is_not_copied_again_and_one_that_has_is() {
         if source == StackSource::Ptrace {
             continue; // stopping a thread moves it
         }
-        let (mut capture, _) = first_view(target.pid(), source);
-        let second = capture.snapshot().unwrap();
-        let unmoved = |snapshot: &RawSnapshot, name: &str| {
-            named(snapshot, name).iter().all(|thread| matches!(thread.stack, RawStack::Unmoved))
+        let (mut capture, first) = first_view(target.pid(), source);
+        let reader = |number: u32| named(&first, &format!("reader-{number}"))[0].tid;
+        let stack = |snapshot: &RawSnapshot<'_>, number| {
+            let tid = reader(number);
+            snapshot.threads.iter().find(|thread| thread.tid == tid).unwrap().stack.clone()
         };
-        assert!(unmoved(&second, ""), "{source:?}");
-        assert!(second.threads.iter().all(|thread| thread.registers.is_some() && thread.state == 'S'));
+        let second = capture.snapshot().unwrap();
+        assert_eq!(second.threads.len(), first.threads.len());
+        for thread in &second.threads {
+            assert!(
+                matches!(thread.stack, RawStack::Unmoved) && thread.state == 'S',
+                "{source:?} {thread:?}"
+            );
+        }
 
         target.ask("poke");
-        let copied =
-            |snapshot: &RawSnapshot| matches!(named(snapshot, "reader-0")[0].stack, RawStack::Copied { .. });
+        let copied = |snapshot: &RawSnapshot<'_>| matches!(stack(snapshot, 0), RawStack::Copied { .. });
         let third = snapshot_where(&mut *capture, copied);
-        assert!((1..8).all(|number| unmoved(&third, &format!("reader-{number}"))), "{source:?}");
+        assert!((1..8).all(|number| matches!(stack(&third, number), RawStack::Unmoved)), "{source:?}");
     }
 }
 
