@@ -20,8 +20,9 @@ use spindoctor_stacks::unwind::Unwinder;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/gdb_frames.py");
 
-/// Idle clients, as a connection pool holds them.
-const CONNECTIONS: usize = 50;
+/// Idle clients, as large pools hold them: enough that a background thread of the server that wakes up just while gdb
+/// looks is less than one in a hundred.
+const CONNECTIONS: usize = 250;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Call {
@@ -157,7 +158,8 @@ async fn frames_are_those_of_gdb(which: Which) {
         return;
     }
     let home = Home::open().unwrap();
-    let spec = ServerSpec { which, ..ServerSpec::default() };
+    let options = vec!["--max-connections=400".to_owned()];
+    let spec = ServerSpec { which, options, ..ServerSpec::default() };
     let server = Server::start(&home, &spec, &|line| println!("{line}")).await.unwrap();
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
