@@ -76,7 +76,7 @@ static __always_inline __u64 last_on_cpu(struct task_struct *task)
 
 // Registers, system call, and the thread pointer: where the thread keeps its control block, at the top of its stack in
 // glibc and musl.
-static __always_inline void read_registers(struct task_struct *task, struct thread_record *thread)
+static __always_inline void read_registers(struct task_struct *task, struct thread_body *thread)
 {
 	void *regs = (void *)bpf_task_pt_regs(task);
 
@@ -133,12 +133,13 @@ int snapshot(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct task_struct *reader;
-	struct thread_record *thread;
+	struct thread_head *head;
+	struct thread_body *body;
 	struct fingerprint *last;
 	struct arena *a;
 	struct pid *pid;
 	__u32 zero = 0, level, slot;
-	__u64 used, top, size, switches;
+	__u64 used, top, size, below, switches;
 
 	a = bpf_map_lookup_elem(&arena, &zero);
 	if (!a || !task)
@@ -155,71 +156,80 @@ int snapshot(struct bpf_iter__task *ctx)
 	used = a->control.used;
 	if (used > ARENA_BYTES - sizeof(struct thread_record) - MAX_STACK)
 		return 1; // no room: again, for this thread
-	thread = (struct thread_record *)(a->bytes + used);
+	head = &((struct thread_record *)(a->bytes + used))->head;
+	body = &((struct thread_record *)(a->bytes + used))->body;
 
-	thread->tid = tid_of(task, level);
-	if (!thread->tid)
+	head->bytes = 0;
+	head->tid = tid_of(task, level);
+	if (!head->tid)
 		return 0;
 	a->control.nr_threads = task->signal->nr_threads;
-	thread->state = task->__state;
-	thread->exit_state = task->exit_state;
-	thread->flags = 0;
-	thread->stack_bytes = 0;
-	thread->thread_pointer = 0;
-	thread->switches = switches = switches_of(task);
+	head->state = task->__state;
+	head->exit_state = task->exit_state;
+	head->flags = 0;
+	head->switches = switches = switches_of(task);
 	a->control.now_ns = last_on_cpu(reader);
 	if (on_cpu(task))
-		thread->flags |= ON_CPU;
+		head->flags |= ON_CPU;
 	if (bpf_core_field_exists(task->frozen) && BPF_CORE_READ_BITFIELD(task, frozen))
-		thread->flags |= FROZEN;
-	slot = thread->tid % FINGERPRINTS;
+		head->flags |= FROZEN;
+	slot = head->tid % FINGERPRINTS;
 	last = bpf_map_lookup_elem(&fingerprints, &slot);
-	if (!last) {
-		thread->flags |= NO_STACK;
-		goto out;
-	}
+	if (!last)
+		return 0;
 	// Who was on no CPU since has the registers and all that it had: they lie on cache lines of their own, and are not
 	// read. One that ended meanwhile had to run for that.
-	if (!(thread->flags & ON_CPU) && last->epoch == a->control.epoch && last->switches == switches &&
+	if (!(head->flags & ON_CPU) && last->epoch == a->control.epoch && last->switches == switches &&
 	    last->start_time == task->start_boottime && !on_cpu(task) && switches_of(task) == switches) {
-		thread->flags |= UNMOVED;
-		goto out;
+		head->flags |= UNMOVED;
+		a->control.used = used + sizeof(*head);
+		a->control.records++;
+		return 0;
 	}
 	last->epoch = 0;
-	thread->cpu_ns = task->se.sum_exec_runtime;
-	thread->left_cpu_ns = last_on_cpu(task);
-	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), task->comm);
+	body->stack_bytes = 0;
+	body->thread_pointer = 0;
+	body->cpu_ns = task->se.sum_exec_runtime;
+	body->left_cpu_ns = last_on_cpu(task);
+	bpf_probe_read_kernel(body->comm, sizeof(body->comm), task->comm);
 	if (task->exit_state || !task->mm || task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) {
-		thread->flags |= NO_STACK;
+		head->flags |= NO_STACK;
 		goto out;
 	}
-	read_registers(task, thread);
-	if (thread->flags & ON_CPU)
+	read_registers(task, body);
+	if (head->flags & ON_CPU)
 		goto out;
 
-	top = thread->thread_pointer;
-	if (top <= thread->sp)
+	// Most of a short stack's memory is that of the thread's variables, between the stack and the thread pointer.
+	below = a->control.below_thread_pointer;
+	top = body->thread_pointer - below;
+	if (top <= body->sp || top > body->thread_pointer) {
+		below = 0;
+		top = body->thread_pointer;
+	}
+	if (top <= body->sp)
 		top = task->mm->start_stack; // the first thread: its stack ends where its arguments begin
-	size = top - thread->sp;
-	if (top <= thread->sp || size > MAX_STACK)
+	size = top - body->sp;
+	if (top <= body->sp || size > MAX_STACK)
 		size = MAX_STACK;
-	else
-		thread->flags |= WHOLE;
-	thread->stack_bytes = copy_stack(task, a->bytes + used + sizeof(*thread), thread->sp, size);
+	else if (!below)
+		head->flags |= WHOLE;
+	body->stack_bytes = copy_stack(task, a->bytes + used + sizeof(struct thread_record), body->sp, size);
 	// What is not mapped is beyond the stack's end.
-	if (thread->stack_bytes < size)
-		thread->flags |= WHOLE;
+	if (body->stack_bytes < size)
+		head->flags |= WHOLE;
 
 	if (on_cpu(task) || switches_of(task) != switches) {
-		thread->flags = (thread->flags & ~WHOLE) | RAN;
-		thread->stack_bytes = 0;
-	} else if (thread->stack_bytes) {
+		head->flags = (head->flags & ~WHOLE) | RAN;
+		body->stack_bytes = 0;
+	} else if (body->stack_bytes) {
 		last->start_time = task->start_boottime;
 		last->switches = switches;
 		last->epoch = a->control.epoch;
 	}
 out:
-	a->control.used = used + sizeof(*thread) + ((thread->stack_bytes + 7) & ~7ULL);
+	head->bytes = sizeof(*body) + ((body->stack_bytes + 7) & ~7ULL);
+	a->control.used = used + sizeof(*head) + head->bytes;
 	a->control.records++;
 	return 0;
 }

@@ -59,9 +59,9 @@ fn main() -> spindoctor_stacks::Result<()> {
         println!(
             "{place}: {:.1?}, {} threads: {copied} copied ({whole} whole, {bytes} bytes), {unmoved} unmoved, \
              {on_cpu} on a CPU, {unreadable} unreadable, {} dropped, stopped {stopped:.1?}",
-            snapshot.took,
+            snapshot.looked.took,
             snapshot.threads.len(),
-            snapshot.dropped,
+            snapshot.looked.dropped,
         );
     }
     Ok(())

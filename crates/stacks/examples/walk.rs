@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!(
             "{} threads: captured in {:.1?}, walked in {walking:.1?}, {frames} frames named in {naming:.1?}, {ends:?}",
             threads.len(),
-            snapshot.took,
+            snapshot.looked.took,
         );
     }
     println!("{:?} {:?}", modules.notes(), names.notes());

@@ -30,8 +30,9 @@ const LIBC: [(&str, ThreadState); 10] = [
 /// many that were inlined.
 const LIBC_FRAMES: usize = 8;
 
-/// What a thread was doing.
-pub fn classify(thread: &RawThread, frames: &[&str], program: &FrameStates) -> ThreadState {
+/// What a thread was doing. `by_frames` tells what its functions mean, as [`state_by_frames`] does; it is asked only
+/// where that matters.
+pub fn classify(thread: &RawThread, by_frames: &mut dyn FnMut() -> Option<ThreadState>) -> ThreadState {
     if matches!(thread.state, 'T' | 't') || thread.wait_channel.as_deref().is_some_and(is_frozen) {
         return ThreadState::Stopped;
     }
@@ -43,8 +44,8 @@ pub fn classify(thread: &RawThread, frames: &[&str], program: &FrameStates) -> T
     }
     let uninterruptible = thread.state == 'D';
     match thread.syscall.and_then(|number| i64::try_from(number).ok()) {
-        Some(number) => in_syscall(number, thread, uninterruptible, frames, program),
-        None => in_channel(thread.wait_channel.as_deref().unwrap_or(""), thread, frames, program),
+        Some(number) => in_syscall(number, thread, uninterruptible, by_frames),
+        None => in_channel(thread.wait_channel.as_deref().unwrap_or(""), thread, by_frames),
     }
 }
 
@@ -57,15 +58,14 @@ fn in_syscall(
     number: i64,
     thread: &RawThread,
     uninterruptible: bool,
-    frames: &[&str],
-    program: &FrameStates,
+    by_frames: &mut dyn FnMut() -> Option<ThreadState>,
 ) -> ThreadState {
     // Reading a file waits uninterruptibly (D), reading a socket or a pipe does not (S).
     let file_or_peer = |file| if uninterruptible { file } else { ThreadState::NetworkIdle };
     match number {
-        libc::SYS_futex | SYS_FUTEX_WAITV | SYS_FUTEX_WAIT => on_futex(thread, frames, program),
+        libc::SYS_futex | SYS_FUTEX_WAITV | SYS_FUTEX_WAIT => on_futex(thread, by_frames),
         libc::SYS_restart_syscall if is_in_futex(thread.syscall, &thread.arguments) => {
-            on_futex(thread, frames, program)
+            on_futex(thread, by_frames)
         }
         libc::SYS_read | libc::SYS_readv => file_or_peer(ThreadState::DiskRead),
         libc::SYS_write | libc::SYS_writev | libc::SYS_sendfile => file_or_peer(ThreadState::DiskWrite),
@@ -164,8 +164,8 @@ pub(crate) fn is_in_futex(syscall: Option<u64>, arguments: &[u64; 3]) -> bool {
     }
 }
 
-fn on_futex(thread: &RawThread, frames: &[&str], program: &FrameStates) -> ThreadState {
-    if let Some(state) = named(frames, program) {
+fn on_futex(thread: &RawThread, by_frames: &mut dyn FnMut() -> Option<ThreadState>) -> ThreadState {
+    if let Some(state) = by_frames() {
         return state;
     }
     let [_, operation, expected] = thread.arguments;
@@ -178,8 +178,8 @@ fn on_futex(thread: &RawThread, frames: &[&str], program: &FrameStates) -> Threa
     }
 }
 
-/// By the program's own functions, then by libc's.
-fn named(frames: &[&str], program: &FrameStates) -> Option<ThreadState> {
+/// What a blocked thread waits for, by the names of its frames: by the program's own functions, then by libc's.
+pub fn state_by_frames(frames: &[&str], program: &FrameStates) -> Option<ThreadState> {
     let of_program = || {
         frames.iter().find_map(|frame| {
             program.iter().find(|(function, _)| is_call_of(frame, function)).map(|&(_, state)| state)
@@ -203,10 +203,14 @@ fn is_call_of(frame: &str, function: &str) -> bool {
 }
 
 /// Where no system call is known: a page fault, or a source that cannot tell. The names are functions of the kernel.
-fn in_channel(channel: &str, thread: &RawThread, frames: &[&str], program: &FrameStates) -> ThreadState {
+fn in_channel(
+    channel: &str,
+    thread: &RawThread,
+    by_frames: &mut dyn FnMut() -> Option<ThreadState>,
+) -> ThreadState {
     match channel {
         "futex_wait_queue" | "futex_wait_queue_me" | "futex_do_wait" | "futex_wait" => {
-            on_futex(thread, frames, program)
+            on_futex(thread, by_frames)
         }
         "ep_poll" | "do_epoll_wait" | "do_select" => ThreadState::Epoll,
         "poll_schedule_timeout"
@@ -231,7 +235,8 @@ fn in_channel(channel: &str, thread: &RawThread, frames: &[&str], program: &Fram
         | "io_schedule"
         | "__lock_page_or_retry"
         | "swap_readpage" => ThreadState::DiskRead,
-        _ => named(frames, program).filter(|_| thread.state == 'S').unwrap_or(ThreadState::Blocked),
+        _ if thread.state == 'S' => by_frames().unwrap_or(ThreadState::Blocked),
+        _ => ThreadState::Blocked,
     }
 }
 
@@ -246,7 +251,7 @@ mod tests {
     }
 
     fn state(thread: &RawThread, frames: &[&str]) -> ThreadState {
-        classify(thread, frames, PROGRAM)
+        classify(thread, &mut || state_by_frames(frames, PROGRAM))
     }
 
     #[test]

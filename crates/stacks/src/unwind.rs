@@ -11,6 +11,8 @@
 //! A walk ends: each frame must lie above the one before it, and there is a limit. Nothing on a stack is believed
 //! but what leads to executable memory.
 
+use std::collections::hash_map::Entry;
+
 use gimli::{
     CfaRule, EndianSlice, EvaluationResult, LittleEndian, Location, RegisterRule, UnwindContext,
     UnwindExpression, Value,
@@ -41,6 +43,8 @@ pub struct Unwinder {
     generation: u64,
     context: Box<UnwindContext<usize>>,
     interrupted: Vec<usize>,
+    /// The stack pointer of the last walk's outermost frame, where it came there.
+    outermost: Option<u64>,
 }
 
 impl std::fmt::Debug for Unwinder {
@@ -52,10 +56,69 @@ impl std::fmt::Debug for Unwinder {
 /// How to leave a frame.
 #[derive(Debug, Clone)]
 enum Way {
+    Plain(Plain),
     ByTable(Rule, Image),
     ByFramePointer,
-    /// No code is mapped there.
-    NotCode,
+}
+
+/// A row of the table as compilers write nearly all of them: the frame ends at a register's value plus an offset, and
+/// the return address and what else was saved lie at offsets from there. Half of what a walk takes is looking at the
+/// other kinds.
+#[derive(Debug, Clone)]
+struct Plain {
+    register: u16,
+    offset: i64,
+    return_address: i64,
+    /// Registers that every function leaves as they were, and where they are: the first `saved_count`.
+    saved: [(u16, i32); Plain::MOST_SAVED],
+    saved_count: u8,
+}
+
+impl Plain {
+    /// x86-64 has six to save: rbx, rbp, r12 to r15.
+    const MOST_SAVED: usize = 6;
+
+    fn of(rule: &Rule, abi: &Abi) -> Option<Self> {
+        let CfaRule::RegisterAndOffset { register, offset } = &rule.cfa else { return None };
+        let mut plain = Self {
+            register: register.0,
+            offset: *offset,
+            return_address: 0,
+            saved: Default::default(),
+            saved_count: 0,
+        };
+        let mut has_return_address = false;
+        for (register, saved) in &rule.saved {
+            let RegisterRule::Offset(offset) = saved else { return None };
+            if *register == rule.return_register {
+                plain.return_address = *offset;
+                has_return_address = true;
+                continue;
+            }
+            let is_preserved = *register < 32 && *register != abi.sp && abi.preserved & 1 << register != 0;
+            let free = plain.saved.get_mut(usize::from(plain.saved_count)).filter(|_| is_preserved)?;
+            *free = (*register, i32::try_from(*offset).ok()?);
+            plain.saved_count += 1;
+        }
+        (has_return_address && !rule.signal).then_some(plain)
+    }
+
+    /// The caller's registers, and its address.
+    fn leave(&self, frame: &mut Frame, stack: &Copied<'_>, abi: &Abi) -> Result<u64, Stop> {
+        let sp = frame.get(abi.sp);
+        let cfa = value(frame, self.register, abi)?.wrapping_add_signed(self.offset);
+        for &(register, offset) in &self.saved[..usize::from(self.saved_count)] {
+            let place = cfa.wrapping_add_signed(i64::from(offset));
+            // Below the stack pointer it was popped from: the function is being left, and has put it back.
+            if sp.is_none_or(|sp| place >= sp) {
+                frame.set(register, stack.word(place)?);
+            }
+        }
+        let return_address = stack.word(cfa.wrapping_add_signed(self.return_address))?;
+        frame.known &= abi.preserved;
+        frame.set(abi.sp, cfa);
+        Ok(return_address)
+    }
 }
 
 /// How a frame was left.
@@ -180,6 +243,7 @@ impl Unwinder {
     ) -> StackEnd {
         out.clear();
         self.interrupted.clear();
+        self.outermost = None;
         if self.generation != modules.generation() || self.rules.len() > MAX_RULES {
             self.rules.clear();
             self.generation = modules.generation();
@@ -189,32 +253,60 @@ impl Unwinder {
             Machine::Aarch64 => &AARCH64,
         };
         let stack = Copied { start: stack_start, bytes, whole };
+        let Self { rules, context, interrupted, outermost, .. } = self;
         let mut frame = Frame::of(registers, abi);
         let mut pc = registers.pc;
-        let mut called = false;
-        out.push(pc);
+        // The frame that led to the pc, and how it was left; none for the innermost.
+        let mut from: Option<(u64, Left)> = None;
         loop {
+            let called = from.is_some_and(|(_, left)| left != Left::Interrupted);
             let lookup = pc.wrapping_sub(u64::from(called));
+            let way = match rules.entry(lookup) {
+                Entry::Occupied(known) => Some(&*known.into_mut()),
+                Entry::Vacant(unknown) => {
+                    Way::at(lookup, modules, context, abi).map(|way| &*unknown.insert(way))
+                }
+            };
+            if let Some((callee, left)) = from {
+                if way.is_none() {
+                    return StackEnd::Cut(match left {
+                        Left::ByFramePointer => format!(
+                            "no unwind information at {callee:#x}, and its frame pointer leads to {pc:#x}, which is no code"
+                        ),
+                        _ => format!("the stack is damaged: {pc:#x} is no code to return to"),
+                    });
+                }
+                if left == Left::Interrupted {
+                    interrupted.push(out.len());
+                }
+            }
+            out.push(pc);
             if let Some(number) = abi.pc {
                 frame.set(number, pc);
             }
             let sp = frame.get(abi.sp).unwrap_or(0);
-            let step = self.step(modules, lookup, &mut frame, &stack, abi, out.len() == 1);
+            let step = match way {
+                Some(way) => way.leave(lookup, &mut frame, &stack, abi, from.is_none()),
+                None => leave_no_code(pc, &mut frame, &stack, abi),
+            };
             let (caller, left) = match step {
                 Ok(found) => found,
-                Err(Stop::Root) => return StackEnd::Root,
+                Err(Stop::Root) => {
+                    *outermost = Some(sp);
+                    return StackEnd::Root;
+                }
                 Err(Stop::Cut(why)) => return StackEnd::Cut(why),
             };
-            let signal = left == Left::Interrupted;
             // The bits above the address are a signature on aarch64 (pointer authentication).
             let caller = if abi.lr.is_some() { caller & 0x0000_ffff_ffff_ffff } else { caller };
+            let above = frame.get(abi.sp).unwrap_or(0);
             if caller == 0 {
+                *outermost = Some(above);
                 return StackEnd::Root;
             }
-            let above = frame.get(abi.sp).unwrap_or(0);
             // A leaf function of aarch64 may have no frame at all. A signal may be handled on another stack.
             let no_frame = abi.lr.is_some() && !called && above == sp;
-            if above <= sp && !no_frame && !signal {
+            if above <= sp && !no_frame && left != Left::Interrupted {
                 return StackEnd::Cut(format!(
                     "the stack is damaged: the frame at {sp:#x} leads back to {above:#x}"
                 ));
@@ -222,22 +314,8 @@ impl Unwinder {
             if out.len() == MAX_FRAMES {
                 return StackEnd::Cut(format!("it is deeper than {MAX_FRAMES} frames"));
             }
-            let lookup = caller.wrapping_sub(u64::from(!signal));
-            let walked_over = self.rules.get(&lookup).is_some_and(|way| !matches!(way, Way::NotCode));
-            if !walked_over && !modules.is_code(lookup) {
-                return StackEnd::Cut(match left {
-                    Left::ByFramePointer => format!(
-                        "no unwind information at {pc:#x}, and its frame pointer leads to {caller:#x}, which is no code"
-                    ),
-                    _ => format!("the stack is damaged: {caller:#x} is no code to return to"),
-                });
-            }
-            if signal {
-                self.interrupted.push(out.len());
-            }
-            out.push(caller);
+            from = Some((pc, left));
             pc = caller;
-            called = !signal;
         }
     }
 
@@ -247,41 +325,61 @@ impl Unwinder {
         &self.interrupted
     }
 
-    /// Leaves a frame: its caller's address, and how.
-    fn step(
-        &mut self,
+    /// Where the outermost frame of the last walk begins: nothing above it was needed. None where the walk did not come
+    /// to the stack's end.
+    pub fn outermost(&self) -> Option<u64> {
+        self.outermost
+    }
+}
+
+impl Way {
+    /// The way out of the function at an address; none where no code is mapped.
+    fn at(
+        address: u64,
         modules: &mut Modules,
-        lookup: u64,
+        context: &mut UnwindContext<usize>,
+        abi: &Abi,
+    ) -> Option<Self> {
+        let Some(image) = modules.image(address) else {
+            return modules.is_code(address).then_some(Self::ByFramePointer);
+        };
+        let Some(rule) = image.cfi.rule(&image.elf, address.wrapping_sub(image.bias), context) else {
+            return Some(Self::ByFramePointer);
+        };
+        Some(match Plain::of(&rule, abi) {
+            Some(plain) => Self::Plain(plain),
+            None => Self::ByTable(rule, image),
+        })
+    }
+
+    /// Leaves a frame: its caller's address, and how.
+    fn leave(
+        &self,
+        address: u64,
         frame: &mut Frame,
         stack: &Copied<'_>,
         abi: &Abi,
         first: bool,
     ) -> Result<(u64, Left), Stop> {
-        let context = &mut self.context;
-        let way = self.rules.entry(lookup).or_insert_with(|| {
-            let Some(image) = modules.image(lookup) else {
-                return if modules.is_code(lookup) { Way::ByFramePointer } else { Way::NotCode };
-            };
-            match image.cfi.rule(&image.elf, lookup.wrapping_sub(image.bias), context) {
-                Some(rule) => Way::ByTable(rule, image),
-                None => Way::ByFramePointer,
+        match self {
+            Self::Plain(plain) => plain.leave(frame, stack, abi).map(|caller| (caller, Left::ByTable)),
+            Self::ByTable(rule, image) => by_table(rule, &image.elf, frame, stack, abi, first),
+            Self::ByFramePointer => {
+                by_frame_pointer(frame, stack, abi, address).map(|caller| (caller, Left::ByFramePointer))
             }
-        });
-        match way {
-            Way::ByTable(rule, image) => by_table(rule, &image.elf, frame, stack, abi, first),
-            Way::ByFramePointer => {
-                by_frame_pointer(frame, stack, abi, lookup).map(|caller| (caller, Left::ByFramePointer))
-            }
-            // A call through a bad pointer: its return address was just pushed.
-            Way::NotCode if first && abi.lr.is_none() => {
-                let sp = frame.get(abi.sp).unwrap_or(0);
-                let caller = stack.word(sp)?;
-                frame.set(abi.sp, sp.wrapping_add(8));
-                Ok((caller, Left::ByTable))
-            }
-            Way::NotCode => Err(Stop::Cut(format!("no code is mapped at {lookup:#x}"))),
         }
     }
+}
+
+/// A call through a bad pointer: its return address was just pushed.
+fn leave_no_code(pc: u64, frame: &mut Frame, stack: &Copied<'_>, abi: &Abi) -> Result<(u64, Left), Stop> {
+    if abi.lr.is_some() {
+        return Err(Stop::Cut(format!("no code is mapped at {pc:#x}")));
+    }
+    let sp = frame.get(abi.sp).unwrap_or(0);
+    let caller = stack.word(sp)?;
+    frame.set(abi.sp, sp.wrapping_add(8));
+    Ok((caller, Left::ByTable))
 }
 
 /// The caller's registers by a row of the unwind table.

@@ -10,8 +10,6 @@
     reason = "bpf(2) for the iterator's task filter, and the arena that the program writes to"
 )]
 
-use std::borrow::Cow;
-use std::collections::hash_map::Entry;
 use std::error::Error as StdError;
 use std::io;
 use std::ops::Range;
@@ -20,12 +18,12 @@ use std::time::{Duration, Instant};
 
 use aya::Ebpf;
 use aya::programs::Iter;
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 use smol_str::SmolStr;
 use spindoctor_model::stack::StackSource;
 
 use super::kernel_program::{Aligned, SharedMap, load, refused};
-use super::{Capture, RawSnapshot, RawStack, RawThread, procfs};
+use super::{Capture, Looked, RawStack, RawThread, procfs};
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::registers::Registers;
@@ -43,8 +41,6 @@ const WALKS: usize = 4;
 pub struct Bpf {
     process: Process,
     arena: Arena,
-    /// The stacks of a snapshot for which the arena is too small.
-    spilled: Vec<u8>,
     link: OwnedFd,
     /// The program and its maps live as long as this.
     _object: Ebpf,
@@ -71,52 +67,49 @@ impl Bpf {
         control.pid = process.pid();
         control.epoch = 1;
         arena.set_control(control);
-        Ok(Self { process, arena, spilled: Vec::new(), link, _object: object })
+        Ok(Self { process, arena, link, _object: object })
     }
 
-    /// One walk over the threads. Those that an earlier walk has seen are seen again. What it finds stays in the
-    /// arena, as long as there is room.
-    fn walk(&mut self, threads: &mut Threads) -> io::Result<()> {
+    /// One walk over the threads, in as many readings as the arena needs.
+    fn walk(&mut self, walk: &mut Walk<'_>) -> io::Result<()> {
         let iterator = new_iterator(self.link.as_fd())?;
         loop {
+            self.arena.clear();
+            let begun = Instant::now();
             // The program writes nothing into the file: what counts is that it runs.
             let is_full = match rustix::io::read(&iterator, &mut [0; 64]) {
-                Ok(0) => return Ok(()),
                 Ok(_) | Err(rustix::io::Errno::INTR) => false,
                 Err(rustix::io::Errno::AGAIN) => true,
                 Err(error) => return Err(error.into()),
             };
-            if is_full {
-                if self.arena.control().records == 0 {
-                    return Ok(());
-                }
-                self.spill(threads);
+            walk.took += begun.elapsed();
+            if self.arena.control().records == 0 {
+                return Ok(());
+            }
+            self.hand_over(walk);
+            if !is_full {
+                return Ok(());
             }
         }
     }
 
-    /// Empties the arena.
-    fn spill(&mut self, threads: &mut Threads) {
-        self.gather(threads);
-        self.spilled.extend_from_slice(self.arena.bytes());
-        self.arena.clear();
-        threads.gathered = 0;
-    }
-
-    /// Notes the threads that the arena has since the last time. Their stacks stay where they are: they are told
-    /// as places in what was spilled and then in the arena.
-    fn gather(&self, threads: &mut Threads) {
+    /// Hands over the threads in the arena.
+    fn hand_over(&self, walk: &mut Walk<'_>) {
         let bytes = self.arena.bytes();
         let now_ns = self.arena.control().now_ns;
-        let mut at = threads.gathered;
-        while let Some(record) = bytes.get(at..).and_then(ThreadRecord::read) {
-            let from = at + size_of::<ThreadRecord>();
-            let length = usize::try_from(record.stack_bytes).unwrap_or(usize::MAX).min(bytes.len() - from);
-            let place = self.spilled.len() + from;
-            threads.add(record.thread(place..place + length, now_ns));
-            at = (from + length).next_multiple_of(8);
+        let mut at = 0;
+        while let Some((mut thread, length)) = bytes.get(at..).and_then(|record| read_thread(record, now_ns))
+        {
+            if let RawStack::Copied { bytes, .. } = &mut thread.stack {
+                *bytes = at + bytes.start..at + bytes.end;
+            }
+            at += length;
+            let moved = !matches!(thread.stack, RawStack::Unmoved);
+            if moved && thread.wait_channel.is_none() && sleeps_unexplained(&thread) {
+                thread.wait_channel = procfs::wait_channel(self.process.pid(), thread.tid);
+            }
+            walk.hand_over(&thread, bytes);
         }
-        threads.gathered = at;
     }
 
     /// What the walks saw is not what the next snapshot compares with: it copies every stack again.
@@ -132,46 +125,63 @@ impl Capture for Bpf {
         StackSource::Bpf
     }
 
-    fn snapshot(&mut self) -> Result<RawSnapshot<'_>> {
-        let start = Instant::now();
+    fn look(&mut self, each: &mut dyn FnMut(&RawThread, &[u8])) -> Result<Looked> {
         if !self.process.is_alive() {
             return Err(Error::NoProcess(self.process.pid()));
         }
-        let mut threads = Threads::room_for(self.arena.control().nr_threads as usize);
+        let expected = self.arena.control().nr_threads as usize;
+        let mut walk = Walk { each, seen: Vec::with_capacity(expected), earlier: None, took: Duration::ZERO };
         let mut expected = 0;
-        self.arena.clear();
-        self.spilled.clear();
         for _ in 0..WALKS {
-            if let Err(error) = self.walk(&mut threads) {
+            if let Err(error) = self.walk(&mut walk) {
                 self.forget();
                 return Err(refused(NAME, &error));
             }
-            self.gather(&mut threads);
             expected = self.arena.control().nr_threads as usize;
-            if threads.list.len() >= expected {
+            if walk.seen.len() >= expected {
                 break;
             }
+            walk.earlier = Some(walk.seen.iter().copied().collect());
         }
-        if threads.list.is_empty() {
+        if walk.seen.is_empty() {
             return Err(Error::NoProcess(self.process.pid()));
         }
-        if !self.spilled.is_empty() {
-            self.spill(&mut threads);
+        let dropped = u32::try_from(expected.saturating_sub(walk.seen.len())).unwrap_or(u32::MAX);
+        Ok(Looked { took: walk.took, dropped })
+    }
+
+    fn stacks_end_below_thread_pointer(&mut self, bytes: u64) {
+        let mut control = self.arena.control();
+        if bytes < control.below_thread_pointer {
+            // What is missing is copied.
+            control.epoch += 1;
         }
-        let dropped = expected.saturating_sub(threads.list.len());
-        let mut threads = threads.list;
-        for thread in &mut threads {
-            let moved = !matches!(thread.stack, RawStack::Unmoved);
-            if moved && thread.wait_channel.is_none() && sleeps_unexplained(thread) {
-                thread.wait_channel = procfs::wait_channel(self.process.pid(), thread.tid);
+        control.below_thread_pointer = bytes;
+        self.arena.set_control(control);
+    }
+}
+
+/// Walks over the threads for one snapshot.
+struct Walk<'a> {
+    each: &'a mut dyn FnMut(&RawThread, &[u8]),
+    /// Each thread once.
+    seen: Vec<u32>,
+    /// Those of the walks before this one, where there were any.
+    earlier: Option<FxHashSet<u32>>,
+    took: Duration,
+}
+
+impl Walk<'_> {
+    fn hand_over(&mut self, thread: &RawThread, bytes: &[u8]) {
+        if self.earlier.as_ref().is_some_and(|earlier| earlier.contains(&thread.tid)) {
+            // What has not moved since the walk before is told better by that.
+            if matches!(thread.stack, RawStack::Unmoved) {
+                return;
             }
+        } else {
+            self.seen.push(thread.tid);
         }
-        Ok(RawSnapshot {
-            took: start.elapsed(),
-            threads,
-            stacks: Cow::Borrowed(if self.spilled.is_empty() { self.arena.bytes() } else { &self.spilled }),
-            dropped: u32::try_from(dropped).unwrap_or(u32::MAX),
-        })
+        (self.each)(thread, bytes);
     }
 }
 
@@ -179,36 +189,6 @@ impl Capture for Bpf {
 /// disk or a lock of the kernel. Reading the wait channel takes some microseconds a thread.
 fn sleeps_unexplained(thread: &RawThread) -> bool {
     thread.state == 'D' || (thread.state == 'S' && thread.syscall.is_none())
-}
-
-/// Threads that were seen, each once.
-#[derive(Default)]
-struct Threads {
-    list: Vec<RawThread>,
-    place: FxHashMap<u32, usize>,
-    /// How much of the arena is in the list.
-    gathered: usize,
-}
-
-impl Threads {
-    fn room_for(expected: usize) -> Self {
-        let mut threads = Self::default();
-        threads.list.reserve(expected);
-        threads.place.reserve(expected);
-        threads
-    }
-
-    fn add(&mut self, thread: RawThread) {
-        match self.place.entry(thread.tid) {
-            Entry::Vacant(entry) => {
-                entry.insert(self.list.len());
-                self.list.push(thread);
-            }
-            // A later walk. What has not moved since the first is told better by the first.
-            Entry::Occupied(_) if matches!(thread.stack, RawStack::Unmoved) => {}
-            Entry::Occupied(entry) => self.list[*entry.get()] = thread,
-        }
-    }
 }
 
 /// `struct control` of `bpf/snapshot.h`.
@@ -221,17 +201,25 @@ struct Control {
     used: u64,
     records: u64,
     now_ns: u64,
+    below_thread_pointer: u64,
 }
 
-/// `struct thread_record` of `bpf/snapshot.h`.
+/// `struct thread_head` of `bpf/snapshot.h`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct ThreadRecord {
+struct ThreadHead {
     tid: u32,
     state: u32,
     exit_state: u32,
     flags: u32,
     switches: u64,
+    bytes: u64,
+}
+
+/// `struct thread_body` of `bpf/snapshot.h`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ThreadBody {
     cpu_ns: u64,
     left_cpu_ns: u64,
     syscall: i64,
@@ -246,7 +234,7 @@ struct ThreadRecord {
 }
 
 /// `ARENA_BYTES` of `bpf/snapshot.h`.
-const ARENA_BYTES: usize = 4 << 20;
+const ARENA_BYTES: usize = 320 << 10;
 
 // The flags of a record, in `bpf/snapshot.h`.
 const ON_CPU: u32 = 1;
@@ -256,26 +244,50 @@ const WHOLE: u32 = 8;
 const FROZEN: u32 = 16;
 const NO_STACK: u32 = 32;
 
-impl ThreadRecord {
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.get(..size_of::<Self>())?;
-        // SAFETY: as many bytes as it has, and any bytes are a valid one.
-        Some(unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
-    }
+/// What the program writes.
+///
+/// # Safety
+/// Any bytes are a valid one: it has numbers only.
+unsafe trait Written: Copy {}
+// SAFETY: numbers only.
+unsafe impl Written for ThreadHead {}
+// SAFETY: numbers only.
+unsafe impl Written for ThreadBody {}
 
-    fn thread(&self, stack: Range<usize>, now_ns: u64) -> RawThread {
-        let has = |flag| self.flags & flag != 0;
-        let told = RawThread {
-            tid: self.tid,
-            state: state_letter(self.state, self.exit_state),
-            // Where the kernel holds threads of a frozen cgroup, under that name since 5.2.
-            wait_channel: has(FROZEN).then(|| "do_freezer_trap".to_owned()),
-            switches: self.switches,
-            ..RawThread::default()
-        };
-        if has(UNMOVED) {
-            return RawThread { stack: RawStack::Unmoved, ..told };
-        }
+/// The one at the beginning of some bytes.
+fn read<T: Written>(bytes: &[u8]) -> Option<T> {
+    let bytes = bytes.get(..size_of::<T>())?;
+    // SAFETY: as many bytes as it has, and any bytes are a valid one.
+    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// The thread of the first record of some bytes, and how long the record is. Its stack's place counts from there.
+fn read_thread(record: &[u8], now_ns: u64) -> Option<(RawThread, usize)> {
+    let head: ThreadHead = read(record)?;
+    let has = |flag| head.flags & flag != 0;
+    let told = RawThread {
+        tid: head.tid,
+        state: state_letter(head.state, head.exit_state),
+        // Where the kernel holds threads of a frozen cgroup, under that name since 5.2.
+        wait_channel: has(FROZEN).then(|| "do_freezer_trap".to_owned()),
+        switches: head.switches,
+        ..RawThread::default()
+    };
+    let after_head = size_of::<ThreadHead>();
+    if has(UNMOVED) {
+        return Some((RawThread { stack: RawStack::Unmoved, ..told }, after_head));
+    }
+    let length = usize::try_from(head.bytes).unwrap_or(usize::MAX).min(record.len() - after_head);
+    let (record, length) = (&record[..after_head + length], after_head + length);
+    let body: ThreadBody = read(&record[after_head..])?;
+    let stack = after_head + size_of::<ThreadBody>();
+    let stack_bytes = usize::try_from(body.stack_bytes).unwrap_or(usize::MAX).min(length - stack);
+    Some((body.thread(told, &head, stack..stack + stack_bytes, now_ns), length))
+}
+
+impl ThreadBody {
+    fn thread(&self, told: RawThread, head: &ThreadHead, stack: Range<usize>, now_ns: u64) -> RawThread {
+        let has = |flag| head.flags & flag != 0;
         let name = self.comm.split(|&byte| byte == 0).next().unwrap_or_default();
         let told = RawThread {
             name: SmolStr::from(String::from_utf8_lossy(name)),

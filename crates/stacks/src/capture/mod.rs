@@ -1,6 +1,6 @@
 //! Where snapshots come from: one file per source, the best first in [`SOURCES`].
 //!
-//! In: a process. Out: [`RawSnapshot`]: for each thread what the kernel says about it, its registers, and as
+//! In: a process. Out: for each thread what the kernel says about it, its registers, and as
 //! many bytes of its stack as were wanted. No file is opened here but those of `/proc/PID`, nothing is named.
 
 pub mod bpf;
@@ -11,10 +11,11 @@ pub mod procfs;
 pub mod ptrace;
 pub mod trigger;
 
-use std::borrow::Cow;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::time::Duration;
 
+use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use spindoctor_model::stack::StackSource;
 
@@ -27,38 +28,63 @@ pub trait Capture {
     /// Which one.
     fn source(&self) -> StackSource;
 
-    /// Looks at every thread once.
+    /// Looks at every thread once, and hands each over with the bytes that its [`RawStack::Copied`] is in. A thread may
+    /// be handed over twice where others came and went meanwhile: what is said later is newer.
     ///
     /// # Errors
     /// Where the process is gone, or nothing of it may be read any more. What goes wrong with one thread is
     /// told in its [`RawThread`].
-    fn snapshot(&mut self) -> Result<RawSnapshot<'_>>;
+    fn look(&mut self, each: &mut dyn FnMut(&RawThread, &[u8])) -> Result<Looked>;
+
+    /// From now on no byte of a stack is needed that lies less than this below the thread pointer; where it turns out
+    /// that one is, zero takes it back. A source may copy it all the same.
+    fn stacks_end_below_thread_pointer(&mut self, _bytes: u64) {}
+
+    /// Looks at every thread once, and keeps all that is seen.
+    ///
+    /// # Errors
+    /// As for [`Capture::look`].
+    fn snapshot(&mut self) -> Result<RawSnapshot> {
+        let mut snapshot = RawSnapshot::default();
+        let RawSnapshot { threads, stacks, .. } = &mut snapshot;
+        let mut place: FxHashMap<u32, usize> = FxHashMap::default();
+        let looked = self.look(&mut |thread, copied| {
+            let mut thread = thread.clone();
+            if let RawStack::Copied { bytes, .. } = &mut thread.stack {
+                let begin = stacks.len();
+                stacks.extend_from_slice(&copied[bytes.clone()]);
+                *bytes = begin..stacks.len();
+            }
+            match place.entry(thread.tid) {
+                Entry::Vacant(entry) => {
+                    entry.insert(threads.len());
+                    threads.push(thread);
+                }
+                Entry::Occupied(entry) => threads[*entry.get()] = thread,
+            }
+        })?;
+        Ok(RawSnapshot { looked, ..snapshot })
+    }
+}
+
+/// What is to be said of a look at all threads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// What the reading took, without what was done meanwhile with that which was handed over.
+    pub took: Duration,
+    /// Threads that were seen and could not be handed over.
+    pub dropped: u32,
 }
 
 /// Every thread of a process at about one instant.
 #[derive(Debug, Clone, Default)]
-pub struct RawSnapshot<'a> {
-    /// From the first thread to the last.
-    pub took: Duration,
+pub struct RawSnapshot {
+    /// How it went.
+    pub looked: Looked,
     /// The threads, in the kernel's order.
     pub threads: Vec<RawThread>,
-    /// What was copied of their stacks; the threads say where. It may be the memory that the source copies to.
-    pub stacks: Cow<'a, [u8]>,
-    /// Threads that were seen and could not be handed over: a full buffer.
-    pub dropped: u32,
-}
-
-impl RawSnapshot<'_> {
-    /// The same with the stacks in memory of its own: for who takes the next one before this one is read.
-    #[must_use]
-    pub fn into_owned(self) -> RawSnapshot<'static> {
-        RawSnapshot {
-            took: self.took,
-            threads: self.threads,
-            stacks: Cow::Owned(self.stacks.into_owned()),
-            dropped: self.dropped,
-        }
-    }
+    /// What was copied of their stacks; the threads say where.
+    pub stacks: Vec<u8>,
 }
 
 /// What the kernel says about one thread.
@@ -101,7 +127,7 @@ pub enum RawStack {
     Copied {
         /// The address of the first byte: the stack pointer, or below it where there is a red zone.
         start: u64,
-        /// What was there: where in the snapshot's `stacks`.
+        /// What was there: where in the bytes that the thread was handed over with.
         bytes: Range<usize>,
         /// True where the copy ends at the end of the stack, not at a limit of the source.
         whole: bool,

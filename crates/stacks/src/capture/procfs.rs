@@ -5,7 +5,6 @@
 //! and the system call, and no other register. Of a thread that runs, or waits for a CPU, it tells none; nor
 //! which of the two it does.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
 use std::time::Instant;
@@ -15,7 +14,7 @@ use nix::unistd::Pid;
 use smol_str::SmolStr;
 use spindoctor_model::stack::StackSource;
 
-use super::{Capture, RawSnapshot, RawStack, RawThread, capabilities};
+use super::{Capture, Looked, RawStack, RawThread, capabilities};
 use crate::error::{Error, Result};
 use crate::process::{Process, after_name, is_gone};
 use crate::registers::Registers;
@@ -53,7 +52,7 @@ impl Procfs {
         Ok(Self { process, reader: StackReader::new(), last: HashMap::new() })
     }
 
-    fn look(&mut self, tid: u32, stacks: &mut Vec<u8>) -> Option<RawThread> {
+    fn thread(&mut self, tid: u32, stacks: &mut Vec<u8>) -> Option<RawThread> {
         let pid = self.process.pid();
         let ran = Ran::read(pid, tid)?;
         let position = Position::read(pid, tid).ok()?;
@@ -113,27 +112,32 @@ impl Capture for Procfs {
         StackSource::Procfs
     }
 
-    fn snapshot(&mut self) -> Result<RawSnapshot<'_>> {
-        let start = Instant::now();
+    fn look(&mut self, each: &mut dyn FnMut(&RawThread, &[u8])) -> Result<Looked> {
         if !self.process.is_alive() {
             return Err(Error::NoProcess(self.process.pid()));
         }
         let tasks = self.process.tasks();
-        let mut stacks = Vec::new();
-        let threads: Vec<RawThread> = tasks.iter().filter_map(|&tid| self.look(tid, &mut stacks)).collect();
-        if threads.is_empty() {
+        let mut stack = Vec::new();
+        let mut seen = false;
+        // Of threads that end between the list and the look nothing is lost.
+        let mut looked = Looked::default();
+        for &tid in &tasks {
+            stack.clear();
+            let begun = Instant::now();
+            let thread = self.thread(tid, &mut stack);
+            looked.took += begun.elapsed();
+            if let Some(thread) = thread {
+                seen = true;
+                each(&thread, &stack);
+            }
+        }
+        if !seen {
             return Err(Error::NoProcess(self.process.pid()));
         }
         if self.last.len() > tasks.len() {
             self.last.retain(|tid, _| tasks.contains(tid));
         }
-        Ok(RawSnapshot {
-            took: start.elapsed(),
-            threads,
-            stacks: Cow::Owned(stacks),
-            // Of threads that ended between the list and the look nothing is lost.
-            dropped: 0,
-        })
+        Ok(looked)
     }
 }
 

@@ -8,7 +8,6 @@
 
 #![expect(unsafe_code, reason = "nix cannot pass on a real-time signal when it detaches")]
 
-use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -18,7 +17,7 @@ use rustix::process::{WaitOptions, waitpid};
 use spindoctor_model::stack::StackSource;
 
 use super::procfs::{StackReader, look_without_stack, may_read};
-use super::{Capture, RawSnapshot, RawStack, RawThread};
+use super::{Capture, Looked, RawStack, RawThread};
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::registers::Registers;
@@ -58,7 +57,7 @@ impl Capture for Ptrace {
         StackSource::Ptrace
     }
 
-    fn snapshot(&mut self) -> Result<RawSnapshot<'_>> {
+    fn look(&mut self, each: &mut dyn FnMut(&RawThread, &[u8])) -> Result<Looked> {
         let start = Instant::now();
         let pid = self.process.pid();
         if !self.process.is_alive() {
@@ -82,7 +81,11 @@ impl Capture for Ptrace {
         {
             return Err(unavailable(because.clone()));
         }
-        Ok(RawSnapshot { took: start.elapsed(), threads, stacks: Cow::Owned(stacks), dropped: 0 })
+        let looked = Looked { took: start.elapsed(), dropped: 0 };
+        for thread in &threads {
+            each(thread, &stacks);
+        }
+        Ok(looked)
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod process;
 mod pthread_self;
+mod stack_ends;
 mod tables;
 
 use std::collections::VecDeque;
@@ -18,7 +19,7 @@ use spindoctor_model::stack::{
 
 use crate::capture::cpu::{Clock, CpuSampler, STACK_BYTES};
 use crate::capture::{self, Capture, RawCpuSample, RawStack, RawThread};
-use crate::classify::{FrameStates, classify, is_in_futex};
+use crate::classify::{FrameStates, classify, is_in_futex, state_by_frames};
 use crate::error::{Error, Result};
 use crate::futex_waits::{FutexWaits, Waiter, WaitingFrame, futex_waits};
 use crate::module::Modules;
@@ -26,6 +27,7 @@ use crate::names::Names;
 use crate::spin::{Architecture, Function, SpinDecoder, is_kernel_spin};
 use crate::unwind::Unwinder;
 use process::ProcessTimes;
+use stack_ends::StackEnds;
 use tables::{Keeping, Tables};
 
 /// CPU samples of each CPU a second, beside snapshots: enough to tell 2 % of a CPU within 10 s, and not in step
@@ -145,6 +147,8 @@ struct Thread {
     named_ns: u64,
     /// In which turn it was seen last.
     turn: u64,
+    /// In which turn it was observed last, and where it stands in that snapshot.
+    observed: Option<(u64, usize)>,
     thread_pointer: Option<u64>,
     off_cpu: Option<Duration>,
     last: Option<Last>,
@@ -197,12 +201,12 @@ impl Profiler {
         }
         Ok(Self {
             process: process::describe(pid),
-            options,
             source,
             capture,
             sampler,
             notes,
-            meaning: Meaning::of(modules),
+            meaning: Meaning::of(modules, options.frames),
+            options,
             taken: VecDeque::new(),
             waiting: Vec::new(),
             lost: 0,
@@ -266,28 +270,26 @@ impl Profiler {
         let mut cost = SnapshotCost { at_us: micros(self.begun.elapsed()), ..SnapshotCost::default() };
         let mut observations = Vec::new();
         self.turn += 1;
-        let raw = match capture {
-            Some(capture) => match capture.snapshot() {
-                Ok(raw) => Some(raw),
-                Err(Error::NoProcess(_)) => return Ok(self.process_gone()),
-                Err(error) => return Err(error),
-            },
-            None => None,
-        };
-        cost.capture_us = micros(begun.elapsed());
         self.meaning.forget_old_code();
         let reading = self.read_cpu();
-        if let Some(raw) = raw {
-            cost.dropped = raw.dropped;
-            observations.reserve_exact(raw.threads.len());
+        if let Some(capture) = capture {
+            observations.reserve_exact(self.threads.len());
             let now_ns = monotonic_ns();
-            for thread in &raw.threads {
+            let looked = capture.look(&mut |thread, bytes| {
                 cost.unmoved += u32::from(matches!(thread.stack, RawStack::Unmoved));
                 cost.stopped += u32::from(!thread.stopped.is_zero());
                 cost.stopped_us += micros(thread.stopped);
-                observations.push(self.observe(thread, &raw.stacks, now_ns));
-            }
-            if self.threads.len() > raw.threads.len() {
+                self.observe(thread, bytes, now_ns, &mut observations);
+            });
+            let looked = match looked {
+                Ok(looked) => looked,
+                Err(Error::NoProcess(_)) => return Ok(self.process_gone()),
+                Err(error) => return Err(error),
+            };
+            cost.capture_us = micros(looked.took);
+            cost.dropped = looked.dropped;
+            self.meaning.stack_ends.tell(capture.as_mut());
+            if self.threads.len() > observations.len() {
                 let turn = self.turn;
                 self.threads.retain(|_, thread| turn - thread.turn <= MISSED);
             }
@@ -329,8 +331,21 @@ impl Profiler {
         Taken::ProcessGone
     }
 
-    fn observe(&mut self, raw: &RawThread, stacks: &[u8], now_ns: u64) -> Observation {
-        let Self { threads, meaning, turn, options, .. } = self;
+    /// Adds what a thread does to a snapshot; where it is in it already, this is newer.
+    fn observe(&mut self, raw: &RawThread, stacks: &[u8], now_ns: u64, observations: &mut Vec<Observation>) {
+        let turn = self.turn;
+        let (observation, thread) = self.observation(raw, stacks, now_ns);
+        match thread.observed {
+            Some((last, place)) if last == turn => observations[place] = observation,
+            _ => {
+                thread.observed = Some((turn, observations.len()));
+                observations.push(observation);
+            }
+        }
+    }
+
+    fn observation(&mut self, raw: &RawThread, stacks: &[u8], now_ns: u64) -> (Observation, &mut Thread) {
+        let Self { threads, meaning, turn, .. } = self;
         let thread = Thread::seen(threads, &mut meaning.tables, raw.tid, &raw.name, *turn);
         let since = Duration::from_nanos(now_ns.saturating_sub(thread.named_ns));
         thread.named_ns = now_ns;
@@ -347,18 +362,23 @@ impl Profiler {
                     ..RawThread::default()
                 };
                 last.letter = raw.state;
-                last.state = meaning.state(&now, last.stack, options.frames);
+                last.state = meaning.state(&now, last.stack);
                 last.futex = futex_of(&now);
             }
             let Last { stack, state, futex, .. } = *last;
-            return Observation { thread: thread.place, stack, state, futex, ..Observation::default() };
+            let observation =
+                Observation { thread: thread.place, stack, state, futex, ..Observation::default() };
+            return (observation, thread);
         }
         thread.off_cpu = raw.off_cpu;
         let mut observation =
             Observation { thread: thread.place, futex: futex_of(raw), ..Observation::default() };
         observation.stack = match (&raw.stack, &raw.registers) {
             (RawStack::Copied { start, bytes, whole }, Some(registers)) => {
-                meaning.user_stack(registers, *start, &stacks[bytes.clone()], *whole)
+                let stack = meaning.user_stack(registers, *start, &stacks[bytes.clone()], *whole);
+                let ends = meaning.unwinder.outermost().zip(raw.thread_pointer);
+                meaning.stack_ends.seen(ends, *whole);
+                stack
             }
             (RawStack::Copied { .. } | RawStack::Unmoved, _) => meaning.no_stack("its registers are unknown"),
             // Where a running thread runs: by its last CPU sample.
@@ -372,7 +392,7 @@ impl Profiler {
             (RawStack::None, ..) => meaning.no_stack("the source has none of such threads"),
             (RawStack::Unreadable(why), ..) => meaning.no_stack(why),
         };
-        observation.state = meaning.state(raw, observation.stack, options.frames);
+        observation.state = meaning.state(raw, observation.stack);
         thread.last = Some(Last {
             stack: observation.stack,
             state: observation.state,
@@ -381,7 +401,7 @@ impl Profiler {
             syscall: raw.syscall,
             arguments: raw.arguments,
         });
-        observation
+        (observation, thread)
     }
 
     /// Reads the CPU samples; how long that took, without unwinding.
@@ -624,6 +644,7 @@ impl Thread {
             place: place(name),
             named_ns: 0,
             turn,
+            observed: None,
             thread_pointer: None,
             off_cpu: None,
             last: None,
@@ -653,11 +674,16 @@ struct Meaning {
     kernel_at: FxHashMap<u64, (u32, bool)>,
     /// By the addresses of a walk and how it ended.
     walked: FxHashMap<(Vec<u64>, StackEnd), u32>,
+    /// What frames mean in this program.
+    program: &'static FrameStates,
+    /// What the frames of a stack mean where a thread is blocked in it.
+    blocked_in: FxHashMap<u32, Option<ThreadState>>,
+    stack_ends: StackEnds,
     addresses: Vec<u64>,
 }
 
 impl Meaning {
-    fn of(modules: Modules) -> Self {
+    fn of(modules: Modules, program: &'static FrameStates) -> Self {
         Self {
             generation: modules.generation(),
             modules,
@@ -668,6 +694,9 @@ impl Meaning {
             frames_at: FxHashMap::default(),
             kernel_at: FxHashMap::default(),
             walked: FxHashMap::default(),
+            program,
+            blocked_in: FxHashMap::default(),
+            stack_ends: StackEnds::default(),
             addresses: Vec::new(),
         }
     }
@@ -677,6 +706,7 @@ impl Meaning {
         self.frames_at.clear();
         self.kernel_at.clear();
         self.walked.clear();
+        self.blocked_in.clear();
     }
 
     /// Libraries come and go: other code may lie where some was.
@@ -779,11 +809,15 @@ impl Meaning {
         self.spins.spins(addresses, &mut |address| code_of(modules, address))
     }
 
-    fn state(&self, raw: &RawThread, stack: u32, program: &FrameStates) -> ThreadState {
-        let frames = &self.tables.stacks.get(stack).frames;
-        let names: Vec<&str> =
-            frames.iter().map(|&frame| self.tables.frames.get(frame).name.as_str()).collect();
-        classify(raw, &names, program)
+    fn state(&mut self, raw: &RawThread, stack: u32) -> ThreadState {
+        let Self { tables, program, blocked_in, .. } = self;
+        classify(raw, &mut || {
+            *blocked_in.entry(stack).or_insert_with(|| {
+                let frames = tables.stacks.get(stack).frames.iter();
+                let names: Vec<&str> = frames.map(|&frame| tables.frames.get(frame).name.as_str()).collect();
+                state_by_frames(&names, program)
+            })
+        })
     }
 }
 

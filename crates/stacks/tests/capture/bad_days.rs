@@ -32,7 +32,7 @@ fn threads_that_come_and_go_are_no_reason_to_lose_those_that_stay() {
             assert_eq!(tids.len(), snapshot.threads.len(), "{source:?} saw a thread twice");
             readers.extend(named(&snapshot, "reader-").iter().map(|thread| thread.tid));
             let seen = tids.iter().filter(|tid| readers.contains(tid)).count();
-            assert!(seen + snapshot.dropped as usize >= 8, "{source:?} lost threads without a word");
+            assert!(seen + snapshot.looked.dropped as usize >= 8, "{source:?} lost threads without a word");
         }
         assert!(target.ask("count") > before, "{source:?} stopped it");
     }
@@ -62,7 +62,7 @@ fn a_zombie_a_thread_and_a_32_bit_program_are_refused_in_one_line() {
     zombie.wait().unwrap();
 
     let target = Target::start("readers");
-    let snapshot = open_by_name(target.pid(), StackSource::Procfs).snapshot().unwrap().into_owned();
+    let snapshot = open_by_name(target.pid(), StackSource::Procfs).snapshot().unwrap();
     let said = refusal(open(snapshot.threads[1].tid, None));
     assert!(said.ends_with(&format!("it is a thread of {}: give that id", target.pid())), "{said}");
 
@@ -132,7 +132,7 @@ fn threads_of_a_frozen_control_group_are_seen_and_say_so() {
         std::fs::read_to_string(format!("{group}/cgroup.events")).unwrap().contains("frozen 1")
     });
     for source in [StackSource::Bpf, StackSource::Procfs] {
-        let snapshot = open_by_name(target.pid(), source).snapshot().unwrap().into_owned();
+        let snapshot = open_by_name(target.pid(), source).snapshot().unwrap();
         assert_eq!(snapshot.threads.len(), 9);
         for thread in &snapshot.threads {
             // The kernel's compiler may have put the one function into the other.

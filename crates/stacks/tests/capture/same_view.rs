@@ -9,11 +9,11 @@ use spindoctor_stacks::capture::{Capture, RawSnapshot, RawStack};
 use crate::target::{Program, Target, is_root, named, open_by_name, snapshot_where, sources, tasks, until};
 
 /// A source, and its first snapshot: taken again by a new one until no thread was just on its way.
-fn first_view(pid: u32, source: StackSource) -> (Box<dyn Capture>, RawSnapshot<'static>) {
+fn first_view(pid: u32, source: StackSource) -> (Box<dyn Capture>, RawSnapshot) {
     let mut view = None;
     until("all threads are blocked", || {
         let mut capture = open_by_name(pid, source);
-        let snapshot = capture.snapshot().unwrap().into_owned();
+        let snapshot = capture.snapshot().unwrap();
         let blocked = snapshot.threads.iter().all(|thread| matches!(thread.stack, RawStack::Copied { .. }));
         view = Some((capture, snapshot));
         blocked
@@ -38,7 +38,7 @@ fn sources_agree_on(target: &Target) {
         .into_iter()
         .map(|source| {
             let (_, snapshot) = first_view(target.pid(), source);
-            assert_eq!((snapshot.threads.len(), snapshot.dropped), (9, 0), "{source:?}");
+            assert_eq!((snapshot.threads.len(), snapshot.looked.dropped), (9, 0), "{source:?}");
             let view: BTreeMap<_, _> = snapshot
                 .threads
                 .into_iter()
@@ -81,7 +81,7 @@ fn sources_agree_on(target: &Target) {
 fn frame_pointers_are_told_where_the_source_has_them() {
     let target = Target::start("readers");
     for source in sources() {
-        let snapshot = open_by_name(target.pid(), source).snapshot().unwrap().into_owned();
+        let snapshot = open_by_name(target.pid(), source).snapshot().unwrap();
         let has_fp = snapshot.threads.iter().all(|thread| thread.registers.unwrap().fp.is_some());
         assert_eq!(has_fp, source != StackSource::Procfs, "{source:?}");
     }
@@ -96,7 +96,7 @@ fn a_thread_that_has_not_moved_is_not_copied_again_and_one_that_has_is() {
         }
         let (mut capture, first) = first_view(target.pid(), source);
         let reader = |number: u32| named(&first, &format!("reader-{number}"))[0].tid;
-        let stack = |snapshot: &RawSnapshot<'_>, number| {
+        let stack = |snapshot: &RawSnapshot, number| {
             let tid = reader(number);
             snapshot.threads.iter().find(|thread| thread.tid == tid).unwrap().stack.clone()
         };
@@ -110,7 +110,7 @@ fn a_thread_that_has_not_moved_is_not_copied_again_and_one_that_has_is() {
         }
 
         target.ask("poke");
-        let copied = |snapshot: &RawSnapshot<'_>| matches!(stack(snapshot, 0), RawStack::Copied { .. });
+        let copied = |snapshot: &RawSnapshot| matches!(stack(snapshot, 0), RawStack::Copied { .. });
         let third = snapshot_where(&mut *capture, copied);
         assert!((1..8).all(|number| matches!(stack(&third, number), RawStack::Unmoved)), "{source:?}");
     }

@@ -116,18 +116,18 @@ pub(crate) fn open_by_name(pid: u32, source: StackSource) -> Box<dyn Capture> {
     open(pid, Some(source)).unwrap().0
 }
 
-pub(crate) fn named<'a>(snapshot: &'a RawSnapshot<'_>, name: &str) -> Vec<&'a RawThread> {
+pub(crate) fn named<'a>(snapshot: &'a RawSnapshot, name: &str) -> Vec<&'a RawThread> {
     snapshot.threads.iter().filter(|thread| thread.name.starts_with(name)).collect()
 }
 
 /// Snapshots until one is as wanted: a thread that was just woken needs a moment.
 pub(crate) fn snapshot_where(
     capture: &mut dyn Capture,
-    wanted: impl Fn(&RawSnapshot<'_>) -> bool,
-) -> RawSnapshot<'static> {
+    wanted: impl Fn(&RawSnapshot) -> bool,
+) -> RawSnapshot {
     let start = Instant::now();
     loop {
-        let snapshot = capture.snapshot().unwrap().into_owned();
+        let snapshot = capture.snapshot().unwrap();
         if wanted(&snapshot) {
             return snapshot;
         }

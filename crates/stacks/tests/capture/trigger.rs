@@ -54,7 +54,7 @@ fn it_fires_when_one_thread_too_many_is_inside() {
     target.ask("enter");
     let fired = comes(&mut trigger);
     assert_eq!(fired.inside, 3);
-    let snapshot = open_by_name(target.pid(), StackSource::Bpf).snapshot().unwrap().into_owned();
+    let snapshot = open_by_name(target.pid(), StackSource::Bpf).snapshot().unwrap();
     assert!(named(&snapshot, "worker").iter().any(|thread| thread.tid == fired.tid));
 
     for _ in 0..3 {
