@@ -59,7 +59,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
             loss of a quad is 1 minus the ratio of its windows with to those without; the median of the quads stands \
             here with an interval that holds the true median in 95 of 100 cases. *Reached* means that the whole \
             interval lies within the goal. Lost to nothing is what the method cannot tell from zero on this machine: \
-            nothing is started, and the same is computed. Beside it, spindoctor's own CPU time as a part of what all \
+            nothing is started, and the same is computed. `stacks` takes fewer snapshots than it is asked for where they \
+            would cost more than 3 % of the CPUs (`--max-cpu`): how many it took is from a run of 10 s. Beside it, spindoctor's own CPU time as a part of what all \
             CPUs have.",
     run: |bench| Box::pin(run(bench)),
 };
@@ -107,6 +108,12 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         if !own.is_empty() {
             rows.push(Row::plain("its own CPU time", crate::paired::Spread::of(&own).told("% of all CPUs")));
         }
+        if let Some(["stacks", hz @ ..]) = looker.arguments
+            && let ["--hz", hz, ..] = hz
+        {
+            let taken = snapshots_a_second(bench, hz, &server).await?;
+            rows.push(Row::plain("its snapshots", format!("{} a second", short(taken))));
+        }
         rows.push(Row::plain("queries a second without it", crate::paired::Spread::of(&alone).told("1/s")));
     }
     counter.disconnect().await?;
@@ -149,6 +156,14 @@ async fn queries(counter: &mut Conn) -> anyhow::Result<(Instant, f64)> {
     let row: Option<(String, String)> = counter.query_first("SHOW GLOBAL STATUS LIKE 'Com_select'").await?;
     let count = row.and_then(|(_, count)| count.parse().ok()).context("the server counts no queries")?;
     Ok((Instant::now(), count))
+}
+
+/// How many it takes of those that were asked for: it takes fewer where they would cost too much.
+async fn snapshots_a_second(bench: &Bench, hz: &str, server: &Server) -> anyhow::Result<f64> {
+    let pid = server.pid().to_string();
+    let ran =
+        bench.spindoctor.run(&["stacks", "--hz", hz, "--duration", "10s", "--json", "--pid", &pid]).await?;
+    Ok(ran.number("/snapshots")? / ran.number("/seconds")?)
 }
 
 /// A program that looks until this is dropped.

@@ -32,17 +32,23 @@ const WAITING: Source = Source {
     ..global_status::SOURCE
 };
 
-/// The text of InnoDB, for who waits for a latch; and for who waits for a row, where the transactions are not listed.
-const STATUS: Source = Source {
-    plan: |version, _| {
-        if !version.mariadb_at_least(10, 6, 0) {
-            return Plan::Ask("SHOW ENGINE INNODB STATUS");
-        }
-        // MariaDB has no sync array since 10.6.
+/// The text of InnoDB where its transactions are not listed: it says who waits for a row.
+const TEXT_OF_TRANSACTIONS: Source = Source {
+    plan: |_, _| {
         Plan::AskAbout(|sample| {
             let asked = sample.transactions.value().is_none().then(|| "SHOW ENGINE INNODB STATUS".to_owned());
             Ok(asked)
         })
+    },
+    ..innodb_status::SOURCE
+};
+
+/// The text of InnoDB, for who waits for a latch, and for the places of locks that were not looked up.
+const TEXT: Source = Source {
+    plan: |version, _| match version.mariadb_at_least(10, 6, 0) {
+        // It has no sync array since then.
+        true => Plan::Elsewhere,
+        false => Plan::Ask("SHOW ENGINE INNODB STATUS"),
     },
     ..innodb_status::SOURCE
 };
@@ -57,11 +63,11 @@ pub const SOURCES: &[Source] = &[
     innodb_locks::SOURCE,
     perf_schema_metadata_locks::SOURCE,
     metadata_lock_info::SOURCE,
-    STATUS,
+    TEXT_OF_TRANSACTIONS,
 ];
 
 /// What is read again: who still runs what.
-const AGAIN: &[Source] = &[perf_schema_threads::WITH_STATEMENTS, processlist::SOURCE];
+const AGAIN: &[Source] = &[perf_schema_threads::ACTIVE, processlist::SOURCE];
 
 /// A session that is asked who waits for whom.
 #[derive(Debug)]
@@ -122,15 +128,28 @@ impl Locks {
     /// # Errors
     /// The session broke: the server did not answer in time or went away.
     pub async fn read(&mut self) -> Result<ServerSample, QueryError> {
-        self.ask(SOURCES).await
+        let mut sample = ServerSample::default();
+        self.ask(SOURCES, &mut sample).await?;
+        Ok(sample)
     }
 
-    /// Reads who still runs what.
+    /// Adds the text of `SHOW ENGINE INNODB STATUS` to what was read, which tells who waits for which latch. The server
+    /// writes some hundred bytes for each transaction, 5 ms for 500: it is asked only where there is something to tell.
+    ///
+    /// # Errors
+    /// As for [`Locks::read`].
+    pub async fn read_text(&mut self, sample: &mut ServerSample) -> Result<(), QueryError> {
+        self.ask(&[TEXT], sample).await
+    }
+
+    /// Reads who still runs what. Threads that rest are not in it.
     ///
     /// # Errors
     /// As for [`Locks::read`].
     pub async fn read_again(&mut self) -> Result<ServerSample, QueryError> {
-        self.ask(AGAIN).await
+        let mut sample = ServerSample::default();
+        self.ask(AGAIN, &mut sample).await?;
+        Ok(sample)
     }
 
     /// Says goodbye to the server.
@@ -138,17 +157,16 @@ impl Locks {
         self.session.close().await;
     }
 
-    async fn ask(&mut self, sources: &[Source]) -> Result<ServerSample, QueryError> {
-        let mut sample = ServerSample::default();
+    async fn ask(&mut self, sources: &[Source], sample: &mut ServerSample) -> Result<(), QueryError> {
         for source in sources {
-            if (source.answered)(&sample) {
+            if (source.answered)(sample) {
                 continue;
             }
             let statement = match (source.plan)(self.version, Some(&self.variables)) {
                 Plan::Elsewhere => continue,
                 Plan::Cannot(why) => Err(why),
                 Plan::Ask(sql) => Ok(Some(Cow::Borrowed(sql))),
-                Plan::AskAbout(statement) => statement(&sample).map(|sql| sql.map(Cow::Owned)),
+                Plan::AskAbout(statement) => statement(sample).map(|sql| sql.map(Cow::Owned)),
             };
             let asked = Instant::now();
             let outcome = match statement {
@@ -168,16 +186,16 @@ impl Locks {
                 Ok(rows) => {
                     let at_s = self.start.elapsed().as_secs_f64();
                     let answer = Answer { at_s, took_ms: asked.elapsed().as_secs_f64() * 1000.0 };
-                    (source.parse)(&rows, answer, &mut sample);
+                    (source.parse)(&rows, answer, sample);
                 }
-                Err(why) => (source.fail)(why, &mut sample),
+                Err(why) => (source.fail)(why, sample),
             }
         }
         // The kernel's thread ids are those of the stacks.
         if let (Some(ids), Reading::Available { value: threads, .. }) = (&mut self.ids, &mut sample.threads) {
             ids.rename(threads);
         }
-        Ok(sample)
+        Ok(())
     }
 
     /// Whom to grant what was denied.

@@ -82,7 +82,8 @@ async fn locks(server: &Server) -> Locks {
 async fn until(locks: &mut Locks, waiting: usize) -> WaitGraph {
     let patience = Instant::now() + Duration::from_secs(60);
     loop {
-        let server = locks.read().await.unwrap();
+        let mut server = locks.read().await.unwrap();
+        locks.read_text(&mut server).await.unwrap();
         let again = locks.read_again().await.unwrap();
         let version = Some(locks.version());
         let graph = build(&Readings { again: Some(&again), ..Readings::of_server(version, &server) });

@@ -9,6 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 use spindoctor_collect::mysql::{Secret, SslMode};
 use spindoctor_stacks::capture::trigger::When;
+use spindoctor_stacks::profiler::MOST_CPU_PERCENT;
 
 use crate::profile::By;
 use crate::report::locks;
@@ -113,8 +114,12 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "HZ", value_parser = hz)]
     pub(crate) hz: Option<f64>,
 
+    /// Fewer snapshots, where they would take more than this much of all CPUs
+    #[arg(long, value_name = "PERCENT", default_value_t = MOST_CPU_PERCENT, value_parser = percent)]
+    pub(crate) max_cpu: f64,
+
     /// One snapshot, at once
-    #[arg(long, conflicts_with_all = ["duration", "hz", "cpu", "when", "when_stalled", "when_inside", "when_slower"])]
+    #[arg(long, conflicts_with_all = ["duration", "hz", "max_cpu", "cpu", "when", "when_stalled", "when_inside", "when_slower"])]
     pub(crate) once: bool,
 
     /// What runs on CPUs, instead of what every thread does
@@ -190,10 +195,11 @@ pub(crate) struct Stacks {
 }
 
 /// What has no meaning beside a saved profile.
-const LIVE: [&str; 11] = [
+const LIVE: [&str; 12] = [
     "once",
     "duration",
     "hz",
+    "max_cpu",
     "source",
     "when",
     "when_stalled",
@@ -561,6 +567,14 @@ fn hz(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(hz) if (0.1..=1_000.0).contains(&hz) => Ok(hz),
         _ => Err("a rate from 0.1 to 1000 a second is wanted".to_owned()),
+    }
+}
+
+/// A part of all CPUs.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').trim_end().parse::<f64>() {
+        Ok(percent) if (0.1..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("a number from 0.1 to 100 is wanted".to_owned()),
     }
 }
 

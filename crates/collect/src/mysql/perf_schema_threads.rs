@@ -103,6 +103,25 @@ pub const WITH_STATEMENTS: Source = Source {
     ..SOURCE
 };
 
+/// Connections that do something, each with the number of its statement, and nothing else of them: for who still waits.
+///
+/// Cost: as for [`WITH_STATEMENTS`], and half of it for 500 connections: no text, no order.
+pub const ACTIVE: Source = Source {
+    help: "every connection that does not rest: state and number of its statement",
+    plan: |version, variables| match (SOURCE.plan)(version, variables) {
+        Plan::Ask(_) if version.mysql_at_least(5, 7, 0) => Plan::Ask(
+            "SELECT t.THREAD_ID, t.NAME, PROCESSLIST_ID, PROCESSLIST_COMMAND, PROCESSLIST_STATE, \
+             s.EVENT_ID AS STATEMENT_NUMBER \
+             FROM performance_schema.threads AS t \
+             LEFT JOIN performance_schema.events_statements_current AS s \
+             ON s.THREAD_ID = t.THREAD_ID AND s.NESTING_EVENT_LEVEL = 0 \
+             WHERE PROCESSLIST_ID <> CONNECTION_ID() AND PROCESSLIST_COMMAND <> 'Sleep' LIMIT 5000",
+        ),
+        plan => plan,
+    },
+    ..SOURCE
+};
+
 fn threads(rows: &Rows) -> Vec<ServerThread> {
     rows.iter().map(thread).collect()
 }

@@ -265,7 +265,12 @@ impl<'a> Builder<'a> {
                 let then = self.thread(who)?;
                 // Threads of the server itself have no statement; what they wait in is seen in their stacks only.
                 then.connection_id?;
-                (!now.get(&key(then)).is_some_and(|now| is_the_same_wait(then, now))).then_some(place)
+                let waits = match now.get(&key(then)) {
+                    Some(now) => is_the_same_wait(then, now),
+                    // Who is not listed rests or is gone, unless the list was cut.
+                    None => !again.cut.is_empty(),
+                };
+                (!waits).then_some(place)
             })
             .collect()
     }

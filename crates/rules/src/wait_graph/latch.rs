@@ -3,10 +3,12 @@
 //! It names threads by `pthread_self`, and of an rw-lock its writer or, from 8.0 on, its only reader. MariaDB 10.6 and
 //! later print none: their latches are futexes.
 
+use spindoctor_model::Profile;
 use spindoctor_model::innodb_status::{SemaphoreKind, SemaphoreWait};
 use spindoctor_model::wait_graph::{LockKind, WaitEdge};
 
 use super::builder::Builder;
+use super::stacks::Stacks;
 
 /// What an rw-lock is, by the file that made it (mysql-facts: sync0rw's creators, MySQL 5.1 to 9.7).
 const CREATORS: [(&str, &str); 9] = [
@@ -20,6 +22,19 @@ const CREATORS: [(&str, &str); 9] = [
     ("trx0rseg", "rollback segments rw-lock"),
     ("log0log", "redo log rw-lock"),
 ];
+
+/// In which every thread is that the section prints (mysql-facts: sync0arr.cc, MySQL 5.5 to 9.7).
+const WAITING: &str = "sync_array_wait_event";
+
+/// A thread that every MySQL server has, in a function of InnoDB's.
+const ALWAYS_THERE: &str = "srv_master_thread";
+
+/// False where the stacks show that no thread waits for a latch.
+pub(super) fn may_be_waited_for(profile: Option<&Profile>) -> bool {
+    let stacks = Stacks::of(profile);
+    let is_seen = |function| stacks.iter().any(|(_, standing)| standing.is_in(&[function]));
+    !is_seen(ALWAYS_THERE) || is_seen(WAITING)
+}
 
 /// Adds who waits for whose latch.
 pub(super) fn add(builder: &mut Builder<'_>) {

@@ -69,6 +69,13 @@ pub fn build(readings: &Readings<'_>) -> WaitGraph {
     builder.finish()
 }
 
+/// True where `SHOW ENGINE INNODB STATUS` may tell what nothing else does: who waits for a latch, or for which row where
+/// that was not looked up. Stacks in which InnoDB's functions have names show that nobody waits for a latch.
+pub fn is_text_of_use(server: &ServerSample, profile: Option<&Profile>) -> bool {
+    let waits = server.row_lock_waits.value().into_iter().flatten();
+    waits.into_iter().any(|wait| wait.table.is_empty()) || latch::may_be_waited_for(profile)
+}
+
 /// Waits that the server counts and no list names: what a bound cut off, or what could not be read.
 fn left_out(builder: &mut Builder<'_>) {
     let server = builder.readings.server;

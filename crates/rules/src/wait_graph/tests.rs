@@ -8,7 +8,7 @@ use spindoctor_model::stack::{
 use spindoctor_model::wait_graph::{FutexKind, FutexWait, LockKind, WaitRoot};
 use spindoctor_model::{InnodbStatus, Profile, Reading, ServerSample, ServerVersion, Unavailable, WaitGraph};
 
-use super::{Readings, build, cycles, roots};
+use super::{Readings, build, cycles, is_text_of_use, roots};
 use crate::testing::{answer, session, transaction};
 
 fn version(text: &str) -> Option<ServerVersion> {
@@ -387,4 +387,23 @@ fn nobody_waits_is_an_empty_graph() {
         ..ServerSample::default()
     };
     assert_eq!(of(&server), WaitGraph::default());
+}
+
+#[test]
+fn the_text_of_innodb_is_asked_for_unless_the_stacks_show_that_nobody_waits_for_a_latch() {
+    let nothing = ServerSample::default();
+    assert!(is_text_of_use(&nothing, None));
+
+    let master: (u32, ThreadState, &[&str]) = (1, ThreadState::Sleep, &["nanosleep", "srv_master_thread"]);
+    let latch: &[&str] = &["os_event_wait_low", "sync_array_wait_event", "rw_lock_s_lock_spin"];
+    assert!(!is_text_of_use(&nothing, Some(&profile(&[master]))));
+    assert!(is_text_of_use(&nothing, Some(&profile(&[master, (2, ThreadState::Lock, latch)]))));
+    // Nothing in InnoDB has a name here.
+    let nameless: &[&str] = &["mysqld+0x10"];
+    assert!(is_text_of_use(&nothing, Some(&profile(&[(1, ThreadState::Sleep, nameless)]))));
+
+    // A wait whose place was not looked up.
+    let wait = RowLockWait::default();
+    let server = ServerSample { row_lock_waits: answer(0.0, vec![wait]), ..ServerSample::default() };
+    assert!(is_text_of_use(&server, Some(&profile(&[master]))));
 }

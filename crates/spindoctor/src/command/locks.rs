@@ -228,8 +228,14 @@ impl Source {
         let (at, began) = (Timestamp::now(), Instant::now());
         let cost_before = self.cost();
         let mut notes = self.notes.clone();
-        let server = self.read(&mut notes).await?;
+        let mut server = self.read(&mut notes).await?;
         let profile = self.snapshot(&mut notes)?;
+        if let (Some(session), Some(server)) = (&mut self.session, &mut server)
+            && wait_graph::is_text_of_use(server, profile.as_ref())
+            && let Err(why) = session.read_text(server).await
+        {
+            self.lost(&why.to_string(), &mut notes)?;
+        }
         let again = match &mut self.session {
             Some(session) => Some(session.read_again().await),
             None => None,

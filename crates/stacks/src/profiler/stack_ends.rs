@@ -50,3 +50,62 @@ impl StackEnds {
 
 /// The variables of a thread may be so many, at most: glibc puts larger ones elsewhere only when a library brings them.
 const FARTHEST: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::stack::StackSource;
+
+    use super::*;
+    use crate::capture::{Looked, RawThread};
+    use crate::error::Result;
+
+    /// A source that only notes what it is told.
+    #[derive(Default)]
+    struct Told(Vec<u64>);
+
+    impl Capture for Told {
+        fn source(&self) -> StackSource {
+            StackSource::Bpf
+        }
+
+        fn look(&mut self, _each: &mut dyn FnMut(&RawThread, &[u8])) -> Result<Looked> {
+            Ok(Looked::default())
+        }
+
+        fn stacks_end_below_thread_pointer(&mut self, bytes: u64) {
+            self.0.push(bytes);
+        }
+    }
+
+    #[test]
+    fn the_least_of_the_first_snapshot_is_told_once_and_taken_back_once_where_it_is_wrong() {
+        let (mut ends, mut source) = (StackEnds::default(), Told::default());
+        ends.tell(&mut source);
+        assert!(source.0.is_empty());
+
+        // The first thread's outermost frame lies above its pointer; one walk did not come to the end.
+        for seen in [Some((0x9000, 0x8000)), Some((0x7000, 0x7a00)), Some((0x5000, 0x5980)), None] {
+            ends.seen(seen, true);
+        }
+        ends.tell(&mut source);
+        ends.seen(Some((0x3000, 0x3100)), false);
+        ends.tell(&mut source);
+        assert_eq!(source.0, [0x980]);
+
+        for _ in 0..2 {
+            ends.seen(None, false);
+            ends.tell(&mut source);
+        }
+        assert_eq!(source.0, [0x980, 0]);
+    }
+
+    #[test]
+    fn a_walk_that_was_cut_in_a_whole_copy_is_not_the_bound_s_fault() {
+        let (mut ends, mut source) = (StackEnds::default(), Told::default());
+        ends.seen(Some((0x7000, 0x7a00)), true);
+        ends.tell(&mut source);
+        ends.seen(None, true);
+        ends.tell(&mut source);
+        assert_eq!(source.0, [0xa00]);
+    }
+}

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use spindoctor_model::stack::StackSource;
-use spindoctor_stacks::capture::{Capture, RawSnapshot, RawStack};
+use spindoctor_model::stack::{StackEnd, StackSource};
+use spindoctor_stacks::capture::{Capture, RawSnapshot, RawStack, RawThread};
+use spindoctor_stacks::module::Modules;
+use spindoctor_stacks::unwind::Unwinder;
 
 use crate::target::{Program, Target, is_root, named, open_by_name, snapshot_where, sources, tasks, until};
 
@@ -224,4 +226,56 @@ fn threads_of_another_pid_namespace_have_the_ids_of_ours() {
         seen.sort_unstable();
         assert_eq!(seen, expected, "{source:?}");
     }
+}
+
+#[test]
+fn what_lies_beyond_the_outermost_frame_is_not_copied_where_it_is_not_needed() {
+    if !is_root() {
+        println!("skipped: the source needs root");
+        return;
+    }
+    let program = Program::build("cc", "-pthread");
+    let mut command = Command::new(program.path());
+    let target = Target::run(program, command.arg("readers"));
+    let (_, all) = first_view(target.pid(), StackSource::Bpf);
+    let walked = walks(&target, &all);
+    // The first thread's stack lies elsewhere.
+    let below = walked.values().filter_map(|walk| walk.pointer.checked_sub(walk.outermost?)).min().unwrap();
+    assert!(below > 64, "{walked:?}");
+
+    let mut capture = open_by_name(target.pid(), StackSource::Bpf);
+    capture.stacks_end_below_thread_pointer(below);
+    let less = capture.snapshot().unwrap();
+    assert!(less.stacks.len() < all.stacks.len(), "{} of {}", less.stacks.len(), all.stacks.len());
+    assert_eq!(walks(&target, &less), walked);
+
+    // Where too little was asked for, a walk tells; and what was left out is copied when it is asked for again.
+    let mut capture = open_by_name(target.pid(), StackSource::Bpf);
+    capture.stacks_end_below_thread_pointer(below + 64);
+    let too_little = walks(&target, &capture.snapshot().unwrap());
+    let longer = |walk: &Walk| matches!(&walk.end, StackEnd::Cut(why) if why.contains("it is longer"));
+    assert!(too_little.values().any(longer), "{too_little:?}");
+    capture.stacks_end_below_thread_pointer(0);
+    assert_eq!(walks(&target, &capture.snapshot().unwrap()), walked);
+}
+
+#[derive(Debug, PartialEq)]
+struct Walk {
+    addresses: Vec<u64>,
+    end: StackEnd,
+    outermost: Option<u64>,
+    pointer: u64,
+}
+
+fn walks(target: &Target, snapshot: &RawSnapshot) -> BTreeMap<u32, Walk> {
+    let mut modules = Modules::of(target.pid()).unwrap();
+    let mut unwinder = Unwinder::new();
+    let mut walk = |thread: &RawThread| {
+        let RawStack::Copied { start, bytes, whole } = &thread.stack else { panic!("{thread:?}") };
+        let (bytes, mut addresses) = (&snapshot.stacks[bytes.clone()], Vec::new());
+        let registers = thread.registers.as_ref().unwrap();
+        let end = unwinder.walk(&mut modules, registers, *start, bytes, *whole, &mut addresses);
+        Walk { addresses, end, outermost: unwinder.outermost(), pointer: thread.thread_pointer.unwrap() }
+    };
+    snapshot.threads.iter().map(|thread| (thread.tid, walk(thread))).collect()
 }

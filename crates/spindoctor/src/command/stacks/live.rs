@@ -161,6 +161,7 @@ fn options(asked: &Stacks, waits: bool) -> ProfilerOptions {
         source,
         cpu: !asked.once,
         hz: asked.hz.unwrap_or(if source == Some(StackSource::Cpu) { CPU_HZ } else { HZ }),
+        most_cpu_percent: asked.max_cpu,
         keep: waits.then_some(asked.before),
         frames: spindoctor_rules::FRAME_STATES,
     }

@@ -1,0 +1,102 @@
+//! How often snapshots may be taken, so that the profiler takes no more than a part of the machine's CPUs.
+//!
+//! In: what each snapshot took of a CPU, and when. Out: how long to wait for the next one. What a snapshot takes grows
+//! with the threads that moved since the one before: some microseconds each.
+
+use std::time::Duration;
+
+/// What is taken of the CPUs beyond the bound is paid back by waiting, once it is more than a second's worth: names of new
+/// functions are found in one snapshot and not in the next.
+const CREDIT: Duration = Duration::from_secs(1);
+
+/// What was taken, and what may be.
+#[derive(Debug)]
+pub(super) struct Budget {
+    percent: f64,
+    /// CPU time for each second of the clock.
+    cpus: f64,
+    /// CPU time that was taken and is not paid back yet, seconds.
+    debt_s: f64,
+    /// Where a profile is: CPU time and clock, at the last snapshot's end.
+    last: Option<(Duration, Duration)>,
+    waited: bool,
+}
+
+impl Budget {
+    /// At most this much of what all CPUs of the machine have.
+    pub(super) fn of(percent: f64, cpus: usize) -> Self {
+        let cpus = percent / 100.0 * cpus.max(1) as f64;
+        Self { percent, cpus, debt_s: 0.0, last: None, waited: false }
+    }
+
+    /// A snapshot has ended. `cpu` and `clock` count from any beginning; the first snapshot, which reads symbols, is free.
+    pub(super) fn pay(&mut self, cpu: Duration, clock: Duration) {
+        if let Some((cpu_before, clock_before)) = self.last {
+            let taken = cpu.saturating_sub(cpu_before).as_secs_f64();
+            let granted = self.cpus * clock.saturating_sub(clock_before).as_secs_f64();
+            self.debt_s = (self.debt_s + taken - granted).max(0.0);
+        }
+        self.last = Some((cpu, clock));
+        self.waited |= !self.wait().is_zero();
+    }
+
+    /// How long to wait for the next snapshot, at least.
+    pub(super) fn wait(&self) -> Duration {
+        let over = self.debt_s / self.cpus - CREDIT.as_secs_f64();
+        Duration::try_from_secs_f64(over).unwrap_or_default()
+    }
+
+    /// Where it made snapshots wait: `to take at most 3 % of the CPUs, ...`
+    pub(super) fn note(&self, hz: f64) -> Option<String> {
+        let Self { percent, .. } = self;
+        self.waited.then(|| {
+            format!(
+                "fewer than {hz} snapshots a second: more would take over {percent} % of this machine's CPUs"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Snapshots of so much CPU time each, as often as they may be taken, up to 100 a second: how many in 20 s.
+    fn taken_in_20_s(budget: &mut Budget, cpu_of: impl Fn(u32) -> Duration) -> u32 {
+        let (mut cpu, mut clock, mut taken) = (Duration::ZERO, Duration::ZERO, 0);
+        while clock < Duration::from_secs(20) {
+            cpu += cpu_of(taken);
+            budget.pay(cpu, clock);
+            clock += budget.wait().max(Duration::from_millis(10));
+            taken += 1;
+        }
+        taken
+    }
+
+    #[test]
+    fn snapshots_that_cost_too_much_are_taken_less_often_and_the_bound_holds() {
+        let mut budget = Budget::of(3.0, 2);
+        // 0.06 s of CPU time a second, and a second's worth ahead.
+        let taken = taken_in_20_s(&mut budget, |_| Duration::from_millis(2));
+        assert!((600..=650).contains(&taken), "{taken}");
+        assert_eq!(
+            budget.note(100.0).unwrap(),
+            "fewer than 100 snapshots a second: more would take over 3 % of this machine's CPUs"
+        );
+    }
+
+    #[test]
+    fn what_stays_below_the_bound_is_not_held_back_and_one_dear_snapshot_does_not_stop_the_others() {
+        let mut budget = Budget::of(3.0, 2);
+        let dear = |at| Duration::from_millis(if at == 500 { 40 } else { 0 }) + Duration::from_micros(500);
+        assert_eq!(taken_in_20_s(&mut budget, dear), 2000);
+        assert_eq!(budget.note(100.0), None);
+    }
+
+    #[test]
+    fn the_first_snapshot_is_free() {
+        let mut budget = Budget::of(1.0, 1);
+        budget.pay(Duration::from_secs(5), Duration::ZERO);
+        assert_eq!(budget.wait(), Duration::ZERO);
+    }
+}
