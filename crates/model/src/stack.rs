@@ -259,8 +259,6 @@ pub struct Observation {
     pub spin: Option<Spin>,
     /// Place in [`Profile::activities`].
     pub activity: Option<u32>,
-    /// The futex it waited on, where the kernel names it.
-    pub futex: Option<u64>,
 }
 
 /// What one snapshot took.

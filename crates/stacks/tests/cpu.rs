@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use spindoctor_stacks::Error;
+use spindoctor_stacks::capture::CpuSamples;
 use spindoctor_stacks::capture::cpu::CpuSampler;
 
 /// A thread that computes until it is dropped.
@@ -63,7 +64,7 @@ fn a_thread_that_starts_later_is_sampled_with_its_stack() {
     let busy = Busy::start();
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let (samples, _) = sampler.read();
+        let samples = &sampler.read().samples;
         assert!(samples.is_sorted_by_key(|sample| sample.at_ns));
         let mut of_busy = samples.iter().filter(|sample| sample.tid == busy.tid);
         if let Some(sample) = of_busy.find(|sample| sample.kernel.is_empty()) {
@@ -86,9 +87,9 @@ fn samples_that_nobody_fetches_in_time_are_counted_as_lost() {
     loop {
         // Three times as long as the buffers hold; the kernel tells of the loss with the next sample that fits.
         std::thread::sleep(Duration::from_secs(1));
-        let (samples, lost) = sampler.read();
+        let CpuSamples { samples, lost, .. } = sampler.read();
         seen += samples.len();
-        if lost > 0 {
+        if *lost > 0 {
             break;
         }
         assert!(Instant::now() < deadline, "{seen} samples, none lost");

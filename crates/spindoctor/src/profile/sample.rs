@@ -106,8 +106,7 @@ impl Maker {
     }
 
     fn seen(&mut self, snapshot: u32, thread: u32, stack: u32, state: ThreadState, activity: Option<u32>) {
-        let futex = (state == ThreadState::Lock).then_some(0x7f10_0000_1000);
-        self.0.observations.push(Observation { snapshot, thread, stack, state, spin: None, activity, futex });
+        self.0.observations.push(Observation { snapshot, thread, stack, state, spin: None, activity });
     }
 
     fn ran(&mut self, snapshot: u32, thread: u32, stack: u32, spin: Option<Spin>) {

@@ -24,7 +24,7 @@ use linux_perf_event_reader::{
 };
 use perf_event_open_sys::bindings::{self, perf_event_attr, perf_event_mmap_page};
 
-use super::RawCpuSample;
+use super::{CpuSamples, RawCpuSample};
 use crate::error::{Error, Result};
 use crate::registers::Registers;
 
@@ -77,6 +77,9 @@ pub struct CpuSampler {
     clock: Clock,
     buffers: Vec<Buffer>,
     format: RecordParseInfo,
+    /// What was read last. The memory is used again: some hundred stacks a second would be taken from the system and given
+    /// back otherwise, page by page.
+    read: CpuSamples,
 }
 
 /// What drives the samples.
@@ -114,7 +117,7 @@ impl CpuSampler {
                 Err(error) => return Err(refused(&error, hz)),
             }
         }
-        Ok(Self { pid, clock, buffers, format: record_format() })
+        Ok(Self { pid, clock, buffers, format: record_format(), read: CpuSamples::default() })
     }
 
     /// What drives the samples.
@@ -122,38 +125,37 @@ impl CpuSampler {
         self.clock
     }
 
-    /// The samples since the last reading, in order of time, and how many were lost since then: the buffers were full.
-    pub fn read(&mut self) -> (Vec<RawCpuSample>, u64) {
-        let Self { pid, buffers, format, .. } = self;
-        let mut samples = Vec::new();
-        let mut lost = 0;
+    /// The samples since the last reading.
+    pub fn read(&mut self) -> &CpuSamples {
+        let Self { pid, buffers, format, read, .. } = self;
+        let CpuSamples { samples, stacks, lost } = read;
+        samples.clear();
+        stacks.clear();
+        *lost = 0;
         for buffer in buffers {
             buffer.drain(
                 &mut |kind, misc, data| match RawEventRecord::new(kind, misc, data, *format).parse() {
                     Ok(EventRecord::Sample(record)) => {
-                        samples.extend(raw(&record, *pid, CpuMode::from_misc(misc)));
+                        samples.extend(raw(&record, *pid, CpuMode::from_misc(misc), stacks));
                     }
-                    Ok(EventRecord::Lost(record)) => lost += record.count,
+                    Ok(EventRecord::Lost(record)) => *lost += record.count,
                     _ => {}
                 },
             );
         }
         samples.sort_by_key(|sample| sample.at_ns);
-        (samples, lost)
+        read
     }
 }
 
-/// The sample, where it is of this process.
-fn raw(record: &SampleRecord<'_>, pid: u32, mode: CpuMode) -> Option<RawCpuSample> {
+/// The sample, where it is of this process. Its stack is added to the others.
+fn raw(record: &SampleRecord<'_>, pid: u32, mode: CpuMode, stacks: &mut Vec<u8>) -> Option<RawCpuSample> {
     // Zero where the process is not in our pid namespace: then it cannot be the one that was asked for.
     if record.pid? != i32::try_from(pid).ok()? {
         return None;
     }
     let registers = record.user_regs.as_ref()?;
     let get = |number| registers.get(number);
-    let (stack, len) = record.user_stack.unwrap_or((RawData::Single(&[]), 0));
-    let mut stack = stack.as_slice().into_owned();
-    stack.truncate(usize::try_from(len).unwrap_or(usize::MAX));
     let mut kernel = Vec::new();
     if let Some(chain) = &record.callchain {
         let entries = (0..chain.len()).filter_map(|at| chain.get(at));
@@ -164,7 +166,7 @@ fn raw(record: &SampleRecord<'_>, pid: u32, mode: CpuMode) -> Option<RawCpuSampl
         kernel.push(address);
     }
     let sp = get(register::SP)?;
-    Some(RawCpuSample {
+    let sample = RawCpuSample {
         tid: u32::try_from(record.tid?).ok()?,
         at_ns: record.timestamp?,
         address,
@@ -176,8 +178,13 @@ fn raw(record: &SampleRecord<'_>, pid: u32, mode: CpuMode) -> Option<RawCpuSampl
             lr: register::LR.and_then(get),
         },
         stack_start: sp,
-        stack,
-    })
+        stack: stacks.len()..stacks.len(),
+    };
+    // The kernel leaves room for as much as was asked for, and says how much of it is the stack.
+    let (room, len) = record.user_stack.unwrap_or((RawData::Single(&[]), 0));
+    let copied = room.get(0..usize::try_from(len).unwrap_or(usize::MAX).min(room.len()));
+    stacks.extend_from_slice(&copied.unwrap_or(RawData::Single(&[])).as_slice());
+    Some(RawCpuSample { stack: sample.stack.start..stacks.len(), ..sample })
 }
 
 fn refused(error: &io::Error, hz: u64) -> Error {

@@ -154,10 +154,21 @@ pub struct RawCpuSample {
     pub kernel: Vec<u64>,
     /// Registers in user space.
     pub registers: Registers,
-    /// The address of the first byte of `stack`.
+    /// The address of the first byte of its stack.
     pub stack_start: u64,
-    /// Bytes of the stack.
-    pub stack: Vec<u8>,
+    /// The bytes from there upwards: where in the `stacks` of the [`CpuSamples`] that it is in.
+    pub stack: Range<usize>,
+}
+
+/// CPU samples, and what was copied of the stacks.
+#[derive(Debug, Clone, Default)]
+pub struct CpuSamples {
+    /// In order of time.
+    pub samples: Vec<RawCpuSample>,
+    /// Their stacks.
+    pub stacks: Vec<u8>,
+    /// How many more were lost: the buffers were full.
+    pub lost: u64,
 }
 
 /// The sources of snapshots, the best first: the first that can be used is taken, `ptrace` only by name.

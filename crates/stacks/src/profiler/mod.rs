@@ -3,6 +3,7 @@
 //! In: a process and what is wanted. Out: a [`Profile`]. The caller keeps the clock: it asks for each snapshot.
 
 mod budget;
+mod in_order;
 mod process;
 mod pthread_self;
 mod stack_ends;
@@ -19,7 +20,7 @@ use spindoctor_model::stack::{
 };
 
 use crate::capture::cpu::{Clock, CpuSampler, STACK_BYTES};
-use crate::capture::{self, Capture, RawCpuSample, RawStack, RawThread};
+use crate::capture::{self, Capture, CpuSamples, RawCpuSample, RawStack, RawThread};
 use crate::classify::{FrameStates, classify, is_in_futex, state_by_frames};
 use crate::error::{Error, Result};
 use crate::futex_waits::{FutexWaits, Waiter, WaitingFrame, futex_waits};
@@ -28,6 +29,7 @@ use crate::names::Names;
 use crate::spin::{Architecture, Function, SpinDecoder, is_kernel_spin};
 use crate::unwind::Unwinder;
 use budget::Budget;
+use in_order::InOrder;
 use process::ProcessTimes;
 use stack_ends::StackEnds;
 use tables::{Keeping, Tables};
@@ -50,7 +52,7 @@ const FRESH_NS: u64 = (2e9 / CPU_HZ) as u64;
 /// waits for its trigger for days must not grow.
 const SPARE_STACKS: usize = 20_000;
 
-/// Most observations that are kept, of 40 bytes each. Where there are more, every second snapshot is left out, and from
+/// Most observations that are kept, of 24 bytes each. Where there are more, every second snapshot is left out, and from
 /// then on only half as many are taken.
 const MOST_OBSERVATIONS: usize = 1 << 20;
 
@@ -130,8 +132,7 @@ pub struct Profiler {
     /// CPU samples that were read since the last snapshot.
     waiting: Vec<Observation>,
     lost: u64,
-    /// By thread id.
-    threads: FxHashMap<u32, Thread>,
+    threads: InOrder<Thread>,
     /// Snapshots, or readings of CPU samples, so far.
     turn: u64,
     /// Of how many CPU samples one is kept.
@@ -229,7 +230,7 @@ impl Profiler {
             taken: VecDeque::new(),
             waiting: Vec::new(),
             lost: 0,
-            threads: FxHashMap::default(),
+            threads: InOrder::default(),
             turn: 0,
             sample_every: 1,
             samples: 0,
@@ -312,13 +313,13 @@ impl Profiler {
             self.meaning.stack_ends.tell(capture.as_mut());
             if self.threads.len() > observations.len() {
                 let turn = self.turn;
-                self.threads.retain(|_, thread| turn - thread.turn <= MISSED);
+                self.threads.retain(|thread| turn - thread.turn <= MISSED);
             }
         } else {
             cost.capture_us = micros(reading);
             observations = std::mem::take(&mut self.waiting);
             let turn = self.turn;
-            self.threads.retain(|_, thread| turn - thread.turn < LONGEST_UNSEEN);
+            self.threads.retain(|thread| turn - thread.turn < LONGEST_UNSEEN);
             if !self.times.update() {
                 return Ok(self.process_gone());
             }
@@ -387,14 +388,12 @@ impl Profiler {
                 last.state = meaning.state(&now, last.stack);
                 last.futex = futex_of(&now);
             }
-            let Last { stack, state, futex, .. } = *last;
-            let observation =
-                Observation { thread: thread.place, stack, state, futex, ..Observation::default() };
+            let Last { stack, state, .. } = *last;
+            let observation = Observation { thread: thread.place, stack, state, ..Observation::default() };
             return (observation, thread);
         }
         thread.off_cpu = raw.off_cpu;
-        let mut observation =
-            Observation { thread: thread.place, futex: futex_of(raw), ..Observation::default() };
+        let mut observation = Observation { thread: thread.place, ..Observation::default() };
         observation.stack = match (&raw.stack, &raw.registers) {
             (RawStack::Copied { start, bytes, whole }, Some(registers)) => {
                 let stack = meaning.user_stack(registers, *start, &stacks[bytes.clone()], *whole);
@@ -418,7 +417,7 @@ impl Profiler {
         thread.last = Some(Last {
             stack: observation.stack,
             state: observation.state,
-            futex: observation.futex,
+            futex: futex_of(raw),
             letter: raw.state,
             syscall: raw.syscall,
             arguments: raw.arguments,
@@ -428,31 +427,30 @@ impl Profiler {
 
     /// Reads the CPU samples; how long that took, without unwinding.
     fn read_cpu(&mut self) -> Duration {
-        let Some(sampler) = &mut self.sampler else { return Duration::ZERO };
+        let Self { sampler, threads, meaning, turn, source, .. } = self;
+        let Some(sampler) = sampler else { return Duration::ZERO };
         let begun = Instant::now();
-        let (samples, lost) = sampler.read();
+        let CpuSamples { samples, stacks, lost } = sampler.read();
         let took = begun.elapsed();
         self.lost += lost;
-        for sample in &samples {
+        for sample in samples {
             self.samples += 1;
             let is_kept = self.samples.is_multiple_of(self.sample_every);
-            if !is_kept && self.source == StackSource::Cpu {
+            if !is_kept && *source == StackSource::Cpu {
                 continue;
             }
-            let Self { threads, meaning, turn, .. } = self;
-            let known =
-                threads.get(&sample.tid).filter(|known| sample.at_ns < known.named_ns + NAME_LASTS_NS);
-            let read = known.is_none().then(|| process::thread_name(meaning.modules.pid(), sample.tid));
-            let thread = match read {
-                Some(name) => {
-                    let thread = Thread::seen(threads, &mut meaning.tables, sample.tid, &name, *turn);
-                    thread.named_ns = sample.at_ns;
-                    thread
-                }
-                None => threads.get_mut(&sample.tid).expect("it was found above"),
+            let known = threads.get(sample.tid).filter(|known| sample.at_ns < known.named_ns + NAME_LASTS_NS);
+            // No name means that it is known.
+            let name = match known {
+                Some(_) => String::new(),
+                None => process::thread_name(meaning.modules.pid(), sample.tid),
             };
-            thread.turn = *turn;
-            let observation = Observation { thread: thread.place, ..meaning.cpu_sample(sample) };
+            let is_named = known.is_none();
+            let thread = Thread::seen(threads, &mut meaning.tables, sample.tid, &name, *turn);
+            if is_named {
+                thread.named_ns = sample.at_ns;
+            }
+            let observation = Observation { thread: thread.place, ..meaning.cpu_sample(sample, stacks) };
             thread.ran = Some((sample.at_ns, observation));
             if is_kept {
                 self.waiting.push(observation);
@@ -488,10 +486,11 @@ impl Profiler {
                     WaitingFrame { name: &frame.name, module: module.map_or("", |module| module.base_name()) }
                 });
                 let tid = tables.threads.get(observation.thread).tid;
+                let thread = self.threads.get(tid)?;
                 Some(Waiter {
                     tid,
-                    futex: observation.futex?,
-                    waited: self.threads.get(&tid).and_then(|thread| thread.off_cpu),
+                    futex: thread.last?.futex?,
+                    waited: thread.off_cpu,
                     frames: frames.collect(),
                 })
             })
@@ -621,7 +620,7 @@ impl Profiler {
         let below = pthread_self::below_thread_pointer(&mut self.meaning.modules);
         let mut threads = tables.threads.list().to_vec();
         for thread in &mut threads {
-            let Some(known) = self.threads.get(&thread.tid) else { continue };
+            let Some(known) = self.threads.get(thread.tid) else { continue };
             thread.thread_pointer = known.thread_pointer.and_then(|pointer| pointer.checked_sub(below?));
             thread.off_cpu_us = known.off_cpu.map(micros);
         }
@@ -653,7 +652,7 @@ impl Profiler {
 impl Thread {
     /// The thread of an id, which was seen just now.
     fn seen<'a>(
-        threads: &'a mut FxHashMap<u32, Self>,
+        threads: &'a mut InOrder<Self>,
         tables: &mut Tables,
         tid: u32,
         name: &str,
@@ -662,7 +661,7 @@ impl Thread {
         let mut place = |name: &str| {
             tables.threads.place(ProfiledThread { tid, name: name.to_owned(), ..ProfiledThread::default() })
         };
-        let thread = threads.entry(tid).or_insert_with(|| Self {
+        let thread = threads.get_or_insert_with(tid, || Self {
             name: name.to_owned(),
             place: place(name),
             named_ns: 0,
@@ -792,13 +791,13 @@ impl Meaning {
         })
     }
 
-    fn cpu_sample(&mut self, sample: &RawCpuSample) -> Observation {
+    fn cpu_sample(&mut self, sample: &RawCpuSample, stacks: &[u8]) -> Observation {
         let whole = sample.stack.len() < STACK_BYTES as usize;
         let end = self.unwinder.walk(
             &mut self.modules,
             &sample.registers,
             sample.stack_start,
-            &sample.stack,
+            &stacks[sample.stack.clone()],
             whole,
             &mut self.addresses,
         );

@@ -140,7 +140,7 @@ fn message(view: &View<'_>) -> proto::Profile {
     let mut order = Vec::new();
     for seen in &view.observations {
         // What makes two observations one sample: everything but when, and on which futex.
-        let same = Observation { snapshot: 0, futex: None, ..*seen };
+        let same = Observation { snapshot: 0, ..*seen };
         *counts.entry(same).or_insert_with(|| {
             order.push(same);
             0
