@@ -97,7 +97,7 @@ fn cost_told(diagnosis: &Diagnosis) -> String {
         count => format!("{} stopped", number::counted(count, "thread", "threads")),
     };
     format!(
-        "{}, up to {} of server time, own CPU {}, {stopped}",
+        "{}, answered in {}, own CPU {}, {stopped}",
         number::counted(cost.server_queries, "query", "queries"),
         number::quantity(cost.server_busy_ms.ceil(), "ms"),
         number::quantity(cost.own_cpu_ms.ceil(), "ms"),

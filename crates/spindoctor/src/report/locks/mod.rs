@@ -372,7 +372,7 @@ fn cost(locks: &Locks) -> String {
     match locks.server_queries {
         0 => format!("no query, {stopped}; took {took}"),
         count => format!(
-            "{}, up to {} of server time, {stopped}; took {took}",
+            "{}, answered in {}, {stopped}; took {took}",
             number::counted(count, "query", "queries"),
             number::quantity(locks.server_ms.ceil(), "ms"),
         ),

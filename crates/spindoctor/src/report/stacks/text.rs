@@ -134,7 +134,7 @@ fn cost(view: &View<'_>) -> String {
     parts.push(own);
     if profile.server_queries > 0 {
         parts.push(format!(
-            "{}, up to {} of server time",
+            "{}, answered in {}",
             counted(profile.server_queries, "query", "queries"),
             milliseconds(profile.server_busy_ms.ceil())
         ));
