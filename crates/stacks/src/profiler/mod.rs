@@ -4,10 +4,12 @@
 
 mod budget;
 mod in_order;
+mod meaning;
 mod process;
 mod pthread_self;
 mod stack_ends;
 mod tables;
+mod thread;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,24 +17,21 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 use spindoctor_model::stack::{
-    Activity, Frame, Module, Observation, Profile, ProfiledProcess, ProfiledThread, SnapshotCost, Spin,
-    Stack, StackEnd, StackSource, ThreadState,
+    Activity, Module, Observation, Profile, ProfiledProcess, SnapshotCost, StackSource,
 };
 
-use crate::capture::cpu::{Clock, CpuSampler, STACK_BYTES};
-use crate::capture::{self, Capture, CpuSamples, RawCpuSample, RawStack, RawThread};
-use crate::classify::{FrameStates, classify, is_in_futex, state_by_frames};
+use crate::capture::cpu::{Clock, CpuSampler};
+use crate::capture::{self, Capture, CpuSamples, RawStack, RawThread};
+use crate::classify::FrameStates;
 use crate::error::{Error, Result};
 use crate::futex_waits::{FutexWaits, Waiter, WaitingFrame, futex_waits};
 use crate::module::Modules;
-use crate::names::Names;
-use crate::spin::{Architecture, Function, SpinDecoder, is_kernel_spin};
-use crate::unwind::Unwinder;
 use budget::Budget;
 use in_order::InOrder;
+use meaning::Meaning;
 use process::ProcessTimes;
-use stack_ends::StackEnds;
-use tables::{Keeping, Tables};
+use tables::Keeping;
+use thread::{Last, Thread, futex_of};
 
 /// CPU samples of each CPU a second, beside snapshots: enough to tell 2 % of a CPU within 10 s, and not in step
 /// with timers that tick in tens.
@@ -59,9 +58,6 @@ const MOST_OBSERVATIONS: usize = 1 << 20;
 /// Most stacks, of about half a KiB each; where there are more, the same.
 const MOST_STACKS: usize = 100_000;
 
-/// Walks whose frames are remembered.
-const MOST_WALKS: usize = 20_000;
-
 /// Readings after which a thread is forgotten of which no CPU sample came.
 const LONGEST_UNSEEN: u64 = 100;
 
@@ -70,12 +66,6 @@ const MISSED: u64 = 2;
 
 /// For how long a thread's name is believed that was read for a CPU sample.
 const NAME_LASTS_NS: u64 = 1_000_000_000;
-
-/// How many bytes of code are looked at where nobody knows the bounds of a function.
-const UNBOUNDED_CODE: usize = 4096;
-
-/// The largest function whose code is read for a sample in it.
-const LARGEST_FUNCTION: u64 = 512 << 10;
 
 /// What a profiler is asked for.
 #[derive(Debug, Clone)]
@@ -153,37 +143,6 @@ struct Snapshot {
     cost: SnapshotCost,
     observations: Vec<Observation>,
     cpu_samples: Vec<Observation>,
-}
-
-/// A thread that was seen lately.
-#[derive(Debug)]
-struct Thread {
-    name: String,
-    /// In the table of threads.
-    place: u32,
-    /// When its name was read.
-    named_ns: u64,
-    /// In which turn it was seen last.
-    turn: u64,
-    /// In which turn it was observed last, and where it stands in that snapshot.
-    observed: Option<(u64, usize)>,
-    thread_pointer: Option<u64>,
-    off_cpu: Option<Duration>,
-    last: Option<Last>,
-    /// When it was last sampled on a CPU, in nanoseconds of CLOCK_MONOTONIC, and where.
-    ran: Option<(u64, Observation)>,
-}
-
-/// What a thread did in the snapshot before.
-#[derive(Debug, Clone, Copy)]
-struct Last {
-    stack: u32,
-    state: ThreadState,
-    futex: Option<u64>,
-    /// The kernel's letter: a thread that did not move may be stopped all the same.
-    letter: char,
-    syscall: Option<u64>,
-    arguments: [u64; 3],
 }
 
 impl Profiler {
@@ -396,10 +355,8 @@ impl Profiler {
         let mut observation = Observation { thread: thread.place, ..Observation::default() };
         observation.stack = match (&raw.stack, &raw.registers) {
             (RawStack::Copied { start, bytes, whole }, Some(registers)) => {
-                let stack = meaning.user_stack(registers, *start, &stacks[bytes.clone()], *whole);
-                let ends = meaning.unwinder.outermost().zip(raw.thread_pointer);
-                meaning.stack_ends.seen(ends, *whole);
-                stack
+                let copied = &stacks[bytes.clone()];
+                meaning.user_stack(registers, *start, copied, *whole, raw.thread_pointer)
             }
             (RawStack::Copied { .. } | RawStack::Unmoved, _) => meaning.no_stack("its registers are unknown"),
             // Where a running thread runs: by its last CPU sample.
@@ -647,222 +604,6 @@ impl Profiler {
             ..Profile::default()
         }
     }
-}
-
-impl Thread {
-    /// The thread of an id, which was seen just now.
-    fn seen<'a>(
-        threads: &'a mut InOrder<Self>,
-        tables: &mut Tables,
-        tid: u32,
-        name: &str,
-        turn: u64,
-    ) -> &'a mut Self {
-        let mut place = |name: &str| {
-            tables.threads.place(ProfiledThread { tid, name: name.to_owned(), ..ProfiledThread::default() })
-        };
-        let thread = threads.get_or_insert_with(tid, || Self {
-            name: name.to_owned(),
-            place: place(name),
-            named_ns: 0,
-            turn,
-            observed: None,
-            thread_pointer: None,
-            off_cpu: None,
-            last: None,
-            ran: None,
-        });
-        // It ended before its name was read: what it was called before is better.
-        if thread.name != name && !name.is_empty() {
-            name.clone_into(&mut thread.name);
-            thread.place = place(name);
-        }
-        thread.turn = turn;
-        thread
-    }
-}
-
-/// Addresses to names, states and spinning, and what was found out already.
-struct Meaning {
-    modules: Modules,
-    unwinder: Unwinder,
-    names: Names,
-    spins: SpinDecoder,
-    tables: Tables,
-    generation: u64,
-    /// The frames at an address, by the address and whether it was returned to.
-    frames_at: FxHashMap<(u64, bool), Vec<u32>>,
-    /// The kernel's, with whether it is a spin lock's.
-    kernel_at: FxHashMap<u64, (u32, bool)>,
-    /// By the addresses of a walk and how it ended.
-    walked: FxHashMap<(Vec<u64>, StackEnd), u32>,
-    /// What frames mean in this program.
-    program: &'static FrameStates,
-    /// What the frames of a stack mean where a thread is blocked in it.
-    blocked_in: FxHashMap<u32, Option<ThreadState>>,
-    stack_ends: StackEnds,
-    addresses: Vec<u64>,
-}
-
-impl Meaning {
-    fn of(modules: Modules, program: &'static FrameStates) -> Self {
-        Self {
-            generation: modules.generation(),
-            modules,
-            unwinder: Unwinder::new(),
-            names: Names::new(),
-            spins: SpinDecoder::new(Architecture::HOST),
-            tables: Tables::default(),
-            frames_at: FxHashMap::default(),
-            kernel_at: FxHashMap::default(),
-            walked: FxHashMap::default(),
-            program,
-            blocked_in: FxHashMap::default(),
-            stack_ends: StackEnds::default(),
-            addresses: Vec::new(),
-        }
-    }
-
-    fn replace_tables(&mut self, tables: Tables) {
-        self.tables = tables;
-        self.frames_at.clear();
-        self.kernel_at.clear();
-        self.walked.clear();
-        self.blocked_in.clear();
-    }
-
-    /// Libraries come and go: other code may lie where some was.
-    fn forget_old_code(&mut self) {
-        if self.modules.generation() != self.generation {
-            self.generation = self.modules.generation();
-            self.frames_at.clear();
-            self.walked.clear();
-            self.spins.clear();
-        }
-    }
-
-    fn no_stack(&mut self, why: &str) -> u32 {
-        self.tables.stacks.place(Stack { frames: Vec::new(), end: StackEnd::None(why.to_owned()) })
-    }
-
-    fn user_stack(
-        &mut self,
-        registers: &crate::registers::Registers,
-        start: u64,
-        bytes: &[u8],
-        whole: bool,
-    ) -> u32 {
-        let end = self.unwinder.walk(&mut self.modules, registers, start, bytes, whole, &mut self.addresses);
-        let key = (std::mem::take(&mut self.addresses), end);
-        if let Some(&place) = self.walked.get(&key) {
-            self.addresses = key.0;
-            return place;
-        }
-        let frames = self.user_frames(&key.0);
-        let place = self.tables.stacks.place(Stack { frames, end: key.1.clone() });
-        if self.walked.len() >= MOST_WALKS {
-            self.walked.clear();
-        }
-        self.walked.insert(key, place);
-        place
-    }
-
-    fn user_frames(&mut self, addresses: &[u64]) -> Vec<u32> {
-        let interrupted = self.unwinder.interrupted().to_vec();
-        let mut frames = Vec::with_capacity(addresses.len());
-        for (at, &address) in addresses.iter().enumerate() {
-            let is_return = at > 0 && !interrupted.contains(&at);
-            if !self.frames_at.contains_key(&(address, is_return)) {
-                let named = self.names.frames(&mut self.modules, address, is_return);
-                let places = named.iter().map(|frame| self.tables.frames.place(frame.clone())).collect();
-                self.frames_at.insert((address, is_return), places);
-            }
-            frames.extend(&self.frames_at[&(address, is_return)]);
-        }
-        frames
-    }
-
-    fn kernel_frame(&mut self, address: u64) -> (u32, bool) {
-        let Self { names, tables, kernel_at, .. } = self;
-        *kernel_at.entry(address).or_insert_with(|| {
-            let frame = names.kernel(address);
-            let spins = is_kernel_spin(&frame.name);
-            (tables.frames.place(Frame { kernel: true, ..frame }), spins)
-        })
-    }
-
-    fn cpu_sample(&mut self, sample: &RawCpuSample, stacks: &[u8]) -> Observation {
-        let whole = sample.stack.len() < STACK_BYTES as usize;
-        let end = self.unwinder.walk(
-            &mut self.modules,
-            &sample.registers,
-            sample.stack_start,
-            &stacks[sample.stack.clone()],
-            whole,
-            &mut self.addresses,
-        );
-        let addresses = std::mem::take(&mut self.addresses);
-        let mut frames = Vec::with_capacity(sample.kernel.len() + addresses.len());
-        let mut kernel_spins = false;
-        for &address in &sample.kernel {
-            let (frame, spins) = self.kernel_frame(address);
-            frames.push(frame);
-            kernel_spins |= spins;
-        }
-        frames.extend(self.user_frames(&addresses));
-        let spin = if kernel_spins {
-            Some(Spin::Kernel)
-        } else if sample.kernel.is_empty() && self.spins_at(&addresses) {
-            Some(Spin::User)
-        } else {
-            None
-        };
-        self.addresses = addresses;
-        Observation {
-            stack: self.tables.stacks.place(Stack { frames, end }),
-            state: ThreadState::Running,
-            spin,
-            ..Observation::default()
-        }
-    }
-
-    fn spins_at(&mut self, addresses: &[u64]) -> bool {
-        let modules = &mut self.modules;
-        self.spins.spins(addresses, &mut |address| code_of(modules, address))
-    }
-
-    fn state(&mut self, raw: &RawThread, stack: u32) -> ThreadState {
-        let Self { tables, program, blocked_in, .. } = self;
-        classify(raw, &mut || {
-            *blocked_in.entry(stack).or_insert_with(|| {
-                let frames = tables.stacks.get(stack).frames.iter();
-                let names: Vec<&str> = frames.map(|&frame| tables.frames.get(frame).name.as_str()).collect();
-                state_by_frames(&names, program)
-            })
-        })
-    }
-}
-
-/// The code of the function at an address, by its call frame information.
-fn code_of(modules: &mut Modules, address: u64) -> Option<Function> {
-    let image = modules.image(address)?;
-    let bounds = image
-        .cfi
-        .bounds(&image.elf, address.wrapping_sub(image.bias))
-        .map(|bounds| bounds.start.wrapping_add(image.bias)..bounds.end.wrapping_add(image.bias))
-        .filter(|bounds| bounds.end.checked_sub(bounds.start).is_some_and(|len| len <= LARGEST_FUNCTION));
-    let (start, len) = match &bounds {
-        Some(bounds) => (bounds.start, (bounds.end - bounds.start) as usize),
-        None => (address, UNBOUNDED_CODE),
-    };
-    let bytes = modules.code(start, len)?;
-    Some(Function { start, bytes, bounded: bounds.is_some() })
-}
-
-/// The futex that a thread waits on.
-fn futex_of(raw: &RawThread) -> Option<u64> {
-    let waits = is_in_futex(raw.syscall, &raw.arguments) && !raw.on_cpu && raw.state != 'R';
-    waits.then_some(raw.arguments[0]).filter(|&address| address != 0)
 }
 
 fn micros(duration: Duration) -> u64 {

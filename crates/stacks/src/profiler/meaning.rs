@@ -1,0 +1,206 @@
+//! Addresses to names, states and spinning, and what was found out already.
+//!
+//! In: registers and copied stacks. Out: places in the [`Tables`] of a profile. Whatever was found out at an address or of
+//! a stack is remembered: threads stand at the same places again and again.
+
+use rustc_hash::FxHashMap;
+use spindoctor_model::stack::{Frame, Observation, Spin, Stack, StackEnd, ThreadState};
+
+use super::stack_ends::StackEnds;
+use super::tables::Tables;
+use crate::capture::cpu::STACK_BYTES;
+use crate::capture::{RawCpuSample, RawThread};
+use crate::classify::{FrameStates, classify, state_by_frames};
+use crate::module::Modules;
+use crate::names::Names;
+use crate::registers::Registers;
+use crate::spin::{Architecture, Function, SpinDecoder, is_kernel_spin};
+use crate::unwind::Unwinder;
+
+/// Walks whose frames are remembered.
+const MOST_WALKS: usize = 20_000;
+
+/// How many bytes of code are looked at where nobody knows the bounds of a function.
+const UNBOUNDED_CODE: usize = 4096;
+
+/// The largest function whose code is read for a sample in it.
+const LARGEST_FUNCTION: u64 = 512 << 10;
+
+/// Addresses to names, states and spinning, and what was found out already.
+pub(super) struct Meaning {
+    pub(super) modules: Modules,
+    unwinder: Unwinder,
+    pub(super) names: Names,
+    spins: SpinDecoder,
+    pub(super) tables: Tables,
+    generation: u64,
+    /// The frames at an address, by the address and whether it was returned to.
+    frames_at: FxHashMap<(u64, bool), Vec<u32>>,
+    /// The kernel's, with whether it is a spin lock's.
+    kernel_at: FxHashMap<u64, (u32, bool)>,
+    /// By the addresses of a walk and how it ended.
+    walked: FxHashMap<(Vec<u64>, StackEnd), u32>,
+    /// What frames mean in this program.
+    program: &'static FrameStates,
+    /// What the frames of a stack mean where a thread is blocked in it.
+    blocked_in: FxHashMap<u32, Option<ThreadState>>,
+    pub(super) stack_ends: StackEnds,
+    addresses: Vec<u64>,
+}
+
+impl Meaning {
+    pub(super) fn of(modules: Modules, program: &'static FrameStates) -> Self {
+        Self {
+            generation: modules.generation(),
+            modules,
+            unwinder: Unwinder::new(),
+            names: Names::new(),
+            spins: SpinDecoder::new(Architecture::HOST),
+            tables: Tables::default(),
+            frames_at: FxHashMap::default(),
+            kernel_at: FxHashMap::default(),
+            walked: FxHashMap::default(),
+            program,
+            blocked_in: FxHashMap::default(),
+            stack_ends: StackEnds::default(),
+            addresses: Vec::new(),
+        }
+    }
+
+    pub(super) fn replace_tables(&mut self, tables: Tables) {
+        self.tables = tables;
+        self.frames_at.clear();
+        self.kernel_at.clear();
+        self.walked.clear();
+        self.blocked_in.clear();
+    }
+
+    /// Libraries come and go: other code may lie where some was.
+    pub(super) fn forget_old_code(&mut self) {
+        if self.modules.generation() != self.generation {
+            self.generation = self.modules.generation();
+            self.frames_at.clear();
+            self.walked.clear();
+            self.spins.clear();
+        }
+    }
+
+    pub(super) fn no_stack(&mut self, why: &str) -> u32 {
+        self.tables.stacks.place(Stack { frames: Vec::new(), end: StackEnd::None(why.to_owned()) })
+    }
+
+    pub(super) fn user_stack(
+        &mut self,
+        registers: &Registers,
+        start: u64,
+        bytes: &[u8],
+        whole: bool,
+        thread_pointer: Option<u64>,
+    ) -> u32 {
+        let end = self.unwinder.walk(&mut self.modules, registers, start, bytes, whole, &mut self.addresses);
+        self.stack_ends.seen(self.unwinder.outermost().zip(thread_pointer), whole);
+        let key = (std::mem::take(&mut self.addresses), end);
+        if let Some(&place) = self.walked.get(&key) {
+            self.addresses = key.0;
+            return place;
+        }
+        let frames = self.user_frames(&key.0);
+        let place = self.tables.stacks.place(Stack { frames, end: key.1.clone() });
+        if self.walked.len() >= MOST_WALKS {
+            self.walked.clear();
+        }
+        self.walked.insert(key, place);
+        place
+    }
+
+    fn user_frames(&mut self, addresses: &[u64]) -> Vec<u32> {
+        let interrupted = self.unwinder.interrupted().to_vec();
+        let mut frames = Vec::with_capacity(addresses.len());
+        for (at, &address) in addresses.iter().enumerate() {
+            let is_return = at > 0 && !interrupted.contains(&at);
+            if !self.frames_at.contains_key(&(address, is_return)) {
+                let named = self.names.frames(&mut self.modules, address, is_return);
+                let places = named.iter().map(|frame| self.tables.frames.place(frame.clone())).collect();
+                self.frames_at.insert((address, is_return), places);
+            }
+            frames.extend(&self.frames_at[&(address, is_return)]);
+        }
+        frames
+    }
+
+    fn kernel_frame(&mut self, address: u64) -> (u32, bool) {
+        let Self { names, tables, kernel_at, .. } = self;
+        *kernel_at.entry(address).or_insert_with(|| {
+            let frame = names.kernel(address);
+            let spins = is_kernel_spin(&frame.name);
+            (tables.frames.place(Frame { kernel: true, ..frame }), spins)
+        })
+    }
+
+    pub(super) fn cpu_sample(&mut self, sample: &RawCpuSample, stacks: &[u8]) -> Observation {
+        let whole = sample.stack.len() < STACK_BYTES as usize;
+        let end = self.unwinder.walk(
+            &mut self.modules,
+            &sample.registers,
+            sample.stack_start,
+            &stacks[sample.stack.clone()],
+            whole,
+            &mut self.addresses,
+        );
+        let addresses = std::mem::take(&mut self.addresses);
+        let mut frames = Vec::with_capacity(sample.kernel.len() + addresses.len());
+        let mut kernel_spins = false;
+        for &address in &sample.kernel {
+            let (frame, spins) = self.kernel_frame(address);
+            frames.push(frame);
+            kernel_spins |= spins;
+        }
+        frames.extend(self.user_frames(&addresses));
+        let spin = if kernel_spins {
+            Some(Spin::Kernel)
+        } else if sample.kernel.is_empty() && self.spins_at(&addresses) {
+            Some(Spin::User)
+        } else {
+            None
+        };
+        self.addresses = addresses;
+        Observation {
+            stack: self.tables.stacks.place(Stack { frames, end }),
+            state: ThreadState::Running,
+            spin,
+            ..Observation::default()
+        }
+    }
+
+    fn spins_at(&mut self, addresses: &[u64]) -> bool {
+        let modules = &mut self.modules;
+        self.spins.spins(addresses, &mut |address| code_of(modules, address))
+    }
+
+    pub(super) fn state(&mut self, raw: &RawThread, stack: u32) -> ThreadState {
+        let Self { tables, program, blocked_in, .. } = self;
+        classify(raw, &mut || {
+            *blocked_in.entry(stack).or_insert_with(|| {
+                let frames = tables.stacks.get(stack).frames.iter();
+                let names: Vec<&str> = frames.map(|&frame| tables.frames.get(frame).name.as_str()).collect();
+                state_by_frames(&names, program)
+            })
+        })
+    }
+}
+
+/// The code of the function at an address, by its call frame information.
+fn code_of(modules: &mut Modules, address: u64) -> Option<Function> {
+    let image = modules.image(address)?;
+    let bounds = image
+        .cfi
+        .bounds(&image.elf, address.wrapping_sub(image.bias))
+        .map(|bounds| bounds.start.wrapping_add(image.bias)..bounds.end.wrapping_add(image.bias))
+        .filter(|bounds| bounds.end.checked_sub(bounds.start).is_some_and(|len| len <= LARGEST_FUNCTION));
+    let (start, len) = match &bounds {
+        Some(bounds) => (bounds.start, (bounds.end - bounds.start) as usize),
+        None => (address, UNBOUNDED_CODE),
+    };
+    let bytes = modules.code(start, len)?;
+    Some(Function { start, bytes, bounded: bounds.is_some() })
+}
