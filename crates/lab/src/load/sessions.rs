@@ -20,6 +20,8 @@ pub(crate) struct Sessions {
     idle: Vec<Conn>,
     busy: JoinSet<()>,
     refused: Arc<AtomicU64>,
+    /// Servers that one of them needs beside its own.
+    others: Vec<Server>,
 }
 
 impl Sessions {
@@ -37,6 +39,11 @@ impl Sessions {
         let id = u64::from(conn.id());
         self.idle.push(conn);
         Ok(id)
+    }
+
+    /// Keeps a server up as long as the sessions are.
+    pub(crate) fn keep(&mut self, server: Server) {
+        self.others.push(server);
     }
 
     /// Sessions that run a statement over and over inside the server, so that no client is what they wait for.

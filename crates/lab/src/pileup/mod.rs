@@ -5,6 +5,7 @@
 //! dropped, where its story says nothing else.
 
 mod chain;
+mod commit_order;
 mod drop_table;
 mod global;
 mod row;
@@ -28,8 +29,15 @@ use crate::scenario::symptom;
 use crate::server::{Server, ServerSpec};
 
 /// Every pile-up.
-pub const PILEUPS: &[&Pileup] =
-    &[&row::PILEUP, &chain::PILEUP, &global::PILEUP, &user::PILEUP, &drop_table::PILEUP, &sync::PILEUP];
+pub const PILEUPS: &[&Pileup] = &[
+    &row::PILEUP,
+    &chain::PILEUP,
+    &global::PILEUP,
+    &user::PILEUP,
+    &drop_table::PILEUP,
+    &sync::PILEUP,
+    &commit_order::PILEUP,
+];
 
 /// How long the sessions may take to gather.
 const PATIENCE: Duration = Duration::from_secs(60);

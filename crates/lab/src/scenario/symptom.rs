@@ -46,7 +46,7 @@ pub(super) async fn status_per_s(server: &Server, names: &[&str]) -> Result<Vec<
 }
 
 /// A status variable now.
-pub(super) async fn status(server: &Server, name: &str) -> Result<f64> {
+pub(crate) async fn status(server: &Server, name: &str) -> Result<f64> {
     let mut conn = server.connect().await.map_err(Error::statement("connect"))?;
     let statement = format!("SHOW GLOBAL STATUS LIKE '{name}'");
     let row: Option<(String, String)> =

@@ -18,7 +18,9 @@ const IN_ORDER: [&str; 4] = [
 ];
 
 /// States of an applier that has nothing to apply.
-const RESTING: [&str; 6] = [
+const RESTING: [&str; 8] = [
+    "replica has read all relay log",
+    "slave has read all relay log",
     "waiting for an event from coordinator",
     "waiting for work from sql thread",
     "waiting for dependent transaction to commit",
@@ -54,8 +56,9 @@ pub(super) fn add(builder: &mut Builder<'_>) {
 /// An applier's worker; where the server applies in one thread, nobody waits in order.
 fn is_worker(thread: &ServerThread) -> bool {
     let by_name = ["/replica_worker", "/slave_worker"].iter().any(|end| thread.name.ends_with(end));
-    // MariaDB, and MySQL without performance_schema.
-    by_name || (thread.name.is_empty() && thread.user == "system user" && thread.command != "Slave_IO")
+    // MariaDB, and MySQL without performance_schema. MariaDB's coordinator is called as what applies in one thread is.
+    let is_other = ["Slave_IO", "Slave_SQL"].contains(&thread.command.as_str());
+    by_name || (thread.name.is_empty() && thread.user == "system user" && !is_other)
 }
 
 fn starts(thread: &ServerThread, states: &[&str]) -> bool {

@@ -94,6 +94,8 @@ pileups! {
     the_drop_of_a_table_of_mariadb_holds_up_its_readers: "drop-table", Mariadb;
     one_sync_of_mysql_holds_up_who_commits: "sync", Mysql;
     one_sync_of_mariadb_holds_up_who_commits: "sync", Mariadb;
+    the_idle_client_holds_up_the_appliers_of_mysql_that_commit_in_order: "commit-order", Mysql;
+    the_idle_client_holds_up_the_appliers_of_mariadb_that_commit_in_order: "commit-order", Mariadb;
 }
 
 #[test]
