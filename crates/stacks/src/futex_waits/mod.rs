@@ -1,7 +1,7 @@
 //! Who holds the locks of the C library that threads wait for: read from the process's memory, no thread stopped.
 //!
 //! In: the threads that a snapshot saw in futex(2), and their frames. Out: for each its lock's kind, owner, and who
-//! asked for it. [`frames`] decides what the futex belongs to, [`layout`] knows where a lock keeps its owner; this file
+//! asked for it. `frames` decides what the futex belongs to, `layout` knows where a lock keeps its owner; this file
 //! reads, and sees to it that what it read is of one instant: of each thread it is known before and after the reading
 //! how often it ran, and a thread that ran in between is left out.
 
