@@ -36,24 +36,14 @@ impl Activities {
     /// There is no session.
     pub async fn connect(target: &Target, process: host::Target) -> Result<Self, ConnectError> {
         let mut session = Session::connect(target, &target.limits).await?;
-        let mut variables = NamedValues::default();
-        // Where it is refused, the sources suppose each flavor's default.
-        if let Ok(rows) = session.query("SELECT @@performance_schema").await
-            && let Some(value) = rows.first().and_then(|row| row.at(0))
-        {
-            variables.insert("performance_schema", value);
-        }
+        let variables = session.performance_schema().await;
         let version = session.version().unwrap_or_default();
         Ok(Self { session, ids: ThreadIds::of(process), version, variables })
     }
 
     /// What the server says it is: `MySQL 9.7.4 on db17`.
     pub fn server(&self) -> String {
-        let version = match self.session.version() {
-            Some(version) => version.to_string(),
-            None => self.session.version_text().to_owned(),
-        };
-        format!("{version} on {}", self.session.hostname())
+        self.session.server()
     }
 
     /// What did not go as it should and did not stop the session.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, DriverError, Error as DriverFailure, IoError, Opts, OptsBuilder, Row, Value};
 use spindoctor_model::ServerVersion;
+use spindoctor_model::mysql::NamedValues;
 use tokio::time::timeout;
 
 use super::error::{ConnectError, QueryError};
@@ -162,6 +163,24 @@ impl Session {
     /// `@@version` as the server said it.
     pub fn version_text(&self) -> &str {
         &self.version_text
+    }
+
+    /// What the server says it is: `MySQL 9.7.4 on db17`.
+    pub fn server(&self) -> String {
+        let version = self.version().map_or_else(|| self.version_text.clone(), |version| version.to_string());
+        format!("{version} on {}", self.hostname)
+    }
+
+    /// Whether performance_schema is on: the one variable that decides which sources can tell. Empty where the server
+    /// refuses to say: the sources then suppose each flavor's default.
+    pub(crate) async fn performance_schema(&mut self) -> NamedValues {
+        let mut variables = NamedValues::default();
+        if let Ok(rows) = self.query("SELECT @@performance_schema").await
+            && let Some(value) = rows.first().and_then(|row| row.at(0))
+        {
+            variables.insert("performance_schema", value);
+        }
+        variables
     }
 
     /// `@@version_comment` as the server said it.

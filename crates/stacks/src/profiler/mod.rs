@@ -40,8 +40,8 @@ const CPU_HZ: f64 = 99.0;
 /// How often CPU samples are read: their buffers hold three times as long.
 const READING: Duration = Duration::from_millis(100);
 
-/// What the profiler may take of the CPUs where nobody says otherwise, in percent. A busy server was seen to lose 1.3 times
-/// that, as caches are shared: 4 %.
+/// What the profiler may take of the CPUs where nobody says otherwise, in percent: chosen, not derived. A busy server
+/// loses more than that, as its caches are used as well: `throughput` in BENCHMARKS.md.
 pub const MOST_CPU_PERCENT: f64 = 3.0;
 
 /// For how long a CPU sample of a thread tells where it runs now: two turns of the sampling, so that one may be missed.
