@@ -50,7 +50,9 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> F
         (LockKind::User, _) => true,
         (LockKind::Global | LockKind::Backup, _) => thread.is_idle_in_transaction || is_idle(doing),
         (_, Some(transaction)) => {
-            thread.since_s.is_none_or(|since_s| transaction.age_s > since_s + ROUNDING_S)
+            // Who only reads now has changed its rows before.
+            let changed_before = transaction.rows_modified > 0 && is_reading(thread);
+            changed_before || thread.since_s.is_none_or(|since_s| transaction.age_s > since_s + ROUNDING_S)
         }
         (_, None) => is_idle(doing),
     };
@@ -68,6 +70,11 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> F
         _ => format!("its statement ends, its connection stays{rolled_back}"),
     };
     Freeing { statement: Some(format!("KILL QUERY {id}")), note, rows }
+}
+
+fn is_reading(thread: &WaitingThread) -> bool {
+    let word = thread.statement.as_deref().and_then(|statement| statement.split_ascii_whitespace().next());
+    word.is_some_and(|word| word.eq_ignore_ascii_case("SELECT"))
 }
 
 fn is_idle(doing: &str) -> bool {
@@ -100,6 +107,9 @@ mod tests {
         let kill = |statement: &str| (Some(statement.to_owned()), Some(40));
         assert_eq!(told(&holder(5.0, 5.0), LockKind::Row, "updating"), kill("KILL QUERY 12"));
         assert_eq!(told(&holder(61.0, 5.0), LockKind::Row, "updating"), kill("KILL 12"));
+        // Both began in one second, and the SELECT did not change the rows.
+        let reading = WaitingThread { statement: Some("select SLEEP(40)".into()), ..holder(5.0, 5.0) };
+        assert_eq!(told(&reading, LockKind::Row, "sleeping (SLEEP)"), kill("KILL 12"));
         let idle = WaitingThread { is_idle_in_transaction: true, ..holder(5.0, 5.0) };
         assert_eq!(told(&idle, LockKind::Row, "idle in transaction"), kill("KILL 12"));
         assert!(freeing(&idle, LockKind::Row, "idle in transaction").note.contains("40 changed rows"));
