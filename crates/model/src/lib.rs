@@ -13,6 +13,7 @@ pub mod mysql;
 pub mod reading;
 pub mod server;
 pub mod stack;
+pub mod trial;
 pub mod wait_graph;
 pub mod window;
 
@@ -25,5 +26,6 @@ pub use mysql::ServerSample;
 pub use reading::{Reading, Unavailable};
 pub use server::{Flavor, NoSession, NoSessionKind, ServerIdentity, ServerVersion};
 pub use stack::Profile;
+pub use trial::{Block, Change, Effect, Effects, Proposal, Trial, Tuning, Verdict};
 pub use wait_graph::WaitGraph;
 pub use window::{Sample, Window};

@@ -1,5 +1,8 @@
 //! The command line: clap's types and their help. No behaviour.
 
+mod sweep;
+mod tune;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +18,8 @@ use crate::profile::By;
 use crate::report::locks;
 use crate::report::stacks::FORMATS;
 use crate::trigger::{Condition, Watchpoint};
+pub(crate) use sweep::Sweep;
+pub(crate) use tune::Tune;
 
 /// Finds where a running MySQL or MariaDB server loses time, shows who holds up whom, and says what to do.
 #[derive(Debug, Parser)]
@@ -42,6 +47,10 @@ pub(crate) enum Command {
     Stacks(Box<Stacks>),
     /// Show who holds up whom, now: the root of each pile-up, who waits behind it, what would free them
     Locks(Box<Locks>),
+    /// Find better settings by trials on this server, and put them back or keep them
+    Tune(Box<Tune>),
+    /// Measure a grid of settings and client counts with sysbench: tables, charts, scalability
+    Sweep(Box<Sweep>),
     /// Tell what a cause is, what it rests on and what to do; without a name, list all causes
     Explain(Explain),
     /// Start throw-away servers and make them suffer a known cause

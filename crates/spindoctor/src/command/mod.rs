@@ -7,6 +7,8 @@ mod lab;
 mod live;
 mod locks;
 mod stacks;
+mod sweep;
+mod tune;
 
 use anyhow::Context as _;
 
@@ -29,6 +31,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitStatus> {
         Command::Host(asked) => host::run(&asked),
         Command::Stacks(asked) => stacks::run(&asked),
         Command::Locks(asked) => locks::run(&asked),
+        Command::Tune(asked) => tune::run(&asked),
+        Command::Sweep(asked) => sweep::run(&asked),
         Command::Lab(asked) => lab::run(&asked),
         Command::Explain(asked) => explain::run(&asked),
     }

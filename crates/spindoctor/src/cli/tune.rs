@@ -1,0 +1,67 @@
+//! The flags of `spindoctor tune`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{Connection, duration};
+
+/// `spindoctor tune`: without `--apply`, `--watch` or `--recover` nothing is changed.
+#[derive(Debug, Args)]
+pub(crate) struct Tune {
+    /// Show what could be changed on this server, with why, risk, undo and cost; change nothing [default]
+    #[arg(long, group = "mode")]
+    pub(crate) plan: bool,
+
+    /// Try changes in short blocks of old and new, keep what is shown to help, put everything else back
+    #[arg(long, group = "mode")]
+    pub(crate) apply: bool,
+
+    /// Keep the spin settings right while quota, CPUs or CPU model change; put them back at the end
+    #[arg(long, group = "mode")]
+    pub(crate) watch: bool,
+
+    /// Put back what a tuner that was killed left changed
+    #[arg(long, group = "mode")]
+    pub(crate) recover: bool,
+
+    /// Only this variable; with a value, that value. May be given more than once: they are tried together
+    #[arg(long, value_name = "VARIABLE[=VALUE]")]
+    pub(crate) only: Vec<String>,
+
+    /// Keep what helps over a restart, too: SET PERSIST, or the lines for my.cnf on MariaDB
+    #[arg(long, requires = "apply")]
+    pub(crate) persist: bool,
+
+    /// Put the old values back at the end, whatever the verdict
+    #[arg(long, requires = "apply", conflicts_with = "persist")]
+    pub(crate) put_back: bool,
+
+    /// How long all trials may take together
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration, requires = "apply")]
+    pub(crate) max_time: Duration,
+
+    /// After each change, before it is measured [default: from the measured autocorrelation, 5s at least]
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "apply")]
+    pub(crate) settle: Option<Duration>,
+
+    /// How long each block is measured [default: from the measured autocorrelation, 15s at least]
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "apply")]
+    pub(crate) measure: Option<Duration>,
+
+    /// How long the server is watched before a plan is made
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) duration: Duration,
+
+    /// Print JSON (schema spindoctor.plan/1; with --apply spindoctor.trial/1)
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write the report as one HTML file, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}

@@ -1,0 +1,10 @@
+//! `spindoctor tune --plan`: what could be changed on this server; nothing is.
+
+use crate::cli::Tune;
+use crate::exit::ExitStatus;
+
+/// Not built yet.
+pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
+    let _target = crate::command::live::target(&asked.connection)?;
+    anyhow::bail!("not built yet")
+}

@@ -1,0 +1,1 @@
+//! The only code that changes a server's settings, and its rollback.
