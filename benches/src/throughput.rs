@@ -18,11 +18,11 @@ use crate::{Bench, Benchmark, progress};
 const CLIENTS: u32 = 256;
 const TABLES: Tables = Tables { count: 4, rows: 10_000 };
 /// After a change, before it is measured.
-const SETTLE: Duration = Duration::from_secs(1);
+const SETTLE: Duration = Duration::from_millis(1_500);
 /// How long each window is measured. Short, as the machine drifts: what a quad compares lies close together.
 const WINDOW: Duration = Duration::from_secs(3);
 /// Quads to a run that was asked for.
-const QUADS: usize = 2;
+const QUADS: usize = 4;
 
 /// What is run beside the load, and how much of the throughput it may take.
 struct Looker {
@@ -54,13 +54,13 @@ const LOOKERS: &[Looker] = &[
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "throughput",
     story: "256 clients of sysbench's oltp_point_select on a MySQL with its data in memory, on the same CPUs as the \
-            clients and spindoctor: the CPUs are never idle, and no lock adds noise of its own. Windows of 3 s, a \
-            second after each change, in quads: without, with, with, without, or the other way round in turn. The \
+            clients and spindoctor: the CPUs are never idle, and no lock adds noise of its own. Windows of 3 s, 1.5 s \
+            after each change, in quads: without, with, with, without, or the other way round in turn. The \
             loss of a quad is 1 minus the ratio of its windows with to those without; the median of the quads stands \
             here with an interval that holds the true median in 95 of 100 cases. *Reached* means that the whole \
             interval lies within the goal. Lost to nothing is what the method cannot tell from zero on this machine: \
             nothing is started, and the same is computed. `stacks` takes fewer snapshots than it is asked for where they \
-            would cost more than 3 % of the CPUs (`--max-cpu`): how many it took is from a run of 10 s. Beside it, spindoctor's own CPU time as a part of what all \
+            would cost more than 1.5 % of the CPUs (`--max-cpu`): how many it took is from a run of 10 s. Beside it, spindoctor's own CPU time as a part of what all \
             CPUs have.",
     run: |bench| Box::pin(run(bench)),
 };
