@@ -196,10 +196,9 @@ fn least_squares(
         }
     }
     for at in (0..3).filter(|&at| !asked[at]) {
-        for other in 0..3 {
-            (normal[at][other], normal[other][at]) = (0.0, 0.0);
-        }
-        (normal[at][at], normal[at][3]) = (1.0, 0.0);
+        normal.iter_mut().for_each(|row| row[at] = 0.0);
+        normal[at] = [0.0; 4];
+        normal[at][at] = 1.0;
     }
     let solved = solve(normal)?;
     let unknowns = [0, 1, 2].map(|at| if asked[at] { solved[at] / lengths[at] } else { 0.0 });
@@ -211,14 +210,13 @@ fn solve(mut rows: [[f64; 4]; 3]) -> Option<[f64; 3]> {
     for at in 0..3 {
         let pivot = (at..3).max_by(|&one, &other| rows[one][at].abs().total_cmp(&rows[other][at].abs()))?;
         rows.swap(at, pivot);
-        if !(rows[at][at].abs() > 1e-13) {
+        if rows[at][at].is_nan() || rows[at][at].abs() <= 1e-13 {
             return None;
         }
         for below in at + 1..3 {
             let part = rows[below][at] / rows[at][at];
-            for column in at..4 {
-                rows[below][column] -= part * rows[at][column];
-            }
+            let above = rows[at];
+            rows[below].iter_mut().zip(above).skip(at).for_each(|(term, above)| *term -= part * above);
         }
     }
     let mut solved = [0.0; 3];
@@ -283,7 +281,7 @@ mod tests {
         let few = &points(|clients| clients)[..3];
         assert_eq!(Usl::fit(few), Err(NotFitted::TooFewPoints(3)));
         assert_eq!(Usl::fit(&points(|_| 0.0)), Err(NotFitted::TooFewPoints(0)));
-        let saw = |clients: f64| if clients.log2() as u32 % 2 == 0 { 10.0 } else { 1_000.0 };
+        let saw = |clients: f64| if (clients.log2() as u32).is_multiple_of(2) { 10.0 } else { 1_000.0 };
         assert_eq!(Usl::fit(&points(saw)), Err(NotFitted::NoCurve));
     }
 
