@@ -36,6 +36,8 @@ pub struct HostSample {
     pub memory: Reading<MemoryStat>,
     /// The server's own live `srv_cpu_usage`, read from its memory.
     pub srv_cpu_usage: Reading<SrvCpuUsage>,
+    /// The file system of the server's data directory.
+    pub data_directory: Reading<DataDirectory>,
 }
 
 impl HostSample {
@@ -58,6 +60,7 @@ impl HostSample {
             disks: fail(why),
             memory: fail(why),
             srv_cpu_usage: fail(why),
+            data_directory: fail(why),
         }
     }
 }
@@ -316,6 +319,18 @@ pub struct MemoryStat {
     pub cgroup_limit_bytes: Option<u64>,
     /// Memory used by the cgroup that sets the limit, or by the server's own where none does.
     pub cgroup_used_bytes: Option<u64>,
+}
+
+/// The file system that the server's data directory lies on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DataDirectory {
+    /// The directory, as the server's own file system names it.
+    pub path: String,
+    /// Size of the file system, bytes.
+    pub total_bytes: u64,
+    /// What the server may still write, bytes: without what is kept for root.
+    pub free_bytes: u64,
 }
 
 /// `srv_cpu_usage` (MySQL 8.0+): what the server itself believes, refreshed about once a second.

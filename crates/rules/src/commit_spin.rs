@@ -7,6 +7,11 @@
 //! of one CPU and `utime_pct = utime_abs / n_cpu`. The server's `n_cpu` knows the affinity mask, and
 //! no quota.
 
+use spindoctor_model::{Unavailable, Window};
+
+/// From this share on, the server counts what it is granted (a quota of 3.9 on 4 CPUs).
+const COUNTS_RIGHT: f64 = 0.9;
+
 /// Percent of the granted CPUs up to which spinning is meant to go on: the default high-water mark.
 const INTENDED_PCT: f64 = 50.0;
 
@@ -24,6 +29,35 @@ pub struct CommitSpin {
 }
 
 impl CommitSpin {
+    /// Those of the window's server under its quota; None where no quota is set.
+    ///
+    /// # Errors
+    /// That the quota, the settings or the CPUs that the server itself counts could not be read.
+    pub fn under_quota(window: &Window) -> Result<Option<Self>, Unavailable> {
+        let effective = window.need(|s| &s.host.effective_cpus)?;
+        let Some(quota) = &effective.quota else {
+            return Ok(None);
+        };
+        let Some((counted, _)) = window.server_counts_cpus() else {
+            return Err(Unavailable::because("how many CPUs the server itself counts could not be read")
+                .unlock(
+                    "run spindoctor as root or as the server's user (it reads srv_cpu_usage), or \
+                 SET GLOBAL innodb_monitor_enable = 'module_cpu'",
+                ));
+        };
+        Ok(Some(Self {
+            counted_cpus: f64::from(counted.max(1)),
+            granted_cpus: effective.cpus.min(quota.cpus),
+            abs_lwm: window.need_variable("innodb_log_spin_cpu_abs_lwm")?,
+            pct_hwm: window.need_variable("innodb_log_spin_cpu_pct_hwm")?,
+        }))
+    }
+
+    /// True where the server counts about as many CPUs as it is granted.
+    pub fn counts_right(&self) -> bool {
+        self.granted_cpus >= COUNTS_RIGHT * self.counted_cpus
+    }
+
     /// User CPU at which spinning stops, percent of one CPU.
     pub fn stops_at_abs(&self) -> f64 {
         self.pct_hwm * self.counted_cpus

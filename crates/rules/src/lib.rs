@@ -13,6 +13,7 @@ mod diagnose;
 mod draft;
 pub mod frame_states;
 mod latch_spin;
+pub mod proposals;
 pub mod rank;
 mod redo_sync;
 mod run_queue;

@@ -10,7 +10,7 @@ use thiserror::Error;
 pub struct Variable {
     /// As `SHOW GLOBAL VARIABLES` has it.
     pub name: &'static str,
-    /// Which values it takes.
+    /// Which values it takes on the server that takes the most; see [`Variable::values_on`].
     pub values: Values,
     /// Which servers have it, and let it be changed without a restart.
     pub is_dynamic_on: fn(ServerVersion) -> bool,
@@ -71,7 +71,9 @@ pub enum Refused {
     },
 }
 
-/// The variables, in the order in which they are shown and tried.
+/// The variables, in the order in which they are shown and tried. Ranges are those of the reference manuals of MySQL
+/// 8.4 and 9.7 and of MariaDB 10.11; a live test holds them against both servers. What decides over durability,
+/// replication, security or memory that cannot be given back is not here.
 pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "innodb_log_spin_cpu_pct_hwm",
@@ -86,6 +88,12 @@ pub const VARIABLES: &[Variable] = &[
         settles: Settles::AtOnce,
     },
     Variable {
+        name: "innodb_log_wait_for_flush_spin_hwm",
+        values: Values::Numbers { from: 0, to: u64::MAX },
+        is_dynamic_on: |version| version.mysql_at_least(8, 0, 11),
+        settles: Settles::AtOnce,
+    },
+    Variable {
         name: "innodb_log_writer_threads",
         values: Values::Switch,
         is_dynamic_on: |version| version.mysql_at_least(8, 0, 22),
@@ -93,7 +101,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "innodb_spin_wait_delay",
-        values: Values::Numbers { from: 0, to: 1_000 },
+        values: Values::Numbers { from: 0, to: 4_294_967_295 },
         is_dynamic_on: |_| true,
         settles: Settles::AtOnce,
     },
@@ -109,6 +117,131 @@ pub const VARIABLES: &[Variable] = &[
         is_dynamic_on: |_| true,
         settles: Settles::AtOnce,
     },
+    Variable {
+        name: "innodb_thread_concurrency",
+        values: Values::Numbers { from: 0, to: 1_000 },
+        is_dynamic_on: |version| !version.mariadb_at_least(10, 5, 0),
+        settles: Settles::AtOnce,
+    },
+    Variable {
+        name: "innodb_concurrency_tickets",
+        values: Values::Numbers { from: 1, to: 4_294_967_295 },
+        is_dynamic_on: |version| !version.mariadb_at_least(10, 5, 0),
+        settles: Settles::AtOnce,
+    },
+    Variable {
+        name: "innodb_rollback_segments",
+        values: Values::Numbers { from: 1, to: 128 },
+        is_dynamic_on: |version| version.mysql_at_least(8, 0, 2),
+        settles: Settles::AtOnce,
+    },
+    Variable {
+        name: "innodb_max_undo_log_size",
+        values: Values::Numbers { from: 10 << 20, to: u64::MAX },
+        is_dynamic_on: |version| version.mysql_at_least(5, 7, 5) || version.mariadb_at_least(10, 2, 2),
+        settles: Settles::Flushing,
+    },
+    Variable {
+        name: "innodb_undo_log_truncate",
+        values: Values::Switch,
+        is_dynamic_on: |version| version.mysql_at_least(5, 7, 5) || version.mariadb_at_least(10, 2, 2),
+        settles: Settles::Flushing,
+    },
+    Variable {
+        name: "innodb_redo_log_capacity",
+        values: Values::Numbers { from: 8 << 20, to: 512 << 30 },
+        is_dynamic_on: |version| version.mysql_at_least(8, 0, 30),
+        settles: Settles::Flushing,
+    },
+    Variable {
+        name: "innodb_log_file_size",
+        values: Values::Numbers { from: 4 << 20, to: 512 << 30 },
+        is_dynamic_on: |version| version.mariadb_at_least(10, 9, 0),
+        settles: Settles::Flushing,
+    },
+    Variable {
+        name: "innodb_io_capacity",
+        values: Values::Numbers { from: 100, to: u64::MAX },
+        is_dynamic_on: |version| version.mysql_at_least(5, 5, 0) || version.is_mariadb(),
+        settles: Settles::Flushing,
+    },
+    Variable {
+        name: "innodb_io_capacity_max",
+        values: Values::Numbers { from: 100, to: u64::MAX },
+        is_dynamic_on: |version| version.mysql_at_least(5, 6, 0) || version.mariadb_at_least(10, 0, 0),
+        settles: Settles::Flushing,
+    },
+    Variable {
+        name: "innodb_lru_scan_depth",
+        values: Values::Numbers { from: 100, to: u64::MAX },
+        is_dynamic_on: |version| version.mysql_at_least(5, 6, 3) || version.mariadb_at_least(10, 0, 0),
+        settles: Settles::Flushing,
+    },
+    Variable {
+        name: "innodb_purge_batch_size",
+        values: Values::Numbers { from: 1, to: 5_000 },
+        is_dynamic_on: |version| version.mysql_at_least(5, 6, 3) || version.mariadb_at_least(10, 0, 0),
+        settles: Settles::Flushing,
+    },
+    Variable {
+        name: "innodb_max_purge_lag",
+        values: Values::Numbers { from: 0, to: 4_294_967_295 },
+        is_dynamic_on: |_| true,
+        settles: Settles::Flushing,
+    },
+    Variable {
+        name: "innodb_max_purge_lag_delay",
+        values: Values::Numbers { from: 0, to: 10_000_000 },
+        is_dynamic_on: |version| version.mysql_at_least(5, 6, 5) || version.mariadb_at_least(10, 0, 0),
+        settles: Settles::Flushing,
+    },
+    Variable {
+        name: "thread_cache_size",
+        values: Values::Numbers { from: 0, to: 16_384 },
+        is_dynamic_on: |_| true,
+        settles: Settles::Caches,
+    },
+    Variable {
+        name: "table_open_cache",
+        values: Values::Numbers { from: 1, to: 1_048_576 },
+        is_dynamic_on: |_| true,
+        settles: Settles::Caches,
+    },
+    Variable {
+        name: "innodb_adaptive_hash_index",
+        values: Values::Switch,
+        is_dynamic_on: |_| true,
+        settles: Settles::Caches,
+    },
+    // A session copies it when it begins: only new connections behave as changed.
+    Variable {
+        name: "eq_range_index_dive_limit",
+        values: Values::Numbers { from: 0, to: 4_294_967_295 },
+        is_dynamic_on: |version| version.mysql_at_least(5, 6, 5) || version.mariadb_at_least(10, 4, 3),
+        settles: Settles::AtOnce,
+    },
+    Variable {
+        name: "binlog_group_commit_sync_delay",
+        values: Values::Numbers { from: 0, to: 1_000_000 },
+        is_dynamic_on: |version| version.mysql_at_least(5, 7, 5),
+        settles: Settles::AtOnce,
+    },
+];
+
+/// Where a version takes less than the widest range: the variable, which servers, and what they take.
+const NARROWER: &[(&str, fn(ServerVersion) -> bool, Values)] = &[
+    (
+        "innodb_spin_wait_delay",
+        |version| version.mysql_at_least(8, 0, 27),
+        Values::Numbers { from: 0, to: 1_000 },
+    ),
+    ("innodb_spin_wait_delay", ServerVersion::is_mariadb, Values::Numbers { from: 0, to: 6_000 }),
+    ("table_open_cache", |version| !version.is_mariadb(), Values::Numbers { from: 1, to: 524_288 }),
+    (
+        "innodb_redo_log_capacity",
+        |version| !version.mysql_at_least(8, 0, 34),
+        Values::Numbers { from: 8 << 20, to: 128 << 30 },
+    ),
 ];
 
 /// The variable of that name; letter case and `-` for `_` do not matter.
@@ -121,6 +254,12 @@ pub fn find(name: &str) -> Result<&'static Variable, Refused> {
 }
 
 impl Variable {
+    /// Which values it takes on a server.
+    pub fn values_on(&self, version: ServerVersion) -> Values {
+        let narrower = NARROWER.iter().find(|(name, is_so, _)| *name == self.name && is_so(version));
+        narrower.map_or(self.values, |&(_, _, values)| values)
+    }
+
     /// The value as the server prints it, where this server takes it.
     ///
     /// # Errors
@@ -131,7 +270,7 @@ impl Variable {
         }
         let value = value.trim();
         let refused = |wanted: String| Refused::BadValue { name: self.name, value: value.to_owned(), wanted };
-        match self.values {
+        match self.values_on(version) {
             Values::Numbers { from, to } => match value.parse::<u64>() {
                 Ok(number) if (from..=to).contains(&number) => Ok(number.to_string()),
                 _ => Err(refused(format!("a whole number from {from} to {to}"))),
@@ -158,6 +297,9 @@ mod tests {
         assert!(matches!(find("datadir"), Err(Refused::Unknown(_))));
         let old = ServerVersion::parse("5.7.44", "MySQL").unwrap();
         assert!(matches!(multiplier.value(old, "7"), Err(Refused::Fixed { .. })));
+        let delay = find("innodb_spin_wait_delay").unwrap();
+        assert!(delay.value(version, "1001").is_err());
+        assert_eq!(delay.value(old, "1001"), Ok("1001".to_owned()));
         assert_eq!(find("innodb_log_writer_threads").unwrap().value(version, "off"), Ok("OFF".to_owned()));
     }
 }

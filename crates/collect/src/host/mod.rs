@@ -8,6 +8,7 @@ pub mod cgroup_pressure;
 pub mod cpu_list;
 pub mod cpu_model;
 pub mod cpu_times;
+pub mod data_directory;
 pub mod disks;
 pub mod effective_cpus;
 #[expect(unsafe_code, reason = "SO_PEERCRED may say 0, which rustix cannot")]
@@ -46,5 +47,6 @@ pub const SOURCES: &[HostSource] = &[
     effective_cpus::SOURCE,
     cpu_model::SOURCE,
     numa::SOURCE,
+    data_directory::SOURCE,
     pause::SOURCE,
 ];

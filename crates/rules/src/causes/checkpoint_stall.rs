@@ -82,7 +82,27 @@ fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
-fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+/// How full the redo log is, and how fast it fills.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Filling {
+    /// The checkpoint age as a share of its limit, over time.
+    ratios: Series,
+    /// Its mean.
+    pub(crate) mean_ratio: f64,
+    /// Share of the samples at the limit.
+    at_limit: f64,
+    /// The limit of the checkpoint age, bytes.
+    limit: f64,
+    /// Redo written, bytes a second.
+    per_s: f64,
+    /// At that rate the limit is written once in so many seconds.
+    pub(crate) filled_in_s: f64,
+    age_by: &'static str,
+    limit_by: &'static str,
+}
+
+/// How full the redo log is, or why that is not known.
+pub(crate) fn filling(window: &Window) -> Result<Filling, Unavailable> {
     let (ages, age_by) = checkpoint_ages(window).ok_or_else(|| {
         window.missing(|s| &s.server.status).unwrap_or_else(|| {
             Unavailable::because("the checkpoint age could not be read")
@@ -97,11 +117,17 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let per_s = redo_per_s(window)?;
     let ratios: Series = ages.iter().map(|&(at_s, age)| (at_s, age / limit.max(1.0))).collect();
     let at_limit = mean(ratios.iter().map(|&(_, ratio)| f64::from(u8::from(ratio >= AT_LIMIT))));
+    let mean_ratio = mean(ratios.iter().map(|&(_, ratio)| ratio));
     let filled_in_s = limit / per_s.max(1.0);
+    Ok(Filling { ratios, mean_ratio, at_limit, limit, per_s, filled_in_s, age_by, limit_by })
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let Filling { ratios, mean_ratio, at_limit, limit, per_s, filled_in_s, age_by, limit_by } =
+        filling(window)?;
     if at_limit < SAMPLES_AT_LIMIT || filled_in_s > FILLED_WITHIN_S {
         return Ok(None);
     }
-    let mean_ratio = mean(ratios.iter().map(|&(_, ratio)| ratio));
     let stops = ["log_on_file_space_waits", "buffer_flush_sync_waits"]
         .into_iter()
         .find_map(|name| Some((name, window.metric_growth(name)?)));

@@ -1,6 +1,6 @@
 //! The catalogue: one file per cause, and the one list that names them all.
 
-mod checkpoint_stall;
+pub(crate) mod checkpoint_stall;
 mod commit_sync_bound;
 mod connection_churn;
 mod connections_exhausted;
@@ -11,15 +11,15 @@ mod file_extension_stall;
 mod global_lock_pileup;
 mod index_lock;
 mod metadata_lock_pileup;
-mod quota_blind_spin;
+pub(crate) mod quota_blind_spin;
 mod row_lock_pileup;
 mod rows_read_waste;
 pub(crate) mod server_stopped;
-mod spin_burn;
+pub(crate) mod spin_burn;
 mod spin_too_short;
 mod statistics_stall;
-mod table_cache_contention;
-mod thread_cache_miss;
+pub(crate) mod table_cache_contention;
+pub(crate) mod thread_cache_miss;
 
 use crate::Cause;
 

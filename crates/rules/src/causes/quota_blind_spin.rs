@@ -73,9 +73,6 @@ const SPINS: f64 = 0.02;
 /// What the published case lost: 1 - 3462/4677. The estimate where no counter tells the spun time.
 const PUBLISHED_LOSS: f64 = 0.26;
 
-/// From this share on, the server counts what it is granted (a quota of 3.9 on 4 CPUs).
-const COUNTS_RIGHT: f64 = 0.9;
-
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
@@ -95,26 +92,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     {
         return Ok(None);
     }
-    let effective = window.need(|s| &s.host.effective_cpus)?;
-    let Some(quota) = &effective.quota else {
+    let Some(spin) = CommitSpin::under_quota(window)? else {
         return Ok(None);
     };
-    let Some((counted, counted_by)) = window.server_counts_cpus() else {
-        return Err(Unavailable::because("how many CPUs the server itself counts could not be read").unlock(
-            "run spindoctor as root or as the server's user (it reads srv_cpu_usage), or \
-             SET GLOBAL innodb_monitor_enable = 'module_cpu'",
-        ));
-    };
-    let spin = CommitSpin {
-        counted_cpus: f64::from(counted.max(1)),
-        granted_cpus: effective.cpus.min(quota.cpus),
-        abs_lwm: window.need_variable("innodb_log_spin_cpu_abs_lwm")?,
-        pct_hwm: window.need_variable("innodb_log_spin_cpu_pct_hwm")?,
-    };
-    if spin.granted_cpus >= COUNTS_RIGHT * spin.counted_cpus
-        || spin.pct_hwm <= spin.corrected_hwm()
-        || spin.never_spins()
-    {
+    if spin.counts_right() || spin.pct_hwm <= spin.corrected_hwm() || spin.never_spins() {
         return Ok(None);
     }
     let samples = SpinSamples::of(window).ok();
@@ -134,12 +115,15 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if blind_ratio < SAMPLES_BLIND || commits_per_s < COMMITS_PER_S {
         return Ok(None);
     }
+    let quota = window.latest(|s| &s.host.effective_cpus).and_then(|effective| effective.quota.as_ref());
+    let (counted, counted_by) =
+        window.server_counts_cpus().expect("its quota was compared with what it counts");
     Ok(Some(finding(&Spinning {
         window,
         spin,
         counted,
         counted_by,
-        quota_of: &quota.cgroup,
+        quota_of: quota.map_or("", |quota| quota.cgroup.as_str()),
         utime,
         utime_by,
         blind_ratio,

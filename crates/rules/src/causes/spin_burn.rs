@@ -110,7 +110,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
+pub(crate) mod cases {
     use spindoctor_model::Reading;
 
     use super::*;
@@ -127,15 +127,15 @@ pub(super) mod cases {
             )
     }
 
-    pub(in crate::causes) fn fires() -> Window {
+    pub(crate) fn fires() -> Window {
         spinning(0.45).window()
     }
 
-    pub(in crate::causes) fn near_miss() -> Window {
+    pub(crate) fn near_miss() -> Window {
         spinning(0.09).window()
     }
 
-    pub(in crate::causes) fn missing() -> Window {
+    pub(crate) fn missing() -> Window {
         let mut window = spinning(0.45).window();
         window.profile = Reading::Unavailable(Unavailable::because("no permission"));
         window

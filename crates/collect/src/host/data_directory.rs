@@ -1,0 +1,52 @@
+//! `/proc/PID/cwd`: the server's data directory, and the room on its file system.
+//!
+//! MySQL and MariaDB change into their data directory at start and stay there.
+
+use spindoctor_model::HostSample;
+use spindoctor_model::Unavailable;
+use spindoctor_model::host::DataDirectory;
+
+use super::kernel_file;
+use super::source::{HostSource, Target, reading};
+use crate::source::{Answer, Cadence};
+
+/// The data directory.
+pub const SOURCE: HostSource = HostSource {
+    name: "/proc/PID/cwd",
+    help: "room on the file system of the data directory",
+    cost: "one link and one statfs",
+    needs: "root or the server's user",
+    cadence: Cadence::Ends,
+    read,
+};
+
+fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
+    sample.data_directory = reading(collect(target), now);
+}
+
+fn collect(target: &Target) -> Result<DataDirectory, Unavailable> {
+    let link = target.process("cwd");
+    let path = std::fs::read_link(&link).map_err(|error| kernel_file::because(&link, &error))?;
+    // Through the link, and not by its text: the server may live in a file system of its own.
+    let room = rustix::fs::statvfs(&link).map_err(|error| kernel_file::because(&link, &error.into()))?;
+    Ok(DataDirectory {
+        path: path.to_string_lossy().into_owned(),
+        total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
+        free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_room_where_a_process_stands_is_read_and_a_process_that_is_not_there_is_said() {
+        let own = collect(&Target::live(std::process::id())).unwrap();
+        assert_eq!(own.path, std::env::current_dir().unwrap().to_string_lossy());
+        assert!(own.total_bytes >= own.free_bytes && own.total_bytes > 0, "{own:?}");
+        let root = tempfile::tempdir().unwrap();
+        let nobody = super::super::testing::target(root.path());
+        assert!(collect(&nobody).unwrap_err().because.starts_with("there is no "));
+    }
+}

@@ -1,0 +1,268 @@
+//! `undo-tablespaces`: more rollback segments, where commits wait for them and the host has several NUMA nodes.
+
+use spindoctor_model::{Proposal, Remedy, Unavailable};
+
+use super::Family;
+use super::advice::{Advice, Draft as _, Examined, bytes, leave};
+use super::rollback_segment_waits;
+use crate::rank;
+
+/// The family.
+pub(super) const FAMILY: Family =
+    Family { name: "undo-tablespaces", title: "how many rollback segments commits share", propose };
+
+const SEGMENTS: &str = "innodb_rollback_segments";
+const MAX_SIZE: &str = "innodb_max_undo_log_size";
+
+/// All that InnoDB takes, the two implicit ones among them (fsp0types.h, FSP_MAX_UNDO_TABLESPACES).
+const MOST_TABLESPACES: f64 = 127.0;
+
+/// Rollback segments in each, at most and by default.
+const MOST_SEGMENTS: f64 = 128.0;
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// A tablespace may outgrow its limit by its largest step before it is truncated (fsp0fsp.cc).
+const LARGEST_STEP_BYTES: f64 = 256.0 * MIB;
+
+/// Share of the free disk that undo may take, all tablespaces at their limit: the rest is for data and logs.
+const SHARE_OF_DISK: f64 = 0.25;
+
+/// Smaller limits truncate all the time: eight times the size that a tablespace begins with.
+const LEAST_SIZE_BYTES: f64 = 128.0 * MIB;
+
+fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
+    let version = examined.version()?;
+    let window = examined.window;
+    if version.is_mariadb() {
+        return leave(
+            "MariaDB makes undo tablespaces when a data directory is made, not while the server runs",
+        );
+    }
+    if !version.mysql_at_least(8, 0, 14) {
+        let segments = window.variable_number(SEGMENTS).unwrap_or(MOST_SEGMENTS);
+        return leave(format!("{segments:.0} rollback segments; more than 128 came with MySQL 8.0.14"));
+    }
+    let (share, by) = rollback_segment_waits::share(window)?;
+    let nodes = window.latest(|s| &s.host.numa).map(Vec::len);
+    let told =
+        format!("{:.1} % of the sessions' time goes into waits for rollback segments ({by})", share * 100.0);
+    // The published gain came from two sockets and more; on one node next to nothing was gained, so there the waits
+    // alone must be critical.
+    let enough = if nodes.is_some_and(|nodes| nodes > 1) { rank::WARNING_FROM } else { rank::CRITICAL_FROM };
+    if share < enough {
+        return leave(match nodes {
+            Some(1) => format!("{told}, on one NUMA node"),
+            Some(nodes) => format!("{told}, on {nodes} NUMA nodes"),
+            None => told,
+        });
+    }
+    let segments = window.need_variable(SEGMENTS)?;
+    if segments < MOST_SEGMENTS
+        && let Some(change) = examined.change(SEGMENTS, format!("{MOST_SEGMENTS:.0}"))
+    {
+        let proposal = Proposal::setting(
+            vec![change],
+            format!("{told}; each undo tablespace has only {segments:.0} of them."),
+            "Segments that were made stay in the files; transactions stop using them when the value goes down.",
+        );
+        return Ok(Advice::Propose(vec![Proposal { score: Some(share), ..proposal }]));
+    }
+    more_tablespaces(examined, share, &told, segments, nodes)
+}
+
+fn more_tablespaces(
+    examined: &Examined<'_>,
+    share: f64,
+    told: &str,
+    segments: f64,
+    nodes: Option<usize>,
+) -> Result<Advice, Unavailable> {
+    let window = examined.window;
+    let now = window.status("Innodb_undo_tablespaces_total").unwrap_or(2.0);
+    let limit = window.need_variable(MAX_SIZE)?;
+    let free = window.latest(|s| &s.host.data_directory).map(|directory| directory.free_bytes as f64);
+    if now >= MOST_TABLESPACES {
+        return leave(format!("{told}, with all {now:.0} undo tablespaces there can be"));
+    }
+    let budget = free.map(|free| free * SHARE_OF_DISK);
+    let (wanted, size) = fit(budget, limit);
+    if wanted < 2.0 * now {
+        return leave(format!(
+            "{told}, but {} of free disk has room for {wanted:.0} undo tablespaces of {}: there are {now:.0}",
+            free.map_or("an unknown amount".to_owned(), bytes),
+            bytes(LEAST_SIZE_BYTES)
+        ));
+    }
+    let change = examined.change(MAX_SIZE, format!("{size:.0}"));
+    let first = now + 1.0;
+    let smaller = change
+        .as_ref()
+        .map_or(String::new(), |change| format!("SET GLOBAL {MAX_SIZE} = {}; then ", change.to));
+    let back = change
+        .as_ref()
+        .map_or(String::new(), |change| format!(", then SET GLOBAL {MAX_SIZE} = {}", change.from));
+    let most = wanted * (size + LARGEST_STEP_BYTES);
+    Ok(Advice::Propose(vec![Proposal {
+        changes: change.into_iter().collect(),
+        remedy: Remedy {
+            statement: format!(
+                "{smaller}CREATE UNDO TABLESPACE undo_{first:03.0} ADD DATAFILE 'undo_{first:03.0}.ibu', and so on up \
+                 to undo_{wanted:03.0}"
+            ),
+            why: format!(
+                "{told}{}. {now:.0} undo tablespaces have {:.0} segments; {wanted:.0} have {:.0}, and each is shared by \
+                 fewer transactions.",
+                nodes.map_or(String::new(), |nodes| format!(", on {nodes} NUMA nodes")),
+                now * segments,
+                wanted * segments
+            ),
+            dynamic: true,
+            risk: "Disk: a tablespace grows to its limit and a step beyond, and is truncated only when no transaction \
+                   needs its undo; one long transaction keeps them all."
+                .into(),
+            undo: format!(
+                "ALTER UNDO TABLESPACE undo_{first:03.0} SET INACTIVE; when INNODB_TABLESPACES says it is empty, DROP \
+                 UNDO TABLESPACE undo_{first:03.0}; so with each{back}"
+            ),
+        },
+        cost: match free {
+            Some(free) => format!("{} of disk at most, of {} free", bytes(most), bytes(free)),
+            None => format!("{} of disk at most; how much is free could not be read", bytes(most)),
+        },
+        score: Some(share),
+        not_tried: Some("it makes files, and they go only when purge is through with them: no block of a trial".into()),
+        ..Proposal::default()
+    }]))
+}
+
+/// How many tablespaces, and the size at which each is truncated, that fit a budget of disk: all of them where that
+/// is possible, smaller before fewer. Without a budget, the smallest.
+fn fit(budget: Option<f64>, limit: f64) -> (f64, f64) {
+    let least = LEAST_SIZE_BYTES.min(limit);
+    let Some(budget) = budget else { return (MOST_TABLESPACES, least) };
+    let size = (budget / MOST_TABLESPACES - LARGEST_STEP_BYTES).min(limit);
+    if size >= least {
+        // A size that somebody set stays to the byte; one that is computed is whole MiB.
+        return (MOST_TABLESPACES, if size == limit { limit } else { (size / MIB).floor() * MIB });
+    }
+    ((budget / (least + LARGEST_STEP_BYTES)).floor().min(MOST_TABLESPACES), least)
+}
+
+#[cfg(test)]
+pub(super) mod cases {
+    use spindoctor_model::Window;
+    use spindoctor_model::host::{DataDirectory, NumaNode};
+    use spindoctor_model::mysql::WaitSummary;
+    use spindoctor_model::stack::ThreadState;
+
+    use super::*;
+    use crate::testing::{Build, answer, session};
+
+    const GIB: u64 = 1 << 30;
+
+    /// 64 sessions that update, this share of their time in waits for rollback segments.
+    fn updating(nodes: u32, share: f64, free_bytes: u64) -> Build {
+        Build::busy("8.0.24")
+            .sessions(|_| {
+                (20..84).map(|id| session(id, "Query", "updating", "UPDATE t SET k = k + 1")).collect()
+            })
+            .gauge("Innodb_undo_tablespaces_total", 2.0)
+            .variable(SEGMENTS, "128")
+            .variable(MAX_SIZE, "1073741824")
+            .each(move |at_s, server, host| {
+                let wait = |event: &str, share: f64| WaitSummary {
+                    event: event.into(),
+                    count: (at_s * 1e5) as u64,
+                    total_ns: (at_s * 64.0 * share * 1e9) as u64,
+                };
+                let trx_sys = "wait/synch/mutex/innodb/trx_sys_mutex";
+                server.waits = answer(
+                    at_s,
+                    vec![wait(trx_sys, 0.3), wait("wait/synch/mutex/innodb/undo_space_rseg_mutex", share)],
+                );
+                let node = |id: u32| NumaNode {
+                    id,
+                    cpus: (id * 32..(id + 1) * 32).collect(),
+                    total_bytes: 128 * GIB,
+                    free_bytes: 64 * GIB,
+                    server_bytes: None,
+                };
+                host.numa = answer(at_s, (0..nodes).map(node).collect());
+                host.data_directory = answer(
+                    at_s,
+                    DataDirectory { path: "/var/lib/mysql".into(), total_bytes: 2 * free_bytes, free_bytes },
+                );
+            })
+    }
+
+    /// The published host: four nodes of 32 CPUs.
+    pub(in crate::proposals) fn fires() -> Window {
+        updating(4, 0.25, 400 * GIB).window()
+    }
+
+    pub(in crate::proposals) fn near_miss() -> Window {
+        updating(4, 0.03, 400 * GIB).window()
+    }
+
+    pub(in crate::proposals) fn missing() -> Window {
+        Build::busy("8.0.24").without_profile().window()
+    }
+
+    fn proposed(window: &Window) -> Option<Proposal> {
+        let plan = super::super::plan(window);
+        plan.proposals.into_iter().find(|proposal| proposal.family == FAMILY.name)
+    }
+
+    #[test]
+    fn the_published_host_gets_all_tablespaces_within_a_quarter_of_its_disk() {
+        let proposal = proposed(&fires()).unwrap();
+        assert_eq!(proposal.changes[0].variable, MAX_SIZE);
+        let size: f64 = proposal.changes[0].to.parse().unwrap();
+        assert!(127.0 * (size + LARGEST_STEP_BYTES) <= 100.0 * 1024.0 * MIB, "{size}");
+        assert!(127.0 * (size + MIB + LARGEST_STEP_BYTES) > 100.0 * 1024.0 * MIB, "{size}");
+        assert!(
+            proposal.remedy.statement.ends_with("and so on up to undo_127"),
+            "{}",
+            proposal.remedy.statement
+        );
+        assert!(
+            proposal.remedy.why.contains("2 undo tablespaces have 256 segments; 127 have 16256"),
+            "{proposal:?}"
+        );
+        assert!(proposal.not_tried.is_some());
+    }
+
+    #[test]
+    fn a_large_disk_keeps_the_size_and_a_small_one_gets_fewer_or_none() {
+        let large = proposed(&updating(4, 0.25, 4096 * GIB).window()).unwrap();
+        assert_eq!(large.changes, []);
+        let small = proposed(&updating(4, 0.25, 30 * GIB).window()).unwrap();
+        assert!(small.remedy.statement.ends_with("up to undo_020"), "{}", small.remedy.statement);
+        assert_eq!(proposed(&updating(4, 0.25, 4 * GIB).window()), None);
+    }
+
+    #[test]
+    fn on_one_node_only_critical_waits_count_and_stacks_tell_them_too() {
+        assert_eq!(proposed(&updating(1, 0.15, 400 * GIB).window()), None);
+        assert!(proposed(&updating(1, 0.3, 400 * GIB).window()).is_some());
+        let waiter: &[&str] =
+            &["futex_wait", "TTASEventMutex::wait", "trx_undo_assign_undo", "dispatch_command"];
+        let by_stacks = updating(2, 0.0, 400 * GIB)
+            .each(|at_s, server, _| server.waits = answer(at_s, Vec::new()))
+            .only_snapshots(&[
+                (10, ThreadState::Lock, waiter),
+                (30, ThreadState::Running, &["row_upd", "dispatch_command"]),
+            ])
+            .window();
+        let proposal = proposed(&by_stacks).unwrap();
+        assert!(proposal.remedy.why.starts_with("25.0 % of the sessions' time"), "{}", proposal.remedy.why);
+    }
+
+    #[test]
+    fn segments_that_were_taken_away_come_back_before_tablespaces_are_made() {
+        let proposal = proposed(&updating(4, 0.25, 400 * GIB).variable(SEGMENTS, "8").window()).unwrap();
+        assert_eq!(proposal.remedy.statement, "SET GLOBAL innodb_rollback_segments = 128");
+        assert_eq!(proposal.not_tried, None);
+    }
+}
