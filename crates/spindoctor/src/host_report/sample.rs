@@ -1,6 +1,6 @@
 //! A window of a throttled server, for the tests of the report and of its look.
 
-use spindoctor_model::host::{Quota, Throttling};
+use spindoctor_model::host::{DataDirectory, Quota, Throttling};
 use spindoctor_model::{HostSample, ServerIdentity, ServerVersion};
 
 use super::*;
@@ -164,6 +164,14 @@ fn at(at_s: f64) -> Sample {
         srv_cpu_usage: read(
             at_s,
             SrvCpuUsage { n_cpu: 6, utime_abs: 80.0, stime_abs: 17.0, utime_pct: 13.3, stime_pct: 2.8 },
+        ),
+        data_directory: read(
+            at_s,
+            DataDirectory {
+                path: "/var/lib/mysql".to_owned(),
+                total_bytes: 107_374_182_400,
+                free_bytes: 64_424_509_440,
+            },
         ),
     };
     Sample { at_s, host, ..Sample::default() }
