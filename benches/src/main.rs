@@ -12,6 +12,7 @@ mod program;
 mod snapshot;
 mod spin_share;
 mod throughput;
+mod tuning;
 mod wait_graph;
 
 use std::future::Future;
@@ -32,6 +33,10 @@ const BENCHMARKS: &[&Benchmark] = &[
     &spin_share::BENCHMARK,
     &wait_graph::BENCHMARK,
     &throughput::BENCHMARK,
+    &tuning::mis_set_spin::BENCHMARK,
+    &tuning::no_effect::BENCHMARK,
+    &tuning::killed::BENCHMARK,
+    &tuning::experiments::BENCHMARK,
 ];
 
 /// A benchmark.

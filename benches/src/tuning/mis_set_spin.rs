@@ -1,0 +1,186 @@
+//! Spin settings that are far off: does `tune` find better ones, how good, and how much sooner than a full grid?
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable as _;
+use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
+use spindoctor_lab::{Server, ServerSpec};
+
+use super::{connection, set, settings};
+use crate::page::{Row, Verdict};
+use crate::paired::{Interval, short};
+use crate::{Bench, Benchmark, progress};
+
+const TABLES: Tables = Tables { count: 4, rows: 10_000 };
+const VARIABLES: [&str; 3] =
+    ["innodb_sync_spin_loops", "innodb_spin_wait_delay", "innodb_spin_wait_pause_multiplier"];
+const MIS_SET: [&str; 3] = ["30", "100", "100"];
+/// The grid: rounds, delays, multipliers.
+const GRID: [&[u32]; 3] = [&[1, 10, 30, 100, 300], &[1, 6, 20, 50, 100], &[1, 10, 50, 100]];
+/// How often each point of the grid is measured, in random order.
+const PASSES: usize = 3;
+/// After a change, before it is measured: as `tune` is told.
+const SETTLE: Duration = Duration::from_millis(500);
+/// Measured: as `tune` is told.
+const MEASURE: Duration = Duration::from_millis(2_500);
+/// The goals.
+const MOST: Duration = Duration::from_mins(10);
+const LEAST_OF_BEST: f64 = 0.95;
+const MOST_OF_GRID: f64 = 0.2;
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "mis-set-spin",
+    story: "A MySQL in memory under 64 clients of sysbench's oltp_update_index, with innodb_sync_spin_loops 30, \
+            innodb_spin_wait_delay 100 and innodb_spin_wait_pause_multiplier 100. First `spindoctor tune --apply \
+            --settle 500ms --measure 2.5s`, which is told nothing else. Then a full grid of 100 points (loops 1, 10, 30, \
+            100, 300; delay 1, 6, 20, 50, 100; multiplier 1, 10, 50, 100), each three times in random order with the \
+            same times, the load running throughout. Then the settings that `tune` left against the best of the grid, \
+            and against the mis-set ones, in quads; the ratio of throughputs stands here with an interval that holds the \
+            true median in 95 of 100 cases.",
+    run: |bench| Box::pin(run(bench)),
+};
+
+async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let mut options: Vec<String> =
+        VARIABLES.iter().zip(MIS_SET).map(|(name, value)| format!("--{name}={value}")).collect();
+    options.extend(["--disable-log-bin", "--innodb-log-writer-threads=OFF"].map(str::to_owned));
+    let spec = ServerSpec { tables: Some(TABLES), options, ..ServerSpec::default() };
+    let server = Server::start(&bench.home, &spec, &progress).await?;
+    let workload = Workload::OltpUpdateIndex;
+    let mut load =
+        Load::start(server.socket(), LoadSpec { workload, threads: 64, rate: None, tables: TABLES })?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut asked = server.connect().await?;
+
+    progress("mis-set-spin: tune");
+    let mut arguments = vec!["tune", "--apply", "--json", "--settle", "500ms", "--measure", "2.5s"];
+    let flags = connection(&server);
+    arguments.extend(flags.iter().map(String::as_str));
+    let ran = bench.spindoctor.run(&arguments).await?;
+    load.check()?;
+    let verdict =
+        ran.json.pointer("/verdict").and_then(serde_json::Value::as_str).unwrap_or("none").to_owned();
+    let tuned = settings(&mut asked, &VARIABLES).await?;
+
+    let begun = Instant::now();
+    let best = grid(&mut asked, &mut load).await?;
+    let grid_took = begun.elapsed();
+
+    let mis_set = MIS_SET.map(str::to_owned);
+    let of_best = compare(&mut asked, &mut load, &best, &tuned, bench.runs.max(8)).await?;
+    let of_mis_set = compare(&mut asked, &mut load, &mis_set, &tuned, bench.runs.max(8)).await?;
+    asked.disconnect().await?;
+    load.stop().await;
+    server.stop()?;
+
+    let part = ran.took.as_secs_f64() / grid_took.as_secs_f64();
+    let ratio = |interval: Interval| {
+        format!("{} ({} to {})", short(interval.median), short(interval.low), short(interval.high))
+    };
+    let near = match of_best {
+        Interval { low, .. } if low >= LEAST_OF_BEST => Verdict::Reached,
+        Interval { high, .. } if high < LEAST_OF_BEST => Verdict::Missed,
+        _ => Verdict::Open,
+    };
+    Ok(vec![
+        Row::plain("verdict", verdict),
+        Row::goal(
+            "`tune` took",
+            format!("{} s", short(ran.took.as_secs_f64())),
+            "<= 600 s",
+            ran.took <= MOST,
+        ),
+        Row::plain("loops, delay, multiplier that `tune` left", tuned.join(", ")),
+        Row::plain("throughput, tuned / mis-set", ratio(of_mis_set)),
+        Row::plain("the grid took", format!("{} s", short(grid_took.as_secs_f64()))),
+        Row::goal("`tune` / the grid, time", short(part), "<= 0.2", part <= MOST_OF_GRID),
+        Row::plain("best of the grid", best.join(", ")),
+        Row {
+            what: "throughput, tuned / best of the grid".into(),
+            measured: ratio(of_best),
+            goal: Some((">= 0.95".into(), near)),
+        },
+    ])
+}
+
+/// The settings with the highest middle of their runs.
+async fn grid(asked: &mut Conn, load: &mut Load) -> anyhow::Result<Vec<String>> {
+    let mut points = Vec::new();
+    for loops in GRID[0] {
+        for delay in GRID[1] {
+            for multiplier in GRID[2] {
+                points.push([loops, delay, multiplier].map(u32::to_string).to_vec());
+            }
+        }
+    }
+    let mut measured: Vec<Vec<f64>> = vec![Vec::new(); points.len()];
+    for pass in 1..=PASSES {
+        progress(&format!("mis-set-spin: the grid, pass {pass} of {PASSES}"));
+        for point in shuffled(asked, points.len()).await? {
+            load.check()?;
+            measured[point].push(rate(asked, &points[point]).await?);
+        }
+    }
+    let middle = |rates: &Vec<f64>| crate::paired::Spread::of(rates).median;
+    let best = measured.iter().enumerate().max_by(|one, other| middle(one.1).total_cmp(&middle(other.1)));
+    let (best, _) = best.context("the grid has points")?;
+    Ok(points[best].clone())
+}
+
+/// Numbers below `count` in random order; the server rolls the dice.
+async fn shuffled(asked: &mut Conn, count: usize) -> anyhow::Result<Vec<usize>> {
+    let mut dice: Vec<(f64, usize)> = Vec::new();
+    for number in 0..count {
+        let die: Option<f64> = asked.query_first("SELECT RAND()").await?;
+        dice.push((die.unwrap_or_default(), number));
+    }
+    dice.sort_by(|one, other| one.0.total_cmp(&other.0));
+    Ok(dice.into_iter().map(|(_, number)| number).collect())
+}
+
+/// Throughput of the second settings against the first, in quads.
+async fn compare(
+    asked: &mut Conn,
+    load: &mut Load,
+    one: &[String],
+    other: &[String],
+    quads: usize,
+) -> anyhow::Result<Interval> {
+    let mut ratios = Vec::new();
+    for quad in 0..quads {
+        progress(&format!(
+            "mis-set-spin: {} against {}, quad {} of {quads}",
+            other.join(" "),
+            one.join(" "),
+            quad + 1
+        ));
+        let order = if quad % 2 == 0 { [false, true, true, false] } else { [true, false, false, true] };
+        let (mut first, mut second) = (0.0, 0.0);
+        for is_other in order {
+            load.check()?;
+            let rate = rate(asked, if is_other { other } else { one }).await?;
+            *(if is_other { &mut second } else { &mut first }) += rate;
+        }
+        ratios.push(second / first);
+    }
+    Interval::of(&ratios).context("too few quads for an interval")
+}
+
+/// Commits a second with these settings.
+async fn rate(asked: &mut Conn, values: &[String]) -> anyhow::Result<f64> {
+    set(asked, &VARIABLES, values).await?;
+    tokio::time::sleep(SETTLE).await;
+    let (begun, before) = updates(asked).await?;
+    tokio::time::sleep(MEASURE).await;
+    let (ended, after) = updates(asked).await?;
+    ensure!(after > before, "the load stands still");
+    Ok((after - before) / (ended - begun).as_secs_f64())
+}
+
+async fn updates(asked: &mut Conn) -> anyhow::Result<(Instant, f64)> {
+    let row: Option<(String, String)> = asked.query_first("SHOW GLOBAL STATUS LIKE 'Com_update'").await?;
+    let count = row.and_then(|(_, count)| count.parse().ok()).context("the server counts no updates")?;
+    Ok((Instant::now(), count))
+}
