@@ -5,5 +5,7 @@
 //! I/O; what is written to a server, [`apply`] writes, and nothing else.
 
 pub mod apply;
+pub mod guardian;
+pub mod interrupt;
 pub mod statistics;
 pub mod variables;

@@ -29,7 +29,7 @@ mod tls;
 
 pub use error::{ConnectError, QueryError};
 pub use rows::Rows;
-pub use session::{Limits, Session, SessionCost};
+pub use session::{Limits, Session, SessionCost, connect_writer};
 pub use source::{Plan, Source};
 pub use target::{ConnectFlags, Endpoint, Environment, Secret, SslMode, Target, Tls, resolve};
 

@@ -304,6 +304,16 @@ fn settings(version: Option<ServerVersion>, query_limit: Duration) -> Vec<String
     settings
 }
 
+/// A bare connection that is not read only: logged in as every session is, and nothing set on it.
+///
+/// For the one module that changes settings, `spindoctor_tune::apply`; whoever reads uses a [`Session`].
+pub async fn connect_writer(target: &Target, limits: &Limits) -> Result<Conn, ConnectError> {
+    match timeout(limits.connect, log_in(target)).await {
+        Ok(outcome) => outcome.map(|(conn, _, _)| conn),
+        Err(_) => Err(ConnectError::Silent { address: target.address(), after: limits.connect }),
+    }
+}
+
 /// Connects and logs in; says whether the connection is encrypted, and what had to be given up.
 async fn log_in(target: &Target) -> Result<(Conn, bool, Vec<String>), ConnectError> {
     let mode = match target.endpoint {

@@ -38,8 +38,8 @@ const OWN_GROUP: &str = "spindoctor";
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself, for the login.
-    pub(crate) fn expose(&self) -> &str {
+    /// The text itself: for the login, and for the pipe to a process of the program's own that must log in, too.
+    pub fn expose(&self) -> &str {
         &self.0
     }
 }
