@@ -5,7 +5,13 @@
 //! I/O; what is written to a server, [`apply`] writes, and nothing else.
 
 pub mod apply;
+pub mod bench;
+pub mod guard;
 pub mod guardian;
 pub mod interrupt;
+pub mod log;
+pub mod measure;
 pub mod statistics;
+pub mod trial;
+pub mod tuning;
 pub mod variables;

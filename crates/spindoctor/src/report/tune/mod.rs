@@ -1,0 +1,199 @@
+//! The formats of `spindoctor tune`. Each is a function from a finished [`Tuning`] to text.
+
+pub(crate) mod html;
+#[cfg(test)]
+pub(crate) mod sample;
+pub(crate) mod text;
+
+use spindoctor_model::{Block, Change, Effect, Effects, Trial, Tuning, Verdict};
+
+use super::{json, number};
+
+/// The tuning as indented JSON: the schema `spindoctor.trial/1`, which is the model's [`Tuning`] as it is.
+pub(crate) fn to_json(tuning: &Tuning) -> serde_json::Result<String> {
+    json::to_text(tuning)
+}
+
+/// One of the three quantities that are compared, as a report shows it.
+struct Quantity {
+    /// `throughput`.
+    name: &'static str,
+    /// True where less of it is better.
+    less_is_better: bool,
+    /// The unit of [`number::quantity`].
+    unit: &'static str,
+    of_effects: fn(&Effects) -> Option<Effect>,
+    of_block: fn(&Block) -> Option<f64>,
+}
+
+/// In the order in which they are shown.
+const QUANTITIES: [Quantity; 3] = [
+    Quantity {
+        name: "throughput",
+        less_is_better: false,
+        unit: "1/s",
+        of_effects: |effects| effects.throughput,
+        of_block: |block| Some(block.throughput_per_s),
+    },
+    Quantity {
+        name: "95th percentile",
+        less_is_better: true,
+        unit: "ms",
+        of_effects: |effects| effects.p95,
+        of_block: |block| block.p95_ms,
+    },
+    Quantity {
+        name: "CPU per query",
+        less_is_better: true,
+        unit: "us",
+        of_effects: |effects| effects.cpu_per_query,
+        of_block: |block| block.cpu_us_per_query,
+    },
+];
+
+impl Quantity {
+    /// Its mean with the old and with the new setting, over the blocks that count: the geometric one, whose ratio is the
+    /// effect's.
+    fn means(&self, trial: &Trial) -> Option<(f64, f64)> {
+        let mean = |is_new: bool| {
+            let blocks = trial.blocks.iter().filter(|block| block.is_new == is_new && block.left_out.is_none());
+            let logarithms: Vec<f64> =
+                blocks.filter_map(self.of_block).filter(|value| *value > 0.0).map(f64::ln).collect();
+            let count = logarithms.len() as f64;
+            (count > 0.0).then(|| (logarithms.iter().sum::<f64>() / count).exp())
+        };
+        Some((mean(false)?, mean(true)?))
+    }
+
+    /// A value of it, with its unit.
+    fn shown(&self, value: f64) -> String {
+        match self.unit {
+            "1/s" => number::quantity(value.round(), "1/s"),
+            unit => number::quantity(value, unit),
+        }
+    }
+
+    /// Whether a ratio of it is better, worse or neither: an interval on one side of none tells.
+    fn leaning(&self, effect: &Effect) -> Leaning {
+        let is_more = effect.low.is_some_and(|low| low > 1.0);
+        let is_less = effect.high.is_some_and(|high| high < 1.0);
+        match (is_more, is_less) {
+            (false, false) => Leaning::Neither,
+            (is_more, _) if is_more != self.less_is_better => Leaning::Better,
+            _ => Leaning::Worse,
+        }
+    }
+}
+
+/// Which way an interval leans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leaning {
+    Better,
+    Worse,
+    Neither,
+}
+
+/// A ratio as a change: `+68.3 %`, `-12 %`, `2.7 times`.
+fn change(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    match percent.abs() {
+        _ if ratio >= 3.0 => format!("{} times", number::plain((ratio * 10.0).round() / 10.0)),
+        size if size < 0.05 => "0.0 %".to_owned(),
+        _ => format!("{percent:+.1} %"),
+    }
+}
+
+/// `+61.0 % to +75.2 %`; `no interval yet` while it is infinite.
+fn interval(effect: &Effect) -> String {
+    match (effect.low, effect.high) {
+        (Some(low), Some(high)) => format!("{} to {}", change(low), change(high)),
+        _ => "no interval yet".to_owned(),
+    }
+}
+
+/// The verdict as a word.
+fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Helps => "helps",
+        Verdict::Hurts => "hurts",
+        Verdict::NoSignificantEffect => "no significant effect",
+        Verdict::Inconclusive => "inconclusive",
+    }
+}
+
+/// `innodb_spin_wait_delay 100 → 6`, several joined by commas.
+fn changes_told(changes: &[Change]) -> String {
+    match changes {
+        [] => "the same settings".to_owned(),
+        changes => {
+            let told: Vec<String> = changes
+                .iter()
+                .map(|Change { variable, from, to }| format!("{variable} {from} → {to}"))
+                .collect();
+            told.join(", ")
+        }
+    }
+}
+
+/// The place of a ratio on a scale between two others, by its logarithm, 0 to 1.
+fn place(ratio: f64, least: f64, most: f64) -> f64 {
+    ((ratio.ln() - least.ln()) / (most.ln() - least.ln())).clamp(0.0, 1.0)
+}
+
+/// The scale on which all intervals of a trial are drawn: from the least to the greatest of their ends, with none (1) in it
+/// and a tenth more on both sides; 10 % on each side at least.
+fn scale(effects: &Effects) -> (f64, f64) {
+    let (mut least, mut most) = (1.0_f64, 1.0_f64);
+    for effect in QUANTITIES.iter().filter_map(|quantity| (quantity.of_effects)(effects)) {
+        for end in [Some(effect.ratio), effect.low, effect.high].into_iter().flatten() {
+            if end.is_finite() && end > 0.0 {
+                (least, most) = (least.min(end), most.max(end));
+            }
+        }
+    }
+    let room = (most / least).powf(0.1);
+    ((least / room).min(0.9), (most * room).max(1.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_told_as_changes() {
+        assert_eq!(change(1.683), "+68.3 %");
+        assert_eq!(change(0.88), "-12.0 %");
+        assert_eq!(change(1.0001), "0.0 %");
+        assert_eq!(change(7.44), "7.4 times");
+        let open = Effect { ratio: 1.2, low: None, high: None };
+        assert_eq!(interval(&open), "no interval yet");
+    }
+
+    #[test]
+    fn less_cpu_is_better_and_an_interval_around_none_leans_nowhere() {
+        let effect = |low, high| Effect { ratio: 1.0, low: Some(low), high: Some(high) };
+        let [throughput, _, cpu] = &QUANTITIES;
+        assert_eq!(throughput.leaning(&effect(1.1, 1.2)), Leaning::Better);
+        assert_eq!(throughput.leaning(&effect(0.8, 0.9)), Leaning::Worse);
+        assert_eq!(cpu.leaning(&effect(0.8, 0.9)), Leaning::Better);
+        assert_eq!(cpu.leaning(&effect(1.1, 1.2)), Leaning::Worse);
+        assert_eq!(cpu.leaning(&effect(0.9, 1.2)), Leaning::Neither);
+    }
+
+    #[test]
+    fn the_json_has_every_field_of_the_public_schema_and_comes_back() {
+        let tuning = sample::helps();
+        let text = to_json(&tuning).unwrap();
+        assert_eq!(serde_json::from_str::<Tuning>(&text).unwrap(), tuning);
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["schema"], "spindoctor.trial/1");
+        for field in ["variable", "from", "to", "verdict", "effect", "quads", "kept"] {
+            assert!(json.get(field).is_some(), "{field}");
+        }
+        for quantity in ["throughput", "p95", "cpu_per_query"] {
+            for field in ["ratio", "low", "high"] {
+                assert!(json["effect"][quantity][field].is_number(), "{quantity}.{field}");
+            }
+        }
+    }
+}

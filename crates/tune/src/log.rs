@@ -1,0 +1,86 @@
+//! The log of all trials: one line of JSON for each tuning, beside the journals, so that what was once shown is not
+//! asked of a production server again.
+//!
+//! In: a folder and a [`Tuning`]. Out: a line in `trials.jsonl` there. A file that has grown large becomes
+//! `trials.1.jsonl`, in the place of the one before.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use spindoctor_model::Tuning;
+
+/// The file.
+const NAME: &str = "trials.jsonl";
+/// The one before.
+const BEFORE: &str = "trials.1.jsonl";
+/// A file this large is set aside: some hundred tunings of 30 kB.
+const MOST_BYTES: u64 = 8 << 20;
+
+/// Adds a tuning to the log in that folder, which is made where it is missing. Says which file has it.
+///
+/// # Errors
+/// The folder or the file cannot be written.
+pub fn append(folder: &Path, tuning: &Tuning) -> io::Result<PathBuf> {
+    append_up_to(folder, tuning, MOST_BYTES)
+}
+
+fn append_up_to(folder: &Path, tuning: &Tuning, most_bytes: u64) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let path = folder.join(NAME);
+    if fs::metadata(&path).is_ok_and(|file| file.len() >= most_bytes) {
+        fs::rename(&path, folder.join(BEFORE))?;
+    }
+    let mut line = serde_json::to_vec(tuning)?;
+    line.push(b'\n');
+    // Host names and settings are nobody else's business.
+    let mut file: File = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+    // One write: two programs that log at once do not mix their lines.
+    file.write_all(&line)?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::diagnosis::DiagnosedServer;
+    use spindoctor_model::trial::TRIAL_SCHEMA;
+    use spindoctor_model::{Effects, Trial, Verdict};
+
+    use super::*;
+
+    fn tuning() -> Tuning {
+        let decided = Trial {
+            schema: TRIAL_SCHEMA.to_owned(),
+            server: DiagnosedServer::default(),
+            start: jiff::Timestamp::UNIX_EPOCH,
+            seconds: 1.0,
+            variable: "innodb_spin_wait_delay".to_owned(),
+            from: "100".to_owned(),
+            to: "6".to_owned(),
+            changes: Vec::new(),
+            verdict: Verdict::Helps,
+            why: String::new(),
+            effect: Effects::default(),
+            quads: 7,
+            kept: true,
+            notes: Vec::new(),
+            blocks: Vec::new(),
+        };
+        Tuning { decided, proposals: Vec::new(), searched: Vec::new(), settings: Vec::new() }
+    }
+
+    #[test]
+    fn each_tuning_is_a_line_that_comes_back_and_a_large_file_is_set_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("made/for/it");
+        let path = append(&folder, &tuning()).unwrap();
+        append(&folder, &tuning()).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let read: Vec<Tuning> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read, [tuning(), tuning()]);
+        append_up_to(&folder, &tuning(), 10).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
+        assert_eq!(fs::read_to_string(folder.join(BEFORE)).unwrap(), text);
+    }
+}

@@ -1,0 +1,267 @@
+//! One trial: quads of blocks with the old and the new setting, until the interval decides or the time is up.
+//!
+//! In: a [`Bench`], a [`Candidate`], and chance as a closure. Out: a [`Trial`], also of what had to end early: then it is
+//! inconclusive, and `why` says what happened. The server has the old setting afterwards, wherever it still takes one.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use spindoctor_model::trial::TRIAL_SCHEMA;
+use spindoctor_model::{Block, Change, ServerVersion, Trial, Verdict};
+use tokio::time::Instant;
+
+use crate::bench::{Bench, BlockTimes, Ended, Event, Outcome, Values, Wanted, Writer};
+use crate::statistics::drift::Drift;
+use crate::statistics::harm::Harm;
+use crate::statistics::quads::Order;
+use crate::statistics::timing::{Pace, Timing};
+use crate::statistics::verdict::{Judgement, Look, judge};
+use crate::variables::{Refused, Settles, Variable, find};
+
+/// Quads after which more would not help: the interval is as wide as a third of the noise of one quad then.
+const MOST_QUADS: u32 = 40;
+/// Quads in a row that were spoilt before the trial is given up.
+const MOST_SPOILT: u32 = 3;
+
+/// A change that can be tried on this server, checked against the list of variables.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// As they were proposed, with values as the server prints them.
+    pub changes: Vec<Change>,
+    /// What is set in old blocks.
+    pub old: Values,
+    /// What is set in new blocks.
+    pub new: Values,
+}
+
+impl Candidate {
+    /// Checks the changes.
+    ///
+    /// # Errors
+    /// A variable is not on the list or fixed here, or the new value is out of range.
+    pub fn of(changes: &[Change], version: ServerVersion) -> Result<Self, Refused> {
+        let mut checked = Self { changes: Vec::new(), old: Vec::new(), new: Vec::new() };
+        for change in changes {
+            let variable = find(&change.variable)?;
+            let to = variable.value(version, &change.to)?;
+            checked.old.push((variable, change.from.clone()));
+            checked.new.push((variable, to.clone()));
+            checked.changes.push(Change { variable: variable.name.to_owned(), from: change.from.clone(), to });
+        }
+        Ok(checked)
+    }
+
+    /// How long the slowest of its variables takes to act.
+    pub fn settles(&self) -> Settles {
+        slowest(self.new.iter().map(|(variable, _)| *variable))
+    }
+}
+
+/// The slowest of some variables.
+pub(crate) fn slowest<'a>(variables: impl Iterator<Item = &'a Variable>) -> Settles {
+    let rank = |settles: Settles| match settles {
+        Settles::AtOnce => 0,
+        Settles::Caches => 1,
+        Settles::Flushing => 2,
+    };
+    variables.map(|variable| variable.settles).max_by_key(|settles| rank(*settles)).unwrap_or(Settles::AtOnce)
+}
+
+/// How long blocks and trials last.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Times {
+    /// Settled after each change; none: from the measured autocorrelation.
+    pub settle: Option<Duration>,
+    /// Measured in each block; none: from the measured autocorrelation.
+    pub measure: Option<Duration>,
+    /// Whose server it is.
+    pub pace: Pace,
+}
+
+impl Times {
+    /// Those of a block, from the load's own movement.
+    pub fn block(&self, series: &[f64], settles: Settles) -> (BlockTimes, Timing) {
+        let timing = Timing::of(series, 1.0, settles, self.pace);
+        let seconds = Duration::from_secs_f64;
+        let times = BlockTimes {
+            settle: self.settle.unwrap_or(seconds(timing.settle_s)),
+            measure: self.measure.unwrap_or(seconds(timing.measure_s)).max(Duration::from_millis(100)),
+        };
+        (times, timing)
+    }
+
+    /// How long the load is to be looked at before: long enough to tell how long it remembers, where that is asked for.
+    pub fn look(&self) -> Duration {
+        match (self.settle, self.measure) {
+            (Some(_), Some(_)) => Duration::from_secs(5),
+            // statistics::timing wants 20 rates at least.
+            _ => Duration::from_secs(30),
+        }
+    }
+}
+
+/// A trial that is over.
+#[derive(Debug)]
+pub struct Tried {
+    /// What it says.
+    pub trial: Trial,
+    /// Why it ended early, where it did.
+    pub ended: Option<Ended>,
+}
+
+/// Compares the new setting with the old one until the interval decides, or until `until`.
+///
+/// `below` gives a random whole number below its argument.
+pub async fn run<W: Writer>(
+    bench: &mut Bench<'_, W>,
+    candidate: &Candidate,
+    times: &Times,
+    until: Instant,
+    below: &mut dyn FnMut(usize) -> usize,
+) -> Tried {
+    let (start, begun) = (Timestamp::now(), bench.elapsed());
+    let (block_times, timing) = times.block(bench.series(), candidate.settles());
+    let mut under_way = UnderWay {
+        candidate,
+        times: block_times,
+        blocks: Vec::new(),
+        quad: 0,
+        notes: Vec::new(),
+        begun,
+    };
+    if times.measure.is_none() && timing.is_too_short() {
+        under_way.notes.push(format!(
+            "the load remembers for {:.0} s, longer than a block can make up for: intervals are wider for it",
+            timing.autocorrelation_s
+        ));
+    }
+    let ended = under_way.quads(bench, until, below).await.err();
+    let put_back = match &ended {
+        // Whoever lost the lease or the server cannot set anything; the dead man's switch does.
+        Some(Ended::Lost(_) | Ended::Restarted | Ended::NotSet(_)) => Ok(()),
+        _ => bench.set(&candidate.old).await,
+    };
+    let ended = ended.or(put_back.err());
+    under_way.finish(bench, ended, start)
+}
+
+/// A trial that goes on.
+struct UnderWay<'a> {
+    candidate: &'a Candidate,
+    times: BlockTimes,
+    blocks: Vec<Block>,
+    quad: u32,
+    notes: Vec<String>,
+    begun: Duration,
+}
+
+impl UnderWay<'_> {
+    async fn quads<W: Writer>(
+        &mut self,
+        bench: &mut Bench<'_, W>,
+        until: Instant,
+        below: &mut dyn FnMut(usize) -> usize,
+    ) -> Result<(), Ended> {
+        let mut spoilt = 0;
+        while self.quad < MOST_QUADS && Instant::now() + 4 * self.times.all() <= until {
+            let order = Order::toss(|| below(2) == 1);
+            match self.one_quad(bench, order).await? {
+                Quad::Whole => spoilt = 0,
+                Quad::Spoilt(what) => {
+                    spoilt += 1;
+                    if spoilt == MOST_SPOILT {
+                        self.notes.push(format!("{MOST_SPOILT} quads in a row were spoilt: {what}"));
+                        return Ok(());
+                    }
+                }
+                Quad::Harmful => return Ok(()),
+            }
+            self.quad += 1;
+            let judgement = judge(&self.blocks, Look::More);
+            bench.tell(Event::Judged(&judgement));
+            if judgement.verdict.is_some() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn one_quad<W: Writer>(
+        &mut self,
+        bench: &mut Bench<'_, W>,
+        order: Order,
+    ) -> Result<Quad, Ended> {
+        for is_new in order.is_new() {
+            let candidate = self.candidate;
+            let wanted = Wanted {
+                what: &format!("quad {}", self.quad + 1),
+                quad: self.quad,
+                is_new,
+                values: if is_new { &candidate.new } else { &candidate.old },
+                old: &candidate.old,
+                times: self.times,
+            };
+            match bench.block(&wanted).await? {
+                Outcome::Measured(mut block) => {
+                    block.at_s -= self.begun.as_secs_f64();
+                    self.blocks.push(block);
+                }
+                Outcome::Spoilt(what) => {
+                    self.notes.push(format!("quad {} was left out: {what}", self.quad + 1));
+                    for block in self.blocks.iter_mut().filter(|block| block.quad == self.quad) {
+                        block.left_out = Some(what.clone());
+                    }
+                    return Ok(Quad::Spoilt(what));
+                }
+            }
+            if is_new && Harm::of(&self.blocks).is_some() {
+                return Ok(Quad::Harmful);
+            }
+        }
+        Ok(Quad::Whole)
+    }
+
+    fn finish<W: Writer>(mut self, bench: &Bench<'_, W>, ended: Option<Ended>, start: Timestamp) -> Tried {
+        let Judgement { verdict, why, effects, quads } = judge(&self.blocks, Look::Last);
+        let (mut verdict, mut why) = (verdict.unwrap_or(Verdict::Inconclusive), why);
+        if let Some(ended) = &ended {
+            // Whatever the blocks say so far, a trial that was broken off does not speak for a setting.
+            if verdict != Verdict::Hurts {
+                verdict = Verdict::Inconclusive;
+            }
+            why = format!("It was broken off: {ended}. {why}");
+        }
+        self.notes.extend(Drift::of(&self.blocks).notes());
+        self.notes.extend(bench.meter().notes().iter().cloned());
+        let joined = |pick: fn(&Change) -> &str| {
+            let parts: Vec<&str> = self.candidate.changes.iter().map(pick).collect();
+            parts.join(",")
+        };
+        let trial = Trial {
+            schema: TRIAL_SCHEMA.to_owned(),
+            server: bench.meter().server().clone(),
+            start,
+            seconds: (bench.elapsed() - self.begun).as_secs_f64(),
+            variable: joined(|change| &change.variable),
+            from: joined(|change| &change.from),
+            to: joined(|change| &change.to),
+            changes: self.candidate.changes.clone(),
+            verdict,
+            why,
+            effect: effects,
+            quads,
+            kept: false,
+            notes: self.notes,
+            blocks: self.blocks,
+        };
+        Tried { trial, ended }
+    }
+}
+
+/// How a quad ended.
+enum Quad {
+    Whole,
+    Spoilt(String),
+    /// It was ended early: the new setting loses throughput.
+    Harmful,
+}
