@@ -103,7 +103,7 @@ impl From<MeasureError> for Ended {
 }
 
 /// What happens meanwhile, for a line on the terminal.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub enum Event<'a> {
     /// The server is looked at as it is.
     Looking {
@@ -128,7 +128,7 @@ pub enum Event<'a> {
 }
 
 /// A block that is wanted.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     /// What it belongs to: `quad 3`, `search, round 2`.
     pub what: &'a str,

@@ -287,7 +287,7 @@ impl<W: Writer> Search<'_, '_, W> {
         what: &str,
         order: &[usize],
         values: &[Values],
-        old: &Values,
+        old: &[(&'static Variable, String)],
         times: BlockTimes,
         round: usize,
         tripped: &mut Vec<usize>,
@@ -302,7 +302,7 @@ impl<W: Writer> Search<'_, '_, W> {
             let wanted = Wanted {
                 what: &what,
                 quad: u32::try_from(round).unwrap_or(u32::MAX),
-                is_new: values[arm] != *old,
+                is_new: values[arm].iter().zip(old).any(|(one, other)| one.1 != other.1),
                 values: &values[arm],
                 old,
                 times,

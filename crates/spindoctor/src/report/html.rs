@@ -14,9 +14,9 @@ use crate::chart;
 use crate::locks::Locks;
 use crate::terminal::safe;
 
-const STYLE: &str = include_str!("html.css");
+pub(super) const STYLE: &str = include_str!("html.css");
 /// Nothing may be fetched or run, whatever a hostile string might try.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The diagnosis as a page, with pictures of who held up whom and of the profile that was taken for it.
 pub(crate) fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&Locks>) -> String {

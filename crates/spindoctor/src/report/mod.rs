@@ -11,6 +11,7 @@ pub(crate) mod number;
 pub(crate) mod page;
 pub(crate) mod stacks;
 pub(crate) mod text;
+pub(crate) mod tune;
 
 #[cfg(test)]
 pub(crate) mod sample;

@@ -257,7 +257,7 @@ impl Meter {
     async fn optional(&mut self, sql: &str) -> Result<Result<Rows, String>, QueryError> {
         match self.session.query(sql).await {
             Ok(rows) => Ok(Ok(rows)),
-            Err(error) if error.breaks_session() => Err(error),
+            Err(error) if self.session.is_broken() => Err(error),
             Err(error) => Ok(Err(error.to_string())),
         }
     }

@@ -18,6 +18,8 @@ pub(crate) fn to_json(tuning: &Tuning) -> serde_json::Result<String> {
 struct Quantity {
     /// `throughput`.
     name: &'static str,
+    /// What it is, in words.
+    meaning: &'static str,
     /// True where less of it is better.
     less_is_better: bool,
     /// The unit of [`number::quantity`].
@@ -30,20 +32,23 @@ struct Quantity {
 const QUANTITIES: [Quantity; 3] = [
     Quantity {
         name: "throughput",
+        meaning: "statements a second",
         less_is_better: false,
         unit: "1/s",
         of_effects: |effects| effects.throughput,
         of_block: |block| Some(block.throughput_per_s),
     },
     Quantity {
-        name: "95th percentile",
+        name: "p95",
+        meaning: "95th percentile of a statement's time",
         less_is_better: true,
         unit: "ms",
         of_effects: |effects| effects.p95,
         of_block: |block| block.p95_ms,
     },
     Quantity {
-        name: "CPU per query",
+        name: "CPU/query",
+        meaning: "CPU time of the server's process for each statement",
         less_is_better: true,
         unit: "us",
         of_effects: |effects| effects.cpu_per_query,

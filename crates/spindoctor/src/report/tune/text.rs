@@ -11,8 +11,8 @@ use crate::report::{number, server_named, server_place};
 use crate::terminal::{Look, safe};
 
 /// Columns of the label of a quantity, of one of its means, and of its interval in words.
-const LABEL: usize = 17;
-const MEAN: usize = 12;
+const LABEL: usize = 12;
+const MEAN: usize = 11;
 /// The narrowest picture of an interval that shows anything.
 const NARROWEST: usize = 12;
 /// Trials of the search that are listed; JSON and HTML have all.
