@@ -2,6 +2,7 @@
 
 mod apply;
 mod plan;
+mod progress;
 mod recover;
 mod watch;
 
