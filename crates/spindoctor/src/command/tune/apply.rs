@@ -115,24 +115,27 @@ impl Wanted {
                 })
             })
             .collect();
-        let statement = |value: fn(&Change) -> &str| {
-            let set: Vec<String> =
-                changes.iter().map(|change| format!("{} = {}", change.variable, value(change))).collect();
-            format!("SET GLOBAL {}", set.join(", GLOBAL "))
+        let remedy = Remedy {
+            statement: statement(&changes, |change| &change.to),
+            why: "--only names it".to_owned(),
+            dynamic: true,
+            risk: "not known: no rule proposes it".to_owned(),
+            undo: statement(&changes, |change| &change.from),
         };
         (!changes.is_empty()).then(|| Proposal {
             family: "asked-for".to_owned(),
-            remedy: Remedy {
-                statement: statement(|change| &change.to),
-                why: "--only names it".to_owned(),
-                dynamic: true,
-                risk: "not known: no rule proposes it".to_owned(),
-                undo: statement(|change| &change.from),
-            },
+            remedy,
             changes,
             ..Proposal::default()
         })
     }
+}
+
+/// `SET GLOBAL a = 1, GLOBAL b = 2`.
+fn statement(changes: &[Change], value: fn(&Change) -> &str) -> String {
+    let set: Vec<String> =
+        changes.iter().map(|change| format!("{} = {}", change.variable, value(change))).collect();
+    format!("SET GLOBAL {}", set.join(", GLOBAL "))
 }
 
 /// What the rules propose for this server, from a window of it.
