@@ -49,6 +49,9 @@ pub(crate) enum Command {
     Locks(Box<Locks>),
     /// Find better settings by trials on this server, and put them back or keep them
     Tune(Box<Tune>),
+    /// What `tune` starts beside itself: it puts the old values back when `tune` is killed
+    #[command(hide = true)]
+    TuneGuardian,
     /// Measure a grid of settings and client counts with sysbench: tables, charts, scalability
     Sweep(Box<Sweep>),
     /// Tell what a cause is, what it rests on and what to do; without a name, list all causes

@@ -1,1 +1,319 @@
 //! The guardian: a process of its own that puts the old values back when the tuner is gone.
+//!
+//! The tuner starts it, and tells it over a pipe which server it is and where the journal lies: neither a password nor
+//! anything else stands in its arguments or environment. A line comes every half second; the end of the pipe, or silence for
+//! [`SILENCE`], means that the tuner is dead or stopped. Then the guardian takes the lock on a fresh connection, gives the
+//! variables their old values, takes the EVENT and the journal away, and ends. It tries for as long as the journal stands.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use spindoctor_collect::mysql::{Endpoint, Limits, Secret, SslMode, Target, Tls};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::pipe;
+use tokio::time::{sleep, timeout};
+
+use crate::apply::writer::Writer;
+use crate::apply::{ApplyError, Restored, finish};
+use crate::interrupt::Interrupts;
+use crate::journal::{Journal, remove};
+use crate::lease::IDLE_S;
+
+/// The argument that makes the program a guardian.
+pub const ARGUMENT: &str = "tune-guardian";
+/// What it says once it has been on the server.
+pub(crate) const READY: &str = "ready";
+/// The tuner's line while it lives.
+pub(crate) const ALIVE: &str = "alive\n";
+/// The tuner's line when there is nothing to guard any more.
+pub(crate) const GO_HOME: &str = "go home\n";
+
+/// A tuner that says nothing for so long is stopped: half a second more than after which the server takes the lock from it.
+const SILENCE: Duration = Duration::from_millis(IDLE_S as u64 * 1000 + 500);
+/// Between two tries; later ones wait longer, up to [`LONGEST_PAUSE`].
+const PAUSE: Duration = Duration::from_millis(200);
+/// A server that comes back has its values after this, at the latest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// What a guardian is told: the first line of the pipe.
+#[derive(Debug, Clone)]
+pub(crate) struct Charge {
+    pub(crate) target: Target,
+    pub(crate) journal: PathBuf,
+    /// See [`Journal::server`].
+    pub(crate) server: String,
+}
+
+/// The same, as JSON. The one place where a password is written, into a pipe between two processes of one user.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    socket: Option<PathBuf>,
+    host: String,
+    port: u16,
+    user: String,
+    password: Option<String>,
+    database: Option<String>,
+    ssl_mode: String,
+    ssl_ca: Option<PathBuf>,
+    ssl_cert: Option<PathBuf>,
+    ssl_key: Option<PathBuf>,
+    cleartext: bool,
+    connect_ms: u64,
+    query_ms: u64,
+    journal: PathBuf,
+    server: String,
+}
+
+impl Charge {
+    pub(crate) fn to_line(&self) -> io::Result<String> {
+        let target = &self.target;
+        let (socket, host, port) = match &target.endpoint {
+            Endpoint::Socket(path) => (Some(path.clone()), String::new(), 0),
+            Endpoint::Tcp { host, port } => (None, host.clone(), *port),
+        };
+        let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let line = serde_json::to_string(&Line {
+            socket,
+            host,
+            port,
+            user: target.user.clone(),
+            password: target.password.as_ref().map(|password| password.expose().to_owned()),
+            database: target.database.clone(),
+            ssl_mode: target.tls.mode.name().to_owned(),
+            ssl_ca: target.tls.ca.clone(),
+            ssl_cert: target.tls.cert.clone(),
+            ssl_key: target.tls.key.clone(),
+            cleartext: target.cleartext,
+            connect_ms: ms(target.limits.connect),
+            query_ms: ms(target.limits.query),
+            journal: self.journal.clone(),
+            server: self.server.clone(),
+        })?;
+        Ok(line + "\n")
+    }
+
+    fn from_line(line: &str) -> io::Result<Self> {
+        // serde's own words may show what was read, the password too.
+        let line: Line =
+            serde_json::from_str(line).map_err(|_| io::Error::other("this is no charge of a guardian"))?;
+        let endpoint = match line.socket {
+            Some(path) => Endpoint::Socket(path),
+            None => Endpoint::Tcp { host: line.host, port: line.port },
+        };
+        let mode: SslMode = line.ssl_mode.parse().map_err(io::Error::other)?;
+        let mut target = Target::new(endpoint, line.user);
+        target.password = line.password.map(Secret::from);
+        target.database = line.database;
+        target.tls = Tls { mode, ca: line.ssl_ca, cert: line.ssl_cert, key: line.ssl_key };
+        target.cleartext = line.cleartext;
+        target.limits = Limits {
+            connect: Duration::from_millis(line.connect_ms),
+            query: Duration::from_millis(line.query_ms),
+        };
+        Ok(Self { target, journal: line.journal, server: line.server })
+    }
+}
+
+/// Guards with standard input as the pipe from the tuner and standard output as the one to it. Needs a tokio runtime; `say`
+/// is told what somebody who comes later should know.
+///
+/// # Errors
+/// They are no pipes, or there was no charge.
+pub async fn run(say: impl FnMut(&str)) -> io::Result<()> {
+    let told = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
+    let answer = pipe::Sender::from_owned_fd(io::stdout().as_fd().try_clone_to_owned()?)?;
+    guard(BufReader::new(told), answer, say).await
+}
+
+/// Guards until the tuner says that there is nothing to guard any more, or puts everything back in its place.
+async fn guard(
+    mut told: impl AsyncBufRead + Unpin,
+    mut answer: impl AsyncWrite + Unpin,
+    mut say: impl FnMut(&str),
+) -> io::Result<()> {
+    // Ctrl-C in the tuner's terminal is for the tuner; so is what ends its service. Nothing but the pipe counts here.
+    let _alone = rustix::process::setsid();
+    let _deaf = Interrupts::listen()?;
+    let mut line = String::new();
+    told.read_line(&mut line).await?;
+    let charge = Charge::from_line(&line)?;
+    let said = match visit(&charge).await {
+        Ok(()) => READY.to_owned(),
+        Err(error) => error.to_string().replace('\n', " "),
+    };
+    answer.write_all(format!("{said}\n").as_bytes()).await?;
+    answer.flush().await?;
+    if said != READY {
+        return Ok(());
+    }
+    let mut listening = Listening { told, is_open: true };
+    while let Some(gone) = listening.until_gone().await {
+        if let Some(outcome) = put_back(&charge, &mut listening).await {
+            if let Some(what) = outcome.told() {
+                say(&format!("the tuner of {} {gone}; {what}", charge.target.address()));
+            }
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Shows that it can reach the server, and that it is the right one.
+async fn visit(charge: &Charge) -> Result<(), ApplyError> {
+    let mut writer = Writer::connect(&charge.target).await?;
+    let found = writer.facts().await?.server;
+    writer.close().await;
+    if found == charge.server {
+        Ok(())
+    } else {
+        Err(ApplyError::OtherServer { expected: charge.server.clone(), found })
+    }
+}
+
+/// The pipe.
+struct Listening<R> {
+    told: R,
+    is_open: bool,
+}
+
+impl<R: AsyncBufRead + Unpin> Listening<R> {
+    /// Waits until the tuner is gone, and says how; none where it sends the guardian home.
+    async fn until_gone(&mut self) -> Option<&'static str> {
+        loop {
+            match self.line(SILENCE).await {
+                Heard::Alive => {}
+                Heard::GoHome => return None,
+                Heard::End => return Some("ended without a word"),
+                Heard::Nothing => return Some("was stopped"),
+            }
+        }
+    }
+
+    async fn line(&mut self, patience: Duration) -> Heard {
+        if !self.is_open {
+            sleep(patience).await;
+            return Heard::Nothing;
+        }
+        // A timeout may cut a line into two: what is left of it counts as a sign of life all the same.
+        let mut line = String::new();
+        match timeout(patience, self.told.read_line(&mut line)).await {
+            Err(_) => Heard::Nothing,
+            Ok(Ok(read)) if read > 0 && line.ends_with(GO_HOME) => Heard::GoHome,
+            Ok(Ok(read)) if read > 0 => Heard::Alive,
+            Ok(_) => {
+                self.is_open = false;
+                Heard::End
+            }
+        }
+    }
+}
+
+enum Heard {
+    Alive,
+    GoHome,
+    End,
+    Nothing,
+}
+
+/// What came of it.
+enum Outcome {
+    /// Somebody else has put everything back, and taken the journal away.
+    Done,
+    /// It was meant to stay as it is.
+    Kept,
+    PutBack(Restored),
+}
+
+impl Outcome {
+    fn told(&self) -> Option<String> {
+        match self {
+            Self::Done => None,
+            Self::Kept => Some("it had decided to keep its values".to_owned()),
+            Self::PutBack(restored) => Some(restored.to_string()),
+        }
+    }
+}
+
+/// Tries for as long as the journal stands; none where the tuner is heard again and still has the lease.
+async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut Listening<R>) -> Option<Outcome> {
+    let mut pause = PAUSE;
+    loop {
+        match Journal::read(&charge.journal) {
+            Ok(None) => return Some(Outcome::Done),
+            Ok(Some(journal)) => match attempt(charge, &journal).await {
+                Ok(Some(outcome)) => return Some(outcome),
+                // The lease stands: the server notices within its own time that nobody is there.
+                Ok(None) => pause = PAUSE,
+                Err(_) => pause = (pause * 2).min(LONGEST_PAUSE),
+            },
+            // A disk that cannot be read now may be later.
+            Err(_) => pause = LONGEST_PAUSE,
+        }
+        match listening.line(pause).await {
+            Heard::Alive | Heard::GoHome => return None,
+            Heard::End | Heard::Nothing => {}
+        }
+    }
+}
+
+/// One try; none where somebody holds the lock.
+async fn attempt(charge: &Charge, journal: &Journal) -> Result<Option<Outcome>, ApplyError> {
+    let mut writer = Writer::connect(&charge.target).await?;
+    if !writer.lock().await? {
+        writer.close().await;
+        return Ok(None);
+    }
+    // Read again under the lock: whoever held it before may have put everything back, or decided to keep it.
+    let outcome = match Journal::read(&charge.journal) {
+        Ok(Some(now)) if now.is_kept => {
+            clear(&mut writer, &charge.journal, &now).await?;
+            Outcome::Kept
+        }
+        Ok(Some(now)) => Outcome::PutBack(finish(&mut writer, &charge.journal, &now).await?),
+        Ok(None) => Outcome::Done,
+        Err(_) => Outcome::PutBack(finish(&mut writer, &charge.journal, journal).await?),
+    };
+    writer.close().await;
+    Ok(Some(outcome))
+}
+
+async fn clear(writer: &mut Writer, path: &Path, journal: &Journal) -> Result<(), ApplyError> {
+    if let Some(schema) = &journal.event_schema {
+        writer.drop_event(schema).await?;
+    }
+    Ok(remove(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_charge_survives_the_pipe_and_a_broken_one_is_not_repeated() {
+        let endpoint = Endpoint::Tcp { host: "db17".into(), port: 3307 };
+        let mut target = Target::new(endpoint, "tuner").with_password("hunter2".into());
+        target.tls = Tls { mode: SslMode::VerifyCa, ca: Some("/ca.pem".into()), cert: None, key: None };
+        target.limits = Limits { connect: Duration::from_millis(1500), query: Duration::from_secs(3) };
+        let charge = Charge { target, journal: "/j".into(), server: "db17:3307".into() };
+        let line = charge.to_line().unwrap();
+        let read = Charge::from_line(&line).unwrap();
+        assert_eq!(read.target, charge.target);
+        assert_eq!((read.journal, read.server), (charge.journal, charge.server));
+        let error = Charge::from_line(&line.replace("3307", "\"x\"")).unwrap_err().to_string();
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn a_tuner_is_gone_when_its_pipe_ends_and_not_when_it_sends_the_guardian_home() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut ends = Listening { told: &b"alive\nalive\n"[..], is_open: true };
+            assert_eq!(ends.until_gone().await, Some("ended without a word"));
+            let mut goes = Listening { told: &b"alive\ngo home\n"[..], is_open: true };
+            assert_eq!(goes.until_gone().await, None);
+        });
+    }
+}

@@ -7,6 +7,8 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -33,7 +35,7 @@ const GUARDIANS_WITHIN: Duration = Duration::from_secs(60);
 /// What the thread is asked for.
 enum Wish {
     /// A guardian, started with this program and given this charge.
-    Guard { program: PathBuf, charge: Box<Charge>, is_only_switch: bool, started: oneshot::Sender<Result<u32, String>> },
+    Guard { program: PathBuf, charge: Box<Charge>, started: oneshot::Sender<Result<u32, String>> },
     /// The end: the guardian is sent home, the lock given back.
     Release { done: oneshot::Sender<()> },
 }
@@ -46,6 +48,8 @@ pub(crate) struct Heartbeat {
     wishes: mpsc::UnboundedSender<Wish>,
     lost: watch::Receiver<Option<String>>,
     guardian: watch::Receiver<Result<u32, String>>,
+    /// True while an EVENT stands, too: the lease then outlives the last guardian.
+    pub(crate) has_event: Arc<AtomicBool>,
     _thread: JoinHandle<()>,
 }
 
@@ -66,6 +70,8 @@ impl Heartbeat {
         let (tell_guardian, guardian) = watch::channel(Err("none was asked for".to_owned()));
         let (begun, begin) = oneshot::channel();
         let target = target.clone();
+        let stands = Arc::new(AtomicBool::new(false));
+        let has_event = Arc::clone(&stands);
         let work = move || {
             let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
@@ -80,7 +86,7 @@ impl Heartbeat {
                         let _gone = begun.send(Ok(holder));
                         let (stop, stopped) = watch::channel(false);
                         let ping = ping(conn, tell_lost.clone(), stopped);
-                        tokio::join!(ping, serve(wished, tell_lost, tell_guardian, stop));
+                        tokio::join!(ping, serve(wished, tell_lost, tell_guardian, stop, &has_event));
                     }
                     Err(why) => drop(begun.send(Err(why))),
                 }
@@ -88,14 +94,15 @@ impl Heartbeat {
         };
         let thread = std::thread::Builder::new().name("spin_lease".to_owned()).spawn(work);
         let thread = thread.map_err(|error| NoLease::Failed(no_thread(&error)))?;
-        let holder = begin.await.unwrap_or_else(|_| Err(NoLease::Failed(no_thread(&io::ErrorKind::Other.into()))))?;
-        Ok(Self { holder, wishes, lost, guardian, _thread: thread })
+        let holder =
+            begin.await.unwrap_or_else(|_| Err(NoLease::Failed(no_thread(&io::ErrorKind::Other.into()))))?;
+        Ok(Self { holder, wishes, lost, guardian, has_event: stands, _thread: thread })
     }
 
     /// Starts a guardian, and others when it ends.
-    pub(crate) async fn guard(&self, program: PathBuf, charge: Charge, is_only_switch: bool) -> Result<u32, String> {
+    pub(crate) async fn guard(&self, program: PathBuf, charge: Charge) -> Result<u32, String> {
         let (started, start) = oneshot::channel();
-        let wish = Wish::Guard { program, charge: Box::new(charge), is_only_switch, started };
+        let wish = Wish::Guard { program, charge: Box::new(charge), started };
         let _gone = self.wishes.send(wish);
         start.await.unwrap_or_else(|_| Err("the lease ended meanwhile".to_owned()))
     }
@@ -185,6 +192,7 @@ async fn serve(
     lost: watch::Sender<Option<String>>,
     tell: watch::Sender<Result<u32, String>>,
     stop: watch::Sender<bool>,
+    has_event: &AtomicBool,
 ) {
     let mut guardian: Option<Guarding> = None;
     loop {
@@ -194,9 +202,9 @@ async fn serve(
                 wish = wished.recv() => wish,
                 () = guarding.until_it_ends() => {
                     let again = guarding.again().await;
-                    tell.send_replace(again.clone());
+                    let _before = tell.send_replace(again.clone());
                     if let Err(why) = again {
-                        if guarding.is_only_switch {
+                        if !has_event.load(Ordering::Relaxed) {
                             lost.send_replace(Some(format!("there is no guardian any more: {why}")));
                         }
                         guardian = None;
@@ -206,10 +214,10 @@ async fn serve(
             },
         };
         match wish {
-            Some(Wish::Guard { program, charge, is_only_switch, started }) => {
-                let mut guarding = Guarding { program, charge: *charge, is_only_switch, ends: Vec::new(), process: None };
+            Some(Wish::Guard { program, charge, started }) => {
+                let mut guarding = Guarding { program, charge: *charge, ends: Vec::new(), process: None };
                 let outcome = guarding.start().await;
-                tell.send_replace(outcome.clone());
+                let _before = tell.send_replace(outcome.clone());
                 guardian = outcome.is_ok().then_some(guarding);
                 let _gone = started.send(outcome);
             }
@@ -234,7 +242,6 @@ async fn serve(
 struct Guarding {
     program: PathBuf,
     charge: Charge,
-    is_only_switch: bool,
     ends: Vec<Instant>,
     process: Option<(Child, ChildStdin, BufReader<ChildStdout>)>,
 }
@@ -304,7 +311,11 @@ impl Guarding {
         self.ends.retain(|end| end.elapsed() < GUARDIANS_WITHIN);
         self.ends.push(Instant::now());
         if self.ends.len() > MOST_GUARDIANS {
-            return Err(format!("{} guardians ended within {} s", self.ends.len(), GUARDIANS_WITHIN.as_secs()));
+            return Err(format!(
+                "{} guardians ended within {} s",
+                self.ends.len(),
+                GUARDIANS_WITHIN.as_secs()
+            ));
         }
         self.start().await
     }

@@ -26,7 +26,7 @@ pub struct Journal {
     schema: String,
     /// What the tuner connected to: `/run/mysqld/mysqld.sock`, `db17:3306`.
     pub address: String,
-    /// Which server that is, in its own words: host name, port, data folder and, where it has one, its UUID.
+    /// Which server that is, in its own words: its UUID; where it has none, host name, port and data folder.
     pub server: String,
     /// When the server was started, Unix seconds of its own clock.
     pub server_started: i64,
@@ -82,7 +82,9 @@ impl ProcessMark {
 
 /// Why a journal cannot be kept.
 #[derive(Debug, Error)]
-#[error("the journal {path} cannot be {doing}: {error}; nothing is changed without one: free the disk, or set XDG_STATE_HOME")]
+#[error(
+    "the journal {path} cannot be {doing}: {error}; nothing is changed without one: free the disk, or set XDG_STATE_HOME"
+)]
 pub struct JournalError {
     /// The file or folder.
     pub path: PathBuf,
@@ -103,7 +105,13 @@ pub struct JournalFile {
 
 impl Journal {
     /// A journal of this process, with nothing set yet.
-    pub(crate) fn new(address: String, server: String, server_started: i64, tuner: ProcessMark, holder: u64) -> Self {
+    pub(crate) fn new(
+        address: String,
+        server: String,
+        server_started: i64,
+        tuner: ProcessMark,
+        holder: u64,
+    ) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
             address,
@@ -127,7 +135,10 @@ impl Journal {
             Ok(bytes) => {
                 let journal: Self = serde_json::from_slice(&bytes)?;
                 if journal.schema != SCHEMA {
-                    return Err(io::Error::other(format!("its schema is {:?}, not {SCHEMA}", journal.schema)));
+                    return Err(io::Error::other(format!(
+                        "its schema is {:?}, not {SCHEMA}",
+                        journal.schema
+                    )));
                 }
                 Ok(Some(journal))
             }
@@ -231,8 +242,14 @@ mod tests {
     use super::*;
 
     fn journal() -> Journal {
-        let mut journal = Journal::new("/s".into(), "db17:3306".into(), 1_700_000_000, ProcessMark::own().unwrap(), 17);
-        journal.variables.push(Held { name: "a".into(), original: "1".into(), set: vec!["2".into()], is_changing: false });
+        let mut journal =
+            Journal::new("/s".into(), "db17:3306".into(), 1_700_000_000, ProcessMark::own().unwrap(), 17);
+        journal.variables.push(Held {
+            name: "a".into(),
+            original: "1".into(),
+            set: vec!["2".into()],
+            is_changing: false,
+        });
         journal
     }
 

@@ -45,8 +45,7 @@ pub struct Held {
 impl Held {
     /// True where a value is not the old one, and the tuner's doing.
     pub fn is_ours(&self, value: &str) -> bool {
-        !same(value, &self.original)
-            && (self.is_changing || self.set.iter().any(|ours| same(value, ours)))
+        !same(value, &self.original) && (self.is_changing || self.set.iter().any(|ours| same(value, ours)))
     }
 }
 
@@ -163,7 +162,7 @@ pub fn rehearsal(watched: &Watched<'_>) -> String {
         .collect();
     let (started, silence, drop) = (started(watched.version), silence(watched), drop(watched.schema));
     format!(
-        "BEGIN\n DECLARE started BIGINT DEFAULT NULL;\n {silence}SET started = {started};\n IF IS_USED_LOCK('{LOCK}') <=> {} THEN\n{sets} {drop};\n END IF;\nEND",
+        "BEGIN\n DECLARE started BIGINT DEFAULT NULL;\n {silence}SET started = {started};\n IF IS_USED_LOCK('{LOCK}') <=> {} THEN\n{sets} END IF;\n {drop};\nEND",
         watched.holder
     )
 }
@@ -199,7 +198,14 @@ mod tests {
 
     fn text(variables: &[Held], has_binary_log: bool, version: &str) -> String {
         let version = ServerVersion::parse(version, "").unwrap();
-        body(&Watched { schema: "sys", holder: 17, started: 1_700_000_000, variables, has_binary_log, version })
+        body(&Watched {
+            schema: "sys",
+            holder: 17,
+            started: 1_700_000_000,
+            variables,
+            has_binary_log,
+            version,
+        })
     }
 
     #[test]

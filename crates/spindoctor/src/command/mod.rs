@@ -32,6 +32,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitStatus> {
         Command::Stacks(asked) => stacks::run(&asked),
         Command::Locks(asked) => locks::run(&asked),
         Command::Tune(asked) => tune::run(&asked),
+        Command::TuneGuardian => tune::guard(),
         Command::Sweep(asked) => sweep::run(&asked),
         Command::Lab(asked) => lab::run(&asked),
         Command::Explain(asked) => explain::run(&asked),

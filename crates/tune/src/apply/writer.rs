@@ -1,5 +1,6 @@
 //! The connection that changes settings, and every statement that does.
 
+use std::fmt;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable as _;
@@ -26,7 +27,7 @@ const STATEMENT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub(crate) version: ServerVersion,
-    /// Host name, port, data folder and, where it has one, its UUID.
+    /// See [`Journal::server`].
     pub(crate) server: String,
     /// See [`lease::started`].
     pub(crate) started: i64,
@@ -36,12 +37,18 @@ pub(crate) struct Facts {
 }
 
 /// A connection that may write.
-#[derive(Debug)]
 pub(crate) struct Writer {
     /// None once it is broken.
     conn: Option<Conn>,
     /// True where nothing that it does enters the binary log.
     is_silent: bool,
+}
+
+impl fmt::Debug for Writer {
+    /// Without the driver's own state, which holds the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("is_silent", &self.is_silent).finish_non_exhaustive()
+    }
 }
 
 impl Writer {
@@ -51,10 +58,13 @@ impl Writer {
         let conn = connect_writer(target, &limits).await?;
         let mut writer = Self { conn: Some(conn), is_silent: false };
         // STRICT_ALL_TABLES: a value outside a variable's range is an error, and not made to fit.
-        writer.run("SET SESSION sql_mode = 'STRICT_ALL_TABLES', lock_wait_timeout = 2, autocommit = 1").await?;
+        writer.run("SET SESSION sql_mode = 'STRICT_ALL_TABLES', lock_wait_timeout = 2, autocommit = 1, wait_timeout = 28800").await?;
         writer.is_silent = writer.run("SET SESSION sql_log_bin = 0").await.is_ok();
         if writer.conn.is_none() {
-            return Err(ApplyError::Statement { doing: "log in".into(), reason: "the server closed the connection".into() });
+            return Err(ApplyError::Statement {
+                doing: "log in".into(),
+                reason: "the server closed the connection".into(),
+            });
         }
         Ok(writer)
     }
@@ -72,7 +82,9 @@ impl Writer {
         };
         let Some(conn) = self.conn.as_mut() else { return Err(failed("the connection is broken".into())) };
         match timeout(STATEMENT, conn.query::<Row, _>(format!("{TAG} {sql}"))).await {
-            Ok(Ok(rows)) => Ok(rows.into_iter().map(|row| row.unwrap_raw().into_iter().map(text).collect()).collect()),
+            Ok(Ok(rows)) => {
+                Ok(rows.into_iter().map(|row| row.unwrap_raw().into_iter().map(text).collect()).collect())
+            }
             Ok(Err(DriverError::Server(error))) => {
                 Err(failed(format!("error {}: {}{}", error.code, error.message, advice(error.code))))
             }
@@ -105,9 +117,9 @@ impl Writer {
         let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", list.join(", "));
         let rows = self.rows(&sql).await?;
         let value = |name: &str| {
-            let row = rows.iter().find(|row| {
-                matches!(row.first(), Some(Some(found)) if found.eq_ignore_ascii_case(name))
-            })?;
+            let row = rows
+                .iter()
+                .find(|row| matches!(row.first(), Some(Some(found)) if found.eq_ignore_ascii_case(name)))?;
             row.get(1)?.clone()
         };
         Ok(names.iter().map(|name| value(name)).collect())
@@ -135,7 +147,8 @@ impl Writer {
             reason: format!("{:?} is no version", text(0)),
         })?;
         let started = self.number(&format!("SELECT {}", lease::started(version))).await?;
-        let server = [text(2), text(3), text(4), text(5)].join(":");
+        // The UUID lies in the data folder; MariaDB has none, and is known by where it is.
+        let server = if text(5).is_empty() { [text(2), text(3), text(4)].join(":") } else { text(5) };
         let has_binary_log = is_on(6);
         let no_event = if !is_on(7) {
             Some(format!("event_scheduler is {}", text(7)))
@@ -145,7 +158,10 @@ impl Writer {
             // Galera sends DDL to every node.
             Some("wsrep_on is ON: an EVENT would go to every node of the cluster".to_owned())
         } else if has_binary_log && !self.is_silent {
-            Some("this account may not SET sql_log_bin = 0, so that an EVENT would go to the replicas".to_owned())
+            Some(
+                "this account may not SET sql_log_bin = 0, so that an EVENT would go to the replicas"
+                    .to_owned(),
+            )
         } else {
             None
         };
@@ -182,7 +198,12 @@ impl Writer {
     }
 
     /// Makes the EVENT.
-    pub(crate) async fn create_event(&mut self, schema: &str, comment: &str, body: &str) -> Result<(), ApplyError> {
+    pub(crate) async fn create_event(
+        &mut self,
+        schema: &str,
+        comment: &str,
+        body: &str,
+    ) -> Result<(), ApplyError> {
         self.run(&lease::create(schema, comment, body)).await
     }
 

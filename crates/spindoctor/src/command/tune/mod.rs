@@ -1,10 +1,13 @@
 //! `spindoctor tune`: what could be changed, trials of it, the governor, and putting back what was left.
 
 mod apply;
+mod guardian;
 mod plan;
 mod progress;
 mod recover;
 mod watch;
+
+pub(super) use guardian::guard;
 
 use crate::cli::Tune;
 use crate::exit::ExitStatus;

@@ -1,10 +1,33 @@
 //! `spindoctor tune --recover`: puts back what a tuner that was killed left changed.
 
-use crate::cli::Tune;
-use crate::exit::ExitStatus;
+use spindoctor_tune::apply::{TakeOptions, recover};
 
-/// Not built yet.
+use crate::cli::Tune;
+use crate::command::live::{note, target};
+use crate::command::wait_for;
+use crate::exit::ExitStatus;
+use crate::output;
+use crate::terminal::safe;
+
+/// Puts it back, and says what it was.
 pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
-    let _target = crate::command::live::target(&asked.connection)?;
-    anyhow::bail!("not built yet")
+    let target = target(&asked.connection)?;
+    let options = TakeOptions::of_process()?;
+    let recovered = wait_for(async { Ok(recover(&target, &options.state).await?) })?;
+    for other in &recovered.others {
+        note(other);
+    }
+    let mut text = String::new();
+    for done in &recovered.done {
+        text += &format!("{}: {}\n", safe(&target.address()), safe(done));
+    }
+    if recovered.done.is_empty() {
+        text = format!(
+            "{}: nothing to put back; no journal in {}\n",
+            safe(&target.address()),
+            options.state.display()
+        );
+    }
+    output::print(&text)?;
+    Ok(ExitStatus::Done)
 }

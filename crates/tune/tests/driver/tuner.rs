@@ -1,0 +1,89 @@
+//! A tuner that only flips values, for the tests that kill it: `DRIVER flip ADDRESS STATE VARIABLE=VALUE,VALUE...`.
+//!
+//! ADDRESS is a socket or `HOST:PORT` (user and password `spindoctor`). It says `armed`, with its guardian's process, and
+//! `flipping`, and flips until a signal asks it to end; then it says what became of the settings. With `keep` for `flip` it
+//! sets the first values, keeps them and ends; with `hold` it sets the first values and waits.
+
+#![expect(clippy::print_stdout, reason = "the tests read it")]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use spindoctor_collect::mysql::{Endpoint, SslMode, Target};
+use spindoctor_tune::apply::{ApplyError, Settings, TakeOptions};
+use spindoctor_tune::guardian;
+use spindoctor_tune::interrupt::Interrupts;
+use spindoctor_tune::variables::{Variable, find};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    if arguments.first().is_some_and(|first| first == guardian::ARGUMENT) {
+        return match runtime.block_on(guardian::run(|_| ())) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    match runtime.block_on(tune(&arguments)) {
+        Ok(said) => {
+            println!("{said}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn tune(arguments: &[String]) -> Result<String, ApplyError> {
+    let [what, address, state, sets @ ..] = arguments else { panic!("what, address, state, variables") };
+    let target = match address.rsplit_once(':') {
+        Some((host, port)) => {
+            let endpoint = Endpoint::Tcp { host: host.into(), port: port.parse().expect("a port") };
+            let mut target = Target::new(endpoint, "spindoctor").with_password("spindoctor".into());
+            target.tls.mode = SslMode::Disabled;
+            target
+        }
+        None => Target::new(Endpoint::Socket(address.into()), "root"),
+    };
+    let sets: Vec<(&'static Variable, Vec<String>)> = sets
+        .iter()
+        .map(|set| {
+            let (name, values) = set.split_once('=').expect("VARIABLE=VALUE");
+            (find(name).expect("on the list"), values.split(',').map(str::to_owned).collect())
+        })
+        .collect();
+    let mut interrupts = Interrupts::listen().expect("signals can be caught");
+    let options = TakeOptions { state: PathBuf::from(state), program: "/proc/self/exe".into() };
+    let variables: Vec<&'static Variable> = sets.iter().map(|(variable, _)| *variable).collect();
+    let mut settings = Settings::take(&target, &variables, &options).await?;
+    let switch = settings.switch();
+    println!("armed event={} guardian={}", switch.event.is_ok(), switch.guardian.unwrap_or_default());
+    for turn in 0_usize.. {
+        let values = sets.iter().map(|(variable, values)| (*variable, values[turn % values.len()].clone()));
+        let values: Vec<(&'static Variable, String)> = values.collect();
+        tokio::select! {
+            signal = interrupts.next() => return Ok(format!("{signal}: {}", settings.restore().await?)),
+            lost = settings.wait_until_lost() => return Ok(format!("lost: {lost}: {}", settings.restore().await?)),
+            () = tokio::time::sleep(std::time::Duration::from_millis(1)) => {}
+        }
+        if let Err(error) = settings.set(&values).await {
+            return Ok(format!("{error}: {}", settings.restore().await?));
+        }
+        if turn == 0 {
+            println!("flipping");
+            match what.as_str() {
+                "keep" => return settings.keep().await.map(|()| "kept".to_owned()),
+                "hold" => {
+                    return Ok(tokio::select! {
+                        signal = interrupts.next() => format!("{signal}: {}", settings.restore().await?),
+                        lost = settings.wait_until_lost() => format!("lost: {lost}: {}", settings.restore().await?),
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+    unreachable!("it flips until it is told to end")
+}
