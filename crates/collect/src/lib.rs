@@ -6,6 +6,7 @@
 
 pub mod activities;
 pub mod gauges;
+pub mod ground;
 pub mod host;
 pub mod locks;
 pub mod mysql;

@@ -13,7 +13,7 @@ use spindoctor_model::{Unavailable, Window};
 const COUNTS_RIGHT: f64 = 0.9;
 
 /// Percent of the granted CPUs up to which spinning is meant to go on: the default high-water mark.
-const INTENDED_PCT: f64 = 50.0;
+pub const INTENDED_PCT: f64 = 50.0;
 
 /// The settings of the commit spin on one server, with the CPUs it counts and is granted.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,8 +76,13 @@ impl CommitSpin {
 
     /// The high-water mark that means half of the granted CPUs: `max(1, floor(50 * Q / N))`.
     pub fn corrected_hwm(&self) -> f64 {
+        self.hwm_meaning(INTENDED_PCT)
+    }
+
+    /// The high-water mark that means so many percent of the granted CPUs.
+    pub fn hwm_meaning(&self, pct: f64) -> f64 {
         // The epsilon keeps 50 * 0.3 / 3 from becoming 4.
-        (INTENDED_PCT * self.granted_cpus / self.counted_cpus + 1e-9).floor().max(1.0)
+        (pct * self.granted_cpus / self.counted_cpus + 1e-9).floor().max(1.0)
     }
 
     /// The same server with the corrected high-water mark.

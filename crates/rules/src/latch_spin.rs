@@ -7,7 +7,9 @@
 //! of its own multiplier times `innodb_spin_wait_delay` PAUSEs in each round; the multiplier is 200, or 100
 //! where it found at start-up that a PAUSE takes more than 30 ticks.
 
-use spindoctor_model::{Unavailable, Window};
+use spindoctor_model::host::PauseLatency;
+use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::{ServerVersion, Unavailable, Window};
 
 /// One PAUSE on the CPUs for which the defaults were chosen (Intel before Skylake), nanoseconds.
 const PAUSE_OF_DEFAULTS_NS: f64 = 10.9;
@@ -15,9 +17,15 @@ const PAUSE_OF_DEFAULTS_NS: f64 = 10.9;
 /// Ticks of a PAUSE above which MariaDB takes its smaller multiplier (MDEV-19845).
 const MARIADB_SLOW_PAUSE_TICKS: f64 = 30.0;
 
+/// The greatest `innodb_spin_wait_pause_multiplier` (MySQL Reference Manual).
+const MOST_MULTIPLIER: f64 = 100.0;
+
+/// The greatest `innodb_spin_wait_delay` of MySQL 8.0.28 and later, the least of all (MySQL Reference Manual).
+const MOST_DELAY: f64 = 1_000.0;
+
 /// The settings of the latch spin on one server, with the PAUSE of its CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct LatchSpin {
+pub struct LatchSpin {
     /// `innodb_sync_spin_loops`.
     loops: f64,
     /// `innodb_spin_wait_delay`.
@@ -25,7 +33,7 @@ pub(crate) struct LatchSpin {
     /// PAUSEs in each unit of delay; on MariaDB a quarter of its multiplier.
     multiplier: f64,
     /// One PAUSE, nanoseconds.
-    pub(crate) pause_ns: f64,
+    pub pause_ns: f64,
     kind: Kind,
 }
 
@@ -44,18 +52,34 @@ impl LatchSpin {
         let Some(version) = window.server.version else {
             return Err(Unavailable::because("the server's version is not known"));
         };
-        let pause = window.need(|s| &s.host.pause)?;
+        Self::new(version, window.need(|s| &s.server.variables)?, window.need(|s| &s.host.pause)?)
+    }
+
+    /// From the server's variables and the PAUSE of its CPUs.
+    ///
+    /// # Errors
+    /// That one of the variables is missing.
+    pub fn new(
+        version: ServerVersion,
+        variables: &NamedValues,
+        pause: &PauseLatency,
+    ) -> Result<Self, Unavailable> {
+        let number = |name: &str| {
+            variables
+                .number(name)
+                .ok_or_else(|| Unavailable::because(format!("the server has no variable {name}")))
+        };
         let (kind, multiplier) = if version.is_mariadb() {
             let slow = pause.tsc_ticks.is_some_and(|ticks| ticks > MARIADB_SLOW_PAUSE_TICKS);
             (Kind::Mariadb, if slow { 100.0 } else { 200.0 } / 4.0)
         } else if version.mysql_at_least(8, 0, 16) {
-            (Kind::Multiplier, window.need_variable("innodb_spin_wait_pause_multiplier")?)
+            (Kind::Multiplier, number("innodb_spin_wait_pause_multiplier")?)
         } else {
             (Kind::Fixed, 50.0)
         };
         Ok(Self {
-            loops: window.need_variable("innodb_sync_spin_loops")?,
-            delay: window.need_variable("innodb_spin_wait_delay")?,
+            loops: number("innodb_sync_spin_loops")?,
+            delay: number("innodb_spin_wait_delay")?,
             multiplier,
             pause_ns: pause.ns,
             kind,
@@ -71,12 +95,12 @@ impl LatchSpin {
     }
 
     /// For how long a latch that stays taken is spun on before its waiter sleeps, on average, microseconds.
-    pub(crate) fn mean_us(&self) -> f64 {
+    pub fn mean_us(&self) -> f64 {
         self.loops * self.pauses_per_round() * self.pause_ns / 1e3
     }
 
     /// The server's defaults on the CPUs for which they were chosen.
-    pub(crate) fn as_meant(&self) -> Self {
+    pub fn as_meant(&self) -> Self {
         let (delay, multiplier) = match self.kind {
             Kind::Mariadb => (4.0, 50.0),
             Kind::Multiplier | Kind::Fixed => (6.0, 50.0),
@@ -110,6 +134,31 @@ impl LatchSpin {
         corrections
     }
 
+    /// True where loops, delay and multiplier are those that the server starts with.
+    pub fn is_default(&self) -> bool {
+        let Self { loops, delay, multiplier, .. } = self.as_meant();
+        (self.loops, self.delay) == (loops, delay)
+            && (self.kind == Kind::Mariadb || self.multiplier == multiplier)
+    }
+
+    /// The one variable that makes a full spin last about so long, rounds left alone; none where it has that value.
+    pub fn lasting(&self, mean_us: f64) -> Option<Correction> {
+        let pauses = mean_us * 1e3 / (self.loops * self.pause_ns);
+        let (variable, from, to, most) = match self.kind {
+            Kind::Multiplier => {
+                let to = pauses * 2.0 / (self.delay - 1.0);
+                ("innodb_spin_wait_pause_multiplier", self.multiplier, to, MOST_MULTIPLIER)
+            }
+            Kind::Fixed => {
+                ("innodb_spin_wait_delay", self.delay, pauses * 2.0 / self.multiplier + 1.0, MOST_DELAY)
+            }
+            Kind::Mariadb => ("innodb_spin_wait_delay", self.delay, pauses / self.multiplier, MOST_DELAY),
+        };
+        // Of a spin without a PAUSE no setting makes a long one.
+        let to = Some(to.round().clamp(1.0, most)).filter(|_| self.mean_us() > 0.0 && to.is_finite());
+        Some(Correction { variable, from, to: to? }).filter(|correction| correction.from != correction.to)
+    }
+
     /// More rounds, up to a bound, so that a full spin lasts so many times longer; none where that changes nothing.
     pub(crate) fn longer(&self, times: f64, most_loops: f64) -> Vec<Correction> {
         let to = (self.loops * times).round().min(most_loops);
@@ -129,13 +178,13 @@ impl LatchSpin {
 
 /// One variable that is to change.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Correction {
+pub struct Correction {
     /// Its name.
-    pub(crate) variable: &'static str,
+    pub variable: &'static str,
     /// Its value now.
-    pub(crate) from: f64,
+    pub from: f64,
     /// Its value then.
-    pub(crate) to: f64,
+    pub to: f64,
 }
 
 #[cfg(test)]
@@ -166,6 +215,20 @@ mod tests {
         let names: Vec<_> =
             mysql(100.0, 100.0, 10.9).corrected().iter().map(|c| (c.variable, c.to)).collect();
         assert_eq!(names, [("innodb_spin_wait_delay", 6.0), ("innodb_spin_wait_pause_multiplier", 50.0)]);
+    }
+
+    #[test]
+    fn one_variable_makes_a_spin_last_as_long_on_another_cpu() {
+        let skylake = mysql(6.0, 50.0, 47.0);
+        assert!(skylake.is_default() && !mysql(6.0, 51.0, 47.0).is_default());
+        let shorter = skylake.lasting(40.9).unwrap();
+        assert_eq!((shorter.variable, shorter.to), ("innodb_spin_wait_pause_multiplier", 12.0));
+        assert_eq!(mysql(6.0, 50.0, 10.9).lasting(40.9), None);
+        assert_eq!(mysql(1.0, 50.0, 10.9).lasting(40.9), None, "a delay of 1 has no PAUSE at all");
+        let old = LatchSpin { kind: Kind::Fixed, ..skylake };
+        assert_eq!(old.lasting(40.9).map(|c| (c.variable, c.to)), Some(("innodb_spin_wait_delay", 2.0)));
+        let mariadb = LatchSpin { delay: 4.0, kind: Kind::Mariadb, ..skylake };
+        assert_eq!(mariadb.lasting(65.4).map(|c| (c.variable, c.to)), Some(("innodb_spin_wait_delay", 1.0)));
     }
 
     #[test]

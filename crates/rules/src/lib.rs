@@ -12,7 +12,7 @@ mod commits;
 mod diagnose;
 mod draft;
 pub mod frame_states;
-mod latch_spin;
+pub mod latch_spin;
 pub mod proposals;
 pub mod rank;
 mod redo_sync;

@@ -6,6 +6,7 @@
 
 pub mod apply;
 pub mod bench;
+pub mod governor;
 pub mod guard;
 pub mod guardian;
 mod heartbeat;
