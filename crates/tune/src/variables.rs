@@ -89,7 +89,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "innodb_log_wait_for_flush_spin_hwm",
-        values: Values::Numbers { from: 0, to: u64::MAX },
+        values: Values::Numbers { from: 0, to: 4_294_967_295 },
         is_dynamic_on: |version| version.mysql_at_least(8, 0, 11),
         settles: Settles::AtOnce,
     },
@@ -161,19 +161,19 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "innodb_io_capacity",
-        values: Values::Numbers { from: 100, to: u64::MAX },
+        values: Values::Numbers { from: 100, to: 4_294_967_295 },
         is_dynamic_on: |version| version.mysql_at_least(5, 5, 0) || version.is_mariadb(),
         settles: Settles::Flushing,
     },
     Variable {
         name: "innodb_io_capacity_max",
-        values: Values::Numbers { from: 100, to: u64::MAX },
+        values: Values::Numbers { from: 100, to: 4_294_967_295 },
         is_dynamic_on: |version| version.mysql_at_least(5, 6, 0) || version.mariadb_at_least(10, 0, 0),
         settles: Settles::Flushing,
     },
     Variable {
         name: "innodb_lru_scan_depth",
-        values: Values::Numbers { from: 100, to: u64::MAX },
+        values: Values::Numbers { from: 100, to: 4_294_967_295 },
         is_dynamic_on: |version| version.mysql_at_least(5, 6, 3) || version.mariadb_at_least(10, 0, 0),
         settles: Settles::Flushing,
     },
@@ -237,6 +237,9 @@ const NARROWER: &[(&str, fn(ServerVersion) -> bool, Values)] = &[
     ),
     ("innodb_spin_wait_delay", ServerVersion::is_mariadb, Values::Numbers { from: 0, to: 6_000 }),
     ("table_open_cache", |version| !version.is_mariadb(), Values::Numbers { from: 1, to: 524_288 }),
+    ("table_open_cache", ServerVersion::is_mariadb, Values::Numbers { from: 10, to: 1_048_576 }),
+    // As many pages of 16 KiB as have a number.
+    ("innodb_max_undo_log_size", ServerVersion::is_mariadb, Values::Numbers { from: 10 << 20, to: 1 << 46 }),
     (
         "innodb_redo_log_capacity",
         |version| !version.mysql_at_least(8, 0, 34),

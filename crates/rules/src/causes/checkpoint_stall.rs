@@ -75,6 +75,9 @@ const ROOM_FOR_S: f64 = 3600.0;
 /// More redo than this is never asked for: recovery after a crash has to read it.
 const MOST_BYTES: f64 = 64.0 * GIB;
 
+/// Share of the free disk that a larger log may take: the rest is for data.
+const SHARE_OF_DISK: f64 = 0.5;
+
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -282,6 +285,10 @@ fn larger_log(window: &Window, per_s: f64) -> Remedy {
     let wanted = (per_s * ROOM_FOR_S / files).max(4.0 * now).min(MOST_BYTES);
     let rounded =
         if wanted >= GIB { (wanted / GIB).ceil() * GIB } else { (wanted / (64.0 * MIB)).ceil() * 64.0 * MIB };
+    let room = window.latest(|s| &s.host.data_directory).map_or(f64::INFINITY, |d| d.free_bytes as f64);
+    let most = now + SHARE_OF_DISK * room / files;
+    let rounded =
+        if rounded > most { ((most / (64.0 * MIB)).floor() * 64.0 * MIB).max(now) } else { rounded };
     let setting = format!("{variable} = {rounded:.0}");
     Remedy {
         statement: if dynamic {
@@ -347,6 +354,23 @@ pub(crate) mod cases {
         assert_eq!(remedy.statement, "SET GLOBAL innodb_redo_log_capacity = 28991029248");
         assert_eq!(remedy.undo, "SET GLOBAL innodb_redo_log_capacity = 104857600");
         assert!(remedy.dynamic);
+    }
+
+    #[test]
+    fn a_small_disk_bounds_what_is_asked_for() {
+        let on = |free_bytes| {
+            Build::busy("8.0.36")
+                .lsn(1e9, 84e6, 8e6)
+                .each(move |at_s, _, host| {
+                    let room = spindoctor_model::host::DataDirectory { free_bytes, ..Default::default() };
+                    host.data_directory = crate::testing::answer(at_s, room);
+                })
+                .window()
+        };
+        let asked = |free| found(&on(free)).remedies.remove(0).statement;
+        assert_eq!(asked(1 << 40), "SET GLOBAL innodb_redo_log_capacity = 28991029248");
+        assert_eq!(asked(2 << 30), "SET GLOBAL innodb_redo_log_capacity = 1140850688");
+        assert_eq!(asked(1 << 20), "SET GLOBAL innodb_redo_log_capacity = 104857600");
     }
 
     #[test]

@@ -7,29 +7,35 @@ use super::advice::{Advice, Draft as _, Examined, bytes, leave};
 use crate::causes::checkpoint_stall::{self, Filling};
 
 /// The family.
-pub(super) const FAMILY: Family = Family {
-    name: "redo-capacity",
-    title: "how much redo the server may write before pages must follow",
-    propose,
-};
+pub(super) const FAMILY: Family =
+    Family { name: "redo-capacity", title: "how much redo fits before pages must be flushed", propose };
 
 const VARIABLES: [&str; 2] = ["innodb_redo_log_capacity", "innodb_log_file_size"];
 
 fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let window = examined.window;
     if let Some(finding) = examined.finding(checkpoint_stall::CAUSE.name) {
-        let cost = finding.remedies.first().map_or("", |remedy| remedy.risk.as_str());
-        let room = window
-            .latest(|s| &s.host.data_directory)
-            .map_or(String::new(), |directory| format!(" {} are free.", bytes(directory.free_bytes as f64)));
-        let proposal = examined.remedies_of(finding, &VARIABLES).or_else(|| {
-            let remedy = finding.remedies.first()?.clone();
-            let not_tried = Some("it needs a restart".to_owned());
-            Some(Proposal { remedy, not_tried, ..Proposal::default() }.of(finding))
-        });
-        return Ok(Advice::Propose(
-            proposal.map(|proposal| proposal.costs(format!("{cost}{room}"))).into_iter().collect(),
-        ));
+        let free = window.latest(|s| &s.host.data_directory).map(|directory| directory.free_bytes as f64);
+        let room = free.map_or(String::new(), |free| format!(", of {} free", bytes(free)));
+        if let Some(proposal) = examined.remedies_of(finding, &VARIABLES) {
+            let more = proposal
+                .changes
+                .iter()
+                .filter_map(|change| Some(change.to.parse::<f64>().ok()? - change.from.parse::<f64>().ok()?));
+            let cost = format!("{} of disk{room}", bytes(more.sum()));
+            return Ok(Advice::Propose(vec![proposal.costs(cost)]));
+        }
+        return match finding.remedies.first().filter(|remedy| !remedy.dynamic) {
+            Some(remedy) => {
+                let not_tried = Some("it needs a restart".to_owned());
+                Ok(Advice::Propose(vec![
+                    Proposal { remedy: remedy.clone(), not_tried, ..Proposal::default() }.of(finding),
+                ]))
+            }
+            None => {
+                leave(format!("the redo log is too small, and the disk has no room for a larger one{room}"))
+            }
+        };
     }
     let Filling { filled_in_s, mean_ratio, .. } = checkpoint_stall::filling(window)?;
     let minutes = filled_in_s / 60.0;
@@ -47,6 +53,12 @@ pub(super) mod cases {
     use crate::testing::Build;
 
     #[test]
+    fn the_disk_that_it_takes_is_told() {
+        let plan = super::super::plan(&fires());
+        assert_eq!(plan.proposals[0].cost, "26.9 GiB of disk");
+    }
+
+    #[test]
     fn a_server_that_needs_a_restart_for_it_is_not_tried() {
         let window = Build::busy("10.6.12-MariaDB")
             .gauge("Innodb_checkpoint_age", 79e6)
@@ -55,6 +67,5 @@ pub(super) mod cases {
         let plan = super::super::plan(&window);
         let proposal = plan.proposals.iter().find(|proposal| proposal.family == FAMILY.name).unwrap();
         assert!(!proposal.remedy.dynamic && proposal.changes.is_empty() && proposal.not_tried.is_some());
-        assert!(proposal.cost.starts_with("Takes "), "{}", proposal.cost);
     }
 }

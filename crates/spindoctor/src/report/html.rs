@@ -44,7 +44,7 @@ pub(crate) fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Op
                     (host(&diagnosis.host))
                     (examined(diagnosis))
                     footer {
-                        p { "Cost of this examination: " (cost_told(diagnosis)) "." }
+                        p { "Cost of this examination: " (cost_told(&diagnosis.cost)) "." }
                         p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (diagnosis.schema) }
                     }
                 }
@@ -75,8 +75,8 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
     let counted = findings_counted(diagnosis);
     html! {
         section.card.verdict {
-            @if let Some(interrupted) = interruption_told(diagnosis) {
-                p.interrupted { strong { (safe(&interrupted)) } }
+            @if let Some(interrupted) = &diagnosis.interrupted {
+                p.interrupted { strong { (safe(&interruption_told(interrupted, diagnosis.window.seconds))) } }
             }
             @if diagnosis.findings.is_empty() {
                 @if diagnosis.clear.is_empty() {
@@ -229,7 +229,8 @@ fn pictures(diagnosis: &Diagnosis, profile: &Profile) -> Markup {
     }
 }
 
-fn host(host: &DiagnosedHost) -> Markup {
+/// The host's CPUs as bars, and what else is known of it.
+pub(super) fn host(host: &DiagnosedHost) -> Markup {
     let cpus = [
         ("the server counts", host.server_believes_cpus.map(f64::from), ""),
         ("the kernel grants", host.effective_cpus, "granted"),

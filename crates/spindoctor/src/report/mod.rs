@@ -17,7 +17,7 @@ pub(crate) mod tune;
 pub(crate) mod sample;
 
 use spindoctor_model::diagnosis::DiagnosedServer;
-use spindoctor_model::{Diagnosis, Finding, Interruption, NotExamined, Root, Severity};
+use spindoctor_model::{Cost, Diagnosis, Finding, Interruption, NotExamined, Root, Severity};
 use unicode_width::UnicodeWidthChar as _;
 
 /// The word for a severity; the one that must not be overlooked stands out without colour too.
@@ -44,15 +44,10 @@ pub(crate) fn unexplained_interruption(diagnosis: &Diagnosis) -> Option<&Interru
     diagnosis.interrupted.as_ref().filter(|_| !explained)
 }
 
-/// `interrupted after 4.1 s of 10 s: the server's process ended`, where the window was.
-fn interruption_told(diagnosis: &Diagnosis) -> Option<String> {
-    let interrupted = diagnosis.interrupted.as_ref()?;
-    Some(format!(
-        "interrupted after {} of {}: {}",
-        window_told(interrupted.at_s),
-        window_told(diagnosis.window.seconds),
-        interrupted.because
-    ))
+/// `interrupted after 4.1 s of 10 s: the server's process ended`.
+fn interruption_told(interrupted: &Interruption, window_s: f64) -> String {
+    let (after, of) = (window_told(interrupted.at_s), window_told(window_s));
+    format!("interrupted after {after} of {of}: {}", interrupted.because)
 }
 
 /// How long the server was seen, seconds.
@@ -91,8 +86,7 @@ fn root_named(root: &Root) -> String {
 }
 
 /// What the examination cost, in one clause.
-fn cost_told(diagnosis: &Diagnosis) -> String {
-    let cost = &diagnosis.cost;
+fn cost_told(cost: &Cost) -> String {
     let stopped = match cost.threads_stopped {
         0 => "no thread stopped".to_owned(),
         count => format!("{} stopped", number::counted(count, "thread", "threads")),

@@ -30,8 +30,10 @@ pub(crate) fn render(diagnosis: &Diagnosis) -> (String, NagiosState) {
             server_place(&diagnosis.server)
         ),
     };
-    let summary = match interruption_told(diagnosis) {
-        Some(interrupted) => format!("{summary}; {interrupted}"),
+    let summary = match &diagnosis.interrupted {
+        Some(interrupted) => {
+            format!("{summary}; {}", interruption_told(interrupted, diagnosis.window.seconds))
+        }
         None => summary,
     };
     let lost = diagnosis.findings.iter().map(|finding| finding.score).fold(0.0, f64::max);

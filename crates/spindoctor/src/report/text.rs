@@ -45,7 +45,7 @@ pub(crate) fn render(diagnosis: &Diagnosis, look: Look) -> String {
     if let Some(stacks) = stacks_told(diagnosis) {
         page.paragraph("", &format!("stacks: {stacks}"), QUIET);
     }
-    page.paragraph("", &format!("cost: {}", cost_told(diagnosis)), QUIET);
+    page.paragraph("", &format!("cost: {}", cost_told(&diagnosis.cost)), QUIET);
     page.finish()
 }
 
@@ -56,8 +56,9 @@ fn head(page: &mut Page, diagnosis: &Diagnosis) {
     parts.push(window_told(diagnosis.window.seconds));
     parts.extend(server.threads.map(|threads| number::counted(threads, "thread", "threads")));
     page.line_with_right(&safe(&parts.join(", ")), &findings_counted(diagnosis), STRONG, STRONG);
-    if let Some(interrupted) = interruption_told(diagnosis) {
-        page.paragraph("", &safe(&interrupted), AnsiColor::Red.on_default().bold());
+    if let Some(interrupted) = &diagnosis.interrupted {
+        let told = interruption_told(interrupted, diagnosis.window.seconds);
+        page.paragraph("", &safe(&told), AnsiColor::Red.on_default().bold());
     }
     let host = &diagnosis.host;
     if let Some(because) = &host.unavailable {

@@ -1,10 +1,74 @@
 //! `spindoctor tune --plan`: what could be changed on this server; nothing is.
 
-use crate::cli::Tune;
-use crate::exit::ExitStatus;
+use std::fs;
 
-/// Not built yet.
+use anyhow::{Context as _, bail};
+use spindoctor_collect::watch::Profiling;
+use spindoctor_model::Plan;
+use spindoctor_rules::{FRAME_STATES, proposals};
+use spindoctor_tune::variables;
+
+use crate::cli::Tune;
+use crate::command::live::{self, WithoutSession};
+use crate::exit::ExitStatus;
+use crate::output;
+use crate::report::tune::plan::{html, text, to_json};
+use crate::terminal::Look;
+
+/// Watches the server for a while, and tells what its readings call for.
 pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
-    let _target = crate::command::live::target(&asked.connection)?;
-    anyhow::bail!("not built yet")
+    let only = only(&asked.only)?;
+    if let Some(file) = &asked.html {
+        output::expect_writable(file)?;
+    }
+    let profiling = Some(Profiling::with(FRAME_STATES));
+    let window = live::window(&asked.connection, asked.duration, WithoutSession::Fail, profiling)?;
+    let plan = keep(proposals::plan(&window), &only);
+    if let Some(file) = &asked.html {
+        fs::write(file, html::render(&plan))
+            .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
+    }
+    let printed = match asked.json {
+        true => to_json(&plan).context("could not write the plan as JSON")?,
+        false => text::render(&plan, Look::of_stdout()),
+    };
+    output::print(&printed)?;
+    Ok(if plan.interrupted.is_some() { ExitStatus::Failed } else { ExitStatus::Done })
+}
+
+/// Names of the variables that were asked for. A value of the user's own is nothing that readings call for.
+fn only(asked: &[String]) -> anyhow::Result<Vec<&'static str>> {
+    let name = |asked: &String| {
+        if asked.contains('=') {
+            bail!("a plan shows what this server's readings call for; {asked} is tried with --apply");
+        }
+        Ok(variables::find(asked)?.name)
+    };
+    asked.iter().map(name).collect()
+}
+
+/// The plan with the proposals that change one of these variables; whole where none is named.
+fn keep(mut plan: Plan, only: &[&str]) -> Plan {
+    plan.proposals.retain(|proposal| {
+        only.is_empty() || proposal.changes.iter().any(|change| only.contains(&change.variable.as_str()))
+    });
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tune::plan::sample;
+
+    #[test]
+    fn only_what_was_asked_for_is_shown_and_a_value_is_refused_with_what_to_do() {
+        let names = only(&["INNODB-redo_log_capacity".to_owned()]).unwrap();
+        let families: Vec<String> =
+            keep(sample::quota(), &names).proposals.into_iter().map(|proposal| proposal.family).collect();
+        assert_eq!(families, ["redo-capacity"]);
+        assert_eq!(keep(sample::quota(), &[]), sample::quota());
+        let refused = only(&["innodb_spin_wait_delay=3".to_owned()]).unwrap_err();
+        assert!(refused.to_string().contains("--apply"), "{refused}");
+        assert!(only(&["datadir".to_owned()]).is_err());
+    }
 }

@@ -1,6 +1,7 @@
 //! The formats of `spindoctor tune`. Each is a function from a finished [`Tuning`] to text.
 
 pub(crate) mod html;
+pub(crate) mod plan;
 #[cfg(test)]
 pub(crate) mod sample;
 pub(crate) mod text;
