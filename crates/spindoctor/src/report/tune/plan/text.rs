@@ -13,7 +13,7 @@ use crate::terminal::{Look, safe};
 const COLUMN: usize = 8;
 
 /// Where the reason begins that a family is left for.
-const FAMILY: usize = 22;
+const FAMILY: usize = 23;
 
 /// The plan as text.
 pub(crate) fn render(plan: &Plan, look: Look) -> String {
@@ -139,7 +139,7 @@ fn families<'a>(page: &mut Page, heading: &str, left: impl Iterator<Item = &'a L
 }
 
 fn entry(page: &mut Page, name: &str, told: &str) {
-    page.field(&shortened(&safe(name), FAMILY - 2), &safe(told), FAMILY);
+    page.field(&shortened(&safe(name), FAMILY - 3), &safe(told), FAMILY);
 }
 
 #[cfg(test)]
