@@ -1,0 +1,210 @@
+//! Trials on real servers under real load: what the bench measures, what ends a block, and what a trial says.
+#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
+
+use std::time::Duration;
+
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+use spindoctor_collect::host;
+use spindoctor_collect::mysql::{Endpoint, Target};
+use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_model::{Change, Verdict};
+use spindoctor_tune::bench::{Bench, Ended, Event, Writer};
+use spindoctor_tune::guard::Rail;
+use spindoctor_tune::measure::Meter;
+use spindoctor_tune::statistics::timing::Pace;
+use spindoctor_tune::trial::{Candidate, Times, Tried, run};
+use spindoctor_tune::variables::Variable;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+const TABLES: Tables = Tables { count: 4, rows: 10_000 };
+
+async fn server(which: Which) -> Server {
+    let spec = ServerSpec { which, tables: Some(TABLES), ..ServerSpec::default() };
+    let home = Home::open().unwrap();
+    Server::start(&home, &spec, &|_| {}).await.unwrap()
+}
+
+fn load(server: &Server, workload: Workload, threads: u32) -> Load {
+    Load::start(server.socket(), LoadSpec { workload, threads, rate: None, tables: TABLES }).unwrap()
+}
+
+async fn meter(server: &Server) -> Meter {
+    let target = Target::new(Endpoint::Socket(server.socket().into()), "root");
+    Meter::connect(&target, Some(host::Target::live(server.pid()))).await.unwrap()
+}
+
+/// What a test's writer does beside setting the values.
+enum Also {
+    Nothing,
+    /// The new setting stops all writes of the server, by a lock of its own.
+    LockWrites,
+}
+
+/// Sets over a connection of its own; what happens to settings when it dies is tested where they are taken.
+struct TestWriter {
+    conn: Conn,
+    also: Also,
+    sets: usize,
+}
+
+impl Writer for TestWriter {
+    async fn set(&mut self, values: &[(&'static Variable, String)]) -> Result<(), String> {
+        self.sets += 1;
+        for (variable, value) in values {
+            let statement = format!("SET GLOBAL {} = {value}", variable.name);
+            self.conn.query_drop(statement).await.map_err(|error| error.to_string())?;
+        }
+        if let Also::LockWrites = self.also {
+            let is_new = values.iter().any(|(_, value)| value == "31");
+            let statement = if is_new { "FLUSH TABLES WITH READ LOCK" } else { "UNLOCK TABLES" };
+            self.conn.query_drop(statement).await.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn lost(&self) -> Option<String> {
+        None
+    }
+}
+
+async fn writer(server: &Server, also: Also) -> TestWriter {
+    TestWriter { conn: server.connect().await.unwrap(), also, sets: 0 }
+}
+
+fn spin(changes: &[(&str, &str, &str)], server: &Server) -> Candidate {
+    let change = |(variable, from, to): &(&str, &str, &str)| Change {
+        variable: (*variable).to_owned(),
+        from: (*from).to_owned(),
+        to: (*to).to_owned(),
+    };
+    Candidate::of(&changes.iter().map(change).collect::<Vec<_>>(), server.version()).unwrap()
+}
+
+fn times(settle_ms: u64, measure_ms: u64) -> Times {
+    Times {
+        settle: Some(Duration::from_millis(settle_ms)),
+        measure: Some(Duration::from_millis(measure_ms)),
+        pace: Pace::ThrowAway,
+    }
+}
+
+/// Runs a trial of so many seconds at most; what was told meanwhile comes with it.
+async fn trial(
+    server: &Server,
+    writer: &mut TestWriter,
+    candidate: &Candidate,
+    times: Times,
+    seconds: u64,
+) -> (Tried, Vec<String>) {
+    let mut meter = meter(server).await;
+    let mut told = Vec::new();
+    let mut tell = |event: Event<'_>| {
+        if let Event::Note(what) = event {
+            told.push(what.to_owned());
+        }
+    };
+    let (_stop, stopped) = watch::channel(false);
+    let mut bench = Bench::open(&mut meter, writer, Duration::from_secs(3), stopped, &mut tell).await.unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let tried = run(&mut bench, candidate, &times, until, &mut |below| random.usize(..below.max(1))).await;
+    (tried, told)
+}
+
+#[tokio::test]
+async fn a_mis_set_spin_is_mended_and_the_trial_shows_by_how_much() {
+    let server = server(Which::Mysql).await;
+    server
+        .execute(["SET GLOBAL innodb_spin_wait_delay = 100", "SET GLOBAL innodb_spin_wait_pause_multiplier = 100"])
+        .await
+        .unwrap();
+    let _load = load(&server, Workload::OltpUpdateIndex, 64);
+    let mut writer = writer(&server, Also::Nothing).await;
+    let candidate = spin(
+        &[("innodb_spin_wait_delay", "100", "6"), ("innodb_spin_wait_pause_multiplier", "100", "50")],
+        &server,
+    );
+    let (Tried { trial, ended }, _) = trial(&server, &mut writer, &candidate, times(200, 800), 60).await;
+    assert!(ended.is_none(), "{ended:?}");
+    assert_eq!(trial.verdict, Verdict::Helps, "{} {:#?}", trial.why, trial.blocks);
+    let throughput = trial.effect.throughput.unwrap();
+    assert!(throughput.low.unwrap() > 1.05, "{throughput:?}");
+    assert!(trial.effect.p95.is_some() && trial.effect.cpu_per_query.is_some(), "{:?}", trial.effect);
+    // Set at every block, also where the value stays, and once at the end.
+    assert_eq!(writer.sets, trial.blocks.len() + 1);
+    let delay = server.ask("SELECT @@GLOBAL.innodb_spin_wait_delay").await.unwrap();
+    assert_eq!(delay.as_deref(), Some("100"), "the trial leaves the old setting");
+}
+
+#[tokio::test]
+async fn the_same_setting_on_both_sides_shows_no_effect_worth_the_name() {
+    let server = server(Which::Mysql).await;
+    let _load = load(&server, Workload::OltpPointSelect, 16);
+    let mut writer = writer(&server, Also::Nothing).await;
+    let candidate = spin(&[("innodb_spin_wait_delay", "6", "6")], &server);
+    let (Tried { trial, ended }, _) = trial(&server, &mut writer, &candidate, times(100, 500), 20).await;
+    assert!(ended.is_none(), "{ended:?}");
+    assert!(trial.quads >= 6, "{}", trial.quads);
+    assert!(!trial.kept && trial.blocks.iter().any(|block| block.is_new));
+    // One in twenty such trials may claim an effect; none may claim a large one.
+    let throughput = trial.effect.throughput.unwrap();
+    assert!((0.95..1.05).contains(&throughput.ratio), "{throughput:?} {}", trial.why);
+}
+
+#[tokio::test]
+async fn a_guard_rail_ends_the_block_at_once_and_the_old_setting_comes_back() {
+    let server = server(Which::Mysql).await;
+    let _load = load(&server, Workload::OltpUpdateNonIndex, 8);
+    let mut writer = writer(&server, Also::LockWrites).await;
+    let candidate = spin(&[("innodb_sync_spin_loops", "30", "31")], &server);
+    let begun = Instant::now();
+    let (Tried { trial, ended }, told) = trial(&server, &mut writer, &candidate, times(5_000, 15_000), 300).await;
+    match &ended {
+        Some(Ended::Tripped(trip)) => assert_eq!(trip.rail, Rail::Collapse),
+        other => panic!("{other:?} {told:?}"),
+    }
+    assert_eq!(trial.verdict, Verdict::Inconclusive);
+    assert!(trial.why.contains("guard rail") && !trial.kept, "{}", trial.why);
+    assert!(told.iter().any(|note| note.contains("the old setting is back")), "{told:?}");
+    // At most one block with the old setting before it, some seconds to see it, some to see that it is over.
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    let loops = server.ask("SELECT @@GLOBAL.innodb_sync_spin_loops").await.unwrap();
+    assert_eq!(loops.as_deref(), Some("30"));
+}
+
+#[tokio::test]
+async fn a_load_that_pauses_spoils_one_quad_and_no_trial() {
+    let server = server(Which::Mariadb).await;
+    let first = load(&server, Workload::OltpPointSelect, 8);
+    let mut writer = writer(&server, Also::Nothing).await;
+    let candidate = spin(&[("innodb_sync_spin_loops", "30", "30")], &server);
+    let pausing = async {
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        first.stop().await;
+        // Longer than a setting would be blamed for after the old one is back.
+        tokio::time::sleep(Duration::from_secs(18)).await;
+        load(&server, Workload::OltpPointSelect, 8)
+    };
+    let ((Tried { trial, ended }, told), _load) =
+        tokio::join!(trial(&server, &mut writer, &candidate, times(200, 800), 50), pausing);
+    assert!(ended.is_none(), "{ended:?}");
+    assert!(trial.quads >= 2, "{}", trial.why);
+    assert!(trial.notes.iter().any(|note| note.contains("was left out")), "{:?} {told:?}", trial.notes);
+    // MariaDB has no histogram of all statements: said, not made up.
+    assert_eq!(trial.effect.p95, None);
+    assert!(trial.notes.iter().any(|note| note.contains("95th percentile is not compared")), "{:?}", trial.notes);
+}
+
+#[tokio::test]
+async fn a_server_without_load_is_told_to_have_none() {
+    let server = server(Which::Mysql).await;
+    let mut meter = meter(&server).await;
+    let mut writer = writer(&server, Also::Nothing).await;
+    let (_stop, stopped) = watch::channel(false);
+    let mut tell = |_: Event<'_>| {};
+    let opened = Bench::open(&mut meter, &mut writer, Duration::from_secs(2), stopped, &mut tell).await;
+    assert!(matches!(opened.unwrap_err(), Ended::LoadGone { .. }));
+}
