@@ -111,7 +111,8 @@ impl Rails {
         for (count, trip) in self.in_a_row.iter_mut().zip(&in_doubt) {
             *count = if trip.is_some() { *count + 1 } else { 0 };
         }
-        let proven = in_doubt.into_iter().zip(&self.in_a_row).filter(|(_, count)| **count >= SECONDS_IN_A_ROW);
+        let proven =
+            in_doubt.into_iter().zip(&self.in_a_row).filter(|(_, count)| **count >= SECONDS_IN_A_ROW);
         at_once.into_iter().chain(proven.map(|(trip, _)| trip)).flatten().next()
     }
 

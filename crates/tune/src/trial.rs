@@ -46,7 +46,11 @@ impl Candidate {
             let to = variable.value(version, &change.to)?;
             checked.old.push((variable, change.from.clone()));
             checked.new.push((variable, to.clone()));
-            checked.changes.push(Change { variable: variable.name.to_owned(), from: change.from.clone(), to });
+            checked.changes.push(Change {
+                variable: variable.name.to_owned(),
+                from: change.from.clone(),
+                to,
+            });
         }
         Ok(checked)
     }
@@ -121,14 +125,8 @@ pub async fn run<W: Writer>(
 ) -> Tried {
     let (start, begun) = (Timestamp::now(), bench.elapsed());
     let (block_times, timing) = times.block(bench.series(), candidate.settles());
-    let mut under_way = UnderWay {
-        candidate,
-        times: block_times,
-        blocks: Vec::new(),
-        quad: 0,
-        notes: Vec::new(),
-        begun,
-    };
+    let mut under_way =
+        UnderWay { candidate, times: block_times, blocks: Vec::new(), quad: 0, notes: Vec::new(), begun };
     if times.measure.is_none() && timing.is_too_short() {
         under_way.notes.push(format!(
             "the load remembers for {:.0} s, longer than a block can make up for: intervals are wider for it",
@@ -186,11 +184,7 @@ impl UnderWay<'_> {
         Ok(())
     }
 
-    async fn one_quad<W: Writer>(
-        &mut self,
-        bench: &mut Bench<'_, W>,
-        order: Order,
-    ) -> Result<Quad, Ended> {
+    async fn one_quad<W: Writer>(&mut self, bench: &mut Bench<'_, W>, order: Order) -> Result<Quad, Ended> {
         for is_new in order.is_new() {
             let candidate = self.candidate;
             let wanted = Wanted {

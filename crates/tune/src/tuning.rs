@@ -106,7 +106,8 @@ pub async fn tune<W: Writer>(
         Ok(chosen) => chosen,
         Err(ended) => return Err(ended.into()),
     };
-    let Tried { mut trial, ended } = try_candidate(bench, &chosen, &options.times, options.until, below).await;
+    let Tried { mut trial, ended } =
+        try_candidate(bench, &chosen, &options.times, options.until, below).await;
     trial.notes.extend(notes);
     trial.notes.push(format!("guard rails: {}", bench.rails().told().join(", ")));
     let tuning = Tuning { decided: trial, proposals: proposals.to_vec(), searched, settings: Vec::new() };
@@ -156,7 +157,8 @@ impl<W: Writer> Search<'_, '_, W> {
             match self.race("all proposals", &arms, 0, guess).await? {
                 None => best = arms[guess].clone(),
                 Some(raced) => {
-                    let behind = |arm: usize| raced.standings.iter().find(|of| of.arm == arm).map(|of| of.behind);
+                    let behind =
+                        |arm: usize| raced.standings.iter().find(|of| of.arm == arm).map(|of| of.behind);
                     let present = behind(0).unwrap_or(f64::NEG_INFINITY);
                     let helping: Vec<usize> = (1..guess)
                         .filter(|&arm| behind(arm).is_some_and(|behind| behind > present + WORTH_MOVING))
@@ -232,9 +234,7 @@ impl<W: Writer> Search<'_, '_, W> {
                     spoilt = 0;
                     let scores: Vec<Option<f64>> =
                         round.iter().map(|block| block.as_ref().and_then(score)).collect();
-                    measured.extend(
-                        order.iter().zip(round).filter_map(|(arm, block)| Some((*arm, block?))),
-                    );
+                    measured.extend(order.iter().zip(round).filter_map(|(arm, block)| Some((*arm, block?))));
                     dropped.extend(race.record(&scores).into_iter().map(|arm| (arm, race.rounds())));
                     self.bench.tell(Event::Raced { round: race.rounds(), remaining: race.remaining().len() });
                 }
@@ -263,7 +263,8 @@ impl<W: Writer> Search<'_, '_, W> {
                 ),
                 None if tripped.contains(&arm) => "it hit a guard rail and dropped out".to_owned(),
                 None => {
-                    let round = dropped.iter().find(|(dropped, _)| *dropped == arm).map_or(0, |(_, round)| *round);
+                    let round =
+                        dropped.iter().find(|(dropped, _)| *dropped == arm).map_or(0, |(_, round)| *round);
                     format!("it dropped out after round {round}")
                 }
             };
@@ -281,7 +282,10 @@ impl<W: Writer> Search<'_, '_, W> {
 
     /// One round: the blocks in their order, none for an arm that hit a guard rail. None in all where it was spoilt by
     /// something else.
-    #[expect(clippy::too_many_arguments, reason = "it is the inside of a loop, in a function for its length alone")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "it is the inside of a loop, in a function for its length alone"
+    )]
     async fn round(
         &mut self,
         what: &str,
@@ -353,7 +357,8 @@ impl Told<'_> {
             })
             .collect();
         let judgement = judge(&blocks, Look::Last);
-        let (from, to) = (values(&self.arms[self.reference], self.variables), values(&self.arms[arm], self.variables));
+        let (from, to) =
+            (values(&self.arms[self.reference], self.variables), values(&self.arms[arm], self.variables));
         let changes: Vec<Change> = from
             .iter()
             .zip(&to)
@@ -473,12 +478,16 @@ mod tests {
             arm(&[("innodb_sync_spin_loops", "30", "15"), ("innodb_spin_wait_delay", "100", "8")]),
         ];
         let variables = variables_of(&arms);
-        let of = |at: usize| values(&arms[at], &variables).into_iter().map(|(_, value)| value).collect::<Vec<_>>();
-        assert_eq!((of(0), of(1), of(2)), (
-            vec!["100".to_owned(), "30".to_owned()],
-            vec!["6".to_owned(), "30".to_owned()],
-            vec!["8".to_owned(), "15".to_owned()],
-        ));
+        let of =
+            |at: usize| values(&arms[at], &variables).into_iter().map(|(_, value)| value).collect::<Vec<_>>();
+        assert_eq!(
+            (of(0), of(1), of(2)),
+            (
+                vec!["100".to_owned(), "30".to_owned()],
+                vec!["6".to_owned(), "30".to_owned()],
+                vec!["8".to_owned(), "15".to_owned()],
+            )
+        );
         let all = together(&arms, &[1, 2]);
         assert_eq!(all.changes.iter().map(|change| change.to.as_str()).collect::<Vec<_>>(), ["6", "15"]);
     }

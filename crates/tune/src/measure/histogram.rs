@@ -48,9 +48,10 @@ impl Histogram {
         if earlier.buckets.len() > self.buckets.len() {
             return None;
         }
-        let counted = self.buckets.iter().map(|bucket| {
-            Some(Bucket { count: bucket.count.checked_sub(before(bucket))?, ..*bucket })
-        });
+        let counted = self
+            .buckets
+            .iter()
+            .map(|bucket| Some(Bucket { count: bucket.count.checked_sub(before(bucket))?, ..*bucket }));
         Some(Self { buckets: counted.collect::<Option<_>>()? })
     }
 
@@ -89,7 +90,8 @@ mod tests {
 
     fn histogram(buckets: &[(u64, u64, u64)]) -> Histogram {
         let cell = |number: u64| Some(number.to_string());
-        let rows = buckets.iter().map(|(low, high, count)| vec![cell(*low), cell(*high), cell(*count)]).collect();
+        let rows =
+            buckets.iter().map(|(low, high, count)| vec![cell(*low), cell(*high), cell(*count)]).collect();
         Histogram::parse(&Rows::new(vec!["a".into(), "b".into(), "c".into()], rows))
     }
 

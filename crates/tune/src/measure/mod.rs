@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use spindoctor_collect::gauges::read_host;
-use spindoctor_collect::mysql::{ConnectError, Plan, QueryError, Rows, Session, SessionCost, Target, replica_status};
+use spindoctor_collect::mysql::{
+    ConnectError, Plan, QueryError, Rows, Session, SessionCost, Target, replica_status,
+};
 use spindoctor_collect::{host, source::Answer};
 use spindoctor_model::diagnosis::DiagnosedServer;
 use spindoctor_model::mysql::NamedValues;
@@ -232,7 +234,8 @@ impl Meter {
             disk_bytes: None,
         };
         if self.has.histogram {
-            counters.histogram = self.optional(histogram::STATEMENT).await?.ok().map(|rows| Histogram::parse(&rows));
+            counters.histogram =
+                self.optional(histogram::STATEMENT).await?.ok().map(|rows| Histogram::parse(&rows));
         }
         if self.has.errors {
             let rows = self.optional(ERRORS).await?;

@@ -87,11 +87,16 @@ impl Wanted {
             return Ok(proposals);
         }
         for proposal in &mut proposals {
-            proposal.changes.retain(|change| self.0.iter().any(|(variable, _)| variable.name == change.variable));
+            proposal
+                .changes
+                .retain(|change| self.0.iter().any(|(variable, _)| variable.name == change.variable));
         }
         proposals.retain(|proposal| !proposal.changes.is_empty());
         for (variable, _) in self.0.iter().filter(|(_, value)| value.is_none()) {
-            if !proposals.iter().flat_map(|proposal| &proposal.changes).any(|change| change.variable == variable.name)
+            if !proposals
+                .iter()
+                .flat_map(|proposal| &proposal.changes)
+                .any(|change| change.variable == variable.name)
             {
                 bail!(
                     "nothing is proposed for {0} on this server; give a value to try, as in --only {0}=VALUE",
@@ -161,7 +166,9 @@ async fn on_server(
     let _ahead = Ahead::of_others();
     let process = match asked.connection.remote {
         true => None,
-        false => process(&asked.connection, target).ok().filter(|(_, other)| other.is_none()).map(|(pid, _)| pid),
+        false => {
+            process(&asked.connection, target).ok().filter(|(_, other)| other.is_none()).map(|(pid, _)| pid)
+        }
     };
     // Listening begins before anything is changed: from here on no signal ends the program before the old values are back.
     let mut interrupts = Interrupts::listen().context("could not listen for signals")?;
@@ -231,7 +238,8 @@ async fn tried(
 fn variables(wanted: &Wanted, proposals: &[Proposal]) -> Vec<&'static Variable> {
     let given = wanted.0.iter().filter(|(_, value)| value.is_some()).map(|(variable, _)| *variable);
     let tried = proposals.iter().filter(|proposal| proposal.not_tried.is_none());
-    let proposed = tried.flat_map(|proposal| &proposal.changes).filter_map(|change| find(&change.variable).ok());
+    let proposed =
+        tried.flat_map(|proposal| &proposal.changes).filter_map(|change| find(&change.variable).ok());
     let mut variables: Vec<&'static Variable> = Vec::new();
     for variable in given.chain(proposed) {
         if !variables.iter().any(|known| known.name == variable.name) {
@@ -253,17 +261,23 @@ fn tell_why_nothing(proposals: &[Proposal]) {
     }
 }
 
-fn switch_told(settings: &Settings) -> String {
+pub(super) fn switch_told(settings: &Settings) -> String {
     let switch = settings.switch();
     match (switch.event, switch.guardian) {
         (Ok(event), Ok(pid)) => {
-            format!("if this program dies, the event {event} on the server and the process {pid} put the old values back")
+            format!(
+                "if this program dies, the event {event} on the server and the process {pid} put the old values back"
+            )
         }
         (Ok(event), Err(why)) => {
-            format!("if this program dies, the event {event} on the server puts the old values back (no guardian: {why})")
+            format!(
+                "if this program dies, the event {event} on the server puts the old values back (no guardian: {why})"
+            )
         }
         (Err(why), Ok(pid)) => {
-            format!("if this program dies, the process {pid} puts the old values back (no event on the server: {why})")
+            format!(
+                "if this program dies, the process {pid} puts the old values back (no event on the server: {why})"
+            )
         }
         (Err(event), Err(guardian)) => format!("no dead man's switch: {event}; {guardian}"),
     }
@@ -287,11 +301,16 @@ fn told_restored(restored: &anyhow::Result<Restored>) -> Vec<String> {
                 told.push(format!("Put back: {}.", values(&restored.restored)));
             }
             if !restored.left.is_empty() {
-                told.push(format!("Somebody else set these meanwhile, so they were left: {}.", values(&restored.left)));
+                told.push(format!(
+                    "Somebody else set these meanwhile, so they were left: {}.",
+                    values(&restored.left)
+                ));
             }
             told
         }
-        Err(why) => vec![format!("The old values could not be put back: {why:#}. The dead man's switch goes on trying.")],
+        Err(why) => vec![format!(
+            "The old values could not be put back: {why:#}. The dead man's switch goes on trying."
+        )],
     }
 }
 
@@ -312,7 +331,10 @@ async fn keep(asked: &Tune, mut settings: Settings, tuned: &mut Tuned) -> Vec<St
         return match settings.keep().await {
             Ok(()) => {
                 tuned.tuning.decided.kept = true;
-                vec![format!("Kept until the server restarts: {values}. --persist keeps it for longer."), undo]
+                vec![
+                    format!("Kept until the server restarts: {values}. --persist keeps it for longer."),
+                    undo,
+                ]
             }
             Err(why) => vec![format!("Not kept: {why}.")],
         };
@@ -326,7 +348,9 @@ async fn keep(asked: &Tune, mut settings: Settings, tuned: &mut Tuned) -> Vec<St
             tuned.tuning.decided.kept = true;
             vec![
                 format!("Kept until the server restarts: {values}."),
-                format!("This server cannot persist settings itself; put into its option file, under [mysqld]: {lines}"),
+                format!(
+                    "This server cannot persist settings itself; put into its option file, under [mysqld]: {lines}"
+                ),
                 undo,
             ]
         }
@@ -339,12 +363,13 @@ mod tests {
     use super::*;
 
     fn proposal(family: &str, variables: &[&str]) -> Proposal {
-        let change = |name: &&str| Change {
-            variable: (*name).to_owned(),
-            from: "1".to_owned(),
-            to: "2".to_owned(),
-        };
-        Proposal { family: family.to_owned(), changes: variables.iter().map(change).collect(), ..Proposal::default() }
+        let change =
+            |name: &&str| Change { variable: (*name).to_owned(), from: "1".to_owned(), to: "2".to_owned() };
+        Proposal {
+            family: family.to_owned(),
+            changes: variables.iter().map(change).collect(),
+            ..Proposal::default()
+        }
     }
 
     #[test]

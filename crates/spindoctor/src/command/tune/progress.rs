@@ -30,8 +30,11 @@ impl Shown {
                 self.line(&format!("looking at the server as it is for {}", number::duration(*seconds)));
             }
             Event::Begun(wanted) => {
-                let values: Vec<String> =
-                    wanted.values.iter().map(|(variable, value)| format!("{} = {value}", variable.name)).collect();
+                let values: Vec<String> = wanted
+                    .values
+                    .iter()
+                    .map(|(variable, value)| format!("{} = {value}", variable.name))
+                    .collect();
                 self.line(&format!("{}: {}", wanted.what, values.join(", ")));
             }
             Event::Measured(_) => {}

@@ -3,9 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use spindoctor_model::{Block, Effect, Trial, Tuning, Verdict};
 
-use super::{
-    Leaning, QUANTITIES, Quantity, change, changes_told, interval, place, scale, verdict_word,
-};
+use super::{Leaning, QUANTITIES, Quantity, change, changes_told, interval, place, scale, verdict_word};
 use crate::report::html::{POLICY, STYLE};
 use crate::report::{number, server_named, server_place};
 use crate::terminal::safe;
@@ -123,8 +121,10 @@ fn intervals(trial: &Trial) -> Markup {
     let (least, most) = scale(&trial.effect);
     let x = |ratio: f64| LEFT + place(ratio, least, most) * (RIGHT - LEFT);
     let bottom = TOP + ROW * rows.len() as f64;
-    let told: Vec<String> =
-        rows.iter().map(|(quantity, effect)| format!("{} {}, {}", quantity.name, change(effect.ratio), interval(effect))).collect();
+    let told: Vec<String> = rows
+        .iter()
+        .map(|(quantity, effect)| format!("{} {}, {}", quantity.name, change(effect.ratio), interval(effect)))
+        .collect();
     html! {
         div.picture {
             svg.intervals viewBox=(format!("0 0 {WIDTH} {:.0}", bottom + 30.0)) role="img" aria-label=(told.join("; ")) {
@@ -312,7 +312,9 @@ mod tests {
     #[test]
     fn the_page_shows_verdict_intervals_and_blocks_and_fetches_nothing() {
         let page = render(&sample::helps());
-        for shown in ["Helps", "+70.0 %", "innodb_spin_wait_delay", "no change", "Every block", "The search before"] {
+        for shown in
+            ["Helps", "+70.0 %", "innodb_spin_wait_delay", "no change", "Every block", "The search before"]
+        {
             assert!(page.contains(shown), "{shown}");
         }
         for fetched in ["http:", "https:", "<script", "url(", "@import"] {

@@ -62,7 +62,8 @@ impl Quantity {
     /// effect's.
     fn means(&self, trial: &Trial) -> Option<(f64, f64)> {
         let mean = |is_new: bool| {
-            let blocks = trial.blocks.iter().filter(|block| block.is_new == is_new && block.left_out.is_none());
+            let blocks =
+                trial.blocks.iter().filter(|block| block.is_new == is_new && block.left_out.is_none());
             let logarithms: Vec<f64> =
                 blocks.filter_map(self.of_block).filter(|value| *value > 0.0).map(f64::ln).collect();
             let count = logarithms.len() as f64;

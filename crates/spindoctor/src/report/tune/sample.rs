@@ -40,7 +40,8 @@ fn trial(changes: Vec<Change>, verdict: Verdict, why: &str) -> Trial {
 
 /// Blocks as a lab server gave them, made a little uneven.
 fn blocks(quads: u32, ratio: f64) -> Vec<Block> {
-    let order = |quad: u32| if quad % 3 == 1 { [true, false, false, true] } else { [false, true, true, false] };
+    let order =
+        |quad: u32| if quad % 3 == 1 { [true, false, false, true] } else { [false, true, true, false] };
     (0..quads)
         .flat_map(|quad| order(quad).into_iter().enumerate().map(move |(at, is_new)| (quad, at, is_new)))
         .map(|(quad, at, is_new)| {
@@ -83,7 +84,8 @@ pub(crate) fn helps() -> Tuning {
         "The load drifted by +12 % over 128 s; within a quad that cancels.".to_owned(),
         "guard rails: 95th percentile 81.0 ms, 64 statements at once".to_owned(),
     ];
-    let mut first = trial(spin, Verdict::Inconclusive, "Search (all proposals): it won the race. It decides nothing.");
+    let mut first =
+        trial(spin, Verdict::Inconclusive, "Search (all proposals): it won the race. It decides nothing.");
     first.effect.throughput = Some(Effect { ratio: 1.66, low: None, high: None });
     let mut second = trial(
         vec![change("innodb_sync_spin_loops", "30", "15")],

@@ -63,7 +63,11 @@ fn changes(page: &mut Page, trial: &Trial) {
     let widest = trial.changes.iter().map(|change| change.variable.width()).max().unwrap_or(0);
     for change in &trial.changes {
         let pad = " ".repeat(widest.saturating_sub(change.variable.width()));
-        page.paragraph("", &safe(&format!("{}{pad}  {} → {}", change.variable, change.from, change.to)), PLAIN);
+        page.paragraph(
+            "",
+            &safe(&format!("{}{pad}  {} → {}", change.variable, change.from, change.to)),
+            PLAIN,
+        );
     }
 }
 
@@ -71,7 +75,9 @@ fn changes(page: &mut Page, trial: &Trial) {
 fn table(page: &mut Page, trial: &Trial) {
     let rows: Vec<_> = QUANTITIES
         .iter()
-        .filter_map(|quantity| Some((quantity, (quantity.of_effects)(&trial.effect)?, quantity.means(trial)?)))
+        .filter_map(|quantity| {
+            Some((quantity, (quantity.of_effects)(&trial.effect)?, quantity.means(trial)?))
+        })
         .collect();
     if rows.is_empty() {
         page.paragraph("", "Nothing could be compared.", QUIET);
@@ -89,7 +95,12 @@ fn table(page: &mut Page, trial: &Trial) {
     let (least, most) = scale(&trial.effect);
     for (quantity, effect, (old, new)) in rows {
         let style = style(quantity.leaning(&effect));
-        let left = format!("{:<LABEL$}{:>MEAN$}{:>MEAN$}  ", quantity.name, quantity.shown(old), quantity.shown(new));
+        let left = format!(
+            "{:<LABEL$}{:>MEAN$}{:>MEAN$}  ",
+            quantity.name,
+            quantity.shown(old),
+            quantity.shown(new)
+        );
         let by = format!("{:>changed$}", change(effect.ratio));
         let told = interval(&effect);
         let pad = " ".repeat(words.saturating_sub(told.width()));
@@ -132,7 +143,8 @@ fn searched(page: &mut Page, tuning: &Tuning) {
         QUIET,
     );
     for trial in tuning.searched.iter().take(SEARCHED_SHOWN) {
-        let by = trial.effect.throughput.map_or(String::new(), |effect| format!("{:>9}  ", change(effect.ratio)));
+        let by =
+            trial.effect.throughput.map_or(String::new(), |effect| format!("{:>9}  ", change(effect.ratio)));
         page.hanging("    ", "           ", &format!("{by}{}", safe(&changes_told(&trial.changes))), QUIET);
     }
     if count > SEARCHED_SHOWN {
