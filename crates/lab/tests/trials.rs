@@ -107,7 +107,8 @@ async fn trial(
         }
     };
     let (_stop, stopped) = watch::channel(false);
-    let mut bench = Bench::open(&mut meter, writer, Duration::from_secs(3), stopped, &mut tell).await.unwrap();
+    let mut bench =
+        Bench::open(&mut meter, writer, Duration::from_secs(3), stopped, &mut tell).await.unwrap();
     let mut random = fastrand::Rng::with_seed(7);
     let until = Instant::now() + Duration::from_secs(seconds);
     let tried = run(&mut bench, candidate, &times, until, &mut |below| random.usize(..below.max(1))).await;
@@ -118,7 +119,10 @@ async fn trial(
 async fn a_mis_set_spin_is_mended_and_the_trial_shows_by_how_much() {
     let server = server(Which::Mysql).await;
     server
-        .execute(["SET GLOBAL innodb_spin_wait_delay = 100", "SET GLOBAL innodb_spin_wait_pause_multiplier = 100"])
+        .execute([
+            "SET GLOBAL innodb_spin_wait_delay = 100",
+            "SET GLOBAL innodb_spin_wait_pause_multiplier = 100",
+        ])
         .await
         .unwrap();
     let _load = load(&server, Workload::OltpUpdateIndex, 64);
@@ -161,7 +165,8 @@ async fn a_guard_rail_ends_the_block_at_once_and_the_old_setting_comes_back() {
     let mut writer = writer(&server, Also::LockWrites).await;
     let candidate = spin(&[("innodb_sync_spin_loops", "30", "31")], &server);
     let begun = Instant::now();
-    let (Tried { trial, ended }, told) = trial(&server, &mut writer, &candidate, times(5_000, 15_000), 300).await;
+    let (Tried { trial, ended }, told) =
+        trial(&server, &mut writer, &candidate, times(5_000, 15_000), 300).await;
     match &ended {
         Some(Ended::Tripped(trip)) => assert_eq!(trip.rail, Rail::Collapse),
         other => panic!("{other:?} {told:?}"),
@@ -195,7 +200,11 @@ async fn a_load_that_pauses_spoils_one_quad_and_no_trial() {
     assert!(trial.notes.iter().any(|note| note.contains("was left out")), "{:?} {told:?}", trial.notes);
     // MariaDB has no histogram of all statements: said, not made up.
     assert_eq!(trial.effect.p95, None);
-    assert!(trial.notes.iter().any(|note| note.contains("95th percentile is not compared")), "{:?}", trial.notes);
+    assert!(
+        trial.notes.iter().any(|note| note.contains("95th percentile is not compared")),
+        "{:?}",
+        trial.notes
+    );
 }
 
 #[tokio::test]

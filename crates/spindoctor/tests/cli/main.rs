@@ -10,3 +10,4 @@ mod pileups;
 mod program;
 mod screen;
 mod stacks;
+mod watch;
