@@ -118,6 +118,14 @@ pub enum Error {
         /// For how long it was waited for.
         seconds: u64,
     },
+    /// An experiment whose trial could not begin, or whose settings could not be put back.
+    #[error("{experiment}: no trial: {because}")]
+    NotTried {
+        /// The experiment.
+        experiment: &'static str,
+        /// What the tuner said.
+        because: String,
+    },
     /// There is no window to diagnose.
     #[error("{scenario}: the server could not be watched: {because}")]
     NotWatched {

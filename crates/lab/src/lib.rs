@@ -1,4 +1,4 @@
-//! Throw-away servers that are made to suffer a known cause, with labels.
+//! Throw-away servers that are made to suffer a known cause, with labels, and experiments that measure a cure.
 //!
 //! [`up`], [`down`] and [`list`] keep servers for people; [`Server::start`] one for a program or test,
 //! gone when it is dropped. No command that looks at production uses this crate.
@@ -6,6 +6,7 @@
 mod cgroup;
 mod command;
 mod error;
+pub mod experiment;
 mod home;
 mod install;
 mod installation;
@@ -21,6 +22,7 @@ mod template;
 pub use cgroup::Limits;
 pub use command::Progress;
 pub use error::{Error, Result};
+pub use experiment::EXPERIMENTS;
 pub use home::Home;
 pub use installation::{Installation, Which};
 pub use machine::machine;

@@ -281,7 +281,7 @@ pub(crate) struct Explain {
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Lab {
-    /// List the scenarios, and the lab's servers that are up
+    /// List the scenarios, the experiments, and the lab's servers that are up
     List(LabList),
     /// Install the servers that the lab knows by name, so that later commands need no network
     Install,
@@ -289,7 +289,7 @@ pub(crate) enum Lab {
     Up(LabUp),
     /// Stop a server that `up` started, and remove everything of it
     Down(LabDown),
-    /// Make a server suffer, diagnose it, and say whether its label was named first
+    /// Run a scenario (make a server suffer, diagnose it, say whether its label was named first) or an experiment
     Run(LabRun),
     /// Run scenarios several times each and count how often their label was named first
     Score(LabScore),
@@ -349,7 +349,7 @@ pub(crate) struct LabDown {
 /// `spindoctor lab run`.
 #[derive(Debug, Args)]
 pub(crate) struct LabRun {
-    /// Name of the scenario, as `spindoctor lab list` has it
+    /// Name of the scenario or experiment, as `spindoctor lab list` has it
     pub(crate) scenario: String,
 
     #[command(flatten)]
@@ -359,11 +359,15 @@ pub(crate) struct LabRun {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) duration: Duration,
 
-    /// Print JSON (schema spindoctor.lab-run/1)
+    /// How long an experiment's trial may take
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    pub(crate) max_time: Duration,
+
+    /// Print JSON (schema spindoctor.lab-run/1; of an experiment spindoctor.trial/1)
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Write the diagnosis as one HTML file, too
+    /// Write the diagnosis or the trial as one HTML file, too
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 

@@ -16,6 +16,7 @@ pub mod lease;
 pub mod log;
 pub mod measure;
 pub mod statistics;
+pub mod sweep;
 pub mod trial;
 pub mod tuning;
 pub mod variables;

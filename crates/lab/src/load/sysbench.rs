@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use spindoctor_collect::mysql::{Endpoint, Target};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
@@ -45,6 +46,25 @@ pub enum Workload {
     Connect,
     /// Lookups by a column without index.
     Scan,
+}
+
+/// sysbench's own OLTP workloads.
+pub const OLTP: [Workload; 6] = [
+    Workload::OltpReadWrite,
+    Workload::OltpReadOnly,
+    Workload::OltpPointSelect,
+    Workload::OltpUpdateIndex,
+    Workload::OltpUpdateNonIndex,
+    Workload::OltpWriteOnly,
+];
+
+/// How the clients log in.
+#[derive(Debug, Clone, Copy)]
+pub enum Login<'a> {
+    /// As `app`, through the socket of a server of the lab.
+    Lab(&'a Path),
+    /// As the user does, to a server that is meant to be loaded.
+    Target(&'a Target),
 }
 
 /// How a server is loaded.
@@ -97,6 +117,9 @@ struct Folder(tempfile::TempDir);
 /// Seconds of reports that are kept.
 const KEPT_SECONDS: usize = 3_600;
 
+/// The database of the tables, where the target names none.
+const DATABASE: &str = "sbtest";
+
 /// Creates and fills the tables in the database `sbtest`.
 pub(crate) fn prepare(socket: &Path, tables: Tables, progress: Progress<'_>) -> Result<()> {
     let sysbench = ensure("sysbench", progress)?;
@@ -115,6 +138,53 @@ pub async fn run_for(socket: &Path, spec: LoadSpec, time: Duration) -> Result<Lo
         return Err(failed(&output.status.to_string(), &format!("{printed}{}", folder.errors())));
     }
     parse_closing(&printed)
+}
+
+/// Creates and fills the tables on a server that is meant for it. Ends when dropped.
+pub async fn fill(target: &Target, tables: Tables) -> Result<()> {
+    let spec = LoadSpec { workload: Workload::OltpReadWrite, threads: 1, rate: None, tables };
+    let folder = Folder::new(spec.workload)?;
+    let output = command_as(Login::Target(target), spec, &folder)?.arg("prepare").output().await;
+    let output = output.map_err(Error::file("run", "sysbench".as_ref()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let printed = String::from_utf8_lossy(&output.stdout);
+    Err(failed(&output.status.to_string(), &format!("{printed}{}", folder.errors())))
+}
+
+/// Loads a server, measures it after a warm-up, and returns the closing report of the measured part. Both times count
+/// in whole seconds, one at least. `mark` is called when the measured part begins, and when it ends.
+pub async fn measure(
+    login: Login<'_>,
+    spec: LoadSpec,
+    warmup: Duration,
+    time: Duration,
+    mark: &mut dyn FnMut(),
+) -> Result<LoadReport> {
+    let folder = Folder::new(spec.workload)?;
+    let (warmup, time) = (warmup.as_secs().max(1), time.as_secs().max(1));
+    let mut command = command_as(login, spec, &folder)?;
+    command.args([format!("--time={}", warmup + time), format!("--report-checkpoints={warmup}")]).arg("run");
+    let mut child = command.spawn().map_err(Error::file("run", "sysbench".as_ref()))?;
+    let mut lines = BufReader::new(child.stdout.take().expect("stdout was asked for")).lines();
+    // A report is what follows the last of these lines; the one at the checkpoint sets all counts back.
+    let (mut reports, mut printed) = (0, String::new());
+    while let Ok(Some(line)) = lines.next_line().await {
+        if line.trim() == "SQL statistics:" {
+            mark();
+            reports += 1;
+            printed.clear();
+        }
+        printed.push_str(&line);
+        printed.push('\n');
+    }
+    let status = child.wait().await.map_err(Error::file("wait for", "sysbench".as_ref()))?;
+    if !status.success() || reports != 2 {
+        return Err(failed(&status.to_string(), &format!("{printed}{}", folder.errors())));
+    }
+    // Its total time has the warm-up in it.
+    Ok(LoadReport { seconds: time as f64, ..parse_closing(&printed)? })
 }
 
 impl Load {
@@ -166,7 +236,13 @@ impl Load {
 }
 
 impl Workload {
-    fn name(self) -> Option<&'static str> {
+    /// The OLTP workload of that name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        OLTP.into_iter().find(|workload| workload.name() == Some(name))
+    }
+
+    /// sysbench's name for it; none for the lab's own.
+    pub fn name(self) -> Option<&'static str> {
         match self {
             Self::OltpReadWrite => Some("oltp_read_write"),
             Self::OltpReadOnly => Some("oltp_read_only"),
@@ -200,20 +276,36 @@ impl Folder {
         self.0.path().join("stderr")
     }
 
+    fn options(&self) -> PathBuf {
+        self.0.path().join("options")
+    }
+
     fn errors(&self) -> String {
         std::fs::read_to_string(self.log()).unwrap_or_default()
     }
 }
 
 fn command(socket: &Path, spec: LoadSpec, folder: &Folder) -> Result<Command> {
+    command_as(Login::Lab(socket), spec, folder)
+}
+
+fn command_as(login: Login<'_>, spec: LoadSpec, folder: &Folder) -> Result<Command> {
     let sysbench = ensure("sysbench", &|_| {})?;
     let errors = File::create(folder.log()).map_err(Error::file("create", &folder.log()))?;
     // The clients end with the lab, whatever ends that.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(sysbench);
     match spec.workload.name() {
-        Some(name) => command.arg(name).args(on(socket, spec.tables)),
-        None => command.arg(folder.script()).args(connection(socket)),
+        Some(name) => command.arg(name).args(tables(spec.tables)),
+        None => command.arg(folder.script()),
+    };
+    match login {
+        Login::Lab(socket) => command.args(connection(socket)),
+        Login::Target(target) => {
+            let file = folder.options();
+            std::fs::write(&file, options(target)?).map_err(Error::file("write", &file))?;
+            command.arg(format!("--config-file={}", file.display()))
+        }
     };
     command
         .arg(format!("--threads={}", spec.threads))
@@ -231,8 +323,48 @@ fn command(socket: &Path, spec: LoadSpec, folder: &Folder) -> Result<Command> {
 
 fn on(socket: &Path, tables: Tables) -> Vec<String> {
     let mut options = connection(socket);
-    options.extend([format!("--tables={}", tables.count), format!("--table-size={}", tables.rows)]);
+    options.extend(self::tables(tables));
     options
+}
+
+fn tables(tables: Tables) -> [String; 2] {
+    [format!("--tables={}", tables.count), format!("--table-size={}", tables.rows)]
+}
+
+/// A file of options, in a folder that only its owner can enter: a password stands in no command line.
+fn options(target: &Target) -> Result<String> {
+    let mut lines = vec!["db-driver=mysql".to_owned()];
+    match &target.endpoint {
+        Endpoint::Socket(path) => {
+            lines.push(format!("mysql-socket={}", quoted(&path.display().to_string())?))
+        }
+        Endpoint::Tcp { host, port } => {
+            lines.extend([format!("mysql-host={}", quoted(host)?), format!("mysql-port={port}")]);
+        }
+    }
+    lines.push(format!("mysql-user={}", quoted(&target.user)?));
+    if let Some(password) = &target.password {
+        lines.push(format!("mysql-password={}", quoted(password.expose())?));
+    }
+    let database = target.database.as_deref().unwrap_or(DATABASE);
+    lines.push(format!("mysql-db={}\n", quoted(database)?));
+    Ok(lines.join("\n"))
+}
+
+/// A value of sysbench's option file. sysbench 1.0.20 cuts a bare value at a space or comma, takes everything between
+/// two quotation marks of a kind as it is, and knows no escape.
+fn quoted(value: &str) -> Result<String> {
+    let mark = ['"', '\''].into_iter().find(|mark| !value.contains(*mark));
+    match mark.filter(|_| !value.contains(['\n', '\r', '\0'])) {
+        Some(mark) => Ok(format!("{mark}{value}{mark}")),
+        None => Err(Error::Unable {
+            what: "this login",
+            because:
+                "sysbench cannot be told a name or password that has both kinds of quotation marks; use \
+                      another account"
+                    .into(),
+        }),
+    }
 }
 
 fn connection(socket: &Path) -> Vec<String> {
@@ -351,6 +483,29 @@ Threads fairness:
             reconnects_per_s: 0.0,
         };
         assert_eq!(parse_closing(CLOSING).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_login_is_told_to_sysbench_word_for_word_or_not_at_all() {
+        let endpoint = Endpoint::Tcp { host: "db17".to_owned(), port: 3307 };
+        let told =
+            |password: &str| options(&Target::new(endpoint.clone(), "app").with_password(password.into()));
+        let login = "db-driver=mysql\nmysql-host=\"db17\"\nmysql-port=3307\nmysql-user=\"app\"\n";
+        let rest = "\nmysql-db=\"sbtest\"\n";
+        assert_eq!(told("a, b#=c").unwrap(), format!("{login}mysql-password=\"a, b#=c\"{rest}"));
+        assert_eq!(told("a\"b").unwrap(), format!("{login}mysql-password='a\"b'{rest}"));
+        for hostile in ["\"'", "a\nmysql-host=elsewhere"] {
+            let refused = told(hostile).unwrap_err().to_string();
+            assert!(refused.contains("another account") && !refused.contains(hostile), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_oltp_workloads_are_found_by_their_names() {
+        for workload in OLTP {
+            assert_eq!(workload.name().and_then(Workload::of_name), Some(workload));
+        }
+        assert_eq!(Workload::of_name("connect"), None);
     }
 
     #[test]

@@ -6,17 +6,24 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 use serde::Serialize;
+use spindoctor_collect::priority::Ahead;
+use spindoctor_lab::experiment::{Experiment, ExperimentOptions, find_experiment, run_experiment};
 use spindoctor_lab::load::Tables;
 use spindoctor_lab::scenario::{self, RunOptions, RunOutcome, Scenario, Score};
 use spindoctor_lab::{
-    Data, Home, Installation, Limits, Listed, SCENARIOS, Server, ServerSpec, Which, down, list, up,
+    Data, EXPERIMENTS, Home, Installation, Limits, Listed, SCENARIOS, Server, ServerSpec, Which, down, list,
+    up,
 };
 use spindoctor_model::Flavor;
+use spindoctor_tune::apply::TakeOptions;
+use spindoctor_tune::bench::Event;
+use spindoctor_tune::log;
 
+use super::tune::progress::Shown;
 use super::{locks, nearest, wait_for};
 use crate::cli::{Lab, LabProgram, LabRun, LabScore, LabUp, LabWhich};
 use crate::exit::ExitStatus;
-use crate::report::{html, json, lab as report};
+use crate::report::{html, json, lab as report, tune};
 use crate::terminal::Look;
 use crate::{output, window_file};
 
@@ -24,9 +31,9 @@ use crate::{output, window_file};
 pub(crate) fn run(asked: &Lab) -> anyhow::Result<ExitStatus> {
     let home = Home::open()?;
     match asked {
-        Lab::List(asked) => show(&list(&home)?, SCENARIOS, asked.json)?,
+        Lab::List(asked) => show(&list(&home)?, SCENARIOS, EXPERIMENTS, asked.json)?,
         Lab::Install => install(&home)?,
-        Lab::Up(asked) => show(&[wait_for(start(&home, asked))?], &[], asked.json)?,
+        Lab::Up(asked) => show(&[wait_for(start(&home, asked))?], &[], &[], asked.json)?,
         Lab::Down(asked) => down(&home, &asked.name)?,
         Lab::Run(asked) => return run_scenario(&home, asked),
         Lab::Score(asked) => return score(&home, asked),
@@ -63,6 +70,9 @@ async fn start(home: &Home, asked: &LabUp) -> anyhow::Result<Listed> {
 
 /// One scenario: the story, the diagnosis, and whether it named the label first.
 fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
+    if let Some(experiment) = find_experiment(&asked.scenario) {
+        return experiment_run(home, asked, experiment);
+    }
     let scenario = find(&asked.scenario)?;
     let which = which(&asked.which);
     if !asked.command.is_empty() {
@@ -92,6 +102,48 @@ fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
         false => report::run(scenario, &outcome, Look::of_stdout()),
     })?;
     Ok(if outcome.named_first { ExitStatus::Done } else { ExitStatus::Findings })
+}
+
+/// One experiment: the story, and the trial's verdict with its intervals.
+fn experiment_run(
+    home: &Home,
+    asked: &LabRun,
+    experiment: &'static Experiment,
+) -> anyhow::Result<ExitStatus> {
+    if !asked.command.is_empty() || asked.save_window.is_some() {
+        bail!(
+            "{} is an experiment: it has no window to save, and no command runs meanwhile",
+            experiment.name
+        );
+    }
+    if let Some(file) = &asked.html {
+        output::expect_writable(file)?;
+    }
+    let options = ExperimentOptions {
+        which: which(&asked.which),
+        max_time: asked.max_time,
+        take: TakeOptions::of_process()?,
+    };
+    let shown = Shown::new(asked.max_time);
+    let mut tell_of = |event: Event<'_>| shown.event(&event);
+    let mut tuning = wait_for(async {
+        let _ahead = Ahead::of_others();
+        Ok(run_experiment(home, experiment, &options, &mut tell_of, &tell).await?)
+    })?;
+    shown.finish();
+    match log::append(&options.take.state, &tuning) {
+        Ok(file) => tuning.settings.push(format!("Logged in {}.", file.display())),
+        Err(why) => tell(&format!("the trial could not be logged: {why}")),
+    }
+    if let Some(file) = &asked.html {
+        fs::write(file, tune::html::render(&tuning))
+            .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
+    }
+    output::print(&match asked.json {
+        true => tune::to_json(&tuning).context("could not write the trial as JSON")?,
+        false => report::experiment(experiment, &tuning, Look::of_stdout()),
+    })?;
+    Ok(ExitStatus::Done)
 }
 
 /// The user's command, with `{socket}`, `{port}` and `{pid}` standing for the server's.
@@ -134,18 +186,19 @@ fn find(name: &str) -> anyhow::Result<&'static Scenario> {
     match scenario::find(name) {
         Some(scenario) => Ok(scenario),
         None => {
-            let names = SCENARIOS.iter().map(|scenario| scenario.name);
+            let experiments = EXPERIMENTS.iter().map(|experiment| experiment.name);
+            let names = SCENARIOS.iter().map(|scenario| scenario.name).chain(experiments);
             bail!("there is no scenario named {name:?}; {}", nearest(name, names, "spindoctor lab list"))
         }
     }
 }
 
 /// What the lab does meanwhile.
-fn tell(doing: &str) {
+pub(super) fn tell(doing: &str) {
     output::note(&format!("lab: {doing}"));
 }
 
-fn which(asked: &LabProgram) -> Which {
+pub(super) fn which(asked: &LabProgram) -> Which {
     match (&asked.basedir, asked.server) {
         (Some(folder), _) => Which::Basedir(folder.clone()),
         (None, LabWhich::Mysql) => Which::Mysql,
@@ -154,7 +207,7 @@ fn which(asked: &LabProgram) -> Which {
     }
 }
 
-fn data(place: &Path) -> Data {
+pub(super) fn data(place: &Path) -> Data {
     match place.to_str() {
         Some("tmpfs") => Data::Tmpfs,
         Some("disk") => Data::Disk,
@@ -175,6 +228,7 @@ struct Versioned<'a, T> {
 struct Lists<'a> {
     schema: &'static str,
     scenarios: Vec<ScenarioEntry>,
+    experiments: Vec<ExperimentEntry>,
     servers: &'a [Listed],
 }
 
@@ -187,9 +241,22 @@ struct ScenarioEntry {
     needs: &'static str,
 }
 
-fn show(servers: &[Listed], scenarios: &'static [&'static Scenario], as_json: bool) -> anyhow::Result<()> {
+#[derive(Serialize)]
+struct ExperimentEntry {
+    experiment: &'static str,
+    story: &'static str,
+    flavors: &'static [Flavor],
+    needs: &'static str,
+}
+
+fn show(
+    servers: &[Listed],
+    scenarios: &'static [&'static Scenario],
+    experiments: &'static [&'static Experiment],
+    as_json: bool,
+) -> anyhow::Result<()> {
     if !as_json {
-        return output::print(&report::lists(scenarios, servers, Look::of_stdout()));
+        return output::print(&report::lists(scenarios, experiments, servers, Look::of_stdout()));
     }
     let entry = |scenario: &&'static Scenario| ScenarioEntry {
         scenario: scenario.name,
@@ -198,7 +265,17 @@ fn show(servers: &[Listed], scenarios: &'static [&'static Scenario], as_json: bo
         flavors: scenario.flavors,
         needs: scenario.needs,
     };
-    let lists =
-        Lists { schema: "spindoctor.lab/1", scenarios: scenarios.iter().map(entry).collect(), servers };
+    let experiment = |experiment: &&'static Experiment| ExperimentEntry {
+        experiment: experiment.name,
+        story: experiment.story,
+        flavors: experiment.flavors,
+        needs: experiment.needs,
+    };
+    let lists = Lists {
+        schema: "spindoctor.lab/1",
+        scenarios: scenarios.iter().map(entry).collect(),
+        experiments: experiments.iter().map(experiment).collect(),
+        servers,
+    };
     output::print(&json::to_text(&lists).context("could not write the lab's lists as JSON")?)
 }

@@ -4,18 +4,32 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use spindoctor_lab::Listed;
+use spindoctor_lab::experiment::Experiment;
 use spindoctor_lab::scenario::{RunOutcome, Scenario, Score, Tally};
+use spindoctor_model::Tuning;
 
 use super::page::{PLAIN, Page, QUIET, STRONG, one_line};
-use super::{number, text};
+use super::{number, text, tune};
 use crate::terminal::{Look, safe};
 
-/// The scenarios and the servers that are up.
-pub(crate) fn lists(scenarios: &[&Scenario], servers: &[Listed], look: Look) -> String {
+/// The scenarios, the experiments, and the servers that are up.
+pub(crate) fn lists(
+    scenarios: &[&Scenario],
+    experiments: &[&Experiment],
+    servers: &[Listed],
+    look: Look,
+) -> String {
     let mut page = Page::new(look);
+    let first = |story: &'static str| one_line(story.split_once(". ").map_or(story, |(first, _)| first));
     for scenario in scenarios {
-        let first = scenario.story.split_once(". ").map_or(scenario.story, |(first, _)| first);
-        page.entry(scenario.name, &one_line(first), 23);
+        page.entry(scenario.name, &first(scenario.story), 23);
+    }
+    if !experiments.is_empty() {
+        page.blank();
+        page.paragraph("", "Experiments, each a trial with its interval:", QUIET);
+    }
+    for experiment in experiments {
+        page.entry(experiment.name, &first(experiment.story), 23);
     }
     if !scenarios.is_empty() {
         page.blank();
@@ -44,6 +58,16 @@ fn told(server: &Listed) -> String {
         parts.push("belongs to a running command".to_owned());
     }
     parts.join(", ")
+}
+
+/// An experiment, and what its trial says.
+pub(crate) fn experiment(experiment: &Experiment, tuning: &Tuning, look: Look) -> String {
+    let mut page = Page::new(look);
+    page.paragraph("", &format!("experiment {}", experiment.name), STRONG);
+    page.paragraph("    ", &one_line(experiment.story), QUIET);
+    page.blank();
+    page.append(&tune::text::render(tuning, look));
+    page.finish()
 }
 
 /// A scenario, what the rules made of it, and whether that was right.

@@ -10,6 +10,7 @@ pub(crate) mod nagios;
 pub(crate) mod number;
 pub(crate) mod page;
 pub(crate) mod stacks;
+pub(crate) mod sweep;
 pub(crate) mod text;
 pub(crate) mod tune;
 

@@ -10,4 +10,3 @@ mod pileups;
 mod program;
 mod screen;
 mod stacks;
-mod watch;

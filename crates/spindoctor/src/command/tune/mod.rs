@@ -3,7 +3,7 @@
 mod apply;
 mod guardian;
 mod plan;
-mod progress;
+pub(super) mod progress;
 mod recover;
 mod watch;
 

@@ -11,7 +11,7 @@ use crate::report::number;
 use crate::terminal::safe;
 
 /// What the user sees meanwhile.
-pub(super) struct Shown {
+pub(in crate::command) struct Shown {
     most: Duration,
     begun: Instant,
     terminal: bool,
@@ -19,12 +19,12 @@ pub(super) struct Shown {
 
 impl Shown {
     /// Nothing done yet; it takes so long at most.
-    pub(super) fn new(most: Duration) -> Self {
+    pub(in crate::command) fn new(most: Duration) -> Self {
         Self { most, begun: Instant::now(), terminal: std::io::stderr().is_terminal() }
     }
 
     /// Something happened.
-    pub(super) fn event(&self, event: &Event<'_>) {
+    pub(in crate::command) fn event(&self, event: &Event<'_>) {
         match event {
             Event::Looking { seconds } => {
                 self.line(&format!("looking at the server as it is for {}", number::duration(*seconds)));
@@ -48,7 +48,7 @@ impl Shown {
     }
 
     /// The line is gone.
-    pub(super) fn finish(&self) {
+    pub(in crate::command) fn finish(&self) {
         if self.terminal {
             write("\r\x1b[K");
         }

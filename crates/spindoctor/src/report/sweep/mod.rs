@@ -1,0 +1,223 @@
+//! The formats of a sweep: text, CSV, charts as SVG and PNG, HTML. Each is a function from a finished [`Sweep`]; JSON is
+//! the sweep itself. Here stands what they all say.
+
+pub(crate) mod csv;
+pub(crate) mod html;
+pub(crate) mod png;
+pub(crate) mod svg;
+pub(crate) mod text;
+
+use spindoctor_tune::sweep::{LEAST_RUNS, Line, Measured, Point, Spread, Sweep};
+
+use super::number;
+
+/// A quantity that is measured in each cell.
+pub(crate) struct Metric {
+    /// Its title.
+    title: &'static str,
+    /// Its unit, as [`number::quantity`] knows it.
+    unit: &'static str,
+    /// Which way is better.
+    better: &'static str,
+    of: fn(&Point) -> Option<Spread>,
+}
+
+/// What is shown, in order.
+const METRICS: [Metric; 3] = [
+    Metric {
+        title: "transactions a second",
+        unit: "",
+        better: "more is better",
+        of: |point| Some(point.transactions_per_s),
+    },
+    Metric {
+        title: "95th percentile of a transaction's time",
+        unit: "ms",
+        better: "less is better",
+        of: |point| point.p95_ms,
+    },
+    Metric {
+        title: "CPU time of the server for each statement",
+        unit: "us",
+        better: "less is better",
+        of: |point| point.cpu_us_per_query,
+    },
+];
+
+impl Metric {
+    fn shown(&self, value: f64) -> String {
+        match self.unit {
+            "" => number::plain(value),
+            unit => number::quantity(value, unit),
+        }
+    }
+
+    fn is_measured(&self, sweep: &Sweep) -> bool {
+        sweep.lines.iter().flat_map(|line| &line.points).any(|point| (self.of)(point).is_some())
+    }
+}
+
+/// `MySQL 9.7.4: oltp_update_index at 1 to 256 clients`
+fn title(sweep: &Sweep) -> String {
+    let threads = match (sweep.grid.threads.first(), sweep.grid.threads.last()) {
+        (Some(least), Some(most)) if least != most => format!("{least} to {most} clients"),
+        (Some(only), _) => number::counted(u64::from(*only), "client", "clients"),
+        _ => String::new(),
+    };
+    format!("{}: {} at {threads}", sweep.conditions.server, sweep.conditions.workload)
+}
+
+/// What the numbers were made with, a clause each.
+fn facts(sweep: &Sweep) -> Vec<String> {
+    let made = &sweep.conditions;
+    let mut facts = vec![made.address.clone(), made.machine.clone()];
+    if let Some(cpus) = made.quota_cpus {
+        facts.push(format!("quota of {}", number::quantity(cpus, "CPUs")));
+    }
+    if !made.options.is_empty() {
+        facts.push(made.options.join(" "));
+    }
+    facts.push(format!(
+        "{} of {}",
+        number::counted(u64::from(made.tables), "table", "tables"),
+        number::counted(u64::from(made.rows), "row", "rows")
+    ));
+    facts.push(format!(
+        "{} of {} each after {} of warm-up, in random order",
+        number::counted(u64::from(sweep.grid.runs), "run", "runs"),
+        number::duration(made.measured_s),
+        number::duration(made.warmup_s)
+    ));
+    facts
+}
+
+/// The variables that the lines differ in: `innodb_sync_spin_loops / innodb_spin_wait_delay`; nothing where there is none.
+fn variables(sweep: &Sweep) -> String {
+    sweep.grid.axes.iter().map(|axis| axis.variable.as_str()).collect::<Vec<_>>().join(" / ")
+}
+
+/// The values of a line, in the order of [`variables`]: `200 / 6`.
+fn label(line: &Line) -> String {
+    let values: Vec<&str> = line.setting.0.iter().map(|assigned| assigned.value.as_str()).collect();
+    if values.is_empty() { "as it is".to_owned() } else { values.join(" / ") }
+}
+
+/// How far apart the runs are: half of it, as a share of the median; nothing where there is one run.
+fn spread_told(spread: Spread, runs: u32) -> String {
+    let half = (spread.high - spread.low) / 2.0 / spread.median;
+    if runs < 2 || !half.is_finite() { String::new() } else { format!("±{}", number::percent(half)) }
+}
+
+/// Which setting leads, a sentence for all numbers of clients in a row of which the same is true.
+fn results(sweep: &Sweep) -> Vec<String> {
+    let told = |threads: u32| {
+        let lead = sweep.lead_at(threads)?;
+        let two = lead.first.min(lead.second)..=lead.first.max(lead.second);
+        let [first, second, last] = [lead.first, lead.second, lead.last].map(|at| label(&sweep.lines[at]));
+        let ratio = number::plain((lead.ratio * 100.0).round() / 100.0);
+        Some(match (lead.is_clear, sweep.lines.len()) {
+            (true, 2) => format!("{first} has {ratio} times the throughput of {last}."),
+            (true, _) => format!("{first} leads, with {ratio} times the throughput of {last}, the last."),
+            (false, 2) => {
+                let [one, other] = [two.start(), two.end()].map(|at| label(&sweep.lines[*at]));
+                format!("no clear difference between {one} and {other}.")
+            }
+            (false, _) => format!(
+                "{first} is not clear of {second}; it has {ratio} times the throughput of {last}, the last."
+            ),
+        })
+    };
+    let mut together: Vec<(Vec<String>, String)> = Vec::new();
+    for threads in &sweep.grid.threads {
+        let Some(told) = told(*threads) else { continue };
+        match together.last_mut() {
+            Some((alike, same)) if *same == told => alike.push(threads.to_string()),
+            _ => together.push((vec![threads.to_string()], told)),
+        }
+    }
+    let sentence = |(threads, told): (Vec<String>, String)| {
+        let clients = match threads.as_slice() {
+            [only] if only == "1" => "1 client".to_owned(),
+            [only] => format!("{only} clients"),
+            [all @ .., last] => format!("{} and {last} clients", all.join(", ")),
+            [] => String::new(),
+        };
+        format!("{clients}: {told}")
+    };
+    let mut results: Vec<String> = together.into_iter().map(sentence).collect();
+    if !results.is_empty() && sweep.grid.runs < LEAST_RUNS {
+        results.push(format!(
+            "With fewer than {LEAST_RUNS} runs of each no setting is called clear of another."
+        ));
+    }
+    results
+}
+
+/// How a line scales, by the Universal Scalability Law.
+fn scaling(line: &Line) -> String {
+    let Some(fit) = &line.scalability else {
+        return line.not_fitted.clone().unwrap_or_else(|| "not fitted".to_owned());
+    };
+    let peak = match fit.peak_threads {
+        Some(threads) => format!(
+            "peaks at {} with {} transactions/s",
+            number::counted(threads.round() as u64, "client", "clients"),
+            number::plain(fit.transactions_per_s(threads).round())
+        ),
+        None => "only rises".to_owned(),
+    };
+    format!(
+        "{peak}; contention {}, coherency {}, R² {:.2}",
+        two_digits(fit.alpha),
+        two_digits(fit.beta),
+        fit.r_squared
+    )
+}
+
+/// A ratio in percent with two digits that count: a coherency of 0.02 % is a lot.
+fn two_digits(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    let digits = if percent > 0.0 { (1.0 - percent.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 };
+    format!("{percent:.digits$} %")
+}
+
+/// What the numbers are, said once.
+const SCALING: &str = "Universal Scalability Law, fitted to the medians: contention is the share of the work that one \
+                       client does at a time, coherency what each client pays for each other.";
+
+/// One finished run, in a line.
+pub(crate) fn run_told(measured: &Measured) -> String {
+    let setting = measured.cell.setting.told();
+    let setting = if setting.is_empty() { setting } else { format!("{setting}, ") };
+    format!(
+        "{setting}{}: {} transactions/s",
+        number::counted(u64::from(measured.cell.threads), "client", "clients"),
+        number::plain(measured.transactions_per_s.round())
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod sample;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_leads_is_said_only_where_the_runs_say_so() {
+        let sweep = sample::spin_loops();
+        let results = results(&sweep);
+        assert!(results.iter().any(|told| told.contains("64 clients: 200 has")), "{results:?}");
+        assert_eq!(results[0], "1, 2, 4, 8, 16 and 32 clients: no clear difference between 30 and 200.");
+    }
+
+    #[test]
+    fn how_a_line_scales_is_told_with_its_peak() {
+        let sweep = sample::spin_loops();
+        let told = scaling(&sweep.lines[0]);
+        assert!(told.starts_with("peaks at ") && told.contains("R²"), "{told}");
+        let few = scaling(&sample::as_it_is().lines[0]);
+        assert!(few.contains("numbers of clients or more"), "{few}");
+        assert_eq!([two_digits(0.043), two_digits(0.000_123), two_digits(0.0)], ["4.3 %", "0.012 %", "0 %"]);
+    }
+}

@@ -1,0 +1,521 @@
+//! A sweep: a grid of settings and numbers of clients, each cell measured some times in random order.
+//!
+//! In: what is wanted ([`Grid`]) and what was measured ([`Measured`]). Out: which cells are left, in which order
+//! ([`Grid::left`]), and the finished [`Sweep`]: medians with their spread, one line for each setting, and how each
+//! line scales. Pure: who runs the clients and changes the settings is above.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::statistics::usl::{self, Usl};
+
+/// Name and version of the serialised form of a [`Sweep`]: fields may be added, none is renamed or removed.
+pub const SWEEP_SCHEMA: &str = "spindoctor.sweep/1";
+
+/// What is swept.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Grid {
+    /// The variables, each with the values that it takes. None: the server as it is.
+    pub axes: Vec<Axis>,
+    /// Numbers of clients.
+    pub threads: Vec<u32>,
+    /// How often each cell is measured.
+    pub runs: u32,
+}
+
+/// One variable of a grid.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Axis {
+    /// Its name, as `SHOW GLOBAL VARIABLES` has it.
+    pub variable: String,
+    /// The values that it takes, as the server prints them.
+    pub values: Vec<String>,
+}
+
+/// One line of the charts: the variables and the value of each. Empty for the server as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Setting(pub Vec<Assigned>);
+
+/// A variable and its value.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Assigned {
+    /// Its name, as `SHOW GLOBAL VARIABLES` has it.
+    pub variable: String,
+    /// Its value, as the server prints it.
+    pub value: String,
+}
+
+/// One measurement that is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Cell {
+    /// The settings.
+    pub setting: Setting,
+    /// How many clients.
+    pub threads: u32,
+    /// Which of the runs, from 0.
+    pub run: u32,
+}
+
+/// One measurement that was made.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Measured {
+    /// What was wanted.
+    #[serde(flatten)]
+    pub cell: Cell,
+    /// When its measured part began.
+    pub at: Timestamp,
+    /// How long it was measured, seconds.
+    pub seconds: f64,
+    /// Transactions a second, as the clients count them.
+    pub transactions_per_s: f64,
+    /// Statements a second.
+    pub queries_per_s: f64,
+    /// 95th percentile of a transaction's time, milliseconds.
+    pub p95_ms: Option<f64>,
+    /// CPU time of the server's process for each statement, microseconds.
+    pub cpu_us_per_query: Option<f64>,
+    /// Statements that ended in an error, a second.
+    pub errors_per_s: f64,
+}
+
+/// What a sweep was made with, beside its grid: cells of two sweeps that differ in this are not put together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Conditions {
+    /// `MySQL 9.7.4`.
+    pub server: String,
+    /// Its address; `lab` for a throw-away server.
+    pub address: String,
+    /// The machine that the clients, and with a throw-away server it too, ran on.
+    pub machine: String,
+    /// CPU quota of a throw-away server, CPUs.
+    pub quota_cpus: Option<f64>,
+    /// Options that a throw-away server was started with.
+    pub options: Vec<String>,
+    /// What the clients did: `oltp_point_select`.
+    pub workload: String,
+    /// sysbench's tables.
+    pub tables: u32,
+    /// Rows of each.
+    pub rows: u32,
+    /// How long each cell was loaded before it was measured, seconds.
+    pub warmup_s: f64,
+    /// How long each cell was measured, seconds.
+    pub measured_s: f64,
+}
+
+/// A finished sweep, or what there is of one that was interrupted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// [`SWEEP_SCHEMA`].
+    pub schema: String,
+    /// What it was made with.
+    #[serde(flatten)]
+    pub conditions: Conditions,
+    /// What was wanted.
+    pub grid: Grid,
+    /// One for each setting, in the grid's order.
+    pub lines: Vec<Line>,
+    /// What must be known to read the numbers: what was not measured, where the clients met errors.
+    pub notes: Vec<String>,
+    /// Every measurement, in the order of time.
+    pub cells: Vec<Measured>,
+}
+
+/// One setting over all numbers of clients.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The setting.
+    pub setting: Setting,
+    /// In the order of the numbers of clients; those without a measurement are left out.
+    pub points: Vec<Point>,
+    /// How its throughput scales; none where that cannot be told.
+    pub scalability: Option<Scalability>,
+    /// Why it cannot.
+    pub not_fitted: Option<String>,
+}
+
+/// The Universal Scalability Law fitted to a line's medians (see [`Usl`]): throughput with N clients is
+/// `lambda N / (1 + alpha (N - 1) + beta N (N - 1))`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Scalability {
+    /// Throughput of one client, transactions a second.
+    pub lambda: f64,
+    /// Contention: the share of the work that only one client can do at a time.
+    pub alpha: f64,
+    /// Coherency: what each client pays for each other.
+    pub beta: f64,
+    /// The number of clients at which the curve stands highest; none where it only rises.
+    pub peak_threads: Option<f64>,
+    /// Part of the medians' variance that the curve explains, at most 1.
+    pub r_squared: f64,
+}
+
+/// One setting at one number of clients.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Point {
+    /// How many clients.
+    pub threads: u32,
+    /// How many measurements.
+    pub runs: u32,
+    /// Transactions a second. More is better.
+    pub transactions_per_s: Spread,
+    /// Statements a second. More is better.
+    pub queries_per_s: Spread,
+    /// 95th percentile of a transaction's time, milliseconds. Less is better.
+    pub p95_ms: Option<Spread>,
+    /// CPU time of the server's process for each statement, microseconds. Less is better.
+    pub cpu_us_per_query: Option<Spread>,
+    /// Statements that ended in an error, a second: the worst run.
+    pub errors_per_s: f64,
+}
+
+/// Several measurements of one quantity. Runs are few, so the spread is all of it: no share of them is cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Spread {
+    /// The middle one; of an even number the mean of the two in the middle.
+    pub median: f64,
+    /// The least.
+    pub low: f64,
+    /// The greatest.
+    pub high: f64,
+}
+
+impl Grid {
+    /// Every setting: each value of the first variable with each of the second, and so on.
+    pub fn settings(&self) -> Vec<Setting> {
+        self.axes.iter().fold(vec![Setting::default()], |settings, axis| {
+            let with = |setting: &Setting| {
+                let setting = setting.clone();
+                axis.values.iter().map(move |value| {
+                    let assigned = Assigned { variable: axis.variable.clone(), value: value.clone() };
+                    Setting(setting.0.iter().cloned().chain([assigned]).collect())
+                })
+            };
+            settings.iter().flat_map(with).collect()
+        })
+    }
+
+    /// How many measurements it takes in all.
+    pub fn size(&self) -> usize {
+        let settings: usize = self.axes.iter().map(|axis| axis.values.len()).product();
+        settings * self.threads.len() * self.runs as usize
+    }
+
+    /// What is still to be measured, in the order in which it should be.
+    ///
+    /// Run after run, so that an interrupted sweep has each cell about as often. Within a run the numbers of clients
+    /// come in random order, and for each of them the settings in random order one after the other: what is to be
+    /// compared stands close together in time, and no setting always comes first. `below` gives a random number below
+    /// its argument.
+    pub fn left(&self, done: &[Measured], below: &mut dyn FnMut(usize) -> usize) -> Vec<Cell> {
+        let settings = self.settings();
+        let mut cells = Vec::new();
+        for run in 0..self.runs {
+            for threads in shuffled(self.threads.clone(), below) {
+                for setting in shuffled(settings.clone(), below) {
+                    cells.push(Cell { setting, threads, run });
+                }
+            }
+        }
+        cells.retain(|cell| !done.iter().any(|measured| measured.cell == *cell));
+        cells
+    }
+}
+
+impl Setting {
+    /// `innodb_sync_spin_loops = 30, innodb_spin_wait_delay = 6`; nothing for the server as it is.
+    pub fn told(&self) -> String {
+        let told = self.0.iter().map(|assigned| format!("{} = {}", assigned.variable, assigned.value));
+        told.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Sweep {
+    /// What the measurements say. Those that the grid does not ask for are left out.
+    pub fn of(conditions: Conditions, grid: Grid, mut cells: Vec<Measured>, mut notes: Vec<String>) -> Self {
+        let settings = grid.settings();
+        cells.retain(|measured| {
+            let Cell { setting, threads, run } = &measured.cell;
+            settings.contains(setting) && grid.threads.contains(threads) && *run < grid.runs
+        });
+        cells.sort_by_key(|measured| measured.at);
+        let lines: Vec<Line> =
+            settings.into_iter().map(|setting| Line::of(setting, &grid.threads, &cells)).collect();
+        let failed = cells.iter().filter(|measured| measured.errors_per_s > 0.0).count();
+        if failed > 0 {
+            notes.push(format!(
+                "in {failed} of {} measurements statements ended in errors, which the clients ignored",
+                cells.len()
+            ));
+        }
+        if !cells.is_empty() && cells.iter().all(|measured| measured.cpu_us_per_query.is_none()) {
+            notes.push(
+                "the server's CPU time was not measured: its process was not found on this host; run spindoctor \
+                 where the server runs, or name it with --pid"
+                    .to_owned(),
+            );
+        }
+        Self { schema: SWEEP_SCHEMA.to_owned(), conditions, grid, lines, notes, cells }
+    }
+
+    /// How many of the measurements are missing.
+    pub fn missing(&self) -> usize {
+        self.grid.size().saturating_sub(self.cells.len())
+    }
+
+    /// At one number of clients: which line has the highest throughput, which one follows, which one is last; none where
+    /// fewer than two lines have it.
+    pub fn lead_at(&self, threads: u32) -> Option<Lead> {
+        let mut ranked: Vec<(usize, &Point)> =
+            self.lines.iter().enumerate().filter_map(|(at, line)| Some((at, line.at(threads)?))).collect();
+        ranked.sort_by(|a, b| b.1.transactions_per_s.median.total_cmp(&a.1.transactions_per_s.median));
+        let [(first, best), (second, next), ..] = ranked[..] else { return None };
+        let (last, worst) = *ranked.last()?;
+        let ratio = best.transactions_per_s.median / worst.transactions_per_s.median;
+        Some(Lead {
+            first,
+            second,
+            last,
+            ratio: ratio.is_finite().then_some(ratio)?,
+            is_clear: best.runs.min(next.runs) >= LEAST_RUNS
+                && best.transactions_per_s.low > next.transactions_per_s.high,
+        })
+    }
+}
+
+/// Runs of each of two settings that must all lie on one side before one of them is called clear of the other: with
+/// three, chance alone does that in one of ten comparisons (2 * 3! * 3! / 6!); a verdict is for a trial.
+pub const LEAST_RUNS: u32 = 3;
+
+/// Who leads at one number of clients: places in [`Sweep::lines`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lead {
+    /// The line with the highest median throughput.
+    pub first: usize,
+    /// The line with the next one.
+    pub second: usize,
+    /// The line with the lowest.
+    pub last: usize,
+    /// The first one's median by the last one's.
+    pub ratio: f64,
+    /// True where every run of the first is above every run of the second, and they are enough to say so.
+    pub is_clear: bool,
+}
+
+impl Line {
+    fn of(setting: Setting, threads: &[u32], cells: &[Measured]) -> Self {
+        let mut ordered = threads.to_vec();
+        ordered.sort_unstable();
+        ordered.dedup();
+        let points: Vec<Point> = ordered
+            .into_iter()
+            .filter_map(|threads| {
+                let of_point = |measured: &&Measured| {
+                    measured.cell.setting == setting && measured.cell.threads == threads
+                };
+                Point::of(threads, &cells.iter().filter(of_point).collect::<Vec<_>>())
+            })
+            .collect();
+        let medians: Vec<usl::Point> = points
+            .iter()
+            .map(|point| usl::Point {
+                clients: f64::from(point.threads),
+                throughput_per_s: point.transactions_per_s.median,
+                weight: 1.0,
+            })
+            .collect();
+        let (scalability, not_fitted) = match Usl::fit(&medians) {
+            Ok(fit) => (Some(Scalability::from(fit)), None),
+            Err(why) => (None, Some(why.to_string())),
+        };
+        Self { setting, points, scalability, not_fitted }
+    }
+
+    /// The point at one number of clients.
+    pub fn at(&self, threads: u32) -> Option<&Point> {
+        self.points.iter().find(|point| point.threads == threads)
+    }
+}
+
+impl Scalability {
+    /// The curve's throughput at a number of clients, transactions a second.
+    pub fn transactions_per_s(&self, threads: f64) -> f64 {
+        let Self { lambda, alpha, beta, .. } = *self;
+        Usl { lambda, alpha, beta, r_squared: self.r_squared }.throughput_per_s(threads)
+    }
+}
+
+impl From<Usl> for Scalability {
+    fn from(fit: Usl) -> Self {
+        Self {
+            lambda: fit.lambda,
+            alpha: fit.alpha,
+            beta: fit.beta,
+            peak_threads: fit.peak_clients(),
+            r_squared: fit.r_squared,
+        }
+    }
+}
+
+impl Point {
+    fn of(threads: u32, measured: &[&Measured]) -> Option<Self> {
+        let all = |pick: fn(&Measured) -> Option<f64>| {
+            Spread::of(measured.iter().filter_map(|measured| pick(measured)).collect())
+        };
+        Some(Self {
+            threads,
+            runs: measured.len() as u32,
+            transactions_per_s: all(|measured| Some(measured.transactions_per_s))?,
+            queries_per_s: all(|measured| Some(measured.queries_per_s))?,
+            p95_ms: all(|measured| measured.p95_ms),
+            cpu_us_per_query: all(|measured| measured.cpu_us_per_query),
+            errors_per_s: measured.iter().map(|measured| measured.errors_per_s).fold(0.0, f64::max),
+        })
+    }
+}
+
+impl Spread {
+    /// Of the finite ones among these; none where there is none.
+    fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.retain(|value| value.is_finite());
+        values.sort_by(f64::total_cmp);
+        let (low, high) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let median = match values.len() % 2 {
+            0 => f64::midpoint(values[middle - 1], values[middle]),
+            _ => values[middle],
+        };
+        Some(Self { median, low, high })
+    }
+}
+
+/// Fisher-Yates.
+fn shuffled<T>(mut items: Vec<T>, below: &mut dyn FnMut(usize) -> usize) -> Vec<T> {
+    for last in (1..items.len()).rev() {
+        items.swap(last, below(last + 1).min(last));
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn grid() -> Grid {
+        let axis = |variable: &str, values: &[&str]| Axis {
+            variable: variable.to_owned(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        Grid {
+            axes: vec![
+                axis("innodb_sync_spin_loops", &["30", "200"]),
+                axis("innodb_spin_wait_delay", &["6", "24"]),
+            ],
+            threads: vec![1, 8, 64],
+            runs: 3,
+        }
+    }
+
+    fn measured(cell: Cell, transactions_per_s: f64) -> Measured {
+        Measured { cell, transactions_per_s, queries_per_s: transactions_per_s, ..Measured::default() }
+    }
+
+    #[test]
+    fn every_setting_at_every_number_of_clients_is_asked_for_once_a_run() {
+        let grid = grid();
+        let mut state = 7_usize;
+        let mut below = |bound: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % bound
+        };
+        let cells = grid.left(&[], &mut below);
+        assert_eq!(cells.len(), 2 * 2 * 3 * 3);
+        assert_eq!(grid.size(), cells.len());
+        for (at, cell) in cells.iter().enumerate() {
+            assert!(!cells[..at].contains(cell), "{cell:?}");
+        }
+        assert!(cells.is_sorted_by_key(|cell| cell.run));
+        // What is compared with each other stands together.
+        assert!(
+            cells.chunks(4).all(|settings| settings.iter().all(|cell| cell.threads == settings[0].threads))
+        );
+        assert_eq!(
+            cells[0].setting.0.iter().map(|assigned| assigned.variable.as_str()).collect::<Vec<_>>(),
+            ["innodb_sync_spin_loops", "innodb_spin_wait_delay"]
+        );
+    }
+
+    #[test]
+    fn a_sweep_without_variables_has_one_line_and_what_is_done_is_not_asked_for_again() {
+        let grid = Grid { axes: Vec::new(), threads: vec![4], runs: 2 };
+        let cell = |run| Cell { setting: Setting::default(), threads: 4, run };
+        assert_eq!(grid.left(&[measured(cell(0), 1.0)], &mut |_| 0), [cell(1)]);
+        let sweep = Sweep::of(Conditions::default(), grid, vec![measured(cell(0), 1.0)], Vec::new());
+        assert_eq!((sweep.lines.len(), sweep.missing()), (1, 1));
+    }
+
+    #[test]
+    fn a_point_is_the_median_of_its_runs_with_all_of_their_spread() {
+        let grid = Grid { axes: Vec::new(), threads: vec![4], runs: 4 };
+        let run = |run, tps| measured(Cell { setting: Setting::default(), threads: 4, run }, tps);
+        let mut cells = vec![run(0, 10.0), run(1, 40.0), run(2, 20.0), run(3, f64::NAN)];
+        cells[1].errors_per_s = 0.5;
+        let sweep = Sweep::of(Conditions::default(), grid, cells, Vec::new());
+        let point = sweep.lines[0].at(4).unwrap();
+        assert_eq!(point.transactions_per_s, Spread { median: 20.0, low: 10.0, high: 40.0 });
+        assert_eq!((point.runs, point.p95_ms, point.errors_per_s), (4, None, 0.5));
+        assert!(sweep.notes.iter().any(|note| note.starts_with("in 1 of 4")), "{:?}", sweep.notes);
+    }
+
+    #[test]
+    fn who_leads_is_told_with_by_how_much() {
+        let grid = grid();
+        let cells = grid.left(&[], &mut |_| 0);
+        let cells = cells
+            .into_iter()
+            .map(|cell| {
+                let tps = if cell.setting.0[0].value == "200" { 150.0 } else { 100.0 };
+                let slower = if cell.setting.0[1].value == "24" { 50.0 } else { 0.0 };
+                measured(cell, tps - slower)
+            })
+            .collect();
+        let sweep = Sweep::of(Conditions::default(), grid, cells, Vec::new());
+        assert_eq!(sweep.missing(), 0);
+        let lead = Lead { first: 2, second: 0, last: 1, ratio: 3.0, is_clear: true };
+        assert_eq!(sweep.lead_at(64), Some(lead));
+        assert_eq!(sweep.lines[2].setting.told(), "innodb_sync_spin_loops = 200, innodb_spin_wait_delay = 6");
+        assert_eq!(sweep.lead_at(2), None);
+    }
+
+    #[test]
+    fn a_measurement_survives_its_line_in_a_file() {
+        let cell = Cell { setting: grid().settings().remove(1), threads: 64, run: 2 };
+        let before = Measured { p95_ms: Some(1.5), ..measured(cell, 12.5) };
+        let line = serde_json::to_string(&before).unwrap();
+        assert_eq!(serde_json::from_str::<Measured>(&line).unwrap(), before);
+        assert!(line.contains(r#""threads":64"#), "{line}");
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_measurements_are_no_reason_to_panic(
+            values in proptest::collection::vec((any::<f64>(), proptest::option::of(any::<f64>())), 0..20),
+        ) {
+            let grid = Grid { axes: Vec::new(), threads: vec![1, 2, 4, 8, 4], runs: 5 };
+            let cells = values.iter().enumerate().map(|(at, (tps, other))| {
+                let cell = Cell { setting: Setting::default(), threads: 1 << (at % 4), run: at as u32 / 4 };
+                Measured { p95_ms: *other, cpu_us_per_query: *other, errors_per_s: *tps, ..measured(cell, *tps) }
+            });
+            let sweep = Sweep::of(Conditions::default(), grid, cells.collect(), Vec::new());
+            for point in &sweep.lines[0].points {
+                prop_assert!(point.transactions_per_s.low <= point.transactions_per_s.median);
+            }
+        }
+    }
+}
