@@ -94,12 +94,12 @@ fn without_writer_threads(examined: &Examined<'_>) -> Option<Proposal> {
         false => granted <= NO_THREADS_UP_TO_CPUS,
     };
     let change = examined.change(WRITER_THREADS, "OFF").filter(|_| too_few)?;
-    let rule = if binlog { "with the binary log they pay from 32 CPUs on" } else { "they pay above 4 CPUs" };
+    let rule = if binlog { "from 32 CPUs on, with a binary log" } else { "above 4 CPUs, without a binary log" };
     Some(Proposal::setting(
         vec![change],
         format!(
             "Commits then write and flush the redo log themselves; neither they nor threads of the log spin. \
-             {granted:.1} CPUs are granted, and by the rule of MySQL 9.5 and later {rule}."
+             {granted:.1} CPUs are granted; MySQL 9.5 and later has such threads {rule}."
         ),
         "At high concurrency on many CPUs a commit that does it all itself takes longer.",
     ))

@@ -20,7 +20,7 @@ mod thread_concurrency;
 mod undo_tablespaces;
 
 use spindoctor_model::plan::PLAN_SCHEMA;
-use spindoctor_model::{Elsewhere, Left, Plan, Proposal, Severity, Unavailable, Window};
+use spindoctor_model::{Elsewhere, Finding, Left, Plan, Proposal, Severity, Unavailable, Window};
 
 use crate::diagnose::diagnose;
 use advice::{Advice, Examined};
@@ -90,11 +90,17 @@ pub fn plan(window: &Window) -> Plan {
     }
     // Stable: among those without a finding the families' order stays.
     proposals.sort_by(|a, b| b.score.unwrap_or(0.0).total_cmp(&a.score.unwrap_or(0.0)));
+    let is_proposed = |cause: &str| proposals.iter().any(|proposal| proposal.cause.as_deref() == Some(cause));
+    // What a proposal cures, and what goes with it.
+    let is_cured = |cause: &str| {
+        let explains = |finding: &Finding| finding.explains.iter().any(|explained| explained == cause);
+        is_proposed(cause)
+            || diagnosis.findings.iter().any(|finding| is_proposed(&finding.cause) && explains(finding))
+    };
     let elsewhere = diagnosis
         .findings
         .iter()
-        .filter(|finding| finding.severity > Severity::Note)
-        .filter(|finding| !proposals.iter().any(|proposal| proposal.cause.as_deref() == Some(&finding.cause)))
+        .filter(|finding| finding.severity > Severity::Note && !is_cured(&finding.cause))
         .map(|finding| Elsewhere {
             cause: finding.cause.clone(),
             score: finding.score,

@@ -38,12 +38,12 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
         };
     }
     let Filling { filled_in_s, mean_ratio, .. } = checkpoint_stall::filling(window)?;
-    let minutes = filled_in_s / 60.0;
-    leave(format!(
-        "the log is filled once in {}, and {:.0} % of it is in use",
-        if minutes < 600.0 { format!("{minutes:.0} minutes") } else { "many hours".to_owned() },
-        mean_ratio * 100.0
-    ))
+    let once = match filled_in_s {
+        short if short < 120.0 => format!("{short:.0} s"),
+        long if long < 36_000.0 => format!("{:.0} minutes", long / 60.0),
+        _ => "many hours".to_owned(),
+    };
+    leave(format!("the log is filled once in {once}, and {:.0} % of it is in use", mean_ratio * 100.0))
 }
 
 #[cfg(test)]
