@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use spindoctor_model::{Reading, Sample, Severity, Unavailable, Window};
+use spindoctor_rules::proposals::{FAMILIES, plan};
 use spindoctor_rules::{CAUSES, diagnose};
 
 #[derive(Deserialize)]
@@ -128,5 +129,32 @@ fn every_cause_and_a_healthy_server_were_recorded() {
     let names = CAUSES.iter().map(|cause| cause.name).filter(|name| !NOT_RECORDED.contains(name));
     for name in names.chain(["healthy"]) {
         assert!(labels.contains(name), "no window of {name} in tests/windows");
+    }
+}
+
+/// Causes that a setting cures, with the family that proposes it.
+const CURED_BY: &[(&str, &str)] = &[
+    ("quota-blind-spin", "commit-spin"),
+    ("spin-burn", "latch-spin"),
+    ("checkpoint-stall", "redo-capacity"),
+    ("table-cache-contention", "table-cache"),
+    ("thread-cache-miss", "thread-cache"),
+];
+
+#[test]
+fn a_recorded_cause_that_a_setting_cures_gets_it_and_a_healthy_server_gets_none() {
+    for (label, path) in recorded() {
+        let plan = plan(&load(&path));
+        let proposed: Vec<&str> = plan.proposals.iter().map(|proposal| proposal.family.as_str()).collect();
+        if label == "healthy" {
+            assert!(proposed.is_empty(), "{}: {:#?}", path.display(), plan.proposals);
+        }
+        if let Some((_, family)) = CURED_BY.iter().find(|(cause, _)| *cause == label) {
+            assert!(proposed.contains(family), "{}: {proposed:?}, {:#?}", path.display(), plan.left);
+        }
+        let told = FAMILIES.iter().filter(|family| {
+            proposed.contains(&family.name) != plan.left.iter().any(|left| left.family == family.name)
+        });
+        assert_eq!(told.count(), FAMILIES.len(), "{}: a family is silent or says both", path.display());
     }
 }

@@ -94,7 +94,8 @@ fn without_writer_threads(examined: &Examined<'_>) -> Option<Proposal> {
         false => granted <= NO_THREADS_UP_TO_CPUS,
     };
     let change = examined.change(WRITER_THREADS, "OFF").filter(|_| too_few)?;
-    let rule = if binlog { "from 32 CPUs on, with a binary log" } else { "above 4 CPUs, without a binary log" };
+    let rule =
+        if binlog { "from 32 CPUs on, with a binary log" } else { "above 4 CPUs, without a binary log" };
     Some(Proposal::setting(
         vec![change],
         format!(

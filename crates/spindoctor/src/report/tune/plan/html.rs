@@ -3,6 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use spindoctor_model::{Left, Plan, Proposal};
 
+use super::super::changes_told;
 use super::{cost_told, counted, left, readable, title, trial_of};
 use crate::report::html::{POLICY, STYLE, host};
 use crate::report::{interruption_told, number, server_named, server_place, window_told};
@@ -77,13 +78,21 @@ fn overview(plan: &Plan) -> Markup {
                         li {
                             span.lost { @if let Some(score) = proposal.score { (number::percent(score)) " lost" } }
                             a href=(format!("#proposal-{}", at + 1)) {
-                                strong { (safe(&proposal.family)) } ", " (safe(title(&proposal.family)))
+                                strong { (safe(&proposal.family)) } ": " (safe(&in_short(proposal)))
                             }
                         }
                     }
                 }
             }
         }
+    }
+}
+
+/// What it changes, or what it is about where no variable changes.
+fn in_short(proposal: &Proposal) -> String {
+    match proposal.changes.is_empty() || proposal.not_tried.is_some() {
+        true => title(&proposal.family).to_owned(),
+        false => changes_told(&proposal.changes),
     }
 }
 
