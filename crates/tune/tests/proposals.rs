@@ -30,7 +30,11 @@ fn every_proposal_for_a_recorded_server_can_be_tried_and_put_back() {
             for change in &proposal.changes {
                 let variable = variables::find(&change.variable).unwrap();
                 for value in [&change.from, &change.to] {
-                    assert_eq!(variable.value(version, value).as_ref(), Ok(value), "{version}: {proposal:#?}");
+                    assert_eq!(
+                        variable.value(version, value).as_ref(),
+                        Ok(value),
+                        "{version}: {proposal:#?}"
+                    );
                 }
                 tried += 1;
             }

@@ -32,7 +32,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let window = examined.window;
     let spin = LatchSpin::of(window)?;
     let (mean_us, meant_us) = (spin.mean_us(), spin.as_meant().mean_us());
-    for finding in CAUSES.iter().filter_map(|cause| examined.finding(cause)) {
+    if let Some(finding) = CAUSES.iter().find_map(|cause| examined.finding(cause)) {
         if let Some(proposal) = examined.remedies_of(finding, &VARIABLES) {
             return Ok(Advice::Propose(vec![proposal]));
         }

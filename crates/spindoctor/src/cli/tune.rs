@@ -54,6 +54,10 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub(crate) duration: Duration,
 
+    /// Plan for a saved window instead of a server
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["apply", "watch", "recover", "duration"])]
+    pub(crate) window: Option<PathBuf>,
+
     /// Print JSON (schema spindoctor.plan/1; with --apply spindoctor.trial/1)
     #[arg(long)]
     pub(crate) json: bool,

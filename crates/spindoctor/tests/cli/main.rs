@@ -7,6 +7,7 @@ mod help;
 mod live;
 mod locks;
 mod pileups;
+mod plan;
 mod program;
 mod screen;
 mod stacks;

@@ -11,9 +11,9 @@ use spindoctor_tune::variables;
 use crate::cli::Tune;
 use crate::command::live::{self, WithoutSession};
 use crate::exit::ExitStatus;
-use crate::output;
 use crate::report::tune::plan::{html, text, to_json};
 use crate::terminal::Look;
+use crate::{output, window_file};
 
 /// Watches the server for a while, and tells what its readings call for.
 pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
@@ -21,8 +21,13 @@ pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.html {
         output::expect_writable(file)?;
     }
-    let profiling = Some(Profiling::with(FRAME_STATES));
-    let window = live::window(&asked.connection, asked.duration, WithoutSession::Fail, profiling)?;
+    let window = match &asked.window {
+        Some(file) => window_file::load(file)?,
+        None => {
+            let profiling = Some(Profiling::with(FRAME_STATES));
+            live::window(&asked.connection, asked.duration, WithoutSession::Fail, profiling)?
+        }
+    };
     let plan = keep(proposals::plan(&window), &only);
     if let Some(file) = &asked.html {
         fs::write(file, html::render(&plan))
