@@ -193,9 +193,14 @@ impl Commit {
         metric_cpus: Option<u32>,
         now: &NamedValues,
     ) -> Result<Option<Due>, Unavailable> {
-        // Zero means never; without the log's threads commits do not spin.
-        if self.before == 0.0 || now.switch(WRITER_THREADS) == Some(false) {
+        // Zero means never.
+        if self.before == 0.0 {
             return Ok(None);
+        }
+        if now.switch(WRITER_THREADS) == Some(false) {
+            return Err(Unavailable::because(format!(
+                "commits do not spin while {WRITER_THREADS} is OFF: {HWM} is left as it is"
+            )));
         }
         let effective = match host.effective_cpus.value() {
             Some(effective) => effective,
@@ -373,7 +378,8 @@ mod tests {
     fn without_the_logs_threads_commits_do_not_spin_and_nothing_is_due() {
         let mut world = World::new(mysql(), variables("50"));
         world.variables.insert(WRITER_THREADS, "OFF");
-        assert_eq!(world.look(&host(1.0, 6, None)), []);
+        let step = world.governor.look(&host(1.0, 6, None), None, &world.variables);
+        assert!(step.due.is_empty() && step.notes[0].starts_with("commits do not spin while"), "{step:?}");
         world.variables.insert(WRITER_THREADS, "ON");
         assert_eq!(world.look(&host(1.0, 6, None)), [(HWM, "8".into())]);
     }

@@ -11,3 +11,4 @@ mod plan;
 mod program;
 mod screen;
 mod stacks;
+mod watch;

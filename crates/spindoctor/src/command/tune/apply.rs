@@ -261,7 +261,7 @@ fn tell_why_nothing(proposals: &[Proposal]) {
     }
 }
 
-fn switch_told(settings: &Settings) -> String {
+pub(super) fn switch_told(settings: &Settings) -> String {
     let switch = settings.switch();
     match (switch.event, switch.guardian) {
         (Ok(event), Ok(pid)) => {
