@@ -20,6 +20,11 @@ use crate::variables::{Refused, Settles, Variable, find};
 
 /// Quads after which more would not help: the interval is as wide as a third of the noise of one quad then.
 const MOST_QUADS: u32 = 40;
+/// A trial that helps goes on up to so many quads while its interval is wider than [`WIDE`]: the first interval that
+/// decides is the widest that can, and two quads more make it half as wide.
+const QUADS_TO_TELL: u32 = 8;
+/// The end of an interval over its beginning, as a ratio of ratios, from which on it says little of how much.
+const WIDE: f64 = 1.25;
 /// Quads in a row that were spoilt before the trial is given up.
 const MOST_SPOILT: u32 = 3;
 
@@ -177,7 +182,8 @@ impl UnderWay<'_> {
             self.quad += 1;
             let judgement = judge(&self.blocks, Look::More);
             bench.tell(Event::Judged(&judgement));
-            if judgement.verdict.is_some() {
+            let is_told = self.quad >= QUADS_TO_TELL || !is_wide(&judgement);
+            if judgement.verdict.is_some_and(|verdict| verdict != Verdict::Helps || is_told) {
                 return Ok(());
             }
         }
@@ -250,6 +256,12 @@ impl UnderWay<'_> {
         };
         Tried { trial, ended }
     }
+}
+
+/// True where the interval of throughput says little of how much it is.
+fn is_wide(judgement: &Judgement) -> bool {
+    let bounds = judgement.effects.throughput.and_then(|effect| Some(effect.high? / effect.low?));
+    bounds.is_none_or(|ratio| ratio > WIDE)
 }
 
 /// How a quad ended.

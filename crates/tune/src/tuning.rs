@@ -25,12 +25,15 @@ const QUADS_RESERVED: u32 = 8;
 const MOST_PROPOSALS: usize = 5;
 /// Neighbours of a winner that are raced with it.
 const MOST_NEIGHBOURS: usize = 6;
-/// Rounds of one race.
+/// Rounds of the race between the proposals.
 const MOST_ROUNDS: usize = 6;
+/// Rounds of a race around a winner: a factor of two there is seldom worth more than the noise, and the deciding trial
+/// needs the time.
+const MOST_ROUNDS_NEAR: usize = 2;
 /// How often the neighbourhood of a winner is searched: each time a value can move by a factor of two.
 const MOST_STEPS: usize = 4;
-/// A neighbour must be better than the guess by this much (1 %, the least effect worth having) to take its place.
-const WORTH_MOVING: f64 = 0.01;
+/// A proposal must be better than the present settings by this much (1 %, the least effect worth having) to help.
+const WORTH_HAVING: f64 = 0.01;
 /// Rounds in a row that were spoilt before a race is given up.
 const MOST_SPOILT: usize = 3;
 
@@ -154,14 +157,14 @@ impl<W: Writer> Search<'_, '_, W> {
             let all: Vec<usize> = (1..arms.len()).collect();
             arms.push(together(&arms, &all));
             let guess = arms.len() - 1;
-            match self.race("all proposals", &arms, 0, guess).await? {
+            match self.race("all proposals", &arms, guess, MOST_ROUNDS).await? {
                 None => best = arms[guess].clone(),
                 Some(raced) => {
                     let behind =
                         |arm: usize| raced.standings.iter().find(|of| of.arm == arm).map(|of| of.behind);
                     let present = behind(0).unwrap_or(f64::NEG_INFINITY);
                     let helping: Vec<usize> = (1..guess)
-                        .filter(|&arm| behind(arm).is_some_and(|behind| behind > present + WORTH_MOVING))
+                        .filter(|&arm| behind(arm).is_some_and(|behind| behind > present + WORTH_HAVING))
                         .collect();
                     let of_changes = raced.standings.iter().map(|of| of.arm).find(|&arm| arm != 0);
                     // Where the race left none but the present setting, the guess that hit no rail is told to be no better.
@@ -175,7 +178,8 @@ impl<W: Writer> Search<'_, '_, W> {
                     // Those that help alone, together: where one of the others spoils the union of all.
                     if helping.len() > 1 && helping.len() < all.len() && winner != guess {
                         let rivals = [best.clone(), together(&arms, &helping)];
-                        if let Some(raced) = self.race("what helps alone, together", &rivals, 0, 1).await?
+                        if let Some(raced) =
+                            self.race("what helps alone, together", &rivals, 1, MOST_ROUNDS_NEAR).await?
                             && let Some(first) = raced.standings.first()
                         {
                             best = rivals[first.arm].clone();
@@ -192,10 +196,10 @@ impl<W: Writer> Search<'_, '_, W> {
                 break;
             }
             let what = if step == 0 { "around the winner" } else { "further on" };
-            let Some(raced) = self.race(what, &rivals, 0, 0).await? else { break };
+            let Some(raced) = self.race(what, &rivals, 0, MOST_ROUNDS_NEAR).await? else { break };
             let Some(first) = raced.standings.first() else { break };
-            let guess = raced.standings.iter().find(|of| of.arm == 0);
-            if guess.is_some_and(|guess| guess.behind >= -WORTH_MOVING) {
+            // A neighbour takes its place where it left the winner behind by more than the noise.
+            if raced.standings.iter().any(|of| of.arm == 0) {
                 break;
             }
             best = rivals[first.arm].clone();
@@ -203,14 +207,14 @@ impl<W: Writer> Search<'_, '_, W> {
         checked(&best).ok_or_else(|| Ended::NotSet("the winner's values are refused".to_owned()))
     }
 
-    /// Races arms; the first with the number `reference` is what the others are compared with in the report. None where
+    /// Races arms for so many rounds at most; the first is what the others are compared with in the report. None where
     /// there is no time for a round beside the deciding trial.
     async fn race(
         &mut self,
         what: &str,
         arms: &[Arm],
-        reference: usize,
         guess: usize,
+        most_rounds: usize,
     ) -> Result<Option<Raced>, Ended> {
         let (start, begun) = (Timestamp::now(), self.bench.elapsed());
         let variables = variables_of(arms);
@@ -223,7 +227,7 @@ impl<W: Writer> Search<'_, '_, W> {
         let mut tripped: Vec<usize> = Vec::new();
         let mut dropped: Vec<(usize, usize)> = Vec::new();
         let mut spoilt = 0;
-        while race.rounds() < MOST_ROUNDS && !race.is_over() && spoilt < MOST_SPOILT {
+        while race.rounds() < most_rounds && !race.is_over() && spoilt < MOST_SPOILT {
             let blocks = 2 * u32::try_from(race.remaining().len()).unwrap_or(u32::MAX);
             if Instant::now() + times.all().saturating_mul(blocks) > until {
                 break;
@@ -250,9 +254,9 @@ impl<W: Writer> Search<'_, '_, W> {
             return Ok(None);
         }
         let standings = race.standings();
-        let told = Told { what, arms, reference, variables: &variables, rounds: race.rounds(), start };
+        let told = Told { what, arms, variables: &variables, rounds: race.rounds(), start };
         let seconds = (self.bench.elapsed() - begun).as_secs_f64();
-        for arm in (0..arms.len()).filter(|arm| *arm != reference) {
+        for arm in 1..arms.len() {
             let standing = standings.iter().find(|standing| standing.arm == arm);
             let fate = match standing {
                 Some(of) if standings.first() == Some(of) => "it won the race".to_owned(),
@@ -338,18 +342,17 @@ impl<W: Writer> Search<'_, '_, W> {
 struct Told<'a> {
     what: &'a str,
     arms: &'a [Arm],
-    reference: usize,
     variables: &'a Values,
     rounds: usize,
     start: Timestamp,
 }
 
 impl Told<'_> {
-    /// An arm against the reference, as a trial that decides nothing.
+    /// An arm against the first, as a trial that decides nothing.
     fn trial(&self, arm: usize, measured: &[(usize, Block)], fate: &str, begun: Duration) -> Trial {
         let blocks: Vec<Block> = measured
             .iter()
-            .filter(|(of, _)| *of == arm || *of == self.reference)
+            .filter(|(of, _)| *of == arm || *of == 0)
             .map(|(of, block)| Block {
                 is_new: *of == arm,
                 at_s: block.at_s - begun.as_secs_f64(),
@@ -357,8 +360,7 @@ impl Told<'_> {
             })
             .collect();
         let judgement = judge(&blocks, Look::Last);
-        let (from, to) =
-            (values(&self.arms[self.reference], self.variables), values(&self.arms[arm], self.variables));
+        let (from, to) = (values(&self.arms[0], self.variables), values(&self.arms[arm], self.variables));
         let changes: Vec<Change> = from
             .iter()
             .zip(&to)

@@ -172,7 +172,7 @@ fn at(coordinate: f64) -> String {
 /// Ratios at which a line is drawn: steps of 10 % where the scale is narrow, doublings where it is wide.
 fn ticks(least: f64, most: f64) -> Vec<f64> {
     let steps: &[f64] = match most / least {
-        wide if wide > 6.0 => &[0.01, 0.1, 0.25, 0.5, 2.0, 4.0, 10.0, 100.0],
+        wide if wide > 6.0 => &[0.01, 0.1, 0.5, 2.0, 10.0, 100.0],
         middling if middling > 1.6 => &[0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 3.0],
         _ => &[0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.4],
     };
