@@ -228,8 +228,11 @@ pub const VARIABLES: &[Variable] = &[
     },
 ];
 
-/// Where a version takes less than the widest range: the variable, which servers, and what they take.
-const NARROWER: &[(&str, fn(ServerVersion) -> bool, Values)] = &[
+/// A range that is narrower on some servers: the variable, which servers, and what they take.
+type Narrower = (&'static str, fn(ServerVersion) -> bool, Values);
+
+/// Where a version takes less than the widest range.
+const NARROWER: &[Narrower] = &[
     (
         "innodb_spin_wait_delay",
         |version| version.mysql_at_least(8, 0, 27),
