@@ -299,7 +299,7 @@ fn advice(code: u16) -> &'static str {
     match code {
         // a named privilege is missing; access denied
         1227 | 1044 | 1142 | 1045 => {
-            "; the account needs SYSTEM_VARIABLES_ADMIN (MySQL 8.0 and later), SYSTEM VARIABLES ADMIN (MariaDB 10.5 and later) or SUPER"
+            "; the account needs SYSTEM_VARIABLES_ADMIN (MySQL 8.0 and later) or SUPER"
         }
         _ => "",
     }
