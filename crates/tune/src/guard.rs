@@ -160,18 +160,18 @@ impl Rails {
     pub fn told(&self) -> Vec<String> {
         let mut told = Vec::new();
         if let Some(p95) = self.p95_ms {
-            told.push(format!("95th percentile {:.1} ms", p95.limit));
+            told.push(format!("p95 up to {:.1} ms", p95.limit));
         }
         if let Some(errors) = self.errors_per_s {
-            told.push(format!("{errors:.1} errors a second and 1 % of the statements more"));
+            told.push(format!("{:.0} % of the statements failing beyond the {errors:.1} a second that do anyway", ERROR_SHARE * 100.0));
         }
-        told.push(format!("{:.0} statements at once", self.threads_running.limit));
+        told.push(format!("{:.0} statements at once at most", self.threads_running.limit));
         told.push(format!("no fewer than {:.0} statements a second", self.throughput_per_s.limit));
         if let Some(behind) = self.behind_s {
-            told.push(format!("{:.0} s behind the source", behind.limit));
+            told.push(format!("{:.0} s behind the source at most", behind.limit));
         }
         if let Some(disk) = self.disk_free_bytes {
-            told.push(format!("{:.1} GiB free of the disk", disk.limit / f64::from(1 << 30)));
+            told.push(format!("{:.1} GiB of the disk left free", disk.limit / f64::from(1 << 30)));
         }
         told
     }

@@ -208,7 +208,7 @@ async fn on_server(
         false => told_restored(&put_back(settings).await),
     };
     tuned.tuning.settings = told;
-    tuned.tuning.decided.notes.push(switch);
+    tuned.tuning.decided.notes.push(format!("while it ran: {switch}"));
     Ok(Some((tuned.tuning, tuned.ended)))
 }
 

@@ -8,6 +8,7 @@ use spindoctor_tune::bench::Event;
 
 use crate::command::live::note;
 use crate::report::number;
+use crate::report::tune::standing;
 use crate::terminal::safe;
 
 /// What the user sees meanwhile.
@@ -38,7 +39,11 @@ impl Shown {
                 self.line(&format!("{}: {}", wanted.what, values.join(", ")));
             }
             Event::Measured(_) => {}
-            Event::Judged(judgement) => self.note(&format!("so far: {}", judgement.why)),
+            Event::Judged(judgement) => self.note(&format!(
+                "{}: {}",
+                number::counted(u64::from(judgement.quads), "quad", "quads"),
+                standing(&judgement.effects)
+            )),
             Event::Raced { round, remaining } => self.note(&format!(
                 "search, round {round}: {} in it",
                 number::counted(*remaining as u64, "setting is still", "settings are still")

@@ -18,6 +18,9 @@ const RIGHT: f64 = 640.0;
 const ROW: f64 = 44.0;
 const TOP: f64 = 26.0;
 
+/// Labels of the axis need this share of its length each.
+const LEAST_BETWEEN_TICKS: f64 = 0.12;
+
 /// Height of a picture of blocks, and its drawing part.
 const BLOCKS_HEIGHT: f64 = 150.0;
 const BLOCKS_LEFT: f64 = 84.0;
@@ -91,7 +94,7 @@ fn verdict(tuning: &Tuning) -> Markup {
             }
             (intervals(trial))
             p { (safe(&trial.why)) }
-            @for line in &tuning.settings { p { strong { (safe(line)) } } }
+            @for (at, line) in tuning.settings.iter().enumerate() { p.quiet[at > 0] { @if at == 0 { strong { (safe(line)) } } @else { (safe(line)) } } }
         }
     }
 }
@@ -176,7 +179,14 @@ fn ticks(least: f64, most: f64) -> Vec<f64> {
         middling if middling > 1.6 => &[0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 3.0],
         _ => &[0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.4],
     };
-    steps.iter().copied().filter(|tick| (least..=most).contains(tick)).collect()
+    let mut kept: Vec<f64> = Vec::new();
+    for tick in steps.iter().copied().filter(|tick| (least..=most).contains(tick)) {
+        let is_free = |other: &f64| place(tick, least, most) - place(*other, least, most) >= LEAST_BETWEEN_TICKS;
+        if kept.last().is_none_or(is_free) {
+            kept.push(tick);
+        }
+    }
+    kept
 }
 
 fn tick_label(ratio: f64) -> String {

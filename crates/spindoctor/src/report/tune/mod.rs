@@ -118,6 +118,19 @@ fn interval(effect: &Effect) -> String {
     }
 }
 
+/// `throughput +664.4 %, p95 -92.0 %`, each with its interval once there is one: how a trial stands.
+pub(crate) fn standing(effects: &Effects) -> String {
+    let told: Vec<String> = QUANTITIES
+        .iter()
+        .filter_map(|quantity| {
+            let effect = (quantity.of_effects)(effects)?;
+            let within = effect.low.map_or_else(String::new, |_| format!(" ({})", interval(&effect)));
+            Some(format!("{} {}{within}", quantity.name, change(effect.ratio)))
+        })
+        .collect();
+    told.join(", ")
+}
+
 /// The verdict as a word.
 fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {

@@ -29,8 +29,8 @@ pub(crate) fn render(tuning: &Tuning, look: Look) -> String {
     table(&mut page, trial);
     page.blank();
     page.paragraph("", &safe(&trial.why), PLAIN);
-    for line in &tuning.settings {
-        page.hanging("", "  ", &safe(line), STRONG);
+    for (at, line) in tuning.settings.iter().enumerate() {
+        page.hanging("", "  ", &safe(line), if at == 0 { STRONG } else { PLAIN });
     }
     if !tuning.searched.is_empty() {
         page.blank();
@@ -89,7 +89,7 @@ fn table(page: &mut Page, trial: &Trial) {
     let picture = page.look.width.checked_sub(taken + 2).filter(|width| *width >= NARROWEST);
     let titles = format!(
         "{:<LABEL$}{:>MEAN$}{:>MEAN$}  {:>changed$}  {}",
-        "", "old", "new", "change", "95 % interval"
+        "", "old", "new", "change", "95 % interval",
     );
     page.push(&page.paint(QUIET, &titles));
     let (least, most) = scale(&trial.effect);
