@@ -11,4 +11,5 @@ mod plan;
 mod program;
 mod screen;
 mod stacks;
+mod tune_apply;
 mod watch;
