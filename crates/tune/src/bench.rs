@@ -298,7 +298,10 @@ impl<'a, W: Writer> Bench<'a, W> {
     /// # Errors
     /// That they were not taken.
     pub async fn set(&mut self, values: &[(&'static Variable, String)]) -> Result<(), Ended> {
-        self.writer.set(values).await.map_err(Ended::NotSet)
+        match self.writer.set(values).await {
+            Ok(()) => Ok(()),
+            Err(why) => Err(self.why_lost(why).await),
+        }
     }
 
     /// Reads once a second until then, with an eye on the guard rails.

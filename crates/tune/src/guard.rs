@@ -163,7 +163,10 @@ impl Rails {
             told.push(format!("p95 up to {:.1} ms", p95.limit));
         }
         if let Some(errors) = self.errors_per_s {
-            told.push(format!("{:.0} % of the statements failing beyond the {errors:.1} a second that do anyway", ERROR_SHARE * 100.0));
+            told.push(format!(
+                "{:.0} % of the statements failing beyond the {errors:.1} a second that do anyway",
+                ERROR_SHARE * 100.0
+            ));
         }
         told.push(format!("{:.0} statements at once at most", self.threads_running.limit));
         told.push(format!("no fewer than {:.0} statements a second", self.throughput_per_s.limit));

@@ -8,7 +8,7 @@ use spindoctor_collect::host;
 use spindoctor_collect::mysql::Target;
 use spindoctor_collect::priority::Ahead;
 use spindoctor_collect::watch::Profiling;
-use spindoctor_model::{Change, Proposal, Remedy, Tuning, Verdict};
+use spindoctor_model::{Change, Plan, Proposal, Remedy, Tuning, Verdict};
 use spindoctor_tune::apply::{Persisted, Restored, Settings, TakeOptions};
 use spindoctor_tune::bench::{Bench, Ended};
 use spindoctor_tune::interrupt::Interrupts;
@@ -20,6 +20,7 @@ use spindoctor_tune::tuning::{NothingTried, Tuned, TuningOptions, tune};
 use spindoctor_tune::variables::{Variable, find};
 use tokio::sync::watch;
 
+use super::plan;
 use super::progress::Shown;
 use crate::cli::Tune;
 use crate::command::live::{self, WithoutSession, note, process};
@@ -36,14 +37,19 @@ pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
         output::expect_writable(file)?;
     }
     let wanted = Wanted::of(&asked.only)?;
-    let mut proposals = match wanted.are_all_given() {
-        true => Vec::new(),
-        false => wanted.of_proposals(proposed(asked)?)?,
-    };
+    let mut proposals = Vec::new();
+    if !wanted.are_all_given() {
+        let plan = planned(asked)?;
+        proposals = wanted.of_proposals(plan.proposals.clone())?;
+        if variables(&wanted, &proposals).is_empty() {
+            note(
+                "nothing was tried: this server calls for no change that can be tried while it runs; here is what was looked at. --only VARIABLE=VALUE tries a value of yours",
+            );
+            return plan::show(asked, &plan);
+        }
+    }
     let target = live::target(&asked.connection)?;
-    let outcome = wait_for(on_server(asked, &target, &wanted, &mut proposals, begun))?;
-    let Some((tuning, ended)) = outcome else { return Ok(ExitStatus::Done) };
-    let mut tuning = tuning;
+    let (mut tuning, ended) = wait_for(on_server(asked, &target, &wanted, &mut proposals, begun))?;
     match log::append(&TakeOptions::of_process()?.state, &tuning) {
         Ok(file) => tuning.settings.push(format!("Logged in {}.", file.display())),
         Err(why) => note(&format!("the trial could not be logged: {why}")),
@@ -143,26 +149,22 @@ fn statement(changes: &[Change], value: fn(&Change) -> &str) -> String {
     format!("SET GLOBAL {}", set.join(", GLOBAL "))
 }
 
-/// What the rules propose for this server, from a window of it.
-fn proposed(asked: &Tune) -> anyhow::Result<Vec<Proposal>> {
+/// What this server calls for, from a window of it.
+fn planned(asked: &Tune) -> anyhow::Result<Plan> {
     let profiling = Profiling::with(spindoctor_rules::FRAME_STATES);
     let window = live::window(&asked.connection, asked.duration, WithoutSession::Fail, Some(profiling))?;
-    Ok(spindoctor_rules::proposals::proposals(&window))
+    Ok(spindoctor_rules::proposals::plan(&window))
 }
 
-/// All that needs the server. None where there was nothing to try, which was told.
+/// All that needs the server.
 async fn on_server(
     asked: &Tune,
     target: &Target,
     wanted: &Wanted,
     proposals: &mut Vec<Proposal>,
     begun: Instant,
-) -> anyhow::Result<Option<(Tuning, Option<Ended>)>> {
+) -> anyhow::Result<(Tuning, Option<Ended>)> {
     let variables = variables(wanted, proposals);
-    if variables.is_empty() {
-        tell_why_nothing(proposals);
-        return Ok(None);
-    }
     let _ahead = Ahead::of_others();
     let process = match asked.connection.remote {
         true => None,
@@ -209,7 +211,7 @@ async fn on_server(
     };
     tuned.tuning.settings = told;
     tuned.tuning.decided.notes.push(format!("while it ran: {switch}"));
-    Ok(Some((tuned.tuning, tuned.ended)))
+    Ok((tuned.tuning, tuned.ended))
 }
 
 async fn tried(
@@ -249,18 +251,7 @@ fn variables(wanted: &Wanted, proposals: &[Proposal]) -> Vec<&'static Variable> 
     variables
 }
 
-fn tell_why_nothing(proposals: &[Proposal]) {
-    match proposals.iter().find_map(|proposal| Some((proposal, proposal.not_tried.as_ref()?))) {
-        Some((proposal, why)) => note(&format!(
-            "nothing was tried: {}: {why}; `spindoctor tune --plan` shows all that is proposed",
-            proposal.family
-        )),
-        None => note(
-            "nothing was tried: no change is proposed for this server; `spindoctor tune --plan` shows what was looked at, --only VARIABLE=VALUE tries a value of yours",
-        ),
-    }
-}
-
+/// Which dead man's switch stands, in a clause.
 pub(super) fn switch_told(settings: &Settings) -> String {
     let switch = settings.switch();
     match (switch.event, switch.guardian) {

@@ -28,14 +28,18 @@ pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
             live::window(&asked.connection, asked.duration, WithoutSession::Fail, profiling)?
         }
     };
-    let plan = keep(proposals::plan(&window), &only);
+    show(asked, &keep(proposals::plan(&window), &only))
+}
+
+/// Writes the plan in the formats that were asked for.
+pub(super) fn show(asked: &Tune, plan: &Plan) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.html {
-        fs::write(file, html::render(&plan))
+        fs::write(file, html::render(plan))
             .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
     }
     let printed = match asked.json {
-        true => to_json(&plan).context("could not write the plan as JSON")?,
-        false => text::render(&plan, Look::of_stdout()),
+        true => to_json(plan).context("could not write the plan as JSON")?,
+        false => text::render(plan, Look::of_stdout()),
     };
     output::print(&printed)?;
     Ok(if plan.interrupted.is_some() { ExitStatus::Failed } else { ExitStatus::Done })

@@ -181,7 +181,8 @@ fn ticks(least: f64, most: f64) -> Vec<f64> {
     };
     let mut kept: Vec<f64> = Vec::new();
     for tick in steps.iter().copied().filter(|tick| (least..=most).contains(tick)) {
-        let is_free = |other: &f64| place(tick, least, most) - place(*other, least, most) >= LEAST_BETWEEN_TICKS;
+        let is_free =
+            |other: &f64| place(tick, least, most) - place(*other, least, most) >= LEAST_BETWEEN_TICKS;
         if kept.last().is_none_or(is_free) {
             kept.push(tick);
         }
