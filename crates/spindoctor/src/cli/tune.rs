@@ -58,7 +58,8 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["apply", "watch", "recover", "duration"])]
     pub(crate) window: Option<PathBuf>,
 
-    /// Print JSON (schema spindoctor.plan/1; with --apply spindoctor.trial/1)
+    /// Print JSON (schema spindoctor.plan/1; with --apply spindoctor.trial/1, with --watch spindoctor.watch/1, a line for
+    /// each change)
     #[arg(long)]
     pub(crate) json: bool,
 

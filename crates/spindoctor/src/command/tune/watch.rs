@@ -8,6 +8,7 @@ use serde_json::json;
 use spindoctor_collect::ground::{self, Depth};
 use spindoctor_collect::host;
 use spindoctor_collect::mysql::{Limits, Session, Target};
+use spindoctor_collect::priority::Ahead;
 use spindoctor_tune::apply::{Settings, TakeOptions};
 use spindoctor_tune::governor::{Due, Governor, LOOKS_AT};
 use spindoctor_tune::interrupt::Interrupts;
@@ -37,6 +38,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5);
 pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
     let only = asked.only.iter().map(|only| only_name(only)).collect::<anyhow::Result<Vec<_>>>()?;
     let target = live::target(&asked.connection)?;
+    let _ahead = Ahead::of_others();
     wait_for(async {
         let mut interrupts = Interrupts::listen().context("could not listen for signals")?;
         let mut told = String::new();
