@@ -11,5 +11,6 @@ mod plan;
 mod program;
 mod screen;
 mod stacks;
+mod sweep;
 mod tune_apply;
 mod watch;

@@ -1,0 +1,135 @@
+//! `sweep` with real servers and real clients.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
+
+use crate::program::{printed, spindoctor};
+
+/// For what is not promised, on a machine that is on its knees.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The program, with what the lab and sysbench need.
+fn sweep(line: &str) -> assert_cmd::Command {
+    let home = Home::open().expect("the lab has a folder");
+    let mut command = spindoctor(&format!("sweep --no-defaults {line}"));
+    command.env("SPINDOCTOR_LAB", home.root()).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
+fn runs_in(file: &Path) -> usize {
+    // The first line says what they were made with.
+    fs::read_to_string(file).unwrap_or_default().matches('\n').count().saturating_sub(1)
+}
+
+#[test]
+fn a_sweep_that_is_killed_goes_on_with_the_runs_that_are_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("runs.jsonl");
+    let line = format!(
+        "--set innodb_sync_spin_loops=30,60 --threads 1,2 --runs 1 --seconds 1 --warmup 1 --tables 4 --json --resume {}",
+        file.display()
+    );
+    let asked = sweep(&line);
+    let mut killed = Command::new(asked.get_program())
+        .args(asked.get_args())
+        .env_clear()
+        .envs(asked.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program runs");
+    let begun = Instant::now();
+    while runs_in(&file) < 2 {
+        assert!(begun.elapsed() < PATIENCE, "{} runs", runs_in(&file));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    killed.kill().expect("it runs");
+    killed.wait().expect("it ends");
+    let before = fs::read_to_string(&file).expect("it is there");
+    let kept = runs_in(&file);
+
+    let output = sweep(&line).output().expect("the program runs");
+    let notes = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{notes}");
+    assert!(notes.contains(&format!("{} of 4 runs to make", 4 - kept)), "{notes}");
+    assert!(fs::read_to_string(&file).expect("it is there").starts_with(&before));
+    let sweep: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(sweep["schema"], "spindoctor.sweep/1");
+    assert_eq!(sweep["cells"].as_array().map(Vec::len), Some(4));
+    for line in sweep["lines"].as_array().expect("a list") {
+        for point in line["points"].as_array().expect("a list") {
+            for quantity in ["transactions_per_s", "p95_ms", "cpu_us_per_query"] {
+                assert!(point[quantity]["median"].as_f64().is_some_and(|median| median > 0.0), "{point}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_named_is_swept_when_it_is_meant_and_has_its_settings_back() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let home = Home::open().expect("the lab has a folder");
+    let spec = ServerSpec { which: Which::Mariadb, ..ServerSpec::default() };
+    let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+    let said = |line: &str| {
+        let output = sweep(&format!("-u root -S {} {line}", server.socket().display()))
+            .output()
+            .expect("the program runs");
+        (String::from_utf8_lossy(&output.stderr).into_owned(), output)
+    };
+
+    let (why, output) = said("--threads 2");
+    assert!(output.status.code() == Some(2) && why.contains("--yes-this-server"), "{why}");
+    let (why, output) = said("--threads 2 --yes-this-server");
+    assert!(output.status.code() == Some(2) && why.contains("--prepare"), "{why}");
+
+    runtime.block_on(server.execute(["CREATE DATABASE IF NOT EXISTS sbtest"])).expect("a database");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |ending: &str| folder.path().join(format!("sweep.{ending}"));
+    let (notes, output) = said(&format!(
+        "--yes-this-server --prepare --tables 1 --rows 1000 --threads 2 --runs 1 --seconds 1 --warmup 1 --csv \
+         --set innodb-sync-spin-loops=60 --svg {} --png {} --html {}",
+        file("svg").display(),
+        file("png").display(),
+        file("html").display()
+    ));
+    assert_eq!(output.status.code(), Some(0), "{notes}");
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.lines().any(|line| line.starts_with("60,2,1,")), "{table}");
+    assert!(fs::read(file("png")).expect("a picture").starts_with(b"\x89PNG"));
+    for ending in ["svg", "html"] {
+        assert!(fs::read_to_string(file(ending)).expect("a file").contains("innodb_sync_spin_loops"), "{ending}");
+    }
+    let loops = runtime.block_on(server.ask("SELECT @@GLOBAL.innodb_sync_spin_loops")).expect("it answers");
+    assert_eq!(loops.as_deref(), Some("30"));
+
+    let (why, output) =
+        said("--yes-this-server --tables 1 --rows 2000 --threads 2 --runs 1 --seconds 1 --warmup 1");
+    assert!(output.status.code() == Some(2) && why.contains("say --rows 1000"), "{why}");
+}
+
+#[test]
+fn what_cannot_be_swept_is_refused_before_a_server_starts() {
+    for (line, reason) in [
+        ("--set datadir=/tmp", "not on the list"),
+        ("--set innodb_sync_spin_loops=1 --set innodb-sync-spin-loops=2", "given twice"),
+        ("--svg /nonexistent/chart.svg", "cannot be written"),
+    ] {
+        let output = sweep(line).output().expect("the program runs");
+        let why = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && why.contains(reason), "{line}: {why}");
+        assert!(!why.contains("lab:"), "{why}");
+    }
+}
+
+#[test]
+fn the_help_of_sweep_is_this() {
+    let (help, code) = printed("sweep --help");
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(help);
+}
