@@ -281,8 +281,11 @@ impl Sweep {
             second,
             last,
             ratio: ratio.is_finite().then_some(ratio)?,
-            is_clear: best.runs.min(next.runs) >= LEAST_RUNS
-                && best.transactions_per_s.low > next.transactions_per_s.high,
+            standing: match best.transactions_per_s.low > next.transactions_per_s.high {
+                false => Standing::Overlaps,
+                true if best.runs.min(next.runs) < LEAST_RUNS => Standing::TooFewRuns,
+                true => Standing::Clear,
+            },
         })
     }
 }
@@ -302,8 +305,19 @@ pub struct Lead {
     pub last: usize,
     /// The first one's median by the last one's.
     pub ratio: f64,
-    /// True where every run of the first is above every run of the second, and they are enough to say so.
-    pub is_clear: bool,
+    /// How the first one's runs stand to the second one's.
+    pub standing: Standing,
+}
+
+/// How the runs of the line that leads stand to those of the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// All of them are above.
+    Clear,
+    /// All of them are above, and they are fewer than [`LEAST_RUNS`].
+    TooFewRuns,
+    /// Some are not above.
+    Overlaps,
 }
 
 impl Line {
@@ -355,7 +369,8 @@ impl From<Usl> for Scalability {
             lambda: fit.lambda,
             alpha: fit.alpha,
             beta: fit.beta,
-            peak_threads: fit.peak_clients(),
+            // With a contention above all of the work, the first client gets the most done.
+            peak_threads: if fit.alpha >= 1.0 { Some(1.0) } else { fit.peak_clients() },
             r_squared: fit.r_squared,
         }
     }
@@ -487,7 +502,7 @@ mod tests {
             .collect();
         let sweep = Sweep::of(Conditions::default(), grid, cells, Vec::new());
         assert_eq!(sweep.missing(), 0);
-        let lead = Lead { first: 2, second: 0, last: 1, ratio: 3.0, is_clear: true };
+        let lead = Lead { first: 2, second: 0, last: 1, ratio: 3.0, standing: Standing::Clear };
         assert_eq!(sweep.lead_at(64), Some(lead));
         assert_eq!(sweep.lines[2].setting.told(), "innodb_sync_spin_loops = 200, innodb_spin_wait_delay = 6");
         assert_eq!(sweep.lead_at(2), None);

@@ -3,4 +3,4 @@
 pub(crate) mod sessions;
 pub(crate) mod sysbench;
 
-pub use sysbench::{Load, LoadReport, LoadSpec, Login, OLTP, Tables, Workload, fill, measure, run_for};
+pub use sysbench::{Load, LoadReport, LoadSpec, Login, Mark, OLTP, Tables, Workload, fill, measure, run_for};

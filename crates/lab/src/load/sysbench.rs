@@ -153,17 +153,53 @@ pub async fn fill(target: &Target, tables: Tables) -> Result<()> {
     Err(failed(&output.status.to_string(), &format!("{printed}{}", folder.errors())))
 }
 
+/// How often a measurement is made anew in which sysbench never got to its checkpoint: on a machine with far more runnable
+/// threads than CPUs, its timer's thread may wait for seconds.
+const ATTEMPTS: u32 = 3;
+
 /// Loads a server, measures it after a warm-up, and returns the closing report of the measured part. Both times count
-/// in whole seconds, one at least. `mark` is called when the measured part begins, and when it ends.
+/// in whole seconds, one at least. `mark` is called when the measured part begins, and when it ends; a second
+/// beginning takes the place of the first.
 pub async fn measure(
     login: Login<'_>,
     spec: LoadSpec,
     warmup: Duration,
     time: Duration,
-    mark: &mut dyn FnMut(),
+    mark: &mut dyn FnMut(Mark),
 ) -> Result<LoadReport> {
-    let folder = Folder::new(spec.workload)?;
     let (warmup, time) = (warmup.as_secs().max(1), time.as_secs().max(1));
+    for _ in 0..ATTEMPTS {
+        if let Some(report) = measure_once(login, spec, warmup, time, mark).await? {
+            return Ok(report);
+        }
+    }
+    Err(Error::Unable {
+        what: "a measurement",
+        because: format!(
+            "sysbench got no CPU when its warm-up was over, in {ATTEMPTS} attempts; try fewer clients, or a longer \
+             warm-up"
+        ),
+    })
+}
+
+/// An end of the measured part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// It begins.
+    Begin,
+    /// It ended.
+    End,
+}
+
+/// One attempt; none where the warm-up never ended.
+async fn measure_once(
+    login: Login<'_>,
+    spec: LoadSpec,
+    warmup: u64,
+    time: u64,
+    mark: &mut dyn FnMut(Mark),
+) -> Result<Option<LoadReport>> {
+    let folder = Folder::new(spec.workload)?;
     let mut command = command_as(login, spec, &folder)?;
     command.args([format!("--time={}", warmup + time), format!("--report-checkpoints={warmup}")]).arg("run");
     let mut child = command.spawn().map_err(Error::file("run", "sysbench".as_ref()))?;
@@ -172,19 +208,22 @@ pub async fn measure(
     let (mut reports, mut printed) = (0, String::new());
     while let Ok(Some(line)) = lines.next_line().await {
         if line.trim() == "SQL statistics:" {
-            mark();
             reports += 1;
+            mark(if reports == 1 { Mark::Begin } else { Mark::End });
             printed.clear();
         }
         printed.push_str(&line);
         printed.push('\n');
     }
     let status = child.wait().await.map_err(Error::file("wait for", "sysbench".as_ref()))?;
+    if status.success() && reports == 1 {
+        return Ok(None);
+    }
     if !status.success() || reports != 2 {
         return Err(failed(&status.to_string(), &format!("{printed}{}", folder.errors())));
     }
     // Its total time has the warm-up in it.
-    Ok(LoadReport { seconds: time as f64, ..parse_closing(&printed)? })
+    Ok(Some(LoadReport { seconds: time as f64, ..parse_closing(&printed)? }))
 }
 
 impl Load {

@@ -103,7 +103,10 @@ fn a_server_that_is_named_is_swept_when_it_is_meant_and_has_its_settings_back() 
     assert!(table.lines().any(|line| line.starts_with("60,2,1,")), "{table}");
     assert!(fs::read(file("png")).expect("a picture").starts_with(b"\x89PNG"));
     for ending in ["svg", "html"] {
-        assert!(fs::read_to_string(file(ending)).expect("a file").contains("innodb_sync_spin_loops"), "{ending}");
+        assert!(
+            fs::read_to_string(file(ending)).expect("a file").contains("innodb_sync_spin_loops"),
+            "{ending}"
+        );
     }
     let loops = runtime.block_on(server.ask("SELECT @@GLOBAL.innodb_sync_spin_loops")).expect("it answers");
     assert_eq!(loops.as_deref(), Some("30"));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use spindoctor_lab::load::{LoadSpec, measure};
+use spindoctor_lab::load::{LoadSpec, Mark, measure};
 use spindoctor_tune::apply::{Settings, TakeOptions};
 use spindoctor_tune::interrupt::Interrupts;
 use spindoctor_tune::sweep::{Axis, Cell, Grid, Measured, Sweep};
@@ -146,7 +146,7 @@ async fn runs(
             settings.set(&values.collect::<anyhow::Result<Vec<_>>>()?).await?;
         }
         let one = one(asked, swept, cell.clone());
-        let measured = match tokio::time::timeout(each + PATIENCE, one).await {
+        let measured = match tokio::time::timeout(3 * each + PATIENCE, one).await {
             Ok(measured) => measured?,
             Err(_) => bail!("a run of {} s did not end", each.as_secs()),
         };
@@ -168,7 +168,12 @@ async fn one(asked: &Asked, swept: &Swept, cell: Cell) -> anyhow::Result<Measure
     let spec =
         LoadSpec { workload: asked.workload, threads: cell.threads, rate: None, tables: swept.tables() };
     let mut marks: Vec<(Instant, Timestamp, Option<f64>)> = Vec::new();
-    let mut mark = || marks.push((Instant::now(), Timestamp::now(), swept.cpu_us()));
+    let mut mark = |mark: Mark| {
+        if mark == Mark::Begin {
+            marks.clear();
+        }
+        marks.push((Instant::now(), Timestamp::now(), swept.cpu_us()));
+    };
     let load = measure(swept.login(), spec, asked.warmup, asked.seconds, &mut mark).await?;
     let cpu_us_per_s =
         |from: Option<f64>, to: Option<f64>, time: Duration| Some((to? - from?) / time.as_secs_f64());

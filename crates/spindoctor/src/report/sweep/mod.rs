@@ -7,7 +7,7 @@ pub(crate) mod png;
 pub(crate) mod svg;
 pub(crate) mod text;
 
-use spindoctor_tune::sweep::{LEAST_RUNS, Line, Measured, Point, Spread, Sweep};
+use spindoctor_tune::sweep::{Line, Measured, Point, Spread, Standing, Sweep};
 
 use super::number;
 
@@ -115,16 +115,17 @@ fn results(sweep: &Sweep) -> Vec<String> {
         let two = lead.first.min(lead.second)..=lead.first.max(lead.second);
         let [first, second, last] = [lead.first, lead.second, lead.last].map(|at| label(&sweep.lines[at]));
         let ratio = number::plain((lead.ratio * 100.0).round() / 100.0);
-        Some(match (lead.is_clear, sweep.lines.len()) {
-            (true, 2) => format!("{first} has {ratio} times the throughput of {last}."),
-            (true, _) => format!("{first} leads, with {ratio} times the throughput of {last}, the last."),
-            (false, 2) => {
+        let sure = if lead.standing == Standing::TooFewRuns { ", in too few runs to be sure" } else { "" };
+        Some(match (lead.standing, sweep.lines.len()) {
+            (Standing::Overlaps, 2) => {
                 let [one, other] = [two.start(), two.end()].map(|at| label(&sweep.lines[*at]));
                 format!("no clear difference between {one} and {other}.")
             }
-            (false, _) => format!(
+            (Standing::Overlaps, _) => format!(
                 "{first} is not clear of {second}; it has {ratio} times the throughput of {last}, the last."
             ),
+            (_, 2) => format!("{first} has {ratio} times the throughput of {last}{sure}."),
+            _ => format!("{first} leads, with {ratio} times the throughput of {last}, the last{sure}."),
         })
     };
     let mut together: Vec<(Vec<String>, String)> = Vec::new();
@@ -144,13 +145,7 @@ fn results(sweep: &Sweep) -> Vec<String> {
         };
         format!("{clients}: {told}")
     };
-    let mut results: Vec<String> = together.into_iter().map(sentence).collect();
-    if !results.is_empty() && sweep.grid.runs < LEAST_RUNS {
-        results.push(format!(
-            "With fewer than {LEAST_RUNS} runs of each no setting is called clear of another."
-        ));
-    }
-    results
+    together.into_iter().map(sentence).collect()
 }
 
 /// How a line scales, by the Universal Scalability Law.
@@ -158,6 +153,9 @@ fn scaling(line: &Line) -> String {
     let Some(fit) = &line.scalability else {
         return line.not_fitted.clone().unwrap_or_else(|| "not fitted".to_owned());
     };
+    if fit.alpha >= 1.0 {
+        return format!("falls from the first client on; R² {:.2}", fit.r_squared);
+    }
     let peak = match fit.peak_threads {
         Some(threads) => format!(
             "peaks at {} with {} transactions/s",

@@ -226,7 +226,8 @@ fn plot(out: &mut String, sweep: &Sweep, metric: &Metric, frame: Frame, is_first
         let y = up.as_ref().map_or(bottom, |up| up.y(*tick));
         let class = if y >= bottom - 0.5 { "axis" } else { "grid" };
         line(out, class, (left, y), (right, y));
-        text(out, "number", left - 7.0, y + 4.0, &metric.shown(*tick));
+        let told = if *tick == 0.0 { "0".to_owned() } else { metric.shown(*tick) };
+        text(out, "number", left - 7.0, y + 4.0, &told);
     }
     line(out, "axis", (left, bottom), (right, bottom));
     let mut free_from = f64::NEG_INFINITY;
