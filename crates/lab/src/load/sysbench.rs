@@ -375,7 +375,7 @@ fn options(target: &Target) -> Result<String> {
     let mut lines = vec!["db-driver=mysql".to_owned()];
     match &target.endpoint {
         Endpoint::Socket(path) => {
-            lines.push(format!("mysql-socket={}", quoted(&path.display().to_string())?))
+            lines.push(format!("mysql-socket={}", quoted(&path.display().to_string())?));
         }
         Endpoint::Tcp { host, port } => {
             lines.extend([format!("mysql-host={}", quoted(host)?), format!("mysql-port={port}")]);
