@@ -42,6 +42,8 @@ impl Examined<'_> {
     pub(super) fn remedies_of(&self, finding: &Finding, variables: &[&str]) -> Option<Proposal> {
         let mut proposal = Proposal::default();
         let Remedy { why, risk, .. } = &mut proposal.remedy;
+        // What was found has this server's numbers; a remedy says what becomes of them.
+        *why = format!("{}.", finding.headline);
         for remedy in &finding.remedies {
             let changes = self.changes_of(remedy);
             if changes.is_empty()

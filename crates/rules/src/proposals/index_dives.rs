@@ -8,11 +8,8 @@ use crate::rank;
 use crate::spin_samples::{self, SpinSamples};
 
 /// The family.
-pub(super) const FAMILY: Family = Family {
-    name: "index-dives",
-    title: "how many values of a list the optimizer looks up to plan",
-    propose,
-};
+pub(super) const FAMILY: Family =
+    Family { name: "index-dives", title: "how many values of a list are looked up", propose };
 
 const VARIABLE: &str = "eq_range_index_dive_limit";
 

@@ -8,7 +8,7 @@ use crate::causes::checkpoint_stall;
 
 /// The family.
 pub(super) const FAMILY: Family =
-    Family { name: "io-capacity", title: "how many pages the background flushes a second", propose };
+    Family { name: "io-capacity", title: "how many pages the background flushes", propose };
 
 const CAPACITY: &str = "innodb_io_capacity";
 const MOST: &str = "innodb_io_capacity_max";

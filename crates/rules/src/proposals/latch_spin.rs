@@ -9,7 +9,7 @@ use crate::spin_samples::{SpinSamples, Whose};
 
 /// The family.
 pub(super) const FAMILY: Family =
-    Family { name: "latch-spin", title: "for how long a latch is spun on before its waiter sleeps", propose };
+    Family { name: "latch-spin", title: "how long a latch is spun on", propose };
 
 /// The causes that these settings cure; a server has one of them at most.
 const CAUSES: [&str; 2] = ["spin-burn", "spin-too-short"];

@@ -223,6 +223,14 @@ mod tests {
     }
 
     #[test]
+    fn what_a_family_is_about_fits_a_line_with_what_is_lost() {
+        for family in FAMILIES {
+            let line = format!("1 {}: {}  about 100 % lost", family.name, family.title);
+            assert!(line.len() <= 80, "{line}");
+        }
+    }
+
+    #[test]
     fn nothing_is_proposed_where_nothing_was_read() {
         let plan = plan(&Window::default());
         assert_eq!(plan.proposals, []);

@@ -8,7 +8,7 @@ use crate::causes::checkpoint_stall::{self, Filling};
 
 /// The family.
 pub(super) const FAMILY: Family =
-    Family { name: "redo-capacity", title: "how much redo fits before pages must be flushed", propose };
+    Family { name: "redo-capacity", title: "how much redo fits before pages must follow", propose };
 
 const VARIABLES: [&str; 2] = ["innodb_redo_log_capacity", "innodb_log_file_size"];
 

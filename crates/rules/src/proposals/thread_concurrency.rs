@@ -8,7 +8,7 @@ use crate::sessions::mean;
 
 /// The family.
 pub(super) const FAMILY: Family =
-    Family { name: "thread-concurrency", title: "how many threads may be inside InnoDB at once", propose };
+    Family { name: "thread-concurrency", title: "how many threads are inside InnoDB", propose };
 
 /// The cause that a limit may ease.
 const CAUSE: &str = "cpu-saturated";
