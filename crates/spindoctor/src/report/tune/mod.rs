@@ -157,8 +157,11 @@ fn changes_told(changes: &[Change]) -> String {
 
 /// The place of a ratio on a scale between two others, by its logarithm, 0 to 1.
 fn place(ratio: f64, least: f64, most: f64) -> f64 {
-    ((ratio.ln() - least.ln()) / (most.ln() - least.ln())).clamp(0.0, 1.0)
+    ((ratio.clamp(least, most).ln() - least.ln()) / (most.ln() - least.ln())).clamp(0.0, 1.0)
 }
+
+/// Beyond a change by this factor a scale shows nothing more.
+const WIDEST: f64 = 1e4;
 
 /// The scale on which all intervals of a trial are drawn: from the least to the greatest of their ends, with none (1) in it
 /// and a tenth more on both sides; 10 % on each side at least.
@@ -171,6 +174,7 @@ fn scale(effects: &Effects) -> (f64, f64) {
             }
         }
     }
+    (least, most) = (least.max(1.0 / WIDEST), most.min(WIDEST));
     let room = (most / least).powf(0.1);
     ((least / room).min(0.9), (most * room).max(1.1))
 }

@@ -52,9 +52,9 @@ fn blocks(quads: u32, ratio: f64) -> Vec<Block> {
                 is_new,
                 at_s: f64::from(quad) * 16.0 + at as f64 * 4.0 + 1.0,
                 seconds: 3.0,
-                throughput_per_s: 6_553.0 * wave * effect,
-                p95_ms: Some(24.0 / wave / effect),
-                cpu_us_per_query: Some(298.0 / effect),
+                throughput_per_s: (6_553.0 * wave * effect).round(),
+                p95_ms: Some((24.0 / wave / effect * 8.0).round() / 8.0),
+                cpu_us_per_query: Some((298.0 / effect).round()),
                 errors_per_s: Some(0.0),
                 left_out: None,
             }
