@@ -1,0 +1,552 @@
+//! A tuner that is killed, stopped, cut off or outlived: the server is as it was within five seconds, and nothing is left.
+//!
+//! The tuner is `driver/tuner.rs`, which flips values as fast as it can. Servers are real, one for each test thread.
+
+#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use spindoctor_collect::mysql::{Endpoint, Target};
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_tune::apply::recover;
+use spindoctor_tune::journal;
+
+/// The promise.
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// What the variables have before: no default, so that a restart is told from putting back.
+const BEFORE: [(&str, &str); 2] = [("innodb_spin_wait_delay", "7"), ("innodb_sync_spin_loops", "31")];
+/// What they are flipped between; the old value is among them.
+const FLIPS: [&str; 2] = ["innodb_spin_wait_delay=1,7,2", "innodb_sync_spin_loops=10,20,30"];
+
+/// A server, a folder for journals, and a thread of its own, with which both end.
+struct Scene {
+    runtime: tokio::runtime::Runtime,
+    server: Server,
+    state: tempfile::TempDir,
+}
+
+/// A tuner that runs.
+struct Tuner {
+    child: Child,
+    said: BufReader<ChildStdout>,
+    guardian: u32,
+    has_event: bool,
+}
+
+impl Scene {
+    fn new(which: Which, options: &[&str]) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let options = options.iter().map(|&option| option.to_owned()).collect();
+        let spec = ServerSpec { which, options, ..ServerSpec::default() };
+        let server = runtime.block_on(Server::start(&Home::open().unwrap(), &spec, &|_| {})).unwrap();
+        let scene = Self { runtime, server, state: tempfile::tempdir().unwrap() };
+        scene.reset();
+        scene
+    }
+
+    /// The kinds of servers that differ in their dead man's switch.
+    fn all() -> [(Which, &'static [&'static str]); 3] {
+        [
+            (Which::Mysql, &[]),
+            (Which::Mariadb, &["--event-scheduler=ON"]),
+            // Its default: off, and it is not switched on.
+            (Which::Mariadb, &[]),
+        ]
+    }
+
+    fn execute(&self, statement: &str) {
+        self.runtime.block_on(self.server.execute([statement])).unwrap();
+    }
+
+    fn ask(&self, question: &str) -> String {
+        self.runtime.block_on(self.server.ask(question)).unwrap().unwrap_or_default()
+    }
+
+    fn reset(&self) {
+        for (name, value) in BEFORE {
+            self.execute(&format!("SET GLOBAL {name} = {value}"));
+        }
+    }
+
+    fn values(&self) -> Vec<String> {
+        BEFORE.iter().map(|(name, _)| self.ask(&format!("SELECT @@GLOBAL.{name}"))).collect()
+    }
+
+    fn is_as_before(&self) -> bool {
+        self.values() == BEFORE.map(|(_, value)| value)
+    }
+
+    fn has_event(&self) -> bool {
+        self.ask("SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_NAME LIKE 'spindoctor%'") != "0"
+    }
+
+    fn journals(&self) -> usize {
+        journal::list(self.state.path()).unwrap().len()
+    }
+
+    fn command(&self, what: &str, address: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindoctor-tune-driver"));
+        command.args([what, address]).arg(self.state.path()).args(FLIPS).stdout(Stdio::piped());
+        command
+    }
+
+    fn start(&self, what: &str) -> Tuner {
+        self.start_at(what, &self.server.socket().display().to_string())
+    }
+
+    fn start_at(&self, what: &str, address: &str) -> Tuner {
+        let mut child = self.command(what, address).spawn().unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let armed = line(&mut said);
+        let words: Vec<&str> = armed.split(['=', ' ']).collect();
+        assert!(matches!(words.as_slice(), ["armed", "event", _, "guardian", _]), "{armed}");
+        assert_eq!(line(&mut said), "flipping");
+        Tuner { child, said, guardian: words[4].parse().unwrap(), has_event: words[2] == "true" }
+    }
+
+    fn target(&self) -> Target {
+        Target::new(Endpoint::Socket(self.server.socket().to_owned()), "root")
+    }
+
+    fn recover(&self) -> Vec<String> {
+        self.runtime.block_on(recover(&self.target(), self.state.path())).unwrap().done
+    }
+
+    /// Waits until the values are as before; how long that took.
+    fn wait_for_values(&self, since: Instant, what: &str) -> Duration {
+        until(since, what, || self.is_as_before(), || format!("{:?}", self.values()))
+    }
+
+    /// Waits until nothing is left of a tuner on the server, on disk and among the processes.
+    fn wait_for_nothing(&self, guardian: u32, what: &str) {
+        let since = Instant::now();
+        until(since, what, || !self.has_event(), || "an EVENT is left".to_owned());
+        until(since, what, || self.journals() == 0, || "a journal is left".to_owned());
+        until(since, what, || !runs(guardian), || format!("the guardian {guardian} runs"));
+        let lock = self.ask("SELECT IS_USED_LOCK('spindoctor.lease')");
+        assert_eq!(lock, "", "{what}: the lock is held");
+    }
+}
+
+fn until(since: Instant, what: &str, is_done: impl Fn() -> bool, otherwise: impl Fn() -> String) -> Duration {
+    while !is_done() {
+        assert!(since.elapsed() < WITHIN, "{what}: after {:?}: {}", since.elapsed(), otherwise());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    since.elapsed()
+}
+
+fn line(said: &mut impl std::io::BufRead) -> String {
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+fn send(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
+    let _gone = kill_process(pid, signal);
+}
+
+/// True while a process runs; a zombie does not.
+fn runs(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+}
+
+impl Tuner {
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGKILL, and reaps it.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Its last word.
+    fn end(mut self) -> String {
+        let word = line(&mut self.said);
+        self.child.wait().unwrap();
+        word
+    }
+}
+
+/// Numbers without a pattern, the same ones in each run of the tests.
+struct Chance(u64);
+
+impl Chance {
+    /// Marsaglia's xorshift64.
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+#[test]
+fn a_hundred_tuners_killed_at_random_moments_leave_four_servers_as_they_were() {
+    /// With each of the four servers.
+    const KILLS: u32 = 25;
+    let mut servers = Scene::all().to_vec();
+    servers.push((Which::Mysql, &["--event-scheduler=OFF"]));
+    let slowest: Vec<Duration> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1_u64..)
+            .zip(&servers)
+            .map(|(seed, (which, options))| {
+                scope.spawn(move || {
+                    let scene = Scene::new(which.clone(), options);
+                    let mut chance = Chance(0x9E37_79B9_7F4A_7C15 ^ seed << 32);
+                    (0..KILLS).map(|run| kill_once(&scene, &mut chance, run)).max().unwrap()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(slowest.iter().all(|took| *took < WITHIN), "{slowest:?}");
+}
+
+/// Kills a tuner, alone or with its guardian, at a random moment between its start and its hundredth change.
+fn kill_once(scene: &Scene, chance: &mut Chance, run: u32) -> Duration {
+    let has_event_scheduler = scene.ask("SELECT @@GLOBAL.event_scheduler") == "ON";
+    let how = run % 5;
+    let what = format!("run {run} on {} (events: {has_event_scheduler}), kind {how}", scene.server.version());
+    if how == 0 {
+        // Before, while or after it arms its switch.
+        let mut child = scene.command("flip", &scene.server.socket().display().to_string()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(chance.below(1_500)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let took = scene.wait_for_values(Instant::now(), &what);
+        until(Instant::now(), &what, || scene.journals() == 0, || "a journal is left".to_owned());
+        until(Instant::now(), &what, || !scene.has_event(), || "an EVENT is left".to_owned());
+        return took;
+    }
+    let mut tuner = scene.start("flip");
+    assert_eq!(tuner.has_event, has_event_scheduler, "{what}");
+    std::thread::sleep(Duration::from_millis(chance.below(300)));
+    let killed = Instant::now();
+    let is_event_alone = how == 1 && has_event_scheduler;
+    if is_event_alone {
+        send(tuner.guardian, Signal::KILL);
+    }
+    tuner.kill();
+    // The tuner may have started another guardian in between.
+    let took = scene.wait_for_values(killed, &what);
+    if is_event_alone {
+        // Nobody is left who could take the journal away: the next one does.
+        until(Instant::now(), &what, || !scene.has_event(), || "an EVENT is left".to_owned());
+        scene.recover();
+        assert!(scene.is_as_before(), "{what}");
+    }
+    scene.wait_for_nothing(tuner.guardian, &what);
+    took
+}
+
+#[test]
+fn a_guardian_that_is_killed_is_replaced_and_the_new_one_puts_back() {
+    for (which, options) in Scene::all() {
+        let scene = Scene::new(which, options);
+        let mut tuner = scene.start("hold");
+        send(tuner.guardian, Signal::KILL);
+        until(Instant::now(), "it is gone", || !runs(tuner.guardian), String::new);
+        let another = || children(tuner.pid()).into_iter().find(|pid| *pid != tuner.guardian && runs(*pid));
+        until(Instant::now(), "another guardian", || another().is_some(), || "there is none".to_owned());
+        let guardian = another().unwrap();
+        // It guards from when it has been on the server, which it shows with a session of its own.
+        std::thread::sleep(Duration::from_millis(500));
+        let killed = Instant::now();
+        tuner.kill();
+        scene.wait_for_values(killed, "the second guardian");
+        scene.wait_for_nothing(guardian, "the second guardian");
+    }
+}
+
+/// The processes that a process started.
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<_>>())
+        .collect()
+}
+
+#[test]
+fn with_both_killed_and_no_event_the_next_recovery_puts_back() {
+    let scene = Scene::new(Which::Mariadb, &[]);
+    let mut tuner = scene.start("hold");
+    // Stopped, so that it cannot start another guardian in between.
+    send(tuner.pid(), Signal::STOP);
+    send(tuner.guardian, Signal::KILL);
+    tuner.kill();
+    assert!(!scene.is_as_before());
+    let done = scene.recover();
+    assert!(
+        done.len() == 1 && done[0].contains("the old values are back: innodb_spin_wait_delay = 7"),
+        "{done:?}"
+    );
+    assert!(scene.is_as_before());
+    scene.wait_for_nothing(tuner.guardian, "recovered");
+    assert!(scene.recover().is_empty());
+}
+
+#[test]
+fn the_next_tuner_puts_back_what_a_dead_one_left_before_it_looks_at_the_old_values() {
+    let scene = Scene::new(Which::Mariadb, &[]);
+    let mut dead = scene.start("hold");
+    send(dead.pid(), Signal::STOP);
+    send(dead.guardian, Signal::KILL);
+    dead.kill();
+    let next = scene.start("hold");
+    send(next.pid(), Signal::INT);
+    let word = next.end();
+    assert!(word.contains("the old values are back: innodb_spin_wait_delay = 7"), "{word}");
+    assert!(scene.is_as_before());
+}
+
+#[test]
+fn a_tuner_that_is_stopped_loses_its_settings_and_changes_nothing_when_it_goes_on() {
+    for (which, options) in Scene::all() {
+        let scene = Scene::new(which, options);
+        let tuner = scene.start("flip");
+        let stopped = Instant::now();
+        send(tuner.pid(), Signal::STOP);
+        scene.wait_for_values(stopped, "stopped");
+        until(Instant::now(), "stopped", || scene.journals() == 0, || "a journal is left".to_owned());
+        send(tuner.pid(), Signal::CONT);
+        let guardian = tuner.guardian;
+        let word = tuner.end();
+        assert!(word.contains("lease"), "{word}");
+        assert!(scene.is_as_before(), "{:?}", scene.values());
+        scene.wait_for_nothing(guardian, "went on");
+    }
+}
+
+#[test]
+fn every_signal_that_asks_for_the_end_puts_back_first() {
+    for (which, options) in Scene::all() {
+        let scene = Scene::new(which, options);
+        for (signal, name) in [(Signal::INT, "Ctrl-C"), (Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")] {
+            let tuner = scene.start("flip");
+            let guardian = tuner.guardian;
+            send(tuner.pid(), signal);
+            let word = tuner.end();
+            assert!(word.starts_with(name) && word.contains("the old values are back"), "{word}");
+            assert!(scene.is_as_before(), "{:?}", scene.values());
+            assert!(!scene.has_event() && scene.journals() == 0 && !runs(guardian));
+        }
+    }
+}
+
+#[test]
+fn what_somebody_else_set_meanwhile_is_left_and_the_rest_is_put_back() {
+    for (which, options) in Scene::all() {
+        let scene = Scene::new(which, options);
+        // The EVENT alone, where there is one; the guardian otherwise; and the tuner itself.
+        for how in ["switch", "tuner"] {
+            scene.reset();
+            let mut tuner = scene.start("hold");
+            scene.execute("SET GLOBAL innodb_spin_wait_delay = 55");
+            let guardian = tuner.guardian;
+            if how == "switch" {
+                if tuner.has_event {
+                    send(tuner.pid(), Signal::STOP);
+                    send(guardian, Signal::KILL);
+                }
+                tuner.kill();
+            } else {
+                send(tuner.pid(), Signal::INT);
+                let word = tuner.end();
+                assert!(word.contains("left as somebody else set it: innodb_spin_wait_delay = 55"), "{word}");
+            }
+            let is_so = || scene.values() == ["55", "31"];
+            until(Instant::now(), how, is_so, || format!("{:?}", scene.values()));
+            until(Instant::now(), how, || !scene.has_event(), || "an EVENT is left".to_owned());
+            scene.recover();
+            scene.wait_for_nothing(guardian, how);
+            assert!(is_so(), "{:?}", scene.values());
+        }
+    }
+}
+
+#[test]
+fn a_second_tuner_is_refused_and_told_who_tunes_since_when() {
+    for (which, options) in Scene::all() {
+        let scene = Scene::new(which, options);
+        let first = scene.start("hold");
+        let address = scene.server.socket().display().to_string();
+        let said = |state: &Path| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_spindoctor-tune-driver"));
+            let output = command.args(["hold", &address]).arg(state).args(FLIPS).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let here = said(scene.state.path());
+        let expected = format!("is being tuned by another: process {} on this host, since 20", first.pid());
+        assert!(here.contains(&expected), "{here}");
+        let elsewhere = said(tempfile::tempdir().unwrap().path());
+        assert!(elsewhere.contains("root from localhost, connection "), "{elsewhere}");
+        assert_eq!(elsewhere.contains("since 20"), first.has_event, "{elsewhere}");
+        send(first.pid(), Signal::INT);
+        first.end();
+        assert!(scene.is_as_before());
+    }
+}
+
+#[test]
+fn what_is_kept_stays_and_nothing_else_is_left() {
+    for (which, options) in Scene::all() {
+        let scene = Scene::new(which, options);
+        let tuner = scene.start("keep");
+        let guardian = tuner.guardian;
+        assert_eq!(tuner.end(), "kept");
+        assert!(!scene.has_event() && scene.journals() == 0 && !runs(guardian));
+        // Longer than an EVENT or guardian that was overlooked would take.
+        std::thread::sleep(Duration::from_millis(1_500));
+        assert_eq!(scene.values(), ["1", "10"]);
+    }
+}
+
+#[test]
+fn the_binary_log_and_the_gtid_set_are_as_they_were() {
+    let servers: [(Which, &[&str], &str); 2] = [
+        (Which::Mysql, &["--gtid-mode=ON", "--enforce-gtid-consistency=ON"], "SELECT @@GLOBAL.gtid_executed"),
+        (
+            Which::Mariadb,
+            &["--event-scheduler=ON", "--log-bin=log", "--gtid-strict-mode=ON"],
+            "SELECT @@GLOBAL.gtid_binlog_pos",
+        ),
+    ];
+    for (which, options, gtids) in servers {
+        let scene = Scene::new(which.clone(), options);
+        let size = || -> u64 {
+            let files = std::fs::read_dir(scene.server.data()).unwrap().flatten();
+            let logs = files.filter(|file| {
+                let name = file.file_name().to_string_lossy().into_owned();
+                (name.starts_with("binlog.") || name.starts_with("log.")) && !name.ends_with("index")
+            });
+            logs.map(|file| file.metadata().unwrap().len()).sum()
+        };
+        let before = (scene.ask(gtids), size());
+        assert!(before.1 > 0, "there is a binary log");
+        for how in ["interrupted", "killed"] {
+            let mut tuner = scene.start("flip");
+            assert!(tuner.has_event);
+            if how == "killed" {
+                send(tuner.pid(), Signal::STOP);
+                send(tuner.guardian, Signal::KILL);
+                tuner.kill();
+                scene.wait_for_values(Instant::now(), how);
+                until(Instant::now(), how, || !scene.has_event(), || "an EVENT is left".to_owned());
+                scene.recover();
+            } else {
+                send(tuner.pid(), Signal::TERM);
+                tuner.end();
+            }
+            assert_eq!((scene.ask(gtids), size()), before, "{how}");
+        }
+        scene.execute("CREATE DATABASE shows_that_it_is_written");
+        assert!(size() > before.1);
+    }
+}
+
+/// Forwards a port until it is told to hold everything back, as a network does that is gone.
+struct Network {
+    port: u16,
+    is_gone: Arc<AtomicBool>,
+}
+
+impl Network {
+    fn to(port: u16) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let own_port = listener.local_addr().unwrap().port();
+        let is_gone = Arc::new(AtomicBool::new(false));
+        let gone = Arc::clone(&is_gone);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(server) = std::net::TcpStream::connect(("127.0.0.1", port)) else { continue };
+                let pairs = [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)];
+                for (mut from, mut to) in pairs {
+                    let gone = Arc::clone(&gone);
+                    std::thread::spawn(move || {
+                        use std::io::{Read as _, Write as _};
+                        let mut bytes = [0; 4096];
+                        while let Ok(read @ 1..) = from.read(&mut bytes) {
+                            while gone.load(Ordering::Relaxed) {
+                                std::thread::sleep(Duration::from_millis(10));
+                            }
+                            if to.write_all(&bytes[..read]).is_err() {
+                                break;
+                            }
+                        }
+                        let _ = to.shutdown(std::net::Shutdown::Both);
+                    });
+                }
+            }
+        });
+        Self { port: own_port, is_gone }
+    }
+}
+
+#[test]
+fn a_network_that_is_gone_is_noticed_by_the_server_itself() {
+    for (which, options) in Scene::all() {
+        let scene = Scene::new(which, options);
+        let network = Network::to(scene.server.port());
+        let tuner = scene.start_at("hold", &format!("127.0.0.1:{}", network.port));
+        assert!(!scene.is_as_before());
+        let guardian = tuner.guardian;
+        let gone = Instant::now();
+        network.is_gone.store(true, Ordering::Relaxed);
+        if tuner.has_event {
+            scene.wait_for_values(gone, "no network");
+        } else {
+            // Only somebody on the other side could help: not before the network is back.
+            let free = || scene.ask("SELECT IS_USED_LOCK('spindoctor.lease')").is_empty();
+            until(gone, "no network", free, || "the lock is held".to_owned());
+        }
+        network.is_gone.store(false, Ordering::Relaxed);
+        scene.wait_for_values(Instant::now(), "the network is back");
+        let word = tuner.end();
+        assert!(word.starts_with("lost: "), "{word}");
+        scene.wait_for_nothing(guardian, "the network is back");
+    }
+}
+
+#[test]
+fn a_server_that_is_restarted_has_its_own_values_and_no_event() {
+    for (which, options) in Scene::all() {
+        let scene = Scene::new(which.clone(), options);
+        let tuner = scene.start("hold");
+        let guardian = tuner.guardian;
+        let arguments = std::fs::read(format!("/proc/{}/cmdline", scene.server.pid())).unwrap();
+        let mut arguments =
+            arguments.split(|byte| *byte == 0).map(|text| String::from_utf8(text.to_vec()).unwrap());
+        let program = PathBuf::from(arguments.next().unwrap());
+        let arguments: Vec<String> = arguments.filter(|argument| !argument.is_empty()).collect();
+        send(scene.server.pid(), Signal::KILL);
+        until(Instant::now(), "killed", || !runs(scene.server.pid()), || "it runs".to_owned());
+        // It starts with a value that the tuner set, too: that is no reason to put another one there.
+        let mut again = Command::new(program)
+            .args(arguments)
+            .args(["--innodb-spin-wait-delay=1", "--innodb-sync-spin-loops=29"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let word = tuner.end();
+        assert!(word.starts_with("lost: ") && word.contains("restarted meanwhile"), "{word}");
+        assert_eq!(scene.values(), ["1", "29"]);
+        scene.wait_for_nothing(guardian, "restarted");
+        assert_eq!(scene.values(), ["1", "29"]);
+        again.kill().unwrap();
+        again.wait().unwrap();
+    }
+}
