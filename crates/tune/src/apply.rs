@@ -304,15 +304,19 @@ impl Settings {
             path: PathBuf::from("/proc/self/stat"),
             reason: error.to_string(),
         })?;
+        let server = facts.server.clone();
         let mut journal =
-            Journal::new(target.address(), facts.server.clone(), facts.started, tuner, heartbeat.holder);
+            Journal::new(target.address(), server.clone(), facts.started, tuner, heartbeat.holder);
         journal.variables = held;
         let current = journal.variables.iter().map(|held| held.original.clone()).collect();
-        let journal = JournalFile::create(&options.state, journal)?;
+        let journal = JournalFile::plan(&options.state, journal);
+        // Before the journal, so that nothing is on disk that no guardian looks after.
+        let charge = Charge { target: target.clone(), journal: journal.path().to_owned(), server };
+        let guardian = heartbeat.guard(options.program.clone(), charge).await;
         let event = Err("not tried yet".to_owned());
         let target = target.clone();
         let mut settings = Self { target, facts, writer, heartbeat, journal, current, event, notes };
-        if let Err(error) = settings.arm(options).await {
+        if let Err(error) = settings.arm(guardian).await {
             settings.disarm().await?;
             settings.end().await;
             return Err(error);
@@ -320,26 +324,17 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Makes the EVENT and starts the guardian.
-    async fn arm(&mut self, options: &TakeOptions) -> Result<(), ApplyError> {
-        let charge = Charge {
-            target: self.target.clone(),
-            journal: self.journal.path().to_owned(),
-            server: self.facts.server.clone(),
-        };
-        // First, so that it takes away the EVENT of a process that is killed in the middle of the rehearsal.
-        let guardian = self.heartbeat.guard(options.program.clone(), charge).await;
+    /// Writes the journal and makes the EVENT, beside a guardian that may be there already.
+    async fn arm(&mut self, guardian: Result<u32, String>) -> Result<(), ApplyError> {
+        self.journal.create()?;
         self.event = match self.facts.no_event.clone() {
             Some(why) => Err(why),
             None => self.arm_event().await,
         };
         self.heartbeat.has_event.store(self.event.is_ok(), Ordering::Relaxed);
-        match (&self.event, guardian) {
+        // The one that was started may have ended meanwhile.
+        match (&self.event, guardian.and(self.heartbeat.guardian())) {
             (Err(event), Err(guardian)) => Err(ApplyError::NoSwitch { event: event.clone(), guardian }),
-            (Err(_), Ok(_)) if self.heartbeat.guardian().is_err() => Err(ApplyError::NoSwitch {
-                event: self.event.clone().err().unwrap_or_default(),
-                guardian: self.heartbeat.guardian().err().unwrap_or_default(),
-            }),
             _ => Ok(()),
         }
     }
@@ -456,32 +451,51 @@ impl Settings {
         let is_new = |held: &Held, value: &str| {
             !lease::same(value, &held.original) && !held.set.iter().any(|set| lease::same(set, value))
         };
+        let outcome = self.set_wanted(&wanted, &before, is_new).await;
+        match outcome {
+            // Whatever failed, it failed because somebody else has put everything back meanwhile.
+            Err(error) if !matches!(error, ApplyError::Lost { .. }) => match self.writer.holder().await {
+                Ok(holder) if holder != Some(self.heartbeat.holder) => {
+                    Err(ApplyError::Lost { reason: "the server gave it up".to_owned() })
+                }
+                _ => Err(error),
+            },
+            outcome => outcome,
+        }
+    }
+
+    async fn set_wanted(
+        &mut self,
+        wanted: &[(usize, &str, String)],
+        before: &[String],
+        is_new: impl Fn(&Held, &str) -> bool,
+    ) -> Result<(), ApplyError> {
         let variables = &self.journal.journal.variables;
         let has_new = wanted.iter().any(|(position, _, value)| is_new(&variables[*position], value));
         if has_new {
-            for (position, ..) in &wanted {
+            for (position, ..) in wanted {
                 self.journal.journal.variables[*position].is_changing = true;
             }
             self.announce().await?;
         }
-        let set = self.set_and_read(&wanted).await;
+        let set = self.set_and_read(wanted).await;
         if let Err(error) = set {
             // What is announced stays so: whatever the variables have now is this process's doing, until they are put back.
             let old: Vec<_> = wanted.iter().map(|(at, name, _)| (*at, *name, before[*at].clone())).collect();
             if self.still_held().is_ok() && self.set_and_read(&old).await.is_ok() && has_new {
-                self.changed(&wanted);
+                self.changed(wanted);
                 self.announce().await?;
             }
             return Err(error);
         }
         if has_new {
-            for (position, _, value) in &wanted {
+            for (position, _, value) in wanted {
                 let held = &mut self.journal.journal.variables[*position];
                 if is_new(held, value) {
                     held.set.push(value.clone());
                 }
             }
-            self.changed(&wanted);
+            self.changed(wanted);
             self.announce().await?;
         }
         Ok(())
@@ -543,15 +557,15 @@ impl Settings {
     /// The server cannot be reached for ten seconds: the switch goes on trying.
     pub async fn restore(mut self) -> Result<Restored, ApplyError> {
         let begun = Instant::now();
-        let mut first_error = None;
+        let mut last_error = None;
         let restored = loop {
             match self.try_restore().await {
                 Ok(Some(restored)) => break restored,
                 Ok(None) => {}
-                Err(error) => first_error = first_error.or(Some(error)),
+                Err(error) => last_error = Some(error),
             }
             if begun.elapsed() > PUT_BACK {
-                let reason = first_error
+                let reason = last_error
                     .map_or_else(|| "another tuner holds the server".to_owned(), |error| error.to_string());
                 return Err(ApplyError::NotPutBack { reason, switch: Box::new(self.switch()) });
             }

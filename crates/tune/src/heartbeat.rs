@@ -16,7 +16,7 @@ use spindoctor_collect::mysql::Target;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::apply::ApplyError;
 use crate::apply::writer::Writer;
@@ -26,6 +26,8 @@ use crate::lease::{HEARTBEAT, IDLE_S, LOCK};
 /// How long the server may take to answer a heartbeat. While it works on an answer, the connection is not idle and the lock
 /// is kept: a server under load is slow, a network that is gone answers never.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a guardian may hold the lock while it puts back what a tuner before left; a tuner holds it for longer.
+const GUARDIAN_WORKS: Duration = Duration::from_secs(1);
 /// How long a guardian may take from its start to its first connection.
 const GUARDIAN_START: Duration = Duration::from_secs(10);
 /// So many guardians may end within [`GUARDIANS_WITHIN`]; then something here ends them on purpose.
@@ -156,12 +158,15 @@ async fn lock(conn: &mut Writer) -> Result<Result<u64, Option<u64>>, ApplyError>
     conn.run(&format!("SET SESSION wait_timeout = {IDLE_S}")).await?;
     // Not what the handshake said: a proxy between may have made that up.
     let own = conn.number("SELECT CONNECTION_ID()").await?.and_then(|id| u64::try_from(id).ok());
-    if conn.lock().await?
-        && let Some(own) = own
-    {
-        return Ok(Ok(own));
+    let begun = Instant::now();
+    loop {
+        let is_ours = conn.lock().await?;
+        match own {
+            Some(own) if is_ours => return Ok(Ok(own)),
+            _ if begun.elapsed() > GUARDIAN_WORKS => return Ok(Err(conn.holder().await?)),
+            _ => sleep(GUARDIAN_WORKS / 20).await,
+        }
     }
-    Ok(Err(conn.holder().await?))
 }
 
 /// Asks until told to stop, or there is no answer.

@@ -149,17 +149,21 @@ impl Journal {
 }
 
 impl JournalFile {
+    /// The file that will be: nothing is on disk yet.
+    pub fn plan(folder: &Path, journal: Journal) -> Self {
+        let name = format!("tune-{}-{}.journal", journal.tuner.pid, journal.holder);
+        Self { path: folder.join(name), journal }
+    }
+
     /// Makes the file, and the folder where it is missing.
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn create(folder: &Path, journal: Journal) -> Result<Self, JournalError> {
+    pub fn create(&self) -> Result<(), JournalError> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
         let failed = |error| JournalError { path: folder.to_owned(), doing: "written", error };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-        let name = format!("tune-{}-{}.journal", journal.tuner.pid, journal.holder);
-        let file = Self { path: folder.join(name), journal };
-        file.save()?;
-        Ok(file)
+        self.save()
     }
 
     /// The file.
@@ -186,14 +190,6 @@ impl JournalFile {
             sync_folder(&self.path)
         };
         write().map_err(|error| JournalError { path: self.path.clone(), doing: "written", error })
-    }
-
-    /// Takes the file away; one that is gone is as good.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn remove(self) -> Result<(), JournalError> {
-        remove(&self.path)
     }
 }
 
@@ -258,14 +254,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("not/yet");
         assert!(list(&state).unwrap().is_empty());
-        let mut file = JournalFile::create(&state, journal()).unwrap();
+        let mut file = JournalFile::plan(&state, journal());
+        file.create().unwrap();
         file.journal.is_kept = true;
         file.save().unwrap();
         let listed = list(&state).unwrap();
         assert_eq!(listed.len(), 1);
         assert_eq!(listed[0].1.as_ref().unwrap(), &file.journal);
         let path = file.path().to_owned();
-        file.remove().unwrap();
+        remove(&path).unwrap();
         assert_eq!(Journal::read(&path).unwrap(), None);
         assert!(fs::read_dir(&state).unwrap().next().is_none(), "nothing is left beside it");
     }
@@ -280,7 +277,8 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_written_is_told_with_what_to_do() {
-        let error = JournalFile::create(Path::new("/proc/nothing"), journal()).unwrap_err().to_string();
+        let error =
+            JournalFile::plan(Path::new("/proc/nothing"), journal()).create().unwrap_err().to_string();
         assert!(error.contains("/proc/nothing") && error.contains("XDG_STATE_HOME"), "{error}");
     }
 

@@ -143,7 +143,7 @@ pub fn body(watched: &Watched<'_>) -> String {
  DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET undone = undone + 1;
  IF NOT (IS_USED_LOCK('{LOCK}') <=> {holder}) THEN
   {silence}SET started = {started};
-  IF started IS NULL OR ABS(started - {server}) <= 1 THEN
+  IF started IS NULL OR started = {server} THEN
 {puts_back}   SET undone = undone;
   END IF;
   IF undone = 0 THEN {drop}; END IF;

@@ -227,8 +227,7 @@ impl Writer {
         if facts.server != journal.server {
             return Err(ApplyError::OtherServer { expected: journal.server.clone(), found: facts.server });
         }
-        // A second for the rounding of either clock reading.
-        if (facts.started - journal.server_started).abs() > 1 {
+        if facts.started != journal.server_started {
             return Ok(Restored { restarted: true, ..Restored::default() });
         }
         // Variables that depend on each other may need a second pass; the last set is the first put back.
