@@ -13,4 +13,5 @@ mod screen;
 mod stacks;
 mod sweep;
 mod tune_apply;
+mod tune_kill;
 mod watch;
