@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use spindoctor_collect::mysql::{Endpoint, Target};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
 use spindoctor_tune::apply::recover;
-use spindoctor_tune::journal;
+use spindoctor_tune::{journal, lease};
 
 /// The promise.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -464,7 +464,7 @@ fn the_binary_log_and_the_gtid_set_are_as_they_were() {
 fn when_a_server_was_started_is_the_same_whenever_it_is_asked() {
     for (which, options) in Scene::all() {
         let scene = Scene::new(which, options);
-        let question = format!("SELECT {}", spindoctor_tune::lease::started(scene.server.version()));
+        let question = format!("SELECT {}", lease::started(scene.server.version()));
         let first = scene.ask(&question);
         assert!(first.parse::<f64>().is_ok_and(|started| started > 1e9), "{first}");
         // Over the ends of two seconds.
@@ -558,6 +558,9 @@ fn a_server_that_is_restarted_has_its_own_values_and_no_event() {
         let scene = Scene::new(which.clone(), options);
         let tuner = scene.start("hold");
         let guardian = tuner.guardian;
+        // A server is known by the second in which it was started.
+        let started = format!("SELECT {} < UNIX_TIMESTAMP()", lease::started(scene.server.version()));
+        until(Instant::now(), "a second", || scene.ask(&started) == "1", String::new);
         let arguments = std::fs::read(format!("/proc/{}/cmdline", scene.server.pid())).unwrap();
         let mut arguments =
             arguments.split(|byte| *byte == 0).map(|text| String::from_utf8(text.to_vec()).unwrap());
