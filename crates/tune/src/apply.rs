@@ -27,7 +27,7 @@ use crate::guardian::Charge;
 use crate::heartbeat::{Heartbeat, NoLease};
 use crate::journal::{self, Journal, JournalError, JournalFile, ProcessMark};
 use crate::lease::{self, Held, Watched};
-use crate::variables::{Refused, Variable};
+use crate::variables::{Refused, Variable, find};
 use writer::{Facts, Writer};
 
 /// How long the EVENT has for its rehearsal: it is due every second.
@@ -38,6 +38,17 @@ const LEFTOVER: Duration = Duration::from_secs(5);
 const PUT_BACK: Duration = Duration::from_secs(10);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Variables of which the server changes one when the other is set beyond it (MariaDB raises the maximum, MySQL lowers the
+/// capacity). Whoever takes one takes both, and the one that is not asked for is set to what it is: no value changes that
+/// nobody asked for.
+const TOGETHER: [[&str; 2]; 1] = [["innodb_io_capacity", "innodb_io_capacity_max"]];
+
+/// The other one of the two, where there is one.
+fn companion(name: &str) -> Option<&'static Variable> {
+    let [one, other] = TOGETHER.iter().find(|pair| pair.contains(&name))?;
+    find(if *one == name { other } else { one }).ok()
+}
 
 /// How settings are taken.
 #[derive(Debug, Clone)]
@@ -281,6 +292,10 @@ impl Settings {
         };
         let notes = clear_up(&mut writer, &facts, &options.state).await?;
 
+        let mut variables = variables.to_vec();
+        for position in 0..variables.len() {
+            variables.extend(companion(variables[position].name));
+        }
         let names: Vec<&str> = variables.iter().map(|variable| variable.name).collect();
         let current = writer.variables(&names).await?;
         let mut held = Vec::new();
@@ -317,7 +332,8 @@ impl Settings {
         let target = target.clone();
         let mut settings = Self { target, facts, writer, heartbeat, journal, current, event, notes };
         if let Err(error) = settings.arm(guardian).await {
-            settings.disarm().await?;
+            // What is left of it is in the journal, if there is one.
+            let _disarmed = settings.disarm().await;
             settings.end().await;
             return Err(error);
         }
@@ -445,6 +461,14 @@ impl Settings {
         }
         if wanted.is_empty() {
             return Ok(());
+        }
+        for (variable, _) in values {
+            if let Some(other) = companion(variable.name)
+                && !wanted.iter().any(|(_, name, _)| *name == other.name)
+                && let Some(position) = self.position(other.name)
+            {
+                wanted.push((position, other.name, self.current[position].clone()));
+            }
         }
         self.still_held()?;
         let before = self.current.clone();

@@ -72,16 +72,35 @@ pub fn same(one: &str, other: &str) -> bool {
         || matches!((one.parse::<f64>(), other.parse::<f64>()), (Ok(one), Ok(other)) if one == other)
 }
 
-/// A value as it stands in SQL: numbers bare, ON and OFF as 1 and 0 (what `@@GLOBAL` says of a switch), all else quoted.
+/// A value as it stands in SQL: numbers bare, all else quoted. ON and OFF are quoted, too: some of the switches are lists of
+/// words (`innodb_log_writer_threads` from MySQL 9.5 on), which take no 0 and 1.
 pub fn literal(value: &str) -> String {
-    let is_number = value.parse::<f64>().is_ok_and(f64::is_finite)
-        && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.' || byte == b'-');
-    match value {
-        _ if is_number => value.to_owned(),
-        _ if value.eq_ignore_ascii_case("ON") => "1".to_owned(),
-        _ if value.eq_ignore_ascii_case("OFF") => "0".to_owned(),
-        _ => format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''")),
+    if is_number(value) { value.to_owned() } else { quoted(value) }
+}
+
+fn is_number(value: &str) -> bool {
+    value.parse::<f64>().is_ok_and(f64::is_finite)
+        && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.' || byte == b'-')
+}
+
+fn quoted(value: &str) -> String {
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+/// True where a variable has one of these values. `@@GLOBAL` says 1 of a switch that is ON, and ON of one that is a list of
+/// words; compared as text, because any word equals the number 0.
+fn has_one_of<'a>(name: &str, values: impl Iterator<Item = &'a str> + Clone) -> String {
+    if values.clone().all(is_number) {
+        return format!("@@GLOBAL.{name} IN ({})", values.collect::<Vec<_>>().join(", "));
     }
+    let words: Vec<String> = values
+        .map(|value| match value {
+            _ if value.eq_ignore_ascii_case("ON") => "'ON', '1'".to_owned(),
+            _ if value.eq_ignore_ascii_case("OFF") => "'OFF', '0'".to_owned(),
+            _ => quoted(value),
+        })
+        .collect();
+    format!("CAST(@@GLOBAL.{name} AS CHAR) IN ({})", words.join(", "))
 }
 
 /// When the server was started, Unix seconds of its own clock, as an expression. The server counts `Uptime` from a time of
@@ -122,14 +141,13 @@ pub fn body(watched: &Watched<'_>) -> String {
     for held in watched.variables {
         let (name, old) = (&held.name, literal(&held.original));
         let is_ours = if held.is_changing {
-            format!("@@GLOBAL.{name} <> {old}")
+            format!("NOT {}", has_one_of(name, std::iter::once(held.original.as_str())))
         } else {
-            let ours = held.set.iter().filter(|value| !same(value, &held.original));
-            let ours: Vec<String> = ours.map(|value| literal(value)).collect();
-            if ours.is_empty() {
+            let ours = held.set.iter().map(String::as_str).filter(|value| !same(value, &held.original));
+            if ours.clone().next().is_none() {
                 continue;
             }
-            format!("@@GLOBAL.{name} IN ({})", ours.join(", "))
+            has_one_of(name, ours)
         };
         let _ = writeln!(puts_back, "   IF {is_ours} THEN SET GLOBAL {name} = {old}; END IF;");
         let _ = writeln!(puts_back, "   IF {is_ours} THEN SET undone = undone + 1; END IF;");
@@ -171,17 +189,18 @@ fn silence(watched: &Watched<'_>) -> &'static str {
     if watched.has_binary_log { "SET SESSION sql_log_bin = 0; " } else { "" }
 }
 
-/// Sets values, all or none, where the lease still stands at that very moment; else each keeps what it has. `CAST` because
-/// the variables are unsigned, and a signed alternative would make a decimal of both, which InnoDB's variables refuse.
+/// Sets values, all or none, where the lease still stands at that very moment; else each keeps what it has. `CAST`, because
+/// some variables are signed and others not, and of both together the server makes a decimal, which no variable takes.
 pub fn set<'a>(holder: u64, values: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let assignments: Vec<String> = values
         .map(|(name, value)| {
-            let literal = literal(value);
-            let wanted = match literal.parse::<u64>() {
-                Ok(number) => format!("CAST({number} AS UNSIGNED)"),
-                Err(_) => literal,
+            let (wanted, now) = match value.parse::<u64>() {
+                Ok(number) => {
+                    (format!("CAST({number} AS UNSIGNED)"), format!("CAST(@@GLOBAL.{name} AS UNSIGNED)"))
+                }
+                Err(_) => (literal(value), format!("@@GLOBAL.{name}")),
             };
-            format!("GLOBAL {name} = IF(IS_USED_LOCK('{LOCK}') <=> {holder}, {wanted}, @@GLOBAL.{name})")
+            format!("GLOBAL {name} = IF(IS_USED_LOCK('{LOCK}') <=> {holder}, {wanted}, {now})")
         })
         .collect();
     format!("SET {}", assignments.join(", "))
@@ -221,7 +240,7 @@ mod tests {
     #[test]
     fn while_a_new_value_is_being_set_whatever_stands_is_put_back() {
         let text = text(&[held(&["6"], true)], false, "10.11.6-MariaDB");
-        assert!(text.contains("IF @@GLOBAL.innodb_spin_wait_delay <> 100 THEN"), "{text}");
+        assert!(text.contains("IF NOT @@GLOBAL.innodb_spin_wait_delay IN (100) THEN"), "{text}");
         assert!(!text.contains("sql_log_bin"), "{text}");
         assert!(text.contains("information_schema.GLOBAL_STATUS"), "{text}");
         assert!(held(&[], true).is_ours("7") && !held(&[], true).is_ours("100"));
@@ -235,10 +254,18 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_is_known_by_its_word_and_by_its_number() {
+        let switch = Held { original: "OFF".into(), set: vec!["ON".into()], ..held(&[], false) };
+        let text = text(&[switch], false, "9.7.4");
+        let puts_back = "IF CAST(@@GLOBAL.innodb_spin_wait_delay AS CHAR) IN ('ON', '1') THEN SET GLOBAL innodb_spin_wait_delay = 'OFF'";
+        assert!(text.contains(puts_back), "{text}");
+    }
+
+    #[test]
     fn a_value_cannot_leave_its_quotes() {
         assert_eq!(literal("7"), "7");
         assert_eq!(literal("75.000000"), "75.000000");
-        assert_eq!(literal("ON"), "1");
+        assert_eq!(literal("ON"), "'ON'");
         assert_eq!(literal("a'; DROP TABLE t; \\"), "'a''; DROP TABLE t; \\\\'");
         assert_eq!(literal("1e5"), "'1e5'");
         assert_eq!(literal("infinity"), "'infinity'");
@@ -249,8 +276,8 @@ mod tests {
         let sql = set(17, [("a", "6"), ("b", "OFF")].into_iter());
         assert_eq!(
             sql,
-            "SET GLOBAL a = IF(IS_USED_LOCK('spindoctor.lease') <=> 17, CAST(6 AS UNSIGNED), @@GLOBAL.a), \
-             GLOBAL b = IF(IS_USED_LOCK('spindoctor.lease') <=> 17, CAST(0 AS UNSIGNED), @@GLOBAL.b)"
+            "SET GLOBAL a = IF(IS_USED_LOCK('spindoctor.lease') <=> 17, CAST(6 AS UNSIGNED), CAST(@@GLOBAL.a AS UNSIGNED)), \
+             GLOBAL b = IF(IS_USED_LOCK('spindoctor.lease') <=> 17, 'OFF', @@GLOBAL.b)"
         );
     }
 }

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use spindoctor_collect::mysql::{Endpoint, Target};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
-use spindoctor_tune::apply::recover;
+use spindoctor_tune::apply::{ApplyError, Persisted, Settings, TakeOptions, recover};
+use spindoctor_tune::variables::{VARIABLES, Variable, find};
 use spindoctor_tune::{journal, lease};
 
 /// The promise.
@@ -590,5 +591,95 @@ fn a_server_that_is_restarted_has_its_own_values_and_no_event() {
         assert_eq!(scene.values(), ["1", "29"]);
         again.kill().unwrap();
         again.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_server_that_takes_no_event_is_guarded_by_the_process_alone() {
+    let scene = Scene::new(Which::Mysql, &[]);
+    scene.execute("SET GLOBAL super_read_only = ON");
+    let mut tuner = scene.start("flip");
+    assert!(!tuner.has_event);
+    let killed = Instant::now();
+    tuner.kill();
+    scene.wait_for_values(killed, "super_read_only");
+    scene.wait_for_nothing(tuner.guardian, "super_read_only");
+}
+
+impl Scene {
+    fn take(&self, variables: &[&'static Variable]) -> Settings {
+        let options = TakeOptions {
+            program: env!("CARGO_BIN_EXE_spindoctor-tune-driver").into(),
+            state: self.state.path().to_owned(),
+        };
+        self.runtime.block_on(Settings::take(&self.target(), variables, &options)).unwrap()
+    }
+}
+
+#[test]
+fn a_value_that_the_server_adjusts_is_an_error_and_all_have_their_values_from_before() {
+    for (which, options) in Scene::all() {
+        let scene = Scene::new(which, options);
+        let (delay, capacity) =
+            (find("innodb_spin_wait_delay").unwrap(), find("innodb_io_capacity").unwrap());
+        let version = scene.server.version();
+        let capacities = "SELECT CONCAT(@@GLOBAL.innodb_io_capacity, ' ', @@GLOBAL.innodb_io_capacity_max)";
+        let before = scene.ask(capacities);
+        let mut settings = scene.take(&[delay, capacity]);
+        // More than innodb_io_capacity_max: MySQL takes that one, MariaDB raises it.
+        let asked = [(delay, "1".to_owned()), (capacity, "4000000".to_owned())];
+        let set = scene.runtime.block_on(settings.set(&asked));
+        assert!(set.is_err(), "{version}: {}", scene.ask(capacities));
+        let error = set.unwrap_err();
+        assert!(matches!(error, ApplyError::Adjusted { .. }), "{error}");
+        assert_eq!(scene.values(), ["7", "31"]);
+        assert_eq!(scene.ask(capacities), before);
+        scene.runtime.block_on(settings.set(&[(delay, "1".into())])).unwrap();
+        assert_eq!(settings.current("innodb_spin_wait_delay"), Some("1"));
+        let restored = scene.runtime.block_on(settings.restore()).unwrap();
+        assert_eq!(restored.restored.len(), 3, "{restored}");
+        assert!(scene.is_as_before() && scene.journals() == 0 && !scene.has_event());
+    }
+}
+
+#[test]
+fn every_variable_of_the_list_can_be_lent_and_set_on_both_servers() {
+    for (which, options) in Scene::all() {
+        let scene = Scene::new(which, options);
+        let version = scene.server.version();
+        let variables: Vec<_> =
+            VARIABLES.iter().filter(|variable| (variable.is_dynamic_on)(version)).collect();
+        let mut settings = scene.take(&variables);
+        let same = variables
+            .iter()
+            .map(|&variable| (variable, settings.original(variable.name).unwrap().to_owned()));
+        let same: Vec<(&'static Variable, String)> = same.collect();
+        scene.runtime.block_on(settings.set(&same)).unwrap();
+        let restored = scene.runtime.block_on(settings.restore()).unwrap();
+        assert_eq!(restored.restored.len(), variables.len(), "{restored}");
+    }
+}
+
+#[test]
+fn what_is_persisted_outlasts_a_restart_on_mysql_and_is_told_as_option_file_on_mariadb() {
+    for (which, options) in Scene::all() {
+        let scene = Scene::new(which.clone(), options);
+        let (delay, loops) =
+            (find("innodb_spin_wait_delay").unwrap(), find("innodb_sync_spin_loops").unwrap());
+        let mut settings = scene.take(&[delay, loops]);
+        let asked = [(delay, "1".to_owned()), (loops, "31".to_owned())];
+        scene.runtime.block_on(settings.set(&asked)).unwrap();
+        let persisted = scene.runtime.block_on(settings.persist()).unwrap();
+        match which {
+            Which::Mariadb => {
+                assert_eq!(persisted, Persisted::OptionFile("innodb_spin_wait_delay = 1\n".into()));
+            }
+            _ => {
+                assert_eq!(persisted, Persisted::Statement("SET PERSIST innodb_spin_wait_delay = 1".into()));
+                let listed = "SELECT GROUP_CONCAT(VARIABLE_NAME, '=', VARIABLE_VALUE) FROM performance_schema.persisted_variables";
+                assert_eq!(scene.ask(listed), "innodb_spin_wait_delay=1");
+            }
+        }
+        assert!(scene.values() == ["1", "31"] && scene.journals() == 0 && !scene.has_event());
     }
 }
