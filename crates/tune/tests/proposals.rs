@@ -1,8 +1,6 @@
 //! What the rules propose, and what the tuner may change: every value that is proposed for a recorded server is one that
 //! the list lets a trial set, and that the server had is one that it lets it put back.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot read its files fails")]
-
 use std::fs;
 use std::path::Path;
 
