@@ -2,7 +2,7 @@
 //!
 //! The tuner starts it, and tells it over a pipe which server it is and where the journal lies: neither a password nor
 //! anything else stands in its arguments or environment. A line comes every half second; the end of the pipe, or silence for
-//! [`SILENCE`], means that the tuner is dead or stopped. Then the guardian takes the lock on a fresh connection, gives the
+//! two and a half seconds, means that the tuner is dead or stopped. Then the guardian takes the lock on a fresh connection, gives the
 //! variables their old values, takes the EVENT and the journal away, and ends. It tries for as long as the journal stands.
 
 use std::io;
