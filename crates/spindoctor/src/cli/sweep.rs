@@ -87,7 +87,7 @@ pub(crate) struct Sweep {
     pub(crate) connection: Connection,
 
     /// Options of the throw-away server's own, after --
-    #[arg(last = true, value_name = "OPTION")]
+    #[arg(last = true, value_name = "OPTION", help_heading = "Throw-away server [default]")]
     pub(crate) options: Vec<String>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Metric {
 /// What is shown, in order.
 const METRICS: [Metric; 3] = [
     Metric {
-        title: "transactions a second",
+        title: "Transactions a second",
         unit: "",
         better: "more is better",
         of: |point| Some(point.transactions_per_s),

@@ -212,14 +212,12 @@ fn plot(out: &mut String, sweep: &Sweep, metric: &Metric, frame: Frame, is_first
     let across = Across::of(sweep, frame);
     let up = Up::of(sweep, metric, frame);
     let scale = if up.as_ref().is_some_and(|up| up.is_logarithmic) { ", logarithmic" } else { "" };
-    let mut begin = metric.title.chars();
-    let heading: String =
-        begin.next().map_or_else(String::new, |first| first.to_uppercase().chain(begin).collect());
     let _ = write!(
         out,
-        "<text class=\"heading\" x=\"{}\" y=\"{}\">{heading}<tspan class=\"quiet\" dx=\"8\">{}{scale}</tspan></text>",
+        "<text class=\"heading\" x=\"{}\" y=\"{}\">{}<tspan class=\"quiet\" dx=\"8\">{}{scale}</tspan></text>",
         px(left - LEFT),
         px(top - 16.0),
+        metric.title,
         metric.better
     );
     for tick in up.iter().flat_map(|up| &up.ticks) {
