@@ -8,10 +8,10 @@
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use spindoctor_collect::mysql::{Endpoint, Limits, Secret, SslMode, Target, Tls};
+use spindoctor_collect::mysql::{ConnectError, Endpoint, Limits, Secret, SslMode, Target, Tls};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
 use tokio::time::{sleep, timeout};
@@ -37,6 +37,10 @@ const SILENCE: Duration = Duration::from_millis(IDLE_S as u64 * 1000 + 500);
 const PAUSE: Duration = Duration::from_millis(200);
 /// A server that comes back has its values after this, at the latest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A server on this host whose socket nobody listens on for so long is down, and its settings with it: when it starts it has
+/// those of its option file. The journal stays, for whoever tunes there next to say so.
+const DOWN: Duration = Duration::from_secs(60);
 
 /// What a guardian is told: the first line of the pipe.
 #[derive(Debug, Clone)]
@@ -225,6 +229,8 @@ enum Outcome {
     /// It was meant to stay as it is.
     Kept,
     PutBack(Restored),
+    /// The server does not run any more.
+    Down,
 }
 
 impl Outcome {
@@ -233,6 +239,10 @@ impl Outcome {
             Self::Done => None,
             Self::Kept => Some("it had decided to keep its values".to_owned()),
             Self::PutBack(restored) => Some(restored.to_string()),
+            Self::Down => Some(
+                "the server is down; `spindoctor tune --recover` closes the journal when it runs again"
+                    .to_owned(),
+            ),
         }
     }
 }
@@ -240,6 +250,7 @@ impl Outcome {
 /// Tries for as long as the journal stands; none where the tuner is heard again and still has the lease.
 async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut Listening<R>) -> Option<Outcome> {
     let mut pause = PAUSE;
+    let mut down_since: Option<Instant> = None;
     loop {
         match Journal::read(&charge.journal) {
             Ok(None) => return Some(Outcome::Done),
@@ -247,7 +258,18 @@ async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut List
                 Ok(Some(outcome)) => return Some(outcome),
                 // The lease stands: the server notices within its own time that nobody is there.
                 Ok(None) => pause = PAUSE,
-                Err(_) => pause = (pause * 2).min(LONGEST_PAUSE),
+                Err(error) => {
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    let is_down = matches!(charge.target.endpoint, Endpoint::Socket(_))
+                        && matches!(
+                            error,
+                            ApplyError::Connect(ConnectError::NoSocket { .. } | ConnectError::Refused { .. })
+                        );
+                    down_since = is_down.then(|| down_since.unwrap_or_else(Instant::now));
+                    if down_since.is_some_and(|since| since.elapsed() > DOWN) {
+                        return Some(Outcome::Down);
+                    }
+                }
             },
             // A disk that cannot be read now may be later.
             Err(_) => pause = LONGEST_PAUSE,
