@@ -7,8 +7,8 @@ use spindoctor_model::{Diagnosis, Evidence, Finding, Profile, Remedy, Root, Seve
 
 use super::{
     NotExaminedTogether, cost_told, explained_here, findings_counted, interruption_told, locks,
-    not_examined_together, number, root_named, seen_s, server_named, server_place, severity_word, stacks,
-    stacks_told, window_told,
+    not_examined_together, number, proof, root_named, seen_s, server_named, server_place, severity_word,
+    stacks, stacks_told, window_told,
 };
 use crate::chart;
 use crate::locks::Locks;
@@ -141,6 +141,9 @@ fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
             @if !finding.remedies.is_empty() {
                 h3 { "What to do" }
                 @for remedy in &finding.remedies { (remedy_block(remedy)) }
+                @if let Some(command) = proof(finding) {
+                    div.remedy { dl { dt { "prove" } dd { code { (safe(&command)) } } } }
+                }
             }
             @if !explained.is_empty() {
                 h3 { "Explains" }

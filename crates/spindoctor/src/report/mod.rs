@@ -51,6 +51,19 @@ fn interruption_told(interrupted: &Interruption, window_s: f64) -> String {
     format!("interrupted after {after} of {of}: {}", interrupted.because)
 }
 
+/// The command that tries on this server what a finding advises to set: `spindoctor tune --apply --only NAME=VALUE`. None
+/// where nothing of it is a variable that may be tried.
+fn proof(finding: &Finding) -> Option<String> {
+    let assignments = finding.remedies.iter().filter_map(|remedy| {
+        let (name, value) = remedy.statement.strip_prefix("SET GLOBAL ")?.split_once(" = ")?;
+        let variable = spindoctor_tune::variables::find(name).ok()?;
+        let is_plain = value.chars().all(|c| c.is_ascii_alphanumeric());
+        (remedy.dynamic && is_plain).then(|| format!(" --only {}={value}", variable.name))
+    });
+    let assignments: String = assignments.collect();
+    (!assignments.is_empty()).then(|| format!("spindoctor tune --apply{assignments}"))
+}
+
 /// How long the server was seen, seconds.
 fn seen_s(diagnosis: &Diagnosis) -> f64 {
     diagnosis.interrupted.as_ref().map_or(diagnosis.window.seconds, |interrupted| interrupted.at_s)
@@ -171,4 +184,30 @@ fn shortened(text: &str, columns: usize) -> String {
         }
     }
     text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::Remedy;
+
+    use super::*;
+
+    #[test]
+    fn what_can_be_tried_is_proved_with_one_command_and_nothing_else_gets_one() {
+        let mut finding = sample::suffering().findings.swap_remove(0);
+        let set =
+            |statement: &str| Remedy { statement: statement.into(), dynamic: true, ..Remedy::default() };
+        finding.remedies = vec![
+            set("SET GLOBAL innodb_spin_wait_delay = 6"),
+            set("SET GLOBAL innodb_spin_wait_pause_multiplier = 50"),
+            set("SET GLOBAL read_only = 1"),
+            set("KILL 12"),
+        ];
+        assert_eq!(
+            proof(&finding).unwrap(),
+            "spindoctor tune --apply --only innodb_spin_wait_delay=6 --only innodb_spin_wait_pause_multiplier=50"
+        );
+        finding.remedies.drain(..2);
+        assert_eq!(proof(&finding), None);
+    }
 }

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::page::{PLAIN, Page, QUIET, STRONG, wrapped};
 use super::{
-    cost_told, explained_here, findings_counted, interruption_told, not_examined_together, number,
+    cost_told, explained_here, findings_counted, interruption_told, not_examined_together, number, proof,
     root_named, seen_s, server_named, server_place, severity_word, shortened, stacks_told, window_told,
 };
 use crate::terminal::{Look, safe};
@@ -90,6 +90,9 @@ fn finding(page: &mut Page, rank: usize, finding: &Finding, explained: &[&str]) 
     }
     for remedy in &finding.remedies {
         rows.remedy(page, remedy);
+    }
+    if let Some(command) = proof(finding) {
+        rows.labelled(page, "prove", &safe(&command), PLAIN);
     }
 }
 
