@@ -661,7 +661,7 @@ fn every_variable_of_the_list_can_be_lent_and_set_on_both_servers() {
 }
 
 #[test]
-fn what_is_persisted_outlasts_a_restart_on_mysql_and_is_told_as_option_file_on_mariadb() {
+fn what_is_persisted_is_listed_on_mysql_and_told_as_option_file_on_mariadb() {
     for (which, options) in Scene::all() {
         let scene = Scene::new(which.clone(), options);
         let (delay, loops) =

@@ -10,7 +10,7 @@ use super::{Connection, duration};
 /// `spindoctor tune`: without `--apply`, `--watch` or `--recover` nothing is changed.
 #[derive(Debug, Args)]
 pub(crate) struct Tune {
-    /// Show what could be changed on this server, with why, risk, undo and cost; change nothing [default]
+    /// Show what could be changed on this server, with why, risk, undo and cost; change nothing; the default
     #[arg(long, group = "mode")]
     pub(crate) plan: bool,
 

@@ -18,6 +18,8 @@ fn sweep(line: &str) -> assert_cmd::Command {
     let home = Home::open().expect("the lab has a folder");
     let mut command = spindoctor(&format!("sweep --no-defaults {line}"));
     command.env("SPINDOCTOR_LAB", home.root()).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    // Not the journals and runs of whoever works on this machine.
+    command.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 
