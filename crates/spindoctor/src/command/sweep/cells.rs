@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,26 @@ struct Header {
     conditions: Conditions,
 }
 
+/// A lock goes with every copy of the file's handle: a child that was just forked has one until it runs its own program.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Only one sweep writes to a file.
+fn lock(file: &File, path: &Path) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => bail!("another sweep writes to {} now", path.display()),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("could not lock {}", path.display()));
+            }
+        }
+    }
+}
+
 impl Cells {
     /// Opens the file, or makes it. What it holds must have been made under the same conditions.
     pub(super) fn open(path: &Path, conditions: &Conditions) -> anyhow::Result<Self> {
@@ -38,13 +59,7 @@ impl Cells {
             .truncate(false)
             .open(path)
             .with_context(|| format!("could not open {}", path.display()))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => bail!("another sweep writes to {} now", path.display()),
-            Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("could not lock {}", path.display()));
-            }
-        }
+        lock(&file, path)?;
         let mut text = String::new();
         file.read_to_string(&mut text).with_context(|| format!("could not read {}", path.display()))?;
         // A line without its end was being written when the sweep was killed.
