@@ -10,6 +10,9 @@ use std::time::Duration;
 /// snapshots are not all alike.
 const CREDIT: Duration = Duration::from_millis(100);
 
+/// At least two a second are taken, whatever they take: fewer would tell nothing of a window of some seconds.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
 /// A snapshot that took more than so many times what the last ones took is no sign of what the next will take: names of
 /// new functions are found once. What is beyond is forgiven.
 const FORGIVEN_BEYOND: u32 = 3;
@@ -44,7 +47,8 @@ impl Budget {
         if let Some((cpu_before, clock_before)) = self.last {
             let taken = self.expected_again(cpu.saturating_sub(cpu_before)).as_secs_f64();
             let granted = self.cpus * clock.saturating_sub(clock_before).as_secs_f64();
-            self.debt_s = (self.debt_s + taken - granted).max(0.0);
+            let most = self.cpus * (CREDIT + LONGEST_WAIT).as_secs_f64();
+            self.debt_s = (self.debt_s + taken - granted).clamp(0.0, most);
         }
         self.last = Some((cpu, clock));
         self.waited |= !self.wait().is_zero();
@@ -114,6 +118,14 @@ mod tests {
             |at| Duration::from_millis(if at % 100 == 50 { 40 } else { 0 }) + Duration::from_micros(500);
         assert_eq!(taken_in_20_s(&mut budget, dear), 2000);
         assert_eq!(budget.note(100.0), None);
+    }
+
+    #[test]
+    fn two_a_second_are_taken_at_least_and_what_they_took_is_not_held_against_later_ones() {
+        let mut budget = Budget::of(1.5, 2);
+        let taken = taken_in_20_s(&mut budget, |at| Duration::from_millis(if at < 10 { 200 } else { 1 }));
+        // 5 s at two a second, then 30 a second.
+        assert!((400..=480).contains(&taken), "{taken}");
     }
 
     #[test]
