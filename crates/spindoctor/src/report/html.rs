@@ -14,13 +14,12 @@ use crate::chart;
 use crate::locks::Locks;
 use crate::terminal::safe;
 
-pub(super) const STYLE: &str = include_str!("html.css");
+const STYLE: &str = include_str!("html.css");
 /// Nothing may be fetched or run, whatever a hostile string might try.
-pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The diagnosis as a page, with pictures of who held up whom and of the profile that was taken for it.
-pub(crate) fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&Locks>) -> String {
-    let title = format!("{} on {}", server_named(&diagnosis.server), safe(server_place(&diagnosis.server)));
+/// A self-contained page, in the style of all pages and what it needs beyond that.
+pub(super) fn page(title: &str, own_style: &str, body: &Markup) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -29,29 +28,36 @@ pub(crate) fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Op
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="generator" content=(concat!("spindoctor ", env!("CARGO_PKG_VERSION")));
-                title { (title) ": " (findings_counted(diagnosis)) }
-                style { (PreEscaped(STYLE)) }
+                title { (title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(own_style)) }
             }
-            body {
-                main {
-                    (head(diagnosis, &title))
-                    (verdict(diagnosis))
-                    @for (at, found) in diagnosis.findings.iter().enumerate() {
-                        (finding(at + 1, found, &explained_here(found, diagnosis)))
-                    }
-                    @if let Some(waits) = waits { (locks::html::section(waits)) }
-                    @if let Some(profile) = profile { (pictures(diagnosis, profile)) }
-                    (host(&diagnosis.host))
-                    (examined(diagnosis))
-                    footer {
-                        p { "Cost of this examination: " (cost_told(&diagnosis.cost)) "." }
-                        p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (diagnosis.schema) }
-                    }
-                }
-            }
+            body { (body) }
         }
     }
     .into_string()
+}
+
+/// The diagnosis as a page, with pictures of who held up whom and of the profile that was taken for it.
+pub(crate) fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&Locks>) -> String {
+    let title = format!("{} on {}", server_named(&diagnosis.server), safe(server_place(&diagnosis.server)));
+    let body = html! {
+        main {
+            (head(diagnosis, &title))
+            (verdict(diagnosis))
+            @for (at, found) in diagnosis.findings.iter().enumerate() {
+                (finding(at + 1, found, &explained_here(found, diagnosis)))
+            }
+            @if let Some(waits) = waits { (locks::html::section(waits)) }
+            @if let Some(profile) = profile { (pictures(diagnosis, profile)) }
+            (host(&diagnosis.host))
+            (examined(diagnosis))
+            footer {
+                p { "Cost of this examination: " (cost_told(&diagnosis.cost)) "." }
+                p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (diagnosis.schema) }
+            }
+        }
+    };
+    page(&format!("{title}: {}", findings_counted(diagnosis)), "", &body)
 }
 
 fn head(diagnosis: &Diagnosis, title: &str) -> Markup {

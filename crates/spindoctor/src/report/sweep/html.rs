@@ -1,10 +1,10 @@
 //! A sweep as one HTML file: the charts, who leads, the tables, how each line scales. No network, no script.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use spindoctor_tune::sweep::{Line, Sweep};
 
 use super::{METRICS, Metric, SCALING, facts, label, results, scaling, spread_told, svg, title, variables};
-use crate::report::html::{POLICY, STYLE};
+use crate::report::html::page;
 use crate::report::number;
 use crate::terminal::safe;
 
@@ -17,52 +17,39 @@ td .quiet{font-size:.85rem;margin-left:.4rem}ul.results{margin:.6rem 0 0;padding
 /// The page.
 pub(crate) fn render(sweep: &Sweep) -> String {
     let title = safe(&title(sweep));
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content=(concat!("spindoctor ", env!("CARGO_PKG_VERSION")));
-                title { (title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) }
-            }
-            body {
-                main {
-                    h1 { (title) }
-                    ul.facts { @for fact in facts(sweep) { li { (safe(&fact)) } } }
-                    @if sweep.missing() > 0 {
-                        section.card.verdict {
-                            h2 { (sweep.cells.len()) " of " (sweep.grid.size()) " runs were made" }
-                        }
-                    }
-                    section.card { div.picture { (PreEscaped(svg::within_page(sweep))) } }
-                    (leads(sweep))
-                    @for metric in METRICS.iter().filter(|metric| metric.is_measured(sweep)) {
-                        (table(sweep, metric))
-                    }
-                    (scales(sweep))
-                    @if !sweep.notes.is_empty() {
-                        section.card {
-                            h2 { "Notes" }
-                            @for note in &sweep.notes { p { (safe(note)) } }
-                        }
-                    }
-                    footer {
-                        @if let (Some(first), Some(last)) = (sweep.cells.first(), sweep.cells.last()) {
-                            p {
-                                "Measured from " (first.at.strftime("%Y-%m-%d %H:%M:%S UTC")) " to "
-                                (last.at.strftime("%H:%M:%S UTC")) "."
-                            }
-                        }
-                        p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (sweep.schema) }
-                    }
+    let body = html! {
+        main {
+            h1 { (title) }
+            ul.facts { @for fact in facts(sweep) { li { (safe(&fact)) } } }
+            @if sweep.missing() > 0 {
+                section.card.verdict {
+                    h2 { (sweep.cells.len()) " of " (sweep.grid.size()) " runs were made" }
                 }
             }
+            section.card { div.picture { (PreEscaped(svg::within_page(sweep))) } }
+            (leads(sweep))
+            @for metric in METRICS.iter().filter(|metric| metric.is_measured(sweep)) {
+                (table(sweep, metric))
+            }
+            (scales(sweep))
+            @if !sweep.notes.is_empty() {
+                section.card {
+                    h2 { "Notes" }
+                    @for note in &sweep.notes { p { (safe(note)) } }
+                }
+            }
+            footer {
+                @if let (Some(first), Some(last)) = (sweep.cells.first(), sweep.cells.last()) {
+                    p {
+                        "Measured from " (first.at.strftime("%Y-%m-%d %H:%M:%S UTC")) " to "
+                        (last.at.strftime("%H:%M:%S UTC")) "."
+                    }
+                }
+                p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (sweep.schema) }
+            }
         }
-    }
-    .into_string()
+    };
+    page(&title, OWN_STYLE, &body)
 }
 
 fn leads(sweep: &Sweep) -> Markup {

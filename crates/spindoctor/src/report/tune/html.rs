@@ -1,10 +1,10 @@
 //! A tuning as one HTML file: the verdict, each quantity's interval drawn, every block over time, and the search before.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use spindoctor_model::{Block, Effect, Trial, Tuning, Verdict};
 
 use super::{Leaning, QUANTITIES, Quantity, change, changes_told, interval, place, scale, verdict_word};
-use crate::report::html::{POLICY, STYLE};
+use crate::report::html::page;
 use crate::report::{number, server_named, server_place};
 use crate::terminal::safe;
 
@@ -32,31 +32,18 @@ const BLOCKS_BOTTOM: f64 = 122.0;
 pub(crate) fn render(tuning: &Tuning) -> String {
     let trial = &tuning.decided;
     let title = format!("{} on {}", server_named(&trial.server), safe(server_place(&trial.server)));
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content=(concat!("spindoctor ", env!("CARGO_PKG_VERSION")));
-                title { (safe(&title)) ": " (verdict_word(trial.verdict)) }
-                style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) }
-            }
-            body {
-                main.tune {
-                    (head(trial, &title))
-                    (verdict(tuning))
-                    (blocks(trial))
-                    (proposals(tuning))
-                    (searched(tuning))
-                    (notes(trial))
-                    footer { p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (safe(&trial.schema)) } }
-                }
-            }
+    let body = html! {
+        main.tune {
+            (head(trial, &title))
+            (verdict(tuning))
+            (blocks(trial))
+            (proposals(tuning))
+            (searched(tuning))
+            (notes(trial))
+            footer { p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (safe(&trial.schema)) } }
         }
-    }
-    .into_string()
+    };
+    page(&format!("{}: {}", safe(&title), verdict_word(trial.verdict)), OWN_STYLE, &body)
 }
 
 fn head(trial: &Trial, title: &str) -> Markup {
@@ -163,7 +150,7 @@ fn intervals(trial: &Trial) -> Markup {
                 }
             }
         }
-        p.quiet { "The line is the interval that holds the truth with 95 % certainty for all quantities together, the dot the estimate; the band is what is not worth a change." }
+        p.quiet { "The line is the interval that holds the truth of each quantity with 95 % certainty, the dot the estimate; the band is what is not worth a change." }
     }
 }
 

@@ -1,11 +1,11 @@
 //! A plan as one HTML file: a card for each proposal, the host it was made for, and what was looked at and left.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use spindoctor_model::{Left, Plan, Proposal};
 
 use super::super::changes_told;
 use super::{cost_told, counted, left, readable, title, trial_of};
-use crate::report::html::{POLICY, STYLE, host};
+use crate::report::html::{host, page};
 use crate::report::{interruption_told, number, server_named, server_place, window_told};
 use crate::terminal::safe;
 
@@ -15,35 +15,22 @@ const OWN_STYLE: &str = include_str!("plan.css");
 /// The plan as a page.
 pub(crate) fn render(plan: &Plan) -> String {
     let heading = format!("{} on {}", server_named(&plan.server), safe(server_place(&plan.server)));
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content=(concat!("spindoctor ", env!("CARGO_PKG_VERSION")));
-                title { (safe(&heading)) ": " (counted(plan)) }
-                style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) }
-            }
-            body {
-                main.plan {
-                    (head(plan, &heading))
-                    (overview(plan))
-                    @for (at, proposed) in plan.proposals.iter().enumerate() { (proposal(at + 1, proposed)) }
-                    (elsewhere(plan))
-                    (families("Looked at and left", left(plan, true)))
-                    (families("Could not be looked at", left(plan, false)))
-                    (host(&plan.host))
-                    footer {
-                        p { "Nothing was changed. Cost of watching: " (cost_told(plan)) "." }
-                        p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (safe(&plan.schema)) }
-                    }
-                }
+    let body = html! {
+        main.plan {
+            (head(plan, &heading))
+            (overview(plan))
+            @for (at, proposed) in plan.proposals.iter().enumerate() { (proposal(at + 1, proposed)) }
+            (elsewhere(plan))
+            (families("Looked at and left", left(plan, true)))
+            (families("Could not be looked at", left(plan, false)))
+            (host(&plan.host))
+            footer {
+                p { "Nothing was changed. Cost of watching: " (cost_told(plan)) "." }
+                p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (safe(&plan.schema)) }
             }
         }
-    }
-    .into_string()
+    };
+    page(&format!("{}: {}", safe(&heading), counted(plan)), OWN_STYLE, &body)
 }
 
 fn head(plan: &Plan, heading: &str) -> Markup {
