@@ -37,6 +37,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &tuning::no_effect::BENCHMARK,
     &tuning::killed::BENCHMARK,
     &tuning::experiments::BENCHMARK,
+    &tuning::spin_loops::BENCHMARK,
 ];
 
 /// A benchmark.

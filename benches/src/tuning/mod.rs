@@ -4,6 +4,7 @@ pub(crate) mod experiments;
 pub(crate) mod killed;
 pub(crate) mod mis_set_spin;
 pub(crate) mod no_effect;
+pub(crate) mod spin_loops;
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable as _;

@@ -2,9 +2,12 @@
 //!
 //! `mysql/` has one file per source of the server, `host/` one per source of the kernel, each under
 //! MySQL's or Linux's own name. Two ordered lists, [`mysql::SOURCES`] and [`host::SOURCES`], name
-//! them all; `watch` asks what is due and puts the answers into a [`spindoctor_model::Window`].
+//! them all; `watch` asks what is due and puts the answers into a [`spindoctor_model::Window`], `follow` goes on without
+//! an end.
 
 pub mod activities;
+mod asking;
+pub mod follow;
 pub mod gauges;
 pub mod ground;
 pub mod host;

@@ -98,6 +98,11 @@ impl Locks {
         self.version
     }
 
+    /// The id of its connection: to be left out where others list connections.
+    pub fn connection_id(&self) -> u64 {
+        self.session.connection_id()
+    }
+
     /// What the server says it is: `MySQL 9.7.4 on db17`.
     pub fn server(&self) -> String {
         self.session.server()

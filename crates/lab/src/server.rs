@@ -102,6 +102,8 @@ pub struct Server {
     home: Home,
     child: Option<Child>,
     begun: Instant,
+    /// What it is started with: its arguments, and whether it stays up without this process.
+    birth: (Vec<OsString>, bool),
 }
 
 /// What [`Server::launch`] starts.
@@ -168,7 +170,9 @@ impl Server {
             template::copy(template, &server.record.data)?;
         }
         server.record.groups.create(&launch.limits)?;
-        server.spawn(installation, &launch)?;
+        server.birth.0 = server.arguments(installation);
+        server.birth.0.extend(launch.options.iter().map(OsString::from));
+        server.spawn()?;
         server.wait_until_it_answers().await?;
         Ok(server)
     }
@@ -219,14 +223,16 @@ impl Server {
             groups: Groups::plan(&tag, &launch.limits)?,
         };
         register.write(&record)?;
-        Ok(Self { record, folder, home: home.clone(), child: None, begun: Instant::now() })
+        let birth = (Vec::new(), launch.stays);
+        Ok(Self { record, folder, home: home.clone(), child: None, begun: Instant::now(), birth })
     }
 
-    fn spawn(&mut self, installation: &Installation, launch: &Launch<'_>) -> Result<()> {
+    fn spawn(&mut self) -> Result<()> {
+        let (arguments, stays) = &self.birth;
         let log = self.log();
         let log_file = fs::File::create(&log).map_err(Error::file("create", &log))?;
         let log_again = log_file.try_clone().map_err(Error::file("open", &log))?;
-        let mut command = if launch.stays {
+        let mut command = if *stays {
             Command::new("sh")
         } else {
             // The kernel ends the server with this thread, whatever ends that.
@@ -239,9 +245,8 @@ impl Server {
             .arg(self.folder.join("pid"))
             .args(self.record.groups.doors())
             .arg("--")
-            .arg(&installation.server)
-            .args(self.arguments(installation))
-            .args(&launch.options)
+            .arg(&self.record.program)
+            .args(arguments)
             .current_dir(&self.folder)
             .stdin(Stdio::null())
             .stdout(log_file)
@@ -387,6 +392,17 @@ impl Server {
     /// Stops every thread of the server where it is (SIGSTOP), or lets them go on.
     pub fn pause(&self, paused: bool) {
         signal(self.pid(), if paused { Signal::STOP } else { Signal::CONT });
+    }
+
+    /// Kills the server as a crash does, and starts it again on the same data, socket and port; waits until it answers.
+    pub async fn restart(&mut self) -> Result<()> {
+        if let Some(mut child) = self.child.take() {
+            let _gone = child.kill();
+            let _status = child.wait();
+        }
+        self.begun = Instant::now();
+        self.spawn()?;
+        self.wait_until_it_answers().await
     }
 
     /// Freezes the server's control group, or thaws it; needs [`Limits::freezer`].

@@ -73,8 +73,12 @@ scenarios! {
     mysql_is_found_to_wait_for_statistics: "statistics-stall", Mysql;
     mysql_is_found_to_wait_for_checkpoints: "checkpoint-stall", Mysql;
     mariadb_is_found_to_wait_for_checkpoints: "checkpoint-stall", Mariadb;
+    mysql_is_found_to_delay_changes_for_purge: "purge-lag", Mysql;
+    mariadb_is_found_to_delay_changes_for_purge: "purge-lag", Mariadb;
     mysql_is_found_to_wait_for_syncs: "commit-sync-bound", Mysql;
     mariadb_is_found_to_wait_for_syncs: "commit-sync-bound", Mariadb;
+    mysql_is_found_to_wait_for_a_disk_that_hardly_answers: "storage-stalled", Mysql;
+    mariadb_is_found_to_wait_for_a_disk_that_hardly_answers: "storage-stalled", Mariadb;
     mysql_is_found_to_open_tables_all_the_time: "table-cache-contention", Mysql;
     mariadb_is_found_to_open_tables_all_the_time: "table-cache-contention", Mariadb;
     mysql_is_found_to_read_rows_in_vain: "rows-read-waste", Mysql;

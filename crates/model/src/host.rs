@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::reading::{Reading, Unavailable};
+use crate::reading::{Heard, Reading, Unavailable};
 
 /// Everything one sample holds about the host. A field is `NotAsked` where its source was not due.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -62,6 +62,78 @@ impl HostSample {
             srv_cpu_usage: fail(why),
             data_directory: fail(why),
         }
+    }
+}
+
+impl HostSample {
+    /// Counts the times of all answers from an instant that lies `by_s` seconds earlier.
+    pub fn shift(&mut self, by_s: f64) {
+        let Self {
+            effective_cpus,
+            throttling,
+            pressure,
+            cgroup_pressure,
+            pause,
+            cpu,
+            cpu_times,
+            process,
+            threads,
+            numa,
+            disks,
+            memory,
+            srv_cpu_usage,
+            data_directory,
+        } = self;
+        effective_cpus.shift(by_s);
+        throttling.shift(by_s);
+        pressure.shift(by_s);
+        cgroup_pressure.shift(by_s);
+        pause.shift(by_s);
+        cpu.shift(by_s);
+        cpu_times.shift(by_s);
+        process.shift(by_s);
+        threads.shift(by_s);
+        numa.shift(by_s);
+        disks.shift(by_s);
+        memory.shift(by_s);
+        srv_cpu_usage.shift(by_s);
+        data_directory.shift(by_s);
+    }
+
+    /// What became of each source, by the name of its field with `host_` before it.
+    pub fn heard(&self) -> Vec<(&'static str, Heard<'_>)> {
+        let Self {
+            effective_cpus,
+            throttling,
+            pressure,
+            cgroup_pressure,
+            pause,
+            cpu,
+            cpu_times,
+            process,
+            threads,
+            numa,
+            disks,
+            memory,
+            srv_cpu_usage,
+            data_directory,
+        } = self;
+        vec![
+            ("host_effective_cpus", effective_cpus.heard()),
+            ("host_throttling", throttling.heard()),
+            ("host_pressure", pressure.heard()),
+            ("host_cgroup_pressure", cgroup_pressure.heard()),
+            ("host_pause", pause.heard()),
+            ("host_cpu", cpu.heard()),
+            ("host_cpu_times", cpu_times.heard()),
+            ("host_process", process.heard()),
+            ("host_threads", threads.heard()),
+            ("host_numa", numa.heard()),
+            ("host_disks", disks.heard()),
+            ("host_memory", memory.heard()),
+            ("host_srv_cpu_usage", srv_cpu_usage.heard()),
+            ("host_data_directory", data_directory.heard()),
+        ]
     }
 }
 

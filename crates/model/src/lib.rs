@@ -12,6 +12,8 @@ pub mod interruption;
 pub mod mysql;
 pub mod plan;
 pub mod reading;
+pub mod recording;
+pub mod redo_log;
 pub mod server;
 pub mod stack;
 pub mod trial;
@@ -25,7 +27,11 @@ pub use innodb_status::InnodbStatus;
 pub use interruption::Interruption;
 pub use mysql::ServerSample;
 pub use plan::{Elsewhere, Left, Plan};
-pub use reading::{Reading, Unavailable};
+pub use reading::{Heard, Reading, Unavailable};
+pub use recording::{
+    Event, EventHead, Gap, Probe, ProbeFailure, RecordedGraph, RecordedSample, RecordedSetting, Segment,
+    Stall, StallKind,
+};
 pub use server::{Flavor, NoSession, NoSessionKind, ServerIdentity, ServerVersion};
 pub use stack::Profile;
 pub use trial::{Block, Change, Effect, Effects, Proposal, Trial, Tuning, Verdict};

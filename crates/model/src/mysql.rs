@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::innodb_status::InnodbStatus;
-use crate::reading::Reading;
+use crate::reading::{Heard, Reading};
 
 /// Everything one sample holds about the server. A field is `NotAsked` where its source was not due.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -43,6 +43,72 @@ pub struct ServerSample {
     /// Names of the sources whose answer was cut at its limit: the list holds part of what there is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cut: Vec<String>,
+}
+
+impl ServerSample {
+    /// Counts the times of all answers from an instant that lies `by_s` seconds earlier.
+    pub fn shift(&mut self, by_s: f64) {
+        let Self {
+            status,
+            variables,
+            innodb_status,
+            innodb_metrics,
+            threads,
+            transactions,
+            digests,
+            waits,
+            log_files,
+            metadata_locks,
+            row_lock_waits,
+            replication,
+            cut: _,
+        } = self;
+        status.shift(by_s);
+        variables.shift(by_s);
+        innodb_status.shift(by_s);
+        innodb_metrics.shift(by_s);
+        threads.shift(by_s);
+        transactions.shift(by_s);
+        digests.shift(by_s);
+        waits.shift(by_s);
+        log_files.shift(by_s);
+        metadata_locks.shift(by_s);
+        row_lock_waits.shift(by_s);
+        replication.shift(by_s);
+    }
+
+    /// What became of each source, by the name of its field.
+    pub fn heard(&self) -> Vec<(&'static str, Heard<'_>)> {
+        let Self {
+            status,
+            variables,
+            innodb_status,
+            innodb_metrics,
+            threads,
+            transactions,
+            digests,
+            waits,
+            log_files,
+            metadata_locks,
+            row_lock_waits,
+            replication,
+            cut: _,
+        } = self;
+        vec![
+            ("status", status.heard()),
+            ("variables", variables.heard()),
+            ("innodb_status", innodb_status.heard()),
+            ("innodb_metrics", innodb_metrics.heard()),
+            ("threads", threads.heard()),
+            ("transactions", transactions.heard()),
+            ("digests", digests.heard()),
+            ("waits", waits.heard()),
+            ("log_files", log_files.heard()),
+            ("metadata_locks", metadata_locks.heard()),
+            ("row_lock_waits", row_lock_waits.heard()),
+            ("replication", replication.heard()),
+        ]
+    }
 }
 
 /// Names with values as text, as `SHOW STATUS` and `SHOW VARIABLES` give them.

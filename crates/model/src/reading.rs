@@ -45,7 +45,30 @@ impl Unavailable {
     }
 }
 
+/// What became of a source that was asked, without what it said: for who lists sources of any kind.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Heard<'a> {
+    /// The source was not due.
+    Nothing,
+    /// The source could not be read.
+    Refusal(&'a Unavailable),
+    /// The source answered.
+    Answer {
+        /// Milliseconds from question to answer.
+        took_ms: f64,
+    },
+}
+
 impl<T> Reading<T> {
+    /// What became of the source, without what it said.
+    pub fn heard(&self) -> Heard<'_> {
+        match self {
+            Self::NotAsked => Heard::Nothing,
+            Self::Unavailable(why) => Heard::Refusal(why),
+            Self::Available { took_ms, .. } => Heard::Answer { took_ms: *took_ms },
+        }
+    }
+
     /// The value, where the source answered.
     pub fn value(&self) -> Option<&T> {
         match self {
@@ -59,6 +82,13 @@ impl<T> Reading<T> {
         match self {
             Self::Available { value, at_s, .. } => Some((*at_s, value)),
             _ => None,
+        }
+    }
+
+    /// Counts the answer's time from an instant that lies `by_s` seconds earlier.
+    pub fn shift(&mut self, by_s: f64) {
+        if let Self::Available { at_s, .. } = self {
+            *at_s += by_s;
         }
     }
 

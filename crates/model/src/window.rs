@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::diagnosis::Cost;
 use crate::host::HostSample;
 use crate::mysql::ServerSample;
-use crate::reading::{Reading, Unavailable};
+use crate::reading::{Heard, Reading, Unavailable};
 use crate::server::ServerIdentity;
 use crate::stack::Profile;
 
@@ -23,6 +23,22 @@ pub struct Sample {
     pub server: ServerSample,
     /// The host's part.
     pub host: HostSample,
+}
+
+impl Sample {
+    /// Counts all its times from an instant that lies `by_s` seconds earlier.
+    pub fn shift(&mut self, by_s: f64) {
+        self.at_s += by_s;
+        self.server.shift(by_s);
+        self.host.shift(by_s);
+    }
+
+    /// What became of each source of the server and of the host.
+    pub fn heard(&self) -> Vec<(&'static str, Heard<'_>)> {
+        let mut heard = self.server.heard();
+        heard.extend(self.host.heard());
+        heard
+    }
 }
 
 /// Samples of one server over some seconds.
@@ -51,6 +67,13 @@ pub struct Change<'a, T> {
     /// Seconds between the two answers; above zero.
     pub seconds: f64,
 }
+
+/// Why a reading is missing whose source was due in no sample of the window.
+pub const NOT_ASKED_FOR: &str = "it was not asked for";
+
+/// Answers come a little early or late: two that are so much of the asked time apart will do. Samples are on a fixed grid,
+/// and an answer within it moves by what the sources before it took, a fraction of a second.
+const EARLY: f64 = 0.7;
 
 /// Points of a chart: seconds from the start of the window, value.
 pub type Series = Vec<(f64, f64)>;
@@ -82,6 +105,31 @@ impl Window {
         (last_s > first_s).then_some(Change { first, last, seconds: last_s - first_s })
     }
 
+    /// The newest value of a reading and the newest one that is at least so many seconds older, or the oldest one where
+    /// none is. None with fewer than two.
+    ///
+    /// A window that holds a minute tells so what happened in its last second; a source that answers every ten seconds is
+    /// compared with its answer before.
+    pub fn recent_change<T>(
+        &self,
+        at_least_s: f64,
+        pick: impl Fn(&Sample) -> &Reading<T>,
+    ) -> Option<Change<'_, T>> {
+        let values = self.all(pick);
+        let (&(last_s, last), before) = values.split_last()?;
+        let is_older = |(first_s, _): &&(f64, &T)| last_s - first_s >= at_least_s * EARLY;
+        let &(first_s, first) = before.iter().rev().find(is_older).or(before.first())?;
+        (last_s > first_s).then_some(Change { first, last, seconds: last_s - first_s })
+    }
+
+    /// How fast a status counter grew of late, per second, over the time of [`Window::recent_change`]; None where it went
+    /// back.
+    pub fn recent_status_per_s(&self, name: &str, at_least_s: f64) -> Option<f64> {
+        let change = self.recent_change(at_least_s, |s| &s.server.status)?;
+        let growth = change.last.number(name)? - change.first.number(name)?;
+        (growth >= 0.0).then(|| growth / change.seconds)
+    }
+
     /// Why a reading has no value in any sample; None where it has one.
     ///
     /// A reading that was never asked for counts as unavailable.
@@ -90,7 +138,7 @@ impl Window {
             return None;
         }
         let reason = self.samples.iter().rev().find_map(|sample| pick(sample).unavailable());
-        Some(reason.cloned().unwrap_or_else(|| Unavailable::because("it was not asked for")))
+        Some(reason.cloned().unwrap_or_else(|| Unavailable::because(NOT_ASKED_FOR)))
     }
 
     /// The latest value of a reading, or why there is none.
@@ -245,6 +293,21 @@ mod tests {
         window.samples.push(sample(4.0, "50"));
         assert_eq!(window.status_per_s("questions"), None);
         assert_eq!(window.status_rate_series("questions"), vec![(2.0, 100.0)]);
+    }
+
+    #[test]
+    fn what_happened_of_late_is_told_from_the_newest_answers() {
+        let window = Window {
+            samples: vec![sample(0.0, "0"), sample(10.0, "1000"), sample(10.9, "1090")],
+            ..Window::default()
+        };
+        let rate = |at_least_s| window.recent_status_per_s("Questions", at_least_s).map(f64::round);
+        assert_eq!(rate(1.0), Some(100.0));
+        assert_eq!(window.recent_change(1.0, |s| &s.server.status).map(|c| c.seconds.round()), Some(1.0));
+        assert_eq!(window.recent_change(5.0, |s| &s.server.status).map(|c| c.seconds.round()), Some(11.0));
+        assert_eq!(rate(f64::INFINITY), Some(100.0));
+        let one = Window { samples: vec![sample(0.0, "0")], ..Window::default() };
+        assert_eq!(one.recent_status_per_s("Questions", 1.0), None);
     }
 
     #[test]

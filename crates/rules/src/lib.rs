@@ -12,6 +12,7 @@ mod commits;
 mod diagnose;
 mod draft;
 pub mod frame_states;
+mod history;
 pub mod latch_spin;
 pub mod proposals;
 pub mod rank;
@@ -30,6 +31,7 @@ use spindoctor_model::{Finding, Unavailable, Window};
 pub use causes::CAUSES;
 pub use diagnose::diagnose;
 pub use frame_states::FRAME_STATES;
+pub use sessions::is_at_work;
 pub use spin_samples::Whose;
 pub use stack_evidence::Stacks;
 

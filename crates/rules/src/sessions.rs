@@ -51,7 +51,7 @@ pub(crate) fn at_work(threads: &[ServerThread]) -> impl Iterator<Item = &ServerT
 }
 
 /// True for a client session that runs or waits for something.
-pub(crate) fn is_at_work(thread: &ServerThread) -> bool {
+pub fn is_at_work(thread: &ServerThread) -> bool {
     thread.is_connection
         && !matches!(thread.command.as_str(), "Sleep" | "Daemon" | "Binlog Dump" | "Binlog Dump GTID" | "")
 }

@@ -157,6 +157,7 @@ impl Build {
         }
         if version.is_mariadb() {
             return build
+                .gauge("Innodb_history_list_length", 40.0)
                 .gauge("Innodb_checkpoint_age", 20e6)
                 .gauge("Innodb_checkpoint_max_age", 80e6)
                 .variable("innodb_log_file_size", "100663296")
@@ -167,6 +168,7 @@ impl Build {
             .file_wait("wait/io/file/innodb/innodb_log_file", 300.0, 50.0)
             .file_wait("wait/io/file/sql/binlog", 300.0, 60.0)
             .lsn(1e9, 20e6, 700_000.0)
+            .metric("trx_rseg_history_len", 40.0, 0.0)
             .variable("innodb_redo_log_capacity", "104857600")
             .variable("innodb_log_writer_threads", "ON")
             .variable("innodb_log_spin_cpu_abs_lwm", "80")

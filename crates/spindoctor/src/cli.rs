@@ -1,6 +1,11 @@
 //! The command line: clap's types and their help. No behaviour.
 
+mod export;
+mod moment;
+mod record;
+mod report;
 mod sweep;
+mod top;
 mod tune;
 
 use std::ffi::OsString;
@@ -11,14 +16,19 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 use spindoctor_collect::mysql::{Secret, SslMode};
+use spindoctor_record::condition::Condition;
 use spindoctor_stacks::capture::trigger::When;
 use spindoctor_stacks::profiler::MOST_CPU_PERCENT;
 
 use crate::profile::By;
 use crate::report::locks;
 use crate::report::stacks::FORMATS;
-use crate::trigger::{Condition, Watchpoint};
+use crate::trigger::Watchpoint;
+pub(crate) use export::{Export, FileFormat};
+pub(crate) use record::Record;
+pub(crate) use report::Report;
 pub(crate) use sweep::Sweep;
+pub(crate) use top::Top;
 pub(crate) use tune::Tune;
 
 /// Finds where a running MySQL or MariaDB server loses time, shows who holds up whom, and says what to do.
@@ -47,6 +57,10 @@ pub(crate) enum Command {
     Stacks(Box<Stacks>),
     /// Show who holds up whom, now: the root of each pile-up, who waits behind it, what would free them
     Locks(Box<Locks>),
+    /// Record every second of a server, and of each stall what it was like before and during it
+    Record(Box<Record>),
+    /// Look at a server as it runs, or at any second of a recording: is it slow, since when, why
+    Top(Box<Top>),
     /// Find better settings by trials on this server, and put them back or keep them
     Tune(Box<Tune>),
     /// What `tune` starts beside itself: it puts the old values back when `tune` is killed
@@ -54,6 +68,10 @@ pub(crate) enum Command {
     TuneGuardian,
     /// Measure a grid of settings and client counts with sysbench: tables, charts, scalability
     Sweep(Box<Sweep>),
+    /// Tell an incident of a recording: one HTML page with its timeline, cause, wait graph, flame graph
+    Report(Report),
+    /// Write tables of a recording as Parquet or CSV, for DuckDB, ClickHouse, Spark
+    Export(Export),
     /// Tell what a cause is, what it rests on and what to do; without a name, list all causes
     Explain(Explain),
     /// Start throw-away servers and make them suffer a known cause
@@ -186,7 +204,7 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "CONDITION", help_heading = "Triggers")]
     pub(crate) when: Vec<Condition>,
 
-    /// Wait until commits stop while threads run
+    /// Wait until statements or commits stop while threads run
     #[arg(long, help_heading = "Triggers")]
     pub(crate) when_stalled: bool,
 

@@ -142,8 +142,13 @@ pub(crate) struct NotRead {
 }
 
 impl HostReport {
-    /// The report of a window.
+    /// The report of a whole window.
     pub(crate) fn of(window: &Window) -> Self {
+        Self { seconds: window.seconds(), ..Self::of_last(window, f64::INFINITY) }
+    }
+
+    /// The report of a window's last seconds: of each source at least so many, as far as the window goes.
+    pub(crate) fn of_last(window: &Window, at_least_s: f64) -> Self {
         let believes = window.server_counts_cpus();
         Self {
             schema: SCHEMA,
@@ -155,26 +160,32 @@ impl HostReport {
                 process: window.latest(|s| &s.host.process).map(|process| process.name.clone()),
             },
             start: window.start,
-            seconds: window.seconds(),
+            seconds: window
+                .recent_change(at_least_s, |s| &s.host.process)
+                .map_or(window.seconds(), |change| change.seconds),
             effective_cpus: window.latest(|s| &s.host.effective_cpus).cloned(),
             server_believes_cpus: believes.as_ref().map(|(cpus, _)| *cpus),
             server_believes_source: believes.map(|(_, source)| source.to_string()),
             srv_cpu_usage: window.latest(|s| &s.host.srv_cpu_usage).copied(),
-            throttled: window.change(|s| &s.host.throttling).map(|change| Throttled {
+            throttled: window.recent_change(at_least_s, |s| &s.host.throttling).map(|change| Throttled {
                 cgroup: change.last.cgroup.clone(),
                 periods: grown(change.first.periods, change.last.periods),
                 throttled_periods: grown(change.first.throttled_periods, change.last.throttled_periods),
                 throttled_ms: grown(change.first.throttled_us, change.last.throttled_us) as f64 / 1e3,
             }),
-            server_cpu: window.change(|s| &s.host.process).map(|change| server_cpu(&change)),
-            host_cpu: window.change(|s| &s.host.cpu_times).and_then(|change| host_cpu(&change)),
+            server_cpu: window
+                .recent_change(at_least_s, |s| &s.host.process)
+                .map(|change| server_cpu(&change)),
+            host_cpu: window
+                .recent_change(at_least_s, |s| &s.host.cpu_times)
+                .and_then(|change| host_cpu(&change)),
             pause: window.latest(|s| &s.host.pause).cloned(),
             cpu: window.latest(|s| &s.host.cpu).cloned(),
-            pressure: pressure(window),
+            pressure: pressure(window, at_least_s),
             numa: window.latest(|s| &s.host.numa).cloned(),
-            threads: window.change(|s| &s.host.threads).map(|change| threads(&change)),
+            threads: window.recent_change(at_least_s, |s| &s.host.threads).map(|change| threads(&change)),
             memory: window.latest(|s| &s.host.memory).cloned(),
-            disks: window.change(|s| &s.host.disks).map(|change| disks(&change)),
+            disks: window.recent_change(at_least_s, |s| &s.host.disks).map(|change| disks(&change)),
             not_read: not_read(window),
             cost: window.cost,
         }
@@ -219,8 +230,8 @@ fn host_cpu(change: &Change<'_, CpuTimes>) -> Option<HostCpu> {
     })
 }
 
-fn pressure(window: &Window) -> Option<PressureShare> {
-    let change = window.change(|s| &s.host.pressure)?;
+fn pressure(window: &Window, at_least_s: f64) -> Option<PressureShare> {
+    let change = window.recent_change(at_least_s, |s| &s.host.pressure)?;
     let share = |first: Option<u64>, last: Option<u64>| {
         Some((grown(first?, last?) as f64 / 1e6 / change.seconds).min(1.0))
     };

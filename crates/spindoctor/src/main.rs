@@ -7,13 +7,16 @@ mod chart;
 mod cli;
 mod command;
 mod exit;
+mod export;
 mod host_report;
+mod incident;
 mod locks;
 mod output;
 mod profile;
 mod progress;
 mod report;
 mod terminal;
+mod top;
 mod trigger;
 mod window_file;
 

@@ -53,6 +53,13 @@ pub(crate) fn rows_of_stdout() -> Option<usize> {
     (stdout.is_terminal() && size.ws_row > 0).then(|| usize::from(size.ws_row))
 }
 
+/// Columns of standard output, where it is a terminal that tells.
+pub(crate) fn columns_of_stdout() -> Option<usize> {
+    let stdout = std::io::stdout();
+    let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
+    (stdout.is_terminal() && size.ws_col > 0).then(|| usize::from(size.ws_col))
+}
+
 fn width(terminal: impl AsFd) -> usize {
     match rustix::termios::tcgetwinsize(terminal) {
         Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).max(NARROWEST),

@@ -21,4 +21,4 @@ pub mod spin;
 pub mod unwind;
 
 pub use error::{Error, Result};
-pub use profiler::{Profiler, ProfilerOptions, Taken};
+pub use profiler::{Profiler, ProfilerOptions, Ring, RingOptions, RingThread, Taken};

@@ -150,6 +150,21 @@ impl Session {
         outcome
     }
 
+    /// Asks for nothing (`COM_PING`), within the query deadline: whether the server's thread answers, and how soon.
+    ///
+    /// Cost: some microseconds of the server's time; no lock, no statement.
+    pub async fn ping(&mut self) -> Result<(), QueryError> {
+        let Some(conn) = self.conn.as_mut() else { return Err(QueryError::Broken) };
+        let outcome = match timeout(self.limits.query, conn.ping()).await {
+            Ok(outcome) => outcome.map_err(|error| query_failed(error, self.limits.query)),
+            Err(_) => Err(QueryError::NoAnswer { after: self.limits.query }),
+        };
+        if outcome.as_ref().is_err_and(QueryError::breaks_session) {
+            self.conn = None;
+        }
+        outcome
+    }
+
     /// The server's id of this connection: it is to be left out of lists of threads.
     pub fn connection_id(&self) -> u64 {
         self.connection_id

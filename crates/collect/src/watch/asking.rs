@@ -1,6 +1,5 @@
 //! The server's half of a window: which source is due, what came back, what to do when nothing does.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -9,9 +8,9 @@ use tokio::time::Instant;
 
 use super::schedule::Schedule;
 use super::{Progress, WatchOptions};
-use crate::mysql::session::NOBODY_KNOWS_WHO;
-use crate::mysql::source::{Plan, Source};
-use crate::mysql::{self, Limits, QueryError, Session, Target};
+use crate::asking::{Asker, Question, RefusalKind, question};
+use crate::mysql::source::Source;
+use crate::mysql::{self, Limits, Session, Target};
 use crate::source::{Answer, Cadence};
 
 /// A source is asked again only after this many times as long as its last answer took: none has the
@@ -27,15 +26,10 @@ pub(super) struct Asking<'a> {
     target: &'a Target,
     version: ServerVersion,
     start: Instant,
-    /// None where the session broke: it is made anew for the next sample.
-    session: Option<Session>,
-    /// Why there is no session.
-    lost: String,
-    /// `TO 'user'@'host'`, asked for when first needed.
-    grantee: Option<String>,
+    /// Where its session broke, it is made anew for the next sample.
+    asker: Asker,
     /// One for each of [`mysql::SOURCES`].
     states: Vec<SourceState>,
-    cost: Cost,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -61,11 +55,8 @@ impl<'a> Asking<'a> {
             target,
             version,
             start,
-            session: Some(session),
-            lost: String::new(),
-            grantee: None,
+            asker: Asker::over(session),
             states: vec![SourceState::default(); mysql::SOURCES.len()],
-            cost: Cost::default(),
         }
     }
 
@@ -88,15 +79,15 @@ impl<'a> Asking<'a> {
                 _ if k == schedule.last() => Part::Last,
                 _ => Part::Middle,
             };
-            let had_session = self.session.is_some();
+            let had_session = self.asker.has_session();
             self.sample(part, k, until, samples, progress).await;
             if k == schedule.last() {
                 return;
             }
             let next = schedule.next(k, self.start.elapsed());
-            if self.session.is_none() {
+            if !self.asker.has_session() {
                 if had_session {
-                    progress(Progress::ServerLost { because: self.lost.clone() });
+                    progress(Progress::ServerLost { because: self.asker.lost().to_owned() });
                 }
                 for sample in &mut samples.borrow_mut()[k + 1..next] {
                     self.fail_due(Part::Middle, sample);
@@ -115,11 +106,11 @@ impl<'a> Asking<'a> {
         samples: &RefCell<Vec<Sample>>,
         progress: &dyn Fn(Progress),
     ) {
-        if self.session.is_none() {
+        if !self.asker.has_session() {
             self.reconnect(until, progress).await;
         }
         for (number, source) in mysql::SOURCES.iter().enumerate() {
-            if self.session.is_none() {
+            if !self.asker.has_session() {
                 self.fail_due(part, &mut samples.borrow_mut()[k]);
                 return;
             }
@@ -127,35 +118,28 @@ impl<'a> Asking<'a> {
             if !is_due(source, part) || self.states[number].given_up || (rests && part == Part::Middle) {
                 continue;
             }
-            let plan = {
+            let question = {
                 let samples = samples.borrow();
                 if (source.answered)(&samples[k].server) {
                     continue;
                 }
-                (source.plan)(self.version, samples[0].server.variables.value())
+                question(source, self.version, samples[0].server.variables.value(), &samples[k].server)
             };
-            let statement = match plan {
-                Plan::Ask(sql) => Ok(Some(Cow::Borrowed(sql))),
-                Plan::AskAbout(statement) => {
-                    statement(&samples.borrow()[k].server).map(|sql| sql.map(Cow::Owned))
-                }
-                Plan::Elsewhere => {
-                    self.states[number].given_up = true;
-                    continue;
-                }
-                Plan::Cannot(why) => {
-                    self.states[number].given_up = true;
-                    Err(why)
-                }
-            };
-            let outcome = match statement {
-                Ok(Some(sql)) => self.ask(number, source, &sql).await,
-                // What was answered before says that there is nothing to tell.
-                Ok(None) => {
+            let outcome = match question {
+                Question::Ask(sql) => self.ask(number, source, &sql).await,
+                Question::NothingToTell => {
                     let at_s = self.start.elapsed().as_secs_f64();
                     Ok((mysql::Rows::default(), Answer { at_s, took_ms: 0.0 }))
                 }
-                Err(why) => Err(why),
+                Question::Elsewhere => {
+                    self.states[number].given_up = true;
+                    continue;
+                }
+                Question::Never(why) => {
+                    self.states[number].given_up = true;
+                    Err(why)
+                }
+                Question::NotNow(why) => Err(why),
             };
             let mut samples = samples.borrow_mut();
             let server = &mut samples[k].server;
@@ -172,50 +156,30 @@ impl<'a> Asking<'a> {
         source: &Source,
         sql: &str,
     ) -> Result<(mysql::Rows, Answer), Unavailable> {
-        let Some(session) = self.session.as_mut() else {
-            return Err(Unavailable::because(self.lost.clone()));
-        };
         let asked = Instant::now();
-        let outcome = session.query(sql).await;
-        let took = asked.elapsed();
+        let (outcome, took) = self.asker.ask(source, self.version, sql).await;
         let state = &mut self.states[number];
         // What broke the session is the server, not the source: it is asked again at once.
-        if !outcome.as_ref().is_err_and(QueryError::breaks_session) {
+        if self.asker.has_session() {
             state.rests_until = Some(asked + took + took * REST);
         }
-        let error = match outcome {
+        match outcome {
             Ok(rows) => {
                 let at_s = (asked + took - self.start).as_secs_f64();
-                return Ok((rows, Answer { at_s, took_ms: took.as_secs_f64() * 1000.0 }));
+                Ok((rows, Answer { at_s, took_ms: took.as_secs_f64() * 1000.0 }))
             }
-            Err(error) => error,
-        };
-        match error {
-            QueryError::Denied { .. } | QueryError::Unsupported { .. } => state.given_up = true,
-            QueryError::NoAnswer { .. } | QueryError::TooLong { .. } | QueryError::LockWait { .. } => {
-                state.strikes += 1;
-                state.given_up = state.strikes >= STRIKES;
+            Err(refusal) => {
+                match refusal.kind {
+                    RefusalKind::ForGood => state.given_up = true,
+                    RefusalKind::TooSlow => {
+                        state.strikes += 1;
+                        state.given_up = state.strikes >= STRIKES;
+                    }
+                    RefusalKind::Other => {}
+                }
+                Err(refusal.why)
             }
-            _ => {}
         }
-        if error.breaks_session() {
-            self.lose_session(error.to_string());
-        }
-        let grantee = match error {
-            QueryError::Denied { .. } => self.grantee().await,
-            _ => String::new(),
-        };
-        Err(source.refused(error, self.version, &grantee))
-    }
-
-    /// The account that is logged in, as GRANT wants it; a placeholder where the server will not say.
-    async fn grantee(&mut self) -> String {
-        if self.grantee.is_none()
-            && let Some(session) = self.session.as_mut()
-        {
-            self.grantee = session.grantee().await;
-        }
-        self.grantee.clone().unwrap_or_else(|| NOBODY_KNOWS_WHO.to_owned())
     }
 
     /// One try, no longer than a query may take, and never past `until`: a server that hangs must
@@ -229,47 +193,31 @@ impl<'a> Asking<'a> {
         }
         match Session::connect(self.target, &Limits { connect, ..limits }).await {
             Ok(session) => {
-                self.session = Some(session);
+                self.asker.renew(session);
                 progress(Progress::ServerBack);
             }
-            Err(error) => self.lost = error.to_string(),
+            Err(error) => self.asker.still_lost(error.to_string()),
         }
-    }
-
-    fn lose_session(&mut self, because: String) {
-        if let Some(session) = self.session.take() {
-            self.count(&session);
-        }
-        self.lost = because;
-    }
-
-    fn count(&mut self, session: &Session) {
-        self.cost.server_queries += session.cost().queries;
-        self.cost.server_busy_ms += session.cost().busy_ms;
     }
 
     /// Says in the fields of every source that is due that the session is lost.
     fn fail_due(&self, part: Part, sample: &mut Sample) {
         for (source, state) in mysql::SOURCES.iter().zip(&self.states) {
             if is_due(source, part) && !state.given_up {
-                (source.fail)(Unavailable::because(self.lost.clone()), &mut sample.server);
+                (source.fail)(Unavailable::because(self.asker.lost()), &mut sample.server);
             }
         }
     }
 
     /// Says in the last sample what was not answered when the window's patience ended.
     pub(super) fn cut_short(&mut self, last: &mut Sample) {
-        self.lose_session("the server was too slow: the window ended before its answer".to_owned());
+        self.asker.lose("the server was too slow: the window ended before its answer".to_owned());
         self.fail_due(Part::Last, last);
     }
 
     /// Closes the session; what all sessions of the window cost.
-    pub(super) async fn finish(mut self) -> Cost {
-        if let Some(session) = self.session.take() {
-            self.count(&session);
-            session.close().await;
-        }
-        self.cost
+    pub(super) async fn finish(self) -> Cost {
+        self.asker.finish().await
     }
 
     /// The longest that the server may take beyond the window's end: one that answers slowly gets

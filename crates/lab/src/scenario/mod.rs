@@ -17,6 +17,7 @@ mod global_lock_pileup;
 mod healthy;
 mod index_lock;
 mod metadata_lock_pileup;
+mod purge_lag;
 mod quota_blind_spin;
 mod row_lock_pileup;
 mod rows_read_waste;
@@ -26,6 +27,7 @@ mod server_frozen;
 mod server_stopped;
 mod spin_burn;
 mod statistics_stall;
+mod storage_stalled;
 pub(crate) mod symptom;
 mod table_cache_contention;
 mod thread_cache_miss;
@@ -60,7 +62,9 @@ pub const SCENARIOS: &[&Scenario] = &[
     &file_extension_stall::SCENARIO,
     &statistics_stall::SCENARIO,
     &checkpoint_stall::SCENARIO,
+    &purge_lag::SCENARIO,
     &commit_sync_bound::SCENARIO,
+    &storage_stalled::SCENARIO,
     &table_cache_contention::SCENARIO,
     &rows_read_waste::SCENARIO,
     &connection_churn::SCENARIO,

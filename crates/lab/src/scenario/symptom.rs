@@ -138,6 +138,16 @@ pub(super) async fn semaphore_waiters(server: &Server) -> Result<usize> {
     Ok(rows.iter().map(|(_, _, text)| text.matches(" has waited at ").count()).sum())
 }
 
+/// Transactions whose old row versions are not purged yet, by the TRANSACTIONS of `SHOW ENGINE INNODB STATUS`.
+///
+/// The line is like `History list length 3000`.
+pub(super) async fn history_length(server: &Server) -> Result<u64> {
+    let rows = show(server, "SHOW ENGINE INNODB STATUS").await?;
+    let told =
+        |text: &str| text.split_once("History list length ")?.1.split_whitespace().next()?.parse().ok();
+    Ok(rows.iter().find_map(|(_, _, text)| told(text)).unwrap_or_default())
+}
+
 async fn show(server: &Server, statement: &str) -> Result<Vec<(String, String, String)>> {
     let mut conn = server.connect().await.map_err(Error::statement("connect"))?;
     let rows = conn.query(statement).await.map_err(Error::statement(statement))?;

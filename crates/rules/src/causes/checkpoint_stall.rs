@@ -2,7 +2,7 @@
 
 use spindoctor_model::mysql::ServerSample;
 use spindoctor_model::window::Series;
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, window};
+use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, redo_log, window};
 
 use crate::draft::Draft;
 use crate::sessions::mean;
@@ -200,47 +200,12 @@ fn checkpoint_ages(window: &Window) -> Option<(Series, &'static str)> {
 
 /// The checkpoint age at which InnoDB flushes at once or stops writers, whichever comes first.
 fn limit(window: &Window) -> Option<(f64, &'static str)> {
-    if let Some(limit) = window.metric("log_max_modified_age_sync").filter(|&limit| limit > 0.0) {
-        return Some((limit, "INNODB_METRICS log_max_modified_age_sync"));
-    }
-    if let Some(limit) = window.status("Innodb_checkpoint_max_age").filter(|&limit| limit > 0.0) {
-        return Some((limit, "SHOW GLOBAL STATUS Innodb_checkpoint_max_age"));
-    }
-    let version = window.server.version;
-    if version.is_some_and(|version| version.mysql_at_least(8, 0, 30)) {
-        let physical = window
-            .status("Innodb_redo_log_capacity_resized")
-            .or_else(|| window.variable_number("innodb_redo_log_capacity"))
-            .filter(|&capacity| capacity > 0.0)?;
-        let threads = window.variable_number("innodb_thread_concurrency").unwrap_or(0.0);
-        let page = window.variable_number("innodb_page_size").unwrap_or(16_384.0);
-        return Some((limit_of_capacity(physical, threads, page), "computed from innodb_redo_log_capacity"));
-    }
-    let file = window.variable_number("innodb_log_file_size")?;
-    let files = window.variable_number("innodb_log_files_in_group").unwrap_or(1.0);
-    let page = window.variable_number("innodb_page_size").unwrap_or(16_384.0);
-    Some((limit_of_files(file * files, page), "computed from innodb_log_file_size"))
-}
-
-/// The limit of MySQL before 8.0.30 and of MariaDB (log_calc_max_ages, log_t::set_capacity): a tenth of the
-/// files, the threads' reserve of 48 pages, and a tenth of the rest are kept free.
-fn limit_of_files(bytes: f64, page: f64) -> f64 {
-    const HEADERS: f64 = 12_288.0;
-    ((bytes - HEADERS) * 0.9 - 48.0 * page) * 0.9
-}
-
-/// The limit that MySQL 8.0.30 and later derive from the capacity on disk (log0files_capacity.cc,
-/// log0chkp.cc): 30 of 32 files, less headers, a safety margin and a tenth of a file, less 5 % for the
-/// writer; of that either 15/16 (sync flushing) or what is left when each thread's reserve of four pages
-/// and 5 % is taken off (writers stop).
-fn limit_of_capacity(physical: f64, thread_concurrency: f64, page: f64) -> f64 {
-    const HEADERS: f64 = 31.0 * 2048.0;
-    const SAFETY_MARGIN: f64 = 2.0 * 65_536.0;
-    const BACKGROUND_THREADS: f64 = 10.0;
-    let hard = physical * 30.0 / 32.0 - HEADERS - SAFETY_MARGIN - physical / 32.0 * 0.1;
-    let soft = hard * 0.95;
-    let reserve = (thread_concurrency + BACKGROUND_THREADS) * 4.0 * page + 0.05 * soft;
-    (soft * 15.0 / 16.0).min(soft - reserve.min(soft * 0.5))
+    redo_log::checkpoint_limit(
+        window.server.version,
+        window.latest(|s| &s.server.status),
+        window.latest(|s| &s.server.innodb_metrics),
+        window.latest(|s| &s.server.variables),
+    )
 }
 
 /// Bytes of redo written a second.
@@ -389,20 +354,5 @@ pub(crate) mod cases {
         );
         let old = found(&maria("10.6.12-MariaDB")).remedies.remove(0);
         assert!(!old.dynamic && old.statement.contains("restart"), "{}", old.statement);
-    }
-
-    #[test]
-    fn the_limit_of_log_files_is_what_mariadb_says_it_is() {
-        // Innodb_checkpoint_max_age of MariaDB 10.11.18 with 4 MiB, and of 10.8.4 with 96 MiB.
-        assert!((limit_of_files(4.0 * MIB, 16_384.0) - 2_679_645.0).abs() < 2.0);
-        assert!((limit_of_files(96.0 * MIB, 16_384.0) - 80_819_529.0).abs() < 2.0);
-    }
-
-    #[test]
-    fn the_computed_limit_lies_where_the_server_puts_it() {
-        // 100 MiB: 15/16 of the soft capacity. 8 MiB: the reserve of the threads comes first.
-        let at = |capacity: f64| limit_of_capacity(capacity, 0.0, 16_384.0) / capacity;
-        assert!((at(100.0 * MIB) - 0.83).abs() < 0.01, "{}", at(100.0 * MIB));
-        assert!((at(8.0 * MIB) - 0.74).abs() < 0.02, "{}", at(8.0 * MIB));
     }
 }

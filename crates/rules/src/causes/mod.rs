@@ -11,6 +11,7 @@ mod file_extension_stall;
 mod global_lock_pileup;
 mod index_lock;
 mod metadata_lock_pileup;
+pub(crate) mod purge_lag;
 pub(crate) mod quota_blind_spin;
 mod row_lock_pileup;
 mod rows_read_waste;
@@ -18,6 +19,7 @@ pub(crate) mod server_stopped;
 pub(crate) mod spin_burn;
 mod spin_too_short;
 mod statistics_stall;
+mod storage_stalled;
 pub(crate) mod table_cache_contention;
 pub(crate) mod thread_cache_miss;
 
@@ -38,7 +40,9 @@ pub const CAUSES: &[Cause] = &[
     file_extension_stall::CAUSE,
     statistics_stall::CAUSE,
     checkpoint_stall::CAUSE,
+    purge_lag::CAUSE,
     commit_sync_bound::CAUSE,
+    storage_stalled::CAUSE,
     table_cache_contention::CAUSE,
     thread_cache_miss::CAUSE,
     connection_churn::CAUSE,
@@ -83,7 +87,9 @@ mod tests {
         file_extension_stall,
         statistics_stall,
         checkpoint_stall,
+        purge_lag,
         commit_sync_bound,
+        storage_stalled,
         table_cache_contention,
         thread_cache_miss,
         connection_churn,

@@ -1,9 +1,11 @@
 //! `purge`: row versions that nobody needs any more, removed as fast as they are made.
 
-use spindoctor_model::{Proposal, Sample, Unavailable, Window};
+use spindoctor_model::{Proposal, Unavailable};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, leave};
+use crate::causes::purge_lag::{LONG_HISTORY, OLD_TRANSACTION_S};
+use crate::history::history;
 
 /// The family.
 pub(super) const FAMILY: Family =
@@ -14,19 +16,11 @@ const VARIABLE: &str = "innodb_purge_batch_size";
 /// Its range ends there.
 const LARGEST_BATCH: f64 = 5000.0;
 
-/// A history shorter than this is no trouble: the manual's own example of a limit on it
-/// (MySQL Reference Manual, `innodb_max_purge_lag`).
-const LONG_HISTORY: f64 = 1e6;
-
-/// A transaction that is open for longer than this may be what purge waits for.
-const OLD_TRANSACTION_S: f64 = 60.0;
-
 fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let window = examined.window;
-    let history = history(window);
+    let history = history(window)?;
     let (Some(&(first_s, first)), Some(&(last_s, last))) = (history.first(), history.last()) else {
-        return Err(Unavailable::because("the length of the history list could not be read")
-            .unlock("GRANT PROCESS (for SHOW ENGINE INNODB STATUS)"));
+        return leave("the history list was not told");
     };
     if last < LONG_HISTORY {
         return leave(format!("the history list has {last:.0} entries"));
@@ -61,27 +55,10 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     }
 }
 
-/// The length of the history list over time, from whichever source tells it.
-fn history(window: &Window) -> Vec<(f64, f64)> {
-    let all = |pick: fn(&Sample) -> Option<f64>| -> Vec<(f64, f64)> {
-        window.samples.iter().filter_map(|sample| Some((sample.at_s, pick(sample)?))).collect()
-    };
-    let by_status = all(|sample| sample.server.status.value()?.number("Innodb_history_list_length"));
-    if !by_status.is_empty() {
-        return by_status;
-    }
-    let by_metric = all(|sample| {
-        let metric = sample.server.innodb_metrics.value()?.get("trx_rseg_history_len")?;
-        metric.enabled.then_some(metric.count)
-    });
-    if !by_metric.is_empty() {
-        return by_metric;
-    }
-    all(|sample| Some(sample.server.innodb_status.value()?.transactions.history_list_length? as f64))
-}
-
 #[cfg(test)]
 pub(super) mod cases {
+    use spindoctor_model::{Reading, Window};
+
     use super::*;
     use crate::testing::{Build, answer, transaction};
 
@@ -98,7 +75,7 @@ pub(super) mod cases {
     }
 
     pub(in crate::proposals) fn missing() -> Window {
-        Build::busy("8.0.36").window()
+        Build::busy("8.0.36").each(|_, server, _| server.innodb_metrics = Reading::NotAsked).window()
     }
 
     #[test]

@@ -34,14 +34,7 @@ pub(crate) fn window(
     let target = target(connection)?;
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let options = WatchOptions {
-        host: match connection.pid {
-            Some(pid) => HostChoice::Pid(pid),
-            None if connection.remote => HostChoice::None {
-                because: Unavailable::because("--remote was given")
-                    .unlock("run spindoctor on the server's host, without --remote"),
-            },
-            None => HostChoice::Find,
-        },
+        host: host(connection),
         host_alone: without_session == WithoutSession::WatchHost && connection.pid.is_some(),
         profiling,
         stop: Some(stopped),
@@ -60,6 +53,18 @@ pub(crate) fn window(
         bail!("interrupted before there were two samples to compare");
     }
     Ok(window)
+}
+
+/// Whose process is the server.
+pub(super) fn host(connection: &Connection) -> HostChoice {
+    match connection.pid {
+        Some(pid) => HostChoice::Pid(pid),
+        None if connection.remote => HostChoice::None {
+            because: Unavailable::because("--remote was given")
+                .unlock("run spindoctor on the server's host, without --remote"),
+        },
+        None => HostChoice::Find,
+    }
 }
 
 /// The first Ctrl-C ends the window with a last sample; the second ends the program.

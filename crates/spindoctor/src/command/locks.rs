@@ -12,7 +12,7 @@ use spindoctor_collect::locks::Locks as Session;
 use spindoctor_collect::mysql::{SessionCost, Target};
 use spindoctor_collect::priority::Ahead;
 use spindoctor_model::stack::ThreadState;
-use spindoctor_model::{Profile, ServerSample, ServerVersion, Window};
+use spindoctor_model::{Profile, Sample, ServerSample, ServerVersion, Window};
 use spindoctor_rules::wait_graph::{self, Readings};
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 
@@ -396,11 +396,27 @@ pub(crate) fn of_window(window: &Window) -> Option<Locks> {
         (sample, graph(window.server.version, Some(&sample.server), None, profile))
     });
     let (sample, mut locks) = looks.max_by_key(|(_, locks)| locks.waiting())?;
+    name(&mut locks, window, sample.at_s);
+    Some(locks)
+}
+
+/// The look at the newest sample of a window that has locks. None where no sample has.
+pub(crate) fn of_newest(window: &Window) -> Option<Locks> {
+    let has_locks = |sample: &&Sample| {
+        sample.server.row_lock_waits.value().is_some() || sample.server.metadata_locks.value().is_some()
+    };
+    let sample = window.samples.iter().rev().find(has_locks)?;
+    let mut locks = graph(window.server.version, Some(&sample.server), None, None);
+    name(&mut locks, window, sample.at_s);
+    Some(locks)
+}
+
+/// Says whose look it is, and when it was.
+fn name(locks: &mut Locks, window: &Window, at_s: f64) {
     locks.server = window.server.version.map_or_else(
         || window.server.version_text.clone(),
         |version| format!("{version} on {}", window.server.hostname),
     );
     locks.pid = window.server.pid;
-    locks.at = window.start + Duration::from_secs_f64(sample.at_s.max(0.0));
-    Some(locks)
+    locks.at = window.start + Duration::from_secs_f64(at_s.max(0.0));
 }

@@ -2,18 +2,23 @@
 
 mod doctor;
 mod explain;
+mod export;
 mod host;
 mod lab;
 mod live;
 mod locks;
+mod record;
+mod report;
 mod stacks;
 mod sweep;
+mod top;
 mod tune;
 
 use anyhow::Context as _;
 
 use crate::cli::{Cli, Command};
 use crate::exit::ExitStatus;
+pub(crate) use locks::of_newest as locks_of_newest;
 
 /// Runs an asynchronous command to its end, on this thread alone: one connection needs no more.
 fn wait_for<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
@@ -31,10 +36,14 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitStatus> {
         Command::Host(asked) => host::run(&asked),
         Command::Stacks(asked) => stacks::run(&asked),
         Command::Locks(asked) => locks::run(&asked),
+        Command::Record(asked) => record::run(&asked),
+        Command::Top(asked) => top::run(&asked),
         Command::Tune(asked) => tune::run(&asked),
         Command::TuneGuardian => tune::guard(),
         Command::Sweep(asked) => sweep::run(&asked),
         Command::Lab(asked) => lab::run(&asked),
+        Command::Report(asked) => report::run(&asked),
+        Command::Export(asked) => export::run(&asked),
         Command::Explain(asked) => explain::run(&asked),
     }
 }

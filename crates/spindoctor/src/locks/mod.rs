@@ -7,6 +7,7 @@ pub(crate) mod sample;
 use jiff::Timestamp;
 use spindoctor_model::WaitGraph;
 use spindoctor_model::wait_graph::{WaitRoot, WaitingThread};
+use spindoctor_rules::wait_graph;
 
 pub(crate) use forest::{Forest, Group, Node, Top, Tree};
 
@@ -38,6 +39,12 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
+    /// A graph with its roots and rings. What the look at it cost, and whose it is, is for the caller to say.
+    pub(crate) fn of_graph(graph: WaitGraph, at: Timestamp) -> Self {
+        let (roots, cycles) = (wait_graph::roots(&graph), wait_graph::cycles(&graph));
+        Self { at, graph, roots, cycles, ..Self::default() }
+    }
+
     /// The thread at a place of the graph; None where a file was written by somebody who cannot count.
     pub(crate) fn thread(&self, place: u32) -> Option<&WaitingThread> {
         self.graph.threads.get(place as usize)

@@ -14,6 +14,13 @@ const LABELS: usize = 20;
 pub(crate) fn render(report: &HostReport, look: Look) -> String {
     let mut page = Page::new(look);
     head(&mut page, report);
+    page.append(&sections(report, look));
+    page.finish()
+}
+
+/// The report without its first line: whoever shows it has said whose it is.
+pub(crate) fn sections(report: &HostReport, look: Look) -> String {
+    let mut page = Page::new(look);
     section(&mut page, "CPUs", |page| cpus(page, report));
     section(&mut page, "Memory", |page| memory(page, report));
     threads(&mut page, report.threads.as_deref().unwrap_or_default());

@@ -116,7 +116,8 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
     }
 }
 
-fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
+/// One finding with its evidence and remedies.
+pub(super) fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
     let charts: Vec<Markup> = finding
         .evidence
         .iter()
@@ -285,7 +286,8 @@ pub(super) fn host(host: &DiagnosedHost) -> Markup {
     }
 }
 
-fn examined(diagnosis: &Diagnosis) -> Markup {
+/// What could not be examined, and what is clear.
+pub(super) fn examined(diagnosis: &Diagnosis) -> Markup {
     html! {
         @if !diagnosis.not_examined.is_empty() {
             section.card {
@@ -325,7 +327,8 @@ fn causes<'a>(names: impl Iterator<Item = &'a str>) -> Markup {
     }
 }
 
-fn severity_class(severity: Severity) -> &'static str {
+/// The class that gives a severity its colour.
+pub(super) fn severity_class(severity: Severity) -> &'static str {
     match severity {
         Severity::Critical => "critical",
         Severity::Warning => "warning",

@@ -3,6 +3,7 @@
 
 pub(crate) mod host;
 pub(crate) mod html;
+pub(crate) mod incident;
 pub(crate) mod json;
 pub(crate) mod lab;
 pub(crate) mod locks;
@@ -175,7 +176,7 @@ fn window_told(seconds: f64) -> String {
 }
 
 /// Cuts a text after so many columns, and says so.
-fn shortened(text: &str, columns: usize) -> String {
+pub(crate) fn shortened(text: &str, columns: usize) -> String {
     let mut used = 0;
     for (at, character) in text.char_indices() {
         used += character.width().unwrap_or(0);

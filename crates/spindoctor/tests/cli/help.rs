@@ -33,6 +33,13 @@ fn the_help_of_locks_is_this() {
 }
 
 #[test]
+fn the_help_of_top_is_this() {
+    let (help, code) = printed("top --help");
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(help);
+}
+
+#[test]
 fn the_version_is_a_result() {
     assert_eq!(printed("--version"), (format!("spindoctor {}\n", env!("CARGO_PKG_VERSION")), 0));
 }

@@ -12,7 +12,7 @@ use crate::program::{printed, spindoctor};
 const HOSTILE: &str = "db\u{1b}]2;owned\u{7}\u{202e}<script>document.title='owned'</script>🐬";
 
 #[expect(clippy::print_stdout, reason = "a test that is skipped says why")]
-fn is_installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     let found =
         Command::new(program).arg(if program == "tmux" { "-V" } else { "--version" }).output().is_ok();
     if !found {
@@ -21,7 +21,7 @@ fn is_installed(program: &str) -> bool {
     found
 }
 
-fn tmux(folder: &Path, arguments: &[&str]) -> String {
+pub(crate) fn tmux(folder: &Path, arguments: &[&str]) -> String {
     let output =
         Command::new("tmux").arg("-S").arg(folder.join("tmux")).args(arguments).output().expect("tmux runs");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));

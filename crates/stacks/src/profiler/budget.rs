@@ -10,7 +10,8 @@ use std::time::Duration;
 /// snapshots are not all alike.
 const CREDIT: Duration = Duration::from_millis(100);
 
-/// At least two a second are taken, whatever they take: fewer would tell nothing of a window of some seconds.
+/// At least two a second are taken where nobody says otherwise, whatever they take: fewer would tell nothing of a
+/// window of some seconds.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// A snapshot that took more than so many times what the last ones took is no sign of what the next will take: names of
@@ -33,13 +34,27 @@ pub(super) struct Budget {
     /// What the last snapshots took, the newest at the end.
     took: VecDeque<Duration>,
     waited: bool,
+    longest_wait: Duration,
 }
 
 impl Budget {
     /// At most this much of what all CPUs of the machine have.
     pub(super) fn of(percent: f64, cpus: usize) -> Self {
         let cpus = percent / 100.0 * cpus.max(1) as f64;
-        Self { percent, cpus, debt_s: 0.0, last: None, took: VecDeque::with_capacity(LAST), waited: false }
+        Self {
+            percent,
+            cpus,
+            debt_s: 0.0,
+            last: None,
+            took: VecDeque::with_capacity(LAST),
+            waited: false,
+            longest_wait: LONGEST_WAIT,
+        }
+    }
+
+    /// Whatever snapshots take, none has to wait for longer than this.
+    pub(super) fn waiting_at_most(self, longest_wait: Duration) -> Self {
+        Self { longest_wait, ..self }
     }
 
     /// A snapshot has ended. `cpu` and `clock` count from any beginning; the first snapshot, which reads symbols, is free.
@@ -47,7 +62,7 @@ impl Budget {
         if let Some((cpu_before, clock_before)) = self.last {
             let taken = self.expected_again(cpu.saturating_sub(cpu_before)).as_secs_f64();
             let granted = self.cpus * clock.saturating_sub(clock_before).as_secs_f64();
-            let most = self.cpus * (CREDIT + LONGEST_WAIT).as_secs_f64();
+            let most = self.cpus * (CREDIT + self.longest_wait).as_secs_f64();
             self.debt_s = (self.debt_s + taken - granted).clamp(0.0, most);
         }
         self.last = Some((cpu, clock));

@@ -7,6 +7,8 @@ mod in_order;
 mod meaning;
 mod process;
 mod pthread_self;
+mod ring;
+mod ring_thread;
 mod stack_ends;
 mod tables;
 mod thread;
@@ -30,6 +32,8 @@ use budget::Budget;
 use in_order::InOrder;
 use meaning::Meaning;
 use process::ProcessTimes;
+pub use ring::{Ring, RingOptions};
+pub use ring_thread::{RingCost, RingThread};
 use tables::Keeping;
 use thread::{Last, Thread, futex_of};
 

@@ -170,7 +170,7 @@ fn options(asked: &Stacks, waits: bool) -> ProfilerOptions {
 fn waited_for(asked: &Stacks) -> String {
     let mut waited: Vec<String> = asked.when.iter().map(ToString::to_string).collect();
     if asked.when_stalled {
-        waited.push("commits that stop".to_owned());
+        waited.push("statements or commits that stop".to_owned());
     }
     waited.extend(asked.when_inside.iter().chain(&asked.when_slower).map(ToString::to_string));
     waited.join(", or ")

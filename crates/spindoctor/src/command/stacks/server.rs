@@ -292,7 +292,7 @@ impl Checking {
         loop {
             ticks.tick().await;
             let reading = self.read(tell).await;
-            match self.trigger.check(reading) {
+            match self.trigger.check(&reading) {
                 Ok(None) => {}
                 Ok(Some(why)) => return tell(Event::Fired(why)),
                 Err(why) => return tell(Event::NeverFires(why)),
@@ -301,7 +301,9 @@ impl Checking {
     }
 
     async fn read(&mut self, tell: &impl Fn(Event)) -> Reading {
-        let mut reading = Reading::default();
+        let asked = Instant::now();
+        let at_s = asked.duration_since(self.began).as_secs_f64();
+        let mut reading = Reading { at_s, ..Reading::default() };
         if !self.trigger.status_variables().is_empty() {
             let status = match &mut self.gauge {
                 Some(gauge) => gauge.read().await,
@@ -314,12 +316,12 @@ impl Checking {
             }
             self.silent = status.is_err();
             reading.status = Some(status);
+            reading.took = asked.elapsed();
         }
         if self.trigger.needs_host() {
             reading.host = read_host(&self.process);
             reading.load = load_average(&self.process);
         }
-        reading.at_s = self.began.elapsed().as_secs_f64();
         reading
     }
 }

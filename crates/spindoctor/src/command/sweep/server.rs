@@ -64,7 +64,7 @@ impl Swept {
             data: data(&asked.lab.data),
             limits: spindoctor_lab::Limits { quota_cpus: asked.quota, ..spindoctor_lab::Limits::default() },
             tables: Some(tables),
-            options: asked.options.clone(),
+            options: room_for(&asked.threads).into_iter().chain(asked.options.iter().cloned()).collect(),
             ..ServerSpec::default()
         };
         let server = Server::start(&Home::open()?, &spec, &tell).await?;
@@ -136,6 +136,19 @@ impl Swept {
     pub(super) fn end(self) -> anyhow::Result<()> {
         Ok(self.lab.map_or(Ok(()), Server::stop)?)
     }
+}
+
+/// Connections beside the clients': the sweep's own, and those that are not gone yet.
+const SPARE_CONNECTIONS: u32 = 50;
+/// The most that both servers take (`max_prepared_stmt_count`): each of sysbench's clients prepares some statements
+/// for each table.
+const MOST_PREPARED: u32 = 1_048_576;
+
+/// Options of a throw-away server that lets all clients in, where its defaults (151 connections) would not.
+fn room_for(threads: &[u32]) -> [String; 2] {
+    let clients = threads.iter().copied().max().unwrap_or(0);
+    let connections = clients.saturating_add(SPARE_CONNECTIONS).max(151);
+    [format!("--max-connections={connections}"), format!("--max-prepared-stmt-count={MOST_PREPARED}")]
 }
 
 /// True where a flag says which server is meant.

@@ -26,20 +26,31 @@ pub(crate) fn section(locks: &Locks) -> Markup {
     let forest = Forest::of(locks);
     html! {
         @if !forest.trees.iter().all(|tree| forest.is_brief(locks, tree)) {
-            section.card.locks {
-                h2 { "Who holds up whom" }
-                p.quiet {
-                    "At " time datetime=(locks.at) { (locks.at.strftime("%H:%M:%S UTC")) } " "
-                    (verdict(locks)) "."
-                    @for remark in remarks(locks) { " " (sentence(&safe(&remark))) }
-                }
-                div.picture { (PreEscaped(within_page(locks))) }
-                @for (number, tree) in forest.trees.iter().take(TREES_SHOWN).enumerate() {
-                    (whole(locks, &forest, number, tree))
-                }
-                @if forest.trees.len() > TREES_SHOWN {
-                    p.quiet { (forest.trees.len() - TREES_SHOWN) " more are not told of here." }
-                }
+            (card("Who holds up whom", locks, &forest))
+        }
+    }
+}
+
+/// The section under a title of its own, of waits however short: what lasts a moment may be a stall.
+pub(crate) fn section_of_stall(title: &str, locks: &Locks) -> Markup {
+    card(title, locks, &Forest::of(locks))
+}
+
+fn card(title: &str, locks: &Locks, forest: &Forest<'_>) -> Markup {
+    html! {
+        section.card.locks {
+            h2 { (title) }
+            p.quiet {
+                "At " time datetime=(locks.at) { (locks.at.strftime("%H:%M:%S UTC")) } " "
+                (verdict(locks)) "."
+                @for remark in remarks(locks) { " " (sentence(&safe(&remark))) }
+            }
+            div.picture { (PreEscaped(within_page(locks))) }
+            @for (number, tree) in forest.trees.iter().take(TREES_SHOWN).enumerate() {
+                (whole(locks, forest, number, tree))
+            }
+            @if forest.trees.len() > TREES_SHOWN {
+                p.quiet { (forest.trees.len() - TREES_SHOWN) " more are not told of here." }
             }
         }
     }

@@ -49,6 +49,11 @@ pub(crate) const FORMATS: &[Format] = &[
     },
 ];
 
+/// The trees for a terminal.
+pub(crate) fn tree(locks: &Locks, look: Look) -> String {
+    text::render(locks, look)
+}
+
 /// The format of this name.
 pub(crate) fn by_name(name: &str) -> Option<&'static Format> {
     FORMATS.iter().find(|format| format.name == name)

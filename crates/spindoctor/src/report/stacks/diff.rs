@@ -33,7 +33,7 @@ pub(crate) struct DiffFormat {
 pub(crate) const DIFF_FORMATS: &[DiffFormat] = &[
     DiffFormat { name: "text", render: |before, after, look| Ok(text(before, after, look)) },
     DiffFormat { name: "folded", render: |before, after, _| Ok(folded(before, after)) },
-    DiffFormat { name: "svg", render: |before, after, _| Ok(flame(before, after)) },
+    DiffFormat { name: "svg", render: |before, after, _| Ok(flame(before, after, Place::File)) },
     DiffFormat { name: "json", render: |before, after, _| Ok(json(before, after)?) },
 ];
 
@@ -135,7 +135,12 @@ fn class(change: f64) -> &'static str {
     }
 }
 
-fn flame(before: &View<'_>, after: &View<'_>) -> String {
+/// The flame graph to stand within an HTML page: no script, no title, light and dark as the page.
+pub(super) fn within_page(before: &View<'_>, after: &View<'_>) -> String {
+    flame(before, after, Place::Page)
+}
+
+fn flame(before: &View<'_>, after: &View<'_>, place: Place) -> String {
     let (stacks_before, stacks_after) = (before.simplified(), after.simplified());
     let all = (total(&stacks_before).max(1) as f64, total(&stacks_after).max(1) as f64);
     let shares_before = shares_of_paths(&stacks_before);
@@ -183,7 +188,7 @@ fn flame(before: &View<'_>, after: &View<'_>) -> String {
         boxes,
         colours: COLOURS,
     };
-    draw(&picture, Place::File)
+    draw(&picture, place)
 }
 
 /// A way from the root, as one text that no other way has.

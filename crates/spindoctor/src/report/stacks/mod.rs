@@ -117,6 +117,21 @@ pub(crate) fn flame_graph(profile: &Profile, on_cpu: bool) -> Option<String> {
     (!view.observations.is_empty()).then(|| svg::within_page(&view))
 }
 
+/// A flame graph of one profile in the colours of what changed since another, to stand within an HTML page: threads that
+/// idle in both are left out. None where nothing was seen in the later one.
+pub(crate) fn difference_graph(before: &Profile, after: &Profile) -> Option<String> {
+    let (before, after) =
+        (View::of(before, &Choice::default()).ok()?, View::of(after, &Choice::default()).ok()?);
+    let (before, after) = (busy_or_all(before), busy_or_all(after));
+    (!after.observations.is_empty()).then(|| diff::within_page(&before, &after))
+}
+
+/// Without the threads that waited for work. Idle threads alone are better than an empty picture.
+fn busy_or_all(view: View<'_>) -> View<'_> {
+    let (busy, _) = view.split_idle();
+    if busy.observations.is_empty() { view } else { busy }
+}
+
 /// Whom the profile is of: what the server says it is, or the process's name.
 fn subject(profile: &Profile) -> &str {
     match profile.process.server.as_str() {
@@ -167,6 +182,13 @@ mod tests {
                 assert!(steering.is_empty(), "{}: {steering:?}", format.name);
             }
         }
+    }
+
+    #[test]
+    fn a_difference_within_a_page_runs_nothing_and_needs_something_to_show() {
+        let svg = difference_graph(&sample::calmer(), &sample::hostile()).unwrap();
+        assert!(svg.starts_with("<svg ") && !svg.contains("<script") && !svg.contains(" id="), "{svg}");
+        assert_eq!(difference_graph(&sample::busy(), &Profile::default()), None);
     }
 
     #[test]

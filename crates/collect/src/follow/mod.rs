@@ -1,0 +1,151 @@
+//! Endless sampling: what `watch` does for a window, for months.
+//!
+//! In: a target and [`FollowOptions`]. Out: a [`Follower`], which yields samples on a grid of a second, probes ten times
+//! a second, a [`Segment`] wherever the clock or the server process is another one, and a [`Gap`] wherever the server
+//! said nothing. Each source is asked at its own pace ([`PACES`]), slows itself down where its answers become dear, and
+//! says so. Four run side by side: the sampler, which keeps the grid and reads the host; the server's half, a task that
+//! may wait for answers; the probe, on a thread of its own, so that nothing done here is taken for the server's
+//! slowness; and the caller.
+
+mod backoff;
+mod clock;
+mod costs;
+mod door;
+mod host;
+mod identity;
+mod note;
+mod pace;
+mod paces;
+mod probe;
+mod sampler;
+mod server;
+mod shared;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use spindoctor_model::{Gap, Probe, RecordedSample, Segment};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::task::JoinHandle;
+
+use crate::mysql::Target;
+use crate::watch::HostChoice;
+pub use costs::{PROBE, SourceCost};
+pub use note::Note;
+pub use pace::{Pace, PaceChange, Period};
+pub use paces::PACES;
+use probe::Prober;
+use shared::Shared;
+
+/// What is kept for a caller that does not ask for it: 20 s of samples and probes. Then samples wait and probes are
+/// left out.
+const MOST_WAITING: usize = 220;
+
+/// Whose host to read, and what to ask how often. Deadlines are the target's own.
+#[derive(Debug, Clone)]
+pub struct FollowOptions {
+    /// Whose process is the server. One that was named and has ended is looked for anew.
+    pub host: HostChoice,
+    /// Stands for `/proc`.
+    pub proc: PathBuf,
+    /// Stands for `/sys`.
+    pub sys: PathBuf,
+    /// The number of the first segment.
+    pub first_segment: u64,
+    /// From one probe to the next; none where there is to be no probe.
+    pub probe_every: Option<Duration>,
+    /// How often each source is asked, in the order of the lists of sources.
+    pub paces: Vec<Pace>,
+}
+
+impl Default for FollowOptions {
+    /// The live host, everything at its usual pace, ten probes a second.
+    fn default() -> Self {
+        Self {
+            host: HostChoice::Find,
+            proc: "/proc".into(),
+            sys: "/sys".into(),
+            first_segment: 1,
+            probe_every: Some(probe::EVERY),
+            paces: PACES.to_vec(),
+        }
+    }
+}
+
+/// What endless sampling yields, in order of time.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Followed {
+    /// What follows belongs to this segment: sampling began, the clock was set, or another server process answers. Where
+    /// the server has not answered yet, the segment's server has no version, and `no_session` or `no_pid` say why.
+    Segment(Segment),
+    /// What was read at one second of the grid. Where the server does not answer, its part says so.
+    Sample(Box<RecordedSample>),
+    /// What the probe was answered.
+    Probe(Probe),
+    /// The server said nothing; without an end it begins, with one it is over. Both have the same beginning.
+    Gap(Gap),
+    /// Something that the user should know.
+    Note(Note),
+}
+
+/// Endless sampling of one server. Dropping it ends it.
+#[derive(Debug)]
+pub struct Follower {
+    followed: Receiver<Followed>,
+    shared: Shared,
+    sampler: JoinHandle<()>,
+}
+
+impl Follower {
+    /// Begins, within a tokio runtime. That there is no server yet is no error: it yields a gap, and goes on trying.
+    pub fn start(target: Target, options: FollowOptions) -> Self {
+        let (sender, followed) = channel(MOST_WAITING);
+        let shared = Shared::new(target, &options, sender);
+        let prober = options.probe_every.map(|every| Prober::new(shared.clone(), every));
+        let sampler = tokio::spawn(sampler::run(shared.clone(), options, prober));
+        Self { followed, shared, sampler }
+    }
+
+    /// What comes next. It has no end: none only where sampling itself has failed.
+    pub async fn next(&mut self) -> Option<Followed> {
+        self.followed.recv().await
+    }
+
+    /// What each source cost since the start, and how often it is asked now.
+    pub fn costs(&self) -> Vec<SourceCost> {
+        self.shared.costs.all()
+    }
+
+    /// When a time of the current segment was: what a ring of stacks knows its snapshots by. None before the first
+    /// segment.
+    pub fn instant_of(&self, at_s: f64) -> Option<Instant> {
+        self.shared.instant_of(at_s)
+    }
+
+    /// Leaves a connection of the caller's own out of the lists of threads, as the follower's own are.
+    pub fn leave_out(&self, connection_id: u64) {
+        self.shared.leave_out(connection_id);
+    }
+
+    /// Such a connection has ended: the server may give its number to somebody else after a restart.
+    pub fn no_longer_leave_out(&self, connection_id: u64) {
+        self.shared.no_longer_leave_out(connection_id);
+    }
+
+    /// Ends sampling and says goodbye to the server, where it answers within a query's deadline. What was not taken is
+    /// lost.
+    pub async fn finish(mut self) {
+        self.shared.stop();
+        self.followed.close();
+        // It does not panic; if it did, it has ended.
+        let _ended = (&mut self.sampler).await;
+        self.shared.ended().await;
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.shared.stop();
+        self.sampler.abort();
+    }
+}

@@ -1,0 +1,97 @@
+//! What a user should know of endless sampling, each as a line of text.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::pace::PaceChange;
+use crate::mysql::ConnectError;
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// The server answers.
+    Connected {
+        /// What it says it is: `MySQL 9.7.4 on db17`.
+        server: String,
+        /// What did not go as it should and did not stop the session.
+        notes: Vec<String>,
+    },
+    /// The session broke; it is made anew.
+    Lost {
+        /// What happened.
+        because: String,
+    },
+    /// There is no session.
+    NotConnected {
+        /// Why.
+        error: ConnectError,
+        /// When it is tried again.
+        again_in: Duration,
+    },
+    /// A source is asked less often, or as often as before again.
+    Pace(PaceChange),
+    /// The clock was set.
+    ClockSet {
+        /// By how much, seconds; above zero where it was set forward, or where the machine was suspended.
+        by_s: f64,
+    },
+    /// The caller did not take what was waiting.
+    Behind {
+        /// So many probes were left out.
+        probes: u64,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected { server, notes } => {
+                write!(f, "{server} answers")?;
+                notes.iter().try_for_each(|note| write!(f, "; {note}"))
+            }
+            Self::Lost { because } => write!(f, "the server is lost: {because}"),
+            Self::NotConnected { error, again_in } => {
+                write!(f, "{error}; trying again in {} s", again_in.as_secs())
+            }
+            Self::Pace(PaceChange { source, because: Some(because), period_s }) => {
+                write!(f, "{source} is asked every {period_s} s from now on: {because}")
+            }
+            Self::Pace(PaceChange { source, because: None, period_s }) => {
+                write!(f, "{source} is asked every {period_s} s again")
+            }
+            Self::ClockSet { by_s } if *by_s > 0.0 => {
+                write!(f, "the clock was set forward by {by_s:.1} s, or this machine was suspended")
+            }
+            Self::ClockSet { by_s } => write!(f, "the clock was set back by {:.1} s", -by_s),
+            Self::Behind { probes } => {
+                write!(
+                    f,
+                    "{probes} probes were left out: what was recorded before could not be written in time"
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_slows_down_says_which_why_and_how_often_from_now_on() {
+        let change = |because: Option<&str>| {
+            Note::Pace(PaceChange {
+                source: "SHOW GLOBAL STATUS",
+                because: because.map(str::to_owned),
+                period_s: 2,
+            })
+            .to_string()
+        };
+        assert_eq!(
+            change(Some("its answer takes 70 ms, more than 50 ms")),
+            "SHOW GLOBAL STATUS is asked every 2 s from now on: its answer takes 70 ms, more than 50 ms"
+        );
+        assert_eq!(change(None), "SHOW GLOBAL STATUS is asked every 2 s again");
+        assert_eq!(Note::ClockSet { by_s: -60.0 }.to_string(), "the clock was set back by 60.0 s");
+    }
+}

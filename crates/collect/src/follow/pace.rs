@@ -1,0 +1,303 @@
+//! How often a source is asked, and how it slows itself down where its answers become dear. Pure.
+//!
+//! In: the seconds of the grid, and what each answer took. Out: whether the source is due, and a [`PaceChange`] where it
+//! is to be asked less often from now on, or as often as before again.
+
+use std::time::Duration;
+
+/// So many dear answers in a row slow a source down: one may have met a busy moment.
+const DEAR_IN_A_ROW: u8 = 2;
+
+/// So many cheap answers in a row speed it up again: far more, so that it does not swing to and fro.
+const CHEAP_IN_A_ROW: u8 = 10;
+
+/// An answer is cheap below this part of the bounds: one that is just below would be dear again when asked more often.
+const CHEAP_RATIO: f64 = 0.5;
+
+/// So many questions in a row without an answer in time are the source's fault: each costs a session, and what hangs
+/// may be the server.
+const MISSED_IN_A_ROW: u8 = 2;
+
+/// How often a source is asked where nothing is wrong, and what makes it slow itself down.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// The source's name.
+    pub source: &'static str,
+    /// How often it is asked.
+    pub period: Period,
+    /// An answer that takes longer is dear, milliseconds.
+    pub dear_ms: f64,
+    /// So is one with more rows.
+    pub most_rows: usize,
+    /// The longest period that it slows itself down to, seconds.
+    pub longest_s: u32,
+}
+
+/// How often a source is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    /// Every so many seconds; at least 1.
+    Every(u32),
+    /// Whenever this other source was asked: it means nothing without that one's answer in the same sample.
+    With(&'static str),
+    /// In the first sample of a segment: it does not change.
+    Once,
+}
+
+/// From now on a source is asked more or less often.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PaceChange {
+    /// The source's name.
+    pub source: &'static str,
+    /// Why, in one clause; none where it is cheap again.
+    pub because: Option<String>,
+    /// Seconds from one question to the next, from now on.
+    pub period_s: u32,
+}
+
+/// What came of a question.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Taken {
+    pub(super) took: Duration,
+    pub(super) rows: usize,
+    /// False where there was no answer within the deadline.
+    pub(super) in_time: bool,
+}
+
+/// A source, and when it is due.
+#[derive(Debug, Clone)]
+pub(super) struct Paced {
+    pace: Pace,
+    /// 0 where it is asked once, or with another.
+    period_s: u32,
+    /// The second of the grid from which on it is due; none where it is never due by itself.
+    next: Option<u64>,
+    /// Puts its turns beside those of others with the same period.
+    offset: u32,
+    asked_before: bool,
+    dear: u8,
+    cheap: u8,
+    missed: u8,
+}
+
+impl Paced {
+    /// A source that is due at once; `place` tells it from others of the same period.
+    pub(super) fn new(pace: Pace, place: usize) -> Self {
+        let period_s = match pace.period {
+            Period::Every(seconds) => seconds.max(1),
+            Period::With(_) | Period::Once => 0,
+        };
+        let offset = if period_s == 0 { 0 } else { u32::try_from(place).unwrap_or(0) % period_s };
+        let mut paced =
+            Self { pace, period_s, next: None, offset, asked_before: false, dear: 0, cheap: 0, missed: 0 };
+        paced.begin(0);
+        paced
+    }
+
+    /// A segment begins: what it is to hold is due at once.
+    pub(super) fn begin(&mut self, second: u64) {
+        self.next = match self.pace.period {
+            Period::Every(_) | Period::Once => Some(second),
+            Period::With(_) => None,
+        };
+    }
+
+    pub(super) fn is_due(&self, second: u64) -> bool {
+        self.next.is_some_and(|next| next <= second)
+    }
+
+    /// The source that it goes with.
+    pub(super) fn goes_with(&self) -> Option<&'static str> {
+        match self.pace.period {
+            Period::With(other) => Some(other),
+            Period::Every(_) | Period::Once => None,
+        }
+    }
+
+    /// It has had its turn, whatever came of it.
+    pub(super) fn had_turn(&mut self, second: u64) {
+        self.next = match self.pace.period {
+            Period::Every(_) => {
+                // In the first sample everything is asked; from then on not all at once.
+                let wait = if self.asked_before || self.offset == 0 { self.period_s } else { self.offset };
+                Some(second + u64::from(wait))
+            }
+            Period::With(_) | Period::Once => None,
+        };
+        self.asked_before = true;
+    }
+
+    /// What its answer took.
+    pub(super) fn took(&mut self, taken: Taken) -> Option<PaceChange> {
+        if !matches!(self.pace.period, Period::Every(_)) {
+            return None;
+        }
+        if !taken.in_time {
+            self.missed += 1;
+            if self.missed < MISSED_IN_A_ROW {
+                return None;
+            }
+            self.missed = 0;
+            let because = format!("it had no answer in {:.1} s, twice", taken.took.as_secs_f64());
+            return self.change(self.pace.longest_s, Some(because));
+        }
+        self.missed = 0;
+        let took_ms = taken.took.as_secs_f64() * 1e3;
+        let Pace { dear_ms, most_rows, .. } = self.pace;
+        let because = if took_ms > dear_ms {
+            format!("its answer takes {took_ms:.0} ms, more than {dear_ms:.0} ms")
+        } else if taken.rows > most_rows {
+            format!("its answer has {} rows, more than {most_rows}", taken.rows)
+        } else {
+            self.dear = 0;
+            let is_cheap =
+                took_ms < dear_ms * CHEAP_RATIO && (taken.rows as f64) < most_rows as f64 * CHEAP_RATIO;
+            self.cheap = if is_cheap { self.cheap.saturating_add(1) } else { 0 };
+            if self.cheap < CHEAP_IN_A_ROW {
+                return None;
+            }
+            self.cheap = 0;
+            return self.change(self.period_s / 2, None);
+        };
+        (self.cheap, self.dear) = (0, self.dear + 1);
+        if self.dear < DEAR_IN_A_ROW {
+            return None;
+        }
+        self.dear = 0;
+        self.change(self.period_s.saturating_mul(2), Some(because))
+    }
+
+    fn change(&mut self, period_s: u32, because: Option<String>) -> Option<PaceChange> {
+        let Period::Every(usual_s) = self.pace.period else { return None };
+        let usual_s = usual_s.max(1);
+        let before_s = self.period_s;
+        self.period_s = period_s.clamp(usual_s, self.pace.longest_s.max(usual_s));
+        // Its next turn was set by the period of before.
+        self.next =
+            self.next.map(|next| (next + u64::from(self.period_s)).saturating_sub(u64::from(before_s)));
+        (self.period_s != before_s).then_some(PaceChange {
+            source: self.pace.source,
+            because,
+            period_s: self.period_s,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACE: Pace =
+        Pace { source: "SHOW X", period: Period::Every(2), dear_ms: 20.0, most_rows: 1000, longest_s: 15 };
+
+    fn answer(ms: u64, rows: usize) -> Taken {
+        Taken { took: Duration::from_millis(ms), rows, in_time: true }
+    }
+
+    /// At which of the first seconds it is asked, where each answer is `taken`.
+    fn turns(paced: &mut Paced, until: u64, taken: Taken) -> Vec<u64> {
+        let mut turns = Vec::new();
+        for second in 0..until {
+            if paced.is_due(second) {
+                paced.had_turn(second);
+                paced.took(taken);
+                turns.push(second);
+            }
+        }
+        turns
+    }
+
+    #[test]
+    fn everything_is_asked_at_first_and_then_at_the_sources_own_periods_side_by_side() {
+        let of_place = |place| turns(&mut Paced::new(PACE, place), 9, answer(1, 1));
+        assert_eq!(of_place(0), [0, 2, 4, 6, 8]);
+        assert_eq!(of_place(1), [0, 1, 3, 5, 7]);
+        let each_second = Pace { period: Period::Every(1), ..PACE };
+        assert_eq!(turns(&mut Paced::new(each_second, 7), 4, answer(1, 1)), [0, 1, 2, 3]);
+        let once = Pace { period: Period::Once, ..PACE };
+        assert_eq!(turns(&mut Paced::new(once, 0), 100, answer(1, 1)), [0]);
+        let with = Pace { period: Period::With("SHOW Y"), ..PACE };
+        assert!(turns(&mut Paced::new(with, 0), 100, answer(1, 1)).is_empty());
+    }
+
+    #[test]
+    fn a_second_that_was_missed_is_made_up_for_once_and_shifts_the_next_turn() {
+        let mut paced = Paced::new(PACE, 0);
+        paced.had_turn(0);
+        assert!(!paced.is_due(1) && paced.is_due(2) && paced.is_due(7));
+        paced.had_turn(7);
+        assert!(!paced.is_due(8) && paced.is_due(9));
+    }
+
+    #[test]
+    fn a_segment_asks_everything_again() {
+        let once = Pace { period: Period::Once, ..PACE };
+        let mut paced = [Paced::new(PACE, 0), Paced::new(once, 0)];
+        for one in &mut paced {
+            one.had_turn(0);
+            assert!(!one.is_due(1));
+            one.begin(1);
+            assert!(one.is_due(1));
+        }
+    }
+
+    #[test]
+    fn dear_answers_double_the_period_up_to_the_longest_and_cheap_ones_halve_it_down_to_the_usual() {
+        let mut paced = Paced::new(PACE, 0);
+        let mut seen = Vec::new();
+        for _ in 0..10 {
+            seen.extend(paced.took(answer(25, 10)));
+        }
+        assert_eq!(seen.iter().map(|change| change.period_s).collect::<Vec<_>>(), [4, 8, 15]);
+        assert_eq!(seen[0].because.as_deref(), Some("its answer takes 25 ms, more than 20 ms"));
+        seen.clear();
+        for _ in 0..100 {
+            seen.extend(paced.took(answer(5, 10)));
+        }
+        let told: Vec<_> = seen.iter().map(|change| (change.period_s, change.because.is_none())).collect();
+        assert_eq!(told, [(7, true), (3, true), (2, true)]);
+    }
+
+    #[test]
+    fn rows_count_as_time_does_and_one_dear_answer_among_cheap_ones_does_not() {
+        let mut paced = Paced::new(PACE, 0);
+        for _ in 0..20 {
+            assert_eq!(paced.took(answer(500, 1)), None);
+            assert_eq!(paced.took(answer(1, 1)), None);
+        }
+        assert_eq!(paced.took(answer(1, 2000)), None);
+        let change = paced.took(answer(1, 2000)).unwrap();
+        assert_eq!(change.because.as_deref(), Some("its answer has 2000 rows, more than 1000"));
+        assert_eq!(change.period_s, 4);
+        // Neither dear nor cheap: it stays where it is.
+        for _ in 0..50 {
+            assert_eq!(paced.took(answer(15, 900)), None);
+        }
+    }
+
+    #[test]
+    fn a_source_that_never_answers_in_time_is_asked_as_seldom_as_can_be_and_a_server_that_hung_once_is_no_reason()
+     {
+        let missed = Taken { took: Duration::from_secs(2), rows: 0, in_time: false };
+        let mut paced = Paced::new(PACE, 0);
+        assert_eq!(paced.took(missed), None);
+        assert_eq!(paced.took(answer(1, 1)), None);
+        assert_eq!(paced.took(missed), None);
+        let change = paced.took(missed).unwrap();
+        assert_eq!(
+            (change.period_s, change.because.as_deref()),
+            (15, Some("it had no answer in 2.0 s, twice"))
+        );
+    }
+
+    #[test]
+    fn a_period_that_changes_counts_from_the_turn_that_showed_why() {
+        let mut paced = Paced::new(PACE, 0);
+        for second in [0, 2] {
+            assert!(paced.is_due(second));
+            paced.had_turn(second);
+            paced.took(answer(25, 10));
+        }
+        assert!(!paced.is_due(5) && paced.is_due(6));
+    }
+}

@@ -1,0 +1,141 @@
+//! What the sampler, the probe and the caller have in common.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use spindoctor_model::{Probe, Segment};
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::watch;
+
+use super::clock::SegmentClock;
+use super::costs::{Costs, PROBE};
+use super::door::Door;
+use super::pace::Period;
+use super::{FollowOptions, Followed};
+use crate::mysql::Target;
+
+/// What they have in common.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    pub(super) door: Door,
+    pub(super) costs: Costs,
+    followed: Sender<Followed>,
+    /// The clock of the segment that is current; nothing is sent while it changes.
+    clock: Arc<Mutex<Option<SegmentClock>>>,
+    /// Connections that are spindoctor's own.
+    own: Arc<Mutex<BTreeSet<u64>>>,
+    /// Questions of the sampler's that are being answered now: 0 or 1.
+    pub(super) asking: Arc<AtomicU64>,
+    /// Probes that nobody took.
+    left_out: Arc<AtomicU64>,
+    stopped: watch::Sender<bool>,
+}
+
+/// The caller is gone.
+#[derive(Debug)]
+pub(super) struct Stopped;
+
+impl Shared {
+    pub(super) fn new(target: Target, options: &FollowOptions, followed: Sender<Followed>) -> Self {
+        let sources = options.paces.iter().map(|pace| match pace.period {
+            Period::Every(seconds) => (pace.source, f64::from(seconds)),
+            Period::With(_) | Period::Once => (pace.source, 0.0),
+        });
+        let probe = options.probe_every.map(|every| (PROBE, every.as_secs_f64()));
+        Self {
+            door: Door::to(target),
+            costs: Costs::of(sources.chain(probe)),
+            followed,
+            clock: Arc::default(),
+            own: Arc::default(),
+            asking: Arc::default(),
+            left_out: Arc::default(),
+            stopped: watch::Sender::new(false),
+        }
+    }
+
+    /// Sends, and waits where the caller is behind.
+    pub(super) async fn send(&self, followed: Followed) -> Result<(), Stopped> {
+        self.followed.send(followed).await.map_err(|_| Stopped)
+    }
+
+    /// Begins a segment: what is sent behind it belongs to it.
+    pub(super) async fn begin(&self, clock: SegmentClock, segment: Segment) -> Result<(), Stopped> {
+        let place = self.followed.reserve().await.map_err(|_| Stopped)?;
+        let mut current = lock(&self.clock);
+        *current = Some(clock);
+        place.send(Followed::Segment(segment));
+        Ok(())
+    }
+
+    /// Sends a probe that was asked at an instant; it is left out where the caller is behind.
+    pub(super) fn send_probe(&self, asked: Instant, probe: Probe) -> Result<(), Stopped> {
+        let current = lock(&self.clock);
+        let Some(clock) = *current else { return Ok(()) };
+        let probe = Probe { at_s: clock.at_s(asked), ..probe };
+        match self.followed.try_send(Followed::Probe(probe)) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_)) => {
+                self.left_out.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(TrySendError::Closed(_)) => Err(Stopped),
+        }
+    }
+
+    /// How many probes were left out since this was asked last.
+    pub(super) fn take_left_out(&self) -> u64 {
+        self.left_out.swap(0, Ordering::Relaxed)
+    }
+
+    /// A connection is spindoctor's own.
+    pub(super) fn leave_out(&self, connection_id: u64) {
+        lock(&self.own).insert(connection_id);
+    }
+
+    /// A connection of spindoctor's own has ended: the server may give its number to somebody else after a restart.
+    pub(super) fn no_longer_leave_out(&self, connection_id: u64) {
+        lock(&self.own).remove(&connection_id);
+    }
+
+    pub(super) fn is_own(&self, connection_id: u64) -> bool {
+        lock(&self.own).contains(&connection_id)
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopped.send_replace(true);
+    }
+
+    /// Somebody runs for as long as this is there.
+    pub(super) fn running(&self) -> watch::Receiver<bool> {
+        self.stopped.subscribe()
+    }
+
+    /// Waits until nobody runs any more.
+    pub(super) async fn ended(&self) {
+        self.stopped.closed().await;
+    }
+
+    /// When a time of the current segment was.
+    pub(super) fn instant_of(&self, at_s: f64) -> Option<Instant> {
+        let origin = lock(&self.clock).as_ref()?.origin;
+        match Duration::try_from_secs_f64(at_s) {
+            Ok(after) => origin.checked_add(after),
+            Err(_) => origin.checked_sub(Duration::try_from_secs_f64(-at_s).ok()?),
+        }
+    }
+
+    /// Waits until the caller wants no more.
+    pub(super) async fn stopped(&self) {
+        // It cannot be closed: this is one of its senders.
+        let mut stopped = self.stopped.subscribe();
+        let _stopped = stopped.wait_for(|stopped| *stopped).await.is_ok();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,47 @@
+//! A disk that hardly answers.
+
+use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use crate::cgroup::Limits;
+use crate::error::Result;
+use crate::load::sessions::Sessions;
+use crate::server::{Data, Server, ServerSpec};
+
+/// Sessions that commit.
+const WRITERS: u64 = 16;
+/// The least that the kernel can be told.
+const DISK_WRITES_PER_S: u32 = 1;
+/// A sync writes the log's blocks and the file system's: one a second of these, and a sync takes seconds.
+const COMMITS_PER_S: f64 = 3.0;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "storage-stalled",
+    label: Some("storage-stalled"),
+    story: "Sixteen sessions update single rows, each commit durable, and the disk does one write a second: each sync \
+            stands in the kernel for a second and more, and all sessions behind it. Seen to suffer by Handler_commit: fewer \
+            than three commits a second.",
+    flavors: ALL,
+    needs: "root, for a slow disk; a data folder on a disk",
+    spec: |_| ServerSpec {
+        data: Data::Disk,
+        limits: Limits { writes: true, ..Limits::default() },
+        tables: Some(TABLES),
+        options: ["--innodb-flush-log-at-trx-commit=1", "--loose-disable-log-bin"].map(str::to_owned).into(),
+        ..ServerSpec::default()
+    },
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(symptom(server)),
+};
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    let mut sessions = Sessions::default();
+    for writer in 1..=WRITERS {
+        sessions.repeat(server, format!("UPDATE sbtest1 SET k = k + 1 WHERE id = {}", 100 * writer)).await?;
+    }
+    server.limit_writes(Some(DISK_WRITES_PER_S))?;
+    Ok(Suffering::by(sessions))
+}
+
+async fn symptom(server: &Server) -> Result<Option<String>> {
+    let [commits] = symptom::status_per_s(server, &["Handler_commit"]).await?[..] else { return Ok(None) };
+    Ok((commits < COMMITS_PER_S).then(|| format!("{commits:.0} commits/s")))
+}

@@ -1,0 +1,200 @@
+//! A recording: what the black box keeps of a server over days, and the events in it.
+//!
+//! A recording is made of segments. Within a segment one clock runs and one server process counts, so two samples of
+//! a segment make a [`Window`](crate::Window); between segments nothing is computed.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::diagnosis::Diagnosis;
+use crate::server::ServerIdentity;
+use crate::stack::Profile;
+use crate::wait_graph::WaitGraph;
+use crate::window::Sample;
+
+/// A stretch of a recording without a restart of the recorder or of the server, and without a jump of the clock.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Segment {
+    /// Its number in the recording, from 1.
+    pub id: u64,
+    /// What the times of its samples and readings count from.
+    pub began: Timestamp,
+    /// The server, as it was when the segment began.
+    pub server: ServerIdentity,
+    /// The version of spindoctor that wrote it.
+    pub written_by: String,
+}
+
+/// One sample of a recording.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordedSample {
+    /// When it was begun, by the wall clock.
+    pub at: Timestamp,
+    /// Its segment.
+    pub segment: u64,
+    /// What was read; its times count from [`Segment::began`].
+    pub sample: Sample,
+}
+
+/// Time of which there are no samples, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Gap {
+    /// The last sample before it.
+    pub from: Timestamp,
+    /// The first sample after it; none where it goes on.
+    pub to: Option<Timestamp>,
+    /// What happened, in one clause: `the server was restarted`, `the disk is full`.
+    pub because: String,
+}
+
+/// A global variable of the server when it was first read, and each time that it had changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordedSetting {
+    /// The first sample that read it so.
+    pub at: Timestamp,
+    /// Its name in lower case.
+    pub name: String,
+    /// Its value from then on; none where the server had it no more.
+    pub value: Option<String>,
+}
+
+/// What was asked ten times a second, and how long the answer took.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Probe {
+    /// Seconds from the start of the segment to the question.
+    pub at_s: f64,
+    /// From question to answer, milliseconds; or how long it had been waited for when it was given up.
+    pub took_ms: f64,
+    /// False where there was no answer.
+    pub answered: bool,
+    /// Why there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<ProbeFailure>,
+    /// `Threads_running`, spindoctor's own sessions left out.
+    pub threads_running: Option<u64>,
+    /// `Threads_connected`.
+    pub threads_connected: Option<u64>,
+    /// `Questions`, cumulative.
+    pub questions: Option<u64>,
+    /// Commits, cumulative: `Handler_commit`.
+    pub commits: Option<u64>,
+    /// Bytes of redo between the last checkpoint and now.
+    pub checkpoint_age_bytes: Option<u64>,
+}
+
+impl Probe {
+    /// True where no new connection could be had: the server is full, gone, or lets nobody in.
+    pub fn was_refused(&self) -> bool {
+        use ProbeFailure::{NotConnected, Refused, TooManyConnections};
+        matches!(self.failure, Some(Refused | TooManyConnections | NotConnected))
+    }
+}
+
+/// Why a probe had no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeFailure {
+    /// The server was silent until the deadline: over a connection that stands, or to one that was tried.
+    #[default]
+    NoAnswer,
+    /// The server closed the connection that stood: it went down, or somebody killed the connection.
+    Closed,
+    /// Nothing listens: a new connection was refused by the system.
+    Refused,
+    /// Error 1040, or the account's own limit: the server has no connection left for this one.
+    TooManyConnections,
+    /// Anything else that kept a new connection from being made: a login that was refused, the network.
+    NotConnected,
+    /// The server answered with an error.
+    Error,
+}
+
+/// What kind of stall was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StallKind {
+    /// Statements ended far more slowly than before, while threads ran.
+    #[default]
+    ThroughputCollapsed,
+    /// Commits stopped, while threads ran.
+    CommitsStopped,
+    /// The probe's own question took far longer than it does.
+    ProbeSlow,
+    /// The server did not answer in time.
+    NoAnswer,
+    /// Far more threads ran than usually at this hour.
+    ThreadsRunning,
+    /// The redo log is nearly full.
+    CheckpointAge,
+    /// New connections fail.
+    ConnectionsFail,
+    /// What the user asked for with `--when`.
+    Asked,
+}
+
+/// Why an event was opened.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stall {
+    /// What kind.
+    pub kind: StallKind,
+    /// In words, with the numbers: `no commit for 1.1 s while 39 threads run`.
+    pub because: String,
+    /// When it began, seconds from the start of the segment: earlier than when it was seen.
+    pub began_s: f64,
+    /// When it was seen.
+    pub seen_s: f64,
+}
+
+/// Who held up whom at one instant of an event.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordedGraph {
+    /// When, by the wall clock.
+    pub at: Timestamp,
+    /// The graph.
+    pub graph: WaitGraph,
+}
+
+/// The head of an event: what a list of events shows.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventHead {
+    /// Its number in the recording, from 1.
+    pub id: u64,
+    /// Its segment.
+    pub segment: u64,
+    /// When the stall began, by the wall clock.
+    pub began: Timestamp,
+    /// When it was over; none while it lasts, or where the recorder ended in it.
+    pub ended: Option<Timestamp>,
+    /// Why it was opened.
+    pub stall: Stall,
+    /// The cause that the rules put first; none where they found none.
+    pub cause: Option<String>,
+    /// The first finding's headline; empty where there is none.
+    pub headline: String,
+}
+
+/// A stall, and all that was kept of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    /// When, why, and its first cause.
+    pub head: EventHead,
+    /// What the rules say of it; none while it lasts.
+    pub diagnosis: Option<Diagnosis>,
+    /// Stacks from before the stall.
+    pub before: Option<Profile>,
+    /// Stacks of the stall itself.
+    pub during: Option<Profile>,
+    /// Wait graphs, in order of time.
+    pub graphs: Vec<RecordedGraph>,
+    /// The probe's answers from before the stall to its end, in order of time.
+    pub probes: Vec<Probe>,
+}

@@ -1,0 +1,54 @@
+//! How much room the disk has. A recording never goes into the last 5 % of it.
+
+use std::fmt;
+use std::path::Path;
+
+use rustix::fs::statvfs;
+
+/// Writing stops where less than this share of the file system is free: what databases and people need to get out of
+/// trouble, and what ext4 keeps for root by default.
+const KEPT_FREE_RATIO: f64 = 0.05;
+/// It goes on at this share. The step between keeps a recording at the edge from being torn into many pieces.
+const ENOUGH_FREE_RATIO: f64 = 0.06;
+
+/// Why nothing is written for now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoRoom {
+    /// The file system is nearly full; what is left belongs to others.
+    Reserved,
+    /// The file system refused: full, over quota, or broken; in its own words.
+    Refused(String),
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reserved => f.write_str("the disk has less than 5 % left"),
+            Self::Refused(because) => write!(f, "the disk refused to take more: {because}"),
+        }
+    }
+}
+
+/// The share of a folder's file system that is free for this process, 0 to 1; none where it does not tell.
+pub(crate) fn free_ratio(folder: &Path) -> Option<f64> {
+    let told = statvfs(folder).ok()?;
+    (told.f_blocks > 0).then(|| told.f_bavail as f64 / told.f_blocks as f64)
+}
+
+/// Whether there is room, for one that had room before or had not.
+pub(crate) fn has_room(free_ratio: f64, had_room: bool) -> bool {
+    free_ratio >= if had_room { KEPT_FREE_RATIO } else { ENOUGH_FREE_RATIO }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_stops_at_five_percent_and_goes_on_at_six() {
+        assert!(has_room(0.05, true));
+        assert!(!has_room(0.049, true));
+        assert!(!has_room(0.055, false));
+        assert!(has_room(0.06, false));
+    }
+}

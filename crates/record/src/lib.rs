@@ -1,0 +1,30 @@
+//! The black box: a recording's file, its retention, and what starts an event.
+//!
+//! Nothing here asks a server: samples come in raw and go out as they came, as a
+//! [`Window`](spindoctor_model::Window) that whoever looks computes in. Rates are computed in [`stall`] alone, for its own
+//! use. `FORMAT.md` beside this crate describes the file for people who query it with sqlite3.
+
+mod codec;
+pub mod condition;
+mod costs;
+mod disk;
+mod error;
+mod events;
+pub mod literals;
+mod lock;
+mod overview;
+mod rare;
+mod reader;
+mod retention;
+mod schema;
+pub mod stall;
+mod statements;
+mod time;
+mod writer;
+
+pub use costs::SourceCost;
+pub use disk::NoRoom;
+pub use error::Error;
+pub use overview::OverviewPoint;
+pub use reader::Recording;
+pub use writer::{Writer, WriterOptions, Written};

@@ -1,0 +1,160 @@
+//! What changes rarely is written when it changes: the server's variables, one row each, and what is known of the host.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::{HostSample, Reading, RecordedSetting, Sample};
+
+use crate::time::from_ms;
+
+/// The last values that were written.
+#[derive(Debug)]
+pub(crate) struct Rare {
+    settings: BTreeMap<String, String>,
+    facts: BTreeMap<&'static str, String>,
+}
+
+impl Rare {
+    /// The last values in a recording.
+    pub(crate) fn load(db: &Connection) -> rusqlite::Result<Self> {
+        let settings = settings_at(db, i64::MAX)?;
+        let mut facts = BTreeMap::new();
+        for name in [CPU, PAUSE, NUMA] {
+            if let Some(fact) = fact_at(db, name, i64::MAX)? {
+                facts.insert(name, fact);
+            }
+        }
+        Ok(Self { settings, facts })
+    }
+
+    /// Writes what changed, and takes the variables out of the sample: that they were read, and when, stays in it.
+    pub(crate) fn put_away(
+        &mut self,
+        db: &Connection,
+        at_ms: i64,
+        sample: &mut Sample,
+    ) -> rusqlite::Result<()> {
+        if let Reading::Available { value, .. } = &mut sample.server.variables {
+            let variables = std::mem::take(value);
+            self.write_settings(db, at_ms, &variables)?;
+        }
+        let HostSample { cpu, pause, numa, .. } = &sample.host;
+        self.write_fact(db, at_ms, CPU, cpu)?;
+        self.write_fact(db, at_ms, PAUSE, pause)?;
+        self.write_fact(db, at_ms, NUMA, numa)
+    }
+
+    fn write_settings(&mut self, db: &Connection, at_ms: i64, now: &NamedValues) -> rusqlite::Result<()> {
+        let mut insert =
+            db.prepare_cached("INSERT OR REPLACE INTO settings (name, at_ms, value) VALUES (?1, ?2, ?3)")?;
+        for (name, value) in now.iter() {
+            if self.settings.get(name).is_none_or(|before| before != value) {
+                insert.execute(params![name, at_ms, value])?;
+                self.settings.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        let gone: Vec<String> =
+            self.settings.keys().filter(|name| now.text(name).is_none()).cloned().collect();
+        for name in gone {
+            insert.execute(params![name, at_ms, None::<String>])?;
+            self.settings.remove(&name);
+        }
+        Ok(())
+    }
+
+    fn write_fact<T: Serialize>(
+        &mut self,
+        db: &Connection,
+        at_ms: i64,
+        name: &'static str,
+        reading: &Reading<T>,
+    ) -> rusqlite::Result<()> {
+        let Some(value) = reading.value() else { return Ok(()) };
+        let text = serde_json::to_string(value).map_err(crate::writer::unwritable)?;
+        if self.facts.get(name) != Some(&text) {
+            db.prepare_cached("INSERT OR REPLACE INTO facts (name, at_ms, value) VALUES (?1, ?2, ?3)")?
+                .execute(params![name, at_ms, text])?;
+            self.facts.insert(name, text);
+        }
+        Ok(())
+    }
+}
+
+const CPU: &str = "cpu";
+const PAUSE: &str = "pause";
+const NUMA: &str = "numa";
+
+/// The variables as they were last known at an instant, by name in lower case.
+fn settings_at(db: &Connection, at_ms: i64) -> rusqlite::Result<BTreeMap<String, String>> {
+    let mut settings = BTreeMap::new();
+    let mut statement =
+        db.prepare_cached("SELECT name, value FROM settings WHERE at_ms <= ?1 ORDER BY name, at_ms")?;
+    let mut rows = statement.query([at_ms])?;
+    while let Some(row) = rows.next()? {
+        let name: String = row.get(0)?;
+        match row.get(1)? {
+            Some(value) => settings.insert(name, value),
+            None => settings.remove(&name),
+        };
+    }
+    Ok(settings)
+}
+
+/// The variables and their changes up to an instant, in order of time.
+pub(crate) fn history(db: &Connection, until_ms: i64) -> rusqlite::Result<Vec<RecordedSetting>> {
+    db.prepare_cached("SELECT at_ms, name, value FROM settings WHERE at_ms <= ?1 ORDER BY at_ms, name")?
+        .query_map([until_ms], |row| {
+            Ok(RecordedSetting { at: from_ms(row.get(0)?), name: row.get(1)?, value: row.get(2)? })
+        })?
+        .collect()
+}
+
+fn fact_at(db: &Connection, name: &str, at_ms: i64) -> rusqlite::Result<Option<String>> {
+    use rusqlite::OptionalExtension as _;
+    db.prepare_cached("SELECT value FROM facts WHERE name = ?1 AND at_ms <= ?2 ORDER BY at_ms DESC LIMIT 1")?
+        .query_row(params![name, at_ms], |row| row.get(0))
+        .optional()
+}
+
+/// Puts the variables back into a sample that read them.
+pub(crate) fn put_back(db: &Connection, at_ms: i64, sample: &mut Sample) -> rusqlite::Result<()> {
+    if let Reading::Available { value, .. } = &mut sample.server.variables {
+        *value = settings_at(db, at_ms)?.into_iter().collect();
+    }
+    Ok(())
+}
+
+/// Fills a sample with what it did not ask for and was last known at its time: variables, CPU model, PAUSE, NUMA nodes.
+///
+/// Each is given the sample's own time: had it changed since it was read, that would have been written.
+pub(crate) fn fill(db: &Connection, at_ms: i64, sample: &mut Sample) -> rusqlite::Result<()> {
+    let at_s = sample.at_s;
+    if matches!(sample.server.variables, Reading::NotAsked) {
+        let value: NamedValues = settings_at(db, at_ms)?.into_iter().collect();
+        if !value.is_empty() {
+            sample.server.variables = Reading::Available { at_s, took_ms: 0.0, value };
+        }
+    }
+    fill_fact(db, at_ms, at_s, CPU, &mut sample.host.cpu)?;
+    fill_fact(db, at_ms, at_s, PAUSE, &mut sample.host.pause)?;
+    fill_fact(db, at_ms, at_s, NUMA, &mut sample.host.numa)
+}
+
+fn fill_fact<T: DeserializeOwned>(
+    db: &Connection,
+    at_ms: i64,
+    at_s: f64,
+    name: &str,
+    reading: &mut Reading<T>,
+) -> rusqlite::Result<()> {
+    if matches!(reading, Reading::NotAsked)
+        && let Some(text) = fact_at(db, name, at_ms)?
+        && let Ok(value) = serde_json::from_str(&text)
+    {
+        *reading = Reading::Available { at_s, took_ms: 0.0, value };
+    }
+    Ok(())
+}

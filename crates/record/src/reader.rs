@@ -1,0 +1,429 @@
+//! The one that reads: while a writer writes, from a medium that cannot be written, and from a file that is damaged.
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, ErrorCode, OpenFlags, params};
+use spindoctor_model::{Event, EventHead, Gap, RecordedSample, RecordedSetting, Segment, Window};
+
+use crate::codec::{self, ReadSecond, ReadTime};
+use crate::costs::{self, SourceCost};
+use crate::error::{Doing, Error};
+use crate::lock::beside;
+use crate::overview::{self, OverviewPoint};
+use crate::statements::Texts;
+use crate::time::{from_ms, to_ms};
+use crate::writer::CHUNK_MS;
+use crate::{events, rare, schema};
+
+/// How long a read waits for a writer that makes a checkpoint.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// SQLite's smallest page: no database is shorter.
+const SMALLEST_BYTES: u64 = 512;
+
+/// A recording that is read. Every call sees what was written until then.
+#[derive(Debug)]
+pub struct Recording {
+    path: PathBuf,
+    db: Connection,
+    texts: RefCell<Texts>,
+    /// Chunks that were found to be damaged.
+    damaged: RefCell<Vec<Gap>>,
+}
+
+/// The rows of one chunk, folded or not.
+struct Stored {
+    segment: i64,
+    from_ms: i64,
+    to_ms: i64,
+    literals: bool,
+    data: Vec<u8>,
+}
+
+impl Recording {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    /// There is none, it is something else, or a later version wrote it.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let opened = Doing { path, doing: "opened" };
+        match std::fs::metadata(path) {
+            Ok(file) if file.is_dir() => {
+                let because = "it is a folder".to_owned();
+                return Err(Error::NotARecording { path: path.to_owned(), because });
+            }
+            Ok(file) if file.len() < SMALLEST_BYTES => {
+                let because = match file.len() {
+                    0 => "it is empty".to_owned(),
+                    bytes => format!("it was cut to {bytes} bytes"),
+                };
+                return Err(Error::NotARecording { path: path.to_owned(), because });
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::Missing { path: path.to_owned() });
+            }
+            Err(source) => return Err(Error::Io { path: path.to_owned(), doing: "opened", source }),
+        }
+        let db = connect(path).map_err(|error| opened.failed(error))?;
+        schema::version(&db, path)?;
+        Ok(Self { path: path.to_owned(), db, texts: RefCell::default(), damaged: RefCell::default() })
+    }
+
+    /// The first and the last sample; none where there is no sample.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn extent(&self) -> Result<Option<(Timestamp, Timestamp)>, Error> {
+        // The last to begin is not the last to end where the clock was set back; a chunk is a minute long.
+        self.read(|db| {
+            db.query_row(
+                "SELECT min(first), max(last) FROM (
+                     SELECT (SELECT min(from_ms) FROM chunks) AS first,
+                            (SELECT max(to_ms) FROM chunks
+                             WHERE from_ms >= (SELECT max(from_ms) FROM chunks) - ?1) AS last
+                     UNION ALL SELECT min(at_ms), max(at_ms) FROM samples)",
+                [CHUNK_MS],
+                |row| {
+                    let (first, last): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
+                    Ok(first.zip(last).map(|(first, last)| (from_ms(first), from_ms(last))))
+                },
+            )
+        })
+    }
+
+    /// All segments, in order.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn segments(&self) -> Result<Vec<Segment>, Error> {
+        let bodies: Vec<String> = self.read(|db| {
+            db.prepare("SELECT body FROM segments ORDER BY id")?.query_map([], |row| row.get(0))?.collect()
+        })?;
+        bodies
+            .iter()
+            .map(|body| {
+                serde_json::from_str(body)
+                    .map_err(|error| self.damaged(format!("the head of a segment: {error}")))
+            })
+            .collect()
+    }
+
+    /// Time of which there are no samples, in order: what the recorder said, and chunks that were found to be damaged by
+    /// what was read so far.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn gaps(&self) -> Result<Vec<Gap>, Error> {
+        let mut gaps: Vec<Gap> = self.read(|db| {
+            db.prepare("SELECT from_ms, to_ms, because FROM gaps ORDER BY from_ms, rowid")?
+                .query_map([], |row| {
+                    Ok(Gap {
+                        from: from_ms(row.get(0)?),
+                        to: row.get::<_, Option<i64>>(1)?.map(from_ms),
+                        because: row.get(2)?,
+                    })
+                })?
+                .collect()
+        })?;
+        gaps.extend(self.damaged.borrow().iter().cloned());
+        gaps.sort_by_key(|gap| gap.from);
+        Ok(gaps)
+    }
+
+    /// The samples of a range, both ends included: by segment, and by time within each.
+    ///
+    /// What is damaged is left out, and is a gap from then on.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn samples(&self, from: Timestamp, to: Timestamp) -> Result<Vec<RecordedSample>, Error> {
+        let range = to_ms(from)..=to_ms(to);
+        let mut samples = Vec::new();
+        for stored in self.stored(*range.start(), *range.end())? {
+            self.decode(&stored, |at_ms| range.contains(&at_ms), &mut samples)?;
+        }
+        samples.sort_by_key(|sample| (sample.segment, sample.at));
+        Ok(samples)
+    }
+
+    /// The samples of a range as a window: of the segment that holds the last of them. Its times count from its first
+    /// sample, which is given the variables, the CPU model, PAUSE and the NUMA nodes as they were last known, where no
+    /// sample of the window read them. None where there is no sample.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn window(&self, from: Timestamp, to: Timestamp) -> Result<Option<Window>, Error> {
+        let mut samples = self.samples(from, to)?;
+        let Some(last) = samples.iter().max_by_key(|sample| sample.at).map(|sample| sample.segment) else {
+            return Ok(None);
+        };
+        samples.retain(|sample| sample.segment == last);
+        let Some(first) = samples.first_mut() else { return Ok(None) };
+        let (start, begin_s) = (first.at, first.sample.at_s);
+        let mut samples: Vec<_> = samples.into_iter().map(|recorded| recorded.sample).collect();
+        if let Some(first) = samples.first_mut() {
+            self.read(|db| rare::fill(db, to_ms(start), first))?;
+        }
+        for sample in &mut samples {
+            sample.shift(-begin_s);
+        }
+        let server = self.segments()?.into_iter().find(|segment| segment.id == last);
+        Ok(Some(Window {
+            server: server.map(|segment| segment.server).unwrap_or_default(),
+            start,
+            samples,
+            ..Window::default()
+        }))
+    }
+
+    /// The server's variables when they were first read, and their changes, up to an instant, in order of time.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn settings(&self, until: Timestamp) -> Result<Vec<RecordedSetting>, Error> {
+        self.read(|db| rare::history(db, to_ms(until)))
+    }
+
+    /// The heads of all events, in order of time.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn events(&self) -> Result<Vec<EventHead>, Error> {
+        self.read(events::heads)
+    }
+
+    /// One event with all its parts; none where there is none of that number. A damaged part is left out.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn event(&self, id: u64) -> Result<Option<Event>, Error> {
+        self.read(|db| events::read(db, id, |_, _| {}))
+    }
+
+    /// The time of the sample that is nearest to an instant; none where there is no sample.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn nearest(&self, at: Timestamp) -> Result<Option<Timestamp>, Error> {
+        let at_ms = to_ms(at);
+        // The chunks on either side of the instant, and that which holds it.
+        let before = self.read(|db| {
+            db.query_row(
+                "SELECT max(from_ms) FROM (SELECT max(from_ms) AS from_ms FROM chunks WHERE from_ms <= ?1
+                     UNION ALL SELECT max(at_ms) FROM samples WHERE at_ms <= ?1)",
+                [at_ms],
+                |row| row.get::<_, Option<i64>>(0),
+            )
+        })?;
+        let after = self.read(|db| {
+            db.query_row(
+                "SELECT min(from_ms) FROM (SELECT min(from_ms) AS from_ms FROM chunks WHERE from_ms >= ?1
+                     UNION ALL SELECT min(at_ms) FROM samples WHERE at_ms >= ?1)",
+                [at_ms],
+                |row| row.get::<_, Option<i64>>(0),
+            )
+        })?;
+        let mut times: Vec<i64> = after.into_iter().collect();
+        if let Some(before) = before {
+            for stored in self.stored(before, before + CHUNK_MS)? {
+                match codec::samples::<ReadTime>(&stored.data) {
+                    Ok(read) => {
+                        times.extend(read.iter().map(|time| stored.from_ms.saturating_add(time.after_ms)));
+                    }
+                    Err(error) => self.note_damage(&stored, &error.to_string()),
+                }
+            }
+        }
+        Ok(times.into_iter().min_by_key(|time| time.abs_diff(at_ms)).map(from_ms))
+    }
+
+    /// A timeline of a range, both ends included, without decoding a sample: at most `buckets` points of each segment,
+    /// in order of time. A bucket's point is the first minute in it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn overview(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        buckets: usize,
+    ) -> Result<Vec<OverviewPoint>, Error> {
+        self.read(|db| overview::read(db, to_ms(from), to_ms(to), buckets))
+    }
+
+    /// What asking each source cost, of the minutes that begin in a range, both ends included.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn costs(&self, from: Timestamp, to: Timestamp) -> Result<Vec<SourceCost>, Error> {
+        self.read(|db| costs::read(db, to_ms(from), to_ms(to)))
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+        read(&self.db).map_err(|error| Doing { path: &self.path, doing: "read" }.failed(error))
+    }
+
+    fn damaged(&self, because: String) -> Error {
+        Error::Damaged { path: self.path.clone(), because }
+    }
+
+    /// The chunks that may hold samples of a range; the rows of an open one folded. One whose pages are damaged is a gap.
+    fn stored(&self, since_ms: i64, until_ms: i64) -> Result<Vec<Stored>, Error> {
+        let mut unreadable = Vec::new();
+        let stored = self.read(|db| {
+            let transaction = db.unchecked_transaction()?;
+            // The index alone is read here, so that a damaged chunk does not take its neighbours along.
+            let found: Vec<(i64, Stored)> = transaction
+                .prepare_cached(
+                    "SELECT id, segment, from_ms, to_ms FROM chunks
+                     WHERE from_ms BETWEEN ?1 - ?3 AND ?2 AND to_ms >= ?1 ORDER BY from_ms",
+                )?
+                .query_map(params![since_ms, until_ms, CHUNK_MS], |row| {
+                    let (segment, from_ms, to_ms) = (row.get(1)?, row.get(2)?, row.get(3)?);
+                    Ok((row.get(0)?, Stored { segment, from_ms, to_ms, literals: false, data: Vec::new() }))
+                })?
+                .collect::<rusqlite::Result<_>>()?;
+            let mut stored = Vec::with_capacity(found.len());
+            for (id, chunk) in found {
+                let read = transaction
+                    .prepare_cached("SELECT literals, data FROM chunks WHERE id = ?1")?
+                    .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)));
+                match read {
+                    Ok((literals, data)) => stored.push(Stored { literals, data, ..chunk }),
+                    Err(error) => unreadable.push((chunk, error)),
+                }
+            }
+            stored.extend(open_chunks(&transaction)?);
+            stored.retain(|chunk| chunk.to_ms >= since_ms && chunk.from_ms <= until_ms);
+            Ok(stored)
+        })?;
+        for (chunk, error) in unreadable {
+            self.note_damage(&chunk, &error.to_string());
+        }
+        Ok(stored)
+    }
+
+    /// Makes a chunk that cannot be read a gap.
+    fn note_damage(&self, chunk: &Stored, because: &str) {
+        let gap = Gap {
+            from: from_ms(chunk.from_ms),
+            to: Some(from_ms(chunk.to_ms)),
+            because: format!("the recording is damaged here: {because}"),
+        };
+        let mut damaged = self.damaged.borrow_mut();
+        if !damaged.contains(&gap) {
+            damaged.push(gap);
+        }
+    }
+
+    /// Adds the samples of a chunk whose time is wanted; a damaged chunk becomes a gap.
+    fn decode(
+        &self,
+        stored: &Stored,
+        is_wanted: impl Fn(i64) -> bool,
+        samples: &mut Vec<RecordedSample>,
+    ) -> Result<(), Error> {
+        let decoded: Vec<ReadSecond> = match codec::samples(&stored.data) {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                self.note_damage(stored, &error.to_string());
+                return Ok(());
+            }
+        };
+        for ReadSecond { after_ms, mut sample } in decoded {
+            let at_ms = stored.from_ms.saturating_add(after_ms);
+            if !is_wanted(at_ms) {
+                continue;
+            }
+            self.read(|db| {
+                self.texts.borrow_mut().put_back(db, &mut sample, stored.literals)?;
+                rare::put_back(db, at_ms, &mut sample)
+            })?;
+            samples.push(RecordedSample {
+                at: from_ms(at_ms),
+                segment: stored.segment.cast_unsigned(),
+                sample,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Opens the database for reading.
+///
+/// Beside a writer SQLite keeps an index of the write-ahead log in a file of its own, `-shm`, which a medium that cannot be
+/// written does not let it make. There nobody writes either, so no lock is needed: a log that was left is indexed in
+/// memory, and where there is none the file is read as one that nobody changes.
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(BUSY)?;
+    let refused = match db.query_row("SELECT 1 FROM sqlite_schema LIMIT 1", [], |_| Ok(())) {
+        Err(error) => matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)),
+        Ok(()) => false,
+    };
+    if !refused {
+        return Ok(db);
+    }
+    if std::fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0) {
+        let db = Connection::open_with_flags_and_vfs(path, flags, c"unix-none")?;
+        db.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        return Ok(db);
+    }
+    Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI)
+}
+
+/// The name by which SQLite opens a file that nobody changes.
+fn immutable(path: &Path) -> String {
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(*byte));
+            }
+            other => {
+                let _ = write!(uri, "%{other:02X}");
+            }
+        }
+    }
+    uri + "?immutable=1"
+}
+
+/// The rows that are not folded yet, as the chunks that they will be.
+fn open_chunks(db: &Connection) -> rusqlite::Result<Vec<Stored>> {
+    let mut statement =
+        db.prepare_cached("SELECT chunk, segment, at_ms, literals, data FROM samples ORDER BY chunk, id")?;
+    let mut found = statement.query([])?;
+    let mut chunks: Vec<(i64, Stored, Vec<Vec<u8>>)> = Vec::new();
+    while let Some(row) = found.next()? {
+        let (chunk, at_ms): (i64, i64) = (row.get(0)?, row.get(2)?);
+        let data: Vec<u8> = row.get(4)?;
+        match chunks.last_mut().filter(|(id, ..)| *id == chunk) {
+            Some((_, stored, rows)) => {
+                stored.to_ms = at_ms;
+                rows.push(data);
+            }
+            None => {
+                let stored = Stored {
+                    segment: row.get(1)?,
+                    from_ms: at_ms,
+                    to_ms: at_ms,
+                    literals: row.get(3)?,
+                    data: Vec::new(),
+                };
+                chunks.push((chunk, stored, vec![data]));
+            }
+        }
+    }
+    let folded = chunks.into_iter().map(|(_, stored, rows)| {
+        // Rows that cannot be folded are as damaged as a chunk that is empty.
+        Stored { data: codec::fold(&rows).unwrap_or_default(), ..stored }
+    });
+    Ok(folded.collect())
+}

@@ -1,0 +1,279 @@
+//! From stalls to events: which stalls are one event, how long it lasts, and how much of it is kept. Pure.
+//!
+//! An event opens with a stall, takes in those that follow within five seconds, and closes five seconds after the last
+//! one was over. A stall of an hour is one event. Stalls that come again and again make an event of five minutes, and then
+//! the next.
+//!
+//! What is kept is bounded: detail (stacks at the raised rate, wait graphs) for thirty seconds of an event at most, and for
+//! sixty events at once; every six minutes there is room for one more. That is 300 in the worst day. An event beyond that
+//! is kept as a head only: when, how long and why.
+
+use spindoctor_model::Stall;
+
+use super::StallChange;
+
+/// An event closes so long after its last stall; a stall that comes sooner belongs to it.
+pub const CLOSES_AFTER_S: f64 = 5.0;
+/// For so long an event takes in stalls that follow.
+pub const TAKES_IN_FOR_S: f64 = 300.0;
+/// For so long the detail of one event is kept.
+pub const DETAIL_FOR_S: f64 = 30.0;
+/// So many events are kept with detail at once: an afternoon of trouble.
+pub const DETAILED_AT_ONCE: f64 = 60.0;
+/// And so many more an hour.
+pub const DETAILED_PER_HOUR: f64 = 10.0;
+
+/// What the recorder is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Act {
+    /// Open an event. With detail: write what was kept from before it, raise the rate of the snapshots, take wait graphs.
+    Open {
+        /// The stall that opened it.
+        stall: Stall,
+        /// False where only its head is kept.
+        with_detail: bool,
+    },
+    /// Another stall belongs to the open event.
+    TakeIn(Stall),
+    /// Go back to the usual rate of snapshots: there is detail enough.
+    EndDetail,
+    /// Close the event: let the rules look at it, write it.
+    Close {
+        /// When its last stall was over, seconds from the start of the segment; none where the recording broke off in it.
+        ended_s: Option<f64>,
+    },
+}
+
+/// Makes events of stalls.
+#[derive(Debug)]
+pub struct Events {
+    open: Option<Open>,
+    /// Events that may be kept with detail now.
+    room: f64,
+    /// When that was computed.
+    room_s: f64,
+}
+
+#[derive(Debug)]
+struct Open {
+    opened_s: f64,
+    has_detail: bool,
+    /// The latest instant with a stall.
+    stalled_s: f64,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { open: None, room: DETAILED_AT_ONCE, room_s: 0.0 }
+    }
+}
+
+impl Events {
+    /// True while an event is open.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// True while detail is kept: the rate of snapshots is raised.
+    pub fn has_detail(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.has_detail)
+    }
+
+    /// What is to be done after a probe or a sample: what it changed, and whether a stall lasts. Times are seconds from the
+    /// start of the segment, and grow.
+    pub fn step(&mut self, now_s: f64, changes: &[StallChange], a_stall_lasts: bool) -> Vec<Act> {
+        let mut acts = Vec::new();
+        for change in changes {
+            match change {
+                StallChange::Opened(stall) => self.take(now_s, stall, &mut acts),
+                StallChange::Over(_, over_s) => {
+                    if let Some(open) = &mut self.open {
+                        open.stalled_s = open.stalled_s.max(*over_s);
+                    }
+                }
+            }
+        }
+        let Some(open) = &mut self.open else { return acts };
+        if a_stall_lasts {
+            open.stalled_s = open.stalled_s.max(now_s);
+        }
+        if open.has_detail && now_s - open.opened_s >= DETAIL_FOR_S {
+            open.has_detail = false;
+            acts.push(Act::EndDetail);
+        }
+        if now_s - open.stalled_s >= CLOSES_AFTER_S {
+            let ended_s = Some(open.stalled_s);
+            self.close(ended_s, &mut acts);
+        }
+        acts
+    }
+
+    /// The segment ends: what is open is closed without an end. Times of the next segment begin at 0.
+    pub fn end_segment(&mut self, now_s: f64) -> Vec<Act> {
+        let mut acts = Vec::new();
+        self.make_room(now_s);
+        self.room_s = 0.0;
+        self.close(None, &mut acts);
+        acts
+    }
+
+    fn take(&mut self, now_s: f64, stall: &Stall, acts: &mut Vec<Act>) {
+        if let Some(open) = &mut self.open {
+            if now_s - open.opened_s < TAKES_IN_FOR_S || stall.began_s <= open.stalled_s {
+                open.stalled_s = open.stalled_s.max(stall.seen_s);
+                acts.push(Act::TakeIn(stall.clone()));
+                return;
+            }
+            let ended_s = Some(open.stalled_s);
+            self.close(ended_s, acts);
+        }
+        self.make_room(now_s);
+        let with_detail = self.room >= 1.0;
+        if with_detail {
+            self.room -= 1.0;
+        }
+        self.open = Some(Open { opened_s: now_s, has_detail: with_detail, stalled_s: stall.seen_s });
+        acts.push(Act::Open { stall: stall.clone(), with_detail });
+    }
+
+    fn close(&mut self, ended_s: Option<f64>, acts: &mut Vec<Act>) {
+        let Some(open) = self.open.take() else { return };
+        if open.has_detail {
+            acts.push(Act::EndDetail);
+        }
+        acts.push(Act::Close { ended_s });
+    }
+
+    fn make_room(&mut self, now_s: f64) {
+        let more = (now_s - self.room_s).max(0.0) / 3_600.0 * DETAILED_PER_HOUR;
+        self.room = (self.room + more).min(DETAILED_AT_ONCE);
+        self.room_s = now_s;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use spindoctor_model::StallKind;
+
+    use super::*;
+
+    fn stall(began_s: f64) -> Stall {
+        Stall { began_s, seen_s: began_s + 0.2, ..Stall::default() }
+    }
+
+    fn opened(began_s: f64) -> [StallChange; 1] {
+        [StallChange::Opened(stall(began_s))]
+    }
+
+    fn over(at_s: f64) -> [StallChange; 1] {
+        [StallChange::Over(StallKind::ThroughputCollapsed, at_s)]
+    }
+
+    #[test]
+    fn an_event_closes_some_seconds_after_its_stall_and_ends_when_the_stall_did() {
+        let mut events = Events::default();
+        let opens = Act::Open { stall: stall(10.0), with_detail: true };
+        assert_eq!(events.step(10.2, &opened(10.0), true), [opens]);
+        assert_eq!(events.step(10.3, &over(10.3), false), []);
+        assert!(events.has_detail());
+        assert_eq!(events.step(15.2, &[], false), []);
+        let closes = [Act::EndDetail, Act::Close { ended_s: Some(10.3) }];
+        assert_eq!(events.step(15.3, &[], false), closes);
+        assert!(!events.is_open());
+    }
+
+    #[test]
+    fn a_stall_that_follows_belongs_to_the_event() {
+        let mut events = Events::default();
+        events.step(10.2, &opened(10.0), true);
+        events.step(10.3, &over(10.3), false);
+        assert_eq!(events.step(14.2, &opened(14.0), true), [Act::TakeIn(stall(14.0))]);
+        assert_eq!(events.step(15.5, &[], true), []);
+    }
+
+    #[test]
+    fn a_stall_of_an_hour_is_one_event_with_thirty_seconds_of_detail() {
+        let mut events = Events::default();
+        let mut acts = events.step(0.2, &opened(0.0), true);
+        for tenth in 3..36_000 {
+            acts.extend(events.step(f64::from(tenth) / 10.0, &[], true));
+        }
+        acts.extend(events.step(3600.0, &over(3600.0), false));
+        acts.extend(events.step(3605.0, &[], false));
+        let opens = Act::Open { stall: stall(0.0), with_detail: true };
+        assert_eq!(acts, [opens, Act::EndDetail, Act::Close { ended_s: Some(3600.0) }]);
+    }
+
+    #[test]
+    fn a_segment_that_ends_closes_the_event_without_an_end() {
+        let mut events = Events::default();
+        events.step(10.2, &opened(10.0), true);
+        assert_eq!(events.end_segment(11.0), [Act::EndDetail, Act::Close { ended_s: None }]);
+        assert_eq!(events.end_segment(12.0), []);
+    }
+
+    /// Stalls of 300 ms, one every so many seconds of a day: events, and those with detail.
+    fn day_of_trouble(every_s: u32) -> (usize, usize) {
+        let (mut events, mut all, mut detailed) = (Events::default(), 0, 0);
+        for second in (0..86_400).filter(|second| second % every_s == 0) {
+            let began_s = f64::from(second);
+            let mut acts = events.step(began_s + 0.2, &opened(began_s), true);
+            acts.extend(events.step(began_s + 0.3, &over(began_s + 0.3), false));
+            acts.extend(events.step(began_s + 5.4, &[], false));
+            for act in acts {
+                if let Act::Open { with_detail, .. } = act {
+                    all += 1;
+                    detailed += usize::from(with_detail);
+                }
+            }
+        }
+        (all, detailed)
+    }
+
+    #[test]
+    fn a_day_of_trouble_does_not_fill_the_disk() {
+        let (all, detailed) = day_of_trouble(10);
+        assert_eq!(all, 8_640);
+        assert!((295..=300).contains(&detailed), "{detailed}");
+        let (all, detailed) = day_of_trouble(3_600);
+        assert_eq!((all, detailed), (24, 24));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_each_event_is_closed_once_and_ends_its_detail(
+            steps in prop::collection::vec((0.05_f64..20.0, any::<bool>(), any::<bool>()), 1..200)
+        ) {
+            let (mut events, mut now_s, mut lasts) = (Events::default(), 0.0, false);
+            let (mut open, mut detail) = (false, false);
+            for (after_s, starts, ends) in steps {
+                now_s += after_s;
+                let mut changes = Vec::new();
+                if ends && lasts {
+                    changes.extend(over(now_s));
+                    lasts = false;
+                }
+                if starts {
+                    changes.extend(opened(now_s - 0.2));
+                    lasts = true;
+                }
+                for act in events.step(now_s, &changes, lasts) {
+                    match act {
+                        Act::Open { with_detail, .. } => {
+                            prop_assert!(!open);
+                            (open, detail) = (true, with_detail);
+                        }
+                        Act::TakeIn(_) => prop_assert!(open),
+                        Act::EndDetail => prop_assert!(std::mem::replace(&mut detail, false)),
+                        Act::Close { ended_s } => {
+                            prop_assert!(std::mem::replace(&mut open, false) && !detail);
+                            prop_assert!(ended_s.is_some_and(|ended_s| ended_s <= now_s));
+                        }
+                    }
+                }
+                prop_assert_eq!((events.is_open(), events.has_detail()), (open, detail));
+            }
+        }
+    }
+}

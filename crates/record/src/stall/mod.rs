@@ -1,0 +1,185 @@
+//! Finding stalls: from probes and samples in order of time to stalls that open and are over. Pure.
+//!
+//! Each kind of [`StallKind`] has a detector in a file of its own. A detector says with each reading whether it sees its
+//! kind of stall and since when; [`Stalls`] asks them all and tells what changed. Nothing has to be set: what is usual is
+//! learnt from the server itself, by ranks (median, scatter around it), and outside stalls. What opens an event, and what
+//! of it is kept, is decided in [`events`].
+//!
+//! `cargo run -p spindoctor-record --example stalls` prints false alarms and misses over hours of simulated load.
+
+mod asked;
+mod baseline;
+mod checkpoint_age;
+mod collapse;
+mod commits;
+mod connections_fail;
+pub mod events;
+mod no_answer;
+mod probe_slow;
+mod recent;
+pub mod suspicion;
+mod threads_running;
+mod throughput;
+
+use jiff::{SignedDuration, Timestamp};
+use spindoctor_model::{Probe, RecordedSample, Segment, Stall, StallKind};
+
+pub use baseline::Baseline;
+
+use crate::condition::Condition;
+use asked::Asked;
+use checkpoint_age::CheckpointAge;
+use commits::Commits;
+use connections_fail::ConnectionsFail;
+use no_answer::NoAnswer;
+use probe_slow::ProbeSlow;
+use threads_running::ThreadsRunning;
+use throughput::Throughput;
+
+/// Commits go on so soon after all other statements do.
+const COMMITS_FOLLOW_S: f64 = 0.5;
+
+/// What changed with a reading.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StallChange {
+    /// A stall was seen.
+    Opened(Stall),
+    /// The stall of this kind is over; when, in seconds from the start of the segment.
+    Over(StallKind, f64),
+}
+
+/// A stall, as its detector sees it for as long as it lasts.
+#[derive(Debug, Clone, PartialEq)]
+struct Sight {
+    began_s: f64,
+    because: String,
+}
+
+/// All detectors.
+#[derive(Debug)]
+pub struct Stalls {
+    began: Timestamp,
+    throughput: Throughput,
+    commits: Commits,
+    /// Until then commits stand still because all statements did.
+    all_stopped_until_s: f64,
+    probe_slow: ProbeSlow,
+    no_answer: NoAnswer,
+    threads_running: ThreadsRunning,
+    checkpoint_age: CheckpointAge,
+    connections_fail: ConnectionsFail,
+    asked: Asked,
+    lasting: Vec<Stall>,
+}
+
+impl Stalls {
+    /// With what was learnt before, and with what the user asked for.
+    pub fn new(baseline: Baseline, conditions: Vec<Condition>) -> Self {
+        Self {
+            began: Timestamp::UNIX_EPOCH,
+            throughput: Throughput::new(),
+            commits: Commits::new(),
+            all_stopped_until_s: 0.0,
+            probe_slow: ProbeSlow::new(),
+            no_answer: NoAnswer::default(),
+            threads_running: ThreadsRunning::new(baseline),
+            checkpoint_age: CheckpointAge::new(),
+            connections_fail: ConnectionsFail::new(),
+            asked: Asked::new(conditions),
+            lasting: Vec::new(),
+        }
+    }
+
+    /// From here on readings are of this segment. Stalls that last are forgotten; what is usual at this hour is not.
+    pub fn begin_segment(&mut self, segment: &Segment) {
+        self.began = segment.began;
+        self.throughput = Throughput::new();
+        self.commits = Commits::new();
+        self.all_stopped_until_s = 0.0;
+        self.probe_slow = ProbeSlow::new();
+        self.no_answer = NoAnswer::default();
+        self.threads_running.begin_segment();
+        self.checkpoint_age = CheckpointAge::of(segment.server.version);
+        self.connections_fail = ConnectionsFail::new();
+        self.asked.begin_segment();
+        self.lasting.clear();
+    }
+
+    /// What this probe changes.
+    pub fn probe(&mut self, probe: &Probe) -> Vec<StallChange> {
+        let now_s = probe.at_s + probe.took_ms / 1e3;
+        let mut changes = Vec::new();
+        let collapsed = self.throughput.look(probe);
+        let stopped = self.commits.look(probe);
+        let stopped = self.unless_all_stopped(stopped, collapsed.is_some(), now_s);
+        for (kind, sight) in [
+            (StallKind::ThroughputCollapsed, collapsed),
+            (StallKind::CommitsStopped, stopped),
+            (StallKind::NoAnswer, self.no_answer.look(probe)),
+            (StallKind::ConnectionsFail, self.connections_fail.look(probe)),
+            (StallKind::CheckpointAge, self.checkpoint_age.look(probe)),
+            (StallKind::ProbeSlow, self.probe_slow.look(probe)),
+            (StallKind::Asked, self.asked.look(probe)),
+        ] {
+            self.note(kind, sight, now_s, &mut changes);
+        }
+        let at = self.began + SignedDuration::from_secs_f64(probe.at_s);
+        let others = self.lasting.iter().any(|stall| stall.kind != StallKind::ThreadsRunning);
+        let sight = self.threads_running.look(at, probe, others);
+        self.note(StallKind::ThreadsRunning, sight, now_s, &mut changes);
+        changes
+    }
+
+    /// What this sample changes.
+    pub fn sample(&mut self, sample: &RecordedSample) -> Vec<StallChange> {
+        let now_s = sample.sample.at_s;
+        let mut changes = Vec::new();
+        self.checkpoint_age.learn(&sample.sample.server);
+        let sight = self.connections_fail.count(sample);
+        self.note(StallKind::ConnectionsFail, sight, now_s, &mut changes);
+        let sight = self.asked.count(sample);
+        self.note(StallKind::Asked, sight, now_s, &mut changes);
+        changes
+    }
+
+    /// What was asked for and can never hold, as this sample shows: each with the reason, once.
+    pub fn never_hold(&mut self, sample: &RecordedSample) -> Vec<String> {
+        self.asked.never_hold(sample)
+    }
+
+    /// The stalls that last, in the order in which they were seen.
+    pub fn lasting(&self) -> &[Stall] {
+        &self.lasting
+    }
+
+    /// How many threads usually run, as far as it was learnt: to be saved now and then, and given to [`Stalls::new`].
+    pub fn baseline(&self) -> &Baseline {
+        self.threads_running.baseline()
+    }
+
+    /// Where all statements stop commits stop too: that is one stall, of the throughput; and where that was no stall, the
+    /// commits' is none. Commits that are known to have stopped alone are their own stall until they go on.
+    fn unless_all_stopped(&mut self, stopped: Option<Sight>, collapsed: bool, now_s: f64) -> Option<Sight> {
+        if collapsed || self.throughput.is_unsure() {
+            self.all_stopped_until_s = now_s + COMMITS_FOLLOW_S;
+        }
+        let is_known = self.lasting.iter().any(|stall| stall.kind == StallKind::CommitsStopped);
+        stopped.filter(|_| is_known || now_s > self.all_stopped_until_s)
+    }
+
+    fn note(&mut self, kind: StallKind, sight: Option<Sight>, now_s: f64, changes: &mut Vec<StallChange>) {
+        let known = self.lasting.iter().position(|stall| stall.kind == kind);
+        match (known, sight) {
+            (None, Some(Sight { began_s, because })) => {
+                let stall = Stall { kind, because, began_s, seen_s: now_s.max(began_s) };
+                self.lasting.push(stall.clone());
+                changes.push(StallChange::Opened(stall));
+            }
+            (Some(at), None) => {
+                self.lasting.remove(at);
+                changes.push(StallChange::Over(kind, now_s));
+            }
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+    }
+}

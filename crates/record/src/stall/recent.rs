@@ -1,0 +1,89 @@
+//! The values of the last while, and what is usual among them: by rank, so that a few wild ones change nothing.
+
+use std::collections::VecDeque;
+
+/// A normal distribution's standard deviation, as a multiple of the median absolute deviation.
+const SIGMA_OF_MAD: f64 = 1.4826;
+
+/// Values with their times, as far back as is looked.
+#[derive(Debug, Clone)]
+pub(super) struct Recent {
+    over_s: f64,
+    values: VecDeque<(f64, f64)>,
+}
+
+impl Recent {
+    /// Keeps what is no older than this.
+    pub(super) fn over(over_s: f64) -> Self {
+        Self { over_s, values: VecDeque::new() }
+    }
+
+    /// Adds one, and forgets what has become too old.
+    pub(super) fn push(&mut self, at_s: f64, value: f64) {
+        self.values.push_back((at_s, value));
+        while self.values.front().is_some_and(|&(oldest_s, _)| oldest_s < at_s - self.over_s) {
+            self.values.pop_front();
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// In order of time.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (f64, f64)> {
+        self.values.iter().copied()
+    }
+
+    /// The value below which this share of them lies; None of nothing.
+    pub(super) fn quantile(&self, share: f64) -> Option<f64> {
+        quantile(self.values.iter().map(|&(_, value)| value).collect(), share)
+    }
+
+    /// The value in the middle.
+    pub(super) fn median(&self) -> Option<f64> {
+        self.quantile(0.5)
+    }
+
+    /// How far they scatter around the median: the standard deviation, were they normally distributed.
+    pub(super) fn scatter(&self) -> Option<f64> {
+        let median = self.median()?;
+        let away = self.values.iter().map(|&(_, value)| (value - median).abs()).collect();
+        Some(SIGMA_OF_MAD * quantile(away, 0.5)?)
+    }
+}
+
+fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
+    let at = ((values.len().checked_sub(1)?) as f64 * share).round() as usize;
+    let (_, value, _) = values.select_nth_unstable_by(at, f64::total_cmp);
+    Some(*value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_wild_values_change_neither_the_median_nor_the_scatter() {
+        let mut recent = Recent::over(100.0);
+        for at in 0..50 {
+            recent.push(f64::from(at), f64::from(at % 5));
+        }
+        let (median, scatter) = (recent.median().unwrap(), recent.scatter().unwrap());
+        for at in 50..55 {
+            recent.push(f64::from(at), 1e9);
+        }
+        assert_eq!((recent.median().unwrap(), recent.scatter().unwrap()), (median, scatter));
+        assert_eq!((median, scatter), (2.0, 1.4826));
+    }
+
+    #[test]
+    fn what_is_too_old_is_forgotten() {
+        let mut recent = Recent::over(10.0);
+        assert_eq!((recent.median(), recent.scatter()), (None, None));
+        recent.push(0.0, 1.0);
+        recent.push(5.0, 2.0);
+        recent.push(10.1, 3.0);
+        assert_eq!((recent.len(), recent.quantile(1.0), recent.quantile(0.0)), (2, Some(3.0), Some(2.0)));
+    }
+}

@@ -1,0 +1,575 @@
+//! The one that writes: every call is one transaction, so what it returned for survives a kill.
+//!
+//! The database is in WAL mode with `synchronous = NORMAL`: a commit is in the kernel's hands at once, so that a killed
+//! recorder loses nothing that it committed. It is synced at checkpoints only; a power cut may take the last minute or so
+//! and never damages what is before. `FULL` would wait for the disk every second, the disk of a server in trouble.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params,
+};
+use spindoctor_model::{Event, Gap, Reading, RecordedSample, Sample, Segment, ServerIdentity};
+
+use crate::codec::{self, Encoder, Second};
+use crate::costs::Costs;
+use crate::disk::{self, NoRoom};
+use crate::error::{Doing, Error};
+use crate::literals::Literals;
+use crate::lock::Lock;
+use crate::rare::Rare;
+use crate::retention::{self, Bounds};
+use crate::statements::Statements;
+use crate::time::{from_ms, to_ms};
+use crate::{events, overview, schema};
+
+/// A chunk holds the samples of one minute of the clock.
+pub(crate) const CHUNK_MS: i64 = 60_000;
+/// How long a write waits for somebody who writes to the file with another program.
+const BUSY: Duration = Duration::from_secs(1);
+/// The write-ahead log is cut back to this after a checkpoint; SQLite makes one every 1,000 pages, 4 MiB.
+const LOG_BYTES: i64 = 4 << 20;
+/// SQLite's cache of pages, KiB: one chunk and the tables' upper pages.
+const CACHE_KIB: i64 = 2048;
+
+/// What to keep, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// What is older than this goes.
+    pub keep_for: Duration,
+    /// The size that the file may have. Samples go first, then events; the write-ahead log beside it takes 4 MiB more.
+    pub max_bytes: u64,
+    /// False to keep statements without their literals.
+    pub literals: bool,
+    /// The share of the file system that is never written into applies where this is true. Tests that fill a disk to
+    /// the last byte set it to false.
+    pub keep_disk_free: bool,
+}
+
+impl Default for WriterOptions {
+    /// A week, 1 GiB (seven days at the 150 MiB a day that a busy server takes), and no literals.
+    fn default() -> Self {
+        Self {
+            keep_for: Duration::from_secs(7 * 86_400),
+            max_bytes: 1 << 30,
+            literals: false,
+            keep_disk_free: true,
+        }
+    }
+}
+
+/// What became of what was to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    /// It is in the file.
+    Done,
+    /// It is in the file, the first after a time without room; that time is in the file as a gap.
+    Again,
+    /// It is not in the file, and what follows will not be until there is room. Said once; then it is
+    /// [`Written::Dropped`].
+    Stopped(NoRoom),
+    /// It is not in the file: there is still no room.
+    Dropped,
+}
+
+/// Writes a recording. There is one writer a recording; it is dropped to close the file.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    folder: PathBuf,
+    db: Connection,
+    options: WriterOptions,
+    literals: Literals,
+    state: State,
+    room: Room,
+    /// Dropped last, so that nobody opens the file while it is closed.
+    _lock: Lock,
+}
+
+/// What goes with the file's content: where a write fails, it is read again.
+#[derive(Debug)]
+struct State {
+    rare: Rare,
+    statements: Statements,
+    costs: Costs,
+    chunk: Option<OpenChunk>,
+    next_chunk: i64,
+    next_segment: u64,
+    next_event: u64,
+    /// A segment that is not in the file yet: it is written with the first thing that is in it.
+    segment: Option<Segment>,
+}
+
+/// The chunk that samples are added to.
+#[derive(Debug)]
+struct OpenChunk {
+    id: i64,
+    segment: u64,
+    minute: i64,
+    first_ms: i64,
+    last_ms: i64,
+    encoder: Encoder,
+}
+
+/// Whether there is room on the disk.
+#[derive(Debug)]
+enum Room {
+    /// There is; and the time of the last sample that was written.
+    Enough { last: Option<Timestamp> },
+    /// There is none since that time.
+    None { since: Option<Timestamp>, because: NoRoom },
+}
+
+impl Writer {
+    /// Opens a recording for writing; makes it where there is none, readable for its owner alone, and its folder.
+    ///
+    /// # Errors
+    /// Somebody else writes to it; it is no recording, or a later version's; the system refuses.
+    pub fn open(path: &Path, options: WriterOptions) -> Result<Self, Error> {
+        let path = std::path::absolute(path).map_err(|source| Error::Io {
+            path: path.to_owned(),
+            doing: "opened",
+            source,
+        })?;
+        let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
+        let failed = |source| Error::Io { path: path.clone(), doing: "made", source };
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+        let lock = Lock::take(&path)?;
+        // SQLite would make it with the rights that the umask leaves, and gives its other files the rights of this one.
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|source| Error::Io { path: path.clone(), doing: "opened", source })?;
+        let opened = Doing { path: &path, doing: "opened" };
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(&path, flags).map_err(|error| opened.failed(error))?;
+        prepare(&db, &path, &options)?;
+        let state = State::load(&db).map_err(|error| opened.failed(error))?;
+        let mut writer = Self {
+            folder,
+            db,
+            options,
+            literals: Literals::default(),
+            state,
+            room: Room::Enough { last: None },
+            _lock: lock,
+            path,
+        };
+        writer.fold_what_was_left()?;
+        Ok(writer)
+    }
+
+    /// Begins a segment, which samples name from then on, and gives its number. It is written with the first of them.
+    pub fn begin_segment(&mut self, began: Timestamp, server: ServerIdentity) -> u64 {
+        let id = self.state.next_segment;
+        self.state.next_segment += 1;
+        let written_by = env!("CARGO_PKG_VERSION").to_owned();
+        self.state.segment = Some(Segment { id, began, server, written_by });
+        id
+    }
+
+    /// Writes a sample. Its variables, its normalised statements and, as the options say, the literals in it go
+    /// elsewhere or away; [`crate::Recording`] puts back what was put elsewhere.
+    ///
+    /// # Errors
+    /// The file is damaged or gone. A disk without room is no error: see [`Written`].
+    pub fn write_sample(&mut self, recorded: RecordedSample) -> Result<Written, Error> {
+        let RecordedSample { at, segment, mut sample } = recorded;
+        if matches!(self.room, Room::None { .. }) && !self.has_room() {
+            return Ok(Written::Dropped);
+        }
+        if !self.options.literals {
+            self.literals.take_out_of_sample(&mut sample);
+        }
+        let options = self.options.clone();
+        let written = self.write(at, |db, state| state.add(db, to_ms(at), segment, sample, &options))?;
+        if let (Written::Done | Written::Again, Room::Enough { last }) = (&written, &mut self.room) {
+            *last = Some(at);
+        }
+        Ok(written)
+    }
+
+    /// Writes a gap; one with the same beginning is replaced, so that a gap that goes on can be ended.
+    ///
+    /// # Errors
+    /// As [`Writer::write_sample`].
+    pub fn write_gap(&mut self, gap: &Gap) -> Result<Written, Error> {
+        self.write(gap.from, |db, _| write_gap(db, gap))
+    }
+
+    /// The number that the next event will have: for the head of an event that is not written yet.
+    pub fn new_event(&mut self) -> u64 {
+        let id = self.state.next_event;
+        self.state.next_event += 1;
+        id
+    }
+
+    /// Writes an event, or more of one that is there: parts that are absent or empty stay as they were written before.
+    /// So its head can be written as soon as it is seen, and stacks and diagnosis when they are there.
+    ///
+    /// # Errors
+    /// As [`Writer::write_sample`].
+    pub fn write_event(&mut self, mut event: Event) -> Result<Written, Error> {
+        if !self.options.literals {
+            self.literals.take_out_of_event(&mut event);
+        }
+        self.write(event.head.began, |db, _| events::write(db, &event))
+    }
+
+    /// Adds to what a source cost, of one that is no reading of the sample: the probe, stacks, a new connection. What
+    /// readings took is counted from the samples. Written at the end of the minute.
+    pub fn add_cost(&mut self, source: &str, asked: u64, took_ms: f64) {
+        self.state.costs.add(source, asked, took_ms);
+    }
+
+    /// Keeps a text of the recorder's own under a name, in place of the one that is there.
+    ///
+    /// # Errors
+    /// As [`Writer::write_sample`].
+    pub fn remember(&mut self, name: &str, text: &str) -> Result<Written, Error> {
+        self.write(Timestamp::now(), |db, _| {
+            db.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)", params![name, text])?;
+            Ok(())
+        })
+    }
+
+    /// The text that [`Writer::remember`] kept; none where there is none.
+    ///
+    /// # Errors
+    /// The file is damaged or gone.
+    pub fn remembered(&self, name: &str) -> Result<Option<String>, Error> {
+        self.db
+            .query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0))
+            .optional()
+            .map_err(|error| Doing { path: &self.path, doing: "read" }.failed(error))
+    }
+
+    /// Changes what is kept from now on, as after a reload.
+    pub fn set_options(&mut self, options: WriterOptions) {
+        // A chunk has its statements with literals or without.
+        self.state.chunk = None;
+        self.options = options;
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs one transaction, where there is room for it.
+    fn write(
+        &mut self,
+        at: Timestamp,
+        change: impl FnOnce(&Transaction<'_>, &mut State) -> rusqlite::Result<()>,
+    ) -> Result<Written, Error> {
+        if !self.has_room() {
+            return Ok(self.no_room(NoRoom::Reserved));
+        }
+        let done = transaction(&self.db, |transaction| {
+            if let Room::None { since, because } = &self.room {
+                let gap = Gap { from: since.unwrap_or(at), to: Some(at), because: because.to_string() };
+                write_gap(transaction, &gap)?;
+            }
+            if let Some(segment) = &self.state.segment {
+                write_segment(transaction, segment)?;
+            }
+            change(transaction, &mut self.state)
+        });
+        match done {
+            Ok(()) => {
+                self.state.segment = None;
+                let again = matches!(self.room, Room::None { .. });
+                if again {
+                    self.room = Room::Enough { last: Some(at) };
+                }
+                Ok(if again { Written::Again } else { Written::Done })
+            }
+            Err(error) => {
+                let because = refusal(&error);
+                self.state.forget(&self.db);
+                match because {
+                    Some(because) => Ok(self.no_room(NoRoom::Refused(because))),
+                    None => Err(Doing { path: &self.path, doing: "written" }.failed(error)),
+                }
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let had_room = matches!(self.room, Room::Enough { .. });
+        // A file system that does not tell is written to until it refuses.
+        !self.options.keep_disk_free
+            || disk::free_ratio(&self.folder).is_none_or(|ratio| disk::has_room(ratio, had_room))
+    }
+
+    fn no_room(&mut self, because: NoRoom) -> Written {
+        match &self.room {
+            Room::Enough { last } => {
+                self.room = Room::None { since: *last, because: because.clone() };
+                Written::Stopped(because)
+            }
+            Room::None { .. } => Written::Dropped,
+        }
+    }
+
+    /// Folds the rows of a recorder that was killed.
+    fn fold_what_was_left(&mut self) -> Result<(), Error> {
+        self.write(Timestamp::now(), |db, _| {
+            let chunks: Vec<i64> = db
+                .prepare("SELECT DISTINCT chunk FROM samples ORDER BY chunk")?
+                .query_map([], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            chunks.into_iter().try_for_each(|chunk| fold(db, chunk))
+        })?;
+        Ok(())
+    }
+}
+
+impl State {
+    fn load(db: &Connection) -> rusqlite::Result<Self> {
+        let next = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0));
+        Ok(Self {
+            rare: Rare::load(db)?,
+            statements: Statements::default(),
+            costs: Costs::default(),
+            chunk: None,
+            next_chunk: next(
+                "SELECT 1 + max(coalesce((SELECT max(id) FROM chunks), 0),
+                                             coalesce((SELECT max(chunk) FROM samples), 0))",
+            )?,
+            next_segment: next("SELECT 1 + coalesce(max(id), 0) FROM segments")?.cast_unsigned(),
+            next_event: next("SELECT 1 + coalesce(max(id), 0) FROM events")?.cast_unsigned(),
+            segment: None,
+        })
+    }
+
+    /// After a transaction that was rolled back: what was thought to be in the file may not be.
+    fn forget(&mut self, db: &Connection) {
+        self.chunk = None;
+        self.statements = Statements::default();
+        if let Ok(rare) = Rare::load(db) {
+            self.rare = rare;
+        }
+    }
+
+    /// Adds a sample to its minute's chunk.
+    fn add(
+        &mut self,
+        db: &Connection,
+        at_ms: i64,
+        segment: u64,
+        mut sample: Sample,
+        options: &WriterOptions,
+    ) -> rusqlite::Result<()> {
+        let minute = at_ms.div_euclid(CHUNK_MS);
+        let is_open = self
+            .chunk
+            .as_ref()
+            .is_some_and(|open| open.segment == segment && open.minute == minute && open.last_ms <= at_ms);
+        if !is_open {
+            self.begin_chunk(db, at_ms, segment, options)?;
+            overview::insert(db, at_ms, &overview::point(from_ms(at_ms), segment, &sample))?;
+        } else if let Some(threads_running) = overview::threads_running(&sample) {
+            overview::raise_threads_running(db, threads_running)?;
+        }
+        if let Reading::Available { value, .. } = &mut sample.server.threads {
+            // Servers list the busy first; in an order that stays, each is beside what it was a second before.
+            value.sort_by_key(|thread| (thread.internal_id, thread.connection_id));
+        }
+        self.costs.add_readings(&sample);
+        self.rare.put_away(db, at_ms, &mut sample)?;
+        self.statements.put_away(db, at_ms, &mut sample, options.literals)?;
+        let Some(open) = &mut self.chunk else { return Ok(()) };
+        let row = open
+            .encoder
+            .push(&Second { after_ms: at_ms - open.first_ms, sample: &sample })
+            .map_err(unwritable)?;
+        open.last_ms = at_ms;
+        db.prepare_cached(
+            "INSERT INTO samples (chunk, segment, at_ms, literals, data) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![open.id, segment.cast_signed(), at_ms, options.literals, row])?;
+        Ok(())
+    }
+
+    /// Folds the open chunk; false where there is none.
+    fn end_chunk(&mut self, db: &Connection) -> rusqlite::Result<bool> {
+        let Some(open) = self.chunk.take() else { return Ok(false) };
+        fold(db, open.id)?;
+        self.costs.write(db, open.minute * CHUNK_MS)?;
+        Ok(true)
+    }
+
+    /// Folds the open chunk, takes away what is too old, and begins the next one.
+    fn begin_chunk(
+        &mut self,
+        db: &Connection,
+        at_ms: i64,
+        segment: u64,
+        options: &WriterOptions,
+    ) -> rusqlite::Result<()> {
+        if self.end_chunk(db)? {
+            retention::retain(db, at_ms, options.bounds())?;
+        }
+        let minute = at_ms.div_euclid(CHUNK_MS);
+        let id = self.next_chunk;
+        self.next_chunk += 1;
+        self.chunk = Some(OpenChunk {
+            id,
+            segment,
+            minute,
+            first_ms: at_ms,
+            last_ms: at_ms,
+            encoder: Encoder::default(),
+        });
+        Ok(())
+    }
+}
+
+impl WriterOptions {
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            age_ms: i64::try_from(self.keep_for.as_millis()).unwrap_or(i64::MAX),
+            bytes: i64::try_from(self.max_bytes).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+impl Drop for Writer {
+    /// Folds the open chunk and writes what the sources cost, where there is room: a writer that is killed leaves that to
+    /// the next one.
+    fn drop(&mut self) {
+        if matches!(self.room, Room::Enough { .. }) && self.has_room() {
+            let state = &mut self.state;
+            let _ = transaction(&self.db, |db| state.end_chunk(db).map(drop));
+        }
+    }
+}
+
+/// Makes the tables where there are none, and sets how the file is written.
+fn prepare(db: &Connection, path: &Path, options: &WriterOptions) -> Result<(), Error> {
+    let opened = Doing { path, doing: "opened" };
+    let set_up = || -> rusqlite::Result<()> {
+        db.busy_timeout(BUSY)?;
+        db.pragma_update(None, "cache_size", -CACHE_KIB)?;
+        db.pragma_update(None, "synchronous", "NORMAL")?;
+        db.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+        Ok(())
+    };
+    set_up().map_err(|error| opened.failed(error))?;
+    if schema::is_blank(db) {
+        schema::create(db).map_err(|error| Doing { path, doing: "made" }.failed(error))?;
+    }
+    schema::version(db, path)?;
+    let write_meta = || -> rusqlite::Result<()> {
+        let mut insert = db.prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
+        insert.execute(["format", "spindoctor.recording/1"])?;
+        insert.execute(["written_by", env!("CARGO_PKG_VERSION")])?;
+        insert.execute(["literals", if options.literals { "kept" } else { "taken out" }])?;
+        Ok(())
+    };
+    write_meta().map_err(|error| opened.failed(error))
+}
+
+/// One transaction; what it did is undone where it fails.
+fn transaction(
+    db: &Connection,
+    change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
+    change(&transaction)?;
+    transaction.commit()
+}
+
+/// What the file system said, where it is the one that refused: it may have room later.
+fn refusal(error: &rusqlite::Error) -> Option<String> {
+    match error.sqlite_error_code()? {
+        ErrorCode::DiskFull => Some("it is full".to_owned()),
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+            Some("another program holds the file's write lock".to_owned())
+        }
+        ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::ReadOnly => Some(error.to_string()),
+        _ => None,
+    }
+}
+
+/// What cannot be made into bytes.
+pub(crate) fn unwritable(error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
+}
+
+fn write_gap(db: &Connection, gap: &Gap) -> rusqlite::Result<()> {
+    let from_ms = to_ms(gap.from);
+    db.execute("DELETE FROM gaps WHERE from_ms = ?1", [from_ms])?;
+    db.execute(
+        "INSERT INTO gaps (from_ms, to_ms, because) VALUES (?1, ?2, ?3)",
+        params![from_ms, gap.to.map(to_ms), gap.because],
+    )?;
+    Ok(())
+}
+
+fn write_segment(db: &Connection, segment: &Segment) -> rusqlite::Result<()> {
+    let body = serde_json::to_string(segment).map_err(unwritable)?;
+    db.execute(
+        "INSERT OR REPLACE INTO segments (id, began_ms, hostname, address, server_version, written_by, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            segment.id.cast_signed(),
+            to_ms(segment.began),
+            segment.server.hostname,
+            segment.server.address,
+            segment.server.version_text,
+            segment.written_by,
+            body,
+        ],
+    )?;
+    Ok(())
+}
+
+/// Turns the rows of a chunk into one.
+fn fold(db: &Connection, chunk: i64) -> rusqlite::Result<()> {
+    let (mut rows, mut times) = (Vec::new(), Vec::new());
+    let mut head = (0_i64, false);
+    let mut statement =
+        db.prepare_cached("SELECT at_ms, segment, literals, data FROM samples WHERE chunk = ?1 ORDER BY id")?;
+    let mut found = statement.query([chunk])?;
+    while let Some(row) = found.next()? {
+        times.push(row.get::<_, i64>(0)?);
+        head = (row.get(1)?, row.get(2)?);
+        rows.push(row.get::<_, Vec<u8>>(3)?);
+    }
+    if let (Some(&first), Some(&last)) = (times.first(), times.last()) {
+        match codec::fold(&rows) {
+            Ok(data) => {
+                db.prepare_cached(
+                    "INSERT INTO chunks (id, segment, from_ms, to_ms, samples, literals, data)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                )?
+                .execute(params![
+                    chunk,
+                    head.0,
+                    first,
+                    last,
+                    times.len() as i64,
+                    head.1,
+                    data
+                ])?;
+            }
+            // They were damaged on the disk: nobody can read them.
+            Err(error) => {
+                let because = format!("the recording was damaged here: {error}");
+                write_gap(db, &Gap { from: from_ms(first), to: Some(from_ms(last)), because })?;
+            }
+        }
+    }
+    db.prepare_cached("DELETE FROM samples WHERE chunk = ?1")?.execute([chunk])?;
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! The detectors on hours of simulated load, with stalls in it and without.
+
+mod simulator;
+
+use proptest::prelude::*;
+use simulator::{Shape, Standstill, judge, probes, stalls};
+use spindoctor_model::{Probe, ProbeFailure};
+use spindoctor_record::stall::{Baseline, Stalls};
+
+const HOUR_S: f64 = 3_600.0;
+const HALF_A_DAY_S: f64 = 43_200.0;
+/// Any will do; a seed that fails is kept here.
+const SEEDS: [u64; 2] = [1, 20_261_122];
+
+fn alarms(shape: Shape, seed: u64) -> Vec<String> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    judge(&probes(&mut rng, shape, &[], HOUR_S), &[]).false_alarms
+}
+
+#[test]
+fn an_hour_of_load_has_no_stall() {
+    for shape in [Shape::Steady, Shape::Saturated, Shape::Pool, Shape::Idle] {
+        for seed in SEEDS {
+            assert_eq!(alarms(shape, seed), Vec::<String>::new(), "{shape:?}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_load_that_itself_changes_within_a_tenth_of_a_second_has_few_stalls() {
+    for (shape, most) in [(Shape::Minutely, 2), (Shape::Batches, 4)] {
+        for seed in SEEDS {
+            let alarms = alarms(shape, seed);
+            assert!(alarms.len() <= most, "{shape:?}, seed {seed}: {alarms:#?}");
+        }
+    }
+}
+
+#[test]
+fn pile_ups_of_half_a_day_are_found_named_and_dated() {
+    for shape in [Shape::Steady, Shape::Idle] {
+        let mut rng = fastrand::Rng::with_seed(11);
+        // More of them, and they are what is usual.
+        let injected =
+            stalls(&mut rng, Standstill::PileUp, &[0.5, 1.0, 3.0, 10.0, 30.0], 1_200.0, HALF_A_DAY_S);
+        let outcome = judge(&probes(&mut rng, shape, &injected, HALF_A_DAY_S), &injected);
+        let least = outcome.injected * 95 / 100;
+        assert!(injected.len() > 30);
+        assert!(
+            outcome.found >= least && outcome.kind_right >= least && outcome.begin_right >= least,
+            "{shape:?}: {outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn of_stalls_of_200_ms_in_steady_load_95_in_100_are_found_named_and_dated() {
+    for shape in [Shape::Steady, Shape::Saturated, Shape::Pool] {
+        for what in [Standstill::Statements, Standstill::Server] {
+            let mut rng = fastrand::Rng::with_seed(7);
+            let injected = stalls(&mut rng, what, &[0.2], 15.0, HOUR_S);
+            let outcome = judge(&probes(&mut rng, shape, &injected, HOUR_S), &injected);
+            let least = outcome.injected * 95 / 100;
+            assert!(injected.len() > 200);
+            assert!(outcome.found >= least, "{shape:?}, {what:?}: {outcome:?}");
+            assert!(
+                outcome.kind_right >= least && outcome.begin_right >= least,
+                "{shape:?}, {what:?}: {outcome:?}"
+            );
+            assert_eq!(outcome.false_alarms, Vec::<String>::new(), "{shape:?}, {what:?}");
+        }
+    }
+}
+
+#[test]
+fn longer_stalls_of_every_kind_are_found_named_and_dated() {
+    for (shape, what) in [
+        (Shape::Steady, Standstill::Statements),
+        (Shape::Steady, Standstill::Server),
+        (Shape::Steady, Standstill::Commits),
+        (Shape::Saturated, Standstill::Commits),
+    ] {
+        let mut rng = fastrand::Rng::with_seed(11);
+        let injected = stalls(&mut rng, what, &[0.5, 1.0, 3.0, 10.0, 30.0], 20.0, HOUR_S);
+        let outcome = judge(&probes(&mut rng, shape, &injected, HOUR_S), &injected);
+        let least = outcome.injected * 95 / 100;
+        assert!(injected.len() > 80);
+        assert!(outcome.found >= least, "{shape:?}, {what:?}: {outcome:?}");
+        assert!(
+            outcome.kind_right >= least && outcome.begin_right >= least,
+            "{shape:?}, {what:?}: {outcome:?}"
+        );
+        assert_eq!(outcome.false_alarms, Vec::<String>::new(), "{shape:?}, {what:?}");
+    }
+}
+
+/// Readings as no server gives them.
+fn any_probe() -> impl Strategy<Value = Probe> {
+    let count = || prop::option::of(any::<u64>());
+    (0.0_f64..2.0, 0.0_f64..5_000.0, any::<bool>(), any::<bool>(), (count(), count(), count(), count()))
+        .prop_map(
+            |(
+                after_s,
+                took_ms,
+                answered,
+                refused,
+                (threads_running, questions, commits, checkpoint_age_bytes),
+            )| Probe {
+                at_s: after_s,
+                took_ms,
+                answered,
+                failure: refused.then_some(ProbeFailure::TooManyConnections),
+                threads_running,
+                threads_connected: None,
+                questions,
+                commits,
+                checkpoint_age_bytes,
+            },
+        )
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_probes_say_each_stall_opens_once_and_begins_before_it_is_seen(
+        readings in prop::collection::vec(any_probe(), 1..400)
+    ) {
+        use spindoctor_record::stall::StallChange::{Opened, Over};
+
+        let mut stalls = Stalls::new(Baseline::default(), vec!["Threads_running > 50".parse().unwrap()]);
+        let (mut at_s, mut open) = (0.0, Vec::new());
+        for reading in readings {
+            at_s += reading.at_s;
+            for change in stalls.probe(&Probe { at_s, ..reading }) {
+                match change {
+                    Opened(stall) => {
+                        prop_assert!(stall.began_s <= stall.seen_s && !stall.because.is_empty());
+                        prop_assert!(!open.contains(&stall.kind));
+                        open.push(stall.kind);
+                    }
+                    Over(kind, _) => {
+                        prop_assert!(open.contains(&kind));
+                        open.retain(|other| *other != kind);
+                    }
+                }
+            }
+            prop_assert_eq!(stalls.lasting().iter().map(|stall| stall.kind).collect::<Vec<_>>(), open.clone());
+        }
+    }
+}

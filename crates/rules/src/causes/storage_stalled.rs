@@ -1,0 +1,254 @@
+//! `storage-stalled`: storage hardly answers: one I/O takes a second and more, and sessions stand still behind it.
+
+use spindoctor_model::stack::{Observation, Profile, ThreadState};
+use spindoctor_model::window::Series;
+use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+
+use super::{checkpoint_stall, commit_sync_bound, file_extension_stall, index_lock};
+use crate::draft::Draft;
+use crate::sessions::mean;
+use crate::{Cause, Outcome, Stacks, spin_samples};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "storage-stalled",
+    title: "storage hardly answers: one I/O takes a second and more",
+    what: "A disk, a controller, a network volume or the limit of a control group holds I/Os back for seconds: a failing \
+           device that retries, a path that is lost, a volume out of burst credit, a snapshot of the file system. The \
+           threads stand in the kernel, in read, write or fsync, and nobody can end them.",
+    why_it_hurts: "Whoever needs the page, the file or the log waits behind that one I/O. Within a second all sessions that \
+                   write stand still, and soon those that only read.",
+    evidence: "Stacks of all threads, ten times a second: how many stand in read, write or fsync of a file on average. \
+               And how many I/Os the server completed meanwhile (Innodb_data_reads, _writes and _fsyncs, and statements \
+               that change rows). The number that stand divided by the I/Os completed in a second is the time of one I/O \
+               (Little's law), and the same of syncs alone, because writes end in the page cache. It fires at a second or \
+               more, where two or more sessions at work stand still. The score is their share of the sessions at work.",
+    looks_alike: "A disk that is slow and answers takes milliseconds, not seconds: commit-sync-bound, checkpoint-stall, \
+                  file-extension-stall. A process that a signal or the freezer holds does no I/O either: server-stopped. A \
+                  full disk: the server waits for room and says so in its error log.",
+    remedies: "Look at the device: the kernel's log (dmesg), its error counters (smartctl, multipath), the volume's credit, \
+               what else writes to it, limits of the control group (io.max). Let a replica on other storage take over: \
+               the server cannot be helped from inside, and a restart has to read from the same disk.",
+    safety: "Looking is safe. A server that stands in the kernel does not end, with SIGKILL either, before its I/O does. \
+             Fail over with the old source fenced: when the disk comes back it goes on writing where it stood.",
+    references: &[
+        "Domas Mituzas, on performance stalls: where single I/O request done is escalated to table or instance lockup",
+        "Linux kernel documentation: hung tasks, blkio and io.max, pressure stall information",
+        "J. D. C. Little, A Proof for the Queuing Formula L = lambda W (1961)",
+    ],
+    stacks: Stacks::Nothing,
+    evaluate,
+};
+
+/// An I/O of that length is no slow disk: the slowest that works, one that spins and is busy, takes a tenth.
+const ONE_IO_S: f64 = 1.0;
+
+/// Threads that stand in I/O on average: one, half of the time. A server's own threads sync now and then while nobody
+/// waits.
+const STANDING: f64 = 0.5;
+
+/// Sessions at work that stand still on average.
+const HELD_UP: f64 = 2.0;
+
+/// Snapshots below which no mean is told.
+const ENOUGH: usize = 5;
+
+/// I/Os completed, as InnoDB counts them.
+const OF_INNODB: [&str; 3] = ["Innodb_data_reads", "Innodb_data_writes", "Innodb_data_fsyncs"];
+
+/// Statements that change rows, each an I/O at least where another log is synced. Handler_commit is no measure of them:
+/// it counts what the server commits in its own dictionary, too.
+const CHANGES: [&str; 5] = ["Com_commit", "Com_insert", "Com_update", "Com_delete", "Com_replace"];
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let profile = match (window.profile.value(), window.profile.unavailable()) {
+        (Some(profile), _) => profile,
+        (None, Some(why)) => return Err(why.clone()),
+        (None, None) => return Err(Unavailable::because("no stacks were taken")),
+    };
+    if profile.snapshots.len() < ENOUGH {
+        return Err(Unavailable::because(format!(
+            "only {} snapshots of the stacks were taken, {ENOUGH} are needed",
+            profile.snapshots.len()
+        ))
+        .unlock("a longer window, --duration 10s"));
+    }
+    let seconds = window.need_change(|s| &s.server.status)?.seconds;
+    let synced = window.need_growth("Innodb_data_fsyncs")?;
+    let growth = |names: &[&str]| names.iter().filter_map(|name| window.status_growth(name)).sum::<f64>();
+    let (completed, changes) = (growth(&OF_INNODB) + growth(&CHANGES), growth(&CHANGES));
+    let standing = Standing::count(profile);
+    // One sync of another log serves each session at work once.
+    let synced = synced.max(changes / standing.at_work.max(1.0));
+    // Less than one I/O in the window: it lasts longer than that.
+    let one_s = |standing: f64, completed: f64| standing * seconds / completed.max(standing.max(1.0));
+    let one_io_s = one_s(standing.in_io, completed).max(one_s(standing.in_sync, synced));
+    if standing.in_io < STANDING || one_io_s < ONE_IO_S || standing.held_up < HELD_UP {
+        return Ok(None);
+    }
+    let share = (standing.held_up / standing.at_work.max(1.0)).min(1.0);
+    let pressure = window.change(|s| &s.host.pressure).and_then(|change| {
+        let stalled_us = change.last.io_full_us?.checked_sub(change.first.io_full_us?)?;
+        Some(stalled_us as f64 / 1e6 / change.seconds)
+    });
+    Ok(Some(
+        Draft::new(
+            &CAUSE,
+            share,
+            format!(
+                "Storage hardly answers: one I/O takes {one_io_s:.1} s, and {:.1} sessions on average stand still",
+                standing.held_up
+            ),
+        )
+        .why(format!(
+            "{:.1} threads on average stand in read, write or fsync, and the server completed {completed:.0} I/Os in \
+             {seconds:.0} s.",
+            standing.in_io
+        ))
+        .evidence(
+            Evidence::new("threads in read, write or fsync", standing.in_io, "", "stacks").series(standing.series.clone()),
+        )
+        .evidence(
+            Evidence::new("I/Os completed", completed / seconds, "1/s", "SHOW GLOBAL STATUS Innodb_data_*, Com_*"),
+        )
+        .evidence(Evidence::new("of these syncs", synced / seconds, "1/s", "SHOW GLOBAL STATUS Innodb_data_fsyncs"))
+        .evidence(Evidence::new("one I/O", one_io_s, "s", "computed").expected("< 1"))
+        .evidence(Evidence::new("sessions at work that stand still", standing.held_up, "", "stacks").expected("< 2"))
+        .evidence_if(
+            pressure.map(|ratio| Evidence::new("time in which all tasks waited for I/O", ratio, "ratio", "/proc/pressure/io")),
+        )
+        .remedy(Remedy {
+            statement: "On the server's host: look at the device (dmesg, smartctl, multipath -ll, iostat -x 1) and at io.max of \
+                        the server's control group"
+                .into(),
+            why: "The I/O stands in the kernel: what holds it is below the server.".into(),
+            dynamic: true,
+            ..Remedy::default()
+        })
+        .remedy(Remedy {
+            statement: "Let a replica on other storage take over".into(),
+            why: "No setting of the server makes its disk answer.".into(),
+            dynamic: true,
+            risk: "The old source goes on writing when its disk comes back: fence it first.".into(),
+            undo: "Let the old source follow as a replica.".into(),
+        })
+        .explains(&[
+            commit_sync_bound::CAUSE.name,
+            checkpoint_stall::CAUSE.name,
+            file_extension_stall::CAUSE.name,
+            index_lock::CAUSE.name,
+        ])
+        .finding(),
+    ))
+}
+
+/// Threads over the snapshots of a profile, means.
+#[derive(Debug, Default)]
+struct Standing {
+    /// In read, write or fsync of a file.
+    in_io: f64,
+    /// Of these, in fsync.
+    in_sync: f64,
+    /// Sessions that run a statement.
+    at_work: f64,
+    /// Of these, those that neither run nor wait for a CPU.
+    held_up: f64,
+    /// The first over time.
+    series: Series,
+}
+
+impl Standing {
+    fn count(profile: &Profile) -> Self {
+        let runs_statement: Vec<bool> = (0..profile.stacks.len() as u32)
+            .map(|stack| {
+                let observation = Observation { stack, ..Observation::default() };
+                spin_samples::names(profile, &observation).any(|name| name == "dispatch_command")
+            })
+            .collect();
+        let mut in_io = vec![0.0; profile.snapshots.len()];
+        let (mut in_sync, mut at_work, mut held_up) = (0.0, 0.0, 0.0);
+        for one in &profile.observations {
+            let Some(count) = in_io.get_mut(one.snapshot as usize) else { continue };
+            if matches!(one.state, ThreadState::DiskRead | ThreadState::DiskWrite | ThreadState::Sync) {
+                *count += 1.0;
+            }
+            in_sync += f64::from(u8::from(one.state == ThreadState::Sync));
+            if runs_statement.get(one.stack as usize).copied().unwrap_or_default() {
+                at_work += 1.0;
+                let goes_on = matches!(one.state, ThreadState::Running | ThreadState::Runnable);
+                held_up += f64::from(u8::from(!goes_on));
+            }
+        }
+        let snapshots = profile.snapshots.len() as f64;
+        let at_s = |at: usize| profile.snapshots[at].at_us as f64 / 1e6;
+        Self {
+            in_io: mean(in_io.iter().copied()),
+            in_sync: in_sync / snapshots,
+            at_work: at_work / snapshots,
+            held_up: held_up / snapshots,
+            series: in_io.iter().enumerate().map(|(at, &count)| (at_s(at), count)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use spindoctor_model::stack::ThreadState::{Condition, Sync};
+
+    use super::*;
+    use crate::testing::{Build, session};
+
+    const SYNCS: &[&str] = &["fsync", "os_file_flush_func", "log_flusher"];
+    const COMMITS: &[&str] = &["pthread_cond_wait", "log_write_up_to", "trans_commit", "dispatch_command"];
+
+    fn committing(completed_per_s: f64) -> Build {
+        CHANGES
+            .iter()
+            .fold(Build::busy("8.0.36"), |build, name| build.counter(name, 0.0))
+            .counter("Innodb_data_fsyncs", completed_per_s)
+            .counter("Innodb_os_log_fsyncs", completed_per_s)
+            .only_snapshots(&[(1, Sync, SYNCS), (16, Condition, COMMITS)])
+            .sessions(|_| {
+                (20..36)
+                    .map(|id| session(id, "Query", "waiting for handler commit", "UPDATE t SET a = 1"))
+                    .collect()
+            })
+    }
+
+    pub(crate) fn fires() -> Window {
+        committing(0.2).log_syncs("wait/io/file/innodb/innodb_log_file", 0.2, 5e6).window()
+    }
+
+    /// A slow disk: a sync takes a tenth of a second, and ends.
+    pub(crate) fn near_miss() -> Window {
+        committing(10.0).window()
+    }
+
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36").without_profile().window()
+    }
+
+    #[test]
+    fn the_time_of_one_io_is_told_and_stands_before_the_syncs_that_it_explains() {
+        let diagnosis = crate::diagnose(&fires());
+        let first = &diagnosis.findings[0];
+        assert_eq!(first.cause, CAUSE.name);
+        assert!(first.headline.contains("one I/O takes 5.0 s"), "{}", first.headline);
+    }
+
+    #[test]
+    fn not_one_io_in_the_window_lasts_longer_than_that() {
+        let Outcome::Fired(finding) = evaluate(&committing(0.0).window()) else { panic!() };
+        assert!(finding.headline.contains("one I/O takes 10.0 s"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn a_quiet_server_whose_thread_syncs_alone_is_clear() {
+        let window = committing(0.2).only_snapshots(&[(1, Sync, SYNCS)]).window();
+        assert_eq!(evaluate(&window), Outcome::Clear);
+    }
+}

@@ -1,0 +1,60 @@
+//! The flags of `spindoctor export`.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, ValueEnum};
+
+use super::moment::Moment;
+use crate::export::table::TABLES;
+
+/// `spindoctor export`.
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// A recording, as `spindoctor record` makes it; it may still be written
+    pub(crate) file: PathBuf,
+
+    /// The folder for a file of each table, or a file for one table: samples.parquet
+    #[arg(short = 'o', long, value_name = "PLACE")]
+    pub(crate) out: PathBuf,
+
+    /// How it is written [default: what the name of --out ends in, else parquet]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<FileFormat>,
+
+    /// Only this table; may be given more than once [default: all; for a file, samples]
+    #[arg(long, value_name = "NAME", value_parser = table_names())]
+    pub(crate) table: Vec<String>,
+
+    /// From this time on: 2026-07-01T09:30:00Z, '2026-07-01 09:30' (UTC), 09:30, -10m
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) from: Option<Moment>,
+
+    /// Up to this time [default: the end]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) to: Option<Moment>,
+}
+
+/// A way to write tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileFormat {
+    /// For DuckDB, ClickHouse, Spark, pandas: typed and compressed
+    Parquet,
+    /// For everything else
+    Csv,
+}
+
+impl FileFormat {
+    /// How the names of such files end.
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Csv => "csv",
+        }
+    }
+}
+
+/// The names of all tables.
+fn table_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(TABLES.iter().map(|table| PossibleValue::new(table.name).help(table.help)))
+}

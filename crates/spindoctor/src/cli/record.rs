@@ -1,0 +1,132 @@
+//! The flags of `spindoctor record`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use spindoctor_record::condition::Condition;
+
+use super::{Connection, duration};
+use crate::export::serve;
+
+/// `spindoctor record`.
+#[derive(Debug, Args)]
+pub(crate) struct Record {
+    /// The recording, made where there is none [default: spindoctor.rec in /var/lib/spindoctor; for others than root in
+    /// ~/.local/state/spindoctor]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// What is older than this goes: 12h, 7d
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = age)]
+    pub(crate) keep: Duration,
+
+    /// The recording grows to this size: 500M, 1G. The oldest goes first
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
+    pub(crate) max_size: u64,
+
+    /// Keep statements as they are, with their literals
+    #[arg(long, overrides_with = "no_literals")]
+    pub(crate) literals: bool,
+
+    /// Keep statements without their literals: the default
+    #[arg(long)]
+    pub(crate) no_literals: bool,
+
+    /// Keep an event while this holds, too: 'Threads_running > 50', 'Com_commit/s < 10', 'host.load > 8'
+    #[arg(long, value_name = "CONDITION")]
+    pub(crate) when: Vec<Condition>,
+
+    /// Take no stacks of the server's threads
+    #[arg(long)]
+    pub(crate) no_stacks: bool,
+
+    /// Serve metrics for Prometheus here: 127.0.0.1:9104, or 9104 alone for the loopback
+    #[arg(long, value_name = "ADDRESS", value_parser = serve::address)]
+    pub(crate) metrics: Option<SocketAddr>,
+
+    /// Push metrics and events to this OpenTelemetry collector: http://127.0.0.1:4318
+    #[arg(long, value_name = "URL", value_parser = url)]
+    pub(crate) otlp: Option<String>,
+
+    /// End after this time, instead of at SIGTERM or Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// `http://127.0.0.1:4318`, to which the paths of OTLP are added.
+fn url(text: &str) -> Result<String, String> {
+    let place = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme));
+    match place {
+        Some(place) if !place.starts_with('/') && !place.is_empty() => Ok(text.to_owned()),
+        _ => Err("write http://127.0.0.1:4318 or https://collector.example:4318".to_owned()),
+    }
+}
+
+/// `12h`, `7d`: a minute to ten years.
+fn age(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds_per_unit = match &text[digits.len()..] {
+        "m" | "min" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        "w" => 604_800.0,
+        unit => return Err(format!("{unit:?} is no unit of time; use m, h, d or w")),
+    };
+    let number: f64 = digits.trim().parse().map_err(|_| format!("{digits:?} is no number"))?;
+    let seconds = number * seconds_per_unit;
+    if !(60.0..=10.0 * 365.0 * 86_400.0).contains(&seconds) {
+        return Err("it must be between 1m and ten years".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// `500M`, `1G`, in powers of 1,024: a MiB or more.
+fn size(text: &str) -> Result<u64, String> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let bytes_per_unit = match unit.trim_start().trim_end_matches(['i', 'B', 'b']) {
+        "k" | "K" => 1_u64 << 10,
+        "m" | "M" => 1 << 20,
+        "g" | "G" => 1 << 30,
+        "t" | "T" => 1 << 40,
+        unit => return Err(format!("{unit:?} is no unit of size; use M, G or T")),
+    };
+    let digits = &text[..text.len() - unit.len()];
+    let number: f64 = digits.parse().map_err(|_| format!("{digits:?} is no number"))?;
+    let bytes = number * bytes_per_unit as f64;
+    if !(1_048_576.0..=1e15).contains(&bytes) {
+        return Err("it must be at least 1M".to_owned());
+    }
+    Ok(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collector_is_named_with_its_scheme() {
+        assert_eq!(url("http://[::1]:4318/otel").as_deref(), Ok("http://[::1]:4318/otel"));
+        for wrong in ["127.0.0.1:4318", "http://", "http:///v1", "ftp://x", ""] {
+            assert!(url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ages_and_sizes_are_read_as_people_write_them() {
+        assert_eq!(age("7d").unwrap().as_secs(), 7 * 86_400);
+        assert_eq!(age("1.5h").unwrap().as_secs(), 5_400);
+        for wrong in ["7", "7y", "d", "0d", "30s", "99999d", "-1d"] {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(size("500M").unwrap(), 500 << 20);
+        assert_eq!(size("1.5 GiB").unwrap(), 3 << 29);
+        for wrong in ["1", "G", "0G", "100k", "1X", "-1G", "nanG"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

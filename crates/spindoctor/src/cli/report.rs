@@ -1,0 +1,34 @@
+//! The flags of `spindoctor report`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::moment::Moment;
+
+/// `spindoctor report`.
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// A recording, as `spindoctor record` makes it; it may still be written
+    pub(crate) file: PathBuf,
+
+    /// Tell this event, by its number [default: the worst]
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["from", "to"])]
+    pub(crate) event: Option<u64>,
+
+    /// Tell what happened from this time on: 2026-07-01T09:30:00Z, '2026-07-01 09:30' (UTC), 09:30, -10m
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) from: Option<Moment>,
+
+    /// Tell what happened up to this time [default: the end]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) to: Option<Moment>,
+
+    /// Write the page to this file [default: incident-HOST-TIME.html, here]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Print JSON (schema spindoctor.incident/1); a page is written only with --html
+    #[arg(long)]
+    pub(crate) json: bool,
+}

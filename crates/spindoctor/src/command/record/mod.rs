@@ -1,0 +1,196 @@
+//! `spindoctor record`: the black box. Samples each second, a probe ten times a second, and of each stall what it was like
+//! before and during it.
+
+mod diagnosis;
+mod looker;
+mod metrics;
+mod recorder;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use spindoctor_collect::follow::{FollowOptions, Follower};
+use spindoctor_collect::host;
+use spindoctor_collect::mysql::Target;
+use spindoctor_collect::priority::Ahead;
+use spindoctor_model::Event;
+use spindoctor_record::stall::{Baseline, Stalls};
+use spindoctor_record::{Writer, WriterOptions};
+use spindoctor_tune::apply::TakeOptions;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
+
+use super::live::{self, note};
+use super::wait_for;
+use crate::cli::Record;
+use crate::exit::ExitStatus;
+use looker::{Looked, Looker};
+use metrics::Metrics;
+use recorder::{Done, Recorder};
+
+/// The recording's name where the user gives none.
+const NAME: &str = "spindoctor.rec";
+/// Under this name the recording has what is usual on this server.
+const USUAL: &str = "usual";
+/// How often that is saved.
+const REMEMBER_EVERY: Duration = Duration::from_mins(10);
+/// The last event's stacks and diagnosis may take so long when the recorder ends.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Records until it is told to end.
+pub(crate) fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
+    let path = path(asked)?;
+    let _ahead = Ahead::of_others();
+    wait_for(async {
+        let mut signals = Signals::listen().context("could not listen for signals")?;
+        let mut metrics = Metrics::start(asked).await?;
+        let until = asked.duration.map(|duration| Instant::now() + duration);
+        loop {
+            // Option files are read anew each time: a password may have changed.
+            let target = live::target(&asked.connection)?;
+            match record(asked, &path, target, &mut metrics, &mut signals, until).await? {
+                Ended::Asked => return Ok(ExitStatus::Done),
+                Ended::Reload => note("SIGHUP: option files are read anew"),
+            }
+        }
+    })
+}
+
+fn path(asked: &Record) -> anyhow::Result<PathBuf> {
+    match &asked.output {
+        Some(path) => Ok(path.clone()),
+        None => {
+            let state = TakeOptions::of_process()
+                .context("no folder for the recording; name a file with --output")?;
+            Ok(state.state.join(NAME))
+        }
+    }
+}
+
+/// Why a recording ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Asked,
+    Reload,
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Ended {
+        tokio::select! {
+            _ = self.terminate.recv() => Ended::Asked,
+            _ = self.interrupt.recv() => Ended::Asked,
+            _ = self.hang_up.recv() => Ended::Reload,
+        }
+    }
+}
+
+/// Records into the file until a signal comes or the time is over.
+async fn record(
+    asked: &Record,
+    path: &std::path::Path,
+    target: Target,
+    metrics: &mut Metrics,
+    signals: &mut Signals,
+    until: Option<Instant>,
+) -> anyhow::Result<Ended> {
+    let options = WriterOptions {
+        keep_for: asked.keep,
+        max_bytes: asked.max_size,
+        literals: asked.literals,
+        ..WriterOptions::default()
+    };
+    let writer = Writer::open(path, options)?;
+    let usual = writer.remembered(USUAL)?.and_then(|usual| serde_json::from_str::<Baseline>(&usual).ok());
+    let stalls = Stalls::new(usual.unwrap_or_default(), asked.when.clone());
+    let (order, mut done) = unbounded_channel();
+    let mut recorder = Recorder::new(writer, stalls, !asked.no_stacks, order.clone());
+    let host = live::host(&asked.connection);
+    let process = live::process(&asked.connection, &target).ok().map(|(pid, _)| host::Target::live(pid));
+    let mut looker = Looker::start(target.clone(), process.filter(|_| !asked.connection.remote));
+    let mut follower = Follower::start(target, FollowOptions { host, ..FollowOptions::default() });
+    note(&format!("recording into {}", recorder.path().display()));
+
+    let mut remember = interval_at(Instant::now() + REMEMBER_EVERY, REMEMBER_EVERY);
+    remember.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let ended = loop {
+        recorder.ended().iter().for_each(|head| metrics.event(head));
+        tokio::select! {
+            biased;
+            ended = signals.next() => break ended,
+            () = at(until) => break Ended::Asked,
+            followed = follower.next() => {
+                let followed = followed.context("sampling ended by itself; please report it")?;
+                metrics.followed(&followed, &follower, recorder.path());
+                if recorder.take(followed, &follower)? {
+                    looker.look();
+                }
+            }
+            looked = looker.next() => match looked {
+                Looked::Connected(id) => follower.leave_out(id),
+                Looked::Lost(id) => follower.no_longer_leave_out(id),
+                Looked::Saw(look) => recorder.looked(*look, &follower)?,
+            },
+            Some(what) = done.recv() => finish(&mut recorder, what, &order)?,
+            _ = remember.tick() => recorder.remember()?,
+        }
+    };
+    recorder.end(&follower)?;
+    drop(looker);
+    // Where it takes longer, the event stays without a diagnosis.
+    let _in_time = timeout(LAST_WORDS, last_words(&mut recorder, &mut done, &order)).await;
+    recorder.ended().iter().for_each(|head| metrics.event(head));
+    recorder.remember()?;
+    follower.finish().await;
+    let told = recorder.told();
+    note(&format!("{} samples and {} events in {}", told.samples, told.events, recorder.path().display()));
+    Ok(ended)
+}
+
+async fn at(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn last_words(
+    recorder: &mut Recorder,
+    done: &mut UnboundedReceiver<Done>,
+    order: &UnboundedSender<Done>,
+) -> anyhow::Result<()> {
+    while recorder.is_closing()
+        && let Some(what) = done.recv().await
+    {
+        finish(recorder, what, order)?;
+    }
+    Ok(())
+}
+
+/// Takes what was ordered, and has an event diagnosed that has its stacks.
+fn finish(recorder: &mut Recorder, what: Done, order: &UnboundedSender<Done>) -> anyhow::Result<()> {
+    if let Some(event) = recorder.done(what)? {
+        let (path, order) = (recorder.path().to_owned(), order.clone());
+        tokio::task::spawn_blocking(move || {
+            let Event { head, .. } = &event;
+            let diagnosis = Box::new(diagnosis::of_event(&path, &event));
+            let _heard = order.send(Done::Diagnosed { event: head.id, diagnosis });
+        });
+    }
+    Ok(())
+}

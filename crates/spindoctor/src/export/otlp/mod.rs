@@ -1,0 +1,203 @@
+//! Metrics and events for OpenTelemetry: OTLP over HTTP, protocol buffers.
+//!
+//! Pure: families of metrics, or the head of an event, to the bytes of a request. [`push`] sends them. The messages
+//! are written out in `proto`: the published crate would bring OpenTelemetry's SDK with it.
+
+mod proto;
+pub(crate) mod push;
+
+use jiff::Timestamp;
+use prost::Message as _;
+use spindoctor_model::{EventHead, ServerIdentity};
+
+use self::proto::{
+    Any, AnyValue, Data, ExportLogs, ExportMetrics, Gauge, HistogramPoint, KeyValue, LogRecord, Metric,
+    NumberPoint, Resource, ResourceLogs, ResourceMetrics, Scope, ScopeLogs, ScopeMetrics, Sum,
+};
+use super::metrics::{Family, Kind, PROBE_BOUNDS_S, Point, Value};
+use crate::incident::told::kind_told;
+
+/// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
+const CUMULATIVE: i32 = 2;
+/// `SEVERITY_NUMBER_WARN`.
+const WARN: i32 = 13;
+/// What an event is called among other events.
+const EVENT_NAME: &str = "spindoctor.stall";
+
+/// A request for `/v1/metrics`. Counters count from when the recorder began.
+pub(crate) fn metrics(
+    families: &[Family],
+    server: &ServerIdentity,
+    began: Timestamp,
+    at: Timestamp,
+) -> Vec<u8> {
+    let times = (nanoseconds(began), nanoseconds(at));
+    let scope_metrics = vec![ScopeMetrics {
+        scope: Some(scope()),
+        metrics: families.iter().map(|family| metric(family, times)).collect(),
+    }];
+    let resource = Some(resource(server));
+    ExportMetrics { resource_metrics: vec![ResourceMetrics { resource, scope_metrics }] }.encode_to_vec()
+}
+
+/// A request for `/v1/logs` with one event.
+pub(crate) fn event(head: &EventHead, server: &ServerIdentity, at: Timestamp) -> Vec<u8> {
+    let mut attributes = vec![
+        KeyValue {
+            key: "spindoctor.event.id".to_owned(),
+            value: Some(any(Any::Integer(head.id.cast_signed()))),
+        },
+        text("spindoctor.event.kind", &super::table::word(&head.stall.kind)),
+        text("spindoctor.event.because", &head.stall.because),
+    ];
+    attributes.extend(head.cause.as_deref().map(|cause| text("spindoctor.event.cause", cause)));
+    if let Some(ended) = head.ended {
+        let seconds = ended.duration_since(head.began).as_secs_f64();
+        attributes.push(KeyValue {
+            key: "spindoctor.event.duration_s".to_owned(),
+            value: Some(any(Any::Real(seconds))),
+        });
+    }
+    let told = [head.headline.as_str(), &head.stall.because].into_iter().find(|told| !told.is_empty());
+    let told = told.unwrap_or_else(|| kind_told(head.stall.kind));
+    let record = LogRecord {
+        time_unix_nano: nanoseconds(head.began),
+        observed_time_unix_nano: nanoseconds(at),
+        severity_number: WARN,
+        severity_text: "WARN".to_owned(),
+        body: Some(any(Any::Text(told.to_owned()))),
+        attributes,
+        event_name: EVENT_NAME.to_owned(),
+    };
+    let scope_logs = vec![ScopeLogs { scope: Some(scope()), log_records: vec![record] }];
+    let resource = Some(resource(server));
+    ExportLogs { resource_logs: vec![ResourceLogs { resource, scope_logs }] }.encode_to_vec()
+}
+
+fn metric(family: &Family, times: (u64, u64)) -> Metric {
+    let numbers = || family.points.iter().filter_map(|point| number(point, times)).collect();
+    let data = match family.kind {
+        Kind::Gauge => Data::Gauge(Gauge { data_points: numbers() }),
+        Kind::Counter => {
+            Data::Sum(Sum { data_points: numbers(), aggregation_temporality: CUMULATIVE, is_monotonic: true })
+        }
+        Kind::Histogram => Data::Histogram(proto::Histogram {
+            data_points: family.points.iter().filter_map(|point| histogram(point, times)).collect(),
+            aggregation_temporality: CUMULATIVE,
+        }),
+    };
+    Metric {
+        name: family.name.to_owned(),
+        description: family.help.to_owned(),
+        unit: family.unit.to_owned(),
+        data: Some(data),
+    }
+}
+
+fn number(point: &Point, (began, at): (u64, u64)) -> Option<NumberPoint> {
+    let Value::Number(number) = point.value else { return None };
+    Some(NumberPoint {
+        start_time_unix_nano: began,
+        time_unix_nano: at,
+        as_double: Some(number),
+        attributes: attributes(point),
+    })
+}
+
+fn histogram(point: &Point, (began, at): (u64, u64)) -> Option<HistogramPoint> {
+    let Value::Histogram(histogram) = &point.value else { return None };
+    Some(HistogramPoint {
+        start_time_unix_nano: began,
+        time_unix_nano: at,
+        count: histogram.count(),
+        sum: Some(histogram.sum_s),
+        bucket_counts: histogram.counts.to_vec(),
+        explicit_bounds: PROBE_BOUNDS_S.to_vec(),
+        attributes: attributes(point),
+    })
+}
+
+fn attributes(point: &Point) -> Vec<KeyValue> {
+    point.labels.iter().map(|(name, value)| text(name, value)).collect()
+}
+
+/// By OpenTelemetry's semantic conventions.
+fn resource(server: &ServerIdentity) -> Resource {
+    let instance = if server.hostname.is_empty() { &server.address } else { &server.hostname };
+    let mut attributes = vec![
+        text("service.name", "spindoctor"),
+        text("service.version", env!("CARGO_PKG_VERSION")),
+        text("service.instance.id", instance),
+    ];
+    if !server.hostname.is_empty() {
+        attributes.push(text("host.name", &server.hostname));
+    }
+    attributes.push(text(
+        "db.system.name",
+        match server.version {
+            Some(version) if version.is_mariadb() => "mariadb",
+            _ => "mysql",
+        },
+    ));
+    Resource { attributes }
+}
+
+fn scope() -> Scope {
+    Scope { name: "spindoctor".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+}
+
+fn text(key: &str, value: &str) -> KeyValue {
+    KeyValue { key: key.to_owned(), value: Some(any(Any::Text(value.to_owned()))) }
+}
+
+fn any(value: Any) -> AnyValue {
+    AnyValue { value: Some(value) }
+}
+
+/// Since the epoch; a clock before that is at it.
+fn nanoseconds(at: Timestamp) -> u64 {
+    u64::try_from(at.as_nanosecond()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::metrics::tests::all;
+    use crate::incident::sample;
+
+    #[test]
+    fn every_family_comes_back_from_its_bytes() {
+        let families = all();
+        let server = sample::pileup().server;
+        let bytes = metrics(&families, &server, sample::at(0.0), sample::at(1.0));
+        let read = ExportMetrics::decode(bytes.as_slice()).unwrap();
+        let read = &read.resource_metrics[0].scope_metrics[0].metrics;
+        assert_eq!(read.len(), families.len());
+        for (metric, family) in read.iter().zip(&families) {
+            let points = match metric.data.as_ref().unwrap() {
+                Data::Gauge(gauge) => gauge.data_points.len(),
+                Data::Sum(sum) => sum.data_points.len(),
+                Data::Histogram(histogram) => {
+                    let point = &histogram.data_points[0];
+                    assert_eq!(point.bucket_counts.len(), point.explicit_bounds.len() + 1);
+                    assert_eq!(point.bucket_counts.iter().sum::<u64>(), point.count);
+                    histogram.data_points.len()
+                }
+            };
+            assert_eq!((metric.name.as_str(), points), (family.name, family.points.len()));
+        }
+    }
+
+    #[test]
+    fn an_event_is_a_log_record_with_its_cause() {
+        let incident = sample::pileup();
+        let bytes = event(&incident.events[0], &incident.server, sample::at(4.0));
+        let read = ExportLogs::decode(bytes.as_slice()).unwrap();
+        let record = &read.resource_logs[0].scope_logs[0].log_records[0];
+        assert_eq!(record.time_unix_nano, nanoseconds(sample::at(0.2)));
+        assert!(record.attributes.contains(&text("spindoctor.event.cause", "metadata-lock-pileup")));
+        assert!(record.attributes.contains(&text("spindoctor.event.kind", "commits_stopped")));
+        let resource = read.resource_logs[0].resource.as_ref().unwrap();
+        assert!(resource.attributes.contains(&text("host.name", "db17")));
+    }
+}

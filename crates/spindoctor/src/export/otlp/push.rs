@@ -1,0 +1,265 @@
+//! Sends metrics and events to a collector, on a thread of its own: a collector that hangs holds up nobody.
+//!
+//! What waits is bounded; what finds no room is dropped and counted. A collector that cannot be reached is tried again
+//! ever more seldom.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+/// Requests that may wait: a minute of metrics each ten seconds, and a bad day's events.
+const MOST_WAITING: usize = 64;
+/// How long a request may take.
+const WITHIN: Duration = Duration::from_secs(10);
+/// Between two tries: doubled each time.
+const AGAIN_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// After so many tries a request is given up: newer ones are worth more.
+const TRIES: u32 = 6;
+/// How long the last requests are waited for at the end.
+const GOODBYE_WITHIN: Duration = Duration::from_secs(3);
+
+/// Where a request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// `/v1/metrics`.
+    Metrics,
+    /// `/v1/logs`.
+    Logs,
+}
+
+impl Signal {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Metrics => "/v1/metrics",
+            Self::Logs => "/v1/logs",
+        }
+    }
+}
+
+/// What became of the requests so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Taken by the collector.
+    pub(crate) sent: AtomicU64,
+    /// Lost: no room, refused, or given up.
+    pub(crate) dropped: AtomicU64,
+}
+
+/// The thread that sends, and the way to it.
+#[derive(Debug)]
+pub(crate) struct Pusher {
+    queue: Option<SyncSender<(Signal, Vec<u8>)>>,
+    thread: Option<JoinHandle<()>>,
+    counts: Arc<Counts>,
+}
+
+impl Pusher {
+    /// Sends to this collector: `http://127.0.0.1:4318`.
+    ///
+    /// # Errors
+    /// No thread could be made.
+    pub(crate) fn start(url: &str) -> anyhow::Result<Self> {
+        let (queue, waiting) = sync_channel(MOST_WAITING);
+        let counts = Arc::new(Counts::default());
+        let sender = Sender::new(url, Arc::clone(&counts));
+        let thread = std::thread::Builder::new()
+            .name("spindoctor-otlp".to_owned())
+            .spawn(move || sender.run(&waiting))
+            .context("could not start the thread that sends to the collector")?;
+        Ok(Self { queue: Some(queue), thread: Some(thread), counts })
+    }
+
+    /// Hands over a request; never waits.
+    pub(crate) fn push(&self, signal: Signal, request: Vec<u8>) {
+        let taken = self.queue.as_ref().is_some_and(|queue| queue.try_send((signal, request)).is_ok());
+        if !taken {
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What became of the requests so far.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+impl Drop for Pusher {
+    /// What waits is sent, if that takes no longer than a moment.
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        let begun = Instant::now();
+        while let Some(thread) = &self.thread
+            && !thread.is_finished()
+            && begun.elapsed() < GOODBYE_WITHIN
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished) {
+            drop(thread.join());
+        }
+    }
+}
+
+struct Sender {
+    agent: ureq::Agent,
+    url: String,
+    counts: Arc<Counts>,
+}
+
+/// What a collector said.
+enum Said {
+    /// Taken.
+    Yes,
+    /// Try again: it is busy, or cannot be reached.
+    Later,
+    /// Never: the request is not to its liking.
+    No,
+}
+
+impl Sender {
+    fn new(url: &str, counts: Arc<Counts>) -> Self {
+        let config =
+            ureq::Agent::config_builder().timeout_global(Some(WITHIN)).http_status_as_error(false).build();
+        Self { agent: config.into(), url: url.trim_end_matches('/').to_owned(), counts }
+    }
+
+    fn run(&self, waiting: &Receiver<(Signal, Vec<u8>)>) {
+        let mut pause = AGAIN_AFTER.0;
+        loop {
+            let (signal, request) = match waiting.recv_timeout(AGAIN_AFTER.1) {
+                Ok(next) => next,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let mut tries = 0;
+            let taken = loop {
+                match self.send(signal, &request) {
+                    Said::Yes => break true,
+                    Said::No => break false,
+                    Said::Later => tries += 1,
+                }
+                if tries >= TRIES {
+                    break false;
+                }
+                std::thread::sleep(pause);
+                pause = (2 * pause).min(AGAIN_AFTER.1);
+            };
+            if taken {
+                pause = AGAIN_AFTER.0;
+                self.counts.sent.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn send(&self, signal: Signal, request: &[u8]) -> Said {
+        let url = format!("{}{}", self.url, signal.path());
+        let answer = self.agent.post(&url).header("content-type", "application/x-protobuf").send(request);
+        // OTLP 1.x, section "OTLP/HTTP Response": 429, 502, 503 and 504 may be tried again.
+        match answer.map(|answer| answer.status().as_u16()) {
+            Ok(200..=299) => Said::Yes,
+            Ok(429 | 502 | 503 | 504) | Err(_) => Said::Later,
+            Ok(_) => Said::No,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use http_body_util::{BodyExt as _, Full};
+    use hyper::body::{Bytes, Incoming};
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper::{Request, Response, StatusCode};
+    use hyper_util::rt::TokioIo;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// For what is not promised, on a machine that is on its knees.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    type Received = Arc<Mutex<Vec<(String, Bytes)>>>;
+
+    /// A collector that refuses the first requests with this status, and takes the others.
+    async fn collector(listener: TcpListener, refused: usize, status: StatusCode, received: Received) {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let received = Arc::clone(&received);
+            let answer = service_fn(move |request: Request<Incoming>| {
+                let received = Arc::clone(&received);
+                async move {
+                    let path = request.uri().path().to_owned();
+                    let body = request.into_body().collect().await.unwrap().to_bytes();
+                    let mut received = received.lock().unwrap();
+                    received.push((path, body));
+                    let mut response = Response::new(Full::new(Bytes::new()));
+                    if received.len() <= refused {
+                        *response.status_mut() = status;
+                    }
+                    Ok::<_, Infallible>(response)
+                }
+            });
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
+        }
+    }
+
+    /// Pushes to a collector and waits until so many requests are done with.
+    fn pushed(refused: usize, status: StatusCode, requests: &[(Signal, &[u8])]) -> (Received, u64, u64) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let received = Received::default();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let takes = Arc::clone(&received);
+        std::thread::spawn(move || runtime.block_on(collector(listener, refused, status, takes)));
+        let pusher = Pusher::start(&url).unwrap();
+        requests.iter().for_each(|(signal, request)| pusher.push(*signal, request.to_vec()));
+        let counted = || {
+            let counts = pusher.counts();
+            (counts.sent.load(Ordering::Relaxed), counts.dropped.load(Ordering::Relaxed))
+        };
+        let begun = Instant::now();
+        while counted().0 + counted().1 < requests.len() as u64 && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (sent, dropped) = counted();
+        (received, sent, dropped)
+    }
+
+    #[test]
+    fn each_signal_goes_to_its_place_as_it_is() {
+        let (received, sent, dropped) =
+            pushed(0, StatusCode::OK, &[(Signal::Metrics, b"metrics"), (Signal::Logs, b"logs")]);
+        assert_eq!((sent, dropped), (2, 0));
+        let received = received.lock().unwrap();
+        assert_eq!(received[0], ("/v1/metrics".to_owned(), Bytes::from_static(b"metrics")));
+        assert_eq!(received[1], ("/v1/logs".to_owned(), Bytes::from_static(b"logs")));
+    }
+
+    #[test]
+    fn a_busy_collector_is_tried_again_and_one_that_refuses_is_not() {
+        let (received, sent, dropped) = pushed(1, StatusCode::SERVICE_UNAVAILABLE, &[(Signal::Logs, b"x")]);
+        assert_eq!((sent, dropped, received.lock().unwrap().len()), (1, 0, 2));
+        let (received, sent, dropped) = pushed(1, StatusCode::BAD_REQUEST, &[(Signal::Logs, b"x")]);
+        assert_eq!((sent, dropped, received.lock().unwrap().len()), (0, 1, 1));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_dropped_and_counted_at_once() {
+        // Nobody listens there: the port was given back.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let pusher = Pusher::start(&format!("http://127.0.0.1:{port}")).unwrap();
+        for _ in 0..3 * MOST_WAITING {
+            pusher.push(Signal::Metrics, vec![0; 8]);
+        }
+        assert!(pusher.counts().dropped.load(Ordering::Relaxed) >= MOST_WAITING as u64);
+    }
+}

@@ -1,0 +1,278 @@
+//! A table as a Parquet file: zstd, timestamps in milliseconds UTC, a row group at a time in memory.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as PhysicalType, ZstdLevel};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{Type, TypePtr};
+
+use super::table::{Cell, Column, Kind, Sink, Table};
+
+/// Rows of a group. DuckDB and Spark read groups in parallel, and skip those whose times are not asked for.
+const GROUP_ROWS: usize = 122_880;
+/// A group with long texts ends earlier.
+const GROUP_TEXT_BYTES: usize = 32 << 20;
+/// What zstd itself takes where nobody says: higher levels make files little smaller and take much longer.
+const ZSTD_LEVEL: i32 = 3;
+/// A cell that is there; an empty one is one level below.
+const IS_THERE: i16 = 1;
+
+/// Rows on their way into a file.
+pub(crate) struct Parquet<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
+    columns: Vec<Buffer>,
+    rows: usize,
+    text_bytes: usize,
+    /// Texts of this group: most stand in many rows.
+    texts: HashMap<String, ByteArray>,
+}
+
+/// A column of the group that is being filled.
+struct Buffer {
+    levels: Vec<i16>,
+    values: Values,
+}
+
+enum Values {
+    Integers(Vec<i64>),
+    Reals(Vec<f64>),
+    Texts(Vec<ByteArray>),
+    Truths(Vec<bool>),
+}
+
+impl<W: Write + Send> Parquet<W> {
+    /// Begins with an empty file.
+    pub(crate) fn begin(out: W, table: &Table) -> anyhow::Result<Self> {
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+            .set_created_by(concat!("spindoctor ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
+        let writer = SerializedFileWriter::new(out, schema(table)?, Arc::new(properties))?;
+        let columns = table.columns.iter().map(Buffer::of).collect();
+        Ok(Self { writer, columns, rows: 0, text_bytes: 0, texts: HashMap::new() })
+    }
+
+    fn text(&mut self, text: &str) -> ByteArray {
+        if let Some(known) = self.texts.get(text) {
+            return known.clone();
+        }
+        self.text_bytes += 2 * text.len();
+        let bytes = ByteArray::from(text.as_bytes().to_vec());
+        self.texts.insert(text.to_owned(), bytes.clone());
+        bytes
+    }
+
+    fn write_group(&mut self) -> anyhow::Result<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let mut group = self.writer.next_row_group()?;
+        for column in &mut self.columns {
+            let mut writer = group.next_column()?.context("a column for each of the schema")?;
+            column.write(&mut writer)?;
+            writer.close()?;
+        }
+        group.close()?;
+        self.texts.clear();
+        (self.rows, self.text_bytes) = (0, 0);
+        Ok(())
+    }
+}
+
+impl<W: Write + Send> Sink for Parquet<W> {
+    fn row(&mut self, cells: &[Cell<'_>]) -> anyhow::Result<()> {
+        for (at, cell) in cells.iter().enumerate() {
+            let text = match cell {
+                Cell::Text(text) => Some(self.text(text)),
+                _ => None,
+            };
+            self.columns[at].push(*cell, text);
+        }
+        self.rows += 1;
+        if self.rows >= GROUP_ROWS || self.text_bytes >= GROUP_TEXT_BYTES {
+            self.write_group()?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+        self.write_group()?;
+        self.writer.close()?;
+        Ok(())
+    }
+}
+
+impl Buffer {
+    fn of(column: &Column) -> Self {
+        let values = match column.kind {
+            Kind::Time | Kind::Integer => Values::Integers(Vec::new()),
+            Kind::Real => Values::Reals(Vec::new()),
+            Kind::Text => Values::Texts(Vec::new()),
+            Kind::Truth => Values::Truths(Vec::new()),
+        };
+        Self { levels: Vec::new(), values }
+    }
+
+    /// A cell of another kind than the column's counts as empty: no table has one, as a test shows.
+    fn push(&mut self, cell: Cell<'_>, text: Option<ByteArray>) {
+        let is_there = match (&mut self.values, cell, text) {
+            (Values::Integers(values), Cell::Time(at), _) => {
+                values.push(at.as_millisecond());
+                true
+            }
+            (Values::Integers(values), Cell::Integer(number), _) => {
+                values.push(number);
+                true
+            }
+            (Values::Reals(values), Cell::Real(number), _) => {
+                values.push(number);
+                true
+            }
+            (Values::Truths(values), Cell::Truth(is), _) => {
+                values.push(is);
+                true
+            }
+            (Values::Texts(values), _, Some(text)) => {
+                values.push(text);
+                true
+            }
+            _ => false,
+        };
+        self.levels.push(if is_there { IS_THERE } else { IS_THERE - 1 });
+    }
+
+    fn write(&mut self, writer: &mut SerializedColumnWriter<'_>) -> anyhow::Result<()> {
+        let levels = Some(self.levels.as_slice());
+        match &mut self.values {
+            Values::Integers(values) => {
+                writer.typed::<Int64Type>().write_batch(values, levels, None)?;
+                values.clear();
+            }
+            Values::Reals(values) => {
+                writer.typed::<DoubleType>().write_batch(values, levels, None)?;
+                values.clear();
+            }
+            Values::Texts(values) => {
+                writer.typed::<ByteArrayType>().write_batch(values, levels, None)?;
+                values.clear();
+            }
+            Values::Truths(values) => {
+                writer.typed::<BoolType>().write_batch(values, levels, None)?;
+                values.clear();
+            }
+        }
+        self.levels.clear();
+        Ok(())
+    }
+}
+
+fn schema(table: &Table) -> anyhow::Result<TypePtr> {
+    let fields = table.columns.iter().map(|column| {
+        let (physical, logical) = match column.kind {
+            Kind::Time => (PhysicalType::INT64, Some(LogicalType::timestamp(true, TimeUnit::MILLIS))),
+            Kind::Integer => (PhysicalType::INT64, None),
+            Kind::Real => (PhysicalType::DOUBLE, None),
+            Kind::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+            Kind::Truth => (PhysicalType::BOOLEAN, None),
+        };
+        let field = Type::primitive_type_builder(column.name, physical)
+            .with_repetition(Repetition::OPTIONAL)
+            .with_logical_type(logical)
+            .build()?;
+        Ok(Arc::new(field))
+    });
+    let fields = fields.collect::<Result<Vec<_>, parquet::errors::ParquetError>>()?;
+    Ok(Arc::new(Type::group_type_builder(table.name).with_fields(fields).build()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::body::Bytes;
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::{Field, Row};
+
+    use super::super::table::tests::{rows_of, visit};
+    use super::super::table::{TABLES, by_name};
+    use super::*;
+
+    fn read(bytes: Vec<u8>) -> SerializedFileReader<Bytes> {
+        SerializedFileReader::new(Bytes::from(bytes)).unwrap()
+    }
+
+    fn written(table: &Table) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut parquet = Box::new(Parquet::begin(&mut bytes, table).unwrap());
+        visit(table, &mut |cells| parquet.row(cells));
+        parquet.finish().unwrap();
+        bytes
+    }
+
+    /// A field as `rows_of` writes a cell.
+    fn told(field: &Field) -> String {
+        match field {
+            Field::Null => "Nothing".to_owned(),
+            Field::TimestampMillis(ms) => {
+                format!("Time({})", jiff::Timestamp::from_millisecond(*ms).unwrap())
+            }
+            Field::Long(number) => format!("Integer({number})"),
+            Field::Double(number) => format!("Real({number:?})"),
+            Field::Str(text) => format!("Text({text:?})"),
+            Field::Bool(is) => format!("Truth({is})"),
+            other => panic!("{other:?} is no kind of ours"),
+        }
+    }
+
+    #[test]
+    fn every_table_comes_back_as_it_was_written() {
+        for table in TABLES {
+            let reader = read(written(table));
+            let rows: Vec<Row> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+            let told: Vec<Vec<String>> = rows
+                .iter()
+                .map(|row| row.get_column_iter().map(|(_, field)| told(field)).collect())
+                .collect();
+            assert_eq!(told, rows_of(table), "{}", table.name);
+            let names: Vec<&str> = rows[0].get_column_iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, table.columns.iter().map(|column| column.name).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn columns_are_compressed_and_times_are_utc() {
+        let reader = read(written(by_name("samples").unwrap()));
+        let group = reader.metadata().row_group(0);
+        for column in group.columns() {
+            assert!(matches!(column.compression(), Compression::ZSTD(_)), "{:?}", column.compression());
+        }
+        let time = group.schema_descr().column(2);
+        assert_eq!(time.logical_type_ref(), Some(&LogicalType::timestamp(true, TimeUnit::MILLIS)));
+    }
+
+    #[test]
+    fn many_rows_become_several_groups_so_that_memory_is_bounded() {
+        let table = by_name("gaps").unwrap();
+        let mut bytes = Vec::new();
+        let mut parquet = Box::new(Parquet::begin(&mut bytes, table).unwrap());
+        for _ in 0..2 * GROUP_ROWS + 1 {
+            parquet.row(&[Cell::Text("db17"), Cell::Integer(1), Cell::Nothing, Cell::Text("x")]).unwrap();
+        }
+        assert!(parquet.rows < GROUP_ROWS);
+        parquet.finish().unwrap();
+        let metadata = read(bytes);
+        let metadata = metadata.metadata();
+        assert_eq!(metadata.num_row_groups(), 3);
+        assert_eq!(metadata.file_metadata().num_rows(), 2 * GROUP_ROWS as i64 + 1);
+    }
+
+    #[test]
+    fn a_table_without_a_row_is_a_file_that_opens() {
+        let mut bytes = Vec::new();
+        Box::new(Parquet::begin(&mut bytes, &TABLES[0]).unwrap()).finish().unwrap();
+        assert_eq!(read(bytes).metadata().file_metadata().num_rows(), 0);
+    }
+}

@@ -1,0 +1,618 @@
+//! What is exported: each table with its columns, and its rows as they follow from what was recorded.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use spindoctor_model::{Event, Gap, RecordedSample, RecordedSetting, Segment};
+
+use self::Kind::{Integer, Real, Text, Time, Truth};
+use super::values::{self, Value};
+
+/// The type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An instant, to the millisecond, UTC.
+    Time,
+    /// A whole number.
+    Integer,
+    /// Any other number.
+    Real,
+    /// Text.
+    Text,
+    /// True or false.
+    Truth,
+}
+
+/// A column of a table.
+#[derive(Debug)]
+pub(crate) struct Column {
+    /// Its name, with the unit.
+    pub(crate) name: &'static str,
+    /// Its type.
+    pub(crate) kind: Kind,
+}
+
+/// One value of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Cell<'a> {
+    /// Nobody knows.
+    Nothing,
+    /// An instant.
+    Time(Timestamp),
+    /// A whole number.
+    Integer(i64),
+    /// Any other number.
+    Real(f64),
+    /// Text.
+    Text(&'a str),
+    /// True or false.
+    Truth(bool),
+}
+
+/// Takes rows, each with a cell for each column.
+pub(crate) type EachRow<'a> = dyn FnMut(&[Cell<'_>]) -> anyhow::Result<()> + 'a;
+
+/// Where rows go.
+pub(crate) trait Sink {
+    /// Takes a row with a cell for each column.
+    fn row(&mut self, cells: &[Cell<'_>]) -> anyhow::Result<()>;
+
+    /// Writes what is not yet written.
+    fn finish(self: Box<Self>) -> anyhow::Result<()>;
+}
+
+/// A table that is exported.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Its name, and that of its file.
+    pub(crate) name: &'static str,
+    /// What a row is.
+    pub(crate) help: &'static str,
+    /// Its columns, in order.
+    pub(crate) columns: &'static [Column],
+    /// What its rows follow from.
+    pub(crate) rows: Rows,
+}
+
+/// What the rows of a table follow from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rows {
+    /// From each sample.
+    Samples(fn(&Whose<'_>, &RecordedSample, &mut EachRow<'_>) -> anyhow::Result<()>),
+    /// From each event.
+    Events(fn(&Whose<'_>, &Event, &mut EachRow<'_>) -> anyhow::Result<()>),
+    /// From each change of a setting.
+    Settings(fn(&Whose<'_>, &RecordedSetting, &mut EachRow<'_>) -> anyhow::Result<()>),
+    /// From each gap.
+    Gaps(fn(&Whose<'_>, &Gap, &mut EachRow<'_>) -> anyhow::Result<()>),
+    /// From each segment.
+    Segments(fn(&Whose<'_>, &Segment, &mut EachRow<'_>) -> anyhow::Result<()>),
+}
+
+/// Whose recording it is.
+#[derive(Debug)]
+pub(crate) struct Whose<'a> {
+    segments: HashMap<u64, &'a Segment>,
+    first: &'a str,
+}
+
+impl<'a> Whose<'a> {
+    /// Of these segments.
+    pub(crate) fn of(segments: &'a [Segment]) -> Self {
+        Self {
+            segments: segments.iter().map(|segment| (segment.id, segment)).collect(),
+            first: segments.first().map(server).unwrap_or_default(),
+        }
+    }
+
+    /// The server of a segment, so that recordings of many servers fit into one table.
+    fn server(&self, segment: u64) -> &'a str {
+        self.segments.get(&segment).map_or(self.first, |segment| server(segment))
+    }
+}
+
+/// Its host name, or its address where it never said its host.
+fn server(segment: &Segment) -> &str {
+    let server = &segment.server;
+    if server.hostname.is_empty() { &server.address } else { &server.hostname }
+}
+
+/// The table of that name.
+pub(crate) fn by_name(name: &str) -> Option<&'static Table> {
+    TABLES.iter().find(|table| table.name == name)
+}
+
+const fn column(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind }
+}
+
+/// Every table, in the order in which help names them.
+pub(crate) const TABLES: &[Table] = &[
+    Table {
+        name: "samples",
+        help: "a number that a source said at one instant: counters cumulative, as read",
+        columns: &[
+            column("server", Text),
+            column("segment", Integer),
+            column("time", Time),
+            column("source", Text),
+            column("name", Text),
+            column("value", Real),
+        ],
+        rows: Rows::Samples(samples),
+    },
+    Table {
+        name: "threads",
+        help: "a thread of the server at one instant, as the server lists it",
+        columns: &[
+            column("server", Text),
+            column("segment", Integer),
+            column("time", Time),
+            column("connection_id", Integer),
+            column("thread_os_id", Integer),
+            column("name", Text),
+            column("user", Text),
+            column("host", Text),
+            column("schema", Text),
+            column("command", Text),
+            column("time_s", Real),
+            column("state", Text),
+            column("statement", Text),
+            column("digest_text", Text),
+        ],
+        rows: Rows::Samples(threads),
+    },
+    Table {
+        name: "thread_cpu",
+        help: "a thread of the server at one instant, as the kernel lists it: cumulative times",
+        columns: &[
+            column("server", Text),
+            column("segment", Integer),
+            column("time", Time),
+            column("thread_os_id", Integer),
+            column("name", Text),
+            column("state", Text),
+            column("user_us", Integer),
+            column("system_us", Integer),
+            column("ran_ns", Integer),
+            column("run_queue_ns", Integer),
+        ],
+        rows: Rows::Samples(thread_cpu),
+    },
+    Table {
+        name: "digests",
+        help: "a statement without its literals, and what it had cost by then: cumulative",
+        columns: &[
+            column("server", Text),
+            column("segment", Integer),
+            column("time", Time),
+            column("schema", Text),
+            column("digest", Text),
+            column("text", Text),
+            column("executions", Integer),
+            column("total_ns", Integer),
+            column("lock_ns", Integer),
+            column("rows_examined", Integer),
+            column("rows_sent", Integer),
+            column("rows_affected", Integer),
+            column("full_joins", Integer),
+            column("full_scans", Integer),
+            column("disk_temporary_tables", Integer),
+        ],
+        rows: Rows::Samples(digests),
+    },
+    Table {
+        name: "waits",
+        help: "what threads waited for, by performance_schema's names: cumulative",
+        columns: &[
+            column("server", Text),
+            column("segment", Integer),
+            column("time", Time),
+            column("event", Text),
+            column("count", Integer),
+            column("total_ns", Integer),
+        ],
+        rows: Rows::Samples(waits),
+    },
+    Table {
+        name: "settings",
+        help: "a global variable when it was first read, and each time that it had changed",
+        columns: &[column("server", Text), column("time", Time), column("name", Text), column("value", Text)],
+        rows: Rows::Settings(settings),
+    },
+    Table {
+        name: "events",
+        help: "a stall: when, why, and its first cause",
+        columns: &[
+            column("server", Text),
+            column("segment", Integer),
+            column("event", Integer),
+            column("began", Time),
+            column("ended", Time),
+            column("kind", Text),
+            column("because", Text),
+            column("cause", Text),
+            column("headline", Text),
+        ],
+        rows: Rows::Events(events),
+    },
+    Table {
+        name: "findings",
+        help: "a cause that was found in an event, the costliest first",
+        columns: &[
+            column("server", Text),
+            column("event", Integer),
+            column("rank", Integer),
+            column("cause", Text),
+            column("severity", Text),
+            column("score", Real),
+            column("headline", Text),
+            column("why", Text),
+            column("remedy", Text),
+            column("root_connection_id", Integer),
+            column("root_user", Text),
+            column("root_statement", Text),
+        ],
+        rows: Rows::Events(findings),
+    },
+    Table {
+        name: "wait_edges",
+        help: "who waited for whom at one instant of an event",
+        columns: &[
+            column("server", Text),
+            column("event", Integer),
+            column("time", Time),
+            column("waiter_connection_id", Integer),
+            column("waiter_thread_os_id", Integer),
+            column("holder_connection_id", Integer),
+            column("holder_thread_os_id", Integer),
+            column("kind", Text),
+            column("object", Text),
+            column("mode", Text),
+            column("waited_s", Real),
+            column("is_inferred", Truth),
+        ],
+        rows: Rows::Events(wait_edges),
+    },
+    Table {
+        name: "probes",
+        help: "an answer to the question that is asked ten times a second, around an event",
+        columns: &[
+            column("server", Text),
+            column("segment", Integer),
+            column("event", Integer),
+            column("time", Time),
+            column("took_ms", Real),
+            column("answered", Truth),
+            column("failure", Text),
+            column("threads_running", Integer),
+            column("threads_connected", Integer),
+            column("questions", Integer),
+            column("commits", Integer),
+            column("checkpoint_age_bytes", Integer),
+        ],
+        rows: Rows::Events(probes),
+    },
+    Table {
+        name: "segments",
+        help: "a stretch with one clock and one process of the server",
+        columns: &[
+            column("server", Text),
+            column("segment", Integer),
+            column("began", Time),
+            column("address", Text),
+            column("version", Text),
+            column("pid", Integer),
+            column("written_by", Text),
+        ],
+        rows: Rows::Segments(segments),
+    },
+    Table {
+        name: "gaps",
+        help: "time of which there are no samples, and why",
+        columns: &[column("server", Text), column("from", Time), column("to", Time), column("because", Text)],
+        rows: Rows::Gaps(gaps),
+    },
+];
+
+fn count(number: u64) -> Cell<'static> {
+    Cell::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn optional(number: Option<u64>) -> Cell<'static> {
+    number.map_or(Cell::Nothing, count)
+}
+
+fn text(text: Option<&str>) -> Cell<'_> {
+    text.map_or(Cell::Nothing, Cell::Text)
+}
+
+/// The name that a value has in JSON: `commits_stopped`.
+pub(crate) fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
+
+/// Server, segment and time: what every row of a sample begins with.
+fn head<'a>(whose: &Whose<'a>, recorded: &RecordedSample) -> [Cell<'a>; 3] {
+    [Cell::Text(whose.server(recorded.segment)), count(recorded.segment), Cell::Time(recorded.at)]
+}
+
+fn samples(whose: &Whose<'_>, recorded: &RecordedSample, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    let [server, segment, time] = head(whose, recorded);
+    values::each(&recorded.sample, &mut |Value { source, name, value }| {
+        each(&[server, segment, time, Cell::Text(source), Cell::Text(name), Cell::Real(value)])
+    })
+}
+
+fn threads(whose: &Whose<'_>, recorded: &RecordedSample, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    let [server, segment, time] = head(whose, recorded);
+    for thread in recorded.sample.server.threads.value().into_iter().flatten() {
+        each(&[
+            server,
+            segment,
+            time,
+            optional(thread.connection_id),
+            optional(thread.thread_os_id),
+            Cell::Text(&thread.name),
+            Cell::Text(&thread.user),
+            Cell::Text(&thread.host),
+            Cell::Text(&thread.schema),
+            Cell::Text(&thread.command),
+            Cell::Real(thread.time_s),
+            Cell::Text(&thread.state),
+            text(thread.statement.as_deref()),
+            text(thread.digest_text.as_deref()),
+        ])?;
+    }
+    Ok(())
+}
+
+fn thread_cpu(whose: &Whose<'_>, recorded: &RecordedSample, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    let [server, segment, time] = head(whose, recorded);
+    for thread in recorded.sample.host.threads.value().into_iter().flatten() {
+        each(&[
+            server,
+            segment,
+            time,
+            Cell::Integer(thread.tid.into()),
+            Cell::Text(&thread.name),
+            Cell::Text(&thread.state),
+            count(thread.user_us),
+            count(thread.system_us),
+            count(thread.ran_ns),
+            count(thread.run_queue_ns),
+        ])?;
+    }
+    Ok(())
+}
+
+fn digests(whose: &Whose<'_>, recorded: &RecordedSample, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    let [server, segment, time] = head(whose, recorded);
+    for digest in recorded.sample.server.digests.value().into_iter().flatten() {
+        each(&[
+            server,
+            segment,
+            time,
+            Cell::Text(&digest.schema),
+            Cell::Text(&digest.digest),
+            Cell::Text(&digest.text),
+            count(digest.executions),
+            count(digest.total_ns),
+            count(digest.lock_ns),
+            count(digest.rows_examined),
+            count(digest.rows_sent),
+            count(digest.rows_affected),
+            count(digest.full_joins),
+            count(digest.full_scans),
+            count(digest.disk_temporary_tables),
+        ])?;
+    }
+    Ok(())
+}
+
+fn waits(whose: &Whose<'_>, recorded: &RecordedSample, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    let [server, segment, time] = head(whose, recorded);
+    for wait in recorded.sample.server.waits.value().into_iter().flatten() {
+        each(&[server, segment, time, Cell::Text(&wait.event), count(wait.count), count(wait.total_ns)])?;
+    }
+    Ok(())
+}
+
+fn settings(whose: &Whose<'_>, setting: &RecordedSetting, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    let value = text(setting.value.as_deref());
+    each(&[Cell::Text(whose.first), Cell::Time(setting.at), Cell::Text(&setting.name), value])
+}
+
+fn events(whose: &Whose<'_>, event: &Event, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    let head = &event.head;
+    each(&[
+        Cell::Text(whose.server(head.segment)),
+        count(head.segment),
+        count(head.id),
+        Cell::Time(head.began),
+        head.ended.map_or(Cell::Nothing, Cell::Time),
+        Cell::Text(&word(&head.stall.kind)),
+        Cell::Text(&head.stall.because),
+        text(head.cause.as_deref()),
+        Cell::Text(&head.headline),
+    ])
+}
+
+fn findings(whose: &Whose<'_>, event: &Event, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    let found = event.diagnosis.iter().flat_map(|diagnosis| &diagnosis.findings);
+    for (rank, finding) in found.enumerate() {
+        let root = finding.root.as_ref();
+        each(&[
+            Cell::Text(whose.server(event.head.segment)),
+            count(event.head.id),
+            count(rank as u64 + 1),
+            Cell::Text(&finding.cause),
+            Cell::Text(&word(&finding.severity)),
+            Cell::Real(finding.score),
+            Cell::Text(&finding.headline),
+            Cell::Text(&finding.why),
+            text(finding.remedies.first().map(|remedy| remedy.statement.as_str())),
+            optional(root.and_then(|root| root.connection_id)),
+            text(root.map(|root| root.user.as_str())),
+            text(root.map(|root| root.statement.as_str())),
+        ])?;
+    }
+    Ok(())
+}
+
+fn wait_edges(whose: &Whose<'_>, event: &Event, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    for recorded in &event.graphs {
+        let thread = |place: u32| recorded.graph.threads.get(place as usize);
+        for edge in &recorded.graph.edges {
+            let (waiter, holder) = (thread(edge.waiter), edge.holder.and_then(thread));
+            each(&[
+                Cell::Text(whose.server(event.head.segment)),
+                count(event.head.id),
+                Cell::Time(recorded.at),
+                optional(waiter.and_then(|thread| thread.connection_id)),
+                optional(waiter.and_then(|thread| thread.thread_os_id)),
+                optional(holder.and_then(|thread| thread.connection_id)),
+                optional(holder.and_then(|thread| thread.thread_os_id)),
+                Cell::Text(&word(&edge.kind)),
+                Cell::Text(&edge.object),
+                Cell::Text(&edge.mode),
+                edge.waited_s.map_or(Cell::Nothing, Cell::Real),
+                Cell::Truth(edge.is_inferred),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+fn probes(whose: &Whose<'_>, event: &Event, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    let Some(segment) = whose.segments.get(&event.head.segment) else { return Ok(()) };
+    for probe in &event.probes {
+        let after = std::time::Duration::try_from_secs_f64(probe.at_s).ok();
+        let at = after.and_then(|after| segment.began.checked_add(after).ok());
+        let failure = probe.failure.as_ref().map(word);
+        each(&[
+            Cell::Text(whose.server(segment.id)),
+            count(segment.id),
+            count(event.head.id),
+            at.map_or(Cell::Nothing, Cell::Time),
+            Cell::Real(probe.took_ms),
+            Cell::Truth(probe.answered),
+            failure.as_deref().map_or(Cell::Nothing, Cell::Text),
+            optional(probe.threads_running),
+            optional(probe.threads_connected),
+            optional(probe.questions),
+            optional(probe.commits),
+            optional(probe.checkpoint_age_bytes),
+        ])?;
+    }
+    Ok(())
+}
+
+fn segments(_: &Whose<'_>, segment: &Segment, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    each(&[
+        Cell::Text(server(segment)),
+        count(segment.id),
+        Cell::Time(segment.began),
+        Cell::Text(&segment.server.address),
+        Cell::Text(&segment.server.version_text),
+        optional(segment.server.pid.map(u64::from)),
+        Cell::Text(&segment.written_by),
+    ])
+}
+
+fn gaps(whose: &Whose<'_>, gap: &Gap, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    let to = gap.to.map_or(Cell::Nothing, Cell::Time);
+    each(&[Cell::Text(whose.first), Cell::Time(gap.from), to, Cell::Text(&gap.because)])
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::incident::sample as incident;
+
+    /// Every row of a table, of one sample and one event of a hand-made recording; text copied.
+    pub(crate) fn rows_of(table: &Table) -> Vec<Vec<String>> {
+        let mut rows = Vec::new();
+        visit(table, &mut |cells| {
+            rows.push(cells.iter().map(|cell| format!("{cell:?}")).collect());
+            Ok(())
+        });
+        rows
+    }
+
+    /// The same, row by row.
+    pub(crate) fn visit(table: &Table, each: &mut EachRow<'_>) {
+        let (_, recorded) = incident::recorded();
+        let whose = Whose::of(&recorded.segments);
+        match table.rows {
+            Rows::Samples(rows) => {
+                for sample in incident::samples() {
+                    rows(&whose, &sample, each).unwrap();
+                }
+            }
+            Rows::Events(rows) => rows(&whose, recorded.event.as_ref().unwrap(), each).unwrap(),
+            Rows::Settings(rows) => {
+                recorded.settings.iter().for_each(|setting| rows(&whose, setting, each).unwrap());
+            }
+            Rows::Gaps(rows) => {
+                let gap = Gap { because: "a, \"b\"\nc".to_owned(), ..Gap::default() };
+                rows(&whose, &gap, each).unwrap();
+            }
+            Rows::Segments(rows) => {
+                recorded.segments.iter().for_each(|segment| rows(&whose, segment, each).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_has_a_cell_of_the_right_kind_for_each_column() {
+        for table in TABLES {
+            let mut count = 0;
+            visit(table, &mut |cells| {
+                assert_eq!(cells.len(), table.columns.len(), "{}", table.name);
+                for (cell, column) in cells.iter().zip(table.columns) {
+                    let kind = match cell {
+                        Cell::Nothing => continue,
+                        Cell::Time(_) => Time,
+                        Cell::Integer(_) => Integer,
+                        Cell::Real(_) => Real,
+                        Cell::Text(_) => Text,
+                        Cell::Truth(_) => Truth,
+                    };
+                    assert_eq!(kind, column.kind, "{}.{}", table.name, column.name);
+                }
+                count += 1;
+                Ok(())
+            });
+            assert!(count > 0, "{} has no row", table.name);
+        }
+    }
+
+    #[test]
+    fn tables_and_columns_have_names_of_their_own() {
+        let names: HashSet<&str> = TABLES.iter().map(|table| table.name).collect();
+        assert_eq!(names.len(), TABLES.len());
+        for table in TABLES {
+            let columns: HashSet<&str> = table.columns.iter().map(|column| column.name).collect();
+            assert_eq!(columns.len(), table.columns.len(), "{}", table.name);
+            assert_eq!(by_name(table.name).map(|found| found.name), Some(table.name));
+        }
+    }
+
+    #[test]
+    fn a_sample_gives_a_row_for_each_number_with_its_source() {
+        let rows = rows_of(by_name("samples").unwrap());
+        let has = |source: &str, name: &str| {
+            let (source, name) = (format!("Text({source:?})"), format!("Text({name:?})"));
+            rows.iter().any(|row| row[3] == source && row[4] == name)
+        };
+        assert!(has("status", "questions") && has("host_process", "user_us"), "{rows:?}");
+        assert!(has("took_ms", "status"));
+    }
+}

@@ -1,0 +1,186 @@
+//! What of a sample, or of an answer to the probe, is drawn and compared: a few numbers of one instant.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::{Event, Probe, RecordedSample, Sample, Segment};
+
+use super::Span;
+
+/// A few numbers of one instant; none where they were not read. Counters are cumulative.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Point {
+    /// When.
+    pub(crate) at: Timestamp,
+    /// The segment that its counters belong to.
+    pub(crate) segment: u64,
+    /// From a cheap question to its answer, milliseconds.
+    pub(crate) answer_ms: Option<f64>,
+    /// Statements that run, spindoctor's own left out.
+    pub(crate) threads_running: Option<f64>,
+    /// `Questions`.
+    pub(crate) questions: Option<f64>,
+    /// `Handler_commit`.
+    pub(crate) commits: Option<f64>,
+    /// CPU time of the server's process, microseconds.
+    pub(crate) cpu_us: Option<f64>,
+    /// Redo between the last checkpoint and now.
+    pub(crate) checkpoint_age_bytes: Option<f64>,
+}
+
+impl Point {
+    /// Of a sample.
+    pub(crate) fn of_sample(recorded: &RecordedSample) -> Self {
+        let RecordedSample { at, segment, sample } = recorded;
+        let status = sample.server.status.value();
+        let number = |name: &str| status?.number(name);
+        let took_ms = match sample.server.status.heard() {
+            spindoctor_model::Heard::Answer { took_ms } => Some(took_ms),
+            _ => None,
+        };
+        let process = sample.host.process.value();
+        Self {
+            at: *at,
+            segment: *segment,
+            answer_ms: took_ms,
+            // The one that runs SHOW GLOBAL STATUS is spindoctor's.
+            threads_running: number("threads_running").map(|running| (running - 1.0).max(0.0)),
+            questions: number("questions"),
+            commits: number("handler_commit"),
+            cpu_us: process.map(|process| (process.user_us + process.system_us) as f64),
+            checkpoint_age_bytes: checkpoint_age_bytes(sample, status),
+        }
+    }
+
+    fn of_probe(probe: &Probe, began: Timestamp, segment: u64) -> Option<Self> {
+        let at_s = Duration::try_from_secs_f64(probe.at_s).ok()?;
+        let number = |counter: Option<u64>| counter.map(|counter| counter as f64);
+        Some(Self {
+            at: began.checked_add(at_s).ok()?,
+            segment,
+            answer_ms: Some(probe.took_ms),
+            threads_running: number(probe.threads_running),
+            questions: number(probe.questions),
+            commits: number(probe.commits),
+            cpu_us: None,
+            checkpoint_age_bytes: number(probe.checkpoint_age_bytes),
+        })
+    }
+
+    /// Without what the probe tells, too.
+    fn without_probed(self) -> Self {
+        Self { at: self.at, segment: self.segment, cpu_us: self.cpu_us, ..Self::default() }
+    }
+}
+
+/// MariaDB and Percona Server count the age themselves; MySQL 8.0.30 and later give both ends; else the InnoDB status
+/// text does.
+fn checkpoint_age_bytes(sample: &Sample, status: Option<&NamedValues>) -> Option<f64> {
+    let number = |name: &str| status?.number(name);
+    let of_ends = || {
+        let ends = (number("innodb_redo_log_current_lsn")?, number("innodb_redo_log_checkpoint_lsn")?);
+        Some(ends.0 - ends.1)
+    };
+    let printed = || Some(sample.server.innodb_status.value()?.log.checkpoint_age_bytes()? as f64);
+    number("innodb_checkpoint_age").or_else(of_ends).or_else(printed).filter(|age| *age >= 0.0)
+}
+
+/// Samples, and the event's probes in place of what samples tell of the same: they are ten a second.
+///
+/// The time to answer is of one question only, as the two take their own times: of an event the probe's, else that of the
+/// samples.
+pub(crate) fn merged(
+    mut points: Vec<Point>,
+    event: Option<&Event>,
+    segments: &[Segment],
+    is_stretch: bool,
+) -> Vec<Point> {
+    let Some(event) = event else { return points };
+    let Some(segment) = segments.iter().find(|segment| segment.id == event.head.segment) else {
+        return points;
+    };
+    let mut probes: Vec<Point> =
+        event.probes.iter().filter_map(|probe| Point::of_probe(probe, segment.began, segment.id)).collect();
+    let (Some(first), Some(last)) = (probes.first(), probes.last()) else { return points };
+    let probed = Span::new(first.at, last.at);
+    for point in &mut points {
+        let answer_ms = point.answer_ms.filter(|_| is_stretch);
+        if probed.contains(point.at) {
+            *point = point.without_probed();
+        }
+        point.answer_ms = answer_ms;
+    }
+    if is_stretch {
+        probes.iter_mut().for_each(|probe| probe.answer_ms = None);
+    }
+    points.extend(probes);
+    points.sort_by_key(|point| point.at);
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::{EventHead, Reading};
+
+    use super::*;
+
+    fn recorded(at: i64, values: &[(&str, &str)]) -> RecordedSample {
+        let mut sample = Sample::default();
+        let value = values.iter().copied().collect();
+        sample.server.status = Reading::Available { at_s: 0.0, took_ms: 0.7, value };
+        RecordedSample { at: Timestamp::from_second(at).unwrap(), segment: 1, sample }
+    }
+
+    #[test]
+    fn a_sample_tells_what_its_server_has_and_leaves_its_own_session_out() {
+        let point = Point::of_sample(&recorded(5, &[("Threads_running", "1"), ("Questions", "7")]));
+        assert_eq!((point.threads_running, point.questions, point.commits), (Some(0.0), Some(7.0), None));
+        assert_eq!(point.answer_ms, Some(0.7));
+        let age = |values: &[(&str, &str)]| Point::of_sample(&recorded(5, values)).checkpoint_age_bytes;
+        let ends = [("Innodb_redo_log_current_lsn", "500"), ("Innodb_redo_log_checkpoint_lsn", "200")];
+        assert_eq!(age(&ends), Some(300.0));
+        assert_eq!(age(&[("Innodb_checkpoint_age", "9")]), Some(9.0));
+        assert_eq!(age(&[]), None);
+    }
+
+    #[test]
+    fn probes_stand_in_place_of_samples_of_the_same_time() {
+        let points: Vec<Point> =
+            (0..5).map(|at| Point::of_sample(&recorded(at, &[("Questions", "7")]))).collect();
+        let probe = |at_s| Probe { at_s, took_ms: 0.2, answered: true, ..Probe::default() };
+        let event = Event {
+            head: EventHead { segment: 1, ..EventHead::default() },
+            probes: vec![probe(1.5), probe(2.5)],
+            ..Event::default()
+        };
+        let segments = [Segment { id: 1, ..Segment::default() }];
+        let of = |is_stretch| {
+            let points: Vec<Point> = Vec::clone(&points);
+            merged(points, Some(&event), &segments, is_stretch)
+        };
+        let answers = |merged: &[Point]| -> Vec<(f64, Option<f64>)> {
+            let at_s = |point: &Point| point.at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64();
+            merged.iter().map(|point| (at_s(point), point.answer_ms)).collect()
+        };
+        let told = of(false);
+        let (probe, sample) = (Some(0.2), Some(0.7));
+        assert_eq!(
+            answers(&told),
+            [(0.0, None), (1.0, None), (1.5, probe), (2.0, None), (2.5, probe), (3.0, None), (4.0, None)]
+        );
+        assert_eq!((told[3].questions, told[1].questions), (None, Some(7.0)));
+        assert_eq!(
+            answers(&of(true)),
+            [
+                (0.0, sample),
+                (1.0, sample),
+                (1.5, None),
+                (2.0, sample),
+                (2.5, None),
+                (3.0, sample),
+                (4.0, sample)
+            ]
+        );
+    }
+}

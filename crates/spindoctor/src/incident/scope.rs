@@ -1,0 +1,261 @@
+//! Which times of a recording an incident is made of: the stall, the calm before it, what the timeline shows.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use spindoctor_model::{EventHead, Gap, Segment, StallKind};
+
+/// The calm before a stall is at most this long: long enough for rates that chance does not decide, short enough that
+/// the load was the same.
+const LONGEST_CALM: Duration = Duration::from_secs(120);
+/// Shorter than two samples apart there is nothing to compare with.
+const SHORTEST_CALM: Duration = Duration::from_secs(2);
+/// Between calm and stall: the second in which the stall began belongs to neither.
+const BETWEEN: Duration = Duration::from_secs(1);
+/// A stall that nobody saw the end of is told up to this long.
+const LONGEST_OPEN: Duration = Duration::from_secs(600);
+/// A stretch that the user names is compared with one as long before it, within these bounds.
+const CALM_OF_STRETCH: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
+/// How much is drawn before a stall, in lengths of the stall, and within which bounds: the recorder keeps ten seconds of
+/// probes from before it.
+const DRAWN_BEFORE: (u32, Duration, Duration) = (5, Duration::from_secs(10), Duration::from_secs(120));
+/// How much is drawn after it.
+const DRAWN_AFTER: (u32, Duration, Duration) = (2, Duration::from_secs(5), Duration::from_secs(60));
+
+/// From one instant to another, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The first instant.
+    pub(crate) from: Timestamp,
+    /// The last; not before the first.
+    pub(crate) to: Timestamp,
+}
+
+impl Span {
+    /// From one instant to another; where they are the wrong way round, nothing but the first.
+    pub(crate) fn new(from: Timestamp, to: Timestamp) -> Self {
+        Self { from, to: to.max(from) }
+    }
+
+    /// How long it is.
+    pub(crate) fn length(self) -> Duration {
+        Duration::try_from(self.to.duration_since(self.from)).unwrap_or_default()
+    }
+
+    /// The same in seconds.
+    pub(crate) fn seconds(self) -> f64 {
+        self.length().as_secs_f64()
+    }
+
+    /// Seconds from its beginning to an instant; negative before it.
+    pub(crate) fn offset_s(self, at: Timestamp) -> f64 {
+        at.duration_since(self.from).as_secs_f64()
+    }
+
+    /// True for an instant within it.
+    pub(crate) fn contains(self, at: Timestamp) -> bool {
+        self.from <= at && at <= self.to
+    }
+
+    /// What of it lies in another; none where nothing does.
+    pub(crate) fn within(self, other: Self) -> Option<Self> {
+        let (from, to) = (self.from.max(other.from), self.to.min(other.to));
+        (from <= to).then_some(Self { from, to })
+    }
+
+    /// Widened at both ends.
+    pub(crate) fn widened(self, by: Duration) -> Self {
+        Self { from: before(self.from, by), to: after(self.to, by) }
+    }
+
+    /// True where a gap has some of it.
+    pub(crate) fn meets_gap(self, gap: &Gap) -> bool {
+        gap.from <= self.to && gap.to.is_none_or(|to| to >= self.from)
+    }
+
+    /// True where an event has some of it.
+    pub(crate) fn meets_event(self, head: &EventHead) -> bool {
+        head.began <= self.to && head.ended.is_none_or(|ended| ended >= self.from)
+    }
+}
+
+/// The times that an incident is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scope {
+    /// What is told.
+    pub(crate) stall: Span,
+    /// What it is compared with; none where nothing came before it.
+    pub(crate) calm: Option<Span>,
+    /// What the timeline shows.
+    pub(crate) shown: Span,
+    /// False where nobody saw the end.
+    pub(crate) is_over: bool,
+    /// True where the user named the stretch, and no event gave it.
+    pub(crate) is_asked: bool,
+}
+
+impl Scope {
+    /// The times of an event of a recording that reaches from here to there.
+    pub(crate) fn of_event(
+        head: &EventHead,
+        events: &[EventHead],
+        segments: &[Segment],
+        extent: Span,
+    ) -> Self {
+        let home = segment_span(segments, head.segment, extent);
+        let ended = head.ended.unwrap_or_else(|| home.to.min(after(head.began, LONGEST_OPEN)));
+        let stall = Span::new(head.began, ended);
+        // Another stall is no calm, nor is another process of the server.
+        let others = events.iter().filter(|other| other.id != head.id && other.began < head.began);
+        let other = others.map(|other| other.ended.unwrap_or(other.began)).max();
+        let since = home.from.max(other.map_or(home.from, |ended| after(ended, BETWEEN)));
+        let calm = calm(since, before(stall.from, LONGEST_CALM), before(stall.from, BETWEEN));
+        let of = |(times, least, most): (u32, Duration, Duration)| {
+            stall.length().saturating_mul(times).clamp(least, most)
+        };
+        let shown = Span { from: before(stall.from, of(DRAWN_BEFORE)), to: after(stall.to, of(DRAWN_AFTER)) };
+        Self {
+            stall,
+            calm,
+            shown: shown.within(extent).unwrap_or(shown),
+            is_over: head.ended.is_some(),
+            is_asked: false,
+        }
+    }
+
+    /// The times of a stretch that the user named; none where the recording has nothing of it.
+    pub(crate) fn of_stretch(asked: Span, extent: Span) -> Option<Self> {
+        let stall = asked.within(extent)?;
+        let length = stall.length().clamp(CALM_OF_STRETCH.0, CALM_OF_STRETCH.1);
+        let calm = calm(extent.from, before(stall.from, length), stall.from);
+        Some(Self { stall, calm, shown: stall, is_over: true, is_asked: true })
+    }
+}
+
+/// The event to tell where the user named none: the longest of those in which clients stood still, else the longest of
+/// those that only warn; the latest of equals.
+pub(crate) fn worst<'a>(events: impl Iterator<Item = &'a EventHead>, extent: Span) -> Option<&'a EventHead> {
+    let length = |head: &EventHead| Span::new(head.began, head.ended.unwrap_or(extent.to)).length();
+    events.max_by_key(|head| (stands_still(head.stall.kind), length(head), head.began))
+}
+
+/// True for the kinds in which clients get nothing, or next to nothing, done.
+fn stands_still(kind: StallKind) -> bool {
+    match kind {
+        StallKind::ThroughputCollapsed
+        | StallKind::CommitsStopped
+        | StallKind::NoAnswer
+        | StallKind::ConnectionsFail => true,
+        StallKind::ProbeSlow | StallKind::ThreadsRunning | StallKind::CheckpointAge | StallKind::Asked => {
+            false
+        }
+    }
+}
+
+/// From the beginning of a segment to the beginning of the next.
+pub(crate) fn segment_span(segments: &[Segment], id: u64, extent: Span) -> Span {
+    let began = segments.iter().find(|segment| segment.id == id).map_or(extent.from, |segment| segment.began);
+    let next = segments.iter().map(|segment| segment.began).filter(|next| *next > began).min();
+    Span::new(began, next.unwrap_or(extent.to))
+}
+
+fn calm(since: Timestamp, from: Timestamp, to: Timestamp) -> Option<Span> {
+    let from = from.max(since);
+    (from <= to).then_some(Span { from, to }).filter(|calm| calm.length() >= SHORTEST_CALM)
+}
+
+/// So much earlier, or the earliest time there is.
+pub(crate) fn before(at: Timestamp, by: Duration) -> Timestamp {
+    at.checked_sub(by).unwrap_or(Timestamp::MIN)
+}
+
+/// So much later, or the latest time there is.
+pub(crate) fn after(at: Timestamp, by: Duration) -> Timestamp {
+    at.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::Stall;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_782_898_200 + second).unwrap()
+    }
+
+    fn event(id: u64, began: i64, ended: Option<i64>, kind: StallKind) -> EventHead {
+        EventHead {
+            id,
+            segment: 1,
+            began: at(began),
+            ended: ended.map(at),
+            stall: Stall { kind, ..Stall::default() },
+            ..EventHead::default()
+        }
+    }
+
+    const EXTENT: (i64, i64) = (0, 10_000);
+
+    fn extent() -> Span {
+        Span::new(at(EXTENT.0), at(EXTENT.1))
+    }
+
+    fn segments() -> Vec<Segment> {
+        [(1, 0), (2, 9_000)]
+            .map(|(id, began)| Segment { id, began: at(began), ..Segment::default() })
+            .to_vec()
+    }
+
+    #[test]
+    fn the_calm_ends_before_the_stall_and_begins_after_the_one_before() {
+        let events = [
+            event(1, 950, Some(960), StallKind::CommitsStopped),
+            event(2, 1_000, Some(1_002), StallKind::CommitsStopped),
+        ];
+        let scope = Scope::of_event(&events[1], &events, &segments(), extent());
+        assert_eq!(scope.calm, Some(Span::new(at(961), at(999))));
+        assert_eq!(scope.shown, Span::new(at(990), at(1_007)));
+        let first = Scope::of_event(&events[0], &events, &segments(), extent());
+        assert_eq!(first.calm, Some(Span::new(at(830), at(949))));
+    }
+
+    #[test]
+    fn a_stall_at_the_very_beginning_has_no_calm() {
+        let events = [event(1, 1, Some(5), StallKind::NoAnswer)];
+        let scope = Scope::of_event(&events[0], &events, &segments(), extent());
+        assert_eq!(scope.calm, None);
+        assert_eq!(scope.shown.from, at(0));
+    }
+
+    #[test]
+    fn a_stall_without_an_end_is_told_for_ten_minutes_or_to_the_end_of_its_segment() {
+        let long = [event(1, 100, None, StallKind::NoAnswer)];
+        assert_eq!(Scope::of_event(&long[0], &long, &segments(), extent()).stall.to, at(700));
+        let late = [event(1, 8_990, None, StallKind::NoAnswer)];
+        let scope = Scope::of_event(&late[0], &late, &segments(), extent());
+        assert_eq!((scope.stall.to, scope.is_over), (at(9_000), false));
+    }
+
+    #[test]
+    fn a_stretch_is_compared_with_one_as_long_before_it() {
+        let scope = Scope::of_stretch(Span::new(at(600), at(700)), extent()).unwrap();
+        assert_eq!(scope.calm, Some(Span::new(at(500), at(600))));
+        assert_eq!(Scope::of_stretch(Span::new(at(20_000), at(20_100)), extent()), None);
+        let first = Scope::of_stretch(Span::new(at(-50), at(30)), extent()).unwrap();
+        assert_eq!((first.stall.from, first.calm), (at(0), None));
+    }
+
+    #[test]
+    fn the_worst_event_is_the_longest_in_which_clients_stood_still() {
+        let events = [
+            event(1, 100, Some(5_000), StallKind::CheckpointAge),
+            event(2, 200, Some(203), StallKind::CommitsStopped),
+            event(3, 300, Some(309), StallKind::NoAnswer),
+            event(4, 400, Some(409), StallKind::ThroughputCollapsed),
+        ];
+        assert_eq!(worst(events.iter(), extent()).unwrap().id, 4);
+        assert_eq!(worst(events[..1].iter(), extent()).unwrap().id, 1);
+        assert_eq!(worst([].iter(), extent()), None);
+    }
+}

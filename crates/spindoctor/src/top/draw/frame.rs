@@ -1,0 +1,186 @@
+//! What is around every screen: whose server, which instant, which screens there are, which keys help; and the box of a
+//! row's details.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use ratatui::layout::Rect;
+use spindoctor_model::ServerIdentity;
+
+use super::canvas::Canvas;
+use crate::report::number;
+use crate::top::jump;
+use crate::top::screen::Screen;
+use crate::top::state::{Clock, Prompt};
+use crate::top::view::{Listing, Mood, Shown, Told, server_told};
+use crate::top::{Moment, State};
+
+/// A live view whose last sample is older than this says so, seconds: samples come every second.
+const STALE_S: f64 = 3.0;
+
+/// The two lines at the top.
+pub(super) fn head(canvas: &mut Canvas<'_>, state: &State, moment: &Moment) {
+    let area = canvas.area();
+    let (mode, mood) = mode(state, moment);
+    let at = moment.at.map_or_else(String::new, day_and_time);
+    let right = format!("{mode}  {at}");
+    let right_columns = right.chars().count() as u16;
+    canvas.right(area, area.width, 0, &at, Mood::Strong);
+    let mode_end = area.width.saturating_sub(at.chars().count() as u16 + 2);
+    canvas.right(area, mode_end, 0, &mode, mood);
+    let left = Rect { width: area.width.saturating_sub(right_columns + 2), ..area };
+    let server = moment.server().map_or_else(|| moment.name.clone(), server_told);
+    let end = canvas.text(left, 0, 0, &server, Mood::Strong);
+    let more = moment.server().map_or_else(String::new, |server| about(server, moment));
+    canvas.text(left, end + 2, 0, &more, Mood::Quiet);
+
+    let mut x = 0;
+    let is_wide = area.width >= 100;
+    for (at, tab) in Screen::TABS.iter().enumerate() {
+        let text = format!("{}{}{}", at + 1, if is_wide { " " } else { "" }, tab.word());
+        let text = if is_wide { format!(" {text} ") } else { text };
+        let took = if *tab == state.screen {
+            let style = canvas.theme.marked();
+            canvas.styled(area, x, 1, &text, style)
+        } else {
+            canvas.text(area, x, 1, &text, Mood::Quiet)
+        };
+        x += took + 1;
+    }
+    canvas.right(
+        area,
+        area.width,
+        1,
+        "?help",
+        if state.screen == Screen::Help { Mood::Strong } else { Mood::Quiet },
+    );
+}
+
+/// Uptime, and the file where it is a recording.
+fn about(server: &ServerIdentity, moment: &Moment) -> String {
+    let mut told = Vec::new();
+    if let Some(uptime_s) = server.uptime_s {
+        told.push(format!("up {}", number::duration(uptime_s as f64)));
+    }
+    if !moment.is_live {
+        told.push(moment.name.clone());
+    }
+    told.join("  ")
+}
+
+fn mode(state: &State, moment: &Moment) -> (String, Mood) {
+    match (state.clock, moment.is_live) {
+        (Clock::Latest, true) => ("LIVE".to_owned(), Mood::Good),
+        (Clock::Latest, false) => ("END".to_owned(), Mood::Plain),
+        (Clock::At(_), true) => ("FROZEN".to_owned(), Mood::Warn),
+        (Clock::At(_), false) => ("PAUSED".to_owned(), Mood::Warn),
+        (Clock::Playing(_, speed), _) => (format!("PLAYING {speed}x"), Mood::Good),
+    }
+}
+
+fn day_and_time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// The line at the bottom: what is typed, what has to be told, or the keys that matter here.
+pub(super) fn foot(canvas: &mut Canvas<'_>, state: &State, shown: &Shown, moment: &Moment) {
+    let area = canvas.area();
+    let y = area.height - 1;
+    match &state.prompt {
+        Some(Prompt::Filter(text)) => {
+            canvas.text(
+                area,
+                0,
+                y,
+                &format!("filter: {text}_   Enter keeps it, Esc clears it"),
+                Mood::Strong,
+            );
+            return;
+        }
+        Some(Prompt::Jump(text)) => {
+            canvas.text(area, 0, y, &format!("go to (UTC): {text}_   {}", jump::FORMS), Mood::Strong);
+            return;
+        }
+        None => {}
+    }
+    let read_only = "read only";
+    canvas.right(area, area.width, y, read_only, Mood::Quiet);
+    let left = Rect { width: area.width.saturating_sub(read_only.len() as u16 + 2), ..area };
+    if let Some(message) = &state.message {
+        canvas.text(left, 0, y, message, Mood::Strong);
+        return;
+    }
+    if let Some(trouble) = moment.trouble.as_ref().filter(|_| is_stale(moment)) {
+        canvas.text(left, 0, y, trouble, Mood::Alarm);
+        return;
+    }
+    let time = match (state.clock, moment.is_live) {
+        (Clock::Latest, true) => ["space freeze", "←→ 1 s", "g go to", "[] 1 min"],
+        (Clock::Playing(..), _) => ["space pause", "+- speed", "g go to", "n/N event"],
+        (_, true) => ["space play", "←→ 1 s", "End live", "[] 1 min"],
+        (_, false) => ["space play", "←→ 1 s", "n/N event", "g go to"],
+    };
+    let opens = |list: &Listing| list.rows.iter().any(|row| row.target.is_some());
+    let here: &[&str] = match shown {
+        Shown::List(list) if !list.filter.is_empty() => &["Esc all", "s sort", "Enter open"],
+        Shown::List(list) if opens(list) => &["/ filter", "s sort", "Enter open"],
+        Shown::List(_) => &["/ filter", "s sort"],
+        Shown::Locks(_) | Shown::Host(_) | Shown::Help => &["↑↓ scroll"],
+        Shown::Overview(_) | Shown::Nothing(_) => &["w rates"],
+    };
+    // Whole hints, as many as there is room for.
+    let mut x = 0;
+    for hint in ["q quit"].iter().chain(here).chain(&time) {
+        let columns = hint.chars().count() as u16;
+        if x + columns > left.width {
+            break;
+        }
+        canvas.text(left, x, y, hint, Mood::Quiet);
+        x += columns + 2;
+    }
+}
+
+/// True where the newest sample is older than samples of a live view are.
+fn is_stale(moment: &Moment) -> bool {
+    let Some((at, sampled)) = moment.extent.map(|extent| extent.to).zip(moment.sampled_at()) else {
+        return true;
+    };
+    !moment.is_live
+        || moment.trouble.is_some()
+        || (at - sampled).total(jiff::Unit::Second).unwrap_or(0.0) > STALE_S
+}
+
+/// The box of a row's details, over the lower part of the screen.
+pub(super) fn detail(canvas: &mut Canvas<'_>, body: Rect, detail: Option<(String, Vec<(String, Told)>)>) {
+    const LABELS: u16 = 16;
+    let gone = || {
+        let why = Told::new("it is not in the list of this instant", Mood::Quiet);
+        ("gone".to_owned(), vec![(String::new(), why)])
+    };
+    let (title, lines) = detail.unwrap_or_else(gone);
+    let room = usize::from(body.width.saturating_sub(LABELS).max(1));
+    let wrapped: Vec<(String, Vec<String>)> = lines
+        .iter()
+        .map(|(label, told)| {
+            let text = crate::terminal::safe(&told.text);
+            let lines = textwrap::wrap(&text, room).into_iter().map(Cow::into_owned).collect();
+            (label.clone(), lines)
+        })
+        .collect();
+    let needed = wrapped.iter().map(|(_, lines)| lines.len().max(1)).sum::<usize>() as u16 + 2;
+    let height = needed.min(body.height.saturating_sub(2));
+    let area = Rect { y: body.bottom() - height, height, ..body };
+    canvas.clear(area);
+    canvas.rule(area, 0, &format!("{title}  (Esc closes)"));
+    let mut y = 1;
+    for (label, lines) in wrapped {
+        canvas.text(area, 1, y, &label, Mood::Quiet);
+        for line in lines {
+            if y >= height {
+                return;
+            }
+            canvas.text(area, LABELS, y, &line, Mood::Plain);
+            y += 1;
+        }
+    }
+}

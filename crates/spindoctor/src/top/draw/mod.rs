@@ -1,0 +1,66 @@
+//! Puts what is shown into a buffer, whatever its size. Nothing is computed or read here.
+
+mod canvas;
+mod frame;
+mod help;
+mod list;
+mod overview;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use canvas::Canvas;
+pub(crate) use canvas::Theme;
+
+use super::view::{Shown, detail};
+use super::{Moment, State};
+
+/// Smaller than this nothing can be read.
+const LEAST: (u16, u16) = (40, 8);
+
+/// Draws a screen. Returns how many rows of a list or lines of a text there was room for, and how many lines the text has.
+pub(crate) fn draw(
+    buffer: &mut Buffer,
+    state: &State,
+    moment: &Moment,
+    shown: &Shown,
+    theme: Theme,
+) -> Drawn {
+    let area = buffer.area;
+    let mut canvas = Canvas::new(buffer, theme);
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        canvas.text(area, 0, 0, "enlarge the window", super::view::Mood::Plain);
+        return Drawn::default();
+    }
+    frame::head(&mut canvas, state, moment);
+    frame::foot(&mut canvas, state, shown, moment);
+    let body = Rect { y: area.y + 2, height: area.height - 3, ..area };
+    let drawn = match shown {
+        Shown::Overview(overview) => overview::draw(&mut canvas, body, overview, moment),
+        Shown::List(listing) => list::draw(&mut canvas, body, listing),
+        Shown::Locks(locks) => text::locks(&mut canvas, body, locks, state.list().selected),
+        Shown::Host(report) => text::host(&mut canvas, body, report, state.list().selected),
+        Shown::Help => help::draw(&mut canvas, body, state.list().selected),
+        Shown::Nothing(why) => {
+            canvas.wrapped(body, 1, why, super::view::Mood::Strong);
+            Drawn::default()
+        }
+    };
+    if let Some((target, window)) = state.detail.as_ref().zip(moment.window.as_ref()) {
+        let lines = detail(target, window, state.rates_over_s());
+        frame::detail(&mut canvas, body, lines);
+    }
+    drawn
+}
+
+/// What there was room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Drawn {
+    /// Rows of the list, or lines of the text, that fit.
+    pub(crate) page: usize,
+    /// Lines of a text that can be moved through; None for a list, which knows its rows.
+    pub(crate) lines: Option<usize>,
+}

@@ -1,0 +1,142 @@
+//! Every screen of every made-up moment, in a narrow and in a wide window.
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::super::view::Target;
+use super::*;
+use crate::top::sample::{self, HOSTILE};
+use crate::top::screen::Screen;
+use crate::top::state::{Clock, Prompt};
+
+const SIZES: [(u16, u16); 2] = [(80, 24), (200, 50)];
+
+fn drawn(state: &State, moment: &Moment, (width, height): (u16, u16)) -> TestBackend {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    let shown = Shown::of(state, moment);
+    terminal
+        .draw(|frame| {
+            draw(frame.buffer_mut(), state, moment, &shown, Theme { colour: false });
+        })
+        .unwrap();
+    terminal.backend().clone()
+}
+
+fn state(screen: Screen, moment: &Moment) -> State {
+    let mut state = State::new(screen);
+    if !moment.is_live
+        && let Some(at) = moment.at
+    {
+        state.clock = Clock::At(at);
+    }
+    state
+}
+
+/// The screens that show something of their own in this moment.
+fn snapshots(name: &str, moment: &Moment, screens: &[Screen]) {
+    for screen in screens {
+        for size in SIZES {
+            let screen_drawn = drawn(&state(*screen, moment), moment, size);
+            insta::assert_snapshot!(format!("{name}_{}_{}", screen.word(), size.0), screen_drawn);
+        }
+    }
+}
+
+#[test]
+fn a_healthy_busy_server_reads_well_on_every_screen() {
+    let screens: Vec<Screen> = Screen::TABS.into_iter().chain([Screen::Help]).collect();
+    snapshots("busy", &sample::busy(), &screens);
+}
+
+#[test]
+fn a_stall_in_a_recording_is_told_with_its_root_and_what_frees_it() {
+    let moment = sample::stalled();
+    snapshots("stalled", &moment, &[Screen::Overview, Screen::Threads, Screen::Locks, Screen::Events]);
+    let overview = drawn(&state(Screen::Overview, &moment), &moment, (80, 24)).to_string();
+    assert!(overview.contains("STALL since 14:02:51 (29 s): metadata-lock-pileup"), "{overview}");
+    let locks = drawn(&state(Screen::Locks, &moment), &moment, (80, 24)).to_string();
+    assert!(locks.contains("Connection 12 holds up 23 threads") && locks.contains("KILL 12"), "{locks}");
+}
+
+#[test]
+fn what_is_missing_says_why_and_what_unlocks_it() {
+    let screens = [Screen::Overview, Screen::Queries, Screen::Waits, Screen::Host];
+    snapshots("remote", &sample::remote(), &screens);
+    snapshots("silent", &sample::silent(), &[Screen::Overview]);
+    snapshots("gap", &sample::gap(), &[Screen::Overview]);
+}
+
+#[test]
+fn no_string_of_a_server_steers_the_terminal_on_any_screen_at_any_size() {
+    for (name, moment) in sample::all() {
+        for screen in Screen::TABS.into_iter().chain([Screen::Help]) {
+            for size in [(80, 24), (200, 50), (120, 30), (60, 12), (40, 8), (20, 5), (80, 4), (1, 1)] {
+                let mut state = state(screen, &moment);
+                for detail in
+                    [None, Some(Target::Thread(12)), Some(Target::Query("shop".into(), "a1".into()))]
+                {
+                    state.detail = detail;
+                    let text = drawn(&state, &moment, size).to_string();
+                    let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+                    assert!(!text.contains(steers), "{name} {screen:?} {size:?}: {text}");
+                }
+            }
+        }
+    }
+    let threads =
+        drawn(&state(Screen::Threads, &sample::hostile()), &sample::hostile(), (200, 50)).to_string();
+    assert!(!threads.contains(HOSTILE) && threads.contains(r"\u{1b}]2;owned"), "{threads}");
+}
+
+#[test]
+fn everything_of_a_row_is_shown_over_the_list() {
+    let moment = sample::busy();
+    let mut state = State::new(Screen::Queries);
+    state.detail = Some(Target::Query("shop".to_owned(), "b2".to_owned()));
+    insta::assert_snapshot!("detail_query", drawn(&state, &moment, (80, 24)));
+    let mut state = State::new(Screen::Threads);
+    state.detail = Some(Target::Thread(19));
+    insta::assert_snapshot!("detail_thread", drawn(&state, &moment, (80, 24)));
+    state.detail = Some(Target::Thread(9_999));
+    assert!(drawn(&state, &moment, (80, 24)).to_string().contains("not in the list of this instant"));
+}
+
+#[test]
+fn what_is_typed_stands_in_the_last_line() {
+    let moment = sample::busy();
+    let last = |prompt| {
+        let mut state = State::new(Screen::Threads);
+        state.prompt = Some(prompt);
+        let screen = drawn(&state, &moment, (80, 24)).to_string();
+        screen.lines().last().unwrap().trim_matches(['"', ' ']).to_owned()
+    };
+    assert!(last(Prompt::Jump("14:0".to_owned())).starts_with("go to (UTC): 14:0_"));
+    assert!(last(Prompt::Filter("stock".to_owned())).starts_with("filter: stock_"));
+}
+
+#[test]
+fn colour_is_an_accent_and_none_where_it_is_not_wanted() {
+    let moment = sample::stalled();
+    let state = state(Screen::Overview, &moment);
+    let shown = Shown::of(&state, &moment);
+    let colours = |colour| {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
+        draw(&mut buffer, &state, &moment, &shown, Theme { colour });
+        buffer.content.iter().filter(|cell| cell.fg != ratatui::style::Color::Reset).count()
+    };
+    assert_eq!(colours(false), 0);
+    assert!(colours(true) > 0);
+}
+
+#[test]
+fn no_line_is_wider_than_the_window() {
+    for (name, moment) in sample::all() {
+        for size in [(80, 24), (61, 17)] {
+            let text = drawn(&state(Screen::Overview, &moment), &moment, size).to_string();
+            let widest = text.lines().map(|line| line.trim_matches('"').width()).max();
+            assert!(widest <= Some(usize::from(size.0)), "{name}: {text}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Where the data comes from: one trait for a live server, a recording and a single window.
+
+use jiff::{SignedDuration, Timestamp};
+use spindoctor_model::{Event, EventHead, Gap, Window};
+
+use super::point::Point;
+
+/// The first and the last instant of which there are samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) from: Timestamp,
+    pub(crate) to: Timestamp,
+}
+
+impl Extent {
+    /// True for an instant between the two.
+    pub(crate) fn holds(self, at: Timestamp) -> bool {
+        (self.from..=self.to).contains(&at)
+    }
+
+    /// The instant of the extent that is nearest.
+    pub(crate) fn nearest(self, at: Timestamp) -> Timestamp {
+        at.clamp(self.from, self.to)
+    }
+
+    /// From the first to the last, seconds.
+    pub(crate) fn seconds(self) -> f64 {
+        (self.to - self.from).total(jiff::Unit::Second).unwrap_or(0.0)
+    }
+}
+
+/// What the screens are fed from. Every question is about a few minutes at most; none reads all there is.
+pub(crate) trait Feed {
+    /// Whether new samples come while we look.
+    fn is_live(&self) -> bool;
+
+    /// The file, or what was connected to.
+    fn name(&self) -> String;
+
+    /// Of when there are samples; None where there is none yet.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    fn extent(&mut self) -> anyhow::Result<Option<Extent>>;
+
+    /// The samples of the time before an instant, as a window that ends with the last sample at or before it. The lists
+    /// that are shown as they are now may be in the newest samples alone. None where there is no sample in that time.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    fn window(&mut self, until: Timestamp, span: SignedDuration) -> anyhow::Result<Option<Window>>;
+
+    /// The counters of the charts, from one instant to another, both included.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    fn points(&mut self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<Point>>;
+
+    /// A coarse course of all there is, for one line: time and queries a second. Empty where nobody keeps one.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    fn overview(&mut self) -> anyhow::Result<Vec<(Timestamp, f64)>>;
+
+    /// The stalls, in order of time.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    fn events(&mut self) -> anyhow::Result<Vec<EventHead>>;
+
+    /// A stall with all that was kept of it.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    fn event(&mut self, id: u64) -> anyhow::Result<Option<Event>>;
+
+    /// The times without samples.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    fn gaps(&mut self) -> anyhow::Result<Vec<Gap>>;
+
+    /// Why no samples come at the moment, or what else is wrong with the source; None where all is well.
+    fn trouble(&self) -> Option<String>;
+}

@@ -1,0 +1,122 @@
+//! What there is to say of one instant: all that the screens are computed from.
+
+use jiff::{SignedDuration, Timestamp};
+use spindoctor_model::{EventHead, Gap, RecordedGraph, ServerIdentity, Window};
+
+use super::feed::{Extent, Feed};
+use super::point::Point;
+
+/// Samples before the instant that are read: two answers of a source that a recorder asks every thirty seconds.
+const WINDOW: SignedDuration = SignedDuration::from_secs(65);
+/// More of them, where rates over a minute are asked for.
+const LONG_WINDOW: SignedDuration = SignedDuration::from_secs(125);
+/// What the charts go back.
+pub(crate) const HISTORY: SignedDuration = SignedDuration::from_secs(300);
+/// A wait graph of an event is shown that far from its instant: the probe's graphs come ten times a second.
+const GRAPH_NEAR: SignedDuration = SignedDuration::from_secs(2);
+
+/// One instant, as a feed has it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Moment {
+    /// Whether new samples come while we look.
+    pub(crate) is_live: bool,
+    /// The file, or what was connected to.
+    pub(crate) name: String,
+    /// Of when there are samples.
+    pub(crate) extent: Option<Extent>,
+    /// The instant.
+    pub(crate) at: Option<Timestamp>,
+    /// Samples before it; the last one is what is shown as now.
+    pub(crate) window: Option<Window>,
+    /// The charts' counters over the minutes before it.
+    pub(crate) points: Vec<Point>,
+    /// A coarse course of all there is: queries a second.
+    pub(crate) overview: Vec<(Timestamp, f64)>,
+    /// The stalls, in order of time.
+    pub(crate) events: Vec<EventHead>,
+    /// Why there are no samples of the instant, where there are none.
+    pub(crate) gap: Option<Gap>,
+    /// Who held up whom then, where an event kept it.
+    pub(crate) graph: Option<RecordedGraph>,
+    /// Share of the server's CPU that went into spinning, where an event's CPU samples tell.
+    pub(crate) spin_share: Option<f64>,
+    /// Why no new samples come.
+    pub(crate) trouble: Option<String>,
+}
+
+impl Moment {
+    /// Asks a feed about an instant; about its last one where none is given. Rates will be over so many seconds.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub(crate) fn of(feed: &mut dyn Feed, at: Option<Timestamp>, rates_over_s: f64) -> anyhow::Result<Self> {
+        let extent = feed.extent()?;
+        let at = match (at, extent) {
+            (Some(at), Some(extent)) => Some(extent.nearest(at)),
+            (_, extent) => extent.map(|extent| extent.to),
+        };
+        let mut moment = Self {
+            is_live: feed.is_live(),
+            name: feed.name(),
+            extent,
+            at,
+            overview: feed.overview()?,
+            events: feed.events()?,
+            trouble: feed.trouble(),
+            ..Self::default()
+        };
+        let Some(at) = at else { return Ok(moment) };
+        let span = if rates_over_s > 10.0 { LONG_WINDOW } else { WINDOW };
+        moment.gap = feed.gaps()?.into_iter().find(|gap| gap.from < at && gap.to.is_none_or(|to| at < to));
+        moment.window = feed.window(at, span)?;
+        moment.points = feed.points(at - span, at)?;
+        if let Some(id) = moment.event().map(|event| event.id)
+            && let Some(event) = feed.event(id)?
+        {
+            let profile = event.diagnosis.and_then(|diagnosis| diagnosis.profile);
+            moment.spin_share = profile.and_then(|profile| profile.spin).map(|spin| spin.all());
+            let distance = |graph: &RecordedGraph| graph.at.duration_since(at).abs();
+            let nearest = event.graphs.into_iter().min_by_key(distance);
+            moment.graph = nearest.filter(|graph| distance(graph) <= GRAPH_NEAR);
+        }
+        Ok(moment)
+    }
+
+    /// Reads the charts' whole history: it takes longer than what a first picture needs.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub(crate) fn read_history(&mut self, feed: &mut dyn Feed) -> anyhow::Result<()> {
+        if let Some(at) = self.at {
+            self.points = feed.points(at - HISTORY, at)?;
+        }
+        Ok(())
+    }
+
+    /// The stall that goes on at the instant.
+    pub(crate) fn event(&self) -> Option<&EventHead> {
+        let at = self.at?;
+        self.events
+            .iter()
+            .rev()
+            .find(|event| event.began <= at && event.ended.is_none_or(|ended| at <= ended))
+    }
+
+    /// The last stall that was over by then.
+    pub(crate) fn event_before(&self) -> Option<&EventHead> {
+        let at = self.at?;
+        self.events.iter().rev().find(|event| event.ended.is_some_and(|ended| ended < at))
+    }
+
+    /// Whose samples these are.
+    pub(crate) fn server(&self) -> Option<&ServerIdentity> {
+        self.window.as_ref().map(|window| &window.server)
+    }
+
+    /// When the last sample of the window was begun.
+    pub(crate) fn sampled_at(&self) -> Option<Timestamp> {
+        let window = self.window.as_ref()?;
+        let last_s = window.samples.last()?.at_s;
+        window.start.checked_add(SignedDuration::try_from_secs_f64(last_s).ok()?).ok()
+    }
+}

@@ -1,0 +1,214 @@
+//! The last minutes of a live server, in memory: what the live view can be frozen at and go back to.
+
+use std::collections::VecDeque;
+
+use jiff::{SignedDuration, Timestamp};
+use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::{Gap, Reading, RecordedSample, Sample, Segment, Window};
+
+use super::feed::Extent;
+use super::point::Point;
+
+/// Samples are kept so long: who sees a stall and presses the space bar finds what led to it.
+const KEPT: SignedDuration = SignedDuration::from_mins(10);
+/// And no more than so much of them, on servers with thousands of connections.
+const MOST_BYTES: usize = 96 << 20;
+/// The charts' counters are kept so long: 120 bytes for each second.
+const POINTS_KEPT: SignedDuration = SignedDuration::from_hours(4);
+/// Lists that are shown as they are now are in so many of a window's newest samples; a source that is asked every other
+/// second is in one of them.
+const WITH_LISTS: usize = 3;
+
+/// The last minutes.
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    segments: Vec<Segment>,
+    samples: VecDeque<Kept>,
+    points: VecDeque<Point>,
+    gaps: Vec<Gap>,
+    /// The variables as they were read last: they do not come with every sample.
+    variables: Option<NamedValues>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    recorded: RecordedSample,
+    bytes: usize,
+}
+
+impl Ring {
+    /// A new stretch of samples begins.
+    pub(crate) fn begin(&mut self, segment: Segment) {
+        self.segments.push(segment);
+    }
+
+    /// Takes a sample; those that are too old make room.
+    pub(crate) fn push(&mut self, recorded: RecordedSample) {
+        if let Some(variables) = recorded.sample.server.variables.value() {
+            self.variables = Some(variables.clone());
+        }
+        self.points.push_back(Point::of(&recorded));
+        let newest = recorded.at;
+        let bytes = estimated_bytes(&recorded.sample);
+        self.bytes += bytes;
+        self.samples.push_back(Kept { recorded, bytes });
+        while self.samples.front().is_some_and(|oldest| newest.duration_since(oldest.recorded.at) > KEPT)
+            || (self.bytes > MOST_BYTES && self.samples.len() > 2)
+        {
+            self.bytes -= self.samples.pop_front().map_or(0, |kept| kept.bytes);
+        }
+        while self.points.front().is_some_and(|oldest| newest.duration_since(oldest.at) > POINTS_KEPT) {
+            self.points.pop_front();
+        }
+        let oldest = self.samples.front().map(|kept| kept.recorded.segment);
+        self.segments.retain(|segment| oldest.is_none_or(|oldest| segment.id >= oldest));
+    }
+
+    /// Takes a time without samples; one that began already goes on or ends.
+    pub(crate) fn note_gap(&mut self, gap: Gap) {
+        match self.gaps.last_mut() {
+            Some(last) if last.from == gap.from => *last = gap,
+            _ => self.gaps.push(gap),
+        }
+    }
+
+    /// The times without samples.
+    pub(crate) fn gaps(&self) -> &[Gap] {
+        &self.gaps
+    }
+
+    /// Of when there are samples.
+    pub(crate) fn extent(&self) -> Option<Extent> {
+        Some(Extent { from: self.samples.front()?.recorded.at, to: self.samples.back()?.recorded.at })
+    }
+
+    /// The charts' counters between two instants.
+    pub(crate) fn points(&self, from: Timestamp, to: Timestamp) -> Vec<Point> {
+        self.points.iter().filter(|point| (from..=to).contains(&point.at)).copied().collect()
+    }
+
+    /// The samples of the time before an instant, of the segment of the last one.
+    pub(crate) fn window(&self, until: Timestamp, span: SignedDuration) -> Option<Window> {
+        let before = |kept: &&Kept| kept.recorded.at <= until;
+        let last = &self.samples.iter().rev().find(before)?.recorded;
+        let of_window = |kept: &&Kept| {
+            let recorded = &kept.recorded;
+            recorded.segment == last.segment
+                && recorded.at <= last.at
+                && until.duration_since(recorded.at) <= span
+        };
+        let kept: Vec<&RecordedSample> =
+            self.samples.iter().filter(of_window).map(|kept| &kept.recorded).collect();
+        let first = kept.first()?;
+        let segment = self.segments.iter().find(|segment| segment.id == first.segment)?;
+        let begins_s = first.sample.at_s;
+        let mut samples: Vec<Sample> = Vec::with_capacity(kept.len());
+        for (at, recorded) in kept.iter().enumerate() {
+            let has_lists = at + WITH_LISTS >= kept.len();
+            let mut sample =
+                if has_lists { recorded.sample.clone() } else { without_lists(&recorded.sample) };
+            sample.shift(-begins_s);
+            samples.push(sample);
+        }
+        let variables = &mut samples.first_mut()?.server.variables;
+        if variables.value().is_none()
+            && let Some(known) = &self.variables
+        {
+            *variables = Reading::Available { at_s: 0.0, took_ms: 0.0, value: known.clone() };
+        }
+        Some(Window { server: segment.server.clone(), start: first.at, samples, ..Window::default() })
+    }
+}
+
+/// A sample without the lists of which only the newest is shown.
+fn without_lists(sample: &Sample) -> Sample {
+    let server = &sample.server;
+    Sample {
+        at_s: sample.at_s,
+        server: spindoctor_model::ServerSample {
+            status: server.status.clone(),
+            variables: server.variables.clone(),
+            innodb_metrics: server.innodb_metrics.clone(),
+            digests: server.digests.clone(),
+            waits: server.waits.clone(),
+            replication: server.replication.clone(),
+            cut: server.cut.clone(),
+            ..spindoctor_model::ServerSample::default()
+        },
+        host: sample.host.clone(),
+    }
+}
+
+/// About how much memory a sample takes: names and values of a few dozen bytes, statements of up to a kilobyte.
+fn estimated_bytes(sample: &Sample) -> usize {
+    const NAMED_VALUE: usize = 100;
+    const DIGEST: usize = 600;
+    const THREAD: usize = 400;
+    let server = &sample.server;
+    let statements = |threads: &Vec<spindoctor_model::mysql::ServerThread>| {
+        threads.iter().map(|thread| THREAD + thread.statement.as_ref().map_or(0, String::len)).sum()
+    };
+    server.status.value().map_or(0, NamedValues::len) * NAMED_VALUE
+        + server.variables.value().map_or(0, NamedValues::len) * NAMED_VALUE
+        + server.innodb_metrics.value().map_or(0, std::collections::BTreeMap::len) * NAMED_VALUE
+        + server.digests.value().map_or(0, Vec::len) * DIGEST
+        + server.threads.value().map_or(0, statements)
+        + server.transactions.value().map_or(0, Vec::len) * THREAD
+        + sample.host.threads.value().map_or(0, Vec::len) * NAMED_VALUE
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::mysql::ServerThread;
+
+    use super::*;
+
+    fn recorded(second: i64, segment: u64) -> RecordedSample {
+        let at_s = second as f64;
+        let mut sample = Sample { at_s, ..Sample::default() };
+        let value = NamedValues::from_iter([("Questions", (second * 10).to_string())]);
+        sample.server.status = Reading::Available { at_s, took_ms: 1.0, value };
+        sample.server.threads =
+            Reading::Available { at_s, took_ms: 1.0, value: vec![ServerThread::default()] };
+        RecordedSample { at: Timestamp::from_second(1_000 + second).unwrap(), segment, sample }
+    }
+
+    fn ring(seconds: i64) -> Ring {
+        let mut ring = Ring::default();
+        ring.begin(Segment { id: 1, ..Segment::default() });
+        (0..=seconds).for_each(|second| ring.push(recorded(second, 1)));
+        ring
+    }
+
+    #[test]
+    fn a_window_ends_with_the_last_sample_before_the_instant_and_counts_from_its_first() {
+        let ring = ring(30);
+        let until = Timestamp::from_millisecond(1_020_700).unwrap();
+        let window = ring.window(until, SignedDuration::from_secs(10)).unwrap();
+        assert_eq!(window.samples.len(), 10);
+        assert_eq!((window.samples[0].at_s, window.seconds()), (0.0, 9.0));
+        assert_eq!(window.status_per_s("Questions"), Some(10.0));
+        let with_threads = window.samples.iter().filter(|s| s.server.threads.value().is_some()).count();
+        assert_eq!(with_threads, WITH_LISTS);
+        assert!(ring.window(Timestamp::from_second(900).unwrap(), SignedDuration::from_secs(10)).is_none());
+    }
+
+    #[test]
+    fn samples_of_two_segments_are_in_no_window_together() {
+        let mut ring = ring(10);
+        ring.begin(Segment { id: 2, ..Segment::default() });
+        ring.push(recorded(12, 2));
+        let window =
+            ring.window(Timestamp::from_second(1_012).unwrap(), SignedDuration::from_secs(60)).unwrap();
+        assert_eq!(window.samples.len(), 1);
+    }
+
+    #[test]
+    fn what_is_old_makes_room_and_the_charts_go_further_back() {
+        let ring = ring(KEPT.as_secs() + 100);
+        let extent = ring.extent().unwrap();
+        assert_eq!(extent.to.duration_since(extent.from), KEPT);
+        assert_eq!(ring.points(Timestamp::UNIX_EPOCH, extent.to).len() as i64, KEPT.as_secs() + 101);
+    }
+}

@@ -1,0 +1,61 @@
+//! The screens, in the order of their tabs.
+
+use clap::ValueEnum;
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Screen {
+    /// Is it slow now, since when, who waits for what, which statement, is it the host
+    Overview,
+    /// The process list, with what each thread waits for
+    Threads,
+    /// Statements by digest: how often, how long, how many rows
+    Queries,
+    /// What the server's threads waited for, by event
+    Waits,
+    /// Who holds up whom, and what would free them
+    Locks,
+    /// What the kernel grants and takes: CPUs, throttling, pressure, memory, disks
+    Host,
+    /// The channels of a replica
+    Replication,
+    /// Stalls that were seen, with their causes
+    Events,
+    /// The keys
+    Help,
+}
+
+impl Screen {
+    /// Those with a tab, in order: the first has the key 1.
+    pub(crate) const TABS: [Self; 8] = [
+        Self::Overview,
+        Self::Threads,
+        Self::Queries,
+        Self::Waits,
+        Self::Locks,
+        Self::Host,
+        Self::Replication,
+        Self::Events,
+    ];
+
+    /// The word on its tab.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Overview => "overview",
+            Self::Threads => "threads",
+            Self::Queries => "queries",
+            Self::Waits => "waits",
+            Self::Locks => "locks",
+            Self::Host => "host",
+            Self::Replication => "replication",
+            Self::Events => "events",
+            Self::Help => "help",
+        }
+    }
+
+    /// The one that is so many tabs further; from help, as from the first.
+    pub(crate) fn further(self, by: isize) -> Self {
+        let at = Self::TABS.iter().position(|tab| *tab == self).unwrap_or(0) as isize;
+        Self::TABS[(at + by).rem_euclid(Self::TABS.len() as isize) as usize]
+    }
+}

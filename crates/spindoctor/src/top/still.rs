@@ -1,0 +1,68 @@
+//! A feed of one window that is over: for a single screen on standard output, and for tests.
+
+use jiff::{SignedDuration, Timestamp};
+use spindoctor_model::{Event, EventHead, Gap, Window};
+
+use super::feed::{Extent, Feed};
+use super::point::Point;
+
+/// One window, whose last sample is now.
+#[derive(Debug)]
+pub(crate) struct Still {
+    window: Window,
+}
+
+impl Still {
+    /// The feed of a window.
+    pub(crate) fn of(window: Window) -> Self {
+        Self { window }
+    }
+
+    fn instant(&self, at_s: f64) -> Timestamp {
+        self.window.start + SignedDuration::try_from_secs_f64(at_s).unwrap_or_default()
+    }
+}
+
+impl Feed for Still {
+    fn is_live(&self) -> bool {
+        true
+    }
+
+    fn name(&self) -> String {
+        self.window.server.address.clone()
+    }
+
+    fn extent(&mut self) -> anyhow::Result<Option<Extent>> {
+        let last = self.window.samples.last();
+        Ok(last.map(|last| Extent { from: self.window.start, to: self.instant(last.at_s) }))
+    }
+
+    fn window(&mut self, _: Timestamp, _: SignedDuration) -> anyhow::Result<Option<Window>> {
+        Ok(Some(self.window.clone()))
+    }
+
+    fn points(&mut self, _: Timestamp, _: Timestamp) -> anyhow::Result<Vec<Point>> {
+        let samples = self.window.samples.iter();
+        Ok(samples.map(|sample| Point::at(self.instant(sample.at_s), 1, sample)).collect())
+    }
+
+    fn overview(&mut self) -> anyhow::Result<Vec<(Timestamp, f64)>> {
+        Ok(Vec::new())
+    }
+
+    fn events(&mut self) -> anyhow::Result<Vec<EventHead>> {
+        Ok(Vec::new())
+    }
+
+    fn event(&mut self, _: u64) -> anyhow::Result<Option<Event>> {
+        Ok(None)
+    }
+
+    fn gaps(&mut self) -> anyhow::Result<Vec<Gap>> {
+        Ok(Vec::new())
+    }
+
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+}

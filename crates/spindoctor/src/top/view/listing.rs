@@ -1,0 +1,201 @@
+//! A list of rows under heads: filtered and sorted here, once for all lists.
+
+use std::cmp::Ordering;
+
+use super::{Mood, Target};
+use crate::top::state::ListState;
+
+/// Where a cell's text stands in its column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Align {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// The head of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Its title.
+    pub(crate) title: &'static str,
+    /// Columns of the screen that it takes; 0 for all that is left.
+    pub(crate) width: u16,
+    /// Where its text stands.
+    pub(crate) align: Align,
+    /// It is shown where the screen has at least so many columns.
+    pub(crate) from: u16,
+    /// True for the one that the list is sorted by.
+    pub(crate) is_order: bool,
+}
+
+/// A row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    /// One text for each head.
+    pub(crate) cells: Vec<String>,
+    /// How it is to be taken.
+    pub(crate) mood: Mood,
+    /// What it stands for.
+    pub(crate) target: Option<Target>,
+}
+
+/// What a list shows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Listing {
+    /// What is listed, with the numbers that count most.
+    pub(crate) title: String,
+    /// The columns.
+    pub(crate) heads: Vec<Head>,
+    /// The rows that the filter leaves, in their order.
+    pub(crate) rows: Vec<Row>,
+    /// Rows before the filter.
+    pub(crate) all: usize,
+    /// Why there are none, where there are none.
+    pub(crate) empty: String,
+    /// Orders that there are.
+    pub(crate) orders: usize,
+    /// The row that is marked.
+    pub(crate) selected: usize,
+    /// What the rows must hold.
+    pub(crate) filter: String,
+}
+
+/// How a column is sorted.
+pub(super) enum By<T> {
+    /// It is not.
+    Nothing,
+    /// The largest first.
+    Number(fn(&T) -> f64),
+    /// In order of the alphabet.
+    Text(fn(&T) -> &str),
+}
+
+/// A column of a kind of rows.
+pub(super) struct Column<T> {
+    pub(super) title: &'static str,
+    pub(super) width: u16,
+    pub(super) align: Align,
+    pub(super) from: u16,
+    pub(super) text: fn(&T) -> String,
+    pub(super) by: By<T>,
+}
+
+/// What is listed, before anything is filtered or sorted.
+pub(super) struct Listed<T> {
+    pub(super) title: String,
+    pub(super) items: Vec<T>,
+    pub(super) empty: String,
+    pub(super) mood: fn(&T) -> Mood,
+    pub(super) target: fn(&T) -> Option<Target>,
+}
+
+impl<T> Listed<T> {
+    /// The list as the person wants it: what the filter leaves, by the order that was chosen. The items' own order is the
+    /// first one.
+    pub(super) fn shown(mut self, columns: &[Column<T>], state: &ListState) -> Listing {
+        let all = self.items.len();
+        let needle = state.filter.to_lowercase();
+        if !needle.is_empty() {
+            let holds =
+                |item: &T| columns.iter().any(|column| (column.text)(item).to_lowercase().contains(&needle));
+            self.items.retain(holds);
+        }
+        let by: Vec<usize> =
+            (0..columns.len()).filter(|&at| !matches!(columns[at].by, By::Nothing)).collect();
+        // The first order is the items' own.
+        let orders = by.len() + 1;
+        let order = state.order % orders;
+        let sorted_by = order.checked_sub(1).map(|at| by[at]);
+        if let Some(at) = sorted_by {
+            let compare = |a: &T, b: &T| match &columns[at].by {
+                By::Nothing => Ordering::Equal,
+                By::Number(number) => number(b).total_cmp(&number(a)),
+                By::Text(text) => text(a).cmp(text(b)),
+            };
+            self.items.sort_by(compare);
+        }
+        if state.is_reversed {
+            self.items.reverse();
+        }
+        let heads = columns.iter().enumerate().map(|(at, column)| Head {
+            title: column.title,
+            width: column.width,
+            align: column.align,
+            from: column.from,
+            is_order: sorted_by == Some(at),
+        });
+        let rows: Vec<Row> = self
+            .items
+            .iter()
+            .map(|item| Row {
+                cells: columns.iter().map(|column| (column.text)(item)).collect(),
+                mood: (self.mood)(item),
+                target: (self.target)(item),
+            })
+            .collect();
+        Listing {
+            title: self.title,
+            heads: heads.collect(),
+            selected: state.selected.min(rows.len().saturating_sub(1)),
+            rows,
+            all,
+            empty: self.empty,
+            orders,
+            filter: state.filter.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [Column<(&str, f64)>; 2] = [
+        Column {
+            title: "name",
+            width: 0,
+            align: Align::Left,
+            from: 0,
+            text: |item| item.0.to_owned(),
+            by: By::Text(|item| item.0),
+        },
+        Column {
+            title: "number",
+            width: 8,
+            align: Align::Right,
+            from: 0,
+            text: |item| item.1.to_string(),
+            by: By::Number(|item| item.1),
+        },
+    ];
+
+    fn names(state: &ListState) -> Vec<String> {
+        let items = vec![("Beech", 2.0), ("alder", 1.0), ("Cedar", 3.0)];
+        let listed = Listed {
+            title: String::new(),
+            items,
+            empty: String::new(),
+            mood: |_| Mood::Plain,
+            target: |_| None,
+        };
+        listed.shown(&COLUMNS, state).rows.into_iter().map(|row| row.cells[0].clone()).collect()
+    }
+
+    #[test]
+    fn a_list_comes_in_its_own_order_and_in_each_of_its_columns() {
+        let order = |order, is_reversed| names(&ListState { order, is_reversed, ..ListState::default() });
+        assert_eq!(order(0, false), ["Beech", "alder", "Cedar"]);
+        assert_eq!(order(1, false), ["Beech", "Cedar", "alder"]);
+        assert_eq!(order(2, false), ["Cedar", "Beech", "alder"]);
+        assert_eq!(order(2, true), ["alder", "Beech", "Cedar"]);
+    }
+
+    #[test]
+    fn a_filter_looks_into_every_column_in_any_case() {
+        let filtered = |filter: &str| names(&ListState { filter: filter.to_owned(), ..ListState::default() });
+        assert_eq!(filtered("AL"), ["alder"]);
+        assert_eq!(filtered("3"), ["Cedar"]);
+        assert!(filtered("oak").is_empty());
+    }
+}

@@ -1,0 +1,52 @@
+//! Who holds up whom: of the newest sample, or as an event kept it.
+
+use spindoctor_model::Window;
+use spindoctor_rules::wait_graph;
+
+use super::no_change;
+use crate::command::locks_of_newest;
+use crate::locks::Locks;
+use crate::top::Moment;
+
+/// The graph, and where it is from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LocksShown {
+    /// The graph; none where nothing tells who waits.
+    pub(crate) locks: Option<Locks>,
+    /// What has to be known of it.
+    pub(crate) note: String,
+}
+
+/// What to show of a moment.
+pub(super) fn shown(moment: &Moment, window: &Window) -> LocksShown {
+    if let Some(kept) = &moment.graph {
+        let graph = kept.graph.clone();
+        let locks = Locks {
+            roots: wait_graph::roots(&graph),
+            cycles: wait_graph::cycles(&graph),
+            graph,
+            at: kept.at,
+            server: super::verdict::server_told(&window.server),
+            ..Locks::default()
+        };
+        let at = kept.at.strftime("%H:%M:%S%.1f").to_string();
+        return LocksShown {
+            locks: Some(locks),
+            note: format!("as kept with the event, {at} UTC, with stacks"),
+        };
+    }
+    match locks_of_newest(window) {
+        Some(locks) => LocksShown {
+            locks: Some(locks),
+            note: "from the server's lists; mutexes and commit queues need stacks: `spindoctor locks`"
+                .to_owned(),
+        },
+        None => LocksShown {
+            locks: None,
+            note: format!(
+                "who waits for whom is not told: {}",
+                no_change(window, |s| &s.server.row_lock_waits)
+            ),
+        },
+    }
+}

@@ -1,0 +1,419 @@
+//! The first screen, in the order of what is asked at 3 a.m.: is it slow now, since when, who waits for what, which
+//! statement, is it the host.
+
+use std::collections::HashMap;
+
+use spindoctor_model::Window;
+use spindoctor_model::window::Series;
+
+use super::queries::{self, Queries};
+use super::verdict::{self, Seen};
+use super::waiting::{Waiting, is_at_work};
+use super::{Mood, Told, missing_told, replication, seconds, waits};
+use crate::command::locks_of_newest;
+use crate::host_report::HostReport;
+use crate::report::number;
+use crate::top::Moment;
+use crate::top::point::{Chart, WRITES, median, series};
+
+/// Throttled in more than this share of its periods a server is held back: `cpu-throttled` begins to matter there.
+const THROTTLED: f64 = 0.05;
+/// A disk that is busy for more than this share of the time is near its end.
+const BUSY_DISK: f64 = 0.9;
+/// Something waited for a CPU, a disk or memory for more than this share of the time.
+const PRESSED: f64 = 0.25;
+/// A hypervisor that takes more than this share of the CPUs takes part of the throughput.
+const STEAL: f64 = 0.05;
+/// The line of the CPUs that the kernel grants.
+const CPUS: &str = "CPUs";
+/// Spinning that takes more than this share of the CPU is worth a look: what `spin-burn` expects.
+const SPINNING: f64 = 0.05;
+
+/// A number of the first lines with its course.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Meter {
+    /// What it is.
+    pub(crate) label: &'static str,
+    /// Now, with its unit.
+    pub(crate) now: String,
+    /// The median of the minutes before.
+    pub(crate) before: String,
+    /// What stands in place of a course, where there is none.
+    pub(crate) note: String,
+    /// Its course: seconds from now, value.
+    pub(crate) series: Series,
+    /// How it is to be taken.
+    pub(crate) mood: Mood,
+}
+
+/// A part of something.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Bar {
+    /// How much of it, as text.
+    pub(crate) value: String,
+    /// What it is.
+    pub(crate) label: String,
+    /// How much of it, 0 to 1.
+    pub(crate) share: f64,
+    /// How it is to be taken.
+    pub(crate) mood: Mood,
+}
+
+/// A block of the first screen.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Block {
+    /// What it is, with what counts most.
+    pub(crate) title: String,
+    /// Its lines.
+    pub(crate) bars: Vec<Bar>,
+    /// Why there are none, where there are none.
+    pub(crate) empty: String,
+}
+
+/// A statement that takes time.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TopQuery {
+    /// Its share of all statements' time.
+    pub(crate) share: String,
+    /// Executions a second.
+    pub(crate) per_s: String,
+    /// Time of one.
+    pub(crate) mean: String,
+    /// Its text.
+    pub(crate) text: String,
+}
+
+/// The first screen.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Overview {
+    /// Is it slow now, since when, what holds it up.
+    pub(crate) verdict: Told,
+    /// Throughput, latency, load.
+    pub(crate) meters: Vec<Meter>,
+    /// Over what the rates are.
+    pub(crate) rates_over: String,
+    /// Threads at work by what they wait for.
+    pub(crate) threads: Block,
+    /// The events that were waited for the longest.
+    pub(crate) waits: Block,
+    /// The host: what, and how it is.
+    pub(crate) host: Vec<(&'static str, Told)>,
+    /// Over what the statements are, and what they are.
+    pub(crate) queries_title: String,
+    /// The costliest statements.
+    pub(crate) queries: Vec<TopQuery>,
+    /// Why there are none, where there are none.
+    pub(crate) queries_empty: String,
+    /// The whole recording: seconds from now, queries a second.
+    pub(crate) timeline: Series,
+}
+
+/// The first screen of a moment.
+pub(super) fn of(moment: &Moment, window: &Window, over_s: f64) -> Overview {
+    let locks = locks_of_newest(window);
+    let queries = Queries::of(window, over_s);
+    let zero = moment.sampled_at().or(moment.at).unwrap_or_default();
+    let course = |chart| series(&moment.points, chart, zero);
+    let charts = [Chart::Queries, Chart::Writes, Chart::Running, Chart::Cpus].map(course);
+    let host = HostReport::of_last(window, over_s);
+    let threads = threads(window);
+    let at_work = threads.as_ref().ok().map(|(_, at_work)| *at_work);
+    let before =
+        |series: &Series| median(series.iter().filter(|(at, _)| *at < -over_s).map(|(_, value)| *value));
+    let queries_now = window.recent_status_per_s("Questions", over_s);
+    let host_lines = host_lines(moment, window, &host);
+    let seen = Seen {
+        locks: locks.as_ref(),
+        queries_now,
+        queries_median: before(&charts[0]),
+        at_work,
+        host: in_trouble(&host_lines),
+    };
+    let verdict = verdict::of(moment, window, &seen);
+    let [queries_course, writes_course, running_course, cpus_course] = charts;
+    let rate =
+        |per_s: Option<f64>| per_s.map_or_else(|| "-".to_owned(), |s| format!("{} /s", queries::rate(s)));
+    let count = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number::plain);
+    let others = |running: f64| (running - 1.0).max(0.0);
+    let cpus = host.server_cpu.as_ref().map(|cpu| cpu.user_cpus + cpu.system_cpus);
+    let granted = host.effective_cpus.as_ref().map(|granted| granted.cpus);
+    let meters = vec![
+        Meter {
+            label: "queries",
+            now: rate(queries_now),
+            before: rate(before(&queries_course)),
+            mood: if verdict.mood == Mood::Warn { Mood::Warn } else { Mood::Strong },
+            series: queries_course,
+            ..Meter::default()
+        },
+        Meter {
+            label: "writes",
+            now: rate(writes_per_s(window, over_s)),
+            before: rate(before(&writes_course)),
+            mood: Mood::Strong,
+            series: writes_course,
+            ..Meter::default()
+        },
+        latency(queries.as_ref()),
+        Meter {
+            label: "running",
+            now: count(window.status("Threads_running").map(others)),
+            before: count(before(&running_course).map(others)),
+            mood: Mood::Strong,
+            series: running_course.into_iter().map(|(at, running)| (at, others(running))).collect(),
+            ..Meter::default()
+        },
+        Meter {
+            label: "CPU used",
+            now: cpus.map_or_else(|| "-".to_owned(), |cpus| format!("{cpus:.2}")),
+            before: before(&cpus_course).map_or_else(|| "-".to_owned(), |cpus| format!("{cpus:.2}")),
+            mood: if cpus.zip(granted).is_some_and(|(used, granted)| used > granted * 0.9) {
+                Mood::Warn
+            } else {
+                Mood::Strong
+            },
+            note: match cpus {
+                Some(_) => String::new(),
+                None => missing_host(window),
+            },
+            series: cpus_course,
+        },
+    ];
+    Overview {
+        verdict,
+        meters,
+        rates_over: seconds(
+            window.recent_change(over_s, |s| &s.server.status).map_or(over_s, |change| change.seconds),
+        ),
+        threads: match threads {
+            Ok((block, _)) => block,
+            Err(why) => Block { title: "threads at work".to_owned(), empty: why, ..Block::default() },
+        },
+        waits: top_waits(window, over_s),
+        host: host_lines,
+        queries_title: match &queries {
+            Ok(queries) => format!("top queries over {}", seconds(queries.seconds)),
+            Err(_) => "top queries".to_owned(),
+        },
+        queries_empty: match &queries {
+            Ok(_) => "no statement ended in these seconds".to_owned(),
+            Err(why) => format!("not told: {why}"),
+        },
+        queries: queries.map(|queries| top_queries(&queries)).unwrap_or_default(),
+        timeline: moment
+            .overview
+            .iter()
+            .map(|(at, value)| ((*at - zero).total(jiff::Unit::Second).unwrap_or(0.0), *value))
+            .collect(),
+    }
+}
+
+fn writes_per_s(window: &Window, over_s: f64) -> Option<f64> {
+    let rates = WRITES.iter().filter_map(|name| window.recent_status_per_s(name, over_s));
+    rates.reduce(|a, b| a + b)
+}
+
+fn latency(queries: Result<&Queries<'_>, &String>) -> Meter {
+    let mean_ms = queries.ok().and_then(Queries::mean_ms);
+    Meter {
+        label: "latency",
+        now: mean_ms.map_or_else(|| "-".to_owned(), |ms| number::quantity(ms, "ms")),
+        before: String::new(),
+        note: match queries {
+            Ok(queries) if mean_ms.is_some() => {
+                format!("mean of a statement over {}", seconds(queries.seconds))
+            }
+            Ok(_) => "no statement ended".to_owned(),
+            Err(why) => format!("not told: {why}"),
+        },
+        mood: Mood::Strong,
+        series: Series::new(),
+    }
+}
+
+fn missing_host(window: &Window) -> String {
+    match &window.server.no_pid {
+        Some(why) => format!("the host is not read: {}", missing_told(why)),
+        None => super::no_change(window, |s| &s.host.process),
+    }
+}
+
+/// Threads at work by what they wait for, the most first; and how many they are.
+fn threads(window: &Window) -> Result<(Block, usize), String> {
+    let threads = window.need(|s| &s.server.threads).map_err(|why| missing_told(&why))?;
+    let waiting = Waiting::of(window);
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for thread in threads.iter().filter(|thread| is_at_work(thread)) {
+        *counts.entry(waiting.word(thread)).or_default() += 1;
+    }
+    let at_work: usize = counts.values().sum();
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let connections = threads.iter().filter(|thread| thread.is_connection).count();
+    let bars = counts.into_iter().map(|(word, count)| Bar {
+        value: number::plain(count as f64),
+        label: word.to_owned(),
+        share: count as f64 / at_work.max(1) as f64,
+        mood: if word.ends_with("lock") || word == "table flush" { Mood::Warn } else { Mood::Plain },
+    });
+    let title = format!(
+        "{} at work of {}",
+        number::plain(at_work as f64),
+        number::counted(connections as u64, "connection", "connections")
+    );
+    let empty = if connections == 0 { "nobody is connected" } else { "all connections rest" };
+    Ok((Block { title, bars: bars.collect(), empty: empty.to_owned() }, at_work))
+}
+
+fn top_waits(window: &Window, over_s: f64) -> Block {
+    match waits::waits(window, over_s) {
+        Ok((waits, seconds)) => Block {
+            title: format!("top waits over {}", super::seconds(seconds)),
+            bars: waits
+                .iter()
+                .map(|wait| Bar {
+                    value: number::percent(wait.share),
+                    label: wait.event.to_owned(),
+                    share: wait.share,
+                    mood: Mood::Plain,
+                })
+                .collect(),
+            empty: "nothing was waited for".to_owned(),
+        },
+        Err(why) => {
+            Block { title: "top waits".to_owned(), empty: format!("not told: {why}"), ..Block::default() }
+        }
+    }
+}
+
+fn top_queries(queries: &Queries<'_>) -> Vec<TopQuery> {
+    queries
+        .all
+        .iter()
+        .map(|query| TopQuery {
+            share: number::percent(query.share),
+            per_s: format!("{} /s", queries::rate(query.per_s)),
+            mean: number::quantity(query.mean_ms, "ms"),
+            text: queries::text(query.digest),
+        })
+        .collect()
+}
+
+/// Lines of the host that are worth a look now. What the server counts of CPUs does not change from second to second.
+fn in_trouble(lines: &[(&'static str, Told)]) -> Vec<&'static str> {
+    let is_bad =
+        |(label, told): &&(&str, Told)| *label != CPUS && matches!(told.mood, Mood::Warn | Mood::Alarm);
+    lines.iter().filter(is_bad).map(|(label, _)| *label).collect()
+}
+
+/// The host in a few lines, what hurts most often first; each is told in the half of a window of 80 columns.
+fn host_lines(moment: &Moment, window: &Window, host: &HostReport) -> Vec<(&'static str, Told)> {
+    let mut lines = Vec::new();
+    if let Some(granted) = &host.effective_cpus {
+        let why = match &granted.quota {
+            Some(quota) if quota.cpus <= granted.cpus => " (quota)",
+            _ => "",
+        };
+        let believes =
+            host.server_believes_cpus.map_or_else(String::new, |cpus| format!(", server counts {cpus}"));
+        let mood = match host.server_believes_cpus {
+            Some(cpus) if f64::from(cpus) > granted.cpus => Mood::Warn,
+            _ => Mood::Plain,
+        };
+        lines.push((CPUS, Told::new(format!("{}{why}{believes}", number::plain(granted.cpus)), mood)));
+    }
+    if let Some(throttled) = &host.throttled {
+        lines.push((
+            "throttled",
+            match throttled.periods {
+                0 => Told::new("no quota", Mood::Quiet),
+                periods => {
+                    let share = throttled.throttled_periods as f64 / periods as f64;
+                    let mood = if share > THROTTLED { Mood::Alarm } else { Mood::Plain };
+                    Told::new(format!("in {} of its periods", number::percent(share)), mood)
+                }
+            },
+        ));
+    }
+    if let Some(cpu) = &host.host_cpu {
+        let busy = number::percent(cpu.user_ratio + cpu.system_ratio);
+        let mood = if cpu.steal_ratio > STEAL { Mood::Warn } else { Mood::Plain };
+        let waits = number::percent(cpu.iowait_ratio);
+        let told = match cpu.steal_ratio > STEAL {
+            true => format!("{busy} busy, steal {}", number::percent(cpu.steal_ratio)),
+            false => format!("{busy} busy, I/O wait {waits}"),
+        };
+        lines.push(("host", Told::new(told, mood)));
+    }
+    if let Some(pressure) = &host.pressure {
+        let parts = [
+            ("CPU", pressure.cpu_some_ratio),
+            ("I/O", pressure.io_some_ratio),
+            ("mem", pressure.memory_some_ratio),
+        ];
+        let most = parts.iter().filter_map(|(_, ratio)| *ratio).fold(0.0, f64::max);
+        let parts: Vec<String> = parts
+            .iter()
+            .filter_map(|(what, ratio)| Some(format!("{what} {}", number::percent((*ratio)?))))
+            .collect();
+        lines.push((
+            "pressure",
+            Told::new(parts.join(", "), if most > PRESSED { Mood::Warn } else { Mood::Plain }),
+        ));
+    }
+    if let Some(disk) = host.disks.iter().flatten().max_by(|a, b| a.busy_ratio.total_cmp(&b.busy_ratio)) {
+        let each = disk.flush_ms.map(|ms| ("flush", ms)).or(disk.write_ms.map(|ms| ("write", ms)));
+        let each =
+            each.map_or_else(String::new, |(what, ms)| format!(", {what} {}", number::quantity(ms, "ms")));
+        let mood = if disk.busy_ratio > BUSY_DISK { Mood::Warn } else { Mood::Plain };
+        lines.push((
+            "disk",
+            Told::new(format!("{} {}{each}", disk.name, number::percent(disk.busy_ratio)), mood),
+        ));
+    }
+    if let Some(memory) = &host.memory {
+        let told = format!(
+            "{} of {} free",
+            number::bytes(memory.available_bytes as f64),
+            number::bytes(memory.total_bytes as f64)
+        );
+        lines.push(("memory", Told::new(told, Mood::Plain)));
+    }
+    if lines.is_empty() {
+        lines.push(("host", Told::new(missing_host(window), Mood::Quiet)));
+    }
+    lines.push((
+        "spinning",
+        match moment.spin_share {
+            Some(share) => {
+                let mood = if share > SPINNING { Mood::Warn } else { Mood::Plain };
+                Told::new(format!("{} of the server's CPU", number::percent(share)), mood)
+            }
+            None => Told::new("CPU not sampled now", Mood::Quiet),
+        },
+    ));
+    for channel in window.latest(|s| &s.server.replication).into_iter().flatten() {
+        let behind = channel
+            .behind_s
+            .map_or_else(|| replication::does(channel), |s| format!("{} behind", number::duration(s)));
+        lines.push(("replica", Told::new(behind, replication::mood(channel))));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::sample;
+    use crate::top::view::waiting::RUNNING;
+
+    #[test]
+    fn threads_are_counted_by_what_they_wait_for() {
+        let moment = sample::busy();
+        let (block, at_work) = threads(moment.window.as_ref().unwrap()).unwrap();
+        let counted: Vec<(&str, &str)> =
+            block.bars.iter().map(|bar| (bar.value.as_str(), bar.label.as_str())).collect();
+        assert_eq!(at_work, 6);
+        assert_eq!(counted, [("4", RUNNING), ("2", "commit")]);
+    }
+}

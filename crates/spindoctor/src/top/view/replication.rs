@@ -1,0 +1,103 @@
+//! The channels of a replica.
+
+use spindoctor_model::Window;
+use spindoctor_model::mysql::ReplicaChannel;
+
+use super::listing::{Align, By, Column, Listed, Listing};
+use super::{Mood, missing_told};
+use crate::report::number;
+use crate::top::State;
+
+/// A replica that far behind is worth a look, seconds: `Seconds_Behind_Source` counts whole ones and flutters.
+const BEHIND_S: f64 = 10.0;
+
+/// Its columns.
+fn columns<'a>() -> Vec<Column<&'a ReplicaChannel>> {
+    vec![
+        Column {
+            title: "channel",
+            width: 12,
+            align: Align::Left,
+            from: 0,
+            text: |channel| match channel.name.as_str() {
+                "" => "(default)".to_owned(),
+                name => name.to_owned(),
+            },
+            by: By::Text(|channel| &channel.name),
+        },
+        Column {
+            title: "source",
+            width: 20,
+            align: Align::Left,
+            from: 0,
+            text: |channel| format!("{}:{}", channel.source_host, channel.source_port),
+            by: By::Text(|channel| &channel.source_host),
+        },
+        Column {
+            title: "behind",
+            width: 11,
+            align: Align::Right,
+            from: 0,
+            text: |channel| channel.behind_s.map_or_else(|| "unknown".to_owned(), number::duration),
+            by: By::Number(|channel| channel.behind_s.unwrap_or(f64::INFINITY)),
+        },
+        Column {
+            title: "receiver",
+            width: 10,
+            align: Align::Left,
+            from: 0,
+            text: |channel| channel.receiver_running.clone(),
+            by: By::Text(|channel| &channel.receiver_running),
+        },
+        Column {
+            title: "applier",
+            width: 7,
+            align: Align::Left,
+            from: 0,
+            text: |channel| channel.applier_running.clone(),
+            by: By::Text(|channel| &channel.applier_running),
+        },
+        Column {
+            title: "error, or what it does",
+            width: 0,
+            align: Align::Left,
+            from: 0,
+            text: |channel| does(channel),
+            by: By::Nothing,
+        },
+    ]
+}
+
+/// The list.
+pub(super) fn listing(state: &State, window: &Window) -> Listing {
+    let (items, empty) = match window.need(|s| &s.server.replication) {
+        Ok(channels) => {
+            (channels.iter().collect(), "this server is no replica: it has no replication channel".to_owned())
+        }
+        Err(why) => (Vec::new(), format!("replication is not told: {}", missing_told(&why))),
+    };
+    let items: Vec<&ReplicaChannel> = items;
+    let title = format!("replication  {}", number::counted(items.len() as u64, "channel", "channels"));
+    Listed { title, items, empty, mood: |channel| mood(channel), target: |_| None }
+        .shown(&columns(), state.list())
+}
+
+/// How a channel is.
+pub(super) fn mood(channel: &ReplicaChannel) -> Mood {
+    let runs = |thread: &str| thread.eq_ignore_ascii_case("yes");
+    match channel.behind_s {
+        _ if !runs(&channel.receiver_running) || !runs(&channel.applier_running) => Mood::Alarm,
+        Some(behind_s) if behind_s < BEHIND_S => Mood::Plain,
+        _ => Mood::Warn,
+    }
+}
+
+/// The error of a channel, or what its applier does.
+pub(super) fn does(channel: &ReplicaChannel) -> String {
+    let told = [&channel.applier_error, &channel.receiver_error, &channel.applier_state];
+    told.into_iter()
+        .chain([&channel.receiver_state])
+        .find(|text| !text.is_empty())
+        .cloned()
+        .unwrap_or_default()
+}

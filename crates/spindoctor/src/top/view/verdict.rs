@@ -1,0 +1,130 @@
+//! The first line: is it slow now, since when, what holds it up. Facts alone; where nothing is wrong, it says what was
+//! looked at.
+
+use jiff::Timestamp;
+use spindoctor_model::{ServerIdentity, Window};
+
+use super::events::{because, duration, lasted_s};
+use super::{Mood, Told};
+use crate::locks::{Forest, Locks, Top};
+use crate::report::number;
+use crate::top::Moment;
+
+/// Queries below this share of their median count as a drop worth the first line. The second seed's stalls halve
+/// throughput and more; normal minutes swing by a quarter.
+const DROP: f64 = 0.5;
+/// Of so few queries a second nothing is concluded.
+const FEW_QUERIES_PER_S: f64 = 20.0;
+
+/// What was computed already.
+pub(super) struct Seen<'a> {
+    pub(super) locks: Option<&'a Locks>,
+    pub(super) queries_now: Option<f64>,
+    pub(super) queries_median: Option<f64>,
+    pub(super) at_work: Option<usize>,
+    /// Lines of the host that are worth a look.
+    pub(super) host: Vec<&'static str>,
+}
+
+/// The line.
+pub(super) fn of(moment: &Moment, window: &Window, seen: &Seen<'_>) -> Told {
+    if let Some(gap) = &moment.gap {
+        let to = gap.to.map_or_else(|| "the end".to_owned(), clock);
+        return Told::new(
+            format!("NO SAMPLES from {} to {to}: {}", clock(gap.from), gap.because),
+            Mood::Alarm,
+        );
+    }
+    if let Some(why) = no_answer(window) {
+        return Told::new(format!("NO ANSWER from the server: {why}"), Mood::Alarm);
+    }
+    if let (Some(event), Some(at)) = (moment.event(), moment.at) {
+        let for_s = (at - event.began).total(jiff::Unit::Second).unwrap_or(0.0);
+        let cause = event.cause.as_ref().map_or_else(String::new, |cause| format!("{cause}; "));
+        return Told::new(
+            format!("STALL since {} ({}): {cause}{}", clock(event.began), duration(for_s), because(event)),
+            Mood::Alarm,
+        );
+    }
+    if let Some(told) = seen.locks.and_then(held_up) {
+        return Told::new(told, Mood::Alarm);
+    }
+    if let (Some(now), Some(median)) = (seen.queries_now, seen.queries_median)
+        && median >= FEW_QUERIES_PER_S
+        && now < median * DROP
+    {
+        let drop = number::percent(1.0 - now / median);
+        let nobody = if seen.locks.is_some() { "; nobody waits long for a lock" } else { "" };
+        let told = format!("SLOW: {drop} fewer queries than the median of the last minutes{nobody}");
+        return Told::new(told, Mood::Warn);
+    }
+    let before = moment.event_before().map(|event| {
+        let lasted = lasted_s(event).map_or_else(String::new, |s| format!(", {}", duration(s)));
+        format!("; last stall {}{lasted}: {}", clock(event.began), because(event))
+    });
+    let before = before.unwrap_or_default();
+    if !seen.host.is_empty() {
+        return Told::new(
+            format!("no stall, but look at the host: {}{before}", seen.host.join(", ")),
+            Mood::Warn,
+        );
+    }
+    let is_idle = seen.at_work == Some(0) && seen.queries_now.is_some_and(|now| now < FEW_QUERIES_PER_S);
+    let told = match (is_idle, seen.locks) {
+        (true, _) => "calm: no connection is at work",
+        (false, Some(_)) => "calm: nobody waits long for another, throughput as before",
+        (false, None) => "throughput as before; who waits for whom is not told",
+    };
+    Told::new(format!("{told}{before}"), Mood::Good)
+}
+
+/// The root that holds up the most, where it holds up more than traffic does.
+fn held_up(locks: &Locks) -> Option<String> {
+    let forest = Forest::of(locks);
+    let tree = forest.trees.iter().find(|tree| !forest.is_brief(locks, tree))?;
+    let behind = number::counted(tree.behind.into(), "thread", "threads");
+    let waited = forest
+        .longest_wait_s(tree)
+        .map_or_else(String::new, |s| format!(" for up to {}", number::duration(s)));
+    Some(match &tree.top {
+        Top::Root(root) => {
+            let who = match root.thread.and_then(|place| locks.thread(place)).and_then(|t| t.connection_id) {
+                Some(id) => format!("connection {id}"),
+                None => "a thread of the server".to_owned(),
+            };
+            let doing = if root.doing.is_empty() { String::new() } else { format!(" ({})", root.doing) };
+            let free =
+                root.free_with.as_ref().map_or_else(String::new, |free| format!("; {free} frees them"));
+            format!("HELD UP: {who}{doing} holds up {behind}{waited}{free}")
+        }
+        Top::Unseen { object, .. } => format!("HELD UP: {behind} wait{waited} for {object}"),
+        Top::Ring(_) => format!("DEADLOCK: {behind} behind a ring of threads that wait for each other"),
+    })
+}
+
+/// Why the server's status could not be read, where that was tried last and failed.
+fn no_answer(window: &Window) -> Option<String> {
+    if let Some(no_session) = &window.server.no_session {
+        return Some(no_session.because.clone());
+    }
+    let tried = |sample: &&spindoctor_model::Sample| {
+        sample.server.status.value().is_some() || sample.server.status.unavailable().is_some()
+    };
+    let last = window.samples.iter().rev().find(tried)?;
+    last.server.status.unavailable().map(|why| why.because.clone())
+}
+
+/// `14:03:20`
+pub(crate) fn clock(at: Timestamp) -> String {
+    at.strftime("%H:%M:%S").to_string()
+}
+
+/// `MySQL 9.7.4 on db17`
+pub(crate) fn server_told(server: &ServerIdentity) -> String {
+    let version = server.version.map_or_else(|| server.version_text.clone(), |version| version.to_string());
+    let place = if server.hostname.is_empty() { &server.address } else { &server.hostname };
+    match version.as_str() {
+        "" => place.clone(),
+        version => format!("{version} on {place}"),
+    }
+}

@@ -1,0 +1,112 @@
+//! What each thread waits for, in a few words: from the server's state text, its row locks and its transactions.
+
+use std::collections::HashSet;
+
+use spindoctor_model::Window;
+use spindoctor_model::mysql::ServerThread;
+
+/// Words of the server's states, and what a thread in such a state waits for. The first that is in the state counts.
+///
+/// The states are those of the MySQL manual, General Thread States and Replication Thread States, and of MariaDB's
+/// Thread States.
+const STATES: &[(&str, &str)] = &[
+    ("metadata lock", "metadata lock"),
+    ("global read lock", "global read lock"),
+    ("global metadata lock", "global read lock"),
+    ("backup lock", "backup lock"),
+    ("backup mdl lock", "backup lock"),
+    ("user lock", "user lock"),
+    ("user level lock", "user lock"),
+    ("table level lock", "table lock"),
+    ("table flush", "table flush"),
+    ("prior transaction to commit", "commit"),
+    ("preceding transaction to commit", "commit"),
+    ("semi-sync ack", "semi-sync ack"),
+    ("handler commit", "commit"),
+    ("commit", "commit"),
+    ("opening table", "opening tables"),
+    ("closing table", "opening tables"),
+    ("system lock", "system lock"),
+    ("writing to net", "client"),
+    ("sending to client", "client"),
+    ("reading from net", "client"),
+    ("receiving from client", "client"),
+    ("user sleep", "sleep()"),
+    ("rolling back", "rollback"),
+    ("rollback", "rollback"),
+    ("sort", "sorting"),
+    ("tmp table", "temporary table"),
+    ("to ondisk", "temporary table"),
+    ("altering table", "altering table"),
+    ("killed", "being killed"),
+];
+
+/// What a thread does that waits for nothing that the server tells.
+pub(super) const RUNNING: &str = "running";
+
+/// Who waits for what, of one window's newest lists.
+pub(super) struct Waiting {
+    row_lock_waiters: HashSet<u64>,
+}
+
+impl Waiting {
+    /// The row locks of a window's newest sample.
+    pub(super) fn of(window: &Window) -> Self {
+        let waits = window.latest(|s| &s.server.row_lock_waits).into_iter().flatten();
+        let transactions = window.latest(|s| &s.server.transactions).into_iter().flatten();
+        let row_lock_waiters = waits
+            .filter_map(|wait| wait.waiting_connection_id)
+            .chain(transactions.filter(|t| t.state == "LOCK WAIT").filter_map(|t| t.connection_id))
+            .collect();
+        Self { row_lock_waiters }
+    }
+
+    /// What a thread waits for; [`RUNNING`] where it runs for all that the server tells, and nothing where it rests.
+    pub(super) fn word(&self, thread: &ServerThread) -> &'static str {
+        if !is_at_work(thread) {
+            return "";
+        }
+        if thread.connection_id.is_some_and(|id| self.row_lock_waiters.contains(&id)) {
+            return "row lock";
+        }
+        let state = thread.state.to_lowercase();
+        let known = STATES.iter().find(|(words, _)| state.contains(words));
+        match known {
+            Some((_, word)) => word,
+            None if state.starts_with("waiting") => "other",
+            None => RUNNING,
+        }
+    }
+}
+
+/// True for a client's session that runs or waits for something.
+pub(super) fn is_at_work(thread: &ServerThread) -> bool {
+    spindoctor_rules::is_at_work(thread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_both_servers_are_told_in_the_words_of_their_locks() {
+        let nothing = Waiting { row_lock_waiters: HashSet::from([7]) };
+        let word = |id, command: &str, state: &str| {
+            nothing.word(&ServerThread {
+                connection_id: Some(id),
+                is_connection: true,
+                command: command.to_owned(),
+                state: state.to_owned(),
+                ..ServerThread::default()
+            })
+        };
+        assert_eq!(word(1, "Query", "Waiting for table metadata lock"), "metadata lock");
+        assert_eq!(word(1, "Query", "waiting for handler commit"), "commit");
+        assert_eq!(word(1, "Query", "Waiting for prior transaction to commit"), "commit");
+        assert_eq!(word(1, "Query", "Creating sort index"), "sorting");
+        assert_eq!(word(1, "Query", "executing"), RUNNING);
+        assert_eq!(word(1, "Query", "Waiting for something new"), "other");
+        assert_eq!(word(7, "Query", "updating"), "row lock");
+        assert_eq!(word(1, "Sleep", ""), "");
+    }
+}

@@ -1,0 +1,117 @@
+//! What the server's threads waited for, by event: since the reading before.
+
+use std::collections::HashMap;
+
+use spindoctor_model::Window;
+
+use super::listing::{Align, By, Column, Listed, Listing};
+use super::{Mood, no_change, queries};
+use crate::report::number;
+use crate::top::State;
+
+/// Waits that are no waits: threads that have nothing to do.
+const IDLE: &[&str] = &["idle", "wait/io/socket/sql/client_connection"];
+
+/// One kind of wait between two readings.
+pub(super) struct Wait<'a> {
+    /// Its event without `wait/`.
+    pub(super) event: &'a str,
+    pub(super) per_s: f64,
+    pub(super) mean_ms: f64,
+    /// Share of all waits' time.
+    pub(super) share: f64,
+    /// Threads in it on average.
+    pub(super) load: f64,
+}
+
+/// What was waited for of late, the longest first, and over how many seconds; why that is not known where it is not.
+pub(super) fn waits(window: &Window, over_s: f64) -> Result<(Vec<Wait<'_>>, f64), String> {
+    let change = window
+        .recent_change(over_s, |s| &s.server.waits)
+        .ok_or_else(|| no_change(window, |s| &s.server.waits))?;
+    let before: HashMap<&str, (u64, u64)> =
+        change.first.iter().map(|wait| (wait.event.as_str(), (wait.count, wait.total_ns))).collect();
+    let mut all: Vec<Wait<'_>> = change
+        .last
+        .iter()
+        .filter(|wait| !IDLE.contains(&wait.event.as_str()))
+        .filter_map(|wait| {
+            let (count, total_ns) = before.get(wait.event.as_str()).copied().unwrap_or_default();
+            let count = wait.count.checked_sub(count).filter(|&waited| waited > 0)?;
+            let total_ns = wait.total_ns.checked_sub(total_ns)? as f64;
+            Some(Wait {
+                event: wait.event.strip_prefix("wait/").unwrap_or(&wait.event),
+                per_s: count as f64 / change.seconds,
+                mean_ms: total_ns / count as f64 / 1e6,
+                share: total_ns,
+                load: total_ns / 1e9 / change.seconds,
+            })
+        })
+        .collect();
+    let total: f64 = all.iter().map(|wait| wait.share).sum();
+    all.iter_mut().for_each(|wait| wait.share /= total.max(1.0));
+    all.sort_by(|a, b| b.share.total_cmp(&a.share));
+    Ok((all, change.seconds))
+}
+
+/// Its columns, the numbers that count most first.
+fn columns<'a>() -> Vec<Column<Wait<'a>>> {
+    vec![
+        Column {
+            title: "time",
+            width: 7,
+            align: Align::Right,
+            from: 0,
+            text: |wait| number::percent(wait.share),
+            by: By::Number(|wait| wait.share),
+        },
+        Column {
+            title: "threads in it",
+            width: 13,
+            align: Align::Right,
+            from: 0,
+            text: |wait| format!("{:.2}", wait.load),
+            by: By::Number(|wait| wait.load),
+        },
+        Column {
+            title: "/s",
+            width: 9,
+            align: Align::Right,
+            from: 0,
+            text: |wait| queries::rate(wait.per_s),
+            by: By::Number(|wait| wait.per_s),
+        },
+        Column {
+            title: "mean",
+            width: 8,
+            align: Align::Right,
+            from: 0,
+            text: |wait| number::quantity(wait.mean_ms, "ms"),
+            by: By::Number(|wait| wait.mean_ms),
+        },
+        Column {
+            title: "event",
+            width: 0,
+            align: Align::Left,
+            from: 0,
+            text: |wait| wait.event.to_owned(),
+            by: By::Text(|wait| wait.event),
+        },
+    ]
+}
+
+/// The list.
+pub(super) fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
+    let (title, items, empty) = match waits(window, over_s) {
+        Ok((waits, seconds)) => {
+            let title = format!(
+                "waits  over {}: {} kinds; those of idle connections are left out",
+                super::seconds(seconds),
+                waits.len()
+            );
+            (title, waits, "nothing was waited for in these seconds".to_owned())
+        }
+        Err(why) => ("waits".to_owned(), Vec::new(), format!("waits are not told: {why}")),
+    };
+    Listed { title, items, empty, mood: |_| Mood::Plain, target: |_| None }.shown(&columns(), state.list())
+}

@@ -1,0 +1,53 @@
+//! The files of `packaging/` say what the program needs, no more and no less.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use spindoctor_collect::mysql::SOURCES;
+use spindoctor_model::ServerVersion;
+
+use crate::program::complained;
+
+fn packaged(file: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    fs::read_to_string(folder.join(file)).expect("the file is there")
+}
+
+/// Every `GRANT ... ON ...` among these lines, without who gets it.
+fn granted<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let grants = lines.filter_map(|line| line.strip_prefix("GRANT ")?.split_once(" TO "));
+    grants.map(|(grant, _)| format!("GRANT {grant}")).collect()
+}
+
+#[test]
+fn the_account_may_do_what_the_sources_ask_for_and_nothing_else() {
+    let text = packaged("least-privilege.sql");
+    let mysql = granted(text.lines());
+    let mariadb = granted(text.lines().filter_map(|line| line.strip_prefix("-- ")));
+    for (granted, version) in [(mysql, "8.4.0"), (mariadb, "10.11.19-MariaDB")] {
+        let version = ServerVersion::parse(version, "").expect("a version");
+        let wanted = SOURCES.iter().map(|source| (source.grant)(version)).filter(|grant| !grant.is_empty());
+        assert_eq!(granted, wanted.map(str::to_owned).collect(), "{version}");
+    }
+}
+
+#[test]
+fn the_service_starts_the_recorder_with_flags_that_it_has() {
+    let unit = packaged("spindoctor-record.service");
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a line that starts it");
+    let arguments = start.strip_prefix("/usr/bin/spindoctor ").expect("the program's place");
+    // %d and %S are folders of systemd's: here there are none, and any port will do.
+    let line = arguments.replace("%d", "/nonexistent").replace("%S", "/nonexistent").replace(":9104", ":0");
+    let (why, code) = complained(&line);
+    assert!(code == 2 && why.contains("/nonexistent/my.cnf") && !why.contains("Usage"), "{why}");
+}
+
+#[test]
+fn the_metadata_lock_plugin_is_installed_where_a_source_needs_it() {
+    let text = packaged("least-privilege.sql");
+    for source in SOURCES.iter().filter(|source| !source.install.is_empty()) {
+        let statement = source.install.trim_end_matches(';');
+        assert!(text.to_uppercase().contains(&statement.to_uppercase()), "{statement}");
+    }
+}

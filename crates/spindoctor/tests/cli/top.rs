@@ -1,0 +1,171 @@
+//! `top` as people see it: in a real terminal, of a real server and of a recording of one.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use spindoctor_lab::injection;
+use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
+
+use crate::program::{complained, spindoctor};
+use crate::screen::{is_installed, tmux};
+
+const TABLES: Tables = Tables { count: 2, rows: 1_000 };
+/// For what is not promised, on a machine that is on its knees.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The detectors have to learn what is usual first: ten seconds, and some for the start.
+const LEARNS: Duration = Duration::from_secs(15);
+/// An event closes five seconds after its stall; then it is diagnosed.
+const CLOSES: Duration = Duration::from_secs(10);
+
+/// The program in a terminal of its own.
+struct Terminal {
+    folder: tempfile::TempDir,
+}
+
+impl Terminal {
+    fn of(line: &str, columns: u16, rows: u16) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = spindoctor("").get_program().to_string_lossy().into_owned();
+        let shell = format!(
+            "env -i HOME=/nonexistent TERM=$TERM LC_ALL=C.UTF-8 {program} {line}; echo it ended with $?; cat"
+        );
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        let arguments = ["-f", "/dev/null", "new-session", "-d", "-x", &columns, "-y", &rows];
+        let arguments: Vec<&str> =
+            arguments.into_iter().chain(["env", "LC_ALL=C.UTF-8", "sh", "-c", &shell]).collect();
+        tmux(folder.path(), &arguments);
+        Self { folder }
+    }
+
+    fn press(&self, key: &str) {
+        tmux(self.folder.path(), &["send-keys", key]);
+    }
+
+    /// Waits until the screen holds all of this, and returns it.
+    fn shows(&self, texts: &[&str]) -> String {
+        let begun = Instant::now();
+        loop {
+            let screen = tmux(self.folder.path(), &["capture-pane", "-p"]);
+            if texts.iter().all(|text| screen.contains(text)) {
+                return screen;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{texts:?} is not there:\n{screen}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ended = Command::new("tmux")
+            .arg("-S")
+            .arg(self.folder.path().join("tmux"))
+            .arg("kill-server")
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+/// A server of the lab under a light load, for as long as something is done with it.
+async fn under_load<T>(look: impl AsyncFnOnce(&Server) -> T) -> T {
+    let home = Home::open().expect("the lab has a folder");
+    let spec = ServerSpec { which: Which::Mysql, tables: Some(TABLES), ..ServerSpec::default() };
+    let server = Server::start(&home, &spec, &|_| {}).await.expect("a server");
+    let load = LoadSpec { workload: Workload::OltpReadWrite, threads: 8, rate: Some(40), tables: TABLES };
+    let load = Load::start(server.socket(), load).expect("a load");
+    let seen = look(&server).await;
+    load.stop().await;
+    server.stop().expect("it stops");
+    seen
+}
+
+fn in_runtime<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
+}
+
+async fn stall(server: &Server) {
+    let lock = injection::find("read-lock").expect("the lab knows it");
+    lock.make(server, Duration::from_secs(3)).await.expect("the lock");
+}
+
+#[test]
+fn a_live_server_is_shown_on_every_screen_and_a_stall_is_seen() {
+    if !is_installed("tmux") {
+        return;
+    }
+    in_runtime(under_load(async |server| {
+        let line = format!("top --no-defaults -u root -S {}", server.socket().display());
+        let terminal = Terminal::of(&line, 80, 24);
+        terminal.shows(&["LIVE", "read only", "UTC", "top queries over", "sbtest", " /s ", "CPUs"]);
+        for (key, texts) in [
+            ("2", ["threads  ", "connections"]),
+            ("3", ["queries  over", "`sbtest1`"]),
+            ("4", ["waits  over", "io/"]),
+            ("5", ["locks", "pid"]),
+            ("6", ["effective", "Memory"]),
+            ("7", ["replication  0 channels", "no replica"]),
+            ("8", ["events  ", "read only"]),
+            ("?", ["help", "next and previous event"]),
+        ] {
+            terminal.press(key);
+            terminal.shows(&texts);
+        }
+        tokio::time::sleep(LEARNS).await;
+        stall(server).await;
+        terminal.press("8");
+        terminal.shows(&["began (UTC)", "1 stall"]);
+    }));
+}
+
+#[test]
+fn a_stall_of_a_recording_is_gone_to_without_its_server() {
+    if !is_installed("tmux") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("stall.rec");
+    in_runtime(under_load(async |server| record(server, &file).await));
+
+    let terminal = Terminal::of(&format!("top --replay {}", file.display()), 200, 50);
+    terminal.shows(&["END", "stall.rec", "read only", "n/N event"]);
+    terminal.press("8");
+    terminal.shows(&["global-lock-pileup"]);
+    terminal.press("Enter");
+    terminal.shows(&["PAUSED", "STALL since", "global-lock-pileup"]);
+    terminal.press("5");
+    terminal.press("Right");
+    terminal.shows(&["as kept with the event", "global read lock"]);
+}
+
+/// Records a stall.
+async fn record(server: &Server, file: &Path) {
+    let line = format!("record --no-defaults -u root -S {} -o {}", server.socket().display(), file.display());
+    let asked = spindoctor(&line);
+    let mut command = Command::new(asked.get_program());
+    command.args(asked.get_args()).env_clear().env("HOME", "/nonexistent");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut recorder = command.spawn().expect("the program runs");
+    tokio::time::sleep(LEARNS).await;
+    stall(server).await;
+    tokio::time::sleep(CLOSES).await;
+    kill_process(Pid::from_child(&recorder), Signal::TERM).expect("it runs");
+    assert_eq!(recorder.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_shown_is_told_in_one_line() {
+    for (line, told) in [
+        ("top --replay /nonexistent/x.rec", "standard output is no terminal"),
+        ("top --replay /nonexistent/x.rec --once", "/nonexistent/x.rec"),
+        ("top --at 14:03", "--replay"),
+        ("top --once --size 10x3", "200x50"),
+    ] {
+        let (message, code) = complained(line);
+        assert_eq!(code, 2, "{message}");
+        assert!(message.contains(told), "{line}: {message}");
+    }
+}
