@@ -1,28 +1,28 @@
 //! What looking costs a server that is as busy as it can be.
 
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable as _;
-use nix::time::clock_getcpuclockid;
-use nix::unistd::Pid;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
 use spindoctor_lab::{Server, ServerSpec};
 
+use crate::halting::Halting;
 use crate::page::{Row, Verdict};
 use crate::paired::{Interval, short};
 use crate::{Bench, Benchmark, progress};
 
 const CLIENTS: u32 = 256;
 const TABLES: Tables = Tables { count: 4, rows: 10_000 };
-/// After a change, before it is measured.
-const SETTLE: Duration = Duration::from_millis(1_500);
-/// How long each window is measured. Short, as the machine drifts: what a quad compares lies close together.
-const WINDOW: Duration = Duration::from_secs(3);
+/// After its start, before it is first halted: symbols are read, what is usual is known.
+const WARM_UP: Duration = Duration::from_secs(5);
+/// After it was halted or went on, before a window begins.
+const SETTLE: Duration = Duration::from_millis(50);
+/// How long each window is. Short, as a shared machine drifts: what a quad compares lies within some seconds.
+const WINDOW: Duration = Duration::from_millis(750);
 /// Quads to a run that was asked for.
-const QUADS: usize = 4;
+const QUADS: usize = 10;
 
 /// What is run beside the load, and how much of the throughput it may take.
 struct Looker {
@@ -54,14 +54,16 @@ const LOOKERS: &[Looker] = &[
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "throughput",
     story: "256 clients of sysbench's oltp_point_select on a MySQL with its data in memory, on the same CPUs as the \
-            clients and spindoctor: the CPUs are never idle, and no lock adds noise of its own. Windows of 3 s, 1.5 s \
-            after each change, in quads: without, with, with, without, or the other way round in turn. The \
-            loss of a quad is 1 minus the ratio of its windows with to those without; the median of the quads stands \
-            here with an interval that holds the true median in 95 of 100 cases. *Reached* means that the whole \
-            interval lies within the goal. Lost to nothing is what the method cannot tell from zero on this machine: \
-            nothing is started, and the same is computed. `stacks` takes fewer snapshots than it is asked for where they \
-            would cost more than 1.5 % of the CPUs (`--max-cpu`): how many it took is from a run of 10 s. Beside it, spindoctor's own CPU time as a part of what all \
-            CPUs have.",
+            clients and spindoctor: the CPUs are never idle, and no lock adds noise of its own. spindoctor runs \
+            throughout; it is halted (SIGSTOP, and its perf events disabled) and goes on in quads of windows of 0.75 s: \
+            without, with, with, without, or the other way round in turn. What fell due while it was halted is done at \
+            once when it goes on, so the windows with it hold more than its usual work: one snapshot of `--hz 10` more \
+            to eight or sixteen, and about twice the samples of `doctor`. The loss of a quad is 1 minus the ratio of its windows with to those without; the median of the quads stands here \
+            with an interval that holds the true median in 95 of 100 cases. *Reached* means that the whole interval lies \
+            within the goal. Lost to nothing is what the method cannot tell from zero on this machine: nothing is \
+            started, and the same is computed. `stacks` takes fewer snapshots than it is asked for where they would cost \
+            more than 0.75 % of the CPUs (`--max-cpu`): how many it took is from a run of 10 s. Beside it, spindoctor's \
+            own CPU time in the windows, as a part of what all CPUs have.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -79,31 +81,36 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut counter = server.connect().await?;
     let mut rows = Vec::new();
     for looker in LOOKERS {
+        let looking = look(bench, looker, &server).await?;
         let mut losses = Vec::new();
         let mut alone = Vec::new();
         let mut own = Vec::new();
         let quads = bench.runs * QUADS;
         for quad in 0..quads {
-            progress(&format!("throughput: {}, quad {} of {quads}", looker.name, quad + 1));
+            if quad % QUADS == 0 {
+                progress(&format!("throughput: {}, quad {} of {quads}", looker.name, quad + 1));
+            }
+            load.check()?;
             let order = if quad % 2 == 0 { [false, true, true, false] } else { [true, false, false, true] };
             let (mut with, mut without) = (0.0, 0.0);
             for looks in order {
-                load.check()?;
-                let looking = if looks { look(bench, looker, &server)? } else { None };
+                if let Some(looking) = &looking {
+                    if looks { looking.go_on()? } else { looking.halt()? }
+                }
                 tokio::time::sleep(SETTLE).await;
-                let own_before = looking.as_ref().map(Looking::cpu).transpose()?;
+                let own_before = looking.as_ref().map(Halting::cpu).transpose()?;
                 let rate = rate(&mut counter).await?;
-                if let (Some(looking), Some(before)) = (&looking, own_before) {
+                if let (true, Some(looking), Some(before)) = (looks, &looking, own_before) {
                     own.push(
                         100.0 * (looking.cpu()? - before).as_secs_f64() / (WINDOW.as_secs_f64() * cpus()),
                     );
                 }
-                drop(looking);
                 *(if looks { &mut with } else { &mut without }) += rate;
             }
             losses.push(1.0 - with / without);
             alone.push(without / 2.0);
         }
+        drop(looking);
         rows.push(row(looker, &losses));
         if !own.is_empty() {
             rows.push(Row::plain("its own CPU time", crate::paired::Spread::of(&own).told("% of all CPUs")));
@@ -166,30 +173,13 @@ async fn snapshots_a_second(bench: &Bench, hz: &str, server: &Server) -> anyhow:
     Ok(ran.number("/snapshots")? / ran.number("/seconds")?)
 }
 
-/// A program that looks until this is dropped.
-struct Looking(Child);
-
-fn look(bench: &Bench, looker: &Looker, server: &Server) -> anyhow::Result<Option<Looking>> {
+/// What looks, warm, until it is dropped.
+async fn look(bench: &Bench, looker: &Looker, server: &Server) -> anyhow::Result<Option<Halting>> {
     let Some(arguments) = looker.arguments else { return Ok(None) };
     let socket = server.socket().display().to_string();
     let connection = ["--no-defaults", "-u", "root", "-S", &socket];
     let arguments: Vec<&str> = arguments.iter().copied().chain(connection).collect();
-    Ok(Some(Looking(bench.spindoctor.start(&arguments)?)))
-}
-
-impl Looking {
-    /// Its CPU time so far.
-    fn cpu(&self) -> anyhow::Result<Duration> {
-        let pid = Pid::from_raw(i32::try_from(self.0.id())?);
-        let clock = clock_getcpuclockid(pid).context("could not find the clock of spindoctor's CPU time")?;
-        Ok(clock.now()?.into())
-    }
-}
-
-impl Drop for Looking {
-    fn drop(&mut self) {
-        // It has nothing to save, and nothing to put back.
-        let _gone = self.0.kill();
-        let _status = self.0.wait();
-    }
+    let child = bench.spindoctor.start(&arguments)?;
+    tokio::time::sleep(WARM_UP).await;
+    Halting::of(child).map(Some)
 }

@@ -46,7 +46,7 @@ const READING: Duration = Duration::from_millis(100);
 
 /// What the profiler may take of the CPUs where nobody says otherwise, in percent: chosen, not derived. A busy server
 /// loses more than that, as its caches are used as well: `throughput` in BENCHMARKS.md.
-pub const MOST_CPU_PERCENT: f64 = 1.5;
+pub const MOST_CPU_PERCENT: f64 = 0.75;
 
 /// For how long a CPU sample of a thread tells where it runs now: two turns of the sampling, so that one may be missed.
 const FRESH_NS: u64 = (2e9 / CPU_HZ) as u64;
