@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
 use spindoctor_model::{Reading, Sample, Severity, Unavailable, Window};
@@ -103,20 +104,37 @@ fn every_recorded_window_is_diagnosed_as_its_label_says() {
 
 #[test]
 fn a_missing_source_makes_no_finding_and_clears_no_cause_that_was_found() {
-    for (label, path) in recorded() {
-        let whole = load(&path);
-        let known: Vec<String> = diagnose(&whole).findings.into_iter().map(|finding| finding.cause).collect();
-        for (source, take_away) in SOURCES {
-            let mut window = whole.clone();
-            window.samples.iter_mut().for_each(take_away);
-            let diagnosis = diagnose(&window);
-            let new = diagnosis
-                .findings
-                .iter()
-                .find(|finding| finding.severity > Severity::Note && !known.contains(&finding.cause));
-            assert!(new.is_none(), "{} without {source}: {new:?}", path.display());
-            assert!(!diagnosis.clear.contains(&label), "{} without {source} is clear", path.display());
+    // A thousand diagnoses: on all CPUs.
+    let (all, next) = (recorded(), AtomicUsize::new(0));
+    let look = || {
+        while let Some((label, path)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            nothing_is_made_of_a_missing_source(label, path);
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().unwrap().get() {
+            scope.spawn(look);
+        }
+    });
+}
+
+fn nothing_is_made_of_a_missing_source(label: &str, path: &Path) {
+    let whole = load(path);
+    let known: Vec<String> = diagnose(&whole).findings.into_iter().map(|finding| finding.cause).collect();
+    for (source, take_away) in SOURCES {
+        let mut window = whole.clone();
+        window.samples.iter_mut().for_each(take_away);
+        let diagnosis = diagnose(&window);
+        let new = diagnosis
+            .findings
+            .iter()
+            .find(|finding| finding.severity > Severity::Note && !known.contains(&finding.cause));
+        assert!(new.is_none(), "{} without {source}: {new:?}", path.display());
+        assert!(
+            !diagnosis.clear.iter().any(|clear| clear == label),
+            "{} without {source} is clear",
+            path.display()
+        );
     }
 }
 

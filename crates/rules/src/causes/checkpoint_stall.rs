@@ -6,6 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, redo_log,
 
 use crate::draft::Draft;
 use crate::sessions::mean;
+use crate::stall::{Look, Stall, nobody};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
@@ -24,11 +25,13 @@ pub(crate) const CAUSE: Cause = Cause {
                and later), Innodb_checkpoint_age (MariaDB, Percona), the metric log_lsn_checkpoint_age where it \
                is enabled, or the LOG section of the InnoDB status. The limit: Innodb_checkpoint_max_age, the \
                metric log_max_modified_age_sync, or computed from the capacity as the server does. The redo rate \
-               over the window, and from it the time in which the log is filled once. It fires when the age is \
-               at 7/8 of the limit or more in half of the samples and the log is filled within ten minutes. \
-               The score is half the share of samples at the limit: an estimate, because no counter that is on \
-               by default counts the stops; log_on_file_space_waits and buffer_flush_sync_waits do where they \
-               are enabled.",
+               over the window, and from it the time in which the log is filled once. And the stops themselves: \
+               sessions whose stacks wait for room in the log (log_free_check_wait), and the metric \
+               log_on_file_space_waits where it is enabled. It fires when the log is filled within ten minutes and \
+               the age is at 7/8 of the limit or more in half of the samples, or stops were counted between half \
+               of them, or on average two sessions and a tenth of those at work wait for room. The score is the \
+               share of the sessions at work that wait for room, or half the share of samples at the limit where \
+               that is more: an estimate, because a thread that is stopped holds up others elsewhere.",
     looks_alike: "Innodb_log_waits counts waits for the log buffer in memory, another thing: raise \
                   innodb_log_buffer_size for that. Commits that wait for fsync are commit-sync-bound. A high age \
                   that stands still on a server that writes little is a lazy checkpoint, not a stall. Threads \
@@ -59,8 +62,28 @@ pub(crate) const CAUSE: Cause = Cause {
 /// From this share of the limit on InnoDB flushes by age and not by plan (max_modified_age_async).
 const AT_LIMIT: f64 = 7.0 / 8.0;
 
-/// Share of samples at the limit. A burst that runs into it once is not a log too small.
+/// Share of samples at the limit, or with stops since the one before. A burst that runs into it once is not a log too
+/// small.
 const SAMPLES_AT_LIMIT: f64 = 0.5;
+
+/// Counts the threads that were stopped until there was room in the log. It is off by default, and stands still on a
+/// server whose log is large enough.
+const STOPS: &str = "log_on_file_space_waits";
+
+/// Functions that wait for room in the log, and for nothing else that sessions wait for in crowds.
+const WAITS_FOR_ROOM: &[&str] = &[
+    "log_free_check_wait",              // MySQL 8.0 and later
+    "log_checkpoint_margin",            // before, and MariaDB
+    "log_preflush_pool_modified_pages", // before
+    "buf_flush_wait_flushed",           // MariaDB 10.5 and later
+];
+
+/// Sessions that are held up by the log alone.
+const LOOK: Look = Look {
+    does: &[],
+    waits: |names| names.iter().any(|name| WAITS_FOR_ROOM.contains(name)),
+    waits_beside: nobody,
+};
 
 /// A log that takes longer than this to fill once gives the flushing time enough: at that pace a high
 /// age is a choice of the flusher.
@@ -125,48 +148,92 @@ pub(crate) fn filling(window: &Window) -> Result<Filling, Unavailable> {
     Ok(Filling { ratios, mean_ratio, at_limit, limit, per_s, filled_in_s, age_by, limit_by })
 }
 
+/// Writers that were seen to stop, however old the checkpoint was when somebody looked: with a log of some megabytes it
+/// runs to the limit and back within a second.
+#[derive(Debug, Clone, Default)]
+struct Stopped {
+    /// Share of the times between two samples in which stops were counted; none where nothing counts them.
+    counted_ratio: Option<f64>,
+    /// Sessions in whose stacks it is seen; none where no stacks were taken, or they have no names.
+    seen: Option<Stall>,
+}
+
+impl Stopped {
+    fn of(window: &Window) -> Self {
+        let counts = window.all(|s| &s.server.innodb_metrics);
+        let counts = counts.iter().filter_map(|&(at_s, metrics)| {
+            let metric = metrics.get(STOPS).filter(|metric| metric.enabled)?;
+            Some((at_s, metric.count))
+        });
+        let rates = window::rates(&counts.collect::<Series>());
+        let grew = rates.iter().map(|&(_, per_s)| f64::from(u8::from(per_s > 0.0)));
+        // Of one growth nobody knows whether it was a burst.
+        let counted_ratio = (rates.len() > 1).then(|| mean(grew));
+        Self { counted_ratio, seen: Stall::count(window, LOOK).ok().flatten() }
+    }
+
+    /// Share of the samples that count as full by what was counted.
+    fn counted(&self) -> f64 {
+        self.counted_ratio.unwrap_or_default()
+    }
+
+    /// Share of the sessions at work that wait for room, where they are enough to be a queue.
+    fn queue_ratio(&self) -> Option<f64> {
+        self.seen.as_ref().filter(|stall| stall.matters()).map(Stall::ratio)
+    }
+}
+
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let Filling { ratios, mean_ratio, at_limit, limit, per_s, filled_in_s, age_by, limit_by } =
         filling(window)?;
-    if at_limit < SAMPLES_AT_LIMIT || filled_in_s > FILLED_WITHIN_S {
+    let stopped = Stopped::of(window);
+    let full = at_limit.max(stopped.counted());
+    let queue = stopped.queue_ratio();
+    if (full < SAMPLES_AT_LIMIT && queue.is_none()) || filled_in_s > FILLED_WITHIN_S {
         return Ok(None);
     }
-    let stops = ["log_on_file_space_waits", "buffer_flush_sync_waits"]
+    let how_full = if at_limit < SAMPLES_AT_LIMIT { "runs full again and again" } else { "is full" };
+    let stops = [STOPS, "buffer_flush_sync_waits"]
         .into_iter()
         .find_map(|name| Some((name, window.metric_growth(name)?)));
+    let mut draft = Draft::new(
+        &CAUSE,
+        (LOST_AT_LIMIT * full).max(queue.unwrap_or_default()),
+        format!(
+            "The redo log {how_full}: {:.0} % of what is usable, filled once in {filled_in_s:.0} s",
+            mean_ratio * 100.0
+        ),
+    )
+    .why(format!(
+        "The server writes {} of redo a second into {} of usable log; writers wait while old pages are flushed \
+         to make room.",
+        bytes(per_s),
+        bytes(limit)
+    ))
+    .evidence(
+        Evidence::new("checkpoint age, share of the limit", mean_ratio, "ratio", age_by)
+            .expected("< 0.87")
+            .series(ratios),
+    )
+    .evidence(Evidence::new("limit of the checkpoint age", limit, "bytes", limit_by))
+    .evidence(Evidence::new("redo written", per_s, "bytes/s", age_by))
+    .evidence(Evidence::new("the log is filled once in", filled_in_s, "s", "computed").expected("> 600"));
+    if let Some(seen) = stopped.seen.filter(|stall| stall.waiting > 0.0) {
+        let [waiting, share] = seen.evidence("sessions that wait for room in the log");
+        draft = draft.evidence(waiting).evidence(share);
+    }
     Ok(Some(
-        Draft::new(
-            &CAUSE,
-            LOST_AT_LIMIT * at_limit,
-            format!(
-                "The redo log is full: {:.0} % of what is usable, filled once in {filled_in_s:.0} s",
-                mean_ratio * 100.0
-            ),
-        )
-        .why(format!(
-            "The server writes {} of redo a second into {} of usable log; writers wait while old pages are flushed \
-             to make room.",
-            bytes(per_s),
-            bytes(limit)
-        ))
-        .evidence(
-            Evidence::new("checkpoint age, share of the limit", mean_ratio, "ratio", age_by)
-                .expected("< 0.87")
-                .series(ratios),
-        )
-        .evidence(Evidence::new("limit of the checkpoint age", limit, "bytes", limit_by))
-        .evidence(Evidence::new("redo written", per_s, "bytes/s", age_by))
-        .evidence(Evidence::new("the log is filled once in", filled_in_s, "s", "computed").expected("> 600"))
-        .evidence_if(
-            window
-                .status_per_s("Innodb_buffer_pool_pages_flushed")
-                .map(|pages| Evidence::new("pages flushed", pages, "1/s", "SHOW GLOBAL STATUS")),
-        )
-        .evidence_if(
-            stops.map(|(name, count)| Evidence::new("stops counted", count, "", &format!("INNODB_METRICS {name}"))),
-        )
-        .remedy(larger_log(window, per_s))
-        .finding(),
+        draft
+            .evidence_if(
+                window
+                    .status_per_s("Innodb_buffer_pool_pages_flushed")
+                    .map(|pages| Evidence::new("pages flushed", pages, "1/s", "SHOW GLOBAL STATUS")),
+            )
+            .evidence_if(stops.map(|(name, count)| {
+                Evidence::new("stops counted", count, "", &format!("INNODB_METRICS {name}"))
+            }))
+            .remedy(larger_log(window, per_s))
+            .finding(),
     ))
 }
 
@@ -289,8 +356,11 @@ fn bytes(amount: f64) -> String {
 
 #[cfg(test)]
 pub(crate) mod cases {
+    use spindoctor_model::mysql::InnodbMetric;
+    use spindoctor_model::stack::ThreadState;
+
     use super::*;
-    use crate::testing::Build;
+    use crate::testing::{Build, answer};
 
     /// 100 MiB of redo log, 8 MB of redo a second.
     pub(crate) fn fires() -> Window {
@@ -311,6 +381,55 @@ pub(crate) mod cases {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// A sawtooth whose teeth are shorter than a second: looked at in between, it is at three quarters of the limit.
+    fn between_two_stops() -> Build {
+        Build::busy("9.7.4").lsn(1e9, 65e6, 8e6)
+    }
+
+    const WAITS: &[&str] = &[
+        "clock_nanosleep",
+        "log_free_check_wait",
+        "row_upd",
+        "row_update_for_mysql",
+        "ha_innobase::update_row",
+        "dispatch_command",
+    ];
+
+    #[test]
+    fn sessions_that_wait_for_room_are_a_stall_however_old_the_checkpoint_is() {
+        assert_eq!(evaluate(&between_two_stops().window()), Outcome::Clear);
+        let waiting = |sessions| {
+            let threads = [(sessions, ThreadState::Sleep, WAITS)];
+            between_two_stops().snapshots(&threads).window()
+        };
+        let finding = found(&waiting(6));
+        assert_eq!(finding.score, 0.75, "six of eight");
+        assert!(finding.headline.contains("runs full again and again"), "{}", finding.headline);
+        // One that waits now and then is no queue.
+        assert_eq!(evaluate(&waiting(1)), Outcome::Clear);
+        // A disk that answers nothing: nobody writes, so no log would be large enough.
+        let threads = [(6, ThreadState::Sleep, WAITS)];
+        let silent = Build::busy("9.7.4").lsn(1e9, 65e6, 5e3).snapshots(&threads).window();
+        assert_eq!(evaluate(&silent), Outcome::Clear);
+    }
+
+    #[test]
+    fn stops_that_are_counted_again_and_again_are_a_stall_and_one_burst_is_none() {
+        let counting = |count: fn(f64) -> f64| {
+            between_two_stops()
+                .each(move |at_s, server, _| {
+                    let metric = InnodbMetric { count: count(at_s), enabled: true };
+                    server.innodb_metrics = answer(at_s, [(STOPS.to_owned(), metric)].into());
+                })
+                .window()
+        };
+        // Every other second.
+        let finding = found(&counting(|at_s| 100.0 + 32.0 * (at_s / 2.0).floor()));
+        assert_eq!(finding.score, LOST_AT_LIMIT * 0.5);
+        assert!(finding.evidence.iter().any(|evidence| evidence.reading == "stops counted"));
+        assert_eq!(evaluate(&counting(|at_s| if at_s < 5.0 { 100.0 } else { 132.0 })), Outcome::Clear);
     }
 
     #[test]
