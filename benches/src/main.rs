@@ -9,6 +9,7 @@ mod page;
 mod paired;
 mod peer;
 mod program;
+mod recorded_scenarios;
 mod snapshot;
 mod spin_share;
 mod throughput;
@@ -33,6 +34,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &spin_share::BENCHMARK,
     &wait_graph::BENCHMARK,
     &throughput::BENCHMARK,
+    &recorded_scenarios::BENCHMARK,
     &tuning::mis_set_spin::BENCHMARK,
     &tuning::no_effect::BENCHMARK,
     &tuning::killed::BENCHMARK,
@@ -58,6 +60,15 @@ struct Bench {
     spindoctor: Spindoctor,
     /// How often each measurement is repeated.
     runs: usize,
+    /// Of a benchmark with many scenarios these only; all where it is empty.
+    only: Vec<String>,
+}
+
+impl Bench {
+    /// True where this scenario is to be measured.
+    fn wants(&self, scenario: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == scenario)
+    }
 }
 
 /// What spindoctor costs and how fast it is.
@@ -71,6 +82,9 @@ struct Asked {
     /// How often each measurement is repeated
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u16).range(3..))]
     runs: u16,
+    /// Of a benchmark with many scenarios this one only; may be given again
+    #[arg(long, value_name = "SCENARIO")]
+    only: Vec<String>,
     /// Write the page here; what was not measured now stays as it stands there
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
@@ -87,6 +101,7 @@ async fn main() -> anyhow::Result<()> {
         home: Home::open()?,
         spindoctor: Spindoctor::at(&asked.spindoctor)?,
         runs: usize::from(asked.runs),
+        only: asked.only.clone(),
     };
     let with = machine::told(&bench.spindoctor)?;
     let (mut sections, mut failed) = (Vec::new(), Vec::new());

@@ -1,9 +1,60 @@
-//! How long the server's threads ran and how long they waited for a CPU, from schedstat.
+//! How long the server's threads ran and how long they waited for a CPU: from schedstat, or from what they did in the
+//! snapshots of a profile.
 
 use std::collections::HashMap;
 
-use spindoctor_model::host::ThreadStat;
+use spindoctor_model::host::{ProcessStat, ThreadStat};
+use spindoctor_model::stack::ThreadState;
 use spindoctor_model::window::Change;
+use spindoctor_model::{Unavailable, Window};
+
+/// Snapshots below which no mean is told.
+const ENOUGH: usize = 5;
+
+/// Threads that had a CPU and threads that waited for one, means over the window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RunQueue {
+    /// Threads on a CPU: the CPUs that the server used.
+    pub(crate) running: f64,
+    /// Threads that waited for a CPU.
+    pub(crate) queued: f64,
+    /// Where that was read.
+    pub(crate) source: &'static str,
+}
+
+impl RunQueue {
+    /// Of a window. A recording has schedstat of all threads twice a minute: what a stall of seconds was like only its
+    /// snapshots tell.
+    pub(crate) fn of(window: &Window) -> Result<Self, Unavailable> {
+        window.need_change(|s| &s.host.threads).map_or_else(
+            |missing| Self::of_snapshots(window).ok_or(missing),
+            |threads| {
+                let (ran_s, queued_s) = ran_and_queued(&threads);
+                Ok(Self {
+                    running: ran_s / threads.seconds,
+                    queued: queued_s / threads.seconds,
+                    source: "/proc/PID/task/*/schedstat",
+                })
+            },
+        )
+    }
+
+    fn of_snapshots(window: &Window) -> Option<Self> {
+        let profile = window.profile.value().filter(|profile| profile.snapshots.len() >= ENOUGH)?;
+        let process = window.change(|s| &s.host.process)?;
+        let cpu_us = |stat: &ProcessStat| stat.user_us + stat.system_us;
+        let running = cpu_us(process.last).checked_sub(cpu_us(process.first))? as f64 / 1e6 / process.seconds;
+        let wants = |state| matches!(state, ThreadState::Running | ThreadState::Runnable);
+        let runnable = profile.observations.iter().filter(|one| wants(one.state)).count() as f64
+            / profile.snapshots.len() as f64;
+        Some(Self { running, queued: (runnable - running).max(0.0), source: "stacks, /proc/PID/stat" })
+    }
+
+    /// Threads that wanted a CPU.
+    pub(crate) fn runnable(&self) -> f64 {
+        self.running + self.queued
+    }
+}
 
 /// Seconds on a CPU and seconds runnable without one, over all threads. A thread that came within the
 /// window counts from its birth; one that went is not seen.

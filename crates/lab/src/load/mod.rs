@@ -1,5 +1,6 @@
-//! Load on a server: sysbench's clients, and single sessions that hold locks.
+//! Load on a server: sysbench's clients, clients of the lab's own at a steady pace, and single sessions that hold locks.
 
+pub(crate) mod clients;
 pub(crate) mod sessions;
 pub(crate) mod sysbench;
 

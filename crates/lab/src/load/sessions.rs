@@ -14,12 +14,25 @@ use crate::server::Server;
 /// `ER_CON_COUNT_ERROR`: too many connections.
 const TOO_MANY_CONNECTIONS: u16 = 1040;
 
+const CHURN: &str = "CALL churn()";
+
+/// Makes the procedure that runs a statement over and over.
+pub(crate) async fn make_churn(server: &Server, statement: &str) -> Result<()> {
+    let procedure = format!(
+        "CREATE PROCEDURE sbtest.churn() BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; \
+         LOOP {statement}; END LOOP; END"
+    );
+    server.execute([procedure]).await
+}
+
 /// Sessions of `app` that are open until this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     idle: Vec<Conn>,
     busy: JoinSet<()>,
     refused: Arc<AtomicU64>,
+    /// Connections of those that run a statement once.
+    once: Vec<u64>,
     /// Servers that one of them needs beside its own.
     others: Vec<Server>,
 }
@@ -48,26 +61,45 @@ impl Sessions {
 
     /// Sessions that run a statement over and over inside the server, so that no client is what they wait for.
     pub(crate) async fn churn(&mut self, server: &Server, sessions: u32, statement: &str) -> Result<()> {
-        let procedure = format!(
-            "CREATE PROCEDURE sbtest.churn() BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; \
-             LOOP {statement}; END LOOP; END"
-        );
-        server.execute([procedure]).await?;
+        make_churn(server, statement).await?;
+        self.call_churn(server, sessions).await
+    }
+
+    /// Sessions that call what [`make_churn`] made: all of them at once, when all have connected.
+    pub(crate) async fn call_churn(&mut self, server: &Server, sessions: u32) -> Result<()> {
+        let mut connected = Vec::new();
         for _ in 0..sessions {
-            self.once(server, "CALL churn()").await?;
+            connected.push(server.connect_as("app").await.map_err(Error::statement("connect"))?);
         }
+        connected.into_iter().for_each(|conn| self.run_once(conn, CHURN));
         Ok(())
     }
 
     /// A session that runs a statement once and then idles, whatever comes back; its connection's id.
     pub(crate) async fn once(&mut self, server: &Server, statement: &'static str) -> Result<u64> {
-        let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
+        let conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
         let id = u64::from(conn.id());
+        self.run_once(conn, statement);
+        Ok(id)
+    }
+
+    fn run_once(&mut self, mut conn: Conn, statement: &'static str) {
+        self.once.push(conn.id().into());
         self.busy.spawn(async move {
             let _answer = conn.query_drop(statement).await;
             std::future::pending::<()>().await;
         });
-        Ok(id)
+    }
+
+    /// Ends those that run a statement once: while a procedure runs the server does not see that its client is gone.
+    pub(crate) async fn kill(self, server: &Server) -> Result<()> {
+        let mut conn = server.connect().await.map_err(Error::statement("connect"))?;
+        for id in &self.once {
+            // One that has ended meanwhile is unknown.
+            let _ended = conn.query_drop(format!("KILL {id}")).await;
+        }
+        let _closed = conn.disconnect().await;
+        Ok(())
     }
 
     /// A session that runs a statement over and over, whatever comes back; its connection's id.

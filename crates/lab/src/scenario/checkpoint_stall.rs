@@ -1,10 +1,15 @@
 //! A redo log that is too small for the write rate.
 
+use std::time::Duration;
+
 use spindoctor_model::Flavor;
 
+use super::onset::{Onset, free_disk};
 use super::{ALL, Scenario, Suffering, symptom};
 use crate::cgroup::Limits;
 use crate::error::Result;
+use crate::load::clients::Clients;
+use crate::load::sessions::Sessions;
 use crate::load::{LoadSpec, Tables, Workload};
 use crate::server::{Data, Server, ServerSpec};
 
@@ -12,6 +17,10 @@ use crate::server::{Data, Server, ServerSpec};
 const LARGE: Tables = Tables { count: 4, rows: 100_000 };
 /// Writes per second of the disk that the data is on.
 const DISK_WRITES_PER_S: u32 = 1_500;
+/// The same in [`ONSET`], where clients keep to a pace.
+const FEW_WRITES_PER_S: u32 = 400;
+/// Clients.
+const CLIENTS: u32 = 32;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "checkpoint-stall",
@@ -23,22 +32,46 @@ pub(super) const SCENARIO: Scenario = Scenario {
             of its limit).",
     flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
-    spec,
+    spec: |flavor| spec(flavor, if flavor == Flavor::Mariadb { 4 } else { 8 }),
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
 };
 
-fn spec(flavor: Flavor) -> ServerSpec {
+pub(super) const ONSET: Onset = Onset {
+    scenario: &SCENARIO,
+    story: "32 clients update 300 rows a second at random, and pages are written as fast: a redo log of 16 MiB is \
+            enough; then the disk does 400 writes a second, and within seconds it is full.",
+    lasts: Duration::from_secs(12),
+    spec: |flavor| spec(flavor, 16),
+    calm: |server| {
+        Box::pin(Clients::start(server, CLIENTS, 300.0, |rng| {
+            format!(
+                "UPDATE sbtest{} SET k = k + 1 WHERE id = {}",
+                rng.u32(1..=LARGE.count),
+                rng.u32(1..=LARGE.rows)
+            )
+        }))
+    },
+    begin: |server| {
+        Box::pin(async move {
+            server.limit_writes(Some(FEW_WRITES_PER_S))?;
+            Ok(Suffering::by(Sessions::default()))
+        })
+    },
+    end: free_disk,
+};
+
+fn spec(flavor: Flavor, log_mib: u32) -> ServerSpec {
     let log = match flavor {
-        Flavor::Mariadb => "--innodb-log-file-size=4M",
-        Flavor::Mysql | Flavor::Percona => "--innodb-redo-log-capacity=8M",
+        Flavor::Mariadb => "innodb-log-file-size",
+        Flavor::Mysql | Flavor::Percona => "innodb-redo-log-capacity",
     };
     ServerSpec {
         data: Data::Disk,
         limits: Limits { writes: true, ..Limits::default() },
         tables: Some(LARGE),
         options: [
-            log,
+            format!("--{log}={log_mib}M").as_str(),
             "--innodb-buffer-pool-size=256M",
             "--innodb-flush-log-at-trx-commit=2",
             "--loose-disable-log-bin",
@@ -53,7 +86,7 @@ fn spec(flavor: Flavor) -> ServerSpec {
 async fn begin(server: &Server) -> Result<Suffering> {
     server.limit_writes(Some(DISK_WRITES_PER_S))?;
     let workload = Workload::OltpUpdateIndex;
-    Suffering::by_load(server, LoadSpec { workload, threads: 32, rate: None, tables: LARGE })
+    Suffering::by_load(server, LoadSpec { workload, threads: CLIENTS, rate: None, tables: LARGE })
 }
 
 async fn symptom(server: &Server) -> Result<Option<String>> {

@@ -1,9 +1,13 @@
 //! More work than CPUs.
 
+use std::time::Duration;
+
 use spindoctor_model::Flavor;
 
+use super::onset::{Onset, with_its_sessions};
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
+use crate::load::clients::Clients;
 use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
 
@@ -17,6 +21,24 @@ pub(super) const SCENARIO: Scenario = Scenario {
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+};
+
+pub(super) const ONSET: Onset = Onset {
+    scenario: &SCENARIO,
+    story: "Eight clients read 200 single rows a second; then 64 clients more come, and read as fast as they can.",
+    lasts: Duration::from_secs(6),
+    spec,
+    calm: |server| {
+        Box::pin(Clients::start(server, 8, 200.0, |rng| {
+            format!(
+                "SELECT c FROM sbtest{} WHERE id = {}",
+                rng.u32(1..=TABLES.count),
+                rng.u32(1..=TABLES.rows)
+            )
+        }))
+    },
+    begin: |server| Box::pin(begin(server)),
+    end: with_its_sessions,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -1,10 +1,14 @@
 //! TRUNCATE TABLE on a slow disk.
 
+use std::time::Duration;
+
 use spindoctor_model::Flavor;
 
+use super::onset::{Onset, free_disk};
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::cgroup::Limits;
 use crate::error::Result;
+use crate::load::clients::Clients;
 use crate::load::sessions::Sessions;
 use crate::server::{Data, Server, ServerSpec};
 
@@ -29,6 +33,25 @@ pub(super) const SCENARIO: Scenario = Scenario {
     symptom: |server, _| Box::pin(symptom(server)),
 };
 
+pub(super) const ONSET: Onset = Onset {
+    scenario: &SCENARIO,
+    story: "24 clients read 500 single rows a second of four tables; then one of the tables is emptied again and again \
+            with TRUNCATE TABLE, on a disk that does 20 writes a second from then on.",
+    lasts: Duration::from_secs(6),
+    spec,
+    calm: |server| {
+        Box::pin(Clients::start(server, READERS, 500.0, |rng| {
+            format!(
+                "SELECT c FROM sbtest{} WHERE id = {}",
+                rng.u32(1..=TABLES.count),
+                rng.u32(1..=TABLES.rows)
+            )
+        }))
+    },
+    begin: |server| Box::pin(empty(server)),
+    end: free_disk,
+};
+
 fn spec(_: Flavor) -> ServerSpec {
     ServerSpec {
         data: Data::Disk,
@@ -39,12 +62,18 @@ fn spec(_: Flavor) -> ServerSpec {
 }
 
 async fn begin(server: &Server) -> Result<Suffering> {
+    let mut suffering = empty(server).await?;
+    for _ in 0..READERS {
+        suffering.sessions.repeat(server, "SELECT c FROM sbtest1 WHERE id = 1".into()).await?;
+    }
+    Ok(suffering)
+}
+
+/// The table is emptied on a slow disk, over and over.
+async fn empty(server: &Server) -> Result<Suffering> {
     server.limit_writes(Some(DISK_WRITES_PER_S))?;
     let mut sessions = Sessions::default();
     sessions.repeat(server, "TRUNCATE TABLE sbtest1".into()).await?;
-    for _ in 0..READERS {
-        sessions.repeat(server, "SELECT c FROM sbtest1 WHERE id = 1".into()).await?;
-    }
     Ok(Suffering::by(sessions))
 }
 

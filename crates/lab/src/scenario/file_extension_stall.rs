@@ -1,17 +1,25 @@
 //! A data file that grows on a slow disk.
 
+use std::time::Duration;
+
 use spindoctor_model::Flavor;
 
+use super::onset::{Onset, free_disk};
 use super::{MYSQL, Scenario, Suffering, TABLES, symptom};
 use crate::cgroup::Limits;
 use crate::error::Result;
+use crate::load::clients::Clients;
 use crate::load::sessions::Sessions;
 use crate::server::{Data, Server, ServerSpec};
 
 /// Sessions that append rows.
 const WRITERS: u32 = 16;
+/// What they do.
+const APPEND: &str = "INSERT INTO log (body) VALUES (REPEAT('x', 7000))";
 /// Writes per second of the disk that the data is on.
 const DISK_WRITES_PER_S: u32 = 20;
+/// The same in [`ONSET`], where the pages of fewer rows are written beside it.
+const FEW_WRITES_PER_S: u32 = 50;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "file-extension-stall",
@@ -26,6 +34,21 @@ pub(super) const SCENARIO: Scenario = Scenario {
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+};
+
+pub(super) const ONSET: Onset = Onset {
+    scenario: &SCENARIO,
+    story: "Sixteen clients append 250 rows of 7 kB a second to one table; then the disk does 50 writes a second.",
+    lasts: Duration::from_secs(8),
+    spec,
+    calm: |server| Box::pin(append(server)),
+    begin: |server| {
+        Box::pin(async move {
+            server.limit_writes(Some(FEW_WRITES_PER_S))?;
+            Ok(Suffering::by(Sessions::default()))
+        })
+    },
+    end: free_disk,
 };
 
 fn spec(_: Flavor) -> ServerSpec {
@@ -46,15 +69,24 @@ fn spec(_: Flavor) -> ServerSpec {
 }
 
 async fn begin(server: &Server) -> Result<Suffering> {
+    make_table(server).await?;
+    server.limit_writes(Some(DISK_WRITES_PER_S))?;
+    let mut sessions = Sessions::default();
+    sessions.churn(server, WRITERS, APPEND).await?;
+    Ok(Suffering::by(sessions))
+}
+
+async fn append(server: &Server) -> Result<Clients> {
+    make_table(server).await?;
+    Clients::start(server, WRITERS, 250.0, |_| APPEND.to_owned()).await
+}
+
+async fn make_table(server: &Server) -> Result<()> {
     server
         .execute([
             "CREATE TABLE sbtest.log (id INT AUTO_INCREMENT PRIMARY KEY, body VARBINARY(7000)) ENGINE = InnoDB",
         ])
-        .await?;
-    server.limit_writes(Some(DISK_WRITES_PER_S))?;
-    let mut sessions = Sessions::default();
-    sessions.churn(server, WRITERS, "INSERT INTO log (body) VALUES (REPEAT('x', 7000))").await?;
-    Ok(Suffering::by(sessions))
+        .await
 }
 
 async fn symptom(server: &Server) -> Result<Option<String>> {

@@ -17,6 +17,7 @@ mod global_lock_pileup;
 mod healthy;
 mod index_lock;
 mod metadata_lock_pileup;
+mod onset;
 mod purge_lag;
 mod quota_blind_spin;
 mod row_lock_pileup;
@@ -44,6 +45,7 @@ use crate::load::{Load, LoadReport, LoadSpec, Tables};
 use crate::server::{Server, ServerSpec};
 
 pub use during::during;
+pub use onset::{Calm, ONSETS, Onset, Suffered};
 pub use run::{RunOptions, RunOutcome, run};
 pub use score::{Score, ScoredRun, Tally, score};
 

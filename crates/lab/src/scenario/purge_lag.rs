@@ -1,12 +1,19 @@
 //! Old row versions that cannot be purged, and writers that are delayed for it.
 
+use std::time::Duration;
+
+use super::onset::{Onset, with_its_sessions};
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
+use crate::load::clients::Clients;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
 
 /// Sessions that change rows.
 const WRITERS: u64 = 8;
+/// The snapshot is of the first read.
+const SNAPSHOT: &[&str] =
+    &["START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT k FROM sbtest1 WHERE id = 1"];
 /// Length of the list from which on changes are delayed; below four times 300 the server delays nobody.
 const MOST_LAG: u32 = 1_500;
 
@@ -18,26 +25,57 @@ pub(super) const SCENARIO: Scenario = Scenario {
             300 ms. Seen to suffer by the list's length, twice what is allowed.",
     flavors: ALL,
     needs: "",
-    spec: |_| ServerSpec {
-        tables: Some(TABLES),
-        options: vec![
-            format!("--innodb-max-purge-lag={MOST_LAG}"),
-            "--innodb-max-purge-lag-delay=300000".to_owned(),
-            "--innodb-flush-log-at-trx-commit=0".to_owned(),
-            "--loose-disable-log-bin".to_owned(),
-        ],
-        ..ServerSpec::default()
-    },
+    spec: |_| spec(&[]),
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
 };
 
+pub(super) const ONSET: Onset = Onset {
+    scenario: &SCENARIO,
+    story: "Six clients change ten rows each, 200 times a second, and purge keeps up; then a session opens a consistent \
+            snapshot and forgets it. Within a second the list is longer than innodb_max_purge_lag (40) allows, and each \
+            row that a statement changes sleeps.",
+    lasts: Duration::from_secs(10),
+    // In batches as small as this a short list is enough to delay changes, and what is purged leaves the list at once.
+    spec: |_| {
+        spec(&[
+            "--innodb-max-purge-lag=40",
+            "--innodb-purge-batch-size=10",
+            "--loose-innodb-purge-rseg-truncate-frequency=1",
+        ])
+    },
+    calm: |server| {
+        Box::pin(Clients::start(server, 6, 200.0, |rng| {
+            let (table, first) = (rng.u32(1..=TABLES.count), rng.u32(1..=TABLES.rows));
+            format!("UPDATE sbtest{table} SET k = k + 1 WHERE id BETWEEN {first} AND {first} + 9")
+        }))
+    },
+    begin: |server| {
+        Box::pin(async move {
+            let mut sessions = Sessions::default();
+            sessions.hold(server, SNAPSHOT).await?;
+            Ok(Suffering::by(sessions))
+        })
+    },
+    end: with_its_sessions,
+};
+
+/// The later ones of equal options count.
+fn spec(options: &[&str]) -> ServerSpec {
+    let most_lag = format!("--innodb-max-purge-lag={MOST_LAG}");
+    let usual = [
+        most_lag.as_str(),
+        "--innodb-max-purge-lag-delay=300000",
+        "--innodb-flush-log-at-trx-commit=0",
+        "--loose-disable-log-bin",
+    ];
+    let options = usual.iter().chain(options).map(|&option| option.to_owned()).collect();
+    ServerSpec { tables: Some(TABLES), options, ..ServerSpec::default() }
+}
+
 async fn begin(server: &Server) -> Result<Suffering> {
     let mut sessions = Sessions::default();
-    // The snapshot is of the first read.
-    sessions
-        .hold(server, &["START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT k FROM sbtest1 WHERE id = 1"])
-        .await?;
+    sessions.hold(server, SNAPSHOT).await?;
     for writer in 1..=WRITERS {
         let table = 1 + writer % u64::from(TABLES.count);
         sessions

@@ -1,14 +1,20 @@
 //! Index statistics that are recomputed again and again.
 
+use std::time::Duration;
+
 use spindoctor_model::Flavor;
 
+use super::onset::Onset;
 use super::{MYSQL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
-use crate::load::sessions::Sessions;
+use crate::load::clients::Clients;
+use crate::load::sessions::{self, Sessions};
 use crate::server::{Server, ServerSpec};
 
 /// Sessions that change tasks.
 const WORKERS: u32 = 16;
+/// Sessions that come at once in [`ONSET`].
+const CROWD: u32 = 48;
 /// Rows of the table, two to a page.
 const ROWS: u32 = 2_000;
 
@@ -27,6 +33,22 @@ pub(super) const SCENARIO: Scenario = Scenario {
     symptom: |server, _| Box::pin(symptom(server)),
 };
 
+pub(super) const ONSET: Onset = Onset {
+    scenario: &SCENARIO,
+    story: "Sixteen clients change 300 tasks a second; then 48 sessions more change tasks as fast as they can.",
+    lasts: Duration::from_secs(6),
+    spec,
+    calm: |server| Box::pin(work(server)),
+    begin: |server| {
+        Box::pin(async move {
+            let mut sessions = Sessions::default();
+            sessions.call_churn(server, CROWD).await?;
+            Ok(Suffering::by(sessions))
+        })
+    },
+    end: |server, suffering| Box::pin(suffering.sessions.kill(server)),
+};
+
 fn spec(_: Flavor) -> ServerSpec {
     ServerSpec {
         tables: Some(TABLES),
@@ -42,6 +64,30 @@ fn spec(_: Flavor) -> ServerSpec {
 }
 
 async fn begin(server: &Server) -> Result<Suffering> {
+    make_table(server).await?;
+    let mut sessions = Sessions::default();
+    sessions.churn(server, WORKERS, &change_own(WORKERS)).await?;
+    Ok(Suffering::by(sessions))
+}
+
+async fn work(server: &Server) -> Result<Clients> {
+    make_table(server).await?;
+    sessions::make_churn(server, &change_own(CROWD)).await?;
+    Clients::start(server, WORKERS, 300.0, |rng| {
+        format!("UPDATE tasks SET state = state + 1 WHERE id = {}", rng.u32(1..=ROWS))
+    })
+    .await
+}
+
+/// Each of so many sessions has rows of its own.
+fn change_own(sessions: u32) -> String {
+    format!(
+        "UPDATE tasks SET state = state + 1 WHERE id = 1 + (CONNECTION_ID() % {sessions}) * {}",
+        ROWS / sessions
+    )
+}
+
+async fn make_table(server: &Server) -> Result<()> {
     let rows = format!(
         "INSERT INTO sbtest.tasks SELECT id, id, REPEAT('x', 7000) FROM sbtest.sbtest1 WHERE id <= {ROWS}"
     );
@@ -51,15 +97,7 @@ async fn begin(server: &Server) -> Result<Suffering> {
              ENGINE = InnoDB STATS_PERSISTENT = 0",
             rows.as_str(),
         ])
-        .await?;
-    let mut sessions = Sessions::default();
-    // Each session has rows of its own.
-    let change = format!(
-        "UPDATE tasks SET state = state + 1 WHERE id = 1 + (CONNECTION_ID() % {WORKERS}) * {}",
-        ROWS / WORKERS
-    );
-    sessions.churn(server, WORKERS, &change).await?;
-    Ok(Suffering::by(sessions))
+        .await
 }
 
 async fn symptom(server: &Server) -> Result<Option<String>> {

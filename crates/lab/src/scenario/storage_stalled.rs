@@ -1,13 +1,17 @@
 //! A disk that hardly answers.
 
+use std::time::Duration;
+
+use super::onset::{Onset, free_disk};
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::cgroup::Limits;
 use crate::error::Result;
+use crate::load::clients::Clients;
 use crate::load::sessions::Sessions;
 use crate::server::{Data, Server, ServerSpec};
 
 /// Sessions that commit.
-const WRITERS: u64 = 16;
+const WRITERS: u32 = 16;
 /// The least that the kernel can be told.
 const DISK_WRITES_PER_S: u32 = 1;
 /// A sync writes the log's blocks and the file system's: one a second of these, and a sync takes seconds.
@@ -21,16 +25,43 @@ pub(super) const SCENARIO: Scenario = Scenario {
             than three commits a second.",
     flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
-    spec: |_| ServerSpec {
+    spec: |_| spec(),
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(symptom(server)),
+};
+
+pub(super) const ONSET: Onset = Onset {
+    scenario: &SCENARIO,
+    story: "Sixteen clients update 200 single rows a second, each commit durable; then the disk does one write a second.",
+    lasts: Duration::from_secs(6),
+    spec: |_| spec(),
+    calm: |server| {
+        Box::pin(Clients::start(server, WRITERS, 200.0, |rng| {
+            format!(
+                "UPDATE sbtest{} SET k = k + 1 WHERE id = {}",
+                rng.u32(1..=TABLES.count),
+                rng.u32(1..=TABLES.rows)
+            )
+        }))
+    },
+    begin: |server| {
+        Box::pin(async move {
+            server.limit_writes(Some(DISK_WRITES_PER_S))?;
+            Ok(Suffering::by(Sessions::default()))
+        })
+    },
+    end: free_disk,
+};
+
+fn spec() -> ServerSpec {
+    ServerSpec {
         data: Data::Disk,
         limits: Limits { writes: true, ..Limits::default() },
         tables: Some(TABLES),
         options: ["--innodb-flush-log-at-trx-commit=1", "--loose-disable-log-bin"].map(str::to_owned).into(),
         ..ServerSpec::default()
-    },
-    begin: |server| Box::pin(begin(server)),
-    symptom: |server, _| Box::pin(symptom(server)),
-};
+    }
+}
 
 async fn begin(server: &Server) -> Result<Suffering> {
     let mut sessions = Sessions::default();

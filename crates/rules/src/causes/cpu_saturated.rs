@@ -6,7 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use super::cpu_throttled::throttled;
 use crate::draft::Draft;
-use crate::run_queue::ran_and_queued;
+use crate::run_queue::RunQueue;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
@@ -19,7 +19,8 @@ pub(crate) const CAUSE: Cause = Cause {
                    the queue. A thread that is put off the CPU while it holds a latch or a row lock makes others \
                    wait too, so the curve bends down under more load.",
     evidence: "schedstat of every thread at both ends of the window: time on a CPU and time runnable without \
-               one. Their sum over the window is the mean number of runnable threads. It fires when that is 1.5 \
+               one. Their sum over the window is the mean number of runnable threads. Where it was read once only, as \
+               in a recording, the mean of the snapshots of all threads is. It fires when that is 1.5 \
                times the effective CPUs or more, the CPUs the server may use are at least 90 % busy, and the \
                server uses at least half of the busy time. The score is half the share of runnable time spent \
                in the queue: latency is lost, work still gets done at the full rate.",
@@ -67,13 +68,11 @@ fn evaluate(window: &Window) -> Outcome {
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let effective = window.need(|s| &s.host.effective_cpus)?;
-    let threads = window.need_change(|s| &s.host.threads)?;
+    let queue = RunQueue::of(window)?;
     if throttled(window)?.is_some_and(|found| found.matters()) {
         return Ok(None);
     }
-    let (ran_s, queued_s) = ran_and_queued(&threads);
-    let runnable = (ran_s + queued_s) / threads.seconds;
-    let used = ran_s / threads.seconds;
+    let (runnable, used) = (queue.runnable(), queue.running);
     let cpus = effective.cpus.max(0.01);
 
     let host = window.need_change(|s| &s.host.cpu_times)?;
@@ -90,7 +89,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if used / cpus < CPUS_BUSY && servers_share < SERVERS_SHARE {
         return Ok(None);
     }
-    let queued_ratio = queued_s / (ran_s + queued_s).max(f64::MIN_POSITIVE);
+    let queued_ratio = queue.queued / runnable.max(f64::MIN_POSITIVE);
     Ok(Some(
         Draft::new(
             &CAUSE,
@@ -100,17 +99,17 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .why(format!(
             "On average {used:.1} threads ran and {:.1} waited for a CPU: {:.0} % of their runnable time went into \
              the queue.",
-            queued_s / threads.seconds,
+            queue.queued,
             queued_ratio * 100.0
         ))
         .evidence(
-            Evidence::new("runnable threads", runnable, "", "/proc/PID/task/*/schedstat")
+            Evidence::new("runnable threads", runnable, "", queue.source)
                 .expected(format!("< {:.1}", RUNNABLE_PER_CPU * cpus)),
         )
         .evidence(Evidence::new("effective CPUs", cpus, "CPUs", "cpu.max, cpuset, affinity"))
-        .evidence(Evidence::new("CPUs used by the server", used, "CPUs", "/proc/PID/task/*/schedstat"))
+        .evidence(Evidence::new("CPUs used by the server", used, "CPUs", queue.source))
         .evidence(
-            Evidence::new("time runnable without a CPU", queued_ratio, "ratio", "/proc/PID/task/*/schedstat")
+            Evidence::new("time runnable without a CPU", queued_ratio, "ratio", queue.source)
                 .expected("< 0.33"),
         )
         .evidence(Evidence::new("host CPUs busy", host_busy, "ratio", "/proc/stat"))
@@ -156,8 +155,12 @@ fn grown(change: &Change<'_, CpuTimes>, count: fn(&CpuTimes) -> u64) -> f64 {
 
 #[cfg(test)]
 pub(crate) mod cases {
+    use spindoctor_model::Reading;
+    use spindoctor_model::host::ProcessStat;
+    use spindoctor_model::stack::ThreadState;
+
     use super::*;
-    use crate::testing::Build;
+    use crate::testing::{Build, answer};
 
     pub(crate) fn fires() -> Window {
         Build::busy("9.7.4").runs(3.6, 12.0).host_cpu(3.8, 0.2).window()
@@ -171,6 +174,27 @@ pub(crate) mod cases {
     /// A remote server.
     pub(crate) fn missing() -> Window {
         Build::busy("9.7.4").remote().window()
+    }
+
+    #[test]
+    fn a_recording_has_schedstat_once_and_snapshots_tell_the_queue() {
+        const READS: &[&str] = &["row_search_mvcc", "dispatch_command"];
+        let window = |runnable: &[(u32, ThreadState, &[&str])]| {
+            Build::busy("9.7.4")
+                .host_cpu(3.8, 0.2)
+                .each(|at_s, _, host| {
+                    host.threads = if at_s < 1.0 { answer(at_s, Vec::new()) } else { Reading::NotAsked };
+                    let user_us = (3.6 * at_s * 1e6) as u64;
+                    host.process = answer(at_s, ProcessStat { user_us, ..ProcessStat::default() });
+                })
+                .only_snapshots(runnable)
+                .window()
+        };
+        let queue = [(4, ThreadState::Running, READS), (8, ThreadState::Runnable, READS)];
+        let Outcome::Fired(finding) = evaluate(&window(&queue)) else { panic!() };
+        assert!(finding.headline.starts_with("12.0 threads want to run"), "{}", finding.headline);
+        let waiting = [(4, ThreadState::Running, READS), (8, ThreadState::Lock, READS)];
+        assert_eq!(evaluate(&window(&waiting)), Outcome::Clear);
     }
 
     #[test]

@@ -77,8 +77,8 @@ impl<'a> Builder<'a> {
         let printed = self.readings.server.innodb_status.value().into_iter();
         let printed = printed.flat_map(|status| &status.transactions.transactions);
         let printed = printed.filter_map(|t| Some((t.pthread_id?, self.connection(t.connection_id?))));
-        let read =
-            self.readings.thread_pointers.iter().map(|&(os_id, pthread)| (pthread, self.os_thread(os_id)));
+        let threads = self.readings.profile.into_iter().flat_map(|profile| &profile.threads);
+        let read = threads.filter_map(|t| Some((t.thread_pointer?, self.os_thread(t.tid.into()))));
         printed.chain(read).collect()
     }
 

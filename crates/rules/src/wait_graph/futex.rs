@@ -7,7 +7,8 @@ use super::builder::Builder;
 /// Adds who waits for whose mutex or rw-lock. Nobody holds a condition variable: who waits for one waits to be told
 /// something, even where another thread has the mutex behind it for a moment.
 pub(super) fn add(builder: &mut Builder<'_>) {
-    for wait in builder.readings.futex_waits {
+    let profile = builder.readings.profile.into_iter();
+    for wait in profile.flat_map(|profile| &profile.futex_waits) {
         let kind = match wait.kind {
             FutexKind::Mutex => LockKind::Mutex,
             FutexKind::RwLock => LockKind::RwLock,

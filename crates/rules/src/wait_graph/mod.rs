@@ -21,7 +21,6 @@ mod verdict;
 
 use std::collections::BTreeSet;
 
-use spindoctor_model::wait_graph::FutexWait;
 use spindoctor_model::{Profile, ServerSample, ServerVersion, WaitGraph};
 
 use builder::Builder;
@@ -38,18 +37,15 @@ pub struct Readings<'a> {
     pub server: &'a ServerSample,
     /// The threads, read again when everything else had been read: a waiter that went on meanwhile is left out.
     pub again: Option<&'a ServerSample>,
-    /// Stacks of the server's threads; of several snapshots the last counts.
+    /// Stacks of the server's threads; of several snapshots the last counts. With them, who waits for a lock of the C
+    /// library, as the process's memory tells.
     pub profile: Option<&'a Profile>,
-    /// Who waits for a lock of the C library, as the process's memory tells.
-    pub futex_waits: &'a [FutexWait],
-    /// Threads of the server: the kernel's id, and `pthread_self`.
-    pub thread_pointers: &'a [(u64, u64)],
 }
 
 impl<'a> Readings<'a> {
     /// What the server alone tells.
     pub fn of_server(version: Option<ServerVersion>, server: &'a ServerSample) -> Self {
-        Self { version, server, again: None, profile: None, futex_waits: &[], thread_pointers: &[] }
+        Self { version, server, again: None, profile: None }
     }
 }
 

@@ -251,7 +251,8 @@ fn of_stacks(profile: &Profile, futex_waits: &[FutexWait]) -> WaitGraph {
         ),
         ..ServerSample::default()
     };
-    build(&Readings { profile: Some(profile), futex_waits, ..Readings::of_server(None, &server) })
+    let profile = Profile { futex_waits: futex_waits.to_vec(), ..profile.clone() };
+    build(&Readings { profile: Some(&profile), ..Readings::of_server(None, &server) })
 }
 
 #[test]

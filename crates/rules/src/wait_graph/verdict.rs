@@ -66,13 +66,5 @@ pub(crate) fn root_at_the_end(window: &Window, kinds: &[LockKind]) -> Option<Roo
 pub(crate) fn graph(window: &Window, sample: &Sample) -> WaitGraph {
     let is_last = window.samples.last().is_some_and(|last| std::ptr::eq(last, sample));
     let profile = window.profile.value().filter(|_| is_last);
-    let threads = profile.into_iter().flat_map(|profile| &profile.threads);
-    let thread_pointers: Vec<(u64, u64)> =
-        threads.filter_map(|thread| Some((thread.tid.into(), thread.thread_pointer?))).collect();
-    build(&Readings {
-        profile,
-        futex_waits: profile.map_or(&[], |profile| &profile.futex_waits),
-        thread_pointers: &thread_pointers,
-        ..Readings::of_server(window.server.version, &sample.server)
-    })
+    build(&Readings { profile, ..Readings::of_server(window.server.version, &sample.server) })
 }

@@ -353,19 +353,7 @@ fn graph(
 ) -> Locks {
     let nothing = ServerSample::default();
     let server = server.unwrap_or(&nothing);
-    let thread_pointers: Vec<(u64, u64)> = profile
-        .into_iter()
-        .flat_map(|profile| &profile.threads)
-        .filter_map(|thread| Some((thread.tid.into(), thread.thread_pointer?)))
-        .collect();
-    let graph = wait_graph::build(&Readings {
-        version,
-        server,
-        again,
-        profile,
-        futex_waits: profile.map_or(&[], |profile| &profile.futex_waits),
-        thread_pointers: &thread_pointers,
-    });
+    let graph = wait_graph::build(&Readings { version, server, again, profile });
     Locks {
         roots: wait_graph::roots(&graph),
         cycles: wait_graph::cycles(&graph),

@@ -1,33 +1,133 @@
-//! What the rules say of a stall: of the samples around it, with the stacks of the stall itself.
+//! What the rules say of a stall: of the samples in it, with its stacks.
 
 use std::path::Path;
 
 use anyhow::Context as _;
-use jiff::SignedDuration;
-use spindoctor_model::{Diagnosis, Event, Reading};
+use jiff::{SignedDuration, Timestamp};
+use spindoctor_model::{Diagnosis, Event, Reading, Sample, Window};
 use spindoctor_record::Recording;
 use spindoctor_rules::diagnose;
 
-/// So much around the stall is looked at: rates need a sample before it and one after it.
-const AROUND: SignedDuration = SignedDuration::from_secs(2);
-/// And no more than this of a long stall.
+/// No more than this of a long stall is looked at.
 const MOST: SignedDuration = SignedDuration::from_secs(20);
+/// A stall with fewer samples, or in which the server told its status less often, has no rates of its own: they are
+/// computed from a sample before it to one after it.
+const ENOUGH_SAMPLES: usize = 3;
+/// So much around a stall is looked at then.
+const AROUND: SignedDuration = SignedDuration::from_secs(2);
+/// A stall is known to be over some probes later, and whoever waited rushes in: that is no part of it.
+const OVER_BEFORE_S: f64 = 0.5;
+/// What hardly ever changes is read once a minute or less often: what was read this long before holds in the stall.
+const KNOWN_SINCE: SignedDuration = SignedDuration::from_secs(60);
 
 /// Reads the samples from the recording and looks at them. None where there are not two.
 pub(super) fn of_event(recording: &Path, event: &Event) -> anyhow::Result<Option<Diagnosis>> {
     let file = Recording::open(recording)?;
     let began = event.head.began;
     let ended = event.head.ended.unwrap_or(began + MOST).min(began + MOST);
-    let Some(mut window) = file.window(began - AROUND, ended + AROUND).context("the samples of the event")?
-    else {
+    let window = file.window(began - KNOWN_SINCE, ended + AROUND).context("the samples of the event")?;
+    let Some(mut window) = window.and_then(|window| of_stall(window, began, ended)) else {
         return Ok(None);
     };
-    if window.samples.len() < 2 {
-        return Ok(None);
-    }
     if let Some(during) = &event.during {
         let at_s = began.duration_since(window.start).as_secs_f64();
         window.profile = Reading::Available { at_s, took_ms: 0.0, value: during.clone() };
     }
     Ok(Some(diagnose(&window)))
+}
+
+/// The samples of a stall, of a window that begins before it. None where there are not two.
+///
+/// A rule computes means and rates: samples from before the stall and after it would make it look like half a stall.
+fn of_stall(mut window: Window, began: Timestamp, ended: Timestamp) -> Option<Window> {
+    let at_s = |instant: Timestamp| instant.duration_since(window.start).as_secs_f64();
+    let (inside, around) =
+        (at_s(began)..=at_s(ended) - OVER_BEFORE_S, at_s(began - AROUND)..=at_s(ended + AROUND));
+    let tells = |sample: &&Sample| inside.contains(&sample.at_s) && sample.server.status.value().is_some();
+    let part = if window.samples.iter().filter(tells).count() >= ENOUGH_SAMPLES { inside } else { around };
+
+    let first = window.samples.iter().position(|sample| part.contains(&sample.at_s))?;
+    let before: Vec<Sample> = window.samples.drain(..first).collect();
+    window.samples.retain(|sample| part.contains(&sample.at_s));
+    if window.samples.len() < 2 {
+        return None;
+    }
+    let begin_s = window.samples[0].at_s;
+    know(&mut window.samples[0], &before);
+    window.samples.iter_mut().for_each(|sample| sample.shift(-begin_s));
+    window.start += SignedDuration::from_secs_f64(begin_s);
+    Some(window)
+}
+
+/// Gives a sample what was known before it, where it did not ask for that itself.
+fn know(sample: &mut Sample, before: &[Sample]) {
+    fn known<T: Clone>(
+        reading: &mut Reading<T>,
+        at_s: f64,
+        before: &[Sample],
+        pick: fn(&Sample) -> &Reading<T>,
+    ) {
+        let last = before.iter().rev().find_map(|sample| pick(sample).value());
+        if let (Reading::NotAsked, Some(value)) = (&reading, last) {
+            *reading = Reading::Available { at_s, took_ms: 0.0, value: value.clone() };
+        }
+    }
+    let at_s = sample.at_s;
+    known(&mut sample.server.variables, at_s, before, |sample| &sample.server.variables);
+    known(&mut sample.host.effective_cpus, at_s, before, |sample| &sample.host.effective_cpus);
+    known(&mut sample.host.cpu, at_s, before, |sample| &sample.host.cpu);
+    known(&mut sample.host.pause, at_s, before, |sample| &sample.host.pause);
+    known(&mut sample.host.numa, at_s, before, |sample| &sample.host.numa);
+    known(&mut sample.host.memory, at_s, before, |sample| &sample.host.memory);
+    known(&mut sample.host.srv_cpu_usage, at_s, before, |sample| &sample.host.srv_cpu_usage);
+    known(&mut sample.host.data_directory, at_s, before, |sample| &sample.host.data_directory);
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::host::EffectiveCpus;
+    use spindoctor_model::mysql::NamedValues;
+
+    use super::*;
+
+    /// A sample each second, half a second after the full one; 2.5 CPUs were read in the first.
+    fn minute() -> Window {
+        let sample = |second: u32| {
+            let at_s = f64::from(second) + 0.5;
+            let mut sample = Sample { at_s, ..Sample::default() };
+            sample.server.status = Reading::Available { at_s, took_ms: 1.0, value: NamedValues::default() };
+            sample
+        };
+        let mut window = Window { samples: (0..60).map(sample).collect(), ..Window::default() };
+        let value = EffectiveCpus { cpus: 2.5, ..EffectiveCpus::default() };
+        window.samples[0].host.effective_cpus = Reading::Available { at_s: 0.5, took_ms: 1.0, value };
+        window
+    }
+
+    fn part(window: Window, from_s: f64, to_s: f64) -> Option<(f64, usize)> {
+        let at = |at_s| Timestamp::UNIX_EPOCH + SignedDuration::from_secs_f64(at_s);
+        let part = of_stall(window, at(from_s), at(to_s))?;
+        assert_eq!(part.samples[0].at_s, 0.0);
+        assert_eq!(part.latest(|sample| &sample.host.effective_cpus).map(|cpus| cpus.cpus), Some(2.5));
+        assert_eq!(
+            part.change(|sample| &sample.server.status).map(|change| change.seconds),
+            Some(part.seconds())
+        );
+        Some((part.start.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64(), part.samples.len()))
+    }
+
+    #[test]
+    fn a_stall_of_seconds_is_judged_by_its_own_samples() {
+        // The sample at 36.5 is of the rush after it.
+        assert_eq!(part(minute(), 30.0, 36.7), Some((30.5, 6)));
+    }
+
+    #[test]
+    fn a_short_one_and_one_in_which_the_server_was_silent_by_those_around_it_too() {
+        assert_eq!(part(minute(), 30.0, 30.6), Some((28.5, 5)));
+        let mut silent = minute();
+        silent.samples[30..36].iter_mut().for_each(|sample| sample.server.status = Reading::NotAsked);
+        assert_eq!(part(silent, 30.0, 36.7), Some((28.5, 11)));
+        assert_eq!(part(minute(), 70.0, 80.0), None);
+    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use spindoctor_collect::host;
 use spindoctor_collect::locks::Locks;
 use spindoctor_collect::mysql::Target;
-use spindoctor_model::{ServerSample, ServerVersion};
+use spindoctor_model::{HostSample, Reading, Sample, ServerSample, ServerVersion};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
@@ -37,6 +37,18 @@ pub(super) struct Look {
     pub(super) version: ServerVersion,
     /// What it answered.
     pub(super) server: ServerSample,
+}
+
+impl Look {
+    /// What was read, as a sample of this time, when the clock of the readings began at that one.
+    pub(super) fn sample(self, at_s: f64, clock_s: f64) -> Sample {
+        let mut server = self.server;
+        server.shift(clock_s);
+        // One line of it was read: it says how many wait for rows, where listing them may cost too much. Whoever computes
+        // a rate would take it for the whole status.
+        server.status = Reading::NotAsked;
+        Sample { at_s, server, host: HostSample::default() }
+    }
 }
 
 /// Looks when it is told to; dropping it ends it.

@@ -2,9 +2,12 @@
 //! before and during it.
 
 mod diagnosis;
+mod gathering;
+mod lately;
 mod looker;
 mod metrics;
 mod recorder;
+mod stacks;
 
 use std::path::PathBuf;
 use std::time::Duration;

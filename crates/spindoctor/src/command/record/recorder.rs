@@ -2,31 +2,29 @@
 //!
 //! Nothing here waits: what takes time is ordered, and comes back as [`Done`].
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_collect::follow::{Followed, Follower};
 use spindoctor_model::{
-    Diagnosis, Event, EventHead, HostSample, Probe, Profile, RecordedGraph, RecordedSample, Sample, Segment,
-    Stall, WaitGraph,
+    Diagnosis, Event, EventHead, Probe, Profile, RecordedGraph, RecordedSample, Segment, Stall, WaitGraph,
 };
-use spindoctor_record::stall::events::{Act, DETAIL_FOR_S, Events};
+use spindoctor_record::stall::events::{Act, Events};
 use spindoctor_record::stall::suspicion::Suspicion;
 use spindoctor_record::stall::{StallChange, Stalls};
 use spindoctor_record::{Error, Writer, Written};
 use spindoctor_rules::wait_graph::{self, Readings};
-use spindoctor_stacks::{RingOptions, RingThread};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::gathering::{Gathering, Phase, Wanted};
+use super::lately::Lately;
 use super::looker::Look;
+use super::stacks::Stacks;
 use crate::command::live::note;
 
 /// So much from before a stall is kept with it.
 const BEFORE_S: f64 = 10.0;
-/// Snapshots a second in a stall.
-const HURRY_HZ: f64 = 10.0;
 /// How often locks are looked at in a stall, and suspected ones are looked into.
 const LOOK_EVERY_S: f64 = 0.5;
 /// A graph is of this snapshot and no older one.
@@ -35,20 +33,11 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Something that was ordered is there.
 pub(super) enum Done {
     /// Stacks of an event.
-    Stacks { event: u64, phase: Phase, profile: Box<Profile> },
+    Stacks { event: u64, phase: Phase, profile: Option<Box<Profile>> },
     /// Who held up whom at one instant.
     Graph(RecordedGraph),
     /// What the rules say of an event.
     Diagnosed { event: u64, diagnosis: Box<anyhow::Result<Option<Diagnosis>>> },
-}
-
-/// Which stacks of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// From before the stall.
-    Before,
-    /// From the stall.
-    During,
 }
 
 /// Writes samples and makes events.
@@ -58,37 +47,13 @@ pub(super) struct Recorder {
     suspicion: Suspicion,
     events: Events,
     segment: Option<Segment>,
-    stacks: Option<Stacks>,
-    /// False where the user wants no stacks.
-    with_stacks: bool,
+    stacks: Stacks,
     done: UnboundedSender<Done>,
-    probes: VecDeque<Probe>,
-    /// Looks that belong to no event yet.
-    looks: VecDeque<RecordedSample>,
-    graphs: VecDeque<RecordedGraph>,
+    lately: Lately,
+    gathering: Gathering,
     looked_s: f64,
     now_s: f64,
-    open: Option<Open>,
-    closing: Vec<Event>,
-    /// Events that are over, until somebody asks for them.
-    ended: Vec<EventHead>,
-    samples: u64,
     told: Told,
-}
-
-struct Stacks {
-    pid: u32,
-    ring: RingThread,
-    /// What it had cost when that was told the last time.
-    told: (u64, u64),
-}
-
-/// The event that is open.
-struct Open {
-    event: Event,
-    with_detail: bool,
-    /// True where the stacks of the stall were ordered.
-    has_stacks: bool,
 }
 
 /// What was recorded, for the line at the end.
@@ -114,18 +79,12 @@ impl Recorder {
             suspicion: Suspicion::default(),
             events: Events::default(),
             segment: None,
-            stacks: None,
-            with_stacks,
+            stacks: Stacks::new(with_stacks),
             done,
-            probes: VecDeque::new(),
-            looks: VecDeque::new(),
-            graphs: VecDeque::new(),
+            lately: Lately::default(),
+            gathering: Gathering::default(),
             looked_s: f64::NEG_INFINITY,
             now_s: 0.0,
-            open: None,
-            closing: Vec::new(),
-            ended: Vec::new(),
-            samples: 0,
             told: Told::default(),
         }
     }
@@ -149,27 +108,11 @@ impl Recorder {
         let segment = Segment { id, ..segment };
         self.stalls.begin_segment(&segment);
         self.suspicion = Suspicion::default();
-        self.probes.clear();
-        self.looks.clear();
-        self.graphs.clear();
+        self.lately = Lately::default();
         (self.looked_s, self.now_s) = (f64::NEG_INFINITY, 0.0);
-        self.look_at(segment.server.pid);
+        self.stacks.follow(segment.server.pid);
         self.segment = Some(segment);
         Ok(())
-    }
-
-    /// Has the stacks of this process taken, and of no other.
-    fn look_at(&mut self, pid: Option<u32>) {
-        if self.stacks.as_ref().is_some_and(|stacks| Some(stacks.pid) == pid && !stacks.ring.has_ended()) {
-            return;
-        }
-        self.stacks = None;
-        let (Some(pid), true) = (pid, self.with_stacks) else { return };
-        let options = RingOptions { frames: spindoctor_rules::FRAME_STATES, ..RingOptions::default() };
-        match RingThread::start(pid, options) {
-            Ok(ring) => self.stacks = Some(Stacks { pid, ring, told: (0, 0) }),
-            Err(error) => note(&format!("no stacks are kept: {error}")),
-        }
     }
 
     fn sample(&mut self, mut sample: RecordedSample, follower: &Follower) -> Result<(), Error> {
@@ -183,13 +126,8 @@ impl Recorder {
         let changes = self.stalls.sample(&sample);
         self.written(|writer| writer.write_sample(sample))?;
         self.told.samples += 1;
-        self.samples += 1;
-        if let Some(stacks) = &mut self.stacks {
-            let cost = stacks.ring.cost();
-            let (snapshots, own_cpu_us) = stacks.told;
-            let took_ms = cost.own_cpu_us.saturating_sub(own_cpu_us) as f64 / 1e3;
-            self.writer.add_cost("stacks", cost.snapshots.saturating_sub(snapshots), took_ms);
-            stacks.told = (cost.snapshots, cost.own_cpu_us);
+        if let Some((snapshots, took_ms)) = self.stacks.cost() {
+            self.writer.add_cost("stacks", snapshots, took_ms);
         }
         self.step(&changes, follower)
     }
@@ -197,23 +135,15 @@ impl Recorder {
     fn probe(&mut self, probe: Probe, follower: &Follower) -> Result<bool, Error> {
         self.now_s = self.now_s.max(probe.at_s + probe.took_ms / 1e3);
         self.writer.add_cost("probe", 1, probe.took_ms);
-        self.probes.push_back(probe);
-        let horizon_s = self.now_s - BEFORE_S - 2.0;
-        while self.probes.front().is_some_and(|probe| probe.at_s < horizon_s) {
-            self.probes.pop_front();
-        }
-        if let Some(Open { event, with_detail: true, .. }) = &mut self.open {
-            event.probes.push(probe);
-        }
+        self.lately.probe(probe, self.now_s - BEFORE_S - 2.0);
+        self.gathering.probe(probe);
         let is_suspicious = self.suspicion.look(&probe);
         let changes = self.stalls.probe(&probe);
         self.step(&changes, follower)?;
         let is_due = is_suspicious || self.events.has_detail();
         if is_due && self.now_s - self.looked_s >= LOOK_EVERY_S {
             self.looked_s = self.now_s;
-            if let Some(stacks) = &self.stacks {
-                stacks.ring.snapshot(true);
-            }
+            self.stacks.snapshot();
             return Ok(true);
         }
         Ok(false)
@@ -225,11 +155,17 @@ impl Recorder {
     }
 
     fn act(&mut self, acts: Vec<Act>, follower: &Follower) -> Result<(), Error> {
+        let closes = acts.iter().any(|act| matches!(act, Act::Close { .. }));
         for act in acts {
             match act {
                 Act::Open { stall, with_detail } => self.open(stall, with_detail, follower)?,
                 Act::TakeIn(stall) => note(&format!("still: {}", stall.because)),
-                Act::EndDetail => self.order_stacks(follower),
+                // The stacks of an event that closes end with its stall, and not now.
+                Act::EndDetail if closes => {}
+                Act::EndDetail => {
+                    let wanted = self.gathering.wants_stacks();
+                    self.order_stacks(wanted, follower);
+                }
                 Act::Close { ended_s } => self.close(ended_s, follower)?,
             }
         }
@@ -256,67 +192,42 @@ impl Recorder {
         let mut event = Event { head, ..Event::default() };
         self.written(|writer| writer.write_event(event.clone()))?;
         if with_detail {
-            event.probes =
-                self.probes.iter().filter(|probe| probe.at_s >= began_s - BEFORE_S).copied().collect();
-            event.graphs = self.graphs.iter().cloned().collect();
-            for look in std::mem::take(&mut self.looks) {
+            event.probes = self.lately.probes_since(began_s - BEFORE_S);
+            event.graphs = self.lately.graphs();
+            for look in self.lately.take_looks() {
                 self.written(|writer| writer.write_sample(look))?;
             }
-            if let Some(stacks) = &self.stacks {
-                stacks.ring.hurry(HURRY_HZ, Duration::from_secs_f64(DETAIL_FOR_S));
-            }
-            self.order(event.head.id, Phase::Before, began_s - BEFORE_S, Some(began_s), follower);
+            self.stacks.hurry();
+            let (from, to) =
+                (follower.instant_of((began_s - BEFORE_S).max(0.0)), follower.instant_of(began_s));
+            self.order(event.head.id, Phase::Before, from, to);
         }
-        self.open = Some(Open { event, with_detail, has_stacks: false });
+        self.gathering.open(event, with_detail);
         Ok(())
     }
 
-    /// Has the stacks of the stall handed over, once.
-    fn order_stacks(&mut self, follower: &Follower) {
-        let Some(open) = &mut self.open else { return };
-        if open.with_detail && !std::mem::replace(&mut open.has_stacks, true) {
-            let (id, stall) = (open.event.head.id, &open.event.head.stall);
-            let (began_s, until_s) = (stall.began_s, self.stalled_until_s());
-            self.order(id, Phase::During, began_s, until_s, follower);
-        }
-    }
-
-    /// Until when the stacks are those of the stall: now, where it lasts.
-    fn stalled_until_s(&self) -> Option<f64> {
-        let ended = self.open.as_ref()?.event.head.ended?;
-        let began = self.segment.as_ref()?.began;
-        Some(ended.duration_since(began).as_secs_f64())
-    }
-
-    fn order(&self, event: u64, phase: Phase, from_s: f64, to_s: Option<f64>, follower: &Follower) {
-        let from = follower.instant_of(from_s.max(0.0));
-        let to = to_s.map_or(Some(Instant::now()), |to_s| follower.instant_of(to_s));
-        let (Some(stacks), Some(from), Some(to)) = (&self.stacks, from, to) else {
-            let profile = Box::default();
-            let _heard = self.done.send(Done::Stacks { event, phase, profile });
-            return;
+    /// Has the stacks of a stall handed over: until now, where it lasts.
+    fn order_stacks(&self, wanted: Option<Wanted>, follower: &Follower) {
+        let (Some(Wanted { event, from_s, to }), Some(segment)) = (wanted, &self.segment) else { return };
+        let to = match to {
+            Some(to) => follower.instant_of(to.duration_since(segment.began).as_secs_f64()),
+            None => Some(Instant::now()),
         };
+        self.order(event, Phase::During, follower.instant_of(from_s.max(0.0)), to);
+    }
+
+    fn order(&self, event: u64, phase: Phase, from: Option<Instant>, to: Option<Instant>) {
         let done = self.done.clone();
-        stacks.ring.profile(from, to, move |profile| {
-            let _heard = done.send(Done::Stacks { event, phase, profile: Box::new(profile) });
+        self.stacks.profile(from, to, move |profile| {
+            let _heard = done.send(Done::Stacks { event, phase, profile: profile.map(Box::new) });
         });
     }
 
     fn close(&mut self, ended_s: Option<f64>, follower: &Follower) -> Result<(), Error> {
         let ended = ended_s.map(|ended_s| self.wall(ended_s));
-        if let Some(open) = &mut self.open {
-            open.event.head.ended = ended;
-        }
-        self.order_stacks(follower);
-        let Some(open) = self.open.take() else { return Ok(()) };
-        match open.with_detail {
-            true => self.closing.push(open.event),
-            false => {
-                self.ended.push(open.event.head.clone());
-                self.written(|writer| writer.write_event(open.event))?;
-            }
-        }
-        Ok(())
+        let (wanted, whole) = self.gathering.close(ended);
+        self.order_stacks(wanted, follower);
+        whole.map_or(Ok(()), |event| self.written(|writer| writer.write_event(event)))
     }
 
     /// Takes what the looker saw.
@@ -326,45 +237,22 @@ impl Recorder {
             Some(after) => after.as_secs_f64(),
             None => -zero.duration_since(instant).as_secs_f64(),
         };
-        let Look { clock, begun, took, version, mut server } = look;
-        self.writer.add_cost("locks", 1, took.as_secs_f64() * 1e3);
-        server.shift(since_zero_s(clock));
-        let at_s = since_zero_s(begun);
+        self.writer.add_cost("locks", 1, look.took.as_secs_f64() * 1e3);
+        let (begun, version) = (look.begun, look.version);
+        let (at_s, clock_s) = (since_zero_s(begun), since_zero_s(look.clock));
         let at = self.wall(at_s);
-        let (done, of_graph) = (self.done.clone(), server.clone());
-        let graph = move |profile: Option<&Profile>| {
-            let thread_pointers: Vec<(u64, u64)> = profile
-                .into_iter()
-                .flat_map(|profile| &profile.threads)
-                .filter_map(|thread| Some((thread.tid.into(), thread.thread_pointer?)))
-                .collect();
-            let graph = wait_graph::build(&Readings {
-                version: Some(version),
-                server: &of_graph,
-                again: None,
-                profile,
-                futex_waits: profile.map_or(&[], |profile| &profile.futex_waits),
-                thread_pointers: &thread_pointers,
-            });
-            let _heard = done.send(Done::Graph(RecordedGraph { at, graph }));
-        };
-        match &self.stacks {
-            Some(stacks) => {
-                let from = begun.checked_sub(FRESH).unwrap_or(begun);
-                stacks.ring.profile(from, Instant::now(), move |profile| graph(Some(&profile)));
-            }
-            None => graph(None),
+        let recorded = RecordedSample { at, segment: segment.id, sample: look.sample(at_s, clock_s) };
+        let (done, server) = (self.done.clone(), recorded.sample.server.clone());
+        let from = begun.checked_sub(FRESH).unwrap_or(begun);
+        self.stacks.profile(Some(from), Some(Instant::now()), move |profile| {
+            let readings =
+                Readings { version: Some(version), server: &server, again: None, profile: profile.as_ref() };
+            let _heard = done.send(Done::Graph(RecordedGraph { at, graph: wait_graph::build(&readings) }));
+        });
+        if self.gathering.is_open() {
+            return self.written(|writer| writer.write_sample(recorded));
         }
-        let sample = Sample { at_s, server, host: HostSample::default() };
-        let recorded = RecordedSample { at, segment: segment.id, sample };
-        match self.open.is_some() {
-            true => self.written(|writer| writer.write_sample(recorded))?,
-            false => {
-                self.looks.push_back(recorded);
-                let horizon = self.wall(self.now_s - BEFORE_S);
-                self.looks.retain(|look| look.at >= horizon);
-            }
-        }
+        self.lately.look(recorded, self.wall(self.now_s - BEFORE_S));
         Ok(())
     }
 
@@ -372,22 +260,10 @@ impl Recorder {
     pub(super) fn done(&mut self, done: Done) -> Result<Option<Event>, Error> {
         match done {
             Done::Graph(graph) => self.graph(graph),
-            Done::Stacks { event: id, phase, profile } => {
-                let profile = (!profile.snapshots.is_empty()).then_some(*profile);
-                let closing = self.closing.iter_mut();
-                let open = self.open.iter_mut().map(|open| &mut open.event);
-                let Some(event) = closing.chain(open).find(|event| event.head.id == id) else {
-                    return Ok(None);
-                };
-                match phase {
-                    Phase::Before => event.before = profile,
-                    Phase::During => {
-                        event.during = profile;
-                        return Ok(Some(event.clone()));
-                    }
-                }
+            Done::Stacks { event, phase, profile } => {
+                return Ok(self.gathering.stacks(event, phase, profile.map(|profile| *profile)));
             }
-            Done::Diagnosed { event: id, diagnosis } => self.diagnosed(id, *diagnosis)?,
+            Done::Diagnosed { event, diagnosis } => self.diagnosed(event, *diagnosis)?,
         }
         Ok(None)
     }
@@ -396,14 +272,8 @@ impl Recorder {
         if graph.graph == WaitGraph::default() {
             return;
         }
-        if let Some(Open { event, with_detail: true, .. }) = &mut self.open {
-            event.graphs.push(graph.clone());
-        } else if let Some(event) = self.closing.iter_mut().find(|event| event.head.ended >= Some(graph.at)) {
-            event.graphs.push(graph.clone());
-        }
-        let horizon = self.wall(self.now_s - BEFORE_S);
-        self.graphs.retain(|graph| graph.at >= horizon);
-        self.graphs.push_back(graph);
+        self.gathering.graph(&graph);
+        self.lately.graph(graph, self.wall(self.now_s - BEFORE_S));
     }
 
     fn diagnosed(&mut self, id: u64, diagnosis: anyhow::Result<Option<Diagnosis>>) -> Result<(), Error> {
@@ -411,31 +281,16 @@ impl Recorder {
             note(&format!("event {id} has no diagnosis: {why:#}"));
             None
         });
-        let with = |event: &mut Event| {
-            if let Some(first) = diagnosis.as_ref().and_then(|diagnosis| diagnosis.findings.first()) {
-                event.head.cause = Some(first.cause.clone());
-                event.head.headline.clone_from(&first.headline);
-                note(&format!("event {id}: {}", first.headline));
-            }
-            event.diagnosis = diagnosis.clone();
-        };
-        if let Some(open) = self.open.as_mut().filter(|open| open.event.head.id == id) {
-            with(&mut open.event);
-            // Its end and what belongs to it until then are written when it closes.
-            open.with_detail = false;
-            let event = open.event.clone();
-            return self.written(|writer| writer.write_event(event));
+        let Some(event) = self.gathering.diagnosed(id, diagnosis) else { return Ok(()) };
+        if !event.head.headline.is_empty() {
+            note(&format!("event {id}: {}", event.head.headline));
         }
-        let Some(at) = self.closing.iter().position(|event| event.head.id == id) else { return Ok(()) };
-        let mut event = self.closing.remove(at);
-        with(&mut event);
-        self.ended.push(event.head.clone());
         self.written(|writer| writer.write_event(event))
     }
 
     /// The events that ended since this was asked last.
     pub(super) fn ended(&mut self) -> Vec<EventHead> {
-        std::mem::take(&mut self.ended)
+        self.gathering.ended()
     }
 
     /// Closes what is open, as the recording ends here.
@@ -446,7 +301,7 @@ impl Recorder {
 
     /// True while an event waits for its stacks or its diagnosis.
     pub(super) fn is_closing(&self) -> bool {
-        !self.closing.is_empty()
+        self.gathering.is_closing()
     }
 
     /// What was recorded so far.

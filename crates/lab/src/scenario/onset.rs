@@ -1,0 +1,142 @@
+//! Scenarios that begin: a server that is calm suffers from a known instant on, for some seconds, and is calm again.
+//!
+//! What a scenario is to `doctor`, which looks at a server that suffers, an onset is to `record`, which was there before.
+//! These are the stalls that the text on performance stalls names (the second seed), and overload.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use spindoctor_model::Flavor;
+
+use super::{
+    Scenario, Suffering, checkpoint_stall, cpu_saturated, dictionary_stall, file_extension_stall, purge_lag,
+    statistics_stall, storage_stalled,
+};
+use crate::command::Progress;
+use crate::error::{Error, Result};
+use crate::home::Home;
+use crate::installation::{Installation, Which};
+use crate::load::clients::Clients;
+use crate::server::{Server, ServerSpec};
+
+/// Every onset.
+pub const ONSETS: &[&Onset] = &[
+    &dictionary_stall::ONSET,
+    &file_extension_stall::ONSET,
+    &statistics_stall::ONSET,
+    &checkpoint_stall::ONSET,
+    &purge_lag::ONSET,
+    &cpu_saturated::ONSET,
+    &storage_stalled::ONSET,
+];
+
+/// Those who had to wait have their answers so soon after the suffering has ended.
+const ANSWERS: Duration = Duration::from_secs(2);
+
+/// How a scenario begins.
+#[derive(Debug)]
+pub struct Onset {
+    /// What the server suffers from: its label, the servers that it can be made on, and what it needs.
+    pub scenario: &'static Scenario,
+    /// What is done, in a sentence.
+    pub story: &'static str,
+    /// For how long the server suffers.
+    pub lasts: Duration,
+    /// The server.
+    pub(super) spec: fn(Flavor) -> ServerSpec,
+    /// Has its clients begin.
+    pub(super) calm: BeginCalm,
+    /// Makes it suffer.
+    pub(super) begin: super::Begin,
+    /// Ends it, with what does not end when it is dropped.
+    pub(super) end: End,
+}
+
+pub(super) type BeginCalm = for<'a> fn(&'a Server) -> Pin<Box<dyn Future<Output = Result<Clients>> + 'a>>;
+pub(super) type End = for<'a> fn(&'a Server, Suffering) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+
+/// A server that is calm, under the load of its clients.
+#[derive(Debug)]
+pub struct Calm {
+    onset: &'static Onset,
+    clients: Clients,
+    server: Server,
+}
+
+/// What was made, and what the server's clients had of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Suffered {
+    /// When it was asked for.
+    pub asked: Timestamp,
+    /// When a client first had to wait for an answer; none where nobody waited long.
+    pub felt: Option<Timestamp>,
+    /// When it was let go.
+    pub ended: Timestamp,
+}
+
+impl Onset {
+    /// Starts a server and its clients.
+    ///
+    /// # Errors
+    /// The server cannot be started, or cannot suffer so.
+    pub async fn calm(&'static self, home: &Home, which: &Which, progress: Progress<'_>) -> Result<Calm> {
+        let flavor = Installation::find(home, which, progress)?.version.flavor;
+        if !self.scenario.flavors.contains(&flavor) {
+            return Err(Error::NotOn { scenario: self.scenario.name, flavor });
+        }
+        let spec = ServerSpec { which: which.clone(), ..(self.spec)(flavor) };
+        let server = Server::start(home, &spec, progress).await?;
+        let clients = (self.calm)(&server).await?;
+        Ok(Calm { onset: self, clients, server })
+    }
+}
+
+impl Calm {
+    /// The server.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Makes it suffer once, and returns when it is calm again.
+    ///
+    /// # Errors
+    /// A statement fails, or the disk cannot be slowed down.
+    pub async fn suffer(&self) -> Result<Suffered> {
+        let suffering = (self.onset.begin)(&self.server).await?;
+        let asked = Timestamp::now() - suffering.began.elapsed();
+        tokio::time::sleep(self.onset.lasts).await;
+        (self.onset.end)(&self.server, suffering).await?;
+        let ended = Timestamp::now();
+        tokio::time::sleep(ANSWERS).await;
+        Ok(Suffered { asked, felt: self.clients.felt_since(asked), ended })
+    }
+
+    /// Ends the server and its clients.
+    ///
+    /// # Errors
+    /// What the server leaves behind cannot be removed.
+    pub fn stop(self) -> Result<()> {
+        drop(self.clients);
+        self.server.stop()
+    }
+}
+
+/// The disk writes as fast as it can again.
+pub(super) fn free_disk(
+    server: &Server,
+    suffering: Suffering,
+) -> Pin<Box<dyn Future<Output = Result<()>> + '_>> {
+    drop(suffering);
+    Box::pin(async { server.limit_writes(None) })
+}
+
+/// What was begun ends when it is dropped.
+pub(super) fn with_its_sessions(
+    _: &Server,
+    suffering: Suffering,
+) -> Pin<Box<dyn Future<Output = Result<()>> + '_>> {
+    drop(suffering);
+    Box::pin(async { Ok(()) })
+}
