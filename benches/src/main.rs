@@ -3,6 +3,7 @@
 //! Each benchmark has a file, runs the built program as a user would, with its peers in the same run, and gives rows
 //! for `BENCHMARKS.md`. Nothing here is a test: a slow machine fails no build.
 
+mod fleet;
 mod idle_threads;
 mod machine;
 mod page;
@@ -35,6 +36,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &wait_graph::BENCHMARK,
     &throughput::BENCHMARK,
     &recorded_scenarios::BENCHMARK,
+    &fleet::query::BENCHMARK,
     &tuning::mis_set_spin::BENCHMARK,
     &tuning::no_effect::BENCHMARK,
     &tuning::killed::BENCHMARK,

@@ -22,8 +22,10 @@ pub(crate) const GDB: Peer = Peer {
 pub(crate) const EU_STACK: Peer = Peer { name: "eu-stack", arguments: &["-p"] };
 /// perf, for its CPU samples.
 pub(crate) const PERF: Peer = Peer { name: "perf", arguments: &[] };
+/// MariaDB's client, for its queries.
+pub(crate) const MARIADB: Peer = Peer { name: "mariadb", arguments: &[] };
 /// All of them.
-pub(crate) const PEERS: &[Peer] = &[GDB, EU_STACK, PERF];
+pub(crate) const PEERS: &[Peer] = &[GDB, EU_STACK, PERF, MARIADB];
 
 impl Peer {
     /// `gdb 13.1`: the name, and the number in the first line of `--version`.
@@ -32,7 +34,7 @@ impl Peer {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let number =
             text.lines().next()?.split_whitespace().rfind(|w| w.starts_with(|c: char| c.is_ascii_digit()))?;
-        Some(format!("{} {number}", self.name))
+        Some(format!("{} {}", self.name, number.trim_end_matches(',')))
     }
 
     /// Prints the stacks of so many threads at least into nothing: how long that took, milliseconds.

@@ -1,6 +1,7 @@
 //! The command line: clap's types and their help. No behaviour.
 
 mod export;
+mod fleet;
 mod moment;
 mod record;
 mod report;
@@ -25,6 +26,7 @@ use crate::report::locks;
 use crate::report::stacks::FORMATS;
 use crate::trigger::Watchpoint;
 pub(crate) use export::{Export, FileFormat};
+pub(crate) use fleet::{Fleet, FleetFormat, FleetLogin, FleetQuery, FleetServers, Which};
 pub(crate) use record::Record;
 pub(crate) use report::Report;
 pub(crate) use sweep::Sweep;
@@ -72,6 +74,9 @@ pub(crate) enum Command {
     Report(Report),
     /// Write tables of a recording as Parquet or CSV, for DuckDB, ClickHouse, Spark
     Export(Export),
+    /// Ask many servers at once: one statement, rows as they come, equal answers folded, SQL over all of them
+    #[command(subcommand)]
+    Fleet(Fleet),
     /// Tell what a cause is, what it rests on and what to do; without a name, list all causes
     Explain(Explain),
     /// Start throw-away servers and make them suffer a known cause
@@ -479,6 +484,30 @@ pub(crate) struct Connection {
     #[arg(short = 'S', long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub(crate) login: Login,
+
+    /// How long a login may take [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) connect_timeout: Option<Duration>,
+
+    /// How long a query may take [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) query_timeout: Option<Duration>,
+
+    /// The server's process on this host, where it is not found from the connection
+    #[arg(long, value_name = "PID", conflicts_with = "remote")]
+    pub(crate) pid: Option<u32>,
+
+    /// Read nothing of this host: the server runs elsewhere
+    #[arg(long)]
+    pub(crate) remote: bool,
+}
+
+/// How to log in, wherever the server is.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Login {
     /// User name
     #[arg(short = 'u', long, value_name = "NAME")]
     pub(crate) user: Option<String>,
@@ -523,22 +552,6 @@ pub(crate) struct Connection {
     /// The key of our certificate
     #[arg(long, value_name = "FILE")]
     pub(crate) ssl_key: Option<PathBuf>,
-
-    /// How long a login may take [default: 5s]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) connect_timeout: Option<Duration>,
-
-    /// How long a query may take [default: 2s]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) query_timeout: Option<Duration>,
-
-    /// The server's process on this host, where it is not found from the connection
-    #[arg(long, value_name = "PID", conflicts_with = "remote")]
-    pub(crate) pid: Option<u32>,
-
-    /// Read nothing of this host: the server runs elsewhere
-    #[arg(long)]
-    pub(crate) remote: bool,
 }
 
 /// The least severe finding that makes `doctor` exit with 1.
@@ -692,9 +705,9 @@ mod tests {
         let connection = asked.connection;
         assert_eq!(connection.host.as_deref(), Some("db17"));
         assert_eq!(connection.port, Some(3307));
-        assert_eq!(connection.user.as_deref(), Some("app"));
-        assert_eq!(connection.password, Some(Some(Secret::from("secret"))));
-        assert_eq!(connection.login_path.as_deref(), Some("prod"));
+        assert_eq!(connection.login.user.as_deref(), Some("app"));
+        assert_eq!(connection.login.password, Some(Some(Secret::from("secret"))));
+        assert_eq!(connection.login.login_path.as_deref(), Some("prod"));
         assert_eq!(connection.target, Some(Secret::from("mysql://x")));
         assert_eq!(doctor("-hdb17").unwrap().connection.host.as_deref(), Some("db17"));
     }
@@ -702,10 +715,11 @@ mod tests {
     #[test]
     fn a_password_without_a_value_is_asked_for_and_never_takes_the_next_word() {
         let asked = doctor("-p mysql://x").unwrap().connection;
-        assert_eq!((asked.password, asked.target), (Some(None), Some(Secret::from("mysql://x"))));
-        assert_eq!(doctor("--password x").unwrap().connection.password, Some(None));
-        assert_eq!(doctor("--password=").unwrap().connection.password, Some(Some(Secret::from(""))));
-        assert_eq!(doctor("").unwrap().connection.password, None);
+        assert_eq!((asked.login.password, asked.target), (Some(None), Some(Secret::from("mysql://x"))));
+        let password = |line| doctor(line).unwrap().connection.login.password;
+        assert_eq!(password("--password x"), Some(None));
+        assert_eq!(password("--password="), Some(Some(Secret::from(""))));
+        assert_eq!(password(""), None);
     }
 
     #[test]

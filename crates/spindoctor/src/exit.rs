@@ -3,8 +3,8 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done; for `doctor`, nothing at or above `--fail-on` |
-//! | 1 | findings at or above `--fail-on` |
-//! | 2 | could not do it |
+//! | 1 | findings at or above `--fail-on`; for `fleet`, some servers did not answer |
+//! | 2 | could not do it; for `fleet`, no server answered |
 //! | any | `lab run NAME -- COMMAND`: the command's own |
 //! | 0 to 3 | `doctor --nagios`: OK, WARNING, CRITICAL, UNKNOWN, as the Monitoring Plugins' guidelines have them |
 
@@ -20,6 +20,8 @@ pub(crate) enum ExitStatus {
     Done,
     /// Findings at or above the threshold.
     Findings,
+    /// Done for some servers and not for others.
+    Partly,
     /// Could not do it.
     Failed,
     /// A command that was run for the user ended so.
@@ -45,7 +47,7 @@ impl Termination for ExitStatus {
     fn report(self) -> ExitCode {
         ExitCode::from(match self {
             Self::Done => 0,
-            Self::Findings => 1,
+            Self::Findings | Self::Partly => 1,
             Self::Failed => 2,
             Self::Command(code) => code,
             Self::Nagios(state) => state as u8,

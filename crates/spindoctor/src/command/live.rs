@@ -10,7 +10,7 @@ use spindoctor_model::{Unavailable, Window};
 use tokio::sync::watch::Sender;
 
 use super::wait_for;
-use crate::cli::Connection;
+use crate::cli::{Connection, Login};
 use crate::output;
 use crate::progress::Progress;
 use crate::terminal::safe;
@@ -84,6 +84,11 @@ pub(super) fn target(connection: &Connection) -> anyhow::Result<Target> {
     for passed_over in &target.notes {
         note(passed_over);
     }
+    with_password(target)
+}
+
+/// With the password that the user typed, where one is to be asked for.
+pub(super) fn with_password(target: Target) -> anyhow::Result<Target> {
     if !target.needs_password() {
         return Ok(target);
     }
@@ -114,11 +119,14 @@ pub(super) fn process(connection: &Connection, target: &Target) -> anyhow::Resul
 }
 
 fn flags(connection: &Connection) -> ConnectFlags {
-    let Connection {
-        target,
-        host,
-        port,
-        socket,
+    let Connection { target, host, port, socket, login, connect_timeout, query_timeout, pid: _, remote: _ } =
+        connection.clone();
+    ConnectFlags { host, port, socket, dsn: target, connect_timeout, query_timeout, ..login_flags(&login) }
+}
+
+/// How to log in, wherever the server is.
+pub(super) fn login_flags(login: &Login) -> ConnectFlags {
+    let Login {
         user,
         password,
         defaults_file,
@@ -130,18 +138,10 @@ fn flags(connection: &Connection) -> ConnectFlags {
         ssl_ca,
         ssl_cert,
         ssl_key,
-        connect_timeout,
-        query_timeout,
-        pid: _,
-        remote: _,
-    } = connection.clone();
+    } = login.clone();
     ConnectFlags {
-        host,
-        port,
-        socket,
         user,
         password,
-        database: None,
         defaults_file,
         defaults_extra_file,
         defaults_group_suffix,
@@ -151,9 +151,7 @@ fn flags(connection: &Connection) -> ConnectFlags {
         ssl_ca,
         ssl_cert,
         ssl_key,
-        dsn: target,
-        connect_timeout,
-        query_timeout,
+        ..ConnectFlags::default()
     }
 }
 

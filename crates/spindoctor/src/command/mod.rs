@@ -3,6 +3,7 @@
 mod doctor;
 mod explain;
 mod export;
+mod fleet;
 mod host;
 mod lab;
 mod live;
@@ -44,6 +45,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitStatus> {
         Command::Lab(asked) => lab::run(&asked),
         Command::Report(asked) => report::run(&asked),
         Command::Export(asked) => export::run(&asked),
+        Command::Fleet(asked) => fleet::run(&asked),
         Command::Explain(asked) => explain::run(&asked),
     }
 }

@@ -11,7 +11,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
-use super::table::{Cell, Column, Kind, Sink, Table};
+use super::table::{Cell, Kind, Sink, Table};
 
 /// Rows of a group. DuckDB and Spark read groups in parallel, and skip those whose times are not asked for.
 const GROUP_ROWS: usize = 122_880;
@@ -48,12 +48,19 @@ enum Values {
 impl<W: Write + Send> Parquet<W> {
     /// Begins with an empty file.
     pub(crate) fn begin(out: W, table: &Table) -> anyhow::Result<Self> {
+        let columns: Vec<(&str, Kind)> =
+            table.columns.iter().map(|column| (column.name, column.kind)).collect();
+        Self::of_columns(out, table.name, &columns)
+    }
+
+    /// Begins with an empty file of these columns.
+    pub(crate) fn of_columns(out: W, name: &str, columns: &[(&str, Kind)]) -> anyhow::Result<Self> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
             .set_created_by(concat!("spindoctor ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
-        let writer = SerializedFileWriter::new(out, schema(table)?, Arc::new(properties))?;
-        let columns = table.columns.iter().map(Buffer::of).collect();
+        let writer = SerializedFileWriter::new(out, schema(name, columns)?, Arc::new(properties))?;
+        let columns = columns.iter().map(|(_, kind)| Buffer::of(*kind)).collect();
         Ok(Self { writer, columns, rows: 0, text_bytes: 0, texts: HashMap::new() })
     }
 
@@ -108,8 +115,8 @@ impl<W: Write + Send> Sink for Parquet<W> {
 }
 
 impl Buffer {
-    fn of(column: &Column) -> Self {
-        let values = match column.kind {
+    fn of(kind: Kind) -> Self {
+        let values = match kind {
             Kind::Time | Kind::Integer => Values::Integers(Vec::new()),
             Kind::Real => Values::Reals(Vec::new()),
             Kind::Text => Values::Texts(Vec::new()),
@@ -171,23 +178,23 @@ impl Buffer {
     }
 }
 
-fn schema(table: &Table) -> anyhow::Result<TypePtr> {
-    let fields = table.columns.iter().map(|column| {
-        let (physical, logical) = match column.kind {
+fn schema(name: &str, columns: &[(&str, Kind)]) -> anyhow::Result<TypePtr> {
+    let fields = columns.iter().map(|(name, kind)| {
+        let (physical, logical) = match kind {
             Kind::Time => (PhysicalType::INT64, Some(LogicalType::timestamp(true, TimeUnit::MILLIS))),
             Kind::Integer => (PhysicalType::INT64, None),
             Kind::Real => (PhysicalType::DOUBLE, None),
             Kind::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
             Kind::Truth => (PhysicalType::BOOLEAN, None),
         };
-        let field = Type::primitive_type_builder(column.name, physical)
+        let field = Type::primitive_type_builder(name, physical)
             .with_repetition(Repetition::OPTIONAL)
             .with_logical_type(logical)
             .build()?;
         Ok(Arc::new(field))
     });
     let fields = fields.collect::<Result<Vec<_>, parquet::errors::ParquetError>>()?;
-    Ok(Arc::new(Type::group_type_builder(table.name).with_fields(fields).build()?))
+    Ok(Arc::new(Type::group_type_builder(name).with_fields(fields).build()?))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod bad_days;
 mod doctor;
 mod explain;
+mod fleet;
 mod help;
 mod live;
 mod locks;

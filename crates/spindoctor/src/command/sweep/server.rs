@@ -153,12 +153,12 @@ fn room_for(threads: &[u32]) -> [String; 2] {
 
 /// True where a flag says which server is meant.
 fn is_named(connection: &Connection) -> bool {
-    let Connection { target, host, port, socket, defaults_file, login_path, .. } = connection;
-    let paths: [Option<&Path>; 2] = [socket.as_deref(), defaults_file.as_deref()];
+    let Connection { target, host, port, socket, login, .. } = connection;
+    let paths: [Option<&Path>; 2] = [socket.as_deref(), login.defaults_file.as_deref()];
     target.is_some()
         || host.is_some()
         || port.is_some()
-        || login_path.is_some()
+        || login.login_path.is_some()
         || paths.iter().any(Option::is_some)
 }
 

@@ -1,0 +1,287 @@
+//! The answer to one statement, packet by packet: columns, rows, the end; or OK, or an error.
+
+use super::bytes::Bytes;
+use super::rows::has_cells;
+use super::{EOF, ERROR, OK, ServerError, Wrong, server_error};
+
+/// Columns of a result set at most: MySQL's own limit.
+const MOST_COLUMNS: u64 = 4096;
+/// `SERVER_MORE_RESULTS_EXISTS`.
+const MORE_RESULTS: u16 = 8;
+/// The character set of bytes that are no text.
+const BINARY: u16 = 63;
+
+/// What kind of values a column has, as far as writing them differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A whole number.
+    Integer,
+    /// A number with decimals, exact.
+    Decimal,
+    /// A floating-point number.
+    Real,
+    /// Text, times, everything that is read as text.
+    Text,
+    /// Bytes that are no text.
+    Bytes,
+}
+
+impl Kind {
+    /// True for numbers.
+    pub fn is_number(self) -> bool {
+        matches!(self, Self::Integer | Self::Decimal | Self::Real)
+    }
+}
+
+/// A column of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Column {
+    /// Its name as the server says it.
+    pub name: String,
+    /// What it holds.
+    pub kind: Kind,
+}
+
+/// What a packet of the answer is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Item<'a> {
+    /// A part of the description of the columns: nothing to do.
+    Description,
+    /// The columns, all of them.
+    Columns(Vec<Column>),
+    /// A row with as many cells as there are columns.
+    Row(&'a [u8]),
+    /// The statement is done; of one without rows, what it did.
+    End(Done),
+    /// The server ended it.
+    Error(ServerError),
+}
+
+/// What a statement did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Done {
+    /// Rows that it changed; None where it had a result set.
+    pub affected: Option<u64>,
+    /// The server's remark: `Rows matched: 3  Changed: 3  Warnings: 0`.
+    pub info: String,
+    /// True where another result set follows.
+    pub more: bool,
+}
+
+/// An answer on its way.
+#[derive(Debug, Default)]
+pub struct Answer {
+    stage: Stage,
+    columns: Vec<Column>,
+    expected: usize,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Nothing came yet.
+    #[default]
+    Head,
+    /// Columns are being described.
+    Columns,
+    /// All columns were described; an EOF is due.
+    EndOfColumns,
+    /// Rows come.
+    Rows,
+    /// Nothing comes any more.
+    Ended,
+}
+
+impl Answer {
+    /// Before the first packet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// True where the answer is whole.
+    pub fn is_ended(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+
+    /// What the next packet is.
+    pub fn packet<'a>(&mut self, payload: &'a [u8]) -> Result<Item<'a>, Wrong> {
+        let first = *payload.first().ok_or(Wrong("an empty packet"))?;
+        if first == ERROR && self.stage != Stage::Ended {
+            self.stage = Stage::Ended;
+            return server_error(payload).map(Item::Error);
+        }
+        match self.stage {
+            Stage::Head if first == OK => self.ok(payload),
+            Stage::Head => self.head(payload),
+            Stage::Columns => self.column(payload),
+            Stage::EndOfColumns => {
+                eof(payload).ok_or(Wrong("columns without an end"))?;
+                self.stage = Stage::Rows;
+                Ok(Item::Columns(std::mem::take(&mut self.columns)))
+            }
+            Stage::Rows => {
+                // A cell of 16 MiB and more begins with fe, too: an EOF is short.
+                if let Some(status) = eof(payload) {
+                    let more = status & MORE_RESULTS != 0;
+                    self.stage = if more { Stage::Head } else { Stage::Ended };
+                    return Ok(Item::End(Done { more, ..Done::default() }));
+                }
+                if !has_cells(payload, self.expected) {
+                    return Err(Wrong("a row that does not fit its columns"));
+                }
+                Ok(Item::Row(payload))
+            }
+            Stage::Ended => Err(Wrong("more than an answer")),
+        }
+    }
+
+    /// `00 AFFECTED ID STATUS[2] WARNINGS[2] INFO`
+    fn ok(&mut self, payload: &[u8]) -> Result<Item<'static>, Wrong> {
+        let cut = Wrong("an OK packet that is cut off");
+        let mut bytes = Bytes::new(&payload[1..]);
+        let affected = bytes.number().ok_or(cut)?;
+        bytes.number().ok_or(cut)?;
+        let status = bytes.u16().ok_or(cut)?;
+        bytes.u16().ok_or(cut)?;
+        // MySQL sends the remark with its length before it, older servers and MariaDB may send it bare.
+        let rest = bytes.rest();
+        let info = match bytes.text() {
+            Some(text) if bytes.is_empty() => text,
+            _ => rest,
+        };
+        let more = status & MORE_RESULTS != 0;
+        self.stage = if more { Stage::Head } else { Stage::Ended };
+        let info = String::from_utf8_lossy(info).into_owned();
+        Ok(Item::End(Done { affected: Some(affected), info, more }))
+    }
+
+    fn head(&mut self, payload: &[u8]) -> Result<Item<'static>, Wrong> {
+        let mut bytes = Bytes::new(payload);
+        // fb would be the server asking for a file of ours: number() refuses it.
+        let count = bytes.number().filter(|_| bytes.is_empty());
+        let count = count.filter(|count| (1..=MOST_COLUMNS).contains(count));
+        self.expected = count.ok_or(Wrong("an answer that begins with nothing known"))? as usize;
+        self.columns.clear();
+        self.stage = Stage::Columns;
+        Ok(Item::Description)
+    }
+
+    /// `CATALOG SCHEMA TABLE TABLE NAME NAME 0c CHARSET[2] LENGTH[4] TYPE[1] FLAGS[2] DECIMALS[1] 0[2]`
+    fn column(&mut self, payload: &[u8]) -> Result<Item<'static>, Wrong> {
+        let cut = Wrong("the description of a column is cut off");
+        let mut bytes = Bytes::new(payload);
+        for _ in 0..4 {
+            bytes.text().ok_or(cut)?;
+        }
+        let name = bytes.text().ok_or(cut)?;
+        bytes.text().ok_or(cut)?;
+        bytes.number().ok_or(cut)?;
+        let charset = bytes.u16().ok_or(cut)?;
+        bytes.u32().ok_or(cut)?;
+        let kind = kind(bytes.u8().ok_or(cut)?, charset);
+        self.columns.push(Column { name: String::from_utf8_lossy(name).into_owned(), kind });
+        if self.columns.len() == self.expected {
+            self.stage = Stage::EndOfColumns;
+        }
+        Ok(Item::Description)
+    }
+}
+
+/// `fe WARNINGS[2] STATUS[2]`: its status.
+fn eof(payload: &[u8]) -> Option<u16> {
+    match payload {
+        [EOF, _, _, low, high, ..] if payload.len() < 9 => Some(u16::from_le_bytes([*low, *high])),
+        [EOF] => Some(0),
+        _ => None,
+    }
+}
+
+/// `enum_field_types` of MySQL's `field_types.h`.
+fn kind(code: u8, charset: u16) -> Kind {
+    match code {
+        1 | 2 | 3 | 8 | 9 | 13 => Kind::Integer,
+        0 | 246 => Kind::Decimal,
+        4 | 5 => Kind::Real,
+        16 | 255 => Kind::Bytes,
+        15 | 249..=254 if charset == BINARY => Kind::Bytes,
+        _ => Kind::Text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::bytes::put_text;
+    use super::*;
+
+    pub(crate) fn described(name: &str, code: u8) -> Vec<u8> {
+        let mut packet = Vec::new();
+        for text in ["def", "", "", "", name, ""] {
+            put_text(&mut packet, text.as_bytes());
+        }
+        packet.extend_from_slice(b"\x0c\x21\0\0\0\0\0");
+        packet.push(code);
+        packet.extend_from_slice(b"\0\0\0\0\0");
+        packet
+    }
+
+    const END: &[u8] = b"\xfe\0\0\x02\0";
+
+    #[test]
+    fn a_result_set_is_columns_rows_and_an_end() {
+        let mut answer = Answer::new();
+        assert_eq!(answer.packet(b"\x02"), Ok(Item::Description));
+        assert_eq!(answer.packet(&described("id", 8)), Ok(Item::Description));
+        assert_eq!(answer.packet(&described("name", 253)), Ok(Item::Description));
+        let columns = vec![
+            Column { name: "id".to_owned(), kind: Kind::Integer },
+            Column { name: "name".to_owned(), kind: Kind::Text },
+        ];
+        assert_eq!(answer.packet(END), Ok(Item::Columns(columns)));
+        assert_eq!(answer.packet(b"\x011\xfb"), Ok(Item::Row(b"\x011\xfb")));
+        assert!(answer.packet(b"\x011").is_err(), "a cell is missing");
+        assert_eq!(answer.packet(END), Ok(Item::End(Done::default())));
+        assert!(answer.is_ended() && answer.packet(b"\x011\xfb").is_err());
+    }
+
+    #[test]
+    fn a_statement_without_rows_says_what_it_did() {
+        let done =
+            Answer::new().packet(b"\0\x03\0\x02\0\0\0\x05Rows3").map(|item| format!("{item:?}")).unwrap();
+        assert!(done.contains("Some(3)") && done.contains("Rows3"), "{done}");
+        let mut call = Answer::new();
+        assert!(matches!(call.packet(b"\0\0\0\x0a\0\0\0"), Ok(Item::End(Done { more: true, .. }))));
+        assert!(!call.is_ended());
+    }
+
+    #[test]
+    fn an_error_ends_it_anywhere() {
+        let mut answer = Answer::new();
+        answer.packet(b"\x01").unwrap();
+        let Ok(Item::Error(error)) = answer.packet(b"\xff\x25\x05#70100Query execution was interrupted")
+        else {
+            panic!("an error")
+        };
+        assert_eq!(error.code, 1317);
+        assert!(answer.is_ended());
+    }
+
+    #[test]
+    fn a_server_that_asks_for_a_file_gets_none() {
+        assert!(Answer::new().packet(b"\xfb/etc/passwd").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_an_answer_or_refused(
+            packets in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..12),
+        ) {
+            let mut answer = Answer::new();
+            for packet in &packets {
+                if answer.packet(packet).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Rows as they came: `LENGTH[4] CELLS` one after the other, each cell with its length before it, `fb` for NULL.
+//!
+//! Nothing is copied cell by cell until somebody writes it somewhere.
+
+use super::bytes::{Bytes, put_text};
+
+/// Rows of one answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rows {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Rows {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// True where there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes that they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Adds a row as the wire has it. Its cells were counted.
+    #[inline]
+    pub fn push_packet(&mut self, payload: &[u8]) {
+        self.bytes.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(payload);
+        self.count += 1;
+    }
+
+    /// Adds a row of cells.
+    pub fn push<'a>(&mut self, cells: impl IntoIterator<Item = Option<&'a [u8]>>) {
+        let begin = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        for cell in cells {
+            match cell {
+                Some(text) => put_text(&mut self.bytes, text),
+                None => self.bytes.push(0xfb),
+            }
+        }
+        let length = (self.bytes.len() - begin - 4) as u32;
+        self.bytes[begin..begin + 4].copy_from_slice(&length.to_le_bytes());
+        self.count += 1;
+    }
+
+    /// The rows in order.
+    pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
+        let mut bytes = Bytes::new(&self.bytes);
+        std::iter::from_fn(move || {
+            let length = bytes.u32()?;
+            bytes.take(length as usize).map(Row)
+        })
+    }
+
+    /// As it is kept outside of memory.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// As it was kept outside of memory.
+    pub(crate) fn from_bytes(bytes: Vec<u8>, count: usize) -> Self {
+        Self { bytes, count }
+    }
+}
+
+/// One row.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a>(&'a [u8]);
+
+impl<'a> Row<'a> {
+    /// The cells in order; None is NULL.
+    pub fn cells(self) -> impl Iterator<Item = Option<&'a [u8]>> {
+        let mut bytes = Bytes::new(self.0);
+        std::iter::from_fn(move || bytes.cell())
+    }
+
+    /// The row as the wire had it: equal rows have equal bytes.
+    pub fn packet(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+/// True where a row has so many cells and nothing else.
+#[inline]
+pub fn has_cells(payload: &[u8], columns: usize) -> bool {
+    let mut bytes = Bytes::new(payload);
+    (0..columns).all(|_| bytes.cell().is_some()) && bytes.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_as_they_went_in() {
+        let mut rows = Rows::default();
+        rows.push([Some(b"a".as_slice()), None, Some(b"")]);
+        rows.push_packet(b"\x01b\xfb\xfb");
+        assert_eq!((rows.len(), rows.bytes()), (2, 4 + 4 + 4 + 4));
+        let cells: Vec<Vec<Option<&[u8]>>> = rows.iter().map(|row| row.cells().collect()).collect();
+        assert_eq!(cells, [vec![Some(b"a".as_slice()), None, Some(b"")], vec![Some(b"b"), None, None]]);
+        assert_eq!(Rows::from_bytes(rows.as_bytes().to_vec(), 2), rows);
+    }
+
+    #[test]
+    fn a_row_with_more_or_fewer_cells_is_told() {
+        assert!(has_cells(b"\x01a\xfb", 2));
+        assert!(!has_cells(b"\x01a\xfb", 1) && !has_cells(b"\x01a\xfb", 3) && !has_cells(b"\x05a", 1));
+    }
+}

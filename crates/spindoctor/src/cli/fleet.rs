@@ -1,0 +1,180 @@
+//! The flags of `spindoctor fleet`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use spindoctor_collect::mysql::Secret;
+use spindoctor_fleet::select::Condition;
+use spindoctor_fleet::waves::Plan;
+
+use super::{Login, duration};
+
+/// `spindoctor fleet`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Fleet {
+    /// Ask many servers one statement at once
+    Query(Box<FleetQuery>),
+    /// Print the servers that would be asked, with their tags: a list for --servers
+    Servers(Box<FleetServers>),
+}
+
+/// Which servers.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Servers")]
+#[group(skip)]
+pub(crate) struct Which {
+    /// A list: a host, host:port, socket, DSN or URL a line, tags behind it: `db17 role=replica dc=ams`; - is standard
+    /// input; may be given more than once
+    #[arg(long, value_name = "FILE", group = "list")]
+    pub(crate) servers: Vec<PathBuf>,
+
+    /// Run this command in a shell and take its output as a list
+    #[arg(long, value_name = "COMMAND", group = "list")]
+    pub(crate) servers_from: Vec<String>,
+
+    /// This server (host:port, DSN or URL), its replicas and theirs, the members of its group or Galera cluster
+    #[arg(long, value_name = "SERVER", group = "list")]
+    pub(crate) discover: Vec<Secret>,
+
+    /// Only servers with this tag: role=replica, dc=ams,fra, role!=source, server=db1*; all of several
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// How to log in to servers that a list names.
+#[derive(Debug, Args)]
+pub(crate) struct FleetLogin {
+    /// TCP port of servers whose line has none
+    #[arg(short = 'P', long, value_name = "PORT", help_heading = "Connection")]
+    pub(crate) port: Option<u16>,
+
+    #[command(flatten)]
+    pub(crate) login: Login,
+
+    /// How long a login may take, tries included
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, help_heading = "Limits")]
+    pub(crate) connect_timeout: Duration,
+
+    /// How long a server may take to answer
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, help_heading = "Limits")]
+    pub(crate) query_timeout: Duration,
+
+    /// Connections at once
+    #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Limits")]
+    pub(crate) connections: u32,
+
+    /// Connections at once to one host
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
+    pub(crate) per_host: u32,
+
+    /// New connections a second [default: no limit]
+    #[arg(long, value_name = "COUNT", value_parser = per_second, help_heading = "Limits")]
+    pub(crate) per_second: Option<f64>,
+
+    /// How often to try again where no connection came about; a statement is never sent twice
+    #[arg(long, value_name = "COUNT", default_value_t = 1, help_heading = "Limits")]
+    pub(crate) retries: u32,
+}
+
+/// `spindoctor fleet query`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("list").required(true).multiple(true))]
+#[command(
+    after_help = "Exit codes: 0 all servers answered, 1 some did not, 2 none did or it could not be done.\n\
+    Without --write a statement must be seen to read only, and each session is made read only."
+)]
+pub(crate) struct FleetQuery {
+    /// The statement
+    pub(crate) sql: String,
+
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    /// How answers look
+    #[arg(long, value_name = "FORMAT", default_value = "tab", help_heading = "Answers")]
+    pub(crate) format: FleetFormat,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format", help_heading = "Answers")]
+    pub(crate) json: bool,
+
+    /// Write the answers to this file
+    #[arg(short = 'o', long, value_name = "FILE", help_heading = "Answers")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Answers in the order of the list, not as they come
+    #[arg(long, help_heading = "Answers")]
+    pub(crate) ordered: bool,
+
+    /// Fold equal answers: how many servers say what, the odd ones by name
+    #[arg(long, conflicts_with_all = ["sql_over", "ordered"], help_heading = "Answers")]
+    pub(crate) group: bool,
+
+    /// Run this SQL (SQLite's) over all answers: tables answers (server, the columns) and servers (state, tags)
+    #[arg(long = "sql", value_name = "SELECT", conflicts_with = "ordered", help_heading = "Answers")]
+    pub(crate) sql_over: Option<String>,
+
+    /// Let the statement change something; asks first, goes in waves, logs what was done where
+    #[arg(long, help_heading = "Writing")]
+    pub(crate) write: bool,
+
+    /// Do not ask
+    #[arg(long, requires = "write", help_heading = "Writing")]
+    pub(crate) yes: bool,
+
+    /// How many servers at a time, or percents of all; the last number again and again
+    #[arg(
+        long,
+        value_name = "SIZES",
+        default_value = "1,10,100%",
+        requires = "write",
+        help_heading = "Writing"
+    )]
+    pub(crate) wave: Plan,
+
+    /// Begin no other wave after more failures than this
+    #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "write", help_heading = "Writing")]
+    pub(crate) max_failures: usize,
+
+    /// Where to log it [default: fleet-writes.jsonl in the folder of `tune`'s journal]
+    #[arg(long, value_name = "FILE", requires = "write", help_heading = "Writing")]
+    pub(crate) log: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) login: FleetLogin,
+}
+
+/// `spindoctor fleet servers`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("list").required(true).multiple(true))]
+pub(crate) struct FleetServers {
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    #[command(flatten)]
+    pub(crate) login: FleetLogin,
+}
+
+/// How answers look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FleetFormat {
+    /// The server and the row, with tabs between, as pmysql prints them
+    Tab,
+    /// Columns under their names
+    Table,
+    /// Comma-separated values
+    Csv,
+    /// A JSON object for each server
+    Json,
+    /// Parquet: for DuckDB, ClickHouse, Spark
+    Parquet,
+}
+
+/// A rate.
+fn per_second(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.01..=1e6).contains(&rate) => Ok(rate),
+        _ => Err("a rate from 0.01 to 1000000 a second is wanted".to_owned()),
+    }
+}

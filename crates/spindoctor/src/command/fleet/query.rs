@@ -1,0 +1,184 @@
+//! `spindoctor fleet query`: one statement, asked of all at once.
+//!
+//! The servers are asked on this thread, a task for each; a second thread writes, so that a slow reader of the output
+//! holds up no deadline.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context as _, anyhow, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use spindoctor_fleet::ask::{Question, channel};
+use spindoctor_fleet::statement::Statement;
+use tokio::sync::{oneshot, watch};
+
+use super::servers::{Fleet, limits};
+use super::write;
+use super::writer::{Finished, Writer};
+use crate::cli::{FleetFormat, FleetQuery};
+use crate::exit::ExitStatus;
+use crate::output;
+use crate::report::fleet::failures;
+
+/// Names are looked up by the system on threads; so many at most, however many servers there are.
+const LOOKUP_THREADS: usize = 16;
+/// Files that are open besides connections: standard streams, the log, temporary files, the runtime's.
+const OTHER_FILES: u64 = 64;
+
+/// Asks, and says who did not answer.
+pub(super) fn run(asked: &FleetQuery) -> anyhow::Result<ExitStatus> {
+    check(asked)?;
+    let statement = match asked.write {
+        true => Statement::writing(&asked.sql),
+        false => Statement::reading(&asked.sql)?,
+    };
+    if let Some(file) = &asked.out {
+        output::expect_writable(file)?;
+    }
+    let fleet = Fleet::of(&asked.which, &asked.login)?;
+    let mut limits = limits(&asked.login);
+    limits.connections = limits.connections.min(fleet.targets.len());
+    limits.connections = connections_that_fit(limits.connections);
+    let question = Question::new(fleet.targets.clone(), statement, limits);
+    if asked.write {
+        return write::run(asked, &fleet, &question);
+    }
+    let begun = Instant::now();
+    let writer = Writer::new(asked, &fleet)?;
+    let (finished, left) = wait_for(ask_all(&question, writer))?;
+    let finished = finished?;
+    tell(&fleet, &finished, &left, begun)
+}
+
+/// Says who did not answer, and makes an exit code of it.
+pub(super) fn tell(
+    fleet: &Fleet,
+    finished: &Finished,
+    left: &[usize],
+    begun: Instant,
+) -> anyhow::Result<ExitStatus> {
+    let told = failures::told(&failures::Outcome {
+        names: &fleet.names,
+        answered: finished.answered,
+        failures: &finished.failures,
+        not_asked: left,
+        took: begun.elapsed(),
+    });
+    for line in told.lines().chain(finished.notes.iter().map(String::as_str)) {
+        output::note(line);
+    }
+    Ok(match finished.answered {
+        0 => ExitStatus::Failed,
+        all if all == fleet.names.len() => ExitStatus::Done,
+        _ => ExitStatus::Partly,
+    })
+}
+
+fn check(asked: &FleetQuery) -> anyhow::Result<()> {
+    let format = format(asked);
+    if asked.group && !matches!(format, FleetFormat::Tab | FleetFormat::Table | FleetFormat::Json) {
+        bail!("--group prints text or --json");
+    }
+    if format == FleetFormat::Parquet
+        && asked.out.is_none()
+        && std::io::IsTerminal::is_terminal(&std::io::stdout())
+    {
+        bail!("Parquet is for a file: give --out FILE");
+    }
+    if format == FleetFormat::Parquet && asked.ordered {
+        bail!(
+            "--ordered is for what is printed; sort a Parquet file with --sql 'SELECT * FROM answers ORDER BY ...'"
+        );
+    }
+    if asked.write
+        && (asked.group || asked.sql_over.is_some() || asked.ordered || format == FleetFormat::Parquet)
+    {
+        bail!(
+            "--write prints what each server did, as it comes; --group, --sql, --ordered and Parquet are for statements that read"
+        );
+    }
+    Ok(())
+}
+
+/// The format that was asked for.
+pub(super) fn format(asked: &FleetQuery) -> FleetFormat {
+    if asked.json { FleetFormat::Json } else { asked.format }
+}
+
+/// Asks everybody; what comes goes to the writer on a thread of its own.
+async fn ask_all(
+    question: &Question,
+    mut writer: Writer,
+) -> anyhow::Result<(anyhow::Result<Finished>, Vec<usize>)> {
+    let (sender, mut pieces) = channel();
+    let (done, written) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("writer".to_owned())
+        .spawn(move || {
+            let mut write = || {
+                while let Some(batch) = pieces.blocking_recv() {
+                    writer.batch(batch)?;
+                }
+                Ok(())
+            };
+            // The pieces' channel closes with this: whoever asks then stops.
+            let outcome = write();
+            drop(pieces);
+            // Nobody may listen any more: after a second Ctrl-C.
+            drop(done.send(outcome.and_then(|()| writer.finish())));
+        })
+        .context("could not start a thread")?;
+    let (stop, stopped) = watch::channel(false);
+    let everybody: Vec<usize> = (0..question.targets.len()).collect();
+    let asking = async {
+        let left = question.ask(&everybody, stopped, sender).await;
+        (written.await, left)
+    };
+    tokio::select! {
+        (written, left) = asking => Ok((written.context("the writer ended in the middle")?, left)),
+        error = interrupted_twice(&stop) => Err(error),
+    }
+}
+
+/// The first Ctrl-C ends the asking, and what came is written; the second ends the program.
+pub(super) async fn interrupted_twice(stop: &watch::Sender<bool>) -> anyhow::Error {
+    for _ in 0..2 {
+        if let Err(error) = tokio::signal::ctrl_c().await {
+            return anyhow::Error::new(error).context("could not listen for Ctrl-C");
+        }
+        stop.send_replace(true);
+    }
+    anyhow!("interrupted")
+}
+
+/// Runs asynchronous work on this thread.
+pub(super) fn wait_for<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(LOOKUP_THREADS)
+        .build()
+        .context("could not start the asynchronous runtime")?;
+    let outcome = runtime.block_on(work);
+    // A name that is still being looked up is not waited for.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Lets the process have as many files open as it may, and says how many connections that allows.
+fn connections_that_fit(wanted: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let needed = wanted as u64 + OTHER_FILES;
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    let mut current = limit.current.unwrap_or(u64::MAX);
+    if current < needed {
+        let raised = needed.min(most);
+        if setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum: limit.maximum }).is_ok() {
+            current = raised;
+        }
+    }
+    let fit = usize::try_from(current.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1);
+    wanted.min(fit)
+}
+
+/// Shared names, for those who write.
+pub(super) type Names = Arc<[String]>;

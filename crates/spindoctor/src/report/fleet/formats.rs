@@ -1,0 +1,22 @@
+//! The formats by their names.
+
+use std::io::Write;
+
+use super::{Format, csv, json, parquet, tab, table};
+use crate::cli::FleetFormat;
+use crate::terminal::Look;
+
+/// A format of text. Parquet is none: see [`parquet`].
+pub(crate) fn of(format: FleetFormat, look: Look) -> Box<dyn Format> {
+    match format {
+        FleetFormat::Tab | FleetFormat::Parquet => Box::new(tab::Tab::new()),
+        FleetFormat::Table => Box::new(table::Table::new(look)),
+        FleetFormat::Csv => Box::new(csv::Csv::new()),
+        FleetFormat::Json => Box::new(json::Json),
+    }
+}
+
+/// Parquet, which is written where it goes at once.
+pub(crate) fn parquet(out: Box<dyn Write + Send>) -> impl Format {
+    parquet::Parquet::new(out)
+}

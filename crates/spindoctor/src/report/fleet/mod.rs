@@ -1,0 +1,66 @@
+//! What a fleet answered, in one file per format. A format takes parts of answers as they come and adds bytes; it
+//! keeps as little as it can.
+
+mod csv;
+pub(crate) mod failures;
+pub(crate) mod formats;
+pub(crate) mod group;
+mod json;
+mod parquet;
+mod tab;
+mod table;
+#[cfg(test)]
+mod testing;
+
+use spindoctor_fleet::failure::Failure;
+use spindoctor_fleet::piece::{Columns, Ended, Piece};
+use spindoctor_fleet::wire::rows::Rows;
+
+/// A part of an answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    /// Whose; None for the result of `--sql`.
+    pub(crate) server: Option<&'a str>,
+    /// The columns; none of an answer that did not come.
+    pub(crate) columns: &'a Columns,
+    /// Rows.
+    pub(crate) rows: &'a Rows,
+    /// Its place in the answer, from 0.
+    pub(crate) part: u32,
+    /// How the answer ended; None where more follows.
+    pub(crate) end: Option<&'a Result<Ended, Failure>>,
+}
+
+impl<'a> Part<'a> {
+    /// A piece of a server's answer.
+    pub(crate) fn of(server: &'a str, piece: &'a Piece) -> Self {
+        let Piece { server: _, columns, rows, part, end } = piece;
+        Self { server: Some(server), columns, rows, part: *part, end: end.as_ref() }
+    }
+
+    /// Rows of a result that is no server's.
+    pub(crate) fn of_result(columns: &'a Columns, rows: &'a Rows) -> Self {
+        Self { server: None, columns, rows, part: 0, end: None }
+    }
+
+    /// True where there is something to show: an answer without columns is none.
+    pub(crate) fn is_answer(&self) -> bool {
+        !self.columns.is_empty()
+    }
+}
+
+/// A way to print answers.
+pub(crate) trait Format: Send {
+    /// Adds a part.
+    fn part(&mut self, part: &Part<'_>, out: &mut Vec<u8>) -> anyhow::Result<()>;
+
+    /// Adds what was kept.
+    fn finish(&mut self, _out: &mut Vec<u8>) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// What the user must be told beside the answers.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
