@@ -4,6 +4,7 @@
 //! for `BENCHMARKS.md`. Nothing here is a test: a slow machine fails no build.
 
 mod fleet;
+mod halting;
 mod idle_threads;
 mod machine;
 mod page;
@@ -11,6 +12,7 @@ mod paired;
 mod peer;
 mod program;
 mod recorded_scenarios;
+mod recorder;
 mod snapshot;
 mod spin_share;
 mod throughput;
@@ -20,6 +22,7 @@ mod wait_graph;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Parser;
@@ -35,7 +38,12 @@ const BENCHMARKS: &[&Benchmark] = &[
     &spin_share::BENCHMARK,
     &wait_graph::BENCHMARK,
     &throughput::BENCHMARK,
+    &recorder::cost::BENCHMARK,
+    &recorder::throughput::BENCHMARK,
+    &recorder::stalls::BENCHMARK,
     &recorded_scenarios::BENCHMARK,
+    &recorder::steady::BENCHMARK,
+    &recorder::replay::BENCHMARK,
     &fleet::query::BENCHMARK,
     &tuning::mis_set_spin::BENCHMARK,
     &tuning::no_effect::BENCHMARK,
@@ -43,6 +51,9 @@ const BENCHMARKS: &[&Benchmark] = &[
     &tuning::experiments::BENCHMARK,
     &tuning::spin_loops::BENCHMARK,
 ];
+
+/// It takes an hour: it is run where it is named.
+const APART: &str = "recorded-hour";
 
 /// A benchmark.
 struct Benchmark {
@@ -64,6 +75,8 @@ struct Bench {
     runs: usize,
     /// Of a benchmark with many scenarios these only; all where it is empty.
     only: Vec<String>,
+    /// How long the steady load lasts.
+    steady: Duration,
 }
 
 impl Bench {
@@ -87,6 +100,9 @@ struct Asked {
     /// Of a benchmark with many scenarios this one only; may be given again
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<String>,
+    /// How many minutes the steady load of recorded-hour lasts
+    #[arg(long, value_name = "MINUTES", default_value_t = 60)]
+    steady: u64,
     /// Write the page here; what was not measured now stays as it stands there
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
@@ -104,11 +120,13 @@ async fn main() -> anyhow::Result<()> {
         spindoctor: Spindoctor::at(&asked.spindoctor)?,
         runs: usize::from(asked.runs),
         only: asked.only.clone(),
+        steady: Duration::from_mins(asked.steady),
     };
     let with = machine::told(&bench.spindoctor)?;
     let (mut sections, mut failed) = (Vec::new(), Vec::new());
-    for benchmark in
-        BENCHMARKS.iter().filter(|b| asked.names.is_empty() || asked.names.iter().any(|n| n == b.name))
+    for benchmark in BENCHMARKS
+        .iter()
+        .filter(|b| asked.names.iter().any(|n| n == b.name) || asked.names.is_empty() && b.name != APART)
     {
         progress(&format!("{}:", benchmark.name));
         match (benchmark.run)(&bench).await {

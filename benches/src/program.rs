@@ -49,6 +49,11 @@ impl Spindoctor {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
+    /// A run of it, to be given arguments.
+    pub(crate) fn command(&self) -> Command {
+        Command::new(&self.path)
+    }
+
     /// Starts it; what it prints goes nowhere.
     pub(crate) fn start(&self, arguments: &[&str]) -> anyhow::Result<Child> {
         let mut command = Command::new(&self.path);

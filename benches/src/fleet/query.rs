@@ -96,11 +96,24 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             "<= 100 ms",
             over <= 0.1,
         ),
-        Row::plain("servers reported as failed in each of those runs", format!("{}, exactly those", DEAD + HANGING)),
-        Row::goal("resident memory, 10,000 servers", resident.told("MiB"), "<= 100 MiB", resident.median <= 100.0),
+        Row::plain(
+            "servers reported as failed in each of those runs",
+            format!("{}, exactly those", DEAD + HANGING),
+        ),
+        Row::goal(
+            "resident memory, 10,000 servers",
+            resident.told("MiB"),
+            "<= 100 MiB",
+            resident.median <= 100.0,
+        ),
         Row::plain("200 MiB of process lists of 1,000 servers, printed", ms(long).told("ms")),
         Row::plain("reading the bytes", ms(read).told("ms")),
-        Row::goal("printed / reading the bytes", format!("{} times", short(slower)), "<= 1.5 times", slower <= 1.5),
+        Row::goal(
+            "printed / reading the bytes",
+            format!("{} times", short(slower)),
+            "<= 1.5 times",
+            slower <= 1.5,
+        ),
     ])
 }
 
@@ -142,7 +155,8 @@ fn with_bad_ones(bench: &Bench, list: &str, good: u32, dead: u16, hanging: u16) 
     let (mut answered, mut refused, mut silent) = (0, 0, 0);
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let object: Value = serde_json::from_str(line)?;
-        let port = object["server"].as_str().and_then(|server| server.rsplit_once(':')?.1.parse::<u16>().ok());
+        let port =
+            object["server"].as_str().and_then(|server| server.rsplit_once(':')?.1.parse::<u16>().ok());
         match object["reason"].as_str() {
             None => answered += 1,
             Some("connect") if port == Some(dead) => refused += 1,
@@ -169,7 +183,18 @@ fn xargs(stub: &Stub, servers: u32) -> anyhow::Result<Duration> {
     let hosts: String = addresses(servers).map(|address| format!("{address}\n")).collect();
     let port = stub.port().to_string();
     let mut xargs = Command::new("xargs");
-    xargs.args(["-P", "64", "-I", "{}", "mariadb", "--no-defaults", "--skip-ssl", "--protocol=tcp", "-h", "{}"]);
+    xargs.args([
+        "-P",
+        "64",
+        "-I",
+        "{}",
+        "mariadb",
+        "--no-defaults",
+        "--skip-ssl",
+        "--protocol=tcp",
+        "-h",
+        "{}",
+    ]);
     xargs.args(["-P", &port, "-u", "app", "-NB", "-e", "SELECT 1"]);
     xargs.stdin(Stdio::piped()).stdout(Stdio::piped());
     let begun = Instant::now();

@@ -33,9 +33,9 @@ pub(super) fn of(servers: Vec<Ipv4Addr>, port: u16, bytes: usize) -> anyhow::Res
 async fn one(server: SocketAddr, bytes: usize) -> anyhow::Result<()> {
     let mut stream = TcpStream::connect(server).await?;
     let mut buffer = vec![0; 512];
-    stream.read(&mut buffer).await?;
+    ensure!(stream.read(&mut buffer).await? > 0, "a server ended before its greeting");
     stream.write_all(LOGIN).await?;
-    stream.read(&mut buffer).await?;
+    ensure!(stream.read(&mut buffer).await? > 0, "a server refused the login");
     stream.write_all(QUERY).await?;
     buffer.resize(READ_BYTES, 0);
     let mut left = bytes;

@@ -142,7 +142,7 @@ impl Failure {
             ),
             Refused::NeedsPrivacy => Self::new(
                 Reason::Auth,
-                "the server wants the password itself (caching_sha2_password) and the connection is not encrypted; use --ssl-mode=REQUIRED",
+                "the server wants the password itself and the connection is not encrypted; use --ssl-mode=REQUIRED",
             ),
             Refused::Cleartext => Self::new(
                 Reason::Auth,

@@ -9,7 +9,7 @@
 //! Statements that may change something go in [`waves`] and are kept in a [`log`].
 
 pub mod ask;
-pub mod connection;
+mod connection;
 pub mod discover;
 pub mod failure;
 pub mod group;

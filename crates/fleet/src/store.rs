@@ -230,7 +230,7 @@ impl Store {
 
     fn result_columns(&self) -> Result<Columns, rusqlite::Error> {
         let statement = self.db.prepare("SELECT * FROM temp.result")?;
-        let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+        let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
         names
             .into_iter()
             .map(|name| {

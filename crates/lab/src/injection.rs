@@ -53,6 +53,26 @@ pub const INJECTIONS: &[&Injection] = &[
         make: |server, lasts| Box::pin(hold_rows(server, lasts)),
     },
     &Injection {
+        name: "table-lock",
+        label: "metadata-lock-pileup",
+        story: "A session holds LOCK TABLES on sbtest.sbtest1: all that use it wait.",
+        make: |server, lasts| {
+            Box::pin(hold(server, "LOCK TABLES sbtest.sbtest1 WRITE", "UNLOCK TABLES", lasts))
+        },
+    },
+    &Injection {
+        name: "ddl",
+        label: "metadata-lock-pileup",
+        story: "An ALTER TABLE on sbtest.sbtest1 waits for a transaction that read it, and all others for the ALTER TABLE.",
+        make: |server, lasts| Box::pin(hold_up_ddl(server, lasts)),
+    },
+    &Injection {
+        name: "storage",
+        label: "storage-stalled",
+        story: "The disk hardly writes: commits wait for the log. Needs data on a disk, and a group for it.",
+        make: |server, lasts| Box::pin(slow_disk(server, lasts)),
+    },
+    &Injection {
         name: "stopped",
         label: "server-stopped",
         story: "SIGSTOP holds the server's process, then SIGCONT lets it go on.",
@@ -103,6 +123,39 @@ async fn hold_rows(server: &Server, lasts: Duration) -> Result<Injected> {
     let ended = Timestamp::now();
     let _closed = conn.disconnect().await;
     Ok(Injected { asked, held, ended })
+}
+
+async fn hold_up_ddl(server: &Server, lasts: Duration) -> Result<Injected> {
+    const READ: &str = "SELECT COUNT(*) FROM sbtest.sbtest1 WHERE id = 1";
+    const ALTER: &str = "ALTER TABLE sbtest.sbtest1 COMMENT = 'altered'";
+    let mut reader = server.connect().await.map_err(Error::statement("connect"))?;
+    let mut ddl = server.connect().await.map_err(Error::statement("connect"))?;
+    reader.query_drop("BEGIN").await.map_err(Error::statement("BEGIN"))?;
+    reader.query_drop(READ).await.map_err(Error::statement(READ))?;
+    let asked = Timestamp::now();
+    let held_up = async {
+        tokio::time::sleep(lasts).await;
+        reader.query_drop("COMMIT").await.map_err(Error::statement("COMMIT"))
+    };
+    let altered = async { ddl.query_drop(ALTER).await.map_err(Error::statement(ALTER)) };
+    tokio::try_join!(held_up, altered)?;
+    let ended = Timestamp::now();
+    for conn in [reader, ddl] {
+        let _closed = conn.disconnect().await;
+    }
+    // The ALTER TABLE waits from the moment it is read.
+    Ok(Injected { asked, held: asked, ended })
+}
+
+async fn slow_disk(server: &Server, lasts: Duration) -> Result<Injected> {
+    /// The least that the kernel can be told.
+    const WRITES_PER_S: u32 = 1;
+    let asked = Timestamp::now();
+    server.limit_writes(Some(WRITES_PER_S))?;
+    let held = Timestamp::now();
+    tokio::time::sleep(lasts).await;
+    server.limit_writes(None)?;
+    Ok(Injected { asked, held, ended: Timestamp::now() })
 }
 
 async fn stop(server: &Server, lasts: Duration) -> Result<Injected> {

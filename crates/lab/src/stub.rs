@@ -139,7 +139,10 @@ fn listen() -> io::Result<tokio::net::TcpListener> {
 async fn serve(mut stream: TcpStream, id: u32, conduct: &Conduct) -> io::Result<()> {
     let mut buffer = [0; 4096];
     match conduct {
-        Conduct::Hang => return Ok(until_it_leaves(&mut stream, &mut buffer).await),
+        Conduct::Hang => {
+            until_it_leaves(&mut stream, &mut buffer).await;
+            return Ok(());
+        }
         Conduct::Full => return stream.write_all(&framed(0, &error(1040, "Too many connections"))).await,
         Conduct::NoMysql(bytes) => return stream.write_all(bytes).await,
         _ => {}
@@ -169,7 +172,10 @@ async fn serve(mut stream: TcpStream, id: u32, conduct: &Conduct) -> io::Result<
                 }
                 Conduct::CutOff(answer) => return stream.write_all(&answer[..answer.len() / 2]).await,
                 Conduct::Babble(bytes) => stream.write_all(bytes).await?,
-                _ => return Ok(until_it_leaves(&mut stream, &mut buffer).await),
+                _ => {
+                    until_it_leaves(&mut stream, &mut buffer).await;
+                    return Ok(());
+                }
             },
             _ => stream.write_all(&framed(1, OK)).await?,
         }

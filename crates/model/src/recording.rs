@@ -79,9 +79,10 @@ pub struct Probe {
     pub threads_running: Option<u64>,
     /// `Threads_connected`.
     pub threads_connected: Option<u64>,
-    /// `Questions`, cumulative.
+    /// Statements so far: `Queries`, or `Questions` of servers that are asked otherwise.
     pub questions: Option<u64>,
-    /// Commits, cumulative: `Handler_commit`.
+    /// Transactions that ended so far: those of performance_schema; of MariaDB half of the numbers that InnoDB gave to
+    /// transactions that write; `Handler_commit`, which counts the ends of statements too, where neither is told.
     pub commits: Option<u64>,
     /// Bytes of redo between the last checkpoint and now.
     pub checkpoint_age_bytes: Option<u64>,

@@ -19,6 +19,7 @@ mod retention;
 mod schema;
 pub mod stall;
 mod statements;
+mod thin;
 mod time;
 mod writer;
 

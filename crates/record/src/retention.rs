@@ -59,7 +59,7 @@ pub(crate) fn retain(db: &Connection, now_ms: i64, bounds: Bounds) -> rusqlite::
 }
 
 /// Bytes of the pages that hold something.
-fn used_bytes(db: &Connection) -> rusqlite::Result<i64> {
+pub(crate) fn used_bytes(db: &Connection) -> rusqlite::Result<i64> {
     let pages = pragma(db, "page_count")? - pragma(db, "freelist_count")?;
     Ok(pages.saturating_mul(pragma(db, "page_size")?))
 }

@@ -6,14 +6,15 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension as _};
 
+use crate::codec::Layout;
 use crate::error::{Doing, Error};
 
 /// Marks the file as a recording: `spdr`, in SQLite's `application_id`.
 pub(crate) const APPLICATION_ID: i32 = 0x7370_6472;
 /// The version that is written: `user_version`.
-pub(crate) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 2;
 
-/// Version 1, described in `FORMAT.md`.
+/// The tables of versions 1 and 2, described in `FORMAT.md`. Version 2 has another layout in chunks and samples.
 pub(crate) const TABLES: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE segments (
@@ -60,6 +61,16 @@ CREATE TABLE costs (
     minute_ms INTEGER NOT NULL, source TEXT NOT NULL, asked INTEGER NOT NULL, took_ms REAL NOT NULL,
     PRIMARY KEY (minute_ms, source)) WITHOUT ROWID;
 ";
+
+/// How the samples of a version are written that are not in a chunk yet.
+pub(crate) fn layout(version: i64) -> Layout {
+    if version < 2 { Layout::Many } else { Layout::ManyWithExpected }
+}
+
+/// Says that the file is one of the version that is written now.
+pub(crate) fn set_version(db: &Connection) -> rusqlite::Result<()> {
+    db.pragma_update(None, "user_version", VERSION)
+}
 
 /// Makes the tables of a new recording.
 pub(crate) fn create(db: &Connection) -> rusqlite::Result<()> {

@@ -15,7 +15,7 @@ use rusqlite::{
 };
 use spindoctor_model::{Event, Gap, Reading, RecordedSample, Sample, Segment, ServerIdentity};
 
-use crate::codec::{self, Encoder, Second};
+use crate::codec::{self, Encoder, Layout, Second};
 use crate::costs::Costs;
 use crate::disk::{self, NoRoom};
 use crate::error::{Doing, Error};
@@ -82,6 +82,8 @@ pub struct Writer {
     path: PathBuf,
     folder: PathBuf,
     db: Connection,
+    /// The file's.
+    version: i64,
     options: WriterOptions,
     literals: Literals,
     state: State,
@@ -151,11 +153,12 @@ impl Writer {
         let opened = Doing { path: &path, doing: "opened" };
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(&path, flags).map_err(|error| opened.failed(error))?;
-        prepare(&db, &path, &options)?;
+        let version = prepare(&db, &path, &options)?;
         let state = State::load(&db).map_err(|error| opened.failed(error))?;
         let mut writer = Self {
             folder,
             db,
+            version,
             options,
             literals: Literals::default(),
             state,
@@ -274,6 +277,9 @@ impl Writer {
             return Ok(self.no_room(NoRoom::Reserved));
         }
         let done = transaction(&self.db, |transaction| {
+            if self.version < schema::VERSION {
+                bring_up_to_date(transaction, self.version)?;
+            }
             if let Room::None { since, because } = &self.room {
                 let gap = Gap { from: since.unwrap_or(at), to: Some(at), because: because.to_string() };
                 write_gap(transaction, &gap)?;
@@ -285,6 +291,7 @@ impl Writer {
         });
         match done {
             Ok(()) => {
+                self.version = schema::VERSION;
                 self.state.segment = None;
                 let again = matches!(self.room, Room::None { .. });
                 if again {
@@ -322,13 +329,7 @@ impl Writer {
 
     /// Folds the rows of a recorder that was killed.
     fn fold_what_was_left(&mut self) -> Result<(), Error> {
-        self.write(Timestamp::now(), |db, _| {
-            let chunks: Vec<i64> = db
-                .prepare("SELECT DISTINCT chunk FROM samples ORDER BY chunk")?
-                .query_map([], |row| row.get(0))?
-                .collect::<rusqlite::Result<_>>()?;
-            chunks.into_iter().try_for_each(|chunk| fold(db, chunk))
-        })?;
+        self.write(Timestamp::now(), |db, _| fold_all(db, Layout::ManyWithExpected))?;
         Ok(())
     }
 }
@@ -403,7 +404,7 @@ impl State {
     /// Folds the open chunk; false where there is none.
     fn end_chunk(&mut self, db: &Connection) -> rusqlite::Result<bool> {
         let Some(open) = self.chunk.take() else { return Ok(false) };
-        fold(db, open.id)?;
+        fold(db, open.id, Layout::ManyWithExpected)?;
         self.costs.write(db, open.minute * CHUNK_MS)?;
         Ok(true)
     }
@@ -454,8 +455,8 @@ impl Drop for Writer {
     }
 }
 
-/// Makes the tables where there are none, and sets how the file is written.
-fn prepare(db: &Connection, path: &Path, options: &WriterOptions) -> Result<(), Error> {
+/// Makes the tables where there are none, and sets how the file is written. The version that it is of.
+fn prepare(db: &Connection, path: &Path, options: &WriterOptions) -> Result<i64, Error> {
     let opened = Doing { path, doing: "opened" };
     let set_up = || -> rusqlite::Result<()> {
         db.busy_timeout(BUSY)?;
@@ -468,15 +469,16 @@ fn prepare(db: &Connection, path: &Path, options: &WriterOptions) -> Result<(), 
     if schema::is_blank(db) {
         schema::create(db).map_err(|error| Doing { path, doing: "made" }.failed(error))?;
     }
-    schema::version(db, path)?;
+    let version = schema::version(db, path)?;
     let write_meta = || -> rusqlite::Result<()> {
         let mut insert = db.prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
-        insert.execute(["format", "spindoctor.recording/1"])?;
+        insert.execute(["format", "spindoctor.recording/2"])?;
         insert.execute(["written_by", env!("CARGO_PKG_VERSION")])?;
         insert.execute(["literals", if options.literals { "kept" } else { "taken out" }])?;
         Ok(())
     };
-    write_meta().map_err(|error| opened.failed(error))
+    write_meta().map_err(|error| opened.failed(error))?;
+    Ok(version)
 }
 
 /// One transaction; what it did is undone where it fails.
@@ -534,8 +536,24 @@ fn write_segment(db: &Connection, segment: &Segment) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Makes a file of an older version one of this version: its chunks stay as they are, the rows of a chunk that was open are
+/// folded.
+fn bring_up_to_date(db: &Connection, version: i64) -> rusqlite::Result<()> {
+    fold_all(db, schema::layout(version))?;
+    schema::set_version(db)
+}
+
+/// Turns all rows into chunks.
+fn fold_all(db: &Connection, layout: Layout) -> rusqlite::Result<()> {
+    let chunks: Vec<i64> = db
+        .prepare("SELECT DISTINCT chunk FROM samples ORDER BY chunk")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    chunks.into_iter().try_for_each(|chunk| fold(db, chunk, layout))
+}
+
 /// Turns the rows of a chunk into one.
-fn fold(db: &Connection, chunk: i64) -> rusqlite::Result<()> {
+fn fold(db: &Connection, chunk: i64, layout: Layout) -> rusqlite::Result<()> {
     let (mut rows, mut times) = (Vec::new(), Vec::new());
     let mut head = (0_i64, false);
     let mut statement =
@@ -547,7 +565,7 @@ fn fold(db: &Connection, chunk: i64) -> rusqlite::Result<()> {
         rows.push(row.get::<_, Vec<u8>>(3)?);
     }
     if let (Some(&first), Some(&last)) = (times.first(), times.last()) {
-        match codec::fold(&rows) {
+        match codec::fold(layout, &rows) {
             Ok(data) => {
                 db.prepare_cached(
                     "INSERT INTO chunks (id, segment, from_ms, to_ms, samples, literals, data)
@@ -572,4 +590,43 @@ fn fold(db: &Connection, chunk: i64) -> rusqlite::Result<()> {
     }
     db.prepare_cached("DELETE FROM samples WHERE chunk = ?1")?.execute([chunk])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Recording;
+
+    #[test]
+    fn a_minute_that_a_recorder_of_version_1_left_open_is_read_and_folded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.spindoctor");
+        drop(Writer::open(&path, WriterOptions::default()).unwrap());
+        let began: Timestamp = "2026-01-05T10:00:00Z".parse().unwrap();
+        let db = Connection::open(&path).unwrap();
+        let mut encoder = Encoder::of(Layout::Many);
+        let samples: Vec<Sample> =
+            (0..3).map(|second| Sample { at_s: f64::from(second), ..Sample::default() }).collect();
+        for (second, sample) in samples.iter().enumerate() {
+            let after_ms = second as i64 * 1000;
+            db.execute(
+                "INSERT INTO samples (chunk, segment, at_ms, literals, data) VALUES (1, 1, ?1, 0, ?2)",
+                params![to_ms(began) + after_ms, encoder.push(&Second { after_ms, sample }).unwrap()],
+            )
+            .unwrap();
+        }
+        db.pragma_update(None, "user_version", 1).unwrap();
+        drop(db);
+        let read = || {
+            let recording = Recording::open(&path).unwrap();
+            let (from, to) = recording.extent().unwrap().unwrap();
+            recording.samples(from, to).unwrap().into_iter().map(|read| read.sample).collect::<Vec<_>>()
+        };
+        assert_eq!(read(), samples);
+        drop(Writer::open(&path, WriterOptions::default()).unwrap());
+        assert_eq!(read(), samples);
+        let db = Connection::open(&path).unwrap();
+        assert_eq!(schema::version(&db, &path).unwrap(), schema::VERSION);
+        assert_eq!(db.query_row("SELECT count(*) FROM samples", [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+    }
 }

@@ -7,6 +7,7 @@ mod story;
 
 use std::path::{Path, PathBuf};
 
+use spindoctor_model::{Reading, RecordedSample};
 use spindoctor_record::{Error, Recording, Writer, WriterOptions};
 
 fn kept(name: &str) -> PathBuf {
@@ -19,12 +20,18 @@ fn refused(path: &Path) -> String {
     error
 }
 
+/// One of each version: both tell the same story.
+const KEPT: [&str; 2] = ["v1.spindoctor", "v2.spindoctor"];
+
 #[test]
-fn the_recording_of_version_1_opens_and_tells_its_whole_story() {
-    // A copy: SQLite makes files beside one that it reads.
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("v1.spindoctor");
-    std::fs::copy(kept("v1.spindoctor"), &path).unwrap();
+fn the_recording_of_each_version_opens_and_tells_its_whole_story() {
+    for name in KEPT {
+        tells_its_whole_story(name);
+    }
+}
+
+fn tells_its_whole_story(name: &str) {
+    let (_folder, path) = kept_copy(name);
     let recording = Recording::open(&path).unwrap();
     let (from, to) = recording.extent().unwrap().unwrap();
     let samples = recording.samples(from, to).unwrap();
@@ -39,10 +46,44 @@ fn the_recording_of_version_1_opens_and_tells_its_whole_story() {
     assert!(!recording.costs(story::began(), to).unwrap().is_empty());
     let window = recording.window(story::after(95), story::after(110)).unwrap().unwrap();
     assert_eq!(window.samples[0].server.variables.value(), Some(&story::variables(95)));
-    // And it can be written on.
+    // And it can be written on: what is there stays as it is, what comes is of this version.
     drop(recording);
     let mut writer = Writer::open(&path, WriterOptions::default()).unwrap();
     assert_eq!(writer.begin_segment(to, story::server()), 3);
+    writer.write_sample(RecordedSample { at: story::after(600), ..story::sample(3, 0) }).unwrap();
+    drop(writer);
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(recording.samples(from, to).unwrap(), samples);
+    assert_eq!(recording.samples(story::after(590), story::after(610)).unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_read_without_lists_has_all_the_rest() {
+    for name in KEPT {
+        let (_folder, path) = kept_copy(name);
+        let recording = Recording::open(&path).unwrap();
+        let (from, to) = recording.extent().unwrap().unwrap();
+        let mut whole = recording.samples(from, to).unwrap();
+        for recorded in &mut whole {
+            recorded.sample.server.threads = Reading::NotAsked;
+            recorded.sample.server.transactions = Reading::NotAsked;
+        }
+        assert_eq!(recording.samples_without_lists(from, to).unwrap(), whole);
+        let (from, to) = (story::after(60), story::after(110));
+        let whole = recording.window(from, to).unwrap().unwrap();
+        let until = recording.window_until(from, to).unwrap().unwrap();
+        assert_eq!(until.samples.len(), whole.samples.len());
+        assert_eq!(until.samples.last(), whole.samples.last());
+        assert!(until.samples[0].server.threads.value().is_none());
+    }
+}
+
+/// A copy in a folder of its own: SQLite makes files beside one that it reads.
+fn kept_copy(name: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::copy(kept(name), &path).unwrap();
+    (folder, path)
 }
 
 #[test]

@@ -1,17 +1,31 @@
 //! How often endless sampling asks each source: one line for each of [`crate::mysql::SOURCES`] and [`crate::host::SOURCES`], in their
 //! order.
 //!
-//! With 1,000 connections to MySQL 9.7, 60 of them at work (1,000 point selects a second in all), the server's sources
-//! take 9 ms of its time a second: the threads 4.2 ms, the status 1.8 ms, the waits 42 ms twice a minute, which is 1.4 ms,
-//! everything else together less than 1.6 ms. The probe takes 15 ms beside that. These are medians that
-//! `cargo run -p spindoctor-collect --example follow_cost -- SOCKET root 60` told on two CPUs that were full of other
-//! work, times the periods below.
+//! What they cost the server with 1,000 connections, ms of its CPU time each (MySQL 9.7, medians on two CPUs that had other
+//! work; `cargo run -p spindoctor-collect --example follow_cost -- SOCKET root 60` tells them anew): the threads 2.1, the
+//! status 2.0, the waits 12 where sessions have done little and 42 where they have done much, InnoDB's metrics 0.9, its
+//! text 0.5, the log files 0.4. Times the periods below that is 6 to 7 ms a second; the probe takes 6 beside it. MariaDB's
+//! process list takes 5.0.
 
 use super::pace::{Pace, Period};
 
-/// An answer of the server's is dear at ten times what it takes with 1,000 connections, or more, and at a twentieth of the
-/// period at most.
-const fn server(source: &'static str, period_s: u32, dear_ms: f64, most_rows: usize, longest_s: u32) -> Pace {
+/// A source of the server's is dear where it would take more than this part of one of its CPUs.
+const SERVER_SHARE: f64 = 1.0 / 20.0;
+/// And in any case where an answer takes half of the second after which a sample is sent without it.
+const LONGEST_ANSWER_MS: f64 = 500.0;
+/// A source of the host takes this program's own time, of which it may have half: the recorder is to take 1 % of a core.
+const HOST_SHARE: f64 = 0.005;
+/// It is timed by the clock: what waits for a CPU now and then, some milliseconds each time, is not dear for that.
+const HOST_LEAST_MS: f64 = 20.0;
+/// Rows that a source may have for each second of its period: to read and to write 1,000 threads each second takes the
+/// recorder some 3 ms, a third of what it may take.
+const ROWS_PER_S: usize = 2_000;
+
+/// `longest_s`: how old its answers may become before nobody can use them.
+const fn server(source: &'static str, period_s: u32, longest_s: u32) -> Pace {
+    let share_ms = period_s as f64 * 1e3 * SERVER_SHARE;
+    let dear_ms = if share_ms < LONGEST_ANSWER_MS { share_ms } else { LONGEST_ANSWER_MS };
+    let most_rows = period_s as usize * ROWS_PER_S;
     Pace { source, period: Period::Every(period_s), dear_ms, most_rows, longest_s }
 }
 
@@ -20,7 +34,9 @@ const fn with(source: &'static str, other: &'static str) -> Pace {
 }
 
 /// A source of the host has no rows.
-const fn host(source: &'static str, period_s: u32, dear_ms: f64, longest_s: u32) -> Pace {
+const fn host(source: &'static str, period_s: u32, longest_s: u32) -> Pace {
+    let share_ms = period_s as f64 * 1e3 * HOST_SHARE;
+    let dear_ms = if share_ms > HOST_LEAST_MS { share_ms } else { HOST_LEAST_MS };
     Pace { source, period: Period::Every(period_s), dear_ms, most_rows: usize::MAX, longest_s }
 }
 
@@ -30,34 +46,34 @@ const fn once(source: &'static str) -> Pace {
 
 /// The paces of the server's sources and of the host's.
 pub const PACES: &[Pace] = &[
-    server("SHOW GLOBAL VARIABLES", 60, 100.0, 5_000, 600),
-    server("SHOW GLOBAL STATUS", 1, 50.0, 5_000, 4),
-    server("performance_schema.threads", 1, 50.0, 2_000, 15),
-    server("information_schema.PROCESSLIST", 1, 50.0, 2_000, 15),
-    server("information_schema.INNODB_TRX", 1, 50.0, 1_000, 30),
+    server("SHOW GLOBAL VARIABLES", 60, 600),
+    server("SHOW GLOBAL STATUS", 1, 4),
+    server("performance_schema.threads", 1, 15),
+    server("information_schema.PROCESSLIST", 1, 15),
+    server("information_schema.INNODB_TRX", 1, 30),
     with("performance_schema.data_lock_waits", "information_schema.INNODB_TRX"),
     with("information_schema.INNODB_LOCKS", "information_schema.INNODB_TRX"),
-    server("performance_schema.metadata_locks", 2, 50.0, 1_000, 30),
-    server("information_schema.METADATA_LOCK_INFO", 2, 50.0, 2_000, 30),
-    server("information_schema.INNODB_METRICS", 2, 50.0, 1_000, 30),
-    server("performance_schema.events_statements_summary_by_digest", 30, 200.0, 1_000, 300),
-    server("performance_schema.events_waits_summary_global_by_event_name", 30, 500.0, 2_000, 300),
-    server("performance_schema.file_summary_by_event_name", 10, 50.0, 1_000, 120),
-    server("SHOW ENGINE INNODB STATUS", 20, 100.0, 1_000, 300),
-    server("SHOW REPLICA STATUS", 2, 50.0, 100, 30),
-    host("/proc/PID/stat", 1, 20.0, 8),
-    host("cpu.stat", 1, 20.0, 8),
-    host("/proc/stat", 1, 20.0, 8),
-    host("/proc/pressure", 1, 20.0, 8),
-    host("cpu.pressure", 1, 20.0, 8),
-    host("srv_cpu_usage", 5, 20.0, 60),
-    host("/proc/diskstats", 1, 20.0, 8),
-    host("/proc/meminfo", 5, 20.0, 60),
-    host("/proc/PID/task", 30, 60.0, 600),
-    host("cpu.max", 10, 20.0, 60),
+    server("performance_schema.metadata_locks", 2, 30),
+    server("information_schema.METADATA_LOCK_INFO", 2, 30),
+    server("information_schema.INNODB_METRICS", 2, 30),
+    server("performance_schema.events_statements_summary_by_digest", 30, 300),
+    server("performance_schema.events_waits_summary_global_by_event_name", 30, 300),
+    server("performance_schema.file_summary_by_event_name", 10, 120),
+    server("SHOW ENGINE INNODB STATUS", 20, 300),
+    server("SHOW REPLICA STATUS", 2, 30),
+    host("/proc/PID/stat", 1, 8),
+    host("cpu.stat", 1, 8),
+    host("/proc/stat", 1, 8),
+    host("/proc/pressure", 1, 8),
+    host("cpu.pressure", 1, 8),
+    host("srv_cpu_usage", 5, 60),
+    host("/proc/diskstats", 1, 8),
+    host("/proc/meminfo", 5, 60),
+    host("/proc/PID/task", 30, 600),
+    host("cpu.max", 10, 60),
     once("/proc/cpuinfo"),
     once("/proc/PID/numa_maps"),
-    host("/proc/PID/cwd", 60, 20.0, 600),
+    host("/proc/PID/cwd", 60, 600),
     once("pause"),
 ];
 

@@ -1,6 +1,6 @@
 //! `performance_schema.threads`: every thread of a MySQL server, with the kernel's thread ids.
 
-use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::mysql::{NamedValues, ServerThread};
 
 use super::rows::{Row, Rows};
 use super::source::{Plan, Source, note_if_cut, performance_schema_grant, performance_schema_off};
@@ -25,6 +25,14 @@ pub const SOURCE: Source = Source {
     plan: |version, variables| {
         if version.is_mariadb() || performance_schema_off(version, variables).is_some() {
             Plan::Elsewhere
+        } else if version.mysql_at_least(5, 7, 0) && find_room(variables) {
+            Plan::Ask(
+                "SELECT THREAD_ID, NAME, TYPE, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, \
+                 PROCESSLIST_DB, PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, \
+                 LEFT(PROCESSLIST_INFO, 1024) AS PROCESSLIST_INFO, THREAD_OS_ID \
+                 FROM performance_schema.threads \
+                 WHERE PROCESSLIST_ID IS NULL OR PROCESSLIST_ID <> CONNECTION_ID() LIMIT 5000",
+            )
         } else if version.mysql_at_least(5, 7, 0) {
             Plan::Ask(
                 "SELECT THREAD_ID, NAME, TYPE, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, \
@@ -123,6 +131,15 @@ pub const ACTIVE: Source = Source {
     ..SOURCE
 };
 
+/// True where all threads that there may be find room: then they need not be put in order, which is 1.5 of the 3.6 ms that
+/// the server needs for 1,000 of them (MySQL 9.7.4, two CPUs with other work).
+fn find_room(variables: Option<&NamedValues>) -> bool {
+    /// Threads that are no clients': a server at rest has 30, and appliers may have 1,024.
+    const OTHERS: f64 = 1_100.0;
+    let connections = variables.and_then(|variables| variables.number("max_connections"));
+    connections.is_some_and(|connections| connections + OTHERS <= LIMIT as f64)
+}
+
 fn threads(rows: &Rows) -> Vec<ServerThread> {
     rows.iter().map(thread).collect()
 }
@@ -183,5 +200,18 @@ mod tests {
             assert!(plan(version).contains("THREAD_OS_ID"), "{version}");
             assert!(plan(version).ends_with(&format!("LIMIT {LIMIT}")), "{version}");
         }
+    }
+
+    #[test]
+    fn threads_are_put_in_order_only_where_some_may_be_left_out() {
+        let is_ordered = |connections: &str| {
+            let variables = NamedValues::from_iter([("max_connections".to_owned(), connections.to_owned())]);
+            match (SOURCE.plan)(ServerVersion::parse("8.0.36", "").unwrap(), Some(&variables)) {
+                Plan::Ask(sql) => sql.contains("ORDER BY"),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(!is_ordered("1000"));
+        assert!(is_ordered("5000"));
     }
 }

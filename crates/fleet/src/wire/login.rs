@@ -2,8 +2,8 @@
 //! it.
 //!
 //! `mysql_native_password` and `caching_sha2_password` by what the server says, `mysql_clear_password` where it was
-//! allowed. A `caching_sha2_password` that the server does not have in its cache needs TLS or a socket: the server's
-//! public key, which MySQL's clients can ask for instead, would be anybody's who sits between.
+//! allowed. A `caching_sha2_password` that the server does not have in its cache, and a `sha256_password`, need TLS or a
+//! socket: the server's public key, which MySQL's clients can ask for instead, would be anybody's who sits between.
 
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
@@ -182,6 +182,12 @@ impl<'a> Login<'a> {
                 _ => Err(Refused::Cleartext),
             };
         }
+        if self.plugin == "sha256_password" {
+            return match self.is_private {
+                true => Ok(Step::Send(self.password_as_it_is())),
+                false => Err(Refused::NeedsPrivacy),
+            };
+        }
         match proof(&self.plugin, &self.nonce, self.account.password) {
             Some(proof) => Ok(Step::Send(proof)),
             None => Err(Refused::Plugin(self.plugin.clone())),
@@ -287,6 +293,10 @@ mod tests {
             panic!("a proof is due")
         };
         assert_eq!(Some(sent), proof("mysql_native_password", b"abcdefghijklmnopqrst", "secret"));
+        let older = b"\xfesha256_password\0abcdefghijklmnopqrst\0";
+        assert_eq!(login.packet(older), Err(Refused::NeedsPrivacy));
+        login.is_private_now();
+        assert_eq!(login.packet(older), Ok(Step::Send(b"secret\0".to_vec())));
         let unknown = login.packet(b"\xfedialog\0x");
         assert_eq!(unknown, Err(Refused::Plugin("dialog".to_owned())));
         assert_eq!(login.packet(b"\xfe"), Err(Refused::Plugin("mysql_old_password".to_owned())));

@@ -1,8 +1,8 @@
 //! A chunk: the rows of its values folded into one, and compressed.
 //!
 //! ```text
-//! byte 0      the version of this layout: 1
-//! byte 1      0: many values; 1: one value, whose lists do not remember their rows
+//! byte 0      the version of this layout: 1, or 2 where each row of a list tells whether it came as expected
+//! byte 1      0: many values; 1: one value (layout 1), whose lists do not remember their rows
 //! then        zstd, with its checksum, over:
 //!     number of values
 //!     shapes: how many; each the number of the shape without its last field, and that field's name
@@ -14,28 +14,36 @@
 //! the one before.
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::flat::Flat;
 use super::flatten::NotFlat;
 use super::raise::{Names, raise};
-use super::reading::{Decoder, parts};
+use super::reading::{Decoder, Layout, parts};
 use super::varint::{Bytes, put, put_bytes};
 use super::writing::Encoder;
 use super::{MOST_BYTES, MOST_VALUES, Undecodable};
 
-const LAYOUT: u8 = 1;
-const MANY: u8 = 0;
-const ONE: u8 = 1;
+impl Layout {
+    /// The first two bytes.
+    fn head(self) -> [u8; 2] {
+        match self {
+            Self::One => [1, 1],
+            Self::Many => [1, 0],
+            Self::ManyWithExpected => [2, 0],
+        }
+    }
+
+    fn of(head: [u8; 2]) -> Option<Self> {
+        [Self::One, Self::Many, Self::ManyWithExpected].into_iter().find(|layout| layout.head() == head)
+    }
+}
+
 /// zstd's level for chunks: see `examples/size.rs` for what others give.
 const LEVEL: i32 = 9;
 
-/// One chunk from the rows of all its values, in order.
-pub(crate) fn fold(rows: &[Vec<u8>]) -> Result<Vec<u8>, Undecodable> {
-    fold_as(MANY, rows)
-}
-
-fn fold_as(kind: u8, rows: &[impl AsRef<[u8]>]) -> Result<Vec<u8>, Undecodable> {
+/// One chunk from the rows of all its values, in order, as they were written.
+pub(crate) fn fold(layout: Layout, rows: &[impl AsRef<[u8]>]) -> Result<Vec<u8>, Undecodable> {
     let (mut shapes, mut shape_bytes) = (0, Vec::new());
     let (mut texts, mut text_bytes) = (0, Vec::new());
     let mut columns: Vec<Vec<u8>> = Vec::new();
@@ -78,7 +86,7 @@ fn fold_as(kind: u8, rows: &[impl AsRef<[u8]>]) -> Result<Vec<u8>, Undecodable> 
     for column in &columns {
         body.extend_from_slice(column);
     }
-    let mut chunk = vec![LAYOUT, kind];
+    let mut chunk = layout.head().to_vec();
     chunk.append(&mut compress(&body)?);
     Ok(chunk)
 }
@@ -95,53 +103,153 @@ fn compress(body: &[u8]) -> Result<Vec<u8>, Undecodable> {
     compressed().map_err(|error| Undecodable(format!("it cannot be compressed: {error}")))
 }
 
-/// The body of a chunk of one kind.
-fn body(kind: u8, chunk: &[u8]) -> Result<Vec<u8>, Undecodable> {
-    let [layout, found, compressed @ ..] = chunk else { return Err(Undecodable::new("it is empty")) };
-    if *layout != LAYOUT || *found != kind {
-        return Err(Undecodable::new("its first bytes are not those of a chunk"));
-    }
+/// The body of a chunk, and how it was written.
+fn body(chunk: &[u8]) -> Result<(Layout, Vec<u8>), Undecodable> {
+    let [layout, kind, compressed @ ..] = chunk else { return Err(Undecodable::new("it is empty")) };
+    let layout = Layout::of([*layout, *kind])
+        .ok_or_else(|| Undecodable::new("its first bytes are not those of a chunk"))?;
     // The frame says how long its content is; what says more than any chunk has is damaged.
     let length = zstd::zstd_safe::get_frame_content_size(compressed).ok().flatten();
     let length =
         length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= MOST_BYTES);
     let length = length.ok_or_else(|| Undecodable::new("its length is damaged"))?;
-    zstd::bulk::decompress(compressed, length).map_err(|error| Undecodable(error.to_string()))
+    let body = zstd::bulk::decompress(compressed, length).map_err(|error| Undecodable(error.to_string()))?;
+    Ok((layout, body))
 }
 
-/// The values of a chunk, in order.
-pub(crate) fn samples<T: DeserializeOwned>(chunk: &[u8]) -> Result<Vec<T>, Undecodable> {
-    let body = body(MANY, chunk)?;
+/// The values of a chunk, in order: of those that begin with a number the ones that `is_wanted` wants.
+pub(crate) fn samples<T: DeserializeOwned>(
+    chunk: &[u8],
+    mut is_wanted: impl FnMut(i64) -> bool,
+) -> Result<Vec<T>, Undecodable> {
+    let (layout, body) = body(chunk)?;
     let mut bytes = Bytes(&body);
     let count = bytes.count()?;
-    if count > MOST_VALUES {
+    if count > MOST_VALUES || layout == Layout::One {
         return Err(Undecodable::new("it is larger than any recording"));
     }
     let parts = parts(&mut bytes)?;
     let names = Names::new(&parts.shapes);
-    let mut decoder = Decoder::new(&parts, true);
+    let mut decoder = Decoder::new(&parts, layout);
     let mut flat = Flat::default();
     let mut values = Vec::new();
     for _ in 0..count {
-        decoder.next(&mut flat)?;
-        values.push(raise(&flat, &names)?);
+        if decoder.next(&mut flat, &mut is_wanted)? {
+            values.push(raise(&flat, &names)?);
+        }
     }
     Ok(values)
 }
 
+/// The numbers that a chunk's values begin with.
+pub(crate) fn times(chunk: &[u8]) -> Result<Vec<i64>, Undecodable> {
+    let mut times = Vec::new();
+    samples::<IgnoredAny>(chunk, |time| {
+        times.push(time);
+        false
+    })?;
+    Ok(times)
+}
+
 /// One value as bytes.
 pub(crate) fn pack(value: &impl Serialize) -> Result<Vec<u8>, NotFlat> {
-    let row = Encoder::of_one().push(value)?;
-    fold_as(ONE, &[row]).map_err(|error| NotFlat(error.to_string()))
+    let row = Encoder::of(Layout::One).push(value)?;
+    fold(Layout::One, &[row]).map_err(|error| NotFlat(error.to_string()))
 }
 
 /// The value again.
 pub(crate) fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, Undecodable> {
-    let body = body(ONE, packed)?;
+    let (layout, body) = body(packed)?;
     let mut bytes = Bytes(&body);
     bytes.count()?;
     let parts = parts(&mut bytes)?;
     let mut flat = Flat::default();
-    Decoder::new(&parts, false).next(&mut flat)?;
+    Decoder::new(&parts, layout).next(&mut flat, &mut |_| true)?;
     raise(&flat, &Names::new(&parts.shapes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    struct Row {
+        id: u64,
+        name: String,
+        time_s: f64,
+        state: Option<String>,
+        ran: u64,
+        parts: Vec<u64>,
+    }
+
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    struct Second {
+        after_ms: i64,
+        rows: Vec<Row>,
+    }
+
+    /// Threads that sleep, some that work, and one that comes and goes.
+    fn seconds() -> Vec<Second> {
+        let row = |second: u64, id: u64| {
+            let is_busy = id.is_multiple_of(7) && !(second + id).is_multiple_of(3);
+            Row {
+                id,
+                name: format!("thread {id}"),
+                time_s: if is_busy { 0.0 } else { second as f64 },
+                state: is_busy.then(|| "executing".to_owned()),
+                ran: if is_busy { second * second } else { 5 },
+                parts: if second > 6 && id == 3 { vec![second] } else { Vec::new() },
+            }
+        };
+        let ids = |second: u64| (0..40).filter(move |id| *id != 9 || second.is_multiple_of(4));
+        let of = |second: u64| Second {
+            after_ms: second as i64 * 1000,
+            rows: ids(second).map(|id| row(second, id)).collect(),
+        };
+        (0..12).map(of).collect()
+    }
+
+    fn folded(layout: Layout) -> (Vec<u8>, usize) {
+        let mut encoder = Encoder::of(layout);
+        let rows: Vec<Vec<u8>> = seconds().iter().map(|second| encoder.push(second).unwrap()).collect();
+        (fold(layout, &rows).unwrap(), rows.iter().map(Vec::len).sum())
+    }
+
+    #[test]
+    fn either_layout_brings_all_values_back_and_those_that_are_wanted_alone() {
+        for layout in [Layout::Many, Layout::ManyWithExpected] {
+            let (chunk, _) = folded(layout);
+            assert_eq!(samples::<Second>(&chunk, |_| true).unwrap(), seconds());
+            let wanted = samples::<Second>(&chunk, |after_ms| (4_000..=6_000).contains(&after_ms)).unwrap();
+            assert_eq!(wanted, seconds()[4..=6]);
+            assert_eq!(
+                times(&chunk).unwrap(),
+                seconds().iter().map(|second| second.after_ms).collect::<Vec<_>>()
+            );
+        }
+    }
+
+    #[test]
+    fn rows_that_come_as_expected_take_no_more_than_before() {
+        let (many, with_expected) = (folded(Layout::Many).1, folded(Layout::ManyWithExpected).1);
+        assert!(with_expected <= many, "{with_expected} bytes instead of {many}");
+    }
+
+    #[test]
+    fn what_is_damaged_is_told_and_never_read_for_ever() {
+        let (chunk, _) = folded(Layout::ManyWithExpected);
+        let whole = body(&chunk).unwrap().1;
+        for at in 0..whole.len() {
+            for byte in [0, 1, 0x7f, 0xff] {
+                let mut damaged = whole.clone();
+                damaged[at] = byte;
+                let mut chunk = Layout::ManyWithExpected.head().to_vec();
+                chunk.append(&mut compress(&damaged).unwrap());
+                // It may be readable, and says something else then.
+                let _read = samples::<Second>(&chunk, |_| true);
+            }
+        }
+        assert!(samples::<Second>(&[3, 0, 0], |_| true).is_err());
+    }
 }

@@ -56,6 +56,26 @@ pub(crate) struct Last {
     step: i64,
 }
 
+impl Last {
+    /// Known to have been that.
+    pub(crate) fn of(value: Value) -> Self {
+        Self { value, step: 0 }
+    }
+
+    /// What comes in a row that comes as expected: what was there, or as much more as it was then.
+    pub(crate) fn expected(&self) -> Value {
+        match self.value.number() {
+            Some((number, _)) => self.value.with_number(number.wrapping_add(self.step)),
+            None => self.value,
+        }
+    }
+
+    /// That has come.
+    pub(crate) fn go_on(&mut self) {
+        self.value = self.expected();
+    }
+}
+
 /// Ways to foresee a number, from the one before it: it stays; it grows as it did; it grows as its neighbour in the list
 /// just did.
 const WAYS: usize = 3;

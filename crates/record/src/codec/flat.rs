@@ -22,15 +22,27 @@ pub(crate) enum Token {
 pub(crate) struct Flat {
     pub(crate) tokens: Vec<Token>,
     pub(crate) text: String,
+    /// True while nothing is taken in: what comes is of no use to anybody.
+    pub(crate) is_closed: bool,
 }
 
 impl Flat {
     pub(crate) fn clear(&mut self) {
         self.tokens.clear();
         self.text.clear();
+        self.is_closed = false;
+    }
+
+    pub(crate) fn push(&mut self, token: Token) {
+        if !self.is_closed {
+            self.tokens.push(token);
+        }
     }
 
     pub(crate) fn push_text(&mut self, text: &str) {
+        if self.is_closed {
+            return;
+        }
         let at = self.text.len() as u32;
         self.text.push_str(text);
         self.tokens.push(Token::Text(at, text.len() as u32));
@@ -39,6 +51,9 @@ impl Flat {
     /// A number as a text.
     pub(crate) fn push_number(&mut self, number: i64) {
         use std::fmt::Write as _;
+        if self.is_closed {
+            return;
+        }
         let at = self.text.len();
         let _ = write!(self.text, "{number}");
         self.tokens.push(Token::Text(at as u32, (self.text.len() - at) as u32));

@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 use spindoctor_model::Sample;
 use thiserror::Error;
 
-pub(crate) use chunk::{fold, pack, samples, unpack};
+pub(crate) use chunk::{fold, pack, samples, times, unpack};
+pub(crate) use reading::Layout;
 pub(crate) use writing::Encoder;
 
 /// What one second of a chunk holds.
@@ -39,13 +40,6 @@ pub(crate) struct Second<'a> {
 pub(crate) struct ReadSecond {
     pub(crate) after_ms: i64,
     pub(crate) sample: Sample,
-}
-
-/// Its time alone.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ReadTime {
-    pub(crate) after_ms: i64,
 }
 
 /// Why bytes cannot be read, in one clause.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::column::Last;
 use super::flat::Shapes;
+use super::reading::Layout;
 
 /// Fields that tell one row of a list from another: rows are compared with the row that had the same of them before.
 /// A list whose records have none of them is compared row by row.
@@ -29,22 +30,29 @@ pub(crate) fn keys(shape: u32, shapes: &Shapes) -> Vec<bool> {
 /// what began at another instant than its answer.
 const ROUNDED: [(&str, u8); 3] = [("at_s", 6), ("took_ms", 3), ("time_s", 3)];
 
+/// How many columns a place has: values; order of rows; and where that is written, which of them came as expected.
+pub(crate) fn columns_of_a_place(layout: Layout) -> usize {
+    if layout == Layout::ManyWithExpected { 3 } else { 2 }
+}
+
 /// A place in a value's type, with a column of its own: `server.threads[].state`. `C` is the column.
 #[derive(Debug, Default)]
 pub(crate) struct Node<C> {
     pub(crate) column: C,
     /// Which row of the list before a row goes on from.
     pub(crate) order: C,
+    /// Whether a row came as expected.
+    pub(crate) expected: C,
     /// Digits that its floats are rounded to.
     pub(crate) digits: Option<u8>,
     fields: Vec<(String, u32)>,
     element: Option<u32>,
-    layouts: Vec<(u32, Layout)>,
+    layouts: Vec<(u32, Places)>,
 }
 
 /// Where the fields of one shape stand.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Layout {
+pub(crate) struct Places {
     /// For each field: its node, and its place among all fields that the node's records ever had.
     pub(crate) fields: Vec<(u32, u32)>,
 }
@@ -78,12 +86,12 @@ impl<C: Default> Tree<C> {
     }
 
     /// Where the fields of a record are. Borrowed: [`Tree::give_back`] returns it.
-    pub(crate) fn layout(&mut self, node: u32, shape: u32, shapes: &Shapes) -> Layout {
+    pub(crate) fn layout(&mut self, node: u32, shape: u32, shapes: &Shapes) -> Places {
         let layouts = &mut self.node(node).layouts;
         if let Some((_, layout)) = layouts.iter_mut().find(|(known, _)| *known == shape) {
             return std::mem::take(layout);
         }
-        let mut layout = Layout::default();
+        let mut layout = Places::default();
         for name in shapes.names(shape) {
             let fields = &self.node(node).fields;
             let known = fields.iter().position(|(known, _)| known == name);
@@ -98,11 +106,17 @@ impl<C: Default> Tree<C> {
             };
             layout.fields.push((field, place as u32));
         }
-        self.node(node).layouts.push((shape, Layout::default()));
+        self.node(node).layouts.push((shape, Places::default()));
         layout
     }
 
-    pub(crate) fn give_back(&mut self, node: u32, shape: u32, layout: Layout) {
+    /// Where the fields of a record are, where that is known already.
+    pub(crate) fn known_layout(&self, node: u32, shape: u32) -> Option<&Places> {
+        let layouts = &self.nodes.get(node as usize)?.layouts;
+        layouts.iter().find(|(known, _)| *known == shape).map(|(_, layout)| layout)
+    }
+
+    pub(crate) fn give_back(&mut self, node: u32, shape: u32, layout: Places) {
         if let Some((_, place)) = self.node(node).layouts.iter_mut().find(|(known, _)| *known == shape) {
             *place = layout;
         }
@@ -121,9 +135,17 @@ pub(crate) struct Slot {
     pub(crate) last: Last,
     pub(crate) fields: Vec<Slot>,
     pub(crate) rows: Option<Box<Rows>>,
+    /// Of a row: whether it came as expected the last time.
+    pub(crate) was_expected: bool,
 }
 
 impl Slot {
+    /// Everything in it has come as expected; so have the fields that the record had once and has not now.
+    pub(crate) fn go_on(&mut self) {
+        self.last.go_on();
+        self.fields.iter_mut().for_each(Slot::go_on);
+    }
+
     /// The place of a field.
     pub(crate) fn field(&mut self, place: u32) -> &mut Slot {
         let place = place as usize;

@@ -1,15 +1,17 @@
 //! From values to rows.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use rustc_hash::FxHasher;
 use serde::Serialize;
 
 use super::column::{Last, Value, Written, decimal, rounded, whole_number};
 use super::flat::{Flat, Shapes, Token};
 use super::flatten::{NotFlat, flatten};
-use super::tree::{self, ROOT, Rows, Slot, Tree, match_rows};
+use super::reading::Layout;
+use super::tree::{self, ROOT, Rows, Slot, Tree, columns_of_a_place, match_rows};
 use super::varint::{put, put_bytes};
 
 /// Encodes the values of one chunk, one after the other.
@@ -23,8 +25,7 @@ pub(crate) struct Encoder {
     root: Slot,
     /// By shape: which fields tell rows apart.
     keys: HashMap<u32, Vec<bool>>,
-    /// False where no further value comes: then the rows of lists are not remembered.
-    remembers_rows: bool,
+    layout: Layout,
     /// What is in rows already.
     written_shapes: usize,
     written_texts: usize,
@@ -32,17 +33,13 @@ pub(crate) struct Encoder {
 
 impl Default for Encoder {
     fn default() -> Self {
-        Self::new(true)
+        Self::of(Layout::ManyWithExpected)
     }
 }
 
 impl Encoder {
-    /// For one value only.
-    pub(super) fn of_one() -> Self {
-        Self::new(false)
-    }
-
-    fn new(remembers_rows: bool) -> Self {
+    /// For values that are written in this way.
+    pub(crate) fn of(layout: Layout) -> Self {
         let shapes = Shapes::default();
         Self {
             flat: Flat::default(),
@@ -53,7 +50,7 @@ impl Encoder {
             tree: Tree::new(),
             root: Slot::default(),
             keys: HashMap::new(),
-            remembers_rows,
+            layout,
             written_texts: 0,
         }
     }
@@ -86,10 +83,13 @@ impl Encoder {
         }
         self.written_texts = self.texts.len();
         let mut before = 0;
+        let columns = columns_of_a_place(self.layout);
         for (node, place) in self.tree.nodes.iter_mut().enumerate() {
-            for (column, which) in [(&mut place.column, 0), (&mut place.order, 1)] {
+            for (which, column) in
+                [&mut place.column, &mut place.order, &mut place.expected].into_iter().enumerate()
+            {
                 if !column.bytes.is_empty() {
-                    let number = node * 2 + which;
+                    let number = node * columns + which;
                     put(&mut row, (number - before) as u128);
                     put_bytes(&mut row, &column.bytes);
                     column.bytes.clear();
@@ -114,7 +114,7 @@ impl Encoder {
                 }
                 self.tree.give_back(node, shape, layout);
             }
-            Value::List(length) if self.remembers_rows => self.put_rows(flat, at, node, slot, length),
+            Value::List(length) if self.layout != Layout::One => self.put_rows(flat, at, node, slot, length),
             Value::List(length) => {
                 let element = self.tree.element(node);
                 let mut rows = slot.rows.take().unwrap_or_default();
@@ -138,7 +138,7 @@ impl Encoder {
         if before.keys == keys {
             self.put_order(node, &mut before.order, (0..length).map(Some));
             for row in &mut before.slots {
-                self.put(flat, at, element, row);
+                self.put_row(flat, at, node, element, row);
             }
             slot.rows = Some(before);
             return;
@@ -152,11 +152,64 @@ impl Encoder {
                 Some(place) => std::mem::take(&mut before.slots[place as usize]),
                 None => slots.last().cloned().unwrap_or_default(),
             };
-            self.put(flat, at, element, &mut row);
+            self.put_row(flat, at, node, element, &mut row);
             slots.push(row);
         }
         *before = Rows { slots, keys, order: before.order };
         slot.rows = Some(before);
+    }
+
+    /// Puts one row of the list at a node. Of one that came as expected, that alone is written, and nothing is learnt.
+    fn put_row(&mut self, flat: &Flat, at: &mut usize, list: u32, element: u32, row: &mut Slot) {
+        if self.layout == Layout::Many {
+            return self.put(flat, at, element, row);
+        }
+        let mut end = *at;
+        let is_expected = self.is_expected(flat, &mut end, element, row);
+        let mut last = Last::of(Value::Bool(row.was_expected));
+        self.tree.node(list).expected.push(&mut last, Value::Bool(is_expected));
+        row.was_expected = is_expected;
+        if is_expected {
+            row.go_on();
+            *at = end;
+        } else {
+            self.put(flat, at, element, row);
+        }
+    }
+
+    /// Whether the value that begins at a token is what is expected in its place, with all that is in it. Where it is,
+    /// `at` is behind it.
+    fn is_expected(&self, flat: &Flat, at: &mut usize, node: u32, slot: &Slot) -> bool {
+        let Some(token) = flat.tokens.get(*at) else { return false };
+        *at += 1;
+        let expected = slot.last.expected();
+        match *token {
+            Token::Null => expected == Value::Null,
+            Token::Bool(value) => expected == Value::Bool(value),
+            Token::Int(value) => expected == Value::Int(value),
+            Token::Large(value) => expected == Value::Large(value),
+            Token::Float(value) => {
+                let digits = self.tree.nodes[node as usize].digits;
+                let value = digits.map_or(value, |digits| rounded(value, digits));
+                expected == decimal(value, slot.last.value)
+            }
+            Token::Text(at, length) => match expected {
+                Value::Text(last) => &*self.texts[last as usize] == flat.text(at, length),
+                Value::Number(number) => whole_number(flat.text(at, length)) == Some(number),
+                _ => false,
+            },
+            // A list has rows of its own.
+            Token::List(length) => length == 0 && expected == Value::List(0),
+            Token::Record(shape) => {
+                expected == Value::Record(shape)
+                    && self.tree.known_layout(node, shape).is_some_and(|layout| {
+                        layout.fields.iter().all(|(field, place)| {
+                            let below = slot.fields.get(*place as usize);
+                            below.is_some_and(|below| self.is_expected(flat, at, *field, below))
+                        })
+                    })
+            }
+        }
     }
 
     /// Tells how far each row's earlier place is from the one that comes next.
@@ -180,7 +233,7 @@ impl Encoder {
     fn keys(&mut self, flat: &Flat, mut at: usize, length: u32) -> Vec<u64> {
         let mut keys = Vec::with_capacity(length as usize);
         for row in 0..length {
-            let mut hasher = DefaultHasher::new();
+            let mut hasher = FxHasher::default();
             let mut is_named = false;
             match flat.tokens.get(at) {
                 Some(Token::Record(shape)) => {
@@ -236,7 +289,7 @@ impl Encoder {
     }
 }
 
-fn hash_token(flat: &Flat, at: usize, hasher: &mut DefaultHasher) {
+fn hash_token(flat: &Flat, at: usize, hasher: &mut FxHasher) {
     match flat.tokens.get(at) {
         Some(Token::Int(number)) => number.hash(hasher),
         Some(Token::Text(at, length)) => flat.text(*at, *length).hash(hasher),

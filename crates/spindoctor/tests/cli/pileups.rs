@@ -10,7 +10,7 @@ use spindoctor_model::Flavor;
 use crate::program::printed;
 
 /// How long a busy machine may take until a look sees all of them wait.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Makes a pile-up and looks at it, again where a look came while somebody was between two waits.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]

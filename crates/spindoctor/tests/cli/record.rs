@@ -155,7 +155,6 @@ async fn suffered(scenario: &str, which: Which) {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 fn a_truncate_and_a_disk_that_hangs_are_caught_with_their_causes() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: a slow disk needs root");

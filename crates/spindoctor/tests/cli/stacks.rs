@@ -24,7 +24,7 @@ pub(crate) fn may_not_profile() -> bool {
 fn while_a_client_sleeps(server: &Server, look: impl FnOnce()) {
     const SLEEPERS: &str = "FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
     let wait = |work: &mut dyn FnMut() -> bool| {
-        for _ in 0..500 {
+        for _ in 0..3000 {
             if work() {
                 return;
             }

@@ -183,15 +183,21 @@ async fn it_fires_in_stripped_servers() {
         let mut trigger =
             Trigger::arm(server.pid(), "Item_func_sleep::val_int", when, DEFAULT_BUDGET).unwrap();
         let waits = tokio::task::spawn_blocking(move || comes(&mut trigger));
-        let sleep = || server.ask("SELECT SLEEP(1)");
-        let (fired, ..) = tokio::join!(waits, sleep(), sleep(), sleep());
+        let sleep = || server.ask("SELECT SLEEP(600)");
+        let fired = tokio::select! {
+            fired = waits => fired,
+            slept = async { tokio::join!(sleep(), sleep(), sleep()) } => panic!("{slept:?}"),
+        };
         assert_eq!(fired.unwrap().inside, 3);
 
         let bound = Duration::from_millis(200);
         let mut trigger =
             Trigger::arm(server.pid(), "dispatch_command", When::Slower(bound), DEFAULT_BUDGET).unwrap();
         let waits = tokio::task::spawn_blocking(move || comes(&mut trigger));
-        let (fired, ..) = tokio::join!(waits, sleep());
+        let fired = tokio::select! {
+            fired = waits => fired,
+            slept = sleep() => panic!("{slept:?}"),
+        };
         assert!(fired.unwrap().took >= bound);
         server.stop().unwrap();
     }

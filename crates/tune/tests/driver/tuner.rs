@@ -2,7 +2,8 @@
 //!
 //! ADDRESS is a socket or `HOST:PORT` (user and password `spindoctor`). It says `armed`, with its guardian's process, and
 //! `flipping`, and flips until a signal asks it to end; then it says what became of the settings. With `keep` for `flip` it
-//! sets the first values, keeps them and ends; with `hold` it sets the first values and waits.
+//! sets the first values, keeps them and ends; with `hold` it sets the first values, waits, and says `guardian` when it has
+//! another one.
 
 #![expect(clippy::print_stdout, reason = "the tests read it")]
 
@@ -76,10 +77,20 @@ async fn tune(arguments: &[String]) -> Result<String, ApplyError> {
             match what.as_str() {
                 "keep" => return settings.keep().await.map(|()| "kept".to_owned()),
                 "hold" => {
-                    return Ok(tokio::select! {
-                        signal = interrupts.next() => format!("{signal}: {}", settings.restore().await?),
-                        lost = settings.wait_until_lost() => format!("lost: {lost}: {}", settings.restore().await?),
-                    });
+                    let mut guardian = settings.switch().guardian;
+                    let over = loop {
+                        tokio::select! {
+                            signal = interrupts.next() => break signal.to_string(),
+                            lost = settings.wait_until_lost() => break format!("lost: {lost}"),
+                            () = tokio::time::sleep(std::time::Duration::from_millis(20)) => {}
+                        }
+                        let now = settings.switch().guardian;
+                        if let (true, Ok(pid)) = (now != guardian, &now) {
+                            println!("guardian={pid}");
+                        }
+                        guardian = now;
+                    };
+                    return Ok(format!("{over}: {}", settings.restore().await?));
                 }
                 _ => {}
             }

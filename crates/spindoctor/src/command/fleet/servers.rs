@@ -153,7 +153,7 @@ impl Reach {
         match address {
             // The socket, as for every MySQL client, unless there is a port.
             Address::Host { host, port: None } if host.eq_ignore_ascii_case("localhost") => {
-                self.resolved(ConnectFlags { host: Some(host.clone()), ..self.flags.clone() })
+                self.resolved(&ConnectFlags { host: Some(host.clone()), ..self.flags.clone() })
             }
             Address::Host { host, port } => {
                 let Endpoint::Tcp { port: common, .. } = self.common.endpoint else {
@@ -163,7 +163,7 @@ impl Reach {
             }
             Address::Socket(path) => Ok(self.at(Endpoint::Socket(path.into()))),
             // What the line says counts before the flags that all servers have in common.
-            Address::Dsn(text) => self.resolved(ConnectFlags {
+            Address::Dsn(text) => self.resolved(&ConnectFlags {
                 dsn: Some(Secret::from(text.as_str())),
                 port: None,
                 ..self.flags.clone()
@@ -177,8 +177,8 @@ impl Reach {
         target
     }
 
-    fn resolved(&self, flags: ConnectFlags) -> anyhow::Result<Target> {
-        let target = resolve(&flags, &self.environment)?;
+    fn resolved(&self, flags: &ConnectFlags) -> anyhow::Result<Target> {
+        let target = resolve(flags, &self.environment)?;
         // The password that was typed is everybody's who has none of his own.
         match target.needs_password() {
             true => match &self.common.password {

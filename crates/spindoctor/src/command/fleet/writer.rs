@@ -40,7 +40,7 @@ pub(super) struct Writer {
 enum Way {
     Print(Box<dyn Format>),
     Fold { groups: Groups, json: bool },
-    Keep { store: Store, sql: String, format: FleetFormat },
+    Keep { store: Box<Store>, sql: String, format: FleetFormat },
 }
 
 /// How it ended.
@@ -60,7 +60,7 @@ impl Writer {
         let sql = asked.sql_over.clone().or_else(|| (format == FleetFormat::Parquet).then(|| ALL.to_owned()));
         let out = Out::to(asked)?;
         let way = match sql {
-            Some(sql) => Way::Keep { store: Store::new()?, sql, format },
+            Some(sql) => Way::Keep { store: Box::new(Store::new()?), sql, format },
             None if asked.group => Way::Fold { groups: Groups::default(), json: format == FleetFormat::Json },
             None => Way::Print(formats::of(format, out.look())),
         };

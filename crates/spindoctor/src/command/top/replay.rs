@@ -45,7 +45,7 @@ impl Replay {
         else {
             return Ok(Vec::new());
         };
-        let samples = self.recording.samples(from, to)?;
+        let samples = self.recording.samples_without_lists(from, to)?;
         let points: Vec<Point> = samples.iter().map(Point::of).collect();
         // The last minute may still be written.
         if to < last {
@@ -72,7 +72,7 @@ impl Feed for Replay {
     }
 
     fn window(&mut self, until: Timestamp, span: SignedDuration) -> anyhow::Result<Option<Window>> {
-        Ok(self.recording.window(until - span, until)?)
+        Ok(self.recording.window_until(until - span, until)?)
     }
 
     fn points(&mut self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<Point>> {

@@ -1,0 +1,152 @@
+//! What the recorder takes of a core, of memory and of the disk, beside its peers.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use spindoctor_lab::load::Workload;
+use spindoctor_record::Recording;
+
+use super::ground::Ground;
+use super::looker::{LOOKERS, Looker, Looking, bytes_below, recording};
+use crate::page::Row;
+use crate::paired::{Spread, short};
+use crate::{Bench, Benchmark, progress};
+
+/// Transactions a second of all clients: each of twenty statements.
+const RATE: u32 = 50;
+/// All have started, and the recorder's first minute, in which it asks everything, is over.
+const WARM_UP: Duration = Duration::from_secs(75);
+/// What is measured is told by the minute: the recorder's file grows in minutes.
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY_S: f64 = 86_400.0;
+const MIB: f64 = 1_048_576.0;
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "recorder",
+    story: "A MySQL with 1,000 connections: 744 idle, 256 of sysbench's oltp_read_write with 1,000 statements a second in \
+            all. `spindoctor record`, with its probe ten times a second and its ring of stacks, dolphie's daemon at one \
+            second, Debian's mysqld_exporter, scraped each second as Prometheus would, and pt-stalk look at it at the same \
+            time, each as a user of its own. From 75 s after their start on, by the minute: CPU time of the program and all \
+            that it starts; what is resident, the most of any second; the CPU time of their statements on the server, as \
+            the server counts it by user; how much their files grow (the recorder's: pages in use). The exporter keeps nothing, Prometheus would; pt-stalk keeps something after a \
+            trigger, which never comes here.",
+    run: |bench| Box::pin(run(bench)),
+};
+
+/// One that looks, and what was seen of it.
+struct Watched {
+    looker: Looker,
+    told: String,
+    looking: Looking,
+    core: Vec<f64>,
+    server: Vec<f64>,
+    resident_mib: Vec<f64>,
+    bytes: u64,
+}
+
+async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let mut ground = Ground::start(bench, Workload::OltpReadWrite, Some(RATE)).await?;
+    let folder = tempfile::Builder::new().prefix("spindoctor-recorder-").tempdir()?;
+    let mut all = Vec::new();
+    let mut rows = Vec::new();
+    for looker in LOOKERS {
+        let Some(told) = looker.told(bench) else {
+            rows.push(Row::plain(format!("{looker:?}"), "not installed: script/bench installs it"));
+            continue;
+        };
+        ground.admit(looker.user()).await?;
+        let looking = looker.start(bench, ground.server.socket(), folder.path())?;
+        let (core, server, resident_mib) = (Vec::new(), Vec::new(), Vec::new());
+        all.push(Watched { looker, told, looking, core, server, resident_mib, bytes: 0 });
+    }
+    tokio::time::sleep(WARM_UP).await;
+    for watched in &mut all {
+        watched.bytes = watched.kept_bytes()?;
+    }
+    let begun = Instant::now();
+    let minutes = bench.runs.div_ceil(3);
+    for minute in 1..=minutes {
+        progress(&format!("recorder: minute {minute} of {minutes}"));
+        ground.load.check()?;
+        watch(&mut ground, &mut all).await?;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    for watched in all {
+        rows.extend(watched.rows(seconds)?);
+    }
+    ground.stop().await?;
+    Ok(rows)
+}
+
+/// A minute of all of them.
+async fn watch(ground: &mut Ground, all: &mut [Watched]) -> anyhow::Result<()> {
+    let mut before = Vec::new();
+    for watched in all.iter_mut() {
+        let server_s = ground.server_cpu_s(watched.looker.user()).await?;
+        before.push((Instant::now(), watched.taken()?.0, server_s));
+    }
+    let until = Instant::now() + MINUTE;
+    while Instant::now() < until {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for watched in all.iter_mut() {
+            let (_, resident_mib) = watched.taken()?;
+            watched.resident_mib.push(resident_mib);
+        }
+    }
+    for (watched, (begun, cpu_s, server_s)) in all.iter_mut().zip(before) {
+        let server_s = ground.server_cpu_s(watched.looker.user()).await? - server_s;
+        let cpu_s = watched.taken()?.0 - cpu_s;
+        let seconds = begun.elapsed().as_secs_f64();
+        watched.core.push(100.0 * cpu_s / seconds);
+        watched.server.push(100.0 * server_s / seconds);
+    }
+    Ok(())
+}
+
+impl Watched {
+    /// CPU time so far, seconds, and what is resident, MiB.
+    fn taken(&mut self) -> anyhow::Result<(f64, f64)> {
+        let taken = self.looking.taken().with_context(|| self.told.clone())?;
+        Ok((taken.cpu_s, taken.resident_mib))
+    }
+
+    /// Bytes that it keeps by now.
+    fn kept_bytes(&self) -> anyhow::Result<u64> {
+        let folder = &self.looking.folder;
+        match self.looker {
+            // Pages that are free are written to again.
+            Looker::Record => Ok(Recording::open(&recording(folder))?.used_bytes()?),
+            _ => Ok(bytes_below(folder)),
+        }
+    }
+
+    fn rows(self, seconds: f64) -> anyhow::Result<Vec<Row>> {
+        let grown_mib = (self.kept_bytes()? as f64 - self.bytes as f64) / MIB;
+        let Self { looker, told, looking, core, server, resident_mib, .. } = self;
+        let (core, server, resident) = (Spread::of(&core), Spread::of(&server), Spread::of(&resident_mib));
+        looking.end().with_context(|| told.clone())?;
+        let mib_a_day = match looker {
+            Looker::Record | Looker::Dolphie => Some(grown_mib * DAY_S / seconds),
+            Looker::Exporter | Looker::PtStalk => None,
+        };
+        let (what, cores) = (|what: &str| format!("{told}: {what}"), core.told("% of a core"));
+        let memory = format!("{} MiB", short(resident.most));
+        let is_ours = looker == Looker::Record;
+        let mut rows = match is_ours {
+            true => vec![
+                Row::goal(what("CPU"), cores, "<= 1 %", core.median <= 1.0),
+                Row::goal(what("resident memory"), memory, "<= 64 MiB", resident.most <= 64.0),
+            ],
+            false => vec![Row::plain(what("CPU"), cores), Row::plain(what("resident memory"), memory)],
+        };
+        if let Some(mib_a_day) = mib_a_day {
+            let kept = format!("{} MiB", short(mib_a_day));
+            rows.push(match is_ours {
+                true => Row::goal(what("on disk, a day"), kept, "<= 150 MiB", mib_a_day <= 150.0),
+                false => Row::plain(what("on disk, a day"), kept),
+            });
+        }
+        rows.push(Row::plain(what("the server's CPU for it"), server.told("% of a core")));
+        Ok(rows)
+    }
+}

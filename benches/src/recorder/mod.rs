@@ -1,0 +1,11 @@
+//! What the black box costs, what it catches, and how fast a recording opens.
+
+mod ground;
+mod looker;
+mod process;
+
+pub(crate) mod cost;
+pub(crate) mod replay;
+pub(crate) mod stalls;
+pub(crate) mod steady;
+pub(crate) mod throughput;
