@@ -6,7 +6,7 @@ use super::{Format, csv, json, parquet, tab, table};
 use crate::cli::FleetFormat;
 use crate::terminal::Look;
 
-/// A format of text. Parquet is none: see [`parquet`].
+/// A format of text. Parquet is none: see [`mod@super::parquet`].
 pub(crate) fn of(format: FleetFormat, look: Look) -> Box<dyn Format> {
     match format {
         FleetFormat::Tab | FleetFormat::Parquet => Box::new(tab::Tab::new()),
