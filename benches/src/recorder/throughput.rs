@@ -42,7 +42,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         ground.admit(looker.user()).await?;
         let looking = looker.start(bench, ground.server.socket(), folder.path())?;
         tokio::time::sleep(WARM_UP).await;
-        let quads = if looker == Looker::Record { bench.runs * 3 } else { bench.runs };
+        let quads = if looker == Looker::Record { bench.runs * 3 } else { bench.runs.div_ceil(2) };
         let goal = (looker == Looker::Record).then_some(0.01);
         rows.extend(measure(&mut ground, &told, Some((looker, looking)), goal, quads).await?);
     }

@@ -21,8 +21,14 @@ use spindoctor_model::{HostSample, ServerSample};
 use spindoctor_stacks::{RingOptions, RingThread};
 
 /// Statements that a probe might ask ten times a second.
-const PROBES: [&str; 8] = [
+const PROBES: [&str; 10] = [
     "DO 1",
+    "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.session_status WHERE VARIABLE_NAME IN \
+     ('Threads_running', 'Threads_connected', 'Queries', 'Innodb_redo_log_current_lsn', \
+     'Innodb_redo_log_checkpoint_lsn') UNION ALL SELECT EVENT_NAME, COUNT_STAR \
+     FROM performance_schema.events_transactions_summary_global_by_event_name",
+    "SHOW SESSION STATUS WHERE Variable_name IN ('Threads_running', 'Threads_connected', 'Queries', \
+     'Innodb_max_trx_id', 'Innodb_checkpoint_age')",
     "SHOW GLOBAL STATUS LIKE 'Threads_running'",
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('Threads_running', 'Threads_connected', 'Questions', 'Handler_commit', \
      'Innodb_redo_log_current_lsn', 'Innodb_redo_log_checkpoint_lsn', 'Innodb_checkpoint_age')",

@@ -97,13 +97,19 @@ impl<'a> Decoder<'a> {
 
     /// The next value of a place, without what is in it.
     fn value(&mut self, flat: &mut Flat, node: u32, slot: &mut Slot) -> Result<Value, Undecodable> {
-        self.tokens_left = self.tokens_left.saturating_sub(1);
-        if self.tokens_left == 0 {
-            return Err(Undecodable::new("it is larger than any recording"));
-        }
+        self.pay(1)?;
         let value = self.column(node, Which::Values).next(&mut slot.last)?;
         self.push(flat, value)?;
         Ok(value)
+    }
+
+    /// So many values were read: damaged bytes may tell of more than there can be.
+    fn pay(&mut self, values: usize) -> Result<(), Undecodable> {
+        self.tokens_left = self.tokens_left.saturating_sub(values);
+        if self.tokens_left == 0 {
+            return Err(Undecodable::new("it is larger than any recording"));
+        }
+        Ok(())
     }
 
     fn push(&self, flat: &mut Flat, value: Value) -> Result<(), Undecodable> {
@@ -142,8 +148,8 @@ impl<'a> Decoder<'a> {
             let told = self.column(list, Which::Expected).next(&mut last)?;
             row.was_expected = told == Value::Bool(true);
             if row.was_expected {
-                row.go_on();
-                return self.get_expected(flat, element, row, depth);
+                self.pay(row.go_on())?;
+                return if flat.is_closed { Ok(()) } else { self.get_expected(flat, element, row, depth) };
             }
         }
         self.get(flat, element, row, depth)
@@ -157,12 +163,8 @@ impl<'a> Decoder<'a> {
         slot: &Slot,
         depth: usize,
     ) -> Result<(), Undecodable> {
-        self.tokens_left = self.tokens_left.saturating_sub(1);
-        if depth > DEEPEST || self.tokens_left == 0 {
+        if depth > DEEPEST {
             return Err(Undecodable::new("it is larger than any recording"));
-        }
-        if flat.is_closed {
-            return Ok(());
         }
         self.push(flat, slot.last.value)?;
         match slot.last.value {

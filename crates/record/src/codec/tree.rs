@@ -140,10 +140,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Everything in it has come as expected; so have the fields that the record had once and has not now.
-    pub(crate) fn go_on(&mut self) {
+    /// Everything in it has come as expected; so have the fields that the record had once and has not now. How many places
+    /// that are.
+    pub(crate) fn go_on(&mut self) -> usize {
         self.last.go_on();
-        self.fields.iter_mut().for_each(Slot::go_on);
+        1 + self.fields.iter_mut().map(Slot::go_on).sum::<usize>()
     }
 
     /// The place of a field.
