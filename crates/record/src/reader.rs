@@ -279,7 +279,7 @@ impl Recording {
             for stored in self.stored(before, before + CHUNK_MS)? {
                 match codec::times(&stored.data) {
                     Ok(read) => {
-                        times.extend(read.iter().map(|after_ms| stored.from_ms.saturating_add(*after_ms)))
+                        times.extend(read.iter().map(|after_ms| stored.from_ms.saturating_add(*after_ms)));
                     }
                     Err(error) => self.note_damage(&stored, &error.to_string()),
                 }
