@@ -67,6 +67,25 @@ impl Interval {
         }
         (k > 0).then(|| Self { median: median(&sorted), low: sorted[k - 1], high: sorted[n - k] })
     }
+
+    /// The same for values that scatter alike to both sides of their middle, as those of quads in turned order do: the
+    /// median of the means of all pairs (Hodges and Lehmann), with the interval of the signed-rank test. It needs two thirds
+    /// of the runs. From a hundred values on; the ranks' distribution is taken as normal.
+    pub(crate) fn of_symmetric(values: &[f64]) -> Option<Self> {
+        let n = values.len();
+        if n < 100 {
+            return Self::of(values);
+        }
+        let mut means = Vec::with_capacity(n * (n + 1) / 2);
+        for (at, one) in values.iter().enumerate() {
+            means.extend(values[at..].iter().map(|other| f64::midpoint(*one, *other)));
+        }
+        means.sort_by(f64::total_cmp);
+        let n = n as f64;
+        let outside = n * (n + 1.0) / 4.0 - 1.96 * (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
+        let k = outside as usize;
+        Some(Self { median: median(&means), low: means[k], high: means[means.len() - 1 - k] })
+    }
 }
 
 fn sorted(values: &[f64]) -> Vec<f64> {
@@ -94,6 +113,28 @@ mod tests {
         let values: Vec<f64> = (1..=12).map(f64::from).collect();
         assert_eq!(Interval::of(&values), Some(Interval { median: 6.5, low: 3.0, high: 10.0 }));
         assert_eq!(Interval::of(&values[..5]), None);
+    }
+
+    /// Sums of twelve uniform values, which are nearly normal: the true middle is 6.
+    #[test]
+    fn nineteen_of_twenty_intervals_of_symmetric_values_hold_the_middle_and_are_narrower() {
+        let mut state = 1_u64;
+        let mut uniform = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let (mut held, mut width, mut width_of_median) = (0, 0.0, 0.0);
+        for _ in 0..300 {
+            let values: Vec<f64> = (0..120).map(|_| (0..12).map(|_| uniform()).sum()).collect();
+            let interval = Interval::of_symmetric(&values).unwrap();
+            let of_median = Interval::of(&values).unwrap();
+            held += u32::from((interval.low..=interval.high).contains(&6.0));
+            width += interval.high - interval.low;
+            width_of_median += of_median.high - of_median.low;
+        }
+        // 285 are expected; 273 would be four standard deviations fewer.
+        assert!((270..300).contains(&held), "{held}");
+        assert!(width < 0.85 * width_of_median, "{width} {width_of_median}");
     }
 
     #[test]

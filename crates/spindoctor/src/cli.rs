@@ -19,7 +19,6 @@ use regex::Regex;
 use spindoctor_collect::mysql::{Secret, SslMode};
 use spindoctor_record::condition::Condition;
 use spindoctor_stacks::capture::trigger::When;
-use spindoctor_stacks::profiler::MOST_CPU_PERCENT;
 
 use crate::profile::By;
 use crate::report::locks;
@@ -149,9 +148,10 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "HZ", value_parser = hz)]
     pub(crate) hz: Option<f64>,
 
-    /// Fewer snapshots, where they would take more than this much of all CPUs
-    #[arg(long, value_name = "PERCENT", default_value_t = MOST_CPU_PERCENT, value_parser = percent)]
-    pub(crate) max_cpu: f64,
+    /// Fewer snapshots, where they would take more than this much of all CPUs [default: 0.04 for each of --hz, from
+    /// 0.4 to 3]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub(crate) max_cpu: Option<f64>,
 
     /// One snapshot, at once
     #[arg(long, conflicts_with_all = ["duration", "hz", "max_cpu", "cpu", "when", "when_stalled", "when_inside", "when_slower"])]

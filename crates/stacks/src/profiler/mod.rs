@@ -14,6 +14,7 @@ mod tables;
 mod thread;
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -44,9 +45,18 @@ const CPU_HZ: f64 = 99.0;
 /// How often CPU samples are read: their buffers hold three times as long.
 const READING: Duration = Duration::from_millis(100);
 
-/// What the profiler may take of the CPUs where nobody says otherwise, in percent: chosen, not derived. A busy server
-/// loses more than that, as its caches are used as well: `throughput` in BENCHMARKS.md.
-pub const MOST_CPU_PERCENT: f64 = 0.75;
+/// What the profiler may take of the CPUs where nobody says otherwise, in percent for each snapshot a second that is asked
+/// for: who asks for ten times as many accepts ten times the cost. Chosen, not derived. A busy server loses more than
+/// that, as its caches are used as well: `throughput` in BENCHMARKS.md.
+const CPU_PERCENT_PER_HZ: f64 = 0.04;
+
+/// And at least this much, and at most that.
+const CPU_PERCENT: RangeInclusive<f64> = 0.4..=3.0;
+
+/// What the profiler may take of the CPUs where nobody says otherwise, in percent.
+pub fn usual_most_cpu_percent(hz: f64) -> f64 {
+    (CPU_PERCENT_PER_HZ * hz).clamp(*CPU_PERCENT.start(), *CPU_PERCENT.end())
+}
 
 /// For how long a CPU sample of a thread tells where it runs now: two turns of the sampling, so that one may be missed.
 const FRESH_NS: u64 = (2e9 / CPU_HZ) as u64;
@@ -97,7 +107,7 @@ impl Default for ProfilerOptions {
             source: None,
             cpu: true,
             hz: 10.0,
-            most_cpu_percent: MOST_CPU_PERCENT,
+            most_cpu_percent: usual_most_cpu_percent(10.0),
             keep: None,
             frames: &[],
         }

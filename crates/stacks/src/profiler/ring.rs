@@ -18,7 +18,7 @@ use spindoctor_model::stack::{Activity, Profile, StackSource};
 
 use super::budget::Budget;
 use super::tables::Tables;
-use super::{CPU_HZ, MOST_CPU_PERCENT, Profiler, ProfilerOptions, Snapshot, Taken, micros, process};
+use super::{CPU_HZ, Profiler, ProfilerOptions, Snapshot, Taken, micros, process};
 use crate::capture::cpu::CpuSampler;
 use crate::classify::FrameStates;
 use crate::error::Result;
@@ -37,6 +37,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// The same in a hurry, as in any profile.
 const LONGEST_WAIT_IN_A_HURRY: Duration = Duration::from_millis(500);
+
+/// What snapshots may take of the CPUs in a hurry, in percent: chosen, not derived. A hurry is for a stall, and short.
+const CPU_PERCENT_IN_A_HURRY: f64 = 0.75;
 
 /// A hurry ends after this, whatever was asked for: nobody may be left to end it.
 const LONGEST_HURRY: Duration = Duration::from_secs(300);
@@ -201,7 +204,7 @@ impl Ring {
         let until = until.max(now + lasts).min(since + LONGEST_HURRY);
         if self.hurry.replace(Hurry { since, until }).is_none() {
             self.profiler.budget =
-                Budget::of(MOST_CPU_PERCENT, self.cpus).waiting_at_most(LONGEST_WAIT_IN_A_HURRY);
+                Budget::of(CPU_PERCENT_IN_A_HURRY, self.cpus).waiting_at_most(LONGEST_WAIT_IN_A_HURRY);
             if self.options.cpu {
                 match CpuSampler::start(self.profiler.process.pid, CPU_HZ) {
                     Ok(sampler) => self.profiler.sampler = Some(sampler),

@@ -8,6 +8,7 @@ use spindoctor_collect::host;
 use spindoctor_collect::priority::Ahead;
 use spindoctor_model::Profile;
 use spindoctor_model::stack::StackSource;
+use spindoctor_stacks::profiler::usual_most_cpu_percent;
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 
 use super::server::{Event, Server, Wanted};
@@ -157,11 +158,12 @@ fn options(asked: &Stacks, waits: bool) -> ProfilerOptions {
         Some(Source::Ptrace) => Some(StackSource::Ptrace),
         Some(Source::Cpu) => Some(StackSource::Cpu),
     };
+    let hz = asked.hz.unwrap_or(if source == Some(StackSource::Cpu) { CPU_HZ } else { HZ });
     ProfilerOptions {
         source,
         cpu: !asked.once,
-        hz: asked.hz.unwrap_or(if source == Some(StackSource::Cpu) { CPU_HZ } else { HZ }),
-        most_cpu_percent: asked.max_cpu,
+        hz,
+        most_cpu_percent: asked.max_cpu.unwrap_or_else(|| usual_most_cpu_percent(hz)),
         keep: waits.then_some(asked.before),
         frames: spindoctor_rules::FRAME_STATES,
     }
