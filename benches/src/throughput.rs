@@ -65,7 +65,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
             its windows with to those without; the middle of all quads stands here (Hodges and Lehmann) with an interval \
             that holds it in 95 of 100 cases (signed ranks). *Reached* means that the whole interval lies within the goal. \
             Lost to nothing is what the method cannot tell from zero on this machine: nothing is started, and the same is \
-            computed. `stacks` takes fewer snapshots than it is asked for where they would cost more than 0.04 % of the \
+            computed. `stacks` takes fewer snapshots than it is asked for where they would cost more than 0.025 % of the \
             CPUs for each of `--hz`, up to 3 % (`--max-cpu`): how many it took is from a run of 10 s. Beside it, \
             spindoctor's own CPU time in the windows, as a part of what all CPUs have.",
     run: |bench| Box::pin(run(bench)),

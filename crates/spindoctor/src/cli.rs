@@ -148,8 +148,8 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "HZ", value_parser = hz)]
     pub(crate) hz: Option<f64>,
 
-    /// Fewer snapshots, where they would take more than this much of all CPUs [default: 0.04 for each of --hz, from
-    /// 0.4 to 3]
+    /// Fewer snapshots, where they would take more than this much of all CPUs [default: 0.025 for each of --hz, from
+    /// 0.25 to 3]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) max_cpu: Option<f64>,
 

@@ -48,10 +48,10 @@ const READING: Duration = Duration::from_millis(100);
 /// What the profiler may take of the CPUs where nobody says otherwise, in percent for each snapshot a second that is asked
 /// for: who asks for ten times as many accepts ten times the cost. Chosen, not derived. A busy server loses more than
 /// that, as its caches are used as well: `throughput` in BENCHMARKS.md.
-const CPU_PERCENT_PER_HZ: f64 = 0.04;
+const CPU_PERCENT_PER_HZ: f64 = 0.025;
 
 /// And at least this much, and at most that.
-const CPU_PERCENT: RangeInclusive<f64> = 0.4..=3.0;
+const CPU_PERCENT: RangeInclusive<f64> = 0.25..=3.0;
 
 /// What the profiler may take of the CPUs where nobody says otherwise, in percent.
 pub fn usual_most_cpu_percent(hz: f64) -> f64 {
