@@ -1,12 +1,18 @@
-//! False alarms and misses of the detectors over hours of simulated load.
+//! False alarms and misses of the detectors over hours of simulated load, or over what was recorded of real servers.
 //!
 //! `cargo run -p spindoctor-record --example stalls [HOURS]`: so many hours of each shape without a stall, and then with
-//! stalls of each length in it.
+//! stalls of each length in it. `... --example stalls FILE...`: these recordings of `crates/lab/examples/probes.rs`.
 
+#[path = "../tests/stalls/judge.rs"]
+mod judge;
+#[path = "../tests/stalls/real.rs"]
+mod real;
 #[path = "../tests/stalls/simulator.rs"]
 mod simulator;
 
-use simulator::{Shape, Standstill, judge, probes, stalls};
+use judge::{Made, Outcome};
+use simulator::{Injected, Shape, Standstill, probes, stalls};
+use spindoctor_model::Probe;
 
 const HOUR_S: f64 = 3_600.0;
 const LENGTHS_S: [f64; 7] = [0.1, 0.2, 0.3, 0.5, 1.0, 5.0, 30.0];
@@ -14,9 +20,42 @@ const LENGTHS_S: [f64; 7] = [0.1, 0.2, 0.3, 0.5, 1.0, 5.0, 30.0];
 const SHAPES: [Shape; 6] =
     [Shape::Steady, Shape::Saturated, Shape::Pool, Shape::Idle, Shape::Batches, Shape::Minutely];
 
-#[expect(clippy::print_stdout, reason = "it is a program that prints a table")]
 fn main() {
-    let hours: u64 = std::env::args().nth(1).and_then(|hours| hours.parse().ok()).unwrap_or(4);
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    match &asked[..] {
+        [] => simulated(4),
+        [hours] if hours.parse::<u64>().is_ok() => simulated(hours.parse().unwrap_or(4)),
+        files => files.iter().for_each(|file| replayed(file)),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "it is a program that prints what it sees")]
+fn replayed(file: &str) {
+    let series = real::read(file.as_ref());
+    let made: Vec<Made> = series.made.iter().map(|(_, made)| *made).collect();
+    let outcome = judge::judge(&series.probes, &made);
+    let minutes = series.probes.last().map_or(0.0, |probe| probe.at_s / 60.0);
+    println!("{file}: {}", series.what);
+    println!(
+        "  {} of {} found, {} of them dated right; {} false alarms in {minutes:.1} minutes",
+        outcome.found,
+        outcome.made,
+        outcome.begin_right,
+        outcome.false_alarms.len()
+    );
+    for (kind, made) in series.made.iter().filter(|(_, made)| outcome.missed_s.contains(&made.asked_s)) {
+        println!("    missed: {kind} at {:.2} s, {:.0} ms", made.asked_s, (made.ended_s - made.held_s) * 1e3);
+    }
+    outcome.false_alarms.iter().for_each(|alarm| println!("    false: {alarm}"));
+}
+
+fn judge(probes: &[Probe], injected: &[Injected]) -> Outcome {
+    let made: Vec<Made> = injected.iter().map(Injected::made).collect();
+    judge::judge(probes, &made)
+}
+
+#[expect(clippy::print_stdout, reason = "it is a program that prints a table")]
+fn simulated(hours: u64) {
     println!("{:<11} {:>5}  false alarms", "load", "hours");
     for shape in SHAPES {
         let alarms: Vec<String> = (0..hours)
@@ -53,8 +92,8 @@ fn main() {
                     "{:<11} {:<11} {lasts_s:>7.1} {:>8} {:>7.1} {:>8.1} % {:>9.1} % {:>9.0} ms {:>6}",
                     format!("{shape:?}"),
                     format!("{what:?}"),
-                    outcome.injected,
-                    percent(outcome.found, outcome.injected),
+                    outcome.made,
+                    percent(outcome.found, outcome.made),
                     percent(outcome.kind_right, outcome.found),
                     percent(outcome.begin_right, outcome.found),
                     outcome.worst_begin_ms,

@@ -122,6 +122,12 @@ impl Follower {
         self.shared.instant_of(at_s)
     }
 
+    /// While a stall is looked at: sources that tell its cause are asked at their usual pace, however dear they have
+    /// become.
+    pub fn hurry(&self, is_hurry: bool) {
+        self.shared.hurry(is_hurry);
+    }
+
     /// Leaves a connection of the caller's own out of the lists of threads, as the follower's own are.
     pub fn leave_out(&self, connection_id: u64) {
         self.shared.leave_out(connection_id);

@@ -31,6 +31,9 @@ pub struct Pace {
     pub most_rows: usize,
     /// The longest period that it slows itself down to, seconds.
     pub longest_s: u32,
+    /// In a hurry it is asked at its usual period however dear it has become, as long as it answers in time: no cause is
+    /// found without it.
+    pub hurries: bool,
 }
 
 /// How often a source is asked.
@@ -78,6 +81,8 @@ pub(super) struct Paced {
     dear: u8,
     cheap: u8,
     missed: u8,
+    /// It missed its deadlines, and has not answered since.
+    is_silent: bool,
 }
 
 impl Paced {
@@ -88,8 +93,17 @@ impl Paced {
             Period::With(_) | Period::Once => 0,
         };
         let offset = if period_s == 0 { 0 } else { u32::try_from(place).unwrap_or(0) % period_s };
-        let mut paced =
-            Self { pace, period_s, next: None, offset, asked_before: false, dear: 0, cheap: 0, missed: 0 };
+        let mut paced = Self {
+            pace,
+            period_s,
+            next: None,
+            offset,
+            asked_before: false,
+            dear: 0,
+            cheap: 0,
+            missed: 0,
+            is_silent: false,
+        };
         paced.begin(0);
         paced
     }
@@ -102,8 +116,14 @@ impl Paced {
         };
     }
 
-    pub(super) fn is_due(&self, second: u64) -> bool {
-        self.next.is_some_and(|next| next <= second)
+    /// `is_hurry`: while a stall is looked at.
+    pub(super) fn is_due(&self, second: u64, is_hurry: bool) -> bool {
+        let usual = match self.pace.period {
+            Period::Every(usual_s) if is_hurry && self.pace.hurries && !self.is_silent => u64::from(usual_s.max(1)),
+            _ => u64::from(self.period_s),
+        };
+        let sooner = u64::from(self.period_s).saturating_sub(usual);
+        self.next.is_some_and(|next| next <= second + sooner)
     }
 
     /// The source that it goes with.
@@ -127,8 +147,8 @@ impl Paced {
         self.asked_before = true;
     }
 
-    /// What its answer took.
-    pub(super) fn took(&mut self, taken: Taken) -> Option<PaceChange> {
+    /// What its answer took. In a hurry only one that does not come slows it down, where it hurries.
+    pub(super) fn took(&mut self, taken: Taken, is_hurry: bool) -> Option<PaceChange> {
         if !matches!(self.pace.period, Period::Every(_)) {
             return None;
         }
@@ -137,11 +157,14 @@ impl Paced {
             if self.missed < MISSED_IN_A_ROW {
                 return None;
             }
-            self.missed = 0;
+            (self.missed, self.is_silent) = (0, true);
             let because = format!("it had no answer in {:.1} s, twice", taken.took.as_secs_f64());
             return self.change(self.pace.longest_s, Some(because));
         }
-        self.missed = 0;
+        (self.missed, self.is_silent) = (0, false);
+        if is_hurry && self.pace.hurries {
+            return None;
+        }
         let took_ms = taken.took.as_secs_f64() * 1e3;
         let Pace { dear_ms, most_rows, .. } = self.pace;
         let because = if took_ms > dear_ms {
@@ -188,7 +211,7 @@ mod tests {
     use super::*;
 
     const PACE: Pace =
-        Pace { source: "SHOW X", period: Period::Every(2), dear_ms: 20.0, most_rows: 1000, longest_s: 15 };
+        Pace { source: "SHOW X", period: Period::Every(2), dear_ms: 20.0, most_rows: 1000, longest_s: 15, hurries: false };
 
     fn answer(ms: u64, rows: usize) -> Taken {
         Taken { took: Duration::from_millis(ms), rows, in_time: true }
@@ -198,9 +221,9 @@ mod tests {
     fn turns(paced: &mut Paced, until: u64, taken: Taken) -> Vec<u64> {
         let mut turns = Vec::new();
         for second in 0..until {
-            if paced.is_due(second) {
+            if paced.is_due(second, false) {
                 paced.had_turn(second);
-                paced.took(taken);
+                paced.took(taken, false);
                 turns.push(second);
             }
         }
@@ -224,9 +247,9 @@ mod tests {
     fn a_second_that_was_missed_is_made_up_for_once_and_shifts_the_next_turn() {
         let mut paced = Paced::new(PACE, 0);
         paced.had_turn(0);
-        assert!(!paced.is_due(1) && paced.is_due(2) && paced.is_due(7));
+        assert!(!paced.is_due(1, false) && paced.is_due(2, false) && paced.is_due(7, false));
         paced.had_turn(7);
-        assert!(!paced.is_due(8) && paced.is_due(9));
+        assert!(!paced.is_due(8, false) && paced.is_due(9, false));
     }
 
     #[test]
@@ -235,9 +258,9 @@ mod tests {
         let mut paced = [Paced::new(PACE, 0), Paced::new(once, 0)];
         for one in &mut paced {
             one.had_turn(0);
-            assert!(!one.is_due(1));
+            assert!(!one.is_due(1, false));
             one.begin(1);
-            assert!(one.is_due(1));
+            assert!(one.is_due(1, false));
         }
     }
 
@@ -246,13 +269,13 @@ mod tests {
         let mut paced = Paced::new(PACE, 0);
         let mut seen = Vec::new();
         for _ in 0..10 {
-            seen.extend(paced.took(answer(25, 10)));
+            seen.extend(paced.took(answer(25, 10), false));
         }
         assert_eq!(seen.iter().map(|change| change.period_s).collect::<Vec<_>>(), [4, 8, 15]);
         assert_eq!(seen[0].because.as_deref(), Some("its answer takes 25 ms, more than 20 ms"));
         seen.clear();
         for _ in 0..100 {
-            seen.extend(paced.took(answer(5, 10)));
+            seen.extend(paced.took(answer(5, 10), false));
         }
         let told: Vec<_> = seen.iter().map(|change| (change.period_s, change.because.is_none())).collect();
         assert_eq!(told, [(7, true), (3, true), (2, true)]);
@@ -262,16 +285,16 @@ mod tests {
     fn rows_count_as_time_does_and_one_dear_answer_among_cheap_ones_does_not() {
         let mut paced = Paced::new(PACE, 0);
         for _ in 0..20 {
-            assert_eq!(paced.took(answer(500, 1)), None);
-            assert_eq!(paced.took(answer(1, 1)), None);
+            assert_eq!(paced.took(answer(500, 1), false), None);
+            assert_eq!(paced.took(answer(1, 1), false), None);
         }
-        assert_eq!(paced.took(answer(1, 2000)), None);
-        let change = paced.took(answer(1, 2000)).unwrap();
+        assert_eq!(paced.took(answer(1, 2000), false), None);
+        let change = paced.took(answer(1, 2000), false).unwrap();
         assert_eq!(change.because.as_deref(), Some("its answer has 2000 rows, more than 1000"));
         assert_eq!(change.period_s, 4);
         // Neither dear nor cheap: it stays where it is.
         for _ in 0..50 {
-            assert_eq!(paced.took(answer(15, 900)), None);
+            assert_eq!(paced.took(answer(15, 900), false), None);
         }
     }
 
@@ -280,10 +303,10 @@ mod tests {
      {
         let missed = Taken { took: Duration::from_secs(2), rows: 0, in_time: false };
         let mut paced = Paced::new(PACE, 0);
-        assert_eq!(paced.took(missed), None);
-        assert_eq!(paced.took(answer(1, 1)), None);
-        assert_eq!(paced.took(missed), None);
-        let change = paced.took(missed).unwrap();
+        assert_eq!(paced.took(missed, false), None);
+        assert_eq!(paced.took(answer(1, 1), false), None);
+        assert_eq!(paced.took(missed, false), None);
+        let change = paced.took(missed, false).unwrap();
         assert_eq!(
             (change.period_s, change.because.as_deref()),
             (15, Some("it had no answer in 2.0 s, twice"))
@@ -294,10 +317,29 @@ mod tests {
     fn a_period_that_changes_counts_from_the_turn_that_showed_why() {
         let mut paced = Paced::new(PACE, 0);
         for second in [0, 2] {
-            assert!(paced.is_due(second));
+            assert!(paced.is_due(second, false));
             paced.had_turn(second);
-            paced.took(answer(25, 10));
+            paced.took(answer(25, 10), false);
         }
-        assert!(!paced.is_due(5) && paced.is_due(6));
+        assert!(!paced.is_due(5, false) && paced.is_due(6, false));
+    }
+
+    #[test]
+    fn in_a_hurry_a_dear_source_that_hurries_is_asked_as_usual_until_it_is_silent() {
+        let hurries = Pace { period: Period::Every(1), hurries: true, ..PACE };
+        let missed = Taken { took: Duration::from_secs(2), rows: 0, in_time: false };
+        for (pace, at_once) in [(hurries, true), (Pace { hurries: false, ..hurries }, false)] {
+            let mut paced = Paced::new(pace, 0);
+            for second in [0, 1, 3, 7] {
+                paced.had_turn(second);
+                paced.took(answer(25, 10), false);
+                paced.took(answer(25, 10), false);
+            }
+            assert!(!paced.is_due(8, false));
+            assert_eq!(paced.is_due(8, true), at_once);
+            assert_eq!(paced.took(missed, true), None);
+            paced.took(missed, true);
+            assert!(!paced.is_due(8, true));
+        }
     }
 }

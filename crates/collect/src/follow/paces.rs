@@ -26,30 +26,35 @@ const fn server(source: &'static str, period_s: u32, longest_s: u32) -> Pace {
     let share_ms = period_s as f64 * 1e3 * SERVER_SHARE;
     let dear_ms = if share_ms < LONGEST_ANSWER_MS { share_ms } else { LONGEST_ANSWER_MS };
     let most_rows = period_s as usize * ROWS_PER_S;
-    Pace { source, period: Period::Every(period_s), dear_ms, most_rows, longest_s }
+    Pace { source, period: Period::Every(period_s), dear_ms, most_rows, longest_s, hurries: false }
+}
+
+/// One that a stall's cause is told by.
+const fn hurrying(source: &'static str, period_s: u32, longest_s: u32) -> Pace {
+    Pace { hurries: true, ..server(source, period_s, longest_s) }
 }
 
 const fn with(source: &'static str, other: &'static str) -> Pace {
-    Pace { source, period: Period::With(other), dear_ms: f64::MAX, most_rows: usize::MAX, longest_s: 0 }
+    Pace { source, period: Period::With(other), dear_ms: f64::MAX, most_rows: usize::MAX, longest_s: 0, hurries: false }
 }
 
 /// A source of the host has no rows.
 const fn host(source: &'static str, period_s: u32, longest_s: u32) -> Pace {
     let share_ms = period_s as f64 * 1e3 * HOST_SHARE;
     let dear_ms = if share_ms > HOST_LEAST_MS { share_ms } else { HOST_LEAST_MS };
-    Pace { source, period: Period::Every(period_s), dear_ms, most_rows: usize::MAX, longest_s }
+    Pace { source, period: Period::Every(period_s), dear_ms, most_rows: usize::MAX, longest_s, hurries: false }
 }
 
 const fn once(source: &'static str) -> Pace {
-    Pace { source, period: Period::Once, dear_ms: f64::MAX, most_rows: usize::MAX, longest_s: 0 }
+    Pace { source, period: Period::Once, dear_ms: f64::MAX, most_rows: usize::MAX, longest_s: 0, hurries: false }
 }
 
 /// The paces of the server's sources and of the host's.
 pub const PACES: &[Pace] = &[
     server("SHOW GLOBAL VARIABLES", 60, 600),
-    server("SHOW GLOBAL STATUS", 1, 4),
-    server("performance_schema.threads", 1, 15),
-    server("information_schema.PROCESSLIST", 1, 15),
+    hurrying("SHOW GLOBAL STATUS", 1, 4),
+    hurrying("performance_schema.threads", 1, 15),
+    hurrying("information_schema.PROCESSLIST", 1, 15),
     server("information_schema.INNODB_TRX", 1, 30),
     with("performance_schema.data_lock_waits", "information_schema.INNODB_TRX"),
     with("information_schema.INNODB_LOCKS", "information_schema.INNODB_TRX"),

@@ -230,8 +230,9 @@ impl Sampler {
 
     /// The server's sources whose turn it is, asked or not.
     fn due_sources(&self) -> Vec<bool> {
+        let is_hurry = self.shared.is_hurry();
         let mut due: Vec<bool> =
-            self.server_sources.iter().map(|source| source.paced.is_due(self.second)).collect();
+            self.server_sources.iter().map(|source| source.paced.is_due(self.second, is_hurry)).collect();
         for place in 0..due.len() {
             if let Some(other) = self.goes_with(place) {
                 due[place] = due[other];
@@ -298,14 +299,14 @@ impl Sampler {
         }
         for (place, source) in host::SOURCES.iter().enumerate() {
             let paced = &mut self.host_sources[place];
-            if !paced.is_due(self.second) {
+            if !paced.is_due(self.second, false) {
                 continue;
             }
             paced.had_turn(self.second);
             let asked = Instant::now();
             self.host.read(source, self.clock.origin, &mut sample.host);
             let taken = Taken { took: asked.elapsed(), rows: 0, in_time: true };
-            let change = paced.took(taken);
+            let change = paced.took(taken, false);
             self.shared.costs.count(source.name, taken.took, taken.rows);
             if let Some(change) = change {
                 self.shared.costs.set_period(source.name, change.period_s.into());
@@ -332,7 +333,7 @@ impl Sampler {
                     if taken.in_time {
                         self.last_answered = begun;
                     }
-                    let change = source.paced.took(taken);
+                    let change = source.paced.took(taken, self.shared.is_hurry());
                     self.shared.costs.count(name, taken.took, taken.rows);
                     if let Some(change) = change {
                         self.shared.costs.set_period(name, change.period_s.into());

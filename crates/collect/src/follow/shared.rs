@@ -1,7 +1,7 @@
 //! What the sampler, the probe and the caller have in common.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,8 @@ pub(super) struct Shared {
     pub(super) asking: Arc<AtomicU64>,
     /// Probes that nobody took.
     left_out: Arc<AtomicU64>,
+    /// A stall is looked at.
+    hurry: Arc<AtomicBool>,
     stopped: watch::Sender<bool>,
 }
 
@@ -53,6 +55,7 @@ impl Shared {
             own: Arc::default(),
             asking: Arc::default(),
             left_out: Arc::default(),
+            hurry: Arc::default(),
             stopped: watch::Sender::new(false),
         }
     }
@@ -89,6 +92,15 @@ impl Shared {
     /// How many probes were left out since this was asked last.
     pub(super) fn take_left_out(&self) -> u64 {
         self.left_out.swap(0, Ordering::Relaxed)
+    }
+
+    /// A stall is looked at from now on, or no longer.
+    pub(super) fn hurry(&self, is_hurry: bool) {
+        self.hurry.store(is_hurry, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_hurry(&self) -> bool {
+        self.hurry.load(Ordering::Relaxed)
     }
 
     /// A connection is spindoctor's own.

@@ -14,6 +14,7 @@ mod collapse;
 mod commits;
 mod connections_fail;
 pub mod events;
+mod interval;
 mod no_answer;
 mod probe_slow;
 mod recent;
@@ -31,6 +32,7 @@ use asked::Asked;
 use checkpoint_age::CheckpointAge;
 use commits::Commits;
 use connections_fail::ConnectionsFail;
+use interval::Intervals;
 use no_answer::NoAnswer;
 use probe_slow::ProbeSlow;
 use threads_running::ThreadsRunning;
@@ -59,6 +61,7 @@ struct Sight {
 #[derive(Debug)]
 pub struct Stalls {
     began: Timestamp,
+    intervals: Intervals,
     throughput: Throughput,
     commits: Commits,
     /// Until then commits stand still because all statements did.
@@ -77,6 +80,7 @@ impl Stalls {
     pub fn new(baseline: Baseline, conditions: Vec<Condition>) -> Self {
         Self {
             began: Timestamp::UNIX_EPOCH,
+            intervals: Intervals::new(),
             throughput: Throughput::new(),
             commits: Commits::new(),
             all_stopped_until_s: 0.0,
@@ -93,6 +97,7 @@ impl Stalls {
     /// From here on readings are of this segment. Stalls that last are forgotten; what is usual at this hour is not.
     pub fn begin_segment(&mut self, segment: &Segment) {
         self.began = segment.began;
+        self.intervals = Intervals::new();
         self.throughput = Throughput::new();
         self.commits = Commits::new();
         self.all_stopped_until_s = 0.0;
@@ -109,8 +114,11 @@ impl Stalls {
     pub fn probe(&mut self, probe: &Probe) -> Vec<StallChange> {
         let now_s = probe.at_s + probe.took_ms / 1e3;
         let mut changes = Vec::new();
-        let collapsed = self.throughput.look(probe);
-        let stopped = self.commits.look(probe);
+        let interval = self.intervals.next(probe);
+        let is_pile_up =
+            probe.threads_running.is_some_and(|running| self.threads_running.is_pile_up(running));
+        let collapsed = self.throughput.look(probe, interval.as_ref(), is_pile_up);
+        let stopped = self.commits.look(interval.as_ref(), is_pile_up);
         let stopped = self.unless_all_stopped(stopped, collapsed.is_some(), now_s);
         for (kind, sight) in [
             (StallKind::ThroughputCollapsed, collapsed),

@@ -10,11 +10,12 @@ const USUAL_OVER_S: f64 = 300.0;
 /// And from this many answers at least: ten seconds.
 const ENOUGH_ANSWERS: usize = 100;
 /// The question reads some counters in memory: a machine that is shared or full of work holds it up for a tenth of a
-/// second now and then, and never this long.
-const LEAST_MS: f64 = 250.0;
-/// Slow answers that are a habit are in the upper hundredth; a stall is so many times slower.
-const HABIT_QUANTILE: f64 = 0.99;
-const BEYOND_HABIT: f64 = 4.0;
+/// second now and then, and hardly longer.
+const LEAST_MS: f64 = 110.0;
+/// Slow answers that are a habit are in the upper 3 %, where a stall every five seconds is not; a stall is so many times
+/// slower.
+const HABIT_QUANTILE: f64 = 0.97;
+const BEYOND_HABIT: f64 = 8.0;
 
 /// Watches how long answers take.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl ProbeSlow {
         let sight = (probe.took_ms >= bound_ms).then(|| Sight {
             began_s: probe.at_s,
             because: format!(
-                "the probe waited {:.0} ms for its answer; 99 of 100 take {:.1} ms at most",
+                "the probe waited {:.0} ms for its answer; 97 of 100 take {:.1} ms at most",
                 probe.took_ms,
                 self.habit_ms.unwrap_or_default()
             ),
@@ -68,7 +69,7 @@ mod tests {
         for tenth in 0..200 {
             assert_eq!(slow.look(&answer(f64::from(tenth) / 10.0, 1.0 + f64::from(tenth % 7))), None);
         }
-        assert_eq!(slow.look(&answer(20.0, 240.0)), None);
+        assert_eq!(slow.look(&answer(20.0, 105.0)), None);
         let seen = slow.look(&answer(20.3, 400.0)).unwrap();
         assert_eq!(seen.began_s, 20.3);
         assert!(seen.because.starts_with("the probe waited 400 ms"), "{}", seen.because);

@@ -1,6 +1,9 @@
-//! [`StallKind::ThreadsRunning`](spindoctor_model::StallKind): far more threads run than usually at this hour.
+//! [`StallKind::ThreadsRunning`](spindoctor_model::StallKind): far more threads run than usually.
 //!
-//! Where this hour was never seen, the last minutes stand in for it.
+//! Those who wait pile up, whether or not others go on: of all signs of a stall this is the plainest. A pile-up that is
+//! over within a second is measured by what ran in the last minutes, a longer one by this hour of other days too. What is
+//! usual is what runs for most of a second: stalls that come every few seconds do not become usual, a job of some
+//! seconds that comes every minute does.
 
 use std::collections::VecDeque;
 
@@ -9,35 +12,53 @@ use spindoctor_model::Probe;
 
 use super::Sight;
 use super::baseline::Baseline;
+use super::recent::Recent;
 
 /// So many times the most that usually run, and so many more: twice as many is a good day.
-const TIMES_USUAL: f64 = 3.0;
-const MORE_THAN_USUAL: f64 = 8.0;
-/// In so many probes that follow one another: 200 ms.
-const LEAST_PROBES: u32 = 3;
+const TIMES_USUAL: f64 = 2.0;
+const MORE_THAN_USUAL: f64 = 6.0;
+/// Two readings see a pile-up, and one of them may see its beginning or its end: so many times the usual, and more. The
+/// other must be beyond the bound.
+const TIMES_USUAL_BESIDE: f64 = 1.5;
+const MORE_THAN_USUAL_BESIDE: f64 = 3.0;
+/// Two readings are so far apart at least: an answer that was late and the next may show one instant.
+const LEAST_APART_S: f64 = 0.06;
 /// It is over below this share of the bound.
 const OVER_RATIO: f64 = 0.6;
-/// Where the hour is not known, this many minutes tell what is usual: jobs that run every minute have come.
-const LEAST_MINUTES: usize = 3;
-/// And at most so many.
+/// The last minute tells what is usual by what this share of its readings do not exceed: stalls of half a second every five
+/// seconds are a tenth of them.
+const USUAL_OVER_S: f64 = 60.0;
+const USUAL_QUANTILE: f64 = 0.85;
+/// From so many readings on, over so long at least.
+const ENOUGH_READINGS: usize = 10;
+const ENOUGH_S: f64 = 10.0;
+/// And is computed anew this often.
+const USUAL_EVERY_S: f64 = 1.0;
+/// What runs for a second is what so many of ten readings in turn have at least.
+const SECOND: usize = 10;
+const OF_SECOND: usize = 8;
+/// A pile-up that lasts for a second may be what this hour is used to.
+const LONG_S: f64 = 1.0;
+/// So far back what ran for a second is remembered, minute by minute; what had so many of them is usual.
 const MOST_MINUTES: usize = 10;
-/// A minute's most is what at least so many of its probes had.
-const OF_PROBES: usize = 3;
-/// What a minute with a stall may add to what is usual.
+const OF_MINUTES: usize = 3;
+/// What a minute in which it lasts may add to what is usual.
 const RISE_IN_STALL: f64 = 1.25;
 const RISE_IN_STALL_THREADS: f64 = 2.0;
-/// The last minutes may raise the hour's usual by this much: more is what is looked for.
-const RISE_ABOVE_HOUR: f64 = 2.0;
 
 /// Watches `Threads_running`.
 #[derive(Debug)]
 pub(super) struct ThreadsRunning {
     baseline: Baseline,
+    /// Readings outside pile-ups.
+    lately: Recent,
+    usual: Option<f64>,
+    computed_s: f64,
+    second: VecDeque<f64>,
     minutes: VecDeque<f64>,
     minute: Minute,
-    readings: u32,
-    since_s: f64,
-    lasts: Option<Sight>,
+    before: Option<Reading>,
+    pile_up: Option<PileUp>,
 }
 
 /// The minute that is being looked at.
@@ -45,20 +66,39 @@ pub(super) struct ThreadsRunning {
 struct Minute {
     /// Minutes since 1970; 0 before the first.
     number: i64,
-    /// The most that ran, in falling order.
-    most: [f64; OF_PROBES],
+    /// The most that ran for a second.
+    most: f64,
+    /// Others saw a stall in it.
     with_stall: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    asked_s: f64,
+    at_s: f64,
+    running: f64,
+}
+
+#[derive(Debug)]
+struct PileUp {
+    sight: Sight,
+    bound: f64,
+    /// True once it was told.
+    is_told: bool,
 }
 
 impl ThreadsRunning {
     pub(super) fn new(baseline: Baseline) -> Self {
         Self {
             baseline,
+            lately: Recent::over(USUAL_OVER_S),
+            usual: None,
+            computed_s: 0.0,
+            second: VecDeque::new(),
             minutes: VecDeque::new(),
             minute: Minute::default(),
-            readings: 0,
-            since_s: 0.0,
-            lasts: None,
+            before: None,
+            pile_up: None,
         }
     }
 
@@ -68,50 +108,76 @@ impl ThreadsRunning {
 
     /// Another start of the server or of the recorder: what is usual at this hour stays.
     pub(super) fn begin_segment(&mut self) {
-        (self.readings, self.lasts) = (0, None);
+        *self = Self::new(std::mem::take(&mut self.baseline));
     }
 
-    /// `is_stalled`: another detector sees a stall now.
+    /// True where so many are far more than usually.
+    pub(super) fn is_pile_up(&self, running: u64) -> bool {
+        self.usual.is_some_and(|usual| running as f64 > bound(usual))
+    }
+
+    /// The pile-up while it lasts, or once where it was known only when it was over. `is_stalled`: another detector sees a
+    /// stall now.
     pub(super) fn look(&mut self, at: Timestamp, probe: &Probe, is_stalled: bool) -> Option<Sight> {
         let Some(running) = probe.threads_running.map(|running| running as f64) else {
-            return self.lasts.clone();
+            self.before = None;
+            return self.told();
         };
+        let now = Reading { asked_s: probe.at_s, at_s: probe.at_s + probe.took_ms / 1e3, running };
         self.end_minute(at);
-        let usual = self.usual_high(at);
-        let bound = usual.map_or(f64::INFINITY, |usual| TIMES_USUAL * usual + MORE_THAN_USUAL);
-        let is_far = running > bound;
-        if is_far && self.readings == 0 {
-            self.since_s = probe.at_s;
-        }
-        self.readings = if is_far { self.readings + 1 } else { 0 };
-        if running <= OVER_RATIO * bound {
-            self.lasts = None;
-        } else if self.readings == LEAST_PROBES && self.lasts.is_none() {
-            self.lasts = Some(Sight {
-                began_s: self.since_s,
-                because: format!(
-                    "{running:.0} threads run; at this hour it is {:.0} at most",
-                    usual.unwrap_or_default()
-                ),
-            });
-        }
-        self.minute.with_stall |= is_stalled || is_far || self.lasts.is_some();
-        let mut value = running;
-        for place in &mut self.minute.most {
-            if value > *place {
-                std::mem::swap(place, &mut value);
+        self.minute.with_stall |= is_stalled;
+        let before = self.before.replace(now);
+        let hour = self.baseline.usual_high(at);
+        let sight = match &mut self.pile_up {
+            Some(pile_up) if running <= OVER_RATIO * pile_up.bound => {
+                let untold_and_short = !pile_up.is_told && now.at_s - pile_up.sight.began_s < LONG_S;
+                let sight = untold_and_short.then(|| pile_up.sight.clone());
+                self.pile_up = None;
+                sight
             }
-        }
-        self.lasts.clone()
+            Some(pile_up) => {
+                pile_up.is_told |= running > hour.map_or(f64::INFINITY, bound);
+                self.told()
+            }
+            None => {
+                let usual = self.usual.or(hour);
+                self.pile_up =
+                    usual.zip(before).and_then(|(usual, before)| pile_up(usual, hour, before, now));
+                self.told()
+            }
+        };
+        self.learn(now);
+        sight
     }
 
-    fn usual_high(&self, at: Timestamp) -> Option<f64> {
-        let lately = self.minutes.iter().copied().reduce(f64::max);
-        match (self.baseline.usual_high(at), lately) {
-            (Some(hour), Some(lately)) => Some(hour.max(lately.min(RISE_ABOVE_HOUR * hour))),
-            (Some(hour), None) => Some(hour),
-            (None, lately) => lately.filter(|_| self.minutes.len() >= LEAST_MINUTES),
+    fn told(&self) -> Option<Sight> {
+        self.pile_up.as_ref().filter(|pile_up| pile_up.is_told).map(|pile_up| pile_up.sight.clone())
+    }
+
+    fn learn(&mut self, now: Reading) {
+        self.second.push_back(now.running);
+        if self.second.len() > SECOND {
+            self.second.pop_front();
+            let mut second: Vec<f64> = self.second.iter().copied().collect();
+            second.sort_by(f64::total_cmp);
+            self.minute.most = self.minute.most.max(second[SECOND - OF_SECOND]);
         }
+        if self.pile_up.is_none() {
+            self.lately.push(now.at_s, now.running);
+        }
+        let first_s = self.lately.iter().next().map_or(now.at_s, |(first_s, _)| first_s);
+        let is_enough = self.lately.len() >= ENOUGH_READINGS && now.at_s - first_s >= ENOUGH_S;
+        if is_enough && now.at_s - self.computed_s >= USUAL_EVERY_S {
+            self.computed_s = now.at_s;
+            self.usual = self.lately.quantile(USUAL_QUANTILE).map(|usual| usual.max(self.usual_of_minutes()));
+        }
+    }
+
+    /// What ran for a second in several of the last minutes.
+    fn usual_of_minutes(&self) -> f64 {
+        let mut minutes: Vec<f64> = self.minutes.iter().copied().collect();
+        minutes.sort_by(|a, b| b.total_cmp(a));
+        minutes.get(OF_MINUTES - 1).copied().unwrap_or_default()
     }
 
     fn end_minute(&mut self, at: Timestamp) {
@@ -121,8 +187,8 @@ impl ThreadsRunning {
         }
         if self.minute.number != 0 {
             let began = Timestamp::from_second(self.minute.number * 60).unwrap_or(at);
-            let seen = self.minute.most[OF_PROBES - 1];
-            let high = match self.usual_high(began).filter(|_| self.minute.with_stall) {
+            let seen = self.minute.most;
+            let high = match self.usual.filter(|_| self.minute.with_stall || self.pile_up.is_some()) {
                 Some(usual) => seen.min((RISE_IN_STALL * usual).max(usual + RISE_IN_STALL_THREADS)),
                 None => seen,
             };
@@ -134,6 +200,27 @@ impl ThreadsRunning {
         }
         self.minute = Minute { number, ..Minute::default() };
     }
+}
+
+fn bound(usual: f64) -> f64 {
+    TIMES_USUAL * usual + MORE_THAN_USUAL
+}
+
+/// The pile-up that two readings see.
+fn pile_up(usual: f64, hour: Option<f64>, before: Reading, now: Reading) -> Option<PileUp> {
+    let bound = bound(usual);
+    let beside = TIMES_USUAL_BESIDE * usual + MORE_THAN_USUAL_BESIDE;
+    let most = before.running.max(now.running);
+    let is_one =
+        before.running.min(now.running) >= beside && most > bound && now.at_s - before.at_s >= LEAST_APART_S;
+    is_one.then(|| PileUp {
+        sight: Sight {
+            began_s: before.asked_s,
+            because: format!("{most:.0} threads run; lately it was {usual:.0} at most"),
+        },
+        bound,
+        is_told: most > hour.map_or(bound, self::bound),
+    })
 }
 
 #[cfg(test)]
@@ -165,20 +252,21 @@ mod tests {
     fn a_pile_up_is_seen_from_its_first_probe_on_and_one_wild_reading_is_none() {
         let mut threads = ThreadsRunning::new(Baseline::default());
         assert_eq!(run(&mut threads, 0, 300, |tenth| tenth as u64 % 4), None);
-        assert_eq!(run(&mut threads, 300, 301, |tenth| if tenth % 10 < 2 { 500 } else { 2 }), None);
+        assert_eq!(run(&mut threads, 300, 301, |tenth| if tenth % 10 == 5 { 500 } else { 2 }), None);
         let seen = run(&mut threads, 301, 302, |_| 60).unwrap();
         assert_eq!(
             (seen.began_s, seen.because.as_str()),
-            (301.0, "60 threads run; at this hour it is 3 at most")
+            (301.0, "60 threads run; lately it was 3 at most")
         );
         assert_eq!(run(&mut threads, 302, 303, |_| 2), None);
     }
 
     #[test]
-    fn peaks_of_every_minute_are_usual() {
+    fn peaks_of_every_minute_are_usual_once_there_were_three() {
         let mut threads = ThreadsRunning::new(Baseline::default());
         let peaks = |tenth: i64| if tenth % 600 < 20 { 60 } else { 3 };
-        assert_eq!(run(&mut threads, 0, 3600, peaks), None);
+        assert!(run(&mut threads, 0, 180, peaks).is_some());
+        assert_eq!(run(&mut threads, 180, 3600, peaks), None);
     }
 
     #[test]

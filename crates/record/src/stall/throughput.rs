@@ -5,6 +5,7 @@ use spindoctor_model::Probe;
 
 use super::Sight;
 use super::collapse::{Collapse, LEAST_PER_S, LEAST_RUNNING};
+use super::interval::Interval;
 use super::recent::Recent;
 
 /// A throughput that sinks and does not stop is looked at over this long: shorter ones are noise.
@@ -34,8 +35,14 @@ impl Throughput {
         Self { collapse: Collapse::of(["no statement ended", "statements"]), sag: Sag::new() }
     }
 
-    pub(super) fn look(&mut self, probe: &Probe) -> Option<Sight> {
-        let collapsed = self.collapse.look(probe, probe.questions);
+    /// `is_pile_up`: far more threads run than usually.
+    pub(super) fn look(
+        &mut self,
+        probe: &Probe,
+        interval: Option<&Interval>,
+        is_pile_up: bool,
+    ) -> Option<Sight> {
+        let collapsed = self.collapse.look_at(interval, |interval| interval.questions, is_pile_up);
         let sagged = self.sag.look(probe, collapsed.is_some());
         collapsed.or(sagged)
     }
@@ -137,10 +144,11 @@ impl Sag {
 
 #[cfg(test)]
 mod tests {
+    use super::super::interval::Intervals;
     use super::*;
 
     fn run(
-        throughput: &mut Throughput,
+        (throughput, intervals): &mut (Throughput, Intervals),
         from_s: f64,
         to_s: f64,
         per_s: f64,
@@ -159,7 +167,8 @@ mod tests {
                 questions: Some(*count as u64),
                 ..Probe::default()
             };
-            if throughput.look(&probe).is_some() {
+            let interval = intervals.next(&probe);
+            if throughput.look(&probe, interval.as_ref(), false).is_some() {
                 seen.get_or_insert(at_s);
             }
             at_s += 0.1;
@@ -170,7 +179,7 @@ mod tests {
     #[test]
     fn statements_that_end_at_a_third_of_their_pace_are_a_stall_where_threads_add_up() {
         for (running, stalls) in [(40, true), (9, false)] {
-            let (mut throughput, mut count) = (Throughput::new(), 0.0);
+            let (mut throughput, mut count) = ((Throughput::new(), Intervals::new()), 0.0);
             assert_eq!(run(&mut throughput, 0.0, 310.0, 1000.0, 8, &mut count), None);
             let seen = run(&mut throughput, 310.0, 320.0, 330.0, running, &mut count);
             assert_eq!(seen.is_some_and(|seen_s| seen_s < 315.0), stalls, "{running}: {seen:?}");
@@ -179,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_sag_that_the_load_itself_makes_every_minute_is_none() {
-        let (mut throughput, mut count) = (Throughput::new(), 0.0);
+        let (mut throughput, mut count) = ((Throughput::new(), Intervals::new()), 0.0);
         for minute in 0..15 {
             let at_s = f64::from(minute) * 60.0;
             assert_eq!(run(&mut throughput, at_s, at_s + 55.0, 1000.0, 8, &mut count), None);

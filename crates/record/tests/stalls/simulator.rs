@@ -7,7 +7,8 @@
 
 use fastrand::Rng;
 use spindoctor_model::{Probe, StallKind};
-use spindoctor_record::stall::{Baseline, StallChange, Stalls};
+
+use crate::judge::Made;
 
 const STEP_S: f64 = 0.01;
 const PROBE_EVERY_S: f64 = 0.1;
@@ -47,12 +48,12 @@ pub(crate) enum Standstill {
 }
 
 impl Standstill {
-    /// The kinds that name it rightly.
-    pub(crate) fn kinds(self) -> &'static [StallKind] {
+    /// The kinds that name it rightly. Where clients come as they please those who wait pile up, too.
+    fn kinds(self) -> &'static [StallKind] {
         use StallKind::{CommitsStopped, NoAnswer, ProbeSlow, ThreadsRunning, ThroughputCollapsed};
         match self {
-            Self::Statements => &[ThroughputCollapsed],
-            Self::Commits => &[CommitsStopped],
+            Self::Statements => &[ThroughputCollapsed, ThreadsRunning],
+            Self::Commits => &[CommitsStopped, ThreadsRunning],
             Self::Server => &[ThroughputCollapsed, ProbeSlow, NoAnswer],
             Self::PileUp => &[ThreadsRunning],
         }
@@ -68,6 +69,11 @@ pub(crate) struct Injected {
 }
 
 impl Injected {
+    pub(crate) fn made(&self) -> Made {
+        let ended_s = self.began_s + self.lasts_s;
+        Made { kinds: self.what.kinds(), asked_s: self.began_s, held_s: self.began_s, ended_s }
+    }
+
     fn is_at(&self, at_s: f64) -> bool {
         (self.began_s..self.began_s + self.lasts_s).contains(&at_s)
     }
@@ -250,61 +256,6 @@ impl Server {
             checkpoint_age_bytes: None,
         }
     }
-}
-
-/// What the detectors made of it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Outcome {
-    pub(crate) injected: usize,
-    /// Seen while they lasted, or within half a second.
-    pub(crate) found: usize,
-    /// Of those found: the first that was seen is of the right kind.
-    pub(crate) kind_right: usize,
-    /// Of those found: dated within 150 ms of their beginning, by the first that was seen.
-    pub(crate) begin_right: usize,
-    pub(crate) worst_begin_ms: f64,
-    /// Stalls that were seen where there were none.
-    pub(crate) false_alarms: Vec<String>,
-}
-
-/// Seen so long after its end it is still found: the probe that shows a short one comes after it.
-const SEEN_WITHIN_S: f64 = 0.5;
-/// What follows a stall so soon is a part of it: one event.
-const PART_OF_IT_S: f64 = 5.0;
-const BEGIN_WITHIN_MS: f64 = 150.0;
-
-pub(crate) fn judge(probes: &[Probe], injected: &[Injected]) -> Outcome {
-    let mut stalls = Stalls::new(Baseline::default(), Vec::new());
-    let opened: Vec<_> = probes
-        .iter()
-        .flat_map(|probe| stalls.probe(probe))
-        .filter_map(|change| match change {
-            StallChange::Opened(stall) => Some(stall),
-            StallChange::Over(..) => None,
-        })
-        .collect();
-    let mut outcome = Outcome { injected: injected.len(), ..Outcome::default() };
-    for one in injected {
-        let ended_s = one.began_s + one.lasts_s;
-        let first = opened
-            .iter()
-            .find(|stall| stall.seen_s >= one.began_s && stall.seen_s <= ended_s + SEEN_WITHIN_S);
-        let Some(first) = first else { continue };
-        let wrong_ms = (first.began_s - one.began_s).abs() * 1e3;
-        outcome.found += 1;
-        outcome.kind_right += usize::from(one.what.kinds().contains(&first.kind));
-        outcome.begin_right += usize::from(wrong_ms <= BEGIN_WITHIN_MS);
-        outcome.worst_begin_ms = outcome.worst_begin_ms.max(wrong_ms);
-    }
-    let is_part = |at_s: f64| {
-        injected.iter().any(|one| at_s >= one.began_s && at_s <= one.began_s + one.lasts_s + PART_OF_IT_S)
-    };
-    outcome.false_alarms = opened
-        .iter()
-        .filter(|stall| !is_part(stall.seen_s))
-        .map(|stall| format!("{:?} at {:.1} s: {}", stall.kind, stall.seen_s, stall.because))
-        .collect();
-    outcome
 }
 
 fn normal(rng: &mut Rng) -> f64 {

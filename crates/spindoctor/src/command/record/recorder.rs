@@ -151,6 +151,7 @@ impl Recorder {
 
     fn step(&mut self, changes: &[StallChange], follower: &Follower) -> Result<(), Error> {
         let acts = self.events.step(self.now_s, changes, !self.stalls.lasting().is_empty());
+        follower.hurry(self.events.has_detail());
         self.act(acts, follower)
     }
 
