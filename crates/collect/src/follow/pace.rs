@@ -119,7 +119,9 @@ impl Paced {
     /// `is_hurry`: while a stall is looked at.
     pub(super) fn is_due(&self, second: u64, is_hurry: bool) -> bool {
         let usual = match self.pace.period {
-            Period::Every(usual_s) if is_hurry && self.pace.hurries && !self.is_silent => u64::from(usual_s.max(1)),
+            Period::Every(usual_s) if is_hurry && self.pace.hurries && !self.is_silent => {
+                u64::from(usual_s.max(1))
+            }
             _ => u64::from(self.period_s),
         };
         let sooner = u64::from(self.period_s).saturating_sub(usual);
@@ -210,8 +212,14 @@ impl Paced {
 mod tests {
     use super::*;
 
-    const PACE: Pace =
-        Pace { source: "SHOW X", period: Period::Every(2), dear_ms: 20.0, most_rows: 1000, longest_s: 15, hurries: false };
+    const PACE: Pace = Pace {
+        source: "SHOW X",
+        period: Period::Every(2),
+        dear_ms: 20.0,
+        most_rows: 1000,
+        longest_s: 15,
+        hurries: false,
+    };
 
     fn answer(ms: u64, rows: usize) -> Taken {
         Taken { took: Duration::from_millis(ms), rows, in_time: true }

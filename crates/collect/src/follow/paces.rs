@@ -35,18 +35,39 @@ const fn hurrying(source: &'static str, period_s: u32, longest_s: u32) -> Pace {
 }
 
 const fn with(source: &'static str, other: &'static str) -> Pace {
-    Pace { source, period: Period::With(other), dear_ms: f64::MAX, most_rows: usize::MAX, longest_s: 0, hurries: false }
+    Pace {
+        source,
+        period: Period::With(other),
+        dear_ms: f64::MAX,
+        most_rows: usize::MAX,
+        longest_s: 0,
+        hurries: false,
+    }
 }
 
 /// A source of the host has no rows.
 const fn host(source: &'static str, period_s: u32, longest_s: u32) -> Pace {
     let share_ms = period_s as f64 * 1e3 * HOST_SHARE;
     let dear_ms = if share_ms > HOST_LEAST_MS { share_ms } else { HOST_LEAST_MS };
-    Pace { source, period: Period::Every(period_s), dear_ms, most_rows: usize::MAX, longest_s, hurries: false }
+    Pace {
+        source,
+        period: Period::Every(period_s),
+        dear_ms,
+        most_rows: usize::MAX,
+        longest_s,
+        hurries: false,
+    }
 }
 
 const fn once(source: &'static str) -> Pace {
-    Pace { source, period: Period::Once, dear_ms: f64::MAX, most_rows: usize::MAX, longest_s: 0, hurries: false }
+    Pace {
+        source,
+        period: Period::Once,
+        dear_ms: f64::MAX,
+        most_rows: usize::MAX,
+        longest_s: 0,
+        hurries: false,
+    }
 }
 
 /// The paces of the server's sources and of the host's.

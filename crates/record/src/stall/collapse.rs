@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use super::Sight;
 use super::interval::Interval;
 use super::recent::Recent;
+use super::threads_running::Crowd;
 
 /// What is usual is told from this long.
 const USUAL_OVER_S: f64 = 60.0;
@@ -21,21 +22,29 @@ const USUAL_EVERY_S: f64 = 1.0;
 const PACE_OVER_INTERVALS: usize = 10;
 /// A pace below this share of the usual is no measure for itself.
 const LEAST_PACE_RATIO: f64 = 0.4;
+/// And below this share nothing went on that could stop.
+const FLOWED_RATIO: f64 = 0.1;
 /// Slower counters tell nothing at ten probes a second: five of an interval scatter by half.
 pub(super) const LEAST_PER_S: f64 = 50.0;
 /// So much must be missing, or chance could have left it out (e^-25).
 const LEAST_MISSING: f64 = 25.0;
+/// Where those who wait have begun to pile up, chance would have to do both (e^-8 alone).
+const LEAST_MISSING_OF_CROWD: f64 = 8.0;
 
 /// An interval stands still where it lost this share of a usual one's length, and most of its own.
 const STOPPED_INTERVALS: f64 = 0.75;
 const STOPPED_RATIO: f64 = 0.5;
 /// Load that falls so deep by itself is told by the lowest 3 % of intervals: a standstill has half of that, and where it
-/// has no more than this it is one under any load. Stalls that nobody found are fewer.
+/// has no more than this it is one under any load. Stalls that nobody found are fewer. 200 ms hold one whole interval; where
+/// nobody piles up, nothing or next to it must have ended in one: a machine that is slow for a moment still ends a tenth.
 const LOWEST_QUANTILE: f64 = 0.03;
 const BELOW_LOWEST: f64 = 0.5;
 const NOTHING_RATIO: f64 = 0.05;
 /// So many intervals are lost in 200 ms, less what they scatter: and in a dip one.
-const LOST_INTERVALS: f64 = 1.45;
+const LOST_INTERVALS: f64 = 1.4;
+/// Clients that come as they please make up for a stop within the interval in which it ends: one interval is seen to be
+/// lost. It is no dip where those who wait have begun to pile up.
+const LOST_INTERVALS_OF_CROWD: f64 = 0.95;
 
 /// Threads that run besides spindoctor's own. One or two may be long queries, and nobody waits.
 pub(super) const LEAST_RUNNING: f64 = 3.0;
@@ -51,10 +60,10 @@ const NEW_USUAL_AFTER_S: f64 = 600.0;
 const NEVER_USUAL_RATIO: f64 = 0.1;
 
 /// Batches stop again and again while no more threads run than before: they compute, then write. Where stops take this
-/// share of the time with load, they are a habit; a stall of 300 ms every five seconds takes 6 %.
-const HABIT_RATIO: f64 = 0.08;
+/// share of the time with load, they are a habit; a stall of half a second every five seconds takes 10 %.
+const HABIT_RATIO: f64 = 0.12;
 /// A long stop counts as this long there: one stall is no habit.
-const HABIT_COUNTS_S: f64 = 0.3;
+const HABIT_COUNTS_S: f64 = 0.6;
 /// Fewer stops are no habit.
 const HABIT_STOPS: usize = 3;
 /// How far back stops are remembered.
@@ -101,7 +110,9 @@ struct Run {
     length_s: f64,
     running: f64,
     ratios: Vec<f64>,
-    is_pile_up: bool,
+    /// An answer in it stood still itself: its interval may hold the time before the stop too.
+    is_late: bool,
+    crowd: Crowd,
     seen: Option<Seen>,
 }
 
@@ -132,17 +143,17 @@ impl Collapse {
         &mut self,
         interval: Option<&Interval>,
         grown: impl Fn(&Interval) -> Option<f64>,
-        is_pile_up: bool,
+        crowd: Crowd,
     ) -> Option<Sight> {
         match interval.and_then(|interval| Some((interval, grown(interval)?))) {
-            Some((interval, grown)) => self.look(interval, grown, is_pile_up),
+            Some((interval, grown)) => self.look(interval, grown, crowd),
             None => Some(self.run.as_ref()?.seen.as_ref()?.sight.clone()),
         }
     }
 
-    /// The collapse while it lasts, or once where it was known only when it was over. `is_pile_up`: far more threads run
-    /// than usually.
-    fn look(&mut self, interval: &Interval, grown: f64, is_pile_up: bool) -> Option<Sight> {
+    /// The collapse while it lasts, or once where it was known only when it was over. `crowd`: how many
+    /// threads run at its end.
+    fn look(&mut self, interval: &Interval, grown: f64, crowd: Crowd) -> Option<Sight> {
         let Some(usual) = self.usual.filter(|usual| usual.per_s >= LEAST_PER_S) else {
             self.run = None;
             self.learn(interval, grown, None);
@@ -153,17 +164,18 @@ impl Collapse {
             grown,
             ratio: grown / (pace_per_s * interval.counted_s),
             lost_s: (interval.counted_s - grown / pace_per_s).clamp(0.0, interval.counted_s),
-            waits: is_pile_up
+            waits: crowd == Crowd::PileUp
                 || interval.late
-                || interval.running.into_iter().any(|running| usual.waits(running)),
-            is_pile_up,
+                || interval.running.into_iter().flatten().any(|running| usual.waits(running)),
+            crowd,
         };
         if self.run.as_ref().is_some_and(|run| run.seen.is_some()) {
             return self.follow(interval, &part);
         }
         let is_stopped = part.lost_s >= STOPPED_INTERVALS * interval.every_s
             && part.ratio <= usual.stopped_ratio(interval)
-            && part.waits;
+            && part.waits
+            && (self.run.is_some() || self.flowed(usual));
         let sight = if is_stopped {
             let (lost_before_s, began_s) = self.before;
             let began_s = began_s.min(interval.from_s + grown / pace_per_s);
@@ -202,11 +214,11 @@ impl Collapse {
     fn see_when_over(&mut self, interval: &Interval, part: &Part, usual: Usual) -> Option<Sight> {
         let mut run = self.run.take()?;
         run.lost_s += part.lost_s.min(interval.every_s);
+        self.note_stop(&run, interval.from_s);
         if run.is_stall(interval.every_s, usual) {
             return Some(run.sight(self.names, interval.from_s));
         }
         run.ratios.iter().for_each(|ratio| self.ratios.push(interval.to_s, *ratio));
-        self.note_stop(&run, interval.from_s);
         None
     }
 
@@ -230,32 +242,40 @@ impl Collapse {
     }
 
     fn note_stop(&mut self, run: &Run, ended_s: f64) {
-        if !run.is_pile_up {
+        if run.crowd < Crowd::PileUp {
             self.stops.push(ended_s, ended_s - run.began_s);
         }
     }
 
     /// How fast the counter grew in the last second, where that is no more than usual.
     fn pace_per_s(&self, usual: Usual) -> f64 {
+        self.last_per_s(usual).clamp(LEAST_PACE_RATIO * usual.per_s, usual.per_s)
+    }
+
+    /// False where hardly anything was counted in the last second: what begins then is a batch, and nothing stops.
+    fn flowed(&self, usual: Usual) -> bool {
+        self.last_per_s(usual) >= FLOWED_RATIO * usual.per_s
+    }
+
+    fn last_per_s(&self, usual: Usual) -> f64 {
         let mut pace: Vec<f64> = self.pace.iter().copied().collect();
         pace.sort_by(f64::total_cmp);
-        let median = pace.get(pace.len() / 2).copied().unwrap_or(usual.per_s);
-        median.clamp(LEAST_PACE_RATIO * usual.per_s, usual.per_s)
+        pace.get(pace.len() / 2).copied().unwrap_or(usual.per_s)
     }
 
     fn learn(&mut self, interval: &Interval, grown: f64, ratio: Option<f64>) {
         let at_s = interval.to_s;
         let [_, running] = interval.running;
+        let per_s = grown / interval.counted_s;
+        self.pace.push_back(per_s);
+        if self.pace.len() > PACE_OVER_INTERVALS {
+            self.pace.pop_front();
+        }
         // Without load there is nothing to learn.
         if grown >= 1.0 || running.is_some_and(|running| running >= 1.0) {
-            let per_s = grown / interval.counted_s;
             self.rates.push(at_s, per_s);
             running.into_iter().for_each(|running| self.running.push(at_s, running));
             ratio.into_iter().for_each(|ratio| self.ratios.push(at_s, ratio));
-            self.pace.push_back(per_s);
-            if self.pace.len() > PACE_OVER_INTERVALS {
-                self.pace.pop_front();
-            }
         }
         let is_due = self.usual.is_none_or(|usual| at_s - usual.computed_s >= USUAL_EVERY_S);
         if is_due
@@ -292,7 +312,7 @@ struct Part {
     ratio: f64,
     lost_s: f64,
     waits: bool,
-    is_pile_up: bool,
+    crowd: Crowd,
 }
 
 impl Usual {
@@ -318,7 +338,8 @@ impl Run {
             length_s: 0.0,
             running: 0.0,
             ratios: Vec::new(),
-            is_pile_up: false,
+            is_late: false,
+            crowd: Crowd::Usual,
             seen: None,
         }
     }
@@ -329,13 +350,22 @@ impl Run {
         self.length_s += interval.counted_s;
         self.running = interval.running.into_iter().flatten().fold(self.running, f64::max);
         self.ratios.push(part.ratio);
-        self.is_pile_up |= part.is_pile_up;
+        self.is_late |= interval.late;
+        self.crowd = self.crowd.max(part.crowd);
     }
 
     fn is_stall(&self, every_s: f64, usual: Usual) -> bool {
-        let habit_s = if self.is_pile_up { 0.0 } else { BEYOND_HABIT * usual.habit_s };
-        self.lost_s >= (LOST_INTERVALS * every_s).max(habit_s)
-            && self.lost_s * self.pace_per_s >= LEAST_MISSING
+        let habit_s = if self.crowd == Crowd::PileUp { 0.0 } else { BEYOND_HABIT * usual.habit_s };
+        let (lost_intervals, least_missing) = match self.crowd {
+            Crowd::Usual => (LOST_INTERVALS, LEAST_MISSING),
+            Crowd::More | Crowd::PileUp => (LOST_INTERVALS_OF_CROWD, LEAST_MISSING_OF_CROWD),
+        };
+        let is_deep = self.is_late
+            || self.crowd > Crowd::Usual
+            || self.ratios.iter().any(|ratio| *ratio <= NOTHING_RATIO);
+        is_deep
+            && self.lost_s >= (lost_intervals * every_s).max(habit_s)
+            && self.lost_s * self.pace_per_s >= least_missing
     }
 
     fn sight(&self, [none, many]: [&str; 2], until_s: f64) -> Sight {

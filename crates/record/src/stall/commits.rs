@@ -4,6 +4,7 @@
 use super::Sight;
 use super::collapse::Collapse;
 use super::interval::Interval;
+use super::threads_running::Crowd;
 
 /// Watches how many transactions were committed, and how much they wrote.
 #[derive(Debug)]
@@ -18,10 +19,10 @@ impl Commits {
         Self { commits: Collapse::of(["no commit", "commits"]), redo: Collapse::of(redo) }
     }
 
-    /// `is_pile_up`: far more threads run than usually.
-    pub(super) fn look(&mut self, interval: Option<&Interval>, is_pile_up: bool) -> Option<Sight> {
-        let commits = self.commits.look_at(interval, |interval| interval.commits, is_pile_up);
-        let redo = self.redo.look_at(interval, |interval| interval.redo_blocks, is_pile_up);
+    /// `crowd`: how many threads run at its end.
+    pub(super) fn look(&mut self, interval: Option<&Interval>, crowd: Crowd) -> Option<Sight> {
+        let commits = self.commits.look_at(interval, |interval| interval.commits, crowd);
+        let redo = self.redo.look_at(interval, |interval| interval.redo_blocks, crowd);
         commits.or(redo)
     }
 }

@@ -35,7 +35,7 @@ use connections_fail::ConnectionsFail;
 use interval::Intervals;
 use no_answer::NoAnswer;
 use probe_slow::ProbeSlow;
-use threads_running::ThreadsRunning;
+use threads_running::{Crowd, ThreadsRunning};
 use throughput::Throughput;
 
 /// Commits go on so soon after all other statements do.
@@ -115,10 +115,9 @@ impl Stalls {
         let now_s = probe.at_s + probe.took_ms / 1e3;
         let mut changes = Vec::new();
         let interval = self.intervals.next(probe);
-        let is_pile_up =
-            probe.threads_running.is_some_and(|running| self.threads_running.is_pile_up(running));
-        let collapsed = self.throughput.look(probe, interval.as_ref(), is_pile_up);
-        let stopped = self.commits.look(interval.as_ref(), is_pile_up);
+        let crowd = probe.threads_running.map_or(Crowd::Usual, |running| self.threads_running.crowd(running));
+        let collapsed = self.throughput.look(probe, interval.as_ref(), crowd);
+        let stopped = self.commits.look(interval.as_ref(), crowd);
         let stopped = self.unless_all_stopped(stopped, collapsed.is_some(), now_s);
         for (kind, sight) in [
             (StallKind::ThroughputCollapsed, collapsed),

@@ -2,9 +2,6 @@
 
 use std::collections::VecDeque;
 
-/// A normal distribution's standard deviation, as a multiple of the median absolute deviation.
-const SIGMA_OF_MAD: f64 = 1.4826;
-
 /// Values with their times, as far back as is looked.
 #[derive(Debug, Clone)]
 pub(super) struct Recent {
@@ -44,13 +41,6 @@ impl Recent {
     pub(super) fn median(&self) -> Option<f64> {
         self.quantile(0.5)
     }
-
-    /// How far they scatter around the median: the standard deviation, were they normally distributed.
-    pub(super) fn scatter(&self) -> Option<f64> {
-        let median = self.median()?;
-        let away = self.values.iter().map(|&(_, value)| (value - median).abs()).collect();
-        Some(SIGMA_OF_MAD * quantile(away, 0.5)?)
-    }
 }
 
 fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
@@ -64,23 +54,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_wild_values_change_neither_the_median_nor_the_scatter() {
+    fn a_few_wild_values_do_not_change_the_median() {
         let mut recent = Recent::over(100.0);
         for at in 0..50 {
             recent.push(f64::from(at), f64::from(at % 5));
         }
-        let (median, scatter) = (recent.median().unwrap(), recent.scatter().unwrap());
+        assert_eq!(recent.median(), Some(2.0));
         for at in 50..55 {
             recent.push(f64::from(at), 1e9);
         }
-        assert_eq!((recent.median().unwrap(), recent.scatter().unwrap()), (median, scatter));
-        assert_eq!((median, scatter), (2.0, 1.4826));
+        assert_eq!(recent.median(), Some(2.0));
     }
 
     #[test]
     fn what_is_too_old_is_forgotten() {
         let mut recent = Recent::over(10.0);
-        assert_eq!((recent.median(), recent.scatter()), (None, None));
+        assert_eq!(recent.median(), None);
         recent.push(0.0, 1.0);
         recent.push(5.0, 2.0);
         recent.push(10.1, 3.0);

@@ -29,6 +29,8 @@ const OVER_RATIO: f64 = 0.6;
 /// seconds are a tenth of them.
 const USUAL_OVER_S: f64 = 60.0;
 const USUAL_QUANTILE: f64 = 0.85;
+/// Of a pile-up so much counts: batches that come every few seconds become usual, one stall does not.
+const LEARNT_FOR_S: f64 = 3.0;
 /// From so many readings on, over so long at least.
 const ENOUGH_READINGS: usize = 10;
 const ENOUGH_S: f64 = 10.0;
@@ -46,11 +48,22 @@ const OF_MINUTES: usize = 3;
 const RISE_IN_STALL: f64 = 1.25;
 const RISE_IN_STALL_THREADS: f64 = 2.0;
 
+/// How many threads run, measured by what is usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Crowd {
+    /// No more than usually, or not known.
+    Usual,
+    /// More: a pile-up may have begun.
+    More,
+    /// Far more.
+    PileUp,
+}
+
 /// Watches `Threads_running`.
 #[derive(Debug)]
 pub(super) struct ThreadsRunning {
     baseline: Baseline,
-    /// Readings outside pile-ups.
+    /// Readings, those of a long pile-up left out.
     lately: Recent,
     usual: Option<f64>,
     computed_s: f64,
@@ -111,9 +124,13 @@ impl ThreadsRunning {
         *self = Self::new(std::mem::take(&mut self.baseline));
     }
 
-    /// True where so many are far more than usually.
-    pub(super) fn is_pile_up(&self, running: u64) -> bool {
-        self.usual.is_some_and(|usual| running as f64 > bound(usual))
+    /// What so many running threads are.
+    pub(super) fn crowd(&self, running: u64) -> Crowd {
+        match self.usual {
+            Some(usual) if running as f64 > bound(usual) => Crowd::PileUp,
+            Some(usual) if running as f64 >= beside(usual) => Crowd::More,
+            _ => Crowd::Usual,
+        }
     }
 
     /// The pile-up while it lasts, or once where it was known only when it was over. `is_stalled`: another detector sees a
@@ -162,7 +179,8 @@ impl ThreadsRunning {
             second.sort_by(f64::total_cmp);
             self.minute.most = self.minute.most.max(second[SECOND - OF_SECOND]);
         }
-        if self.pile_up.is_none() {
+        let lasts_s = self.pile_up.as_ref().map_or(0.0, |pile_up| now.at_s - pile_up.sight.began_s);
+        if lasts_s <= LEARNT_FOR_S {
             self.lately.push(now.at_s, now.running);
         }
         let first_s = self.lately.iter().next().map_or(now.at_s, |(first_s, _)| first_s);
@@ -206,13 +224,17 @@ fn bound(usual: f64) -> f64 {
     TIMES_USUAL * usual + MORE_THAN_USUAL
 }
 
+fn beside(usual: f64) -> f64 {
+    TIMES_USUAL_BESIDE * usual + MORE_THAN_USUAL_BESIDE
+}
+
 /// The pile-up that two readings see.
 fn pile_up(usual: f64, hour: Option<f64>, before: Reading, now: Reading) -> Option<PileUp> {
     let bound = bound(usual);
-    let beside = TIMES_USUAL_BESIDE * usual + MORE_THAN_USUAL_BESIDE;
     let most = before.running.max(now.running);
-    let is_one =
-        before.running.min(now.running) >= beside && most > bound && now.at_s - before.at_s >= LEAST_APART_S;
+    let is_one = before.running.min(now.running) >= beside(usual)
+        && most > bound
+        && now.at_s - before.at_s >= LEAST_APART_S;
     is_one.then(|| PileUp {
         sight: Sight {
             began_s: before.asked_s,
@@ -254,10 +276,7 @@ mod tests {
         assert_eq!(run(&mut threads, 0, 300, |tenth| tenth as u64 % 4), None);
         assert_eq!(run(&mut threads, 300, 301, |tenth| if tenth % 10 == 5 { 500 } else { 2 }), None);
         let seen = run(&mut threads, 301, 302, |_| 60).unwrap();
-        assert_eq!(
-            (seen.began_s, seen.because.as_str()),
-            (301.0, "60 threads run; lately it was 3 at most")
-        );
+        assert_eq!((seen.began_s, seen.because.as_str()), (301.0, "60 threads run; lately it was 3 at most"));
         assert_eq!(run(&mut threads, 302, 303, |_| 2), None);
     }
 

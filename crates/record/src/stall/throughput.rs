@@ -7,6 +7,7 @@ use super::Sight;
 use super::collapse::{Collapse, LEAST_PER_S, LEAST_RUNNING};
 use super::interval::Interval;
 use super::recent::Recent;
+use super::threads_running::Crowd;
 
 /// A throughput that sinks and does not stop is looked at over this long: shorter ones are noise.
 const SAG_OVER_S: f64 = 3.0;
@@ -35,14 +36,9 @@ impl Throughput {
         Self { collapse: Collapse::of(["no statement ended", "statements"]), sag: Sag::new() }
     }
 
-    /// `is_pile_up`: far more threads run than usually.
-    pub(super) fn look(
-        &mut self,
-        probe: &Probe,
-        interval: Option<&Interval>,
-        is_pile_up: bool,
-    ) -> Option<Sight> {
-        let collapsed = self.collapse.look_at(interval, |interval| interval.questions, is_pile_up);
+    /// `crowd`: how many threads run at its end.
+    pub(super) fn look(&mut self, probe: &Probe, interval: Option<&Interval>, crowd: Crowd) -> Option<Sight> {
+        let collapsed = self.collapse.look_at(interval, |interval| interval.questions, crowd);
         let sagged = self.sag.look(probe, collapsed.is_some());
         collapsed.or(sagged)
     }
@@ -168,7 +164,7 @@ mod tests {
                 ..Probe::default()
             };
             let interval = intervals.next(&probe);
-            if throughput.look(&probe, interval.as_ref(), false).is_some() {
+            if throughput.look(&probe, interval.as_ref(), Crowd::Usual).is_some() {
                 seen.get_or_insert(at_s);
             }
             at_s += 0.1;
