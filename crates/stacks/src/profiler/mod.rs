@@ -639,6 +639,7 @@ mod tests {
             source: Some(StackSource::Procfs),
             cpu: false,
             hz: 100.0,
+            most_cpu_percent: 100.0,
             ..ProfilerOptions::default()
         };
         Profiler::start(std::process::id(), options).unwrap()
