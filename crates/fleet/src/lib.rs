@@ -7,21 +7,32 @@
 //! and who did not answer, and why ([`failure`]).
 //!
 //! Statements that may change something go in [`waves`] and are kept in a [`log`].
+//!
+//! More than one statement: [`examine`] makes a window of each server for the rules, [`peers`] says who is set otherwise than
+//! the others, [`running`] follows what all servers run, over connections that stay.
 
 pub mod ask;
 mod connection;
+mod deadline;
 pub mod discover;
+pub mod examine;
 pub mod failure;
 pub mod group;
+mod heard;
 pub mod list;
 pub mod log;
 pub mod order;
 mod outbox;
+pub mod peers;
 pub mod piece;
+pub mod running;
 pub mod schedule;
 pub mod select;
+mod session;
+mod sources;
 pub mod statement;
 pub mod store;
 mod tls;
+mod turns;
 pub mod waves;
 pub mod wire;

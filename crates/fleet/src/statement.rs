@@ -87,49 +87,17 @@ impl Statement {
 
     /// What must be set and acknowledged before it is sent to a server of this version; None where nothing is.
     ///
-    /// - read only: `transaction_read_only` since MySQL 5.7.20 and MariaDB 11.1.1, `tx_read_only` before (MySQL 5.6.5,
-    ///   MariaDB 10.0);
-    /// - `autocommit`: with an `init_connect` that switches it off, a transaction would stay open;
-    /// - the lock waits: a statement that waits for a metadata lock lets everybody wait behind it;
-    /// - `max_execution_time` (MySQL 5.7.8, ms), `max_statement_time` (MariaDB 10.1.1, s): a server that is asked too
-    ///   much does not go on after we have left.
+    /// Of one that may write the lock waits alone: a statement that waits for a metadata lock lets everybody wait behind it.
     pub fn preparation(&self, version: &str, limit: Duration) -> Result<Option<String>, Failure> {
-        let Some(parsed) = ServerVersion::parse(version, "") else {
-            return Ok(
-                (!self.writes).then(|| "SET SESSION transaction_read_only = 1, autocommit = 1".to_owned())
-            );
-        };
-        let maria = |major, minor, patch| parsed.mariadb_at_least(major, minor, patch);
-        let mysql = |major, minor, patch| parsed.mysql_at_least(major, minor, patch);
-        let limit_ms = limit.as_millis().max(1);
-        if self.writes {
-            let wait_s = limit_ms.div_ceil(1000);
-            return Ok((mysql(5, 5, 3) || maria(5, 5, 0)).then(|| {
-                format!("SET SESSION lock_wait_timeout = {wait_s}, innodb_lock_wait_timeout = {wait_s}")
-            }));
+        if !self.writes {
+            return read_only(version, limit).map(Some);
         }
-        let read_only = if mysql(5, 7, 20) || maria(11, 1, 1) {
-            "transaction_read_only"
-        } else if mysql(5, 6, 5) || maria(10, 0, 0) {
-            "tx_read_only"
-        } else {
-            return Err(Failure::new(
-                Reason::Query,
-                format!(
-                    "not asked: version {version} cannot make a session read only; --write asks it all the same"
-                ),
-            ));
-        };
-        let mut set = format!(
-            "SET SESSION {read_only} = 1, autocommit = 1, lock_wait_timeout = {LOCK_WAIT_S}, \
-             innodb_lock_wait_timeout = {LOCK_WAIT_S}"
-        );
-        if mysql(5, 7, 8) {
-            set.push_str(&format!(", max_execution_time = {limit_ms}"));
-        } else if maria(10, 1, 1) {
-            set.push_str(&format!(", max_statement_time = {}.{:03}", limit_ms / 1000, limit_ms % 1000));
-        }
-        Ok(Some(set))
+        let knows_lock_waits = ServerVersion::parse(version, "")
+            .is_some_and(|parsed| parsed.mysql_at_least(5, 5, 3) || parsed.mariadb_at_least(5, 5, 0));
+        let wait_s = limit.as_millis().max(1).div_ceil(1000);
+        Ok(knows_lock_waits.then(|| {
+            format!("SET SESSION lock_wait_timeout = {wait_s}, innodb_lock_wait_timeout = {wait_s}")
+        }))
     }
 
     /// As it may be kept in a log: where it may hold a password, without its texts.
@@ -143,6 +111,43 @@ impl Statement {
             Err(_) => "<a statement with an executable comment>".to_owned(),
         }
     }
+}
+
+/// What makes a session of a server of this version read only, and keeps it from holding anybody up.
+///
+/// - read only: `transaction_read_only` since MySQL 5.7.20 and MariaDB 11.1.1, `tx_read_only` before (MySQL 5.6.5,
+///   MariaDB 10.0);
+/// - `autocommit`: with an `init_connect` that switches it off, a transaction would stay open;
+/// - the lock waits: a statement that waits for a metadata lock lets everybody wait behind it;
+/// - `max_execution_time` (MySQL 5.7.8, ms), `max_statement_time` (MariaDB 10.1.1, s): a server that is asked too
+///   much does not go on after we have left.
+pub(crate) fn read_only(version: &str, limit: Duration) -> Result<String, Failure> {
+    let Some(parsed) = ServerVersion::parse(version, "") else {
+        return Ok("SET SESSION transaction_read_only = 1, autocommit = 1".to_owned());
+    };
+    let maria = |major, minor, patch| parsed.mariadb_at_least(major, minor, patch);
+    let mysql = |major, minor, patch| parsed.mysql_at_least(major, minor, patch);
+    let limit_ms = limit.as_millis().max(1);
+    let read_only = if mysql(5, 7, 20) || maria(11, 1, 1) {
+        "transaction_read_only"
+    } else if mysql(5, 6, 5) || maria(10, 0, 0) {
+        "tx_read_only"
+    } else {
+        return Err(Failure::new(
+            Reason::Query,
+            format!("not asked: version {version} cannot make a session read only; --write asks it all the same"),
+        ));
+    };
+    let mut set = format!(
+        "SET SESSION {read_only} = 1, autocommit = 1, lock_wait_timeout = {LOCK_WAIT_S}, \
+         innodb_lock_wait_timeout = {LOCK_WAIT_S}"
+    );
+    if mysql(5, 7, 8) {
+        set.push_str(&format!(", max_execution_time = {limit_ms}"));
+    } else if maria(10, 1, 1) {
+        set.push_str(&format!(", max_statement_time = {}.{:03}", limit_ms / 1000, limit_ms % 1000));
+    }
+    Ok(set)
 }
 
 /// Without the blanks around it and the semicolon behind it.

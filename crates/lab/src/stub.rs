@@ -1,11 +1,14 @@
 //! Servers that are none: they speak enough of MySQL's protocol to be asked one thing, by the thousand, or misbehave.
 //!
 //! One listener stands for every address of 127.0.0.0/8: it is bound to all addresses and to the loopback device, so
-//! that nothing from outside reaches it. Any account is let in, any statement gets the same answer (SET gets an OK).
+//! that nothing from outside reaches it. Any account is let in; a statement gets the answer that the conduct gives it (SET
+//! gets an OK).
 //! All of it runs on one thread.
 
+pub mod mysql;
+
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -24,11 +27,30 @@ const CAPABILITIES: u32 = 1 | 1 << 2 | 1 << 3 | 1 << 9 | 1 << 13 | 1 << 15 | 1 <
 const OK: &[u8] = b"\0\0\0\x02\0\0\0";
 const EOF: &[u8] = b"\xfe\0\0\x02\0";
 
+/// What a stub server answers, by its address and the statement.
+#[derive(Clone)]
+pub struct Answers(Arc<dyn Fn(Ipv4Addr, &str) -> Arc<[u8]> + Send + Sync>);
+
+impl Answers {
+    /// As this says.
+    pub fn new(of: impl Fn(Ipv4Addr, &str) -> Arc<[u8]> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(of))
+    }
+}
+
+impl std::fmt::Debug for Answers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Answers")
+    }
+}
+
 /// What stub servers do.
 #[derive(Debug, Clone)]
 pub enum Conduct {
     /// They answer.
     Answer(Arc<[u8]>),
+    /// They answer each statement by itself.
+    Answers(Answers),
     /// They answer after a while.
     Slow(Duration, Arc<[u8]>),
     /// They accept, and say nothing.
@@ -138,6 +160,10 @@ fn listen() -> io::Result<tokio::net::TcpListener> {
 
 async fn serve(mut stream: TcpStream, id: u32, conduct: &Conduct) -> io::Result<()> {
     let mut buffer = [0; 4096];
+    let address = match stream.local_addr()? {
+        SocketAddr::V4(address) => *address.ip(),
+        SocketAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
+    };
     match conduct {
         Conduct::Hang => {
             until_it_leaves(&mut stream, &mut buffer).await;
@@ -164,8 +190,12 @@ async fn serve(mut stream: TcpStream, id: u32, conduct: &Conduct) -> io::Result<
                 };
                 stream.write_all(&framed(1, &answer)).await?;
             }
-            [3, ..] => match conduct {
+            [3, sql @ ..] => match conduct {
                 Conduct::Answer(answer) => stream.write_all(answer).await?,
+                Conduct::Answers(Answers(answers)) => {
+                    let answer = answers(address, &String::from_utf8_lossy(sql));
+                    stream.write_all(&answer).await?;
+                }
                 Conduct::Slow(pause, answer) => {
                     tokio::time::sleep(*pause).await;
                     stream.write_all(answer).await?;
@@ -277,6 +307,11 @@ pub fn answer<'a>(columns: &[(&str, u8)], rows: impl IntoIterator<Item = Vec<&'a
     }
     packet(EOF);
     out.into()
+}
+
+/// A server's error as it is sent in place of an answer.
+pub fn refusal(code: u16, message: &str) -> Arc<[u8]> {
+    framed(1, &error(code, message)).into()
 }
 
 /// A value of one column and row.

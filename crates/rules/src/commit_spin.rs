@@ -15,6 +15,19 @@ const COUNTS_RIGHT: f64 = 0.9;
 /// Percent of the granted CPUs up to which spinning is meant to go on: the default high-water mark.
 pub const INTENDED_PCT: f64 = 50.0;
 
+/// Below so many CPUs MySQL 9.5 and later do without threads of the redo log by themselves: 32 with the binary
+/// log, without it up to 4 (MySQL Reference Manual, `innodb_log_writer_threads`).
+const THREADS_FROM_CPUS_WITH_BINLOG: f64 = 32.0;
+const NO_THREADS_UP_TO_CPUS: f64 = 4.0;
+
+/// Whether so many CPUs are too few for threads of the redo log, by the server's own rule; with the rule in words.
+pub fn too_few_for_log_threads(cpus: f64, binlog: bool) -> (bool, &'static str) {
+    match binlog {
+        true => (cpus < THREADS_FROM_CPUS_WITH_BINLOG, "from 32 CPUs on, with a binary log"),
+        false => (cpus <= NO_THREADS_UP_TO_CPUS, "above 4 CPUs, without a binary log"),
+    }
+}
+
 /// The settings of the commit spin on one server, with the CPUs it counts and is granted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CommitSpin {

@@ -19,6 +19,7 @@ pub mod rank;
 mod redo_sync;
 mod run_queue;
 mod sessions;
+pub mod spin_fit;
 mod spin_samples;
 mod stack_evidence;
 mod stall;

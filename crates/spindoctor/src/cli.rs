@@ -25,7 +25,9 @@ use crate::report::locks;
 use crate::report::stacks::FORMATS;
 use crate::trigger::Watchpoint;
 pub(crate) use export::{Export, FileFormat};
-pub(crate) use fleet::{Fleet, FleetFormat, FleetLogin, FleetQuery, FleetServers, Which};
+pub(crate) use fleet::{
+    Fleet, FleetDoctor, FleetFormat, FleetLogin, FleetQuery, FleetServers, FleetTop, Which,
+};
 pub(crate) use record::Record;
 pub(crate) use report::Report;
 pub(crate) use sweep::Sweep;
@@ -73,7 +75,7 @@ pub(crate) enum Command {
     Report(Report),
     /// Write tables of a recording as Parquet or CSV, for DuckDB, ClickHouse, Spark
     Export(Export),
-    /// Ask many servers at once: one statement, rows as they come, equal answers folded, SQL over all of them
+    /// Many servers at once: one statement to all, who of them is in trouble, what they all run
     #[command(subcommand)]
     Fleet(Fleet),
     /// Tell what a cause is, what it rests on and what to do; without a name, list all causes

@@ -8,6 +8,7 @@ mod cli;
 mod command;
 mod exit;
 mod export;
+mod fleet_diagnosis;
 mod host_report;
 mod incident;
 mod locks;

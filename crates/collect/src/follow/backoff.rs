@@ -8,13 +8,13 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// The waits between tries: 1, 2, 4, 8, 16, 30, 30 s.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Backoff {
+pub struct Backoff {
     failed: u32,
 }
 
 impl Backoff {
     /// A try failed: how long to wait for the next.
-    pub(super) fn failed(&mut self) -> Duration {
+    pub fn failed(&mut self) -> Duration {
         let wait = FIRST.saturating_mul(2_u32.saturating_pow(self.failed)).min(LONGEST);
         self.failed = self.failed.saturating_add(1);
         wait

@@ -30,6 +30,7 @@ use tokio::task::JoinHandle;
 
 use crate::mysql::Target;
 use crate::watch::HostChoice;
+pub use backoff::Backoff;
 pub use costs::{PROBE, SourceCost};
 pub use note::Note;
 pub use pace::{Pace, PaceChange, Period};

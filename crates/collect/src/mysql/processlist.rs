@@ -2,6 +2,7 @@
 
 use spindoctor_model::mysql::ServerThread;
 
+use super::perf_schema_threads::RUNNING_LIMIT;
 use super::rows::{Row, Rows};
 use super::source::{Plan, Source, note_if_cut, performance_schema_off, process_grant};
 use crate::source::Cadence;
@@ -54,6 +55,46 @@ pub const SOURCE: Source = Source {
     },
     fail: |why, sample| sample.threads.fail(why),
     answered: |sample| sample.threads.value().is_some(),
+};
+
+/// Connections that run a statement, the longest first: for who runs what on many servers at once, again and again.
+///
+/// Cost: as for [`SOURCE`]; of those that rest nothing is sent. Texts are cut to 256 characters, one line of a wide
+/// terminal. Safe to ask every second up to some thousand connections.
+pub const RUNNING: Source = Source {
+    help: "every connection that runs a statement: state, statement",
+    plan: |version, variables| {
+        if version.mariadb_at_least(10, 2, 0) {
+            Plan::Ask(
+                "SELECT ID, USER, HOST, DB, COMMAND, TIME, TIME_MS, STATE, LEFT(INFO, 256) AS INFO \
+                 FROM (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
+                 LEFT JOIN information_schema.PROCESSLIST ON ID <> CONNECTION_ID() AND INFO IS NOT NULL \
+                 AND COMMAND NOT IN ('Sleep', 'Daemon', 'Binlog Dump', 'Binlog Dump GTID') \
+                 ORDER BY TIME_MS DESC LIMIT 100",
+            )
+        } else if version.mysql_at_least(8, 0, 22) && performance_schema_off(version, variables).is_none() {
+            Plan::Ask(
+                "SELECT ID, USER, HOST, DB, COMMAND, TIME, STATE, LEFT(INFO, 256) AS INFO \
+                 FROM (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
+                 LEFT JOIN performance_schema.processlist ON ID <> CONNECTION_ID() AND INFO IS NOT NULL \
+                 AND COMMAND NOT IN ('Sleep', 'Daemon', 'Binlog Dump', 'Binlog Dump GTID') \
+                 ORDER BY TIME DESC LIMIT 100",
+            )
+        } else {
+            Plan::Ask(
+                "SELECT ID, USER, HOST, DB, COMMAND, TIME, STATE, LEFT(INFO, 256) AS INFO \
+                 FROM (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
+                 LEFT JOIN information_schema.PROCESSLIST ON ID <> CONNECTION_ID() AND INFO IS NOT NULL \
+                 AND COMMAND NOT IN ('Sleep', 'Daemon', 'Binlog Dump', 'Binlog Dump GTID') \
+                 ORDER BY TIME DESC LIMIT 100",
+            )
+        }
+    },
+    parse: |rows, answer, sample| {
+        note_if_cut("information_schema.PROCESSLIST", rows, RUNNING_LIMIT, sample);
+        sample.threads = answer.reading(threads(rows));
+    },
+    ..SOURCE
 };
 
 fn threads(rows: &Rows) -> Vec<ServerThread> {
@@ -150,13 +191,25 @@ mod tests {
     #[test]
     fn a_current_mysql_is_never_asked_for_the_list_that_takes_locks() {
         for text in ["8.0.22", "8.4.2", "9.7.4"] {
-            match (SOURCE.plan)(ServerVersion::parse(text, "").unwrap(), None) {
-                Plan::Ask(sql) => {
-                    assert!(!sql.contains("information_schema.PROCESSLIST"), "{sql}");
-                    assert!(sql.ends_with(&format!("LIMIT {LIMIT}")), "{sql}");
+            for (source, limit) in [(SOURCE, LIMIT), (RUNNING, RUNNING_LIMIT)] {
+                match (source.plan)(ServerVersion::parse(text, "").unwrap(), None) {
+                    Plan::Ask(sql) => {
+                        assert!(!sql.contains("information_schema.PROCESSLIST"), "{sql}");
+                        assert!(sql.ends_with(&format!("LIMIT {limit}")), "{sql}");
+                    }
+                    other => panic!("{other:?}"),
                 }
-                other => panic!("{other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_list_of_what_runs_that_is_full_says_so() {
+        let mut rows = "ID\tUSER\tCOMMAND\tINFO\n".to_owned();
+        (0..RUNNING_LIMIT).for_each(|id| rows.push_str(&format!("{id}\tapp\tQuery\tSELECT 1\n")));
+        let mut sample = spindoctor_model::ServerSample::default();
+        (RUNNING.parse)(&fixture::tabbed(&rows), crate::source::Answer::default(), &mut sample);
+        assert_eq!(sample.threads.value().map(Vec::len), Some(RUNNING_LIMIT));
+        assert_eq!(sample.cut, ["information_schema.PROCESSLIST"]);
     }
 }

@@ -483,7 +483,7 @@ fn query_failed(error: DriverFailure, limit: Duration) -> QueryError {
 }
 
 /// The server's errors that say something about the source. Numbers: mysqld_error.h of both lines.
-fn answered(code: u16, message: String, limit: Duration) -> QueryError {
+pub(super) fn answered(code: u16, message: String, limit: Duration) -> QueryError {
     match code {
         // database, access, table, column, routine denied; a named privilege missing (1227)
         1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 3530 => QueryError::Denied { code, message },

@@ -4,7 +4,7 @@ use spindoctor_model::{Proposal, Unavailable};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, leave};
-use crate::commit_spin::CommitSpin;
+use crate::commit_spin::{CommitSpin, too_few_for_log_threads};
 use crate::rank;
 use crate::spin_samples::{SpinSamples, Whose};
 
@@ -17,11 +17,6 @@ const CAUSE: &str = "quota-blind-spin";
 
 const HWM: &str = "innodb_log_spin_cpu_pct_hwm";
 const WRITER_THREADS: &str = "innodb_log_writer_threads";
-
-/// Below so many CPUs MySQL 9.5 and later do without threads of the redo log by themselves: 32 with the binary
-/// log, without it up to 4 (MySQL Reference Manual, `innodb_log_writer_threads`).
-const THREADS_FROM_CPUS_WITH_BINLOG: f64 = 32.0;
-const NO_THREADS_UP_TO_CPUS: f64 = 4.0;
 
 fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let version = examined.version()?;
@@ -89,13 +84,8 @@ fn without_writer_threads(examined: &Examined<'_>) -> Option<Proposal> {
     let window = examined.window;
     let granted = window.latest(|s| &s.host.effective_cpus)?.cpus;
     let binlog = window.variable("log_bin").is_some_and(|value| value.eq_ignore_ascii_case("ON"));
-    let too_few = match binlog {
-        true => granted < THREADS_FROM_CPUS_WITH_BINLOG,
-        false => granted <= NO_THREADS_UP_TO_CPUS,
-    };
+    let (too_few, rule) = too_few_for_log_threads(granted, binlog);
     let change = examined.change(WRITER_THREADS, "OFF").filter(|_| too_few)?;
-    let rule =
-        if binlog { "from 32 CPUs on, with a binary log" } else { "above 4 CPUs, without a binary log" };
     Some(Proposal::setting(
         vec![change],
         format!(

@@ -15,6 +15,10 @@ use super::{Login, duration};
 pub(crate) enum Fleet {
     /// Ask many servers one statement at once
     Query(Box<FleetQuery>),
+    /// Diagnose many servers by SQL alone: who is in trouble and what it costs, who is not like the others
+    Doctor(Box<FleetDoctor>),
+    /// Show what all servers run, now: live, the longest first, or folded by statement
+    Top(Box<FleetTop>),
     /// Print the servers that would be asked, with their tags: a list for --servers
     Servers(Box<FleetServers>),
 }
@@ -140,6 +144,61 @@ pub(crate) struct FleetQuery {
     /// Where to log it [default: fleet-writes.jsonl in the folder of `tune`'s journal]
     #[arg(long, value_name = "FILE", requires = "write", help_heading = "Writing")]
     pub(crate) log: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) login: FleetLogin,
+}
+
+/// `spindoctor fleet doctor`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("list").required(true).multiple(true))]
+#[command(
+    after_help = "Exit codes: 0 all servers answered, 1 some did not, 2 none did or it could not be done.\n\
+    Each session is read only. A tag cpus=16 (or 0.5) says how many CPUs a server is granted; servers with different\n\
+    tags role are not compared with each other."
+)]
+pub(crate) struct FleetDoctor {
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    /// From the first look at a server to the second: rates are over this time
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    pub(crate) interval: Duration,
+
+    /// Print JSON (schema spindoctor.fleet-diagnosis/1)
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) login: FleetLogin,
+}
+
+/// `spindoctor fleet top`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("list").required(true).multiple(true))]
+#[command(
+    after_help = "Keys: ? shows them. Each session is read only, and stays open: one connection to each server.\n\
+    With --once: exit codes 0 all servers answered, 1 some did not, 2 none did or it could not be done."
+)]
+pub(crate) struct FleetTop {
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    /// How often each server is asked
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub(crate) interval: Duration,
+
+    /// Print what runs once, as a table, and end; so does a standard output that is no terminal
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// Begin with equal statements folded: how many sessions on how many servers
+    #[arg(long)]
+    pub(crate) group: bool,
+
+    /// Begin with the rows that hold this text, in any case
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) filter: String,
 
     #[command(flatten)]
     pub(crate) login: FleetLogin,

@@ -165,7 +165,7 @@ pub(super) fn wait_for<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
 }
 
 /// Lets the process have as many files open as it may, and says how many connections that allows.
-fn connections_that_fit(wanted: usize) -> usize {
+pub(super) fn connections_that_fit(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let needed = wanted as u64 + OTHER_FILES;
     let most = limit.maximum.unwrap_or(u64::MAX);

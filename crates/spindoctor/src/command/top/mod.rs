@@ -4,7 +4,7 @@ mod live;
 mod once;
 mod replay;
 mod stalls;
-mod terminal;
+pub(super) mod terminal;
 
 use std::io::IsTerminal as _;
 

@@ -15,7 +15,7 @@ use crate::top::{Clock, Drawn, Extent, Facts, Feed, Flow, Moment, Shown, State, 
 /// While a recording plays, so many pictures a second are drawn at most: more than an eye needs of numbers.
 const FRAME: Duration = Duration::from_millis(100);
 /// A key is obeyed at once; new samples and signals are looked for that often.
-const LOOK_AROUND: Duration = Duration::from_millis(250);
+pub(in crate::command) const LOOK_AROUND: Duration = Duration::from_millis(250);
 
 /// After a signal the loop ends within this time, or something holds it up.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ struct Wanted {
 }
 
 /// Gives the terminal back when it is dropped; a panic's hook of ratatui's does so before the panic is told.
-struct GiveBack;
+pub(in crate::command) struct GiveBack;
 
 impl Drop for GiveBack {
     fn drop(&mut self) {
@@ -110,7 +110,7 @@ pub(super) fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> 
 }
 
 /// Becomes true when a signal asks the program to end: the terminal is given back first.
-fn ended_by_signal() -> anyhow::Result<Arc<AtomicBool>> {
+pub(in crate::command) fn ended_by_signal() -> anyhow::Result<Arc<AtomicBool>> {
     let is_ended = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&is_ended);
     let runtime = tokio::runtime::Builder::new_current_thread()

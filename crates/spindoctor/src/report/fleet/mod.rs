@@ -2,11 +2,13 @@
 //! keeps as little as it can.
 
 mod csv;
+pub(crate) mod doctor;
 pub(crate) mod failures;
 pub(crate) mod formats;
 pub(crate) mod group;
 mod json;
 mod parquet;
+pub(crate) mod running;
 mod tab;
 mod table;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Puts what is shown into a buffer, whatever its size. Nothing is computed or read here.
 
 mod canvas;
+mod fleet;
 mod frame;
 mod help;
 mod list;
@@ -14,6 +15,7 @@ use ratatui::layout::Rect;
 
 use canvas::Canvas;
 pub(crate) use canvas::Theme;
+pub(crate) use fleet::draw_fleet;
 
 use super::view::{Shown, detail};
 use super::{Moment, State};

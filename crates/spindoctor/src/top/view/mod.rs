@@ -9,6 +9,7 @@ mod locks;
 mod overview;
 mod queries;
 mod replication;
+pub(super) mod running;
 mod threads;
 mod verdict;
 mod waiting;

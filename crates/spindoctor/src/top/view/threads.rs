@@ -10,7 +10,7 @@ use crate::report::number;
 use crate::top::State;
 
 /// Who works for longer than this is worth a look, seconds: MySQL's default of `long_query_time`.
-const LONG_S: f64 = 10.0;
+pub(super) const LONG_S: f64 = 10.0;
 
 struct Item<'a> {
     thread: &'a ServerThread,

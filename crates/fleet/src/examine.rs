@@ -1,0 +1,242 @@
+//! Looks at every server twice, by SQL alone, and makes a window of each: what the rules need to judge it.
+//!
+//! In: who, and how long between the two looks. Out: a [`Window`] for each server, or why there is none, as they come,
+//! through a channel that holds few: whoever takes them keeps what he needs and drops the rest. What is asked are
+//! `collect`'s sources, within a session that is read only; the host is not looked at, and every reading of it says so.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use spindoctor_collect::mysql::{
+    Source, Target, global_status, global_variables, innodb_locks, innodb_metrics, innodb_trx,
+    metadata_lock_info, perf_schema_data_lock_waits, perf_schema_file_summary, perf_schema_metadata_locks,
+    perf_schema_threads, perf_schema_waits, processlist,
+};
+use spindoctor_collect::source::Cadence;
+use spindoctor_model::host::{EffectiveCpus, Quota};
+use spindoctor_model::{
+    Cost, HostSample, NoSession, NoSessionKind, Reading, Sample, ServerIdentity, ServerSample,
+    ServerVersion, Unavailable, Window,
+};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use crate::failure::{Failure, Reason};
+use crate::schedule::Limits;
+use crate::session::Session;
+use crate::sources::{Told, ask};
+use crate::tls::Connectors;
+use crate::turns;
+
+/// What is asked, in order: what the rest depends on first, as in `collect`'s own list. Not asked: the summary of
+/// statements (200 texts of each server), the text of `SHOW ENGINE INNODB STATUS`, and the replica's status (it waits while
+/// somebody stops the replica), none of which a rule needs that can do without the host.
+const SOURCES: &[Source] = &[
+    global_variables::SOURCE,
+    global_status::SOURCE,
+    perf_schema_threads::SOURCE,
+    processlist::SOURCE,
+    innodb_trx::SOURCE,
+    perf_schema_data_lock_waits::SOURCE,
+    innodb_locks::SOURCE,
+    perf_schema_metadata_locks::SOURCE,
+    metadata_lock_info::SOURCE,
+    innodb_metrics::SOURCE,
+    perf_schema_waits::SOURCE,
+    perf_schema_file_summary::SOURCE,
+];
+
+/// Servers that are in their last look at once: of each, whole lists are in memory.
+const LAST_LOOKS: usize = 256;
+
+/// Windows that may wait for who takes them.
+const WAITING: usize = 16;
+
+/// ER_CON_COUNT_ERROR: too many connections.
+const TOO_MANY_CONNECTIONS: u16 = 1040;
+
+/// Where the CPUs that a list grants a server stand in its window, in the words of the evidence.
+pub const GRANTED_BY: &str = "the tag cpus";
+
+/// A window of a server, by its place in the list, or why there is none.
+pub type Examined = (usize, Result<Box<Window>, Failure>);
+
+/// A channel for windows, bounded.
+pub fn channel() -> (mpsc::Sender<Examined>, mpsc::Receiver<Examined>) {
+    mpsc::channel(WAITING)
+}
+
+/// Who is looked at, and how.
+#[derive(Clone)]
+pub struct Examination {
+    targets: Arc<[Target]>,
+    /// CPUs that each is granted, where somebody knows.
+    granted_cpus: Arc<[Option<f64>]>,
+    limits: Limits,
+    /// From one look to the next.
+    interval: Duration,
+    connectors: Arc<Connectors>,
+    last_looks: Arc<Semaphore>,
+}
+
+impl Examination {
+    /// All of these servers. `granted_cpus` has a place for each: the CPUs that it is granted, where the list says so.
+    pub fn new(
+        targets: Arc<[Target]>,
+        granted_cpus: Arc<[Option<f64>]>,
+        limits: Limits,
+        interval: Duration,
+    ) -> Self {
+        let last_looks = Arc::new(Semaphore::new(LAST_LOOKS));
+        Self { targets, granted_cpus, limits, interval, connectors: Arc::default(), last_looks }
+    }
+
+    /// Looks at all, and returns those that were not begun with because `stop` became true or nobody listens any more.
+    /// Those that were under way then end as interrupted.
+    pub async fn all(&self, mut stop: watch::Receiver<bool>, tell: mpsc::Sender<Examined>) -> Vec<usize> {
+        let everybody: Vec<usize> = (0..self.targets.len()).collect();
+        let ended = async {
+            tokio::select! {
+                () = turns::stopped(&mut stop) => {}
+                () = tell.closed() => {}
+            }
+        };
+        let one = |server: usize| {
+            let (examination, tell) = (self.clone(), tell.clone());
+            async move {
+                let window = examination.one(server).await.map(Box::new);
+                // Nobody may listen any more.
+                let _ = tell.send((server, window)).await;
+            }
+        };
+        let left = turns::all(&self.targets, &everybody, &self.limits, ended, one).await;
+        for server in left.cut_short {
+            let failure = Failure::new(Reason::Interrupted, "interrupted before the second look");
+            let _ = tell.send((server, Err(failure))).await;
+        }
+        left.not_begun
+    }
+
+    async fn one(&self, server: usize) -> Result<Window, Failure> {
+        let target = &self.targets[server];
+        let mut session = Session::open(target, &self.limits, &self.connectors).await?;
+        let version_text = session.version().to_owned();
+        let version = ServerVersion::parse(&version_text, "").ok_or_else(|| {
+            let told = format!("not asked: spindoctor knows no server of version {version_text}");
+            Failure::new(Reason::Query, told)
+        })?;
+        let (start, at) = (Instant::now(), Timestamp::now());
+        let mut first = ServerSample::default();
+        let mut told = ask(&mut session, SOURCES, version, None, start, &mut first).await?;
+        told.retain(Told::is_small);
+        drop(first);
+        tokio::time::sleep_until((start + self.interval).into()).await;
+        let Ok(_permit) = self.last_looks.acquire().await else {
+            return Err(Failure::new(Reason::Interrupted, "interrupted before the second look"));
+        };
+        let mut first = ServerSample::default();
+        told.iter().for_each(|told| told.put_into(&mut first));
+        let mut last = ServerSample::default();
+        let again: Vec<Source> =
+            SOURCES.iter().filter(|source| source.cadence != Cadence::Once).copied().collect();
+        let at_s = start.elapsed().as_secs_f64();
+        let variables = first.variables.value();
+        ask(&mut session, &again, version, variables, start, &mut last).await?;
+        let cost = Cost {
+            server_queries: session.asked,
+            server_busy_ms: session.busy.as_secs_f64() * 1e3,
+            ..Cost::default()
+        };
+        session.close().await;
+        let text = |name: &str| variables.and_then(|variables| variables.text(name)).unwrap_or_default();
+        let uptime = last.status.value().and_then(|status| status.number("Uptime"));
+        let identity = ServerIdentity {
+            version: ServerVersion::parse(&version_text, text("version_comment")),
+            hostname: text("hostname").to_owned(),
+            address: target.address(),
+            no_pid: Some(no_host()),
+            uptime_s: uptime.map(|uptime_s| (uptime_s - at_s).max(0.0) as u64),
+            // Its number is not known; that there is one counts.
+            own_connection_id: Some(0),
+            version_text,
+            ..ServerIdentity::default()
+        };
+        let mut host = HostSample::unavailable(&no_host());
+        if let Some(cpus) = self.granted_cpus[server] {
+            host.effective_cpus = Reading::Available { at_s: 0.0, took_ms: 0.0, value: granted(cpus) };
+        }
+        Ok(Window {
+            server: identity,
+            start: at,
+            samples: vec![
+                Sample { at_s: 0.0, server: first, host },
+                Sample { at_s, server: last, host: HostSample::default() },
+            ],
+            profile: Reading::Unavailable(no_host()),
+            cost,
+        })
+    }
+}
+
+/// A failure that is itself a reading of the server, as a window: it refuses logins because it is full, or it let us in
+/// and then said nothing. None for any other: what listens nowhere or drops packets may be no server at all.
+pub fn window_of(failure: &Failure, address: &str) -> Option<Window> {
+    let kind = match failure {
+        Failure { code: Some(TOO_MANY_CONNECTIONS), .. } => NoSessionKind::TooManyConnections,
+        Failure { reason: Reason::Timeout, unknown: true, .. } => NoSessionKind::Silent,
+        _ => return None,
+    };
+    let because = failure.error.clone();
+    let why = Unavailable::because(because.clone());
+    let mut server = ServerSample::default();
+    SOURCES.iter().for_each(|source| (source.fail)(why.clone(), &mut server));
+    let identity = ServerIdentity {
+        address: address.to_owned(),
+        no_pid: Some(no_host()),
+        no_session: Some(NoSession { kind, because }),
+        ..ServerIdentity::default()
+    };
+    let host = HostSample::unavailable(&no_host());
+    let profile = Reading::Unavailable(no_host());
+    Some(Window {
+        server: identity,
+        samples: vec![Sample { at_s: 0.0, server, host }],
+        profile,
+        ..Window::default()
+    })
+}
+
+/// Why nothing is known of any host.
+pub fn no_host() -> Unavailable {
+    Unavailable::because("no host is looked at, only what SQL says").unlock("spindoctor doctor, on that server's host")
+}
+
+/// CPUs that a list grants, as a quota: the server may count more.
+fn granted(cpus: f64) -> EffectiveCpus {
+    const PERIOD_US: u64 = 100_000;
+    let quota_us = (cpus * PERIOD_US as f64).round() as u64;
+    let quota = Quota { cpus, quota_us, period_us: PERIOD_US, cgroup: GRANTED_BY.to_owned() };
+    EffectiveCpus { cpus, online: cpus.ceil() as u32, quota: Some(quota), ..EffectiveCpus::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_that_is_known_to_be_there_is_judged_by_its_silence() {
+        let kind = |failure: &Failure| window_of(failure, "db1:3306")?.server.no_session.map(|none| none.kind);
+        let full = Failure { code: Some(1040), ..Failure::connect("error 1040: Too many connections") };
+        assert_eq!(kind(&full), Some(NoSessionKind::TooManyConnections));
+        let silent = Failure::new(Reason::Timeout, "no answer within 10 s");
+        assert_eq!(kind(&silent.clone().outcome_unknown()), Some(NoSessionKind::Silent));
+        assert_eq!(kind(&silent), None, "it may be a firewall");
+        assert_eq!(kind(&Failure::connect("connection refused")), None);
+    }
+
+    #[test]
+    fn variables_are_read_once_and_whatever_changes_twice() {
+        let once = SOURCES.iter().filter(|source| source.cadence == Cadence::Once).count();
+        assert_eq!((once, SOURCES[0].name), (1, global_variables::SOURCE.name));
+    }
+}

@@ -1,0 +1,302 @@
+//! What all servers run, now: once, or again and again over connections that stay.
+//!
+//! One statement a look and server, bounded on the server's side. A connection that broke is made anew after a pause that
+//! grows; logins are as many at once as the limits say, looks are spread over the interval, so that neither comes in
+//! bursts.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use spindoctor_collect::follow::Backoff;
+use spindoctor_collect::mysql::{Source, Target, global_variables, perf_schema_threads, processlist};
+use spindoctor_collect::source::Cadence;
+use spindoctor_model::mysql::{NamedValues, ServerThread};
+use spindoctor_model::{Reading, ServerSample, ServerVersion};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval_at, timeout};
+
+use crate::failure::{Failure, Reason};
+use crate::schedule::{Limits, Pace};
+use crate::session::Session;
+use crate::sources::ask;
+use crate::tls::Connectors;
+use crate::turns;
+
+/// Whether performance_schema is on decides over who is asked, and does not change while a server runs.
+const SWITCH: Source = Source {
+    cadence: Cadence::Once,
+    plan: |_, _| spindoctor_collect::mysql::Plan::Ask("SHOW GLOBAL VARIABLES LIKE 'performance_schema'"),
+    ..global_variables::SOURCE
+};
+/// Who tells what runs, the better one first.
+const LISTS: [Source; 2] = [perf_schema_threads::RUNNING, processlist::RUNNING];
+
+/// Logins at once: each may take the server and us a TLS handshake's CPU time, and none has to be quick.
+const LOGINS: usize = 128;
+/// How long goodbyes may take, all together.
+const GOODBYES: Duration = Duration::from_millis(500);
+
+/// What one server runs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Running {
+    /// Connections that run a statement, the longest first.
+    pub threads: Vec<ServerThread>,
+    /// True where there may be more than that.
+    pub is_cut: bool,
+}
+
+/// What a server said, by its place in the list, or why it says nothing.
+pub type Heard = (usize, Result<Running, Failure>);
+
+/// Who is looked at.
+#[derive(Clone)]
+pub struct Servers {
+    targets: Arc<[Target]>,
+    limits: Limits,
+    connectors: Arc<Connectors>,
+}
+
+impl Servers {
+    /// All of these.
+    pub fn new(targets: Arc<[Target]>, limits: Limits) -> Self {
+        Self { targets, limits, connectors: Arc::default() }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// True without any.
+    pub fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+
+    /// One look at all, and returns those that were not begun with because `stop` became true or nobody listens any more.
+    /// Those that were under way then end as interrupted.
+    pub async fn once(&self, mut stop: watch::Receiver<bool>, tell: mpsc::Sender<Heard>) -> Vec<usize> {
+        let everybody: Vec<usize> = (0..self.targets.len()).collect();
+        let ended = async {
+            tokio::select! {
+                () = turns::stopped(&mut stop) => {}
+                () = tell.closed() => {}
+            }
+        };
+        let one = |server: usize| {
+            let (servers, tell) = (self.clone(), tell.clone());
+            async move {
+                let look = async {
+                    let mut looker = Looker::open(&servers, server).await?;
+                    let running = looker.look().await;
+                    looker.session.close().await;
+                    running
+                };
+                // Nobody may listen any more.
+                let _ = tell.send((server, look.await)).await;
+            }
+        };
+        let left = turns::all(&self.targets, &everybody, &self.limits, ended, one).await;
+        for server in left.cut_short {
+            let failure = Failure::new(Reason::Interrupted, "interrupted before its answer was whole");
+            let _ = tell.send((server, Err(failure))).await;
+        }
+        left.not_begun
+    }
+
+    /// Looks at all of them every so often until `stop` is true, over one connection each, and tells what each says. Says
+    /// goodbye at the end.
+    pub async fn follow(&self, every: Duration, mut stop: watch::Receiver<bool>, tell: Arc<dyn Tell>) {
+        let doors = Arc::new(Doors::of(&self.targets, &self.limits));
+        let count = self.targets.len().max(1) as u32;
+        let mut tasks = JoinSet::new();
+        for server in 0..self.targets.len() {
+            let phase = every * server as u32 / count;
+            let standing = Standing { servers: self.clone(), server, every, phase, doors: doors.clone() };
+            tasks.spawn(standing.keep(stop.clone(), tell.clone()));
+        }
+        turns::stopped(&mut stop).await;
+        let goodbyes = async { while tasks.join_next().await.is_some() {} };
+        // Who has not said it by then is not waited for.
+        let _ = timeout(GOODBYES, goodbyes).await;
+    }
+}
+
+/// Takes what servers say, as they say it.
+pub trait Tell: Send + Sync {
+    /// A server said this, or why it says nothing.
+    fn tell(&self, heard: Heard);
+}
+
+/// One server and its connection.
+struct Standing {
+    servers: Servers,
+    server: usize,
+    every: Duration,
+    /// After the full interval, so that not all are asked at the same instant.
+    phase: Duration,
+    doors: Arc<Doors>,
+}
+
+impl Standing {
+    /// Keeps a connection to the server, and looks, until it is stopped.
+    async fn keep(self, mut stop: watch::Receiver<bool>, tell: Arc<dyn Tell>) {
+        let mut backoff = Backoff::default();
+        let start = Instant::now();
+        loop {
+            let mut looker = None;
+            let failure = tokio::select! {
+                () = turns::stopped(&mut stop) => None,
+                failure = self.look(&mut looker, &mut backoff, start, tell.as_ref()) => Some(failure),
+            };
+            let Some(failure) = failure else {
+                if let Some(looker) = looker {
+                    looker.session.close().await;
+                }
+                return;
+            };
+            tell.tell((self.server, Err(failure)));
+            tokio::select! {
+                () = turns::stopped(&mut stop) => return,
+                () = tokio::time::sleep(backoff.failed()) => {}
+            }
+        }
+    }
+
+    /// Connects, and looks again and again until something breaks: what.
+    async fn look(
+        &self,
+        looker: &mut Option<Looker>,
+        backoff: &mut Backoff,
+        start: Instant,
+        tell: &dyn Tell,
+    ) -> Failure {
+        let opened = {
+            let _inside = self.doors.enter(turns::host(&self.servers.targets[self.server])).await;
+            Looker::open(&self.servers, self.server).await
+        };
+        let looker = match opened {
+            Ok(opened) => looker.insert(opened),
+            Err(failure) => return failure,
+        };
+        let mut ticks = interval_at((start + self.phase).into(), self.every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        // The first look is at once: who has just connected wants to see something.
+        loop {
+            match looker.look().await {
+                Ok(running) => tell.tell((self.server, Ok(running))),
+                Err(failure) => return failure,
+            }
+            *backoff = Backoff::default();
+            ticks.tick().await;
+        }
+    }
+}
+
+/// A session, and what it was found to be good for.
+struct Looker {
+    session: Session,
+    version: ServerVersion,
+    variables: NamedValues,
+    /// The first of [`LISTS`] that this account may read.
+    from: usize,
+}
+
+impl Looker {
+    async fn open(servers: &Servers, server: usize) -> Result<Self, Failure> {
+        let target = &servers.targets[server];
+        let mut session = Session::open(target, &servers.limits, &servers.connectors).await?;
+        let version = ServerVersion::parse(session.version(), "").ok_or_else(|| {
+            let told = format!("not asked: spindoctor knows no server of version {}", session.version());
+            Failure::new(Reason::Query, told)
+        })?;
+        let mut sample = ServerSample::default();
+        ask(&mut session, &[SWITCH], version, None, Instant::now(), &mut sample).await?;
+        let variables = sample.variables.value().cloned().unwrap_or_default();
+        Ok(Self { session, version, variables, from: 0 })
+    }
+
+    /// What runs now.
+    async fn look(&mut self) -> Result<Running, Failure> {
+        let start = Instant::now();
+        for (at, source) in LISTS.iter().enumerate().skip(self.from) {
+            let mut sample = ServerSample::default();
+            let variables = Some(&self.variables);
+            ask(&mut self.session, &[*source], self.version, variables, start, &mut sample).await?;
+            match sample.threads {
+                Reading::Available { value, .. } => {
+                    self.from = at;
+                    let mut threads = value;
+                    threads.retain(|thread| thread.is_connection);
+                    return Ok(Running { threads, is_cut: !sample.cut.is_empty() });
+                }
+                Reading::Unavailable(why) if at + 1 == LISTS.len() => {
+                    let unlock = why.unlock.map_or_else(String::new, |unlock| format!("; unlock: {unlock}"));
+                    return Err(Failure::new(Reason::Query, format!("{}{unlock}", why.because)));
+                }
+                Reading::Unavailable(_) | Reading::NotAsked => {}
+            }
+        }
+        Err(Failure::new(Reason::Query, "nothing of this server tells what it runs"))
+    }
+}
+
+/// Bounds the logins: all together, to one host, and a second.
+struct Doors {
+    all: Semaphore,
+    hosts: HashMap<String, Semaphore>,
+    pace: Mutex<Pace>,
+}
+
+impl Doors {
+    fn of(targets: &[Target], limits: &Limits) -> Self {
+        let hosts = targets.iter().map(|target| turns::host(target).to_owned());
+        Self {
+            all: Semaphore::new(LOGINS.min(limits.connections.max(1))),
+            hosts: hosts.map(|host| (host, Semaphore::new(limits.per_host.max(1)))).collect(),
+            pace: Mutex::new(Pace::new(limits.per_second)),
+        }
+    }
+
+    /// Waits for a turn; it lasts until what is returned is dropped.
+    async fn enter(&self, host: &str) -> [Option<SemaphorePermit<'_>>; 2] {
+        let of_host = match self.hosts.get(host) {
+            Some(host) => host.acquire().await.ok(),
+            None => None,
+        };
+        let of_all = self.all.acquire().await.ok();
+        let due = {
+            let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+            let due = pace.due();
+            pace.begun(Instant::now());
+            due
+        };
+        if let Some(due) = due {
+            tokio::time::sleep_until(due.into()).await;
+        }
+        [of_host, of_all]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_collect::mysql::Endpoint;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_host_is_entered_by_few_at_once_and_the_others_are_not_held_up() {
+        let of = |host: &str| Target::new(Endpoint::Tcp { host: host.to_owned(), port: 3306 }, "app");
+        let second = Duration::from_secs(1);
+        let limits =
+            Limits { connect: second, query: second, connections: 9, per_host: 1, per_second: None, retries: 0 };
+        let doors = Doors::of(&[of("a"), of("b")], &limits);
+        let soon = Duration::from_millis(50);
+        let inside = doors.enter("a").await;
+        assert!(timeout(soon, doors.enter("a")).await.is_err());
+        assert!(timeout(soon, doors.enter("b")).await.is_ok());
+        drop(inside);
+        assert!(timeout(soon, doors.enter("a")).await.is_ok());
+    }
+}

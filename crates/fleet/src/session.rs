@@ -1,0 +1,155 @@
+//! A connection that may be asked: made and logged in within one deadline, prepared, and, for who asks more than one
+//! thing, kept.
+
+use std::time::{Duration, Instant};
+
+use spindoctor_collect::mysql::Target;
+use tokio::time::timeout;
+
+use crate::connection::Connection;
+use crate::deadline::Budget;
+use crate::failure::{Failure, Reason};
+use crate::heard::Heard;
+use crate::piece::Columns;
+use crate::schedule::Limits;
+use crate::statement::{self, Statement};
+use crate::tls::Connectors;
+use crate::wire::answer::Item;
+use crate::wire::rows::Rows;
+
+/// Before a connection that did not come about is tried again; twice as long each time, and up to half as long again.
+const FIRST_REST: Duration = Duration::from_millis(50);
+
+/// An answer that is kept whole is never larger: five thousand rows of a process list with texts of 1,024 bytes are 6 MiB.
+const MOST_BYTES: usize = 16 << 20;
+
+/// Connects and logs in, trying again where that may help, within one deadline.
+pub(crate) async fn connect(
+    target: &Target,
+    limits: &Limits,
+    connectors: &Connectors,
+) -> Result<Connection, Failure> {
+    let trying = async {
+        let mut rest = FIRST_REST;
+        let mut left = limits.retries;
+        loop {
+            match Connection::open(target, connectors).await {
+                Err(failure) if failure.passing && left > 0 => {
+                    left -= 1;
+                    // A little chance, or all come back at the same instant.
+                    tokio::time::sleep(rest.mul_f64(1.0 + fastrand::f64() / 2.0)).await;
+                    rest *= 2;
+                }
+                other => return other,
+            }
+        }
+    };
+    let limit = limits.connect;
+    timeout(limit, trying).await.unwrap_or_else(|_| {
+        let told = format!(
+            "no connection within {} s: the server hangs, or a firewall drops the packets",
+            limit.as_secs_f64()
+        );
+        Err(Failure::new(Reason::Timeout, told))
+    })
+}
+
+/// Has the server set what must be set before anything is asked. A connection that the server refuses this to is closed.
+pub(crate) async fn prepared(
+    mut connection: Connection,
+    preparation: &str,
+    budget: &mut Budget,
+) -> Result<Connection, Failure> {
+    let mut refused = None;
+    let asked = async {
+        connection.ask(preparation).await?;
+        let take = &mut |item: Item<'_>| {
+            if let Item::Error(error) = item {
+                refused = Some(error);
+            }
+        };
+        while connection.hear(&|| true, take).await? != Some(true) {}
+        Ok::<(), Failure>(())
+    };
+    // Nothing that matters was sent yet.
+    let known = |failure: Failure| Failure { unknown: false, ..failure };
+    budget.within(asked).await.map_err(known)?.map_err(known)?;
+    match refused {
+        None => Ok(connection),
+        Some(error) => {
+            connection.close().await;
+            let failure = Failure::of_statement(&error);
+            let told = format!("not asked: {preparation}: {}", failure.error);
+            Err(Failure { error: told, ..failure })
+        }
+    }
+}
+
+/// A read-only session that is asked again and again.
+pub(crate) struct Session {
+    connection: Connection,
+    limit: Duration,
+    /// Statements sent, that of the preparation included.
+    pub(crate) asked: u64,
+    /// From each question to its answer, summed.
+    pub(crate) busy: Duration,
+}
+
+impl Session {
+    /// Connects, logs in, and has the server make the session read only.
+    pub(crate) async fn open(
+        target: &Target,
+        limits: &Limits,
+        connectors: &Connectors,
+    ) -> Result<Self, Failure> {
+        let connection = connect(target, limits, connectors).await?;
+        let preparation = statement::read_only(connection.version(), limits.query)?;
+        let begun = Instant::now();
+        let connection = prepared(connection, &preparation, &mut Budget::new(limits.query)).await?;
+        Ok(Self { connection, limit: limits.query, asked: 1, busy: begun.elapsed() })
+    }
+
+    /// What the server says it is.
+    pub(crate) fn version(&self) -> &str {
+        self.connection.version()
+    }
+
+    /// How long an answer may take.
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// Asks, and keeps the whole answer. After a failure without a server's error number the session is of no more use.
+    pub(crate) async fn answer(&mut self, statement: &Statement) -> Result<(Columns, Rows), Failure> {
+        let begun = Instant::now();
+        let answer = self.heard(statement).await;
+        self.asked += 1;
+        self.busy += begun.elapsed();
+        let heard = answer?;
+        match heard.error {
+            Some(failure) => Err(failure),
+            None => Ok((heard.columns.unwrap_or_default(), heard.rows)),
+        }
+    }
+
+    async fn heard(&mut self, statement: &Statement) -> Result<Heard, Failure> {
+        let mut budget = Budget::new(self.limit);
+        budget.within(self.connection.ask(&statement.tagged())).await??;
+        let mut heard = Heard::default();
+        while budget.within(self.connection.hear(&|| true, &mut |item| heard.item(item))).await??
+            != Some(true)
+        {
+            if heard.rows.bytes() > MOST_BYTES {
+                let told = format!("its answer is larger than {} MiB", MOST_BYTES >> 20);
+                return Err(Failure::new(Reason::Query, told));
+            }
+        }
+        Ok(heard)
+    }
+
+    /// Says goodbye, without which servers count an aborted client.
+    pub(crate) async fn close(self) {
+        // Whatever comes of it, the socket is closed.
+        let _ = timeout(self.limit, self.connection.close()).await;
+    }
+}

@@ -1,0 +1,170 @@
+//! Asks `collect`'s sources over a fleet's session: statements and parsers are theirs, the bytes come over ours.
+//!
+//! An answer is kept as it came, which takes a fifth of what it takes when it is parsed: of a thousand servers that wait
+//! for their second sample, the first one is in memory.
+
+use std::borrow::Cow;
+use std::time::Instant;
+
+use spindoctor_collect::mysql::{Plan, Rows as Texts, Source};
+use spindoctor_collect::source::Answer;
+use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
+
+use crate::failure::{Failure, Reason};
+use crate::piece::Columns;
+use crate::session::Session;
+use crate::statement::Statement;
+use crate::wire::rows::Rows;
+
+/// An answer that is larger is not kept for later: 1,300 connections in a process list.
+const MOST_KEPT_BYTES: usize = 256 << 10;
+
+/// What became of a source that was asked.
+#[derive(Debug)]
+pub(crate) struct Told {
+    source: Source,
+    answer: Answer,
+    what: Result<(Columns, Rows), Unavailable>,
+}
+
+impl Told {
+    /// Puts it into a sample.
+    pub(crate) fn put_into(&self, sample: &mut ServerSample) {
+        match &self.what {
+            Ok((columns, rows)) => (self.source.parse)(&texts(columns, rows), self.answer, sample),
+            Err(why) => (self.source.fail)(why.clone(), sample),
+        }
+    }
+
+    /// True where it may be kept until the next sample.
+    pub(crate) fn is_small(&self) -> bool {
+        self.what.as_ref().map_or(0, |(_, rows)| rows.bytes()) <= MOST_KEPT_BYTES
+    }
+}
+
+/// Asks these sources in order, as far as the sample has not the answer already, and puts what they say into it. Answers'
+/// times are counted from `start`. `variables` are the server's, where they were read before.
+///
+/// # Errors
+/// Why the session is of no more use. That a source refuses to answer is none.
+pub(crate) async fn ask(
+    session: &mut Session,
+    sources: &[Source],
+    version: ServerVersion,
+    variables: Option<&NamedValues>,
+    start: Instant,
+    sample: &mut ServerSample,
+) -> Result<Vec<Told>, Failure> {
+    let mut all = Vec::with_capacity(sources.len());
+    for source in sources {
+        if (source.answered)(sample) {
+            continue;
+        }
+        let asked = Instant::now();
+        let what = match (source.plan)(version, variables.or(sample.variables.value())) {
+            Plan::Ask(sql) => answered(session, source, version, Cow::Borrowed(sql)).await?,
+            Plan::AskAbout(statement) => match statement(sample) {
+                Ok(Some(sql)) => answered(session, source, version, Cow::Owned(sql)).await?,
+                // What was answered before says that there is nothing to tell.
+                Ok(None) => Ok((Columns::default(), Rows::default())),
+                Err(why) => Err(why),
+            },
+            Plan::Elsewhere => continue,
+            Plan::Cannot(why) => Err(why),
+        };
+        let answer = Answer {
+            at_s: start.elapsed().as_secs_f64(),
+            took_ms: asked.elapsed().as_secs_f64() * 1e3,
+        };
+        let told = Told { source: *source, answer, what };
+        told.put_into(sample);
+        all.push(told);
+    }
+    Ok(all)
+}
+
+async fn answered(
+    session: &mut Session,
+    source: &Source,
+    version: ServerVersion,
+    sql: Cow<'static, str>,
+) -> Result<Result<(Columns, Rows), Unavailable>, Failure> {
+    let statement = Statement::reading(&sql).map_err(|error| {
+        Failure::new(Reason::Query, format!("not asked: {}: {error}", source.name))
+    })?;
+    match session.answer(&statement).await {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(Failure { code: Some(code), error, .. }) => {
+            let message = error.strip_prefix(&format!("error {code}: ")).unwrap_or(&error);
+            Ok(Err(source.unavailable(code, message, session.limit(), version)))
+        }
+        Err(broken) => Err(broken),
+    }
+}
+
+/// An answer as `collect`'s parsers take it.
+fn texts(columns: &Columns, rows: &Rows) -> Texts {
+    let names = columns.iter().map(|column| column.name.clone()).collect();
+    let text = |cell: Option<&[u8]>| cell.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    Texts::new(names, rows.iter().map(|row| row.cells().map(text).collect()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_collect::mysql::{self, global_status};
+
+    use super::*;
+    use crate::wire::answer::{Column, Kind};
+
+    fn status(pairs: &[(&str, Option<&str>)]) -> Told {
+        let column = |name: &str| Column { name: name.to_owned(), kind: Kind::Text };
+        let mut rows = Rows::default();
+        for (name, value) in pairs {
+            rows.push([Some(name.as_bytes()), value.map(str::as_bytes)]);
+        }
+        let answer = Answer { at_s: 2.5, took_ms: 1.0 };
+        Told {
+            source: global_status::SOURCE,
+            answer,
+            what: Ok(([column("Variable_name"), column("Value")].into(), rows)),
+        }
+    }
+
+    #[test]
+    fn what_came_over_the_wire_is_what_the_source_reads() {
+        let mut sample = ServerSample::default();
+        status(&[("Uptime", Some("812")), ("Binlog_snapshot_file", None)]).put_into(&mut sample);
+        let (at_s, read) = sample.status.timed().unwrap();
+        assert_eq!((at_s, read.number("uptime"), read.len()), (2.5, Some(812.0), 2));
+        let why = Unavailable::because("no privilege");
+        let refused = Told { what: Err(why.clone()), ..status(&[]) };
+        let mut sample = ServerSample::default();
+        refused.put_into(&mut sample);
+        assert_eq!(sample.status.unavailable(), Some(&why));
+    }
+
+    #[test]
+    fn a_long_answer_is_not_kept() {
+        let long = "x".repeat(MOST_KEPT_BYTES);
+        assert!(status(&[("a", Some("b"))]).is_small());
+        assert!(!status(&[("a", Some(&long))]).is_small());
+    }
+
+    #[test]
+    fn every_statement_of_every_source_is_seen_to_read() {
+        let versions = ["5.7.44", "8.0.36", "9.7.4", "10.4.34-MariaDB", "10.11.6-MariaDB", "11.4.2-MariaDB"];
+        let running = [mysql::perf_schema_threads::RUNNING, mysql::processlist::RUNNING];
+        let on = NamedValues::from_iter([("performance_schema", "ON")]);
+        let mut seen = 0;
+        for version in versions.map(|text| ServerVersion::parse(text, "").unwrap()) {
+            for source in mysql::SOURCES.iter().chain(&running) {
+                if let Plan::Ask(sql) = (source.plan)(version, Some(&on)) {
+                    assert!(Statement::reading(sql).is_ok(), "{}: {sql}", source.name);
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 60, "{seen}");
+    }
+}

@@ -1,0 +1,128 @@
+//! Spin settings that do not fit a server's CPUs, from settings and numbers of CPUs alone: for who has no more than SQL and
+//! a list that says what each server is granted. Whether anybody spins is not known here, so this is no finding.
+
+use spindoctor_model::Window;
+
+use crate::commit_spin::{CommitSpin, too_few_for_log_threads};
+
+const HWM: &str = "innodb_log_spin_cpu_pct_hwm";
+const WRITER_THREADS: &str = "innodb_log_writer_threads";
+
+/// A setting that does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Misfit {
+    /// The variable.
+    pub variable: &'static str,
+    /// Its value now.
+    pub value: String,
+    /// The value that fits.
+    pub fits: String,
+    /// Why, with the numbers of CPUs that it rests on.
+    pub why: String,
+}
+
+/// The settings that do not fit the CPUs that the server counts (the metric `cpu_n`) or is granted; none where neither is
+/// known. MariaDB's commits do not spin, and neither do those of MySQL before 8.0.
+pub fn misfits(window: &Window) -> Vec<Misfit> {
+    let spins = window.server.version.is_some_and(|version| version.mysql_at_least(8, 0, 0));
+    if !spins || is_off(window, WRITER_THREADS) {
+        return Vec::new();
+    }
+    [mark(window), threads(window)].into_iter().flatten().collect()
+}
+
+/// The mark at which commits stop spinning, where the server counts more CPUs than it is granted.
+fn mark(window: &Window) -> Option<Misfit> {
+    let spin = CommitSpin::under_quota(window).ok()??;
+    let fits = spin.corrected_hwm();
+    if spin.counts_right() || spin.never_spins() || spin.pct_hwm <= fits {
+        return None;
+    }
+    Some(Misfit {
+        variable: HWM,
+        value: format!("{:.0}", spin.pct_hwm),
+        fits: format!("{fits:.0}"),
+        why: format!(
+            "the server counts {:.0} CPUs, {} {} granted",
+            spin.counted_cpus,
+            spin.granted_cpus,
+            if spin.granted_cpus == 1.0 { "is" } else { "are" }
+        ),
+    })
+}
+
+/// Threads of the redo log, which spin while they wait for work, on CPUs that are too few for them.
+fn threads(window: &Window) -> Option<Misfit> {
+    let value = window.variable(WRITER_THREADS)?;
+    let granted = window.latest(|s| &s.host.effective_cpus).map(|effective| effective.cpus);
+    let counted = window.server_counts_cpus().map(|(cpus, _)| f64::from(cpus));
+    let cpus = granted.into_iter().chain(counted).reduce(f64::min)?;
+    let (too_few, rule) = too_few_for_log_threads(cpus, !is_off(window, "log_bin"));
+    too_few.then(|| Misfit {
+        variable: WRITER_THREADS,
+        value: value.to_owned(),
+        fits: "OFF".to_owned(),
+        why: format!("MySQL 9.5 and later has threads of the redo log {rule}"),
+    })
+}
+
+fn is_off(window: &Window, switch: &str) -> bool {
+    window.variable(switch).is_some_and(|value| value.eq_ignore_ascii_case("OFF"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Build;
+
+    /// The server counts four CPUs.
+    fn server(version: &str) -> Build {
+        Build::busy(version)
+            .variable("innodb_log_spin_cpu_abs_lwm", "80")
+            .variable(HWM, "50")
+            .variable(WRITER_THREADS, "OFF")
+    }
+
+    fn told(build: Build) -> Vec<(&'static str, String, String)> {
+        misfits(&build.window()).into_iter().map(|m| (m.variable, m.fits, m.why)).collect()
+    }
+
+    #[test]
+    fn the_mark_of_a_server_that_counts_more_than_it_is_granted_does_not_fit() {
+        let threads = |build: Build| build.variable(WRITER_THREADS, "ON");
+        let found = told(threads(server("8.0.36").quota(1.0, 4)));
+        assert_eq!(found[0].0, HWM);
+        assert_eq!((found[0].1.as_str(), found[0].2.as_str()), ("12", "the server counts 4 CPUs, 1 is granted"));
+        assert!(told(threads(server("8.0.36").quota(4.0, 4))).iter().all(|(variable, ..)| *variable != HWM));
+        let set = threads(server("8.0.36").quota(1.0, 4)).variable(HWM, "12");
+        assert!(told(set).iter().all(|(variable, ..)| *variable != HWM));
+    }
+
+    #[test]
+    fn threads_of_the_redo_log_do_not_fit_few_cpus() {
+        let with = |binlog: &str| server("8.0.36").variable(WRITER_THREADS, "ON").variable("log_bin", binlog);
+        for binlog in ["ON", "OFF"] {
+            let found = told(with(binlog));
+            assert_eq!((found.len(), found[0].0, found[0].1.as_str()), (1, WRITER_THREADS, "OFF"), "{binlog}");
+        }
+        let sixteen = |binlog: &str| with(binlog).counted_cpus(16, 160.0).quota(16.0, 16);
+        assert_eq!(told(sixteen("ON")).len(), 1);
+        assert_eq!(told(sixteen("OFF")), []);
+    }
+
+    #[test]
+    fn where_no_commit_spins_everything_fits() {
+        assert_eq!(told(server("8.0.36").quota(1.0, 4)), []);
+        assert_eq!(told(server("10.11.19-MariaDB").variable(WRITER_THREADS, "ON").quota(1.0, 4)), []);
+    }
+
+    #[test]
+    fn where_nobody_knows_the_cpus_nothing_is_said() {
+        let unknown = server("8.0.36").variable(WRITER_THREADS, "ON").each(|_, server, host| {
+            host.effective_cpus = spindoctor_model::Reading::NotAsked;
+            host.srv_cpu_usage = spindoctor_model::Reading::NotAsked;
+            server.innodb_metrics = spindoctor_model::Reading::NotAsked;
+        });
+        assert_eq!(told(unknown), []);
+    }
+}
