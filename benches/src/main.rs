@@ -45,6 +45,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &recorder::steady::BENCHMARK,
     &recorder::replay::BENCHMARK,
     &fleet::query::BENCHMARK,
+    &fleet::doctor::BENCHMARK,
     &tuning::mis_set_spin::BENCHMARK,
     &tuning::no_effect::BENCHMARK,
     &tuning::killed::BENCHMARK,

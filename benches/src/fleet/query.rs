@@ -1,7 +1,6 @@
 //! `fleet query` against a thousand and ten thousand stub servers, beside what people use today.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use serde_json::Value;
 use spindoctor_lab::stub::{Conduct, Stub, addresses, process_list, value};
 use tempfile::TempDir;
 
-use super::reading;
+use super::{reading, resident};
 use crate::page::Row;
 use crate::paired::{Spread, short};
 use crate::{Bench, Benchmark, progress};
@@ -23,8 +22,6 @@ const HANGING: u32 = 100;
 /// All process lists together, and how many servers they are of.
 const LISTS_BYTES: usize = 200 << 20;
 const LISTS: u32 = 1000;
-/// The memory of a program that is looked at is read so often.
-const LOOK: Duration = Duration::from_millis(2);
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "fleet-query",
@@ -211,20 +208,5 @@ fn xargs(stub: &Stub, servers: u32) -> anyhow::Result<Duration> {
 
 /// The most that is resident while it asks: of a run that is not timed.
 fn resident_mib(bench: &Bench, list: &str) -> anyhow::Result<f64> {
-    let mut child = command(bench, list, &[]).stdout(Stdio::null()).spawn()?;
-    let status = format!("/proc/{}/status", child.id());
-    let mut most = 0.0_f64;
-    while child.try_wait()?.is_none() {
-        most = most.max(resident_now(Path::new(&status)).unwrap_or(0.0));
-        std::thread::sleep(LOOK);
-    }
-    ensure!(most > 0.0, "it was gone before it was looked at");
-    Ok(most)
-}
-
-/// `VmHWM:     53692 kB`
-fn resident_now(status: &Path) -> Option<f64> {
-    let text = fs::read_to_string(status).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix(" kB")?.parse::<f64>().ok()? / 1024.0)
+    resident::most_mib(command(bench, list, &[]).stdout(Stdio::null()))
 }

@@ -167,10 +167,11 @@ impl Peers {
                 None => group.entry(name.to_owned()).or_default(),
             };
             let value = shortened(value);
-            match values.get_mut(value.as_ref()) {
+            // One more than that, and it is known that nobody will ask for them.
+            let is_own = values.len() > MOST_VALUES;
+            match values.get_mut(&*value) {
                 Some(servers) => servers.push(server),
-                // One more than that, and it is known that nobody will ask for them.
-                None if values.len() > MOST_VALUES => {}
+                None if is_own => {}
                 None => {
                     values.insert(value.into_owned(), vec![server]);
                 }

@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use spindoctor_collect::follow::Backoff;
-use spindoctor_collect::mysql::{Source, Target, global_variables, perf_schema_threads, processlist};
-use spindoctor_collect::source::Cadence;
+use spindoctor_collect::mysql::{Plan, Source, Target, global_variables, perf_schema_threads, processlist};
 use spindoctor_model::mysql::{NamedValues, ServerThread};
 use spindoctor_model::{Reading, ServerSample, ServerVersion};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
@@ -26,8 +25,7 @@ use crate::turns;
 
 /// Whether performance_schema is on decides over who is asked, and does not change while a server runs.
 const SWITCH: Source = Source {
-    cadence: Cadence::Once,
-    plan: |_, _| spindoctor_collect::mysql::Plan::Ask("SHOW GLOBAL VARIABLES LIKE 'performance_schema'"),
+    plan: |_, _| Plan::Ask("SHOW GLOBAL VARIABLES LIKE 'performance_schema'"),
     ..global_variables::SOURCE
 };
 /// Who tells what runs, the better one first.

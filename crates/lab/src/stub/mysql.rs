@@ -158,7 +158,7 @@ fn threads(apart: &Apart) -> Bytes {
         .collect();
     let rows = running.zip(&numbers).map(|((_, (_, statement)), [thread, id, time_s])| {
         let name = "thread/sql/one_connection";
-        let mut row = vec![thread.as_str(), name, "FOREGROUND", id, "app", "10.0.0.7", "shop", "Query"];
+        let mut row = vec![thread.as_str(), name, "FOREGROUND", id.as_str(), "app", "10.0.0.7", "shop", "Query"];
         row.extend([time_s.as_str(), "executing", statement.as_str()]);
         row
     });

@@ -1,5 +1,6 @@
 //! What every server of a fleet said last: what the screens of `fleet top` are computed from.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use spindoctor_fleet::failure::{Failure, Failures};
@@ -17,7 +18,7 @@ pub(crate) enum Standing {
         /// When it said so.
         at: Instant,
         /// What.
-        running: Running,
+        running: Arc<Running>,
     },
     /// It says nothing.
     Lost {
@@ -60,7 +61,7 @@ impl Board {
     pub(crate) fn note(&mut self, server: usize, heard: Result<Running, Failure>, at: Instant) {
         let Some(standing) = self.servers.get_mut(server) else { return };
         *standing = match (heard, &*standing) {
-            (Ok(running), _) => Standing::Answers { at, running },
+            (Ok(running), _) => Standing::Answers { at, running: Arc::new(running) },
             (Err(failure), Standing::Lost { since, .. }) => Standing::Lost { since: *since, failure },
             (Err(failure), _) => Standing::Lost { since: at, failure },
         };

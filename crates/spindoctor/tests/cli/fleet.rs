@@ -15,13 +15,13 @@ use crate::live::with_server;
 use crate::program::{printed, spindoctor};
 
 /// A list of servers in a file.
-struct List {
-    folder: TempDir,
-    path: PathBuf,
+pub(crate) struct List {
+    pub(crate) folder: TempDir,
+    pub(crate) path: PathBuf,
 }
 
 impl List {
-    fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("servers");
         std::fs::write(&path, text).expect("a file");
@@ -32,7 +32,13 @@ impl List {
 /// `spindoctor fleet query` of a list.
 fn query(sql: &str, list: &List, flags: &[&str]) -> Run {
     let mut command = spindoctor("fleet query");
-    command.arg(sql).args(["--no-defaults", "--servers"]).arg(&list.path).args(flags);
+    command.arg(sql);
+    ran(command, list, flags)
+}
+
+/// A command of `spindoctor fleet` over a list.
+pub(crate) fn ran(mut command: assert_cmd::Command, list: &List, flags: &[&str]) -> Run {
+    command.args(["--no-defaults", "--servers"]).arg(&list.path).args(flags);
     if !flags.contains(&"-u") {
         command.args(["-u", "app"]);
     }
@@ -41,21 +47,21 @@ fn query(sql: &str, list: &List, flags: &[&str]) -> Run {
     Run { output, took: begun.elapsed() }
 }
 
-struct Run {
-    output: Output,
-    took: Duration,
+pub(crate) struct Run {
+    pub(crate) output: Output,
+    pub(crate) took: Duration,
 }
 
 impl Run {
-    fn out(&self) -> String {
+    pub(crate) fn out(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
     }
 
-    fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 
-    fn code(&self) -> Option<i32> {
+    pub(crate) fn code(&self) -> Option<i32> {
         self.output.status.code()
     }
 
@@ -64,7 +70,7 @@ impl Run {
     }
 }
 
-fn stub(conduct: Conduct) -> Stub {
+pub(crate) fn stub(conduct: Conduct) -> Stub {
     Stub::start(conduct).expect("stub servers")
 }
 

@@ -4,6 +4,8 @@ mod bad_days;
 mod doctor;
 mod explain;
 mod fleet;
+mod fleet_doctor;
+mod fleet_top;
 mod help;
 mod live;
 mod locks;

@@ -21,12 +21,12 @@ const LEARNS: Duration = Duration::from_secs(15);
 const CLOSES: Duration = Duration::from_secs(10);
 
 /// The program in a terminal of its own.
-struct Terminal {
+pub(crate) struct Terminal {
     folder: tempfile::TempDir,
 }
 
 impl Terminal {
-    fn of(line: &str, columns: u16, rows: u16) -> Self {
+    pub(crate) fn of(line: &str, columns: u16, rows: u16) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let program = spindoctor("").get_program().to_string_lossy().into_owned();
         let shell = format!(
@@ -40,12 +40,12 @@ impl Terminal {
         Self { folder }
     }
 
-    fn press(&self, key: &str) {
+    pub(crate) fn press(&self, key: &str) {
         tmux(self.folder.path(), &["send-keys", key]);
     }
 
     /// Waits until the screen holds all of this, and returns it.
-    fn shows(&self, texts: &[&str]) -> String {
+    pub(crate) fn shows(&self, texts: &[&str]) -> String {
         let begun = Instant::now();
         loop {
             let screen = tmux(self.folder.path(), &["capture-pane", "-p"]);

@@ -122,7 +122,9 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
+    use crate::top::board::Standing;
     use crate::top::fleet_sample;
+    use crate::top::sample::HOSTILE;
 
     fn drawn(state: &FleetState, board: &Board, names: &[String], (width, height): (u16, u16)) -> TestBackend {
         let listing = state.listing(board, names, fleet_sample::now(board));
@@ -154,21 +156,21 @@ mod tests {
         let mut board = fleet_sample::board();
         for standing in &mut board.servers {
             match standing {
-                crate::top::board::Standing::Answers { running, .. } => {
-                    for thread in &mut running.threads {
+                Standing::Answers { running, .. } => {
+                    for thread in &mut std::sync::Arc::make_mut(running).threads {
                         for text in [&mut thread.user, &mut thread.schema, &mut thread.state] {
-                            text.push_str(crate::top::sample::HOSTILE);
+                            text.push_str(HOSTILE);
                         }
-                        thread.statement = Some(crate::top::sample::HOSTILE.to_owned());
+                        thread.statement = Some(HOSTILE.to_owned());
                     }
                 }
-                crate::top::board::Standing::Lost { failure, .. } => {
-                    failure.error.push_str(crate::top::sample::HOSTILE);
+                Standing::Lost { failure, .. } => {
+                    failure.error.push_str(HOSTILE);
                 }
-                crate::top::board::Standing::Connecting => {}
+                Standing::Connecting => {}
             }
         }
-        let names: Vec<String> = (0..4).map(|_| crate::top::sample::HOSTILE.to_owned()).collect();
+        let names: Vec<String> = (0..4).map(|_| HOSTILE.to_owned()).collect();
         for screen in FleetScreen::TABS {
             for size in [(200, 50), (80, 24), (40, 8), (20, 5), (1, 1)] {
                 for is_help in [false, true] {

@@ -246,7 +246,7 @@ fn title(what: &str, board: &Board) -> String {
 fn empty(board: &Board) -> String {
     let counts = board.counts();
     match (counts.answer, counts.connecting) {
-        (0, 0) => "no server answers".to_owned(),
+        (0, 0) => "no server answers; 3 says why".to_owned(),
         (0, _) => "waiting for the first answer".to_owned(),
         _ => "nothing runs".to_owned(),
     }
@@ -323,7 +323,7 @@ mod tests {
         let mut board = Board::of(1);
         assert_eq!(told(&board).1, "waiting for the first answer");
         board.note(0, Err(Failure::connect("x")), Instant::now());
-        assert_eq!(told(&board).1, "no server answers");
+        assert_eq!(told(&board).1, "no server answers; 3 says why");
         board.note(0, Ok(Running { threads: Vec::new(), is_cut: true }), Instant::now() + Duration::from_secs(1));
         assert_eq!(told(&board), ("statements  of 1 server only the longest".to_owned(), "nothing runs".to_owned()));
     }

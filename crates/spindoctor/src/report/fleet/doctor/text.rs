@@ -82,18 +82,13 @@ fn head(page: &mut Page, told: &Told<'_>) {
 
 fn of_trouble(page: &mut Page, trouble: &Trouble, names: &[String]) {
     let lead = format!("{:<8}  ", severity_word(trouble.severity()));
-    let headline = format!(
-        "{} on {}, at the cost of {} there{}",
-        trouble.cause,
-        counted(trouble.found.len(), "server", "servers"),
-        if trouble.found.len() > 1 {
-            format!("up to {}", number::percent(trouble.worst()))
-        } else {
-            number::percent(trouble.worst())
-        },
-        spindoctor_rules::find(&trouble.cause).map_or_else(String::new, |cause| format!(": {}", cause.title)),
-    );
-    page.headline(&lead, accent(trouble.severity()), &safe(&headline), "");
+    let servers = counted(trouble.found.len(), "server", "servers");
+    let lost = match trouble.found.len() {
+        1 => format!("{servers} loses {}", number::percent(trouble.worst())),
+        _ => format!("{servers} lose up to {}", number::percent(trouble.worst())),
+    };
+    let title = spindoctor_rules::find(&trouble.cause).map_or("", |cause| cause.title);
+    page.headline(&lead, accent(trouble.severity()), &format!("{lost}: {title}"), &safe(&trouble.cause));
     let (told, named) = trouble.found.split_at(trouble.found.len().min(FINDINGS_TOLD));
     let column =
         told.iter().map(|(server, _)| safe(&names[*server]).width()).max().unwrap_or(0).min(WIDEST_NAME) + 2;
@@ -283,7 +278,7 @@ mod tests {
         fleet.troubles[0].found = (0..200).map(|server| (server, finding.clone())).collect();
         let names: Vec<String> = (0..200).map(|at| format!("db{at}")).collect();
         let text = rendered(&fleet, &names);
-        assert!(text.contains("connections-exhausted on 200 servers"), "{text}");
+        assert!(text.contains("200 servers lose up to 5 %"), "{text}");
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("db10 5 % and 189 others"), "{text}");
         assert!(text.lines().count() < 40, "{text}");

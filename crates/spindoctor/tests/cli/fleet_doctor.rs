@@ -1,0 +1,159 @@
+//! `spindoctor fleet doctor` of real servers in trouble, and of hundreds of stub servers of which a few are odd.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use serde_json::Value;
+use spindoctor_lab::pileup::{find, pile_up};
+use spindoctor_lab::stub::mysql::{Apart, answers};
+use spindoctor_lab::stub::{Conduct, Stub, addresses};
+use spindoctor_lab::{Home, Which};
+
+use crate::fleet::{List, Run, ran, stub};
+use crate::program::{printed, spindoctor};
+
+fn doctor(list: &List, flags: &[&str]) -> Run {
+    ran(spindoctor("fleet doctor"), list, flags)
+}
+
+fn json(run: &Run) -> Value {
+    serde_json::from_str(&run.out()).unwrap_or_else(|error| panic!("{error}: {}{}", run.out(), run.told()))
+}
+
+/// Whether it is the so many-th stub server.
+fn is(address: Ipv4Addr, number: u32) -> bool {
+    addresses(number).last() == Some(address)
+}
+
+/// Healthy servers, of which the 17th does not sync its binary log and the 42nd is nearly full.
+fn healthy() -> Stub {
+    stub(Conduct::Answers(answers(|address| Apart {
+        settings: if is(address, 17) { vec![("sync_binlog", "0".to_owned())] } else { Vec::new() },
+        connected: if is(address, 42) { 130 } else { 0 },
+        running: Vec::new(),
+    })))
+}
+
+#[test]
+fn the_help_of_fleet_doctor_is_this() {
+    let (help, code) = printed("fleet doctor --help");
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(help);
+}
+
+#[test]
+fn real_servers_of_both_kinds_are_judged_by_sql_alone_and_the_holder_is_named() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let home = Home::open().expect("the lab has a folder");
+        let row = find("row").expect("a pile-up");
+        let mysql = pile_up(&home, row, &Which::Mysql, &|_| {}).await.expect("a pile-up");
+        let mariadb = pile_up(&home, row, &Which::Mariadb, &|_| {}).await.expect("a pile-up");
+        let list = List::of(&format!(
+            "127.0.0.1:{} role=source\n127.0.0.1:{} role=source\n",
+            mysql.server.port(),
+            mariadb.server.port()
+        ));
+        let flags = ["-u", "spindoctor", "-pspindoctor", "--json"];
+        // The sessions go on meanwhile.
+        let run = tokio::task::spawn_blocking(move || doctor(&list, &flags)).await.expect("it runs");
+        let diagnosis = json(&run);
+        assert_eq!((run.code(), run.told().as_str()), (Some(0), ""), "{diagnosis:#}");
+        assert_eq!((&diagnosis["servers"], &diagnosis["answered"]), (&2.into(), &2.into()));
+        let trouble = &diagnosis["troubles"][0];
+        assert_eq!((&trouble["cause"], &trouble["severity"]), (&"row-lock-pileup".into(), &"critical".into()));
+        for piled in [&mysql, &mariadb] {
+            let name = format!("127.0.0.1:{}", piled.server.port());
+            let found = trouble["servers"].as_array().and_then(|all| all.iter().find(|one| one["server"] == name));
+            let found = found.unwrap_or_else(|| panic!("{name}: {trouble:#}"));
+            let kill = format!("KILL {}", piled.roots[0].connection_id);
+            assert_eq!(found["remedies"][0]["statement"], kill, "{found:#}");
+        }
+        assert_eq!(diagnosis["versions"].as_array().map(Vec::len), Some(2));
+        let reasons = diagnosis["not_examined"].as_array().expect("a list");
+        let host = reasons.iter().find(|missing| missing["because"].as_str().is_some_and(|b| b.contains("no host")));
+        assert_eq!(host.map(|missing| missing["servers"].as_array().map(Vec::len)), Some(Some(2)), "{reasons:#?}");
+        // Nothing is refused for want of a privilege or a table that is not there.
+        let denied = |missing: &&Value| missing["because"].as_str().is_some_and(|b| b.contains("no privilege"));
+        assert_eq!(reasons.iter().find(denied), None);
+    });
+}
+
+#[test]
+fn of_hundreds_the_odd_ones_and_those_in_trouble_are_named() {
+    let stubs = healthy();
+    let list = List::of(&stubs.list(300));
+    let run = doctor(&list, &["--interval", "500ms"]);
+    let out = run.out();
+    assert_eq!((run.code(), run.told().as_str()), (Some(0), ""), "{out}");
+    let name = |number| format!("127.0.0.{number}:{}", stubs.port());
+    assert!(out.starts_with("300 of 300 servers looked at twice, 500 ms apart, in "), "{out}");
+    assert!(out.lines().next().is_some_and(|head| head.ends_with("1 in trouble")), "{out}");
+    assert!(out.contains("1 server loses 5 %") && out.contains("connections-exhausted"), "{out}");
+    assert!(out.contains(&name(42)), "{out}");
+    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&format!("sync_binlog 299 of 300 MySQL 8.0: 1; {}: 0", name(17))), "{out}");
+    // What differs on each server by nature is not odd.
+    assert!(!out.contains("server_uuid"), "{out}");
+    assert!(out.lines().count() <= 40, "one screen: {out}");
+    let json = json(&doctor(&list, &["--interval", "500ms", "--json"]));
+    assert_eq!(json["odd"].as_array().map(Vec::len), Some(1), "{:#}", json["odd"]);
+    assert_eq!(json["troubles"].as_array().map(Vec::len), Some(1), "{:#}", json["troubles"]);
+}
+
+#[test]
+fn servers_of_other_roles_are_no_peers_and_tags_tell_the_cpus() {
+    let stubs = stub(Conduct::Answers(answers(|address| Apart {
+        settings: if address.octets()[3] % 2 == 0 { vec![("read_only", "ON".to_owned())] } else { Vec::new() },
+        ..Apart::default()
+    })));
+    let lines = stubs.list(20);
+    let tagged: String = lines
+        .lines()
+        .enumerate()
+        .map(|(at, line)| {
+            let role = if at % 2 == 0 { "source" } else { "replica" };
+            format!("{line} role={role}{}\n", if at == 4 { " cpus=2" } else { "" })
+        })
+        .collect();
+    let with_roles = json(&doctor(&List::of(&tagged), &["--interval", "500ms", "--json"]));
+    assert_eq!((&with_roles["odd"], &with_roles["split"]), (&serde_json::json!([]), &serde_json::json!([])));
+    let misfits = with_roles["misfits"].as_array().expect("a list");
+    assert_eq!((misfits.len(), &misfits[0]["setting"]), (1, &"innodb_log_writer_threads".into()), "{misfits:#?}");
+    assert_eq!(misfits[0]["servers"], serde_json::json!([format!("127.0.0.5:{}", stubs.port())]));
+    let without = json(&doctor(&List::of(&lines), &["--interval", "500ms", "--json"]));
+    assert_eq!(without["split"][0]["setting"], "read_only", "half and half is no norm");
+}
+
+#[test]
+fn servers_that_are_full_or_silent_are_in_trouble_and_those_that_are_not_there_are_told() {
+    let stubs = healthy();
+    let (full, silent, hang) = (stub(Conduct::Full), stub(Conduct::HangWhenAsked), stub(Conduct::Hang));
+    // Nobody listens where somebody just did.
+    let dead = stub(Conduct::Hang).port();
+    let text = stubs.list(10) + &full.list(1) + &silent.list(1) + &hang.list(1) + &format!("127.0.0.1:{dead}\n");
+    let list = List::of(&text);
+    let run = doctor(&list, &["--interval", "200ms", "--connect-timeout", "1s", "--query-timeout", "1s"]);
+    let (out, told) = (run.out(), run.told());
+    assert_eq!(run.code(), Some(1), "{out}{told}");
+    assert!(run.took < Duration::from_secs(5), "{:?}", run.took);
+    assert!(out.starts_with("10 of 14 servers") && out.contains("2 in trouble"), "{out}");
+    for (cause, stub) in [("connections-exhausted", &full), ("server-stopped", &silent)] {
+        let begin = out.find(cause).unwrap_or_else(|| panic!("{cause}: {out}"));
+        assert!(out[begin..].contains(&format!("127.0.0.1:{}", stub.port())), "{cause}: {out}");
+    }
+    assert!(told.contains("10 of 14 servers answered in ") && told.contains("; connect 2, timeout 2\n"), "{told}");
+    assert!(told.contains(&format!("nothing listens there\n    127.0.0.1:{dead}\n")), "{told}");
+    assert!(!out.contains(&format!(":{}", hang.port())), "it may be a firewall: {out}");
+}
+
+#[test]
+fn nobody_answering_is_exit_2_and_so_is_a_tag_that_is_no_number() {
+    let dead = stub(Conduct::Hang).port();
+    let run = doctor(&List::of(&format!("127.0.0.1:{dead}\n")), &[]);
+    assert_eq!(run.code(), Some(2), "{}", run.out());
+    assert!(run.out().starts_with("0 of 1 server ") && !run.out().contains("Nothing found"), "{}", run.out());
+    let run = doctor(&List::of("db1 cpus=many\n"), &[]);
+    assert_eq!((run.code(), run.out().as_str()), (Some(2), ""));
+    assert!(run.told().contains("db1:3306: the tag cpus=many is no number of CPUs"), "{}", run.told());
+}

@@ -1,0 +1,138 @@
+//! `spindoctor fleet top`: once, and in a real terminal while servers hang and come back.
+
+use spindoctor_lab::pileup::{find, pile_up};
+use spindoctor_lab::stub::Conduct;
+use spindoctor_lab::stub::mysql::{Apart, answers};
+use spindoctor_lab::{Home, Which};
+
+use crate::fleet::{List, Run, ran, stub};
+use crate::live::with_server;
+use crate::program::{printed, spindoctor};
+use crate::screen::is_installed;
+use crate::top::Terminal;
+
+fn top(list: &List, flags: &[&str]) -> Run {
+    ran(spindoctor("fleet top"), list, flags)
+}
+
+#[test]
+fn the_help_of_fleet_top_is_this() {
+    let (help, code) = printed("fleet top --help");
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(help);
+}
+
+#[test]
+fn what_real_servers_of_both_kinds_run_is_listed_and_folded() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let home = Home::open().expect("the lab has a folder");
+        let row = find("row").expect("a pile-up");
+        let mysql = pile_up(&home, row, &Which::Mysql, &|_| {}).await.expect("a pile-up");
+        let mariadb = pile_up(&home, row, &Which::Mariadb, &|_| {}).await.expect("a pile-up");
+        let (first, second) = (mysql.server.port(), mariadb.server.port());
+        let text = format!("127.0.0.1:{first}\n127.0.0.1:{second}\n");
+        // The sessions go on meanwhile.
+        let looked = |flags: &'static [&'static str]| {
+            let list = List::of(&text);
+            let login = ["-u", "spindoctor", "-pspindoctor"];
+            tokio::task::spawn_blocking(move || top(&list, &[&login[..], flags].concat()))
+        };
+        let run = looked(&["--once"]).await.expect("it runs");
+        let out = run.out();
+        assert_eq!((run.code(), run.told().as_str()), (Some(0), ""), "{out}");
+        assert!(out.starts_with("server ") && out.contains("  statement\n"), "{out}");
+        for port in [first, second] {
+            let waiting = out.lines().filter(|line| {
+                line.starts_with(&format!("127.0.0.1:{port} ")) && line.contains("UPDATE sbtest1 SET k = k + 1 WHERE id = 1")
+            });
+            // A few may be between two waits.
+            assert!(waiting.count() >= 20, "{port}: {out}");
+        }
+        let folded = looked(&["--group"]).await.expect("it runs").out();
+        let update = folded.lines().find(|line| line.contains("UPDATE sbtest1 SET k = k + ? WHERE id = ?"));
+        let update = update.unwrap_or_else(|| panic!("{folded}"));
+        let sessions = update.split_whitespace().next().and_then(|count| count.parse::<u32>().ok());
+        assert!(sessions.is_some_and(|sessions| sessions >= 40) && update.contains("2 servers"), "{folded}");
+    });
+}
+
+#[test]
+fn equal_statements_of_many_servers_are_one_row_and_the_filter_finds_the_others() {
+    let stubs = stub(Conduct::Answers(answers(|address| Apart {
+        running: match address.octets()[3] {
+            7 => vec![(90, "SELECT sum(total) FROM orders".to_owned())],
+            _ => Vec::new(),
+        },
+        ..Apart::default()
+    })));
+    let dead = stub(Conduct::Hang).port();
+    let list = List::of(&(stubs.list(200) + &format!("127.0.0.1:{dead}\n")));
+    let run = top(&list, &["--once", "--group"]);
+    assert_eq!(run.code(), Some(1), "{}", run.told());
+    let lines: Vec<String> = run.out().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        lines,
+        [
+            "sessions servers user db longest state statement".to_owned(),
+            "200 200 servers app shop < 1 s executing SELECT c FROM sbtest1 WHERE id = ?".to_owned(),
+            format!("1 127.0.0.7:{} app shop 90 s executing SELECT sum(total) FROM orders", stubs.port()),
+        ]
+    );
+    assert!(run.told().contains("200 of 201 servers answered") && run.told().contains("connect 1"), "{}", run.told());
+    // Standard output is no terminal: --once is not needed.
+    let run = top(&list, &["--filter", "ORDERS"]);
+    assert_eq!(run.out().lines().count(), 2, "{}", run.out());
+}
+
+#[test]
+fn an_account_that_may_not_see_others_is_told_so() {
+    with_server(Which::Mysql, |server| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime
+            .block_on(server.execute(["CREATE USER poor@'127.0.0.1' IDENTIFIED BY 'poor'"]))
+            .expect("an account");
+        let run = top(&List::of(&format!("127.0.0.1:{}\n", server.port())), &["-u", "poor", "-ppoor"]);
+        assert_eq!(run.code(), Some(2), "{}", run.out());
+        assert!(run.told().contains("no privilege") && run.told().contains("GRANT PROCESS"), "{}", run.told());
+    });
+}
+
+#[test]
+fn a_server_that_hangs_is_lost_and_comes_back() {
+    if !is_installed("tmux") {
+        return;
+    }
+    with_server(Which::Mysql, |server| {
+        let stubs = stub(Conduct::Answers(answers(|_| Apart {
+            running: vec![(90, "SELECT sum(total) FROM orders".to_owned())],
+            ..Apart::default()
+        })));
+        let list = List::of(&format!("127.0.0.1:{}\n{}", server.port(), stubs.list(2)));
+        let line = format!(
+            "fleet top --no-defaults -u spindoctor -pspindoctor --interval 300ms --query-timeout 1s \
+             --connect-timeout 1s --servers {}",
+            list.path.display()
+        );
+        let terminal = Terminal::of(&line, 100, 24);
+        terminal.shows(&["3 of 3 servers answer", "4 statements run", "LIVE", "90 s", "FROM orders"]);
+        terminal.press("g");
+        terminal.shows(&["sessions", "longest", "2 servers"]);
+        terminal.press("/");
+        terminal.press("o");
+        terminal.press("r");
+        terminal.press("d");
+        terminal.shows(&["filter: ord_", "equal statements  filter \"ord\": 1 of 2"]);
+        terminal.press("Enter");
+        terminal.press("?");
+        terminal.shows(&["fold equal statements", "read only"]);
+        terminal.press("3");
+        terminal.shows(&["3 of 3 servers answer", "says"]);
+        server.pause(true);
+        terminal.shows(&["2 of 3 servers answer", "1 lost", "no answer within 1 s"]);
+        server.pause(false);
+        terminal.shows(&["3 of 3 servers answer"]);
+        terminal.press("q");
+        terminal.shows(&["it ended with 0"]);
+    });
+}
