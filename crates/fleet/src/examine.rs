@@ -51,6 +51,13 @@ const SOURCES: &[Source] = &[
 /// are late by 50 ms at most; at 100 ms to each server, a thousand still take five seconds.
 const LOOKS: usize = 256;
 
+/// An answer of the first look that is not larger is kept until the second, KiB: variables, counters, and a process list of
+/// three hundred connections.
+const SMALL_KIB: u32 = 64;
+/// Larger ones of all servers share this much memory, KiB. One that finds no room is not kept: that list is then read in the
+/// second look alone.
+const ROOM_KIB: usize = 256 << 10;
+
 /// Windows that may wait for who takes them.
 const WAITING: usize = 16;
 
@@ -79,6 +86,8 @@ pub struct Examination {
     interval: Duration,
     connectors: Arc<Connectors>,
     looks: Arc<Semaphore>,
+    /// Room for long answers, KiB.
+    room: Arc<Semaphore>,
 }
 
 impl Examination {
@@ -90,7 +99,8 @@ impl Examination {
         interval: Duration,
     ) -> Self {
         let looks = Arc::new(Semaphore::new(LOOKS));
-        Self { targets, granted_cpus, limits, interval, connectors: Arc::default(), looks }
+        let room = Arc::new(Semaphore::new(ROOM_KIB));
+        Self { targets, granted_cpus, limits, interval, connectors: Arc::default(), looks, room }
     }
 
     /// Looks at all, and returns those that were not begun with because `stop` became true or nobody listens any more.
@@ -135,12 +145,13 @@ impl Examination {
         let (start, at) = (Instant::now(), Timestamp::now());
         let mut first = ServerSample::default();
         let mut told = ask(&mut session, SOURCES, version, None, start, &mut first).await?;
-        told.retain(Told::is_small);
+        let room = self.keep(&mut told);
         drop((first, permit));
         tokio::time::sleep_until((start + self.interval).into()).await;
         let permit = self.look().await?;
         let mut first = ServerSample::default();
         told.iter().for_each(|told| told.put_into(&mut first));
+        drop((told, room));
         let mut last = ServerSample::default();
         let again: Vec<Source> =
             SOURCES.iter().filter(|source| source.cadence != Cadence::Once).copied().collect();
@@ -176,6 +187,20 @@ impl Examination {
         ];
         let profile = Reading::Unavailable(no_host());
         Ok((Box::new(Window { server: identity, start: at, samples, profile, cost }), permit))
+    }
+
+    /// Keeps those answers that there is room for; they have it until what is returned is dropped.
+    fn keep(&self, told: &mut Vec<Told>) -> Vec<OwnedSemaphorePermit> {
+        let mut taken = Vec::new();
+        told.retain(|told| {
+            let kib = u32::try_from(told.bytes() >> 10).unwrap_or(u32::MAX);
+            if kib <= SMALL_KIB {
+                return true;
+            }
+            let room = self.room.clone().try_acquire_many_owned(kib);
+            room.map(|room| taken.push(room)).is_ok()
+        });
+        taken
     }
 
     /// Waits for a turn to look.
@@ -245,5 +270,29 @@ mod tests {
     fn variables_are_read_once_and_whatever_changes_twice() {
         let once = SOURCES.iter().filter(|source| source.cadence == Cadence::Once).count();
         assert_eq!((once, SOURCES[0].name), (1, global_variables::SOURCE.name));
+    }
+
+    #[test]
+    fn long_answers_are_kept_as_long_as_there_is_room() {
+        let nothing = Arc::from(Vec::new());
+        let second = Duration::from_secs(1);
+        let limits =
+            Limits { connect: second, query: second, connections: 1, per_host: 1, per_second: None, retries: 0 };
+        let examination = Examination {
+            room: Arc::new(Semaphore::new(300)),
+            ..Examination::new(nothing, Arc::from(Vec::new()), limits, second)
+        };
+        let answers = |kib: &[usize]| kib.iter().map(|kib| Told::of_bytes(kib << 10)).collect::<Vec<_>>();
+        let kib = |told: &[Told]| told.iter().map(|told| told.bytes() >> 10).collect::<Vec<_>>();
+        let mut first = answers(&[10, 200, 60]);
+        let room = examination.keep(&mut first);
+        assert_eq!(kib(&first), [10, 200, 60]);
+        let mut second = answers(&[10, 200, 60]);
+        let _none = examination.keep(&mut second);
+        assert_eq!(kib(&second), [10, 60]);
+        drop(room);
+        let mut third = answers(&[10, 200, 60]);
+        let _room = examination.keep(&mut third);
+        assert_eq!(kib(&third), [10, 200, 60]);
     }
 }

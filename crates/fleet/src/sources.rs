@@ -17,9 +17,6 @@ use crate::session::Session;
 use crate::statement::Statement;
 use crate::wire::rows::Rows;
 
-/// An answer that is larger is not kept for later: 1,300 connections in a process list.
-const MOST_KEPT_BYTES: usize = 256 << 10;
-
 /// What became of a source that was asked.
 #[derive(Debug)]
 pub(crate) struct Told {
@@ -37,9 +34,9 @@ impl Told {
         }
     }
 
-    /// True where it may be kept until the next sample.
-    pub(crate) fn is_small(&self) -> bool {
-        self.what.as_ref().map_or(0, |(_, rows)| rows.bytes()) <= MOST_KEPT_BYTES
+    /// What it takes while it is kept, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.what.as_ref().map_or(0, |(_, rows)| rows.bytes())
     }
 }
 
@@ -111,6 +108,17 @@ fn texts(columns: &Columns, rows: &Rows) -> Texts {
 }
 
 #[cfg(test)]
+impl Told {
+    /// An answer of one row, of about so many bytes and no fewer.
+    pub(crate) fn of_bytes(bytes: usize) -> Self {
+        let mut rows = Rows::default();
+        rows.push([Some("x".repeat(bytes).as_bytes())]);
+        let source = spindoctor_collect::mysql::global_status::SOURCE;
+        Self { source, answer: Answer::default(), what: Ok((Columns::default(), rows)) }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use spindoctor_collect::mysql::{self, global_status};
 
@@ -142,13 +150,6 @@ mod tests {
         let mut sample = ServerSample::default();
         refused.put_into(&mut sample);
         assert_eq!(sample.status.unavailable(), Some(&why));
-    }
-
-    #[test]
-    fn a_long_answer_is_not_kept() {
-        let long = "x".repeat(MOST_KEPT_BYTES);
-        assert!(status(&[("a", Some("b"))]).is_small());
-        assert!(!status(&[("a", Some(&long))]).is_small());
     }
 
     #[test]

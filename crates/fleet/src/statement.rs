@@ -90,7 +90,11 @@ impl Statement {
     /// Of one that may write the lock waits alone: a statement that waits for a metadata lock lets everybody wait behind it.
     pub fn preparation(&self, version: &str, limit: Duration) -> Result<Option<String>, Failure> {
         if !self.writes {
-            return read_only(version, limit).map(Some);
+            let told = |failure: Failure| {
+                let error = format!("{}; --write asks it all the same", failure.error);
+                Failure { error, ..failure }
+            };
+            return read_only(version, limit).map(Some).map_err(told);
         }
         let knows_lock_waits = ServerVersion::parse(version, "")
             .is_some_and(|parsed| parsed.mysql_at_least(5, 5, 3) || parsed.mariadb_at_least(5, 5, 0));
@@ -135,7 +139,7 @@ pub(crate) fn read_only(version: &str, limit: Duration) -> Result<String, Failur
     } else {
         return Err(Failure::new(
             Reason::Query,
-            format!("not asked: version {version} cannot make a session read only; --write asks it all the same"),
+            format!("not asked: version {version} cannot make a session read only"),
         ));
     };
     let mut set = format!(

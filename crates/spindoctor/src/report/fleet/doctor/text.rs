@@ -102,7 +102,7 @@ fn of_trouble(page: &mut Page, trouble: &Trouble, names: &[String]) {
         let servers = named.iter().take(NAMED).map(|(server, finding)| {
             format!("{} {}", safe(&names[*server]), number::percent(finding.score))
         });
-        let told = and_others(servers.collect(), named.len());
+        let told = and_others(&servers.collect::<Vec<_>>(), named.len());
         page.hanging(INDENT, "  ", &format!("also {told}"), PLAIN);
     }
 }
@@ -129,9 +129,10 @@ fn odd_ones(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {
     if several {
         page.field("version", &versions(fleet, names), column);
     }
-    for (server, settings) in strangers.iter().take(NAMED) {
-        let told = format!("{} is set otherwise than its peers in {settings} settings", safe(&names[*server]));
-        page.field("everything", &told, column);
+    if !strangers.is_empty() {
+        let some = strangers.iter().take(NAMED);
+        let some = some.map(|(server, settings)| format!("{} in {settings} settings", safe(&names[*server])));
+        page.field("much", &and_others(&some.collect::<Vec<_>>(), strangers.len()), column);
     }
     for (odd, title) in odd.iter().take(ODD_TOLD).zip(&titles) {
         page.field(title, &odd_told(odd, names, &is_stranger), column);
@@ -211,11 +212,12 @@ fn unexamined(page: &mut Page, fleet: &FleetDiagnosis) {
 }
 
 fn named(servers: &[usize], names: &[String]) -> String {
-    and_others(servers.iter().take(NAMED).map(|&server| safe(&names[server])).collect(), servers.len())
+    let some: Vec<String> = servers.iter().take(NAMED).map(|&server| safe(&names[server])).collect();
+    and_others(&some, servers.len())
 }
 
 /// Some of so many, after each other.
-fn and_others(some: Vec<String>, of: usize) -> String {
+fn and_others(some: &[String], of: usize) -> String {
     let more = of - some.len();
     let told = some.join(", ");
     if more > 0 { format!("{told} and {}", counted(more, "other", "others")) } else { told }
@@ -296,7 +298,7 @@ mod tests {
             })
             .collect();
         let text = rendered(&fleet, &sample::names());
-        assert!(text.contains("db4:3306 is set otherwise than its peers in 10 settings"), "{text}");
+        assert!(text.contains("db4:3306 in 10 settings"), "{text}");
         assert_eq!(text.matches("setting_").count(), 1, "{text}");
         assert!(text.contains("db3:3306: y") && !text.contains("db4:3306: x"), "{text}");
     }
