@@ -2,8 +2,7 @@
 //!
 //! One listener stands for every address of 127.0.0.0/8: it is bound to all addresses and to the loopback device, so
 //! that nothing from outside reaches it. Any account is let in; a statement gets the answer that the conduct gives it (SET
-//! gets an OK).
-//! All of it runs on one thread.
+//! gets an OK). All of it runs on one thread.
 
 pub mod mysql;
 
@@ -307,11 +306,6 @@ pub fn answer<'a>(columns: &[(&str, u8)], rows: impl IntoIterator<Item = Vec<&'a
     }
     packet(EOF);
     out.into()
-}
-
-/// A server's error as it is sent in place of an answer.
-pub fn refusal(code: u16, message: &str) -> Arc<[u8]> {
-    framed(1, &error(code, message)).into()
 }
 
 /// A value of one column and row.

@@ -177,7 +177,8 @@ pub(crate) struct FleetDoctor {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("list").required(true).multiple(true))]
 #[command(
-    after_help = "Keys: ? shows them. Each session is read only, and stays open: one connection to each server.\n\
+    after_help = "Keys: ? shows them. Each session is read only, and stays open: one connection to each server;\n\
+    --per-host and --per-second bound the logins.\n\
     With --once: exit codes 0 all servers answered, 1 some did not, 2 none did or it could not be done."
 )]
 pub(crate) struct FleetTop {

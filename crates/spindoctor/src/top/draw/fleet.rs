@@ -142,12 +142,14 @@ mod tests {
         let (board, names) = (fleet_sample::board(), fleet_sample::names());
         for screen in FleetScreen::TABS {
             for size in [(80, 12), (160, 12)] {
-                let state = FleetState { screen, ..FleetState::default() };
+                let mut state = FleetState::new(false, "");
+                state.screen = screen;
                 let name = format!("fleet_{}_{}", screen.word(), size.0);
                 insta::assert_snapshot!(name, drawn(&state, &board, &names, size));
             }
         }
-        let help = FleetState { is_help: true, ..FleetState::default() };
+        let mut help = FleetState::new(false, "");
+        help.is_help = true;
         insta::assert_snapshot!("fleet_help", drawn(&help, &board, &names, (80, 16)));
     }
 
@@ -174,7 +176,8 @@ mod tests {
         for screen in FleetScreen::TABS {
             for size in [(200, 50), (80, 24), (40, 8), (20, 5), (1, 1)] {
                 for is_help in [false, true] {
-                    let state = FleetState { screen, is_help, ..FleetState::default() };
+                    let mut state = FleetState::new(false, "");
+                    (state.screen, state.is_help) = (screen, is_help);
                     let text = drawn(&state, &board, &names, size).to_string();
                     let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
                     assert!(!text.contains(steers), "{screen:?} {size:?}: {text}");
