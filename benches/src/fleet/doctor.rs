@@ -84,7 +84,8 @@ fn checked(diagnosis: &Value, stubs: &Stub) -> anyhow::Result<u64> {
     ensure!(full == (SERVERS / FULL_EVERY) as usize, "{full} are full");
     let odd = &diagnosis["odd"];
     ensure!(
-        odd.as_array().map(Vec::len) == Some(1) && odd[0]["others"][0]["servers"] == Value::from(vec![named(ODD)]),
+        odd.as_array().map(Vec::len) == Some(1)
+            && odd[0]["others"][0]["servers"] == Value::from(vec![named(ODD)]),
         "{odd:#}"
     );
     Ok(diagnosis["cost"]["server_queries"].as_u64().unwrap_or_default())

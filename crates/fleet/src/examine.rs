@@ -16,8 +16,8 @@ use spindoctor_collect::mysql::{
 use spindoctor_collect::source::Cadence;
 use spindoctor_model::host::{EffectiveCpus, Quota};
 use spindoctor_model::{
-    Cost, HostSample, NoSession, NoSessionKind, Reading, Sample, ServerIdentity, ServerSample,
-    ServerVersion, Unavailable, Window,
+    Cost, HostSample, NoSession, NoSessionKind, Reading, Sample, ServerIdentity, ServerSample, ServerVersion,
+    Unavailable, Window,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
@@ -240,7 +240,8 @@ pub fn window_of(failure: &Failure, address: &str) -> Option<Window> {
 
 /// Why nothing is known of any host.
 pub fn no_host() -> Unavailable {
-    Unavailable::because("no host is looked at, only what SQL says").unlock("spindoctor doctor, on that server's host")
+    Unavailable::because("no host is looked at, only what SQL says")
+        .unlock("spindoctor doctor, on that server's host")
 }
 
 /// CPUs that a list grants, as a quota: the server may count more.
@@ -257,7 +258,8 @@ mod tests {
 
     #[test]
     fn only_a_server_that_is_known_to_be_there_is_judged_by_its_silence() {
-        let kind = |failure: &Failure| window_of(failure, "db1:3306")?.server.no_session.map(|none| none.kind);
+        let kind =
+            |failure: &Failure| window_of(failure, "db1:3306")?.server.no_session.map(|none| none.kind);
         let full = Failure { code: Some(1040), ..Failure::connect("error 1040: Too many connections") };
         assert_eq!(kind(&full), Some(NoSessionKind::TooManyConnections));
         let silent = Failure::new(Reason::Timeout, "no answer within 10 s");
@@ -276,8 +278,14 @@ mod tests {
     fn long_answers_are_kept_as_long_as_there_is_room() {
         let nothing = Arc::from(Vec::new());
         let second = Duration::from_secs(1);
-        let limits =
-            Limits { connect: second, query: second, connections: 1, per_host: 1, per_second: None, retries: 0 };
+        let limits = Limits {
+            connect: second,
+            query: second,
+            connections: 1,
+            per_host: 1,
+            per_second: None,
+            retries: 0,
+        };
         let examination = Examination {
             room: Arc::new(Semaphore::new(300)),
             ..Examination::new(nothing, Arc::from(Vec::new()), limits, second)

@@ -187,7 +187,8 @@ impl Peers {
                 compared.setting(&peers, setting, values);
             }
         }
-        let weight = |name: &str| WEIGHTY.iter().position(|weighty| *weighty == name).unwrap_or(WEIGHTY.len());
+        let weight =
+            |name: &str| WEIGHTY.iter().position(|weighty| *weighty == name).unwrap_or(WEIGHTY.len());
         compared.odd.sort_by_cached_key(|odd| {
             (weight(&odd.setting), odd.servers().count(), odd.setting.clone(), odd.peers.clone())
         });

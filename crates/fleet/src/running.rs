@@ -287,8 +287,14 @@ mod tests {
     async fn one_host_is_entered_by_few_at_once_and_the_others_are_not_held_up() {
         let of = |host: &str| Target::new(Endpoint::Tcp { host: host.to_owned(), port: 3306 }, "app");
         let second = Duration::from_secs(1);
-        let limits =
-            Limits { connect: second, query: second, connections: 9, per_host: 1, per_second: None, retries: 0 };
+        let limits = Limits {
+            connect: second,
+            query: second,
+            connections: 9,
+            per_host: 1,
+            per_second: None,
+            retries: 0,
+        };
         let doors = Doors::of(&[of("a"), of("b")], &limits);
         let soon = Duration::from_millis(50);
         let inside = doors.enter("a").await;

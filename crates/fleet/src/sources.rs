@@ -70,10 +70,8 @@ pub(crate) async fn ask(
             Plan::Elsewhere => continue,
             Plan::Cannot(why) => Err(why),
         };
-        let answer = Answer {
-            at_s: start.elapsed().as_secs_f64(),
-            took_ms: asked.elapsed().as_secs_f64() * 1e3,
-        };
+        let answer =
+            Answer { at_s: start.elapsed().as_secs_f64(), took_ms: asked.elapsed().as_secs_f64() * 1e3 };
         let told = Told { source: *source, answer, what };
         told.put_into(sample);
         all.push(told);
@@ -87,9 +85,8 @@ async fn answered(
     version: ServerVersion,
     sql: Cow<'static, str>,
 ) -> Result<Result<(Columns, Rows), Unavailable>, Failure> {
-    let statement = Statement::reading(&sql).map_err(|error| {
-        Failure::new(Reason::Query, format!("not asked: {}: {error}", source.name))
-    })?;
+    let statement = Statement::reading(&sql)
+        .map_err(|error| Failure::new(Reason::Query, format!("not asked: {}: {error}", source.name)))?;
     match session.answer(&statement).await {
         Ok(answer) => Ok(Ok(answer)),
         Err(Failure { code: Some(code), error, .. }) => {

@@ -115,7 +115,8 @@ mod tests {
 
     #[tokio::test]
     async fn everybody_has_a_turn_and_never_too_many_at_once() {
-        let (now, most, done) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)), Arc::new(Mutex::new(vec![])));
+        let (now, most, done) =
+            (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)), Arc::new(Mutex::new(vec![])));
         let servers: Vec<usize> = (0..9).collect();
         let left = all(&targets(9), &servers, &limits(3), std::future::pending(), |server| {
             let (now, most, done) = (now.clone(), most.clone(), done.clone());

@@ -92,7 +92,10 @@ mod tests {
         let threads = |build: Build| build.variable(WRITER_THREADS, "ON");
         let found = told(threads(server("8.0.36").quota(1.0, 4)));
         assert_eq!(found[0].0, HWM);
-        assert_eq!((found[0].1.as_str(), found[0].2.as_str()), ("12", "the server counts 4 CPUs, 1 is granted"));
+        assert_eq!(
+            (found[0].1.as_str(), found[0].2.as_str()),
+            ("12", "the server counts 4 CPUs, 1 is granted")
+        );
         assert!(told(threads(server("8.0.36").quota(4.0, 4))).iter().all(|(variable, ..)| *variable != HWM));
         let set = threads(server("8.0.36").quota(1.0, 4)).variable(HWM, "12");
         assert!(told(set).iter().all(|(variable, ..)| *variable != HWM));
@@ -103,7 +106,11 @@ mod tests {
         let with = |binlog: &str| server("8.0.36").variable(WRITER_THREADS, "ON").variable("log_bin", binlog);
         for binlog in ["ON", "OFF"] {
             let found = told(with(binlog));
-            assert_eq!((found.len(), found[0].0, found[0].1.as_str()), (1, WRITER_THREADS, "OFF"), "{binlog}");
+            assert_eq!(
+                (found.len(), found[0].0, found[0].1.as_str()),
+                (1, WRITER_THREADS, "OFF"),
+                "{binlog}"
+            );
         }
         let sixteen = |binlog: &str| with(binlog).counted_cpus(16, 160.0).quota(16.0, 16);
         assert_eq!(told(sixteen("ON")).len(), 1);

@@ -78,7 +78,9 @@ pub fn answers(apart: impl Fn(Ipv4Addr) -> Apart + Send + Sync + 'static) -> Ans
     Answers::new(move |address, sql| {
         let up_s = UP_S + start.elapsed().as_secs_f64();
         match sql {
-            _ if sql.contains("LIKE 'performance_schema'") => named(&[("performance_schema", "ON".to_owned())]),
+            _ if sql.contains("LIKE 'performance_schema'") => {
+                named(&[("performance_schema", "ON".to_owned())])
+            }
             _ if sql.contains("SHOW GLOBAL VARIABLES") => variables(address, &apart(address)),
             _ if sql.contains("SHOW GLOBAL STATUS") => status(up_s, &apart(address)),
             _ if sql.contains("performance_schema.threads") && !sql.contains("metadata_locks") => {
@@ -108,7 +110,8 @@ fn variables(address: Ipv4Addr, apart: &Apart) -> Bytes {
         SETTINGS.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
     values.insert("server_uuid", format!("3e11fa47-71ca-11e1-9e33-{:012x}", u32::from(address)));
     values.extend(apart.settings.iter().map(|(name, value)| (*name, value.clone())));
-    let others: Vec<String> = (values.len()..VARIABLES).map(|at| format!("a_variable_that_nobody_reads_{at}")).collect();
+    let others: Vec<String> =
+        (values.len()..VARIABLES).map(|at| format!("a_variable_that_nobody_reads_{at}")).collect();
     values.extend(others.iter().map(|name| (name.as_str(), "DEFAULT".to_owned())));
     named(&values.into_iter().collect::<Vec<_>>())
 }
@@ -118,7 +121,8 @@ fn status(up_s: f64, apart: &Apart) -> Bytes {
     let mut values: Vec<(&str, String)> = COUNTERS.iter().map(counter).collect();
     values.push(("Threads_connected", (18 + apart.connected).to_string()));
     values.push(("Threads_running", "3".to_owned()));
-    let others: Vec<String> = (values.len()..STATUS).map(|at| format!("A_counter_that_nobody_reads_{at}")).collect();
+    let others: Vec<String> =
+        (values.len()..STATUS).map(|at| format!("A_counter_that_nobody_reads_{at}")).collect();
     values.extend(others.iter().map(|name| (name.as_str(), "0".to_owned())));
     named(&values)
 }
@@ -158,7 +162,8 @@ fn threads(apart: &Apart) -> Bytes {
         .collect();
     let rows = running.zip(&numbers).map(|((_, (_, statement)), [thread, id, time_s])| {
         let name = "thread/sql/one_connection";
-        let mut row = vec![thread.as_str(), name, "FOREGROUND", id.as_str(), "app", "10.0.0.7", "shop", "Query"];
+        let mut row =
+            vec![thread.as_str(), name, "FOREGROUND", id.as_str(), "app", "10.0.0.7", "shop", "Query"];
         row.extend([time_s.as_str(), "executing", statement.as_str()]);
         row
     });

@@ -145,7 +145,9 @@ mod tests {
         let order: Vec<(&str, Vec<usize>)> = diagnosis
             .troubles
             .iter()
-            .map(|trouble| (trouble.cause.as_str(), trouble.found.iter().map(|(server, _)| *server).collect()))
+            .map(|trouble| {
+                (trouble.cause.as_str(), trouble.found.iter().map(|(server, _)| *server).collect())
+            })
             .collect();
         assert_eq!(order, [("connections-exhausted", vec![5, 2, 4])]);
         assert_eq!(diagnosis.troubles[0].severity(), Severity::Critical);

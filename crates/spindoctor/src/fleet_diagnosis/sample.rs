@@ -37,8 +37,10 @@ fn window(version: &str, connected: f64, sync_binlog: &str) -> Window {
     );
     for sample in &mut samples {
         let at_s = sample.at_s;
-        let values = [("Uptime", 812.0 + at_s), ("Threads_connected", connected + 1.0), ("Questions", 1e3 * at_s)];
-        sample.server.status = read(at_s, values.map(|(name, value)| (name, value.to_string())).into_iter().collect());
+        let values =
+            [("Uptime", 812.0 + at_s), ("Threads_connected", connected + 1.0), ("Questions", 1e3 * at_s)];
+        sample.server.status =
+            read(at_s, values.map(|(name, value)| (name, value.to_string())).into_iter().collect());
     }
     let mut window = Window { samples, profile: Reading::Unavailable(no_host()), ..Window::default() };
     window.server.version = ServerVersion::parse(version, "");

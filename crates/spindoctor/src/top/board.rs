@@ -127,7 +127,10 @@ mod tests {
         assert_eq!(board.counts(), counts);
         assert_eq!(board.running().map(|(server, _)| server).collect::<Vec<_>>(), [0; 3]);
         board.note(0, Err(Failure::connect("c")), start + 5 * second);
-        assert_eq!(board.servers[0], Standing::Lost { since: start + 5 * second, failure: Failure::connect("c") });
+        assert_eq!(
+            board.servers[0],
+            Standing::Lost { since: start + 5 * second, failure: Failure::connect("c") }
+        );
         assert_eq!((board.running().count(), board.failures().len()), (0, 1));
         board.note(7, Err(Failure::connect("d")), start);
         assert_eq!(board.servers.len(), 2);

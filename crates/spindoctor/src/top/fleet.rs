@@ -217,8 +217,12 @@ mod tests {
 
     #[test]
     fn a_filter_acts_as_it_is_typed_and_quits_nothing() {
-        let (state, flow) = after(&[KeyCode::Char('/'), KeyCode::Char('q'), KeyCode::Char('x'), KeyCode::Backspace]);
-        assert_eq!((state.list().filter.as_str(), state.prompt.as_deref(), flow), ("q", Some("q"), Flow::Stay));
+        let (state, flow) =
+            after(&[KeyCode::Char('/'), KeyCode::Char('q'), KeyCode::Char('x'), KeyCode::Backspace]);
+        assert_eq!(
+            (state.list().filter.as_str(), state.prompt.as_deref(), flow),
+            ("q", Some("q"), Flow::Stay)
+        );
         let (state, _) = after(&[KeyCode::Char('/'), KeyCode::Char('q'), KeyCode::Enter]);
         assert_eq!((state.list().filter.as_str(), state.prompt), ("q", None));
         let (state, _) = after(&[KeyCode::Char('/'), KeyCode::Char('q'), KeyCode::Esc]);
@@ -235,6 +239,9 @@ mod tests {
         let mut state = FleetState::new(true, "x");
         state.key(KeyEvent::new(KeyCode::End, KeyModifiers::NONE), FACTS);
         state.clamp(3);
-        assert_eq!((state.screen, state.list().filter.as_str(), state.list().selected), (FleetScreen::Folded, "x", 2));
+        assert_eq!(
+            (state.screen, state.list().filter.as_str(), state.list().selected),
+            (FleetScreen::Folded, "x", 2)
+        );
     }
 }

@@ -61,20 +61,30 @@ fn real_servers_of_both_kinds_are_judged_by_sql_alone_and_the_holder_is_named() 
         assert_eq!((run.code(), run.told().as_str()), (Some(0), ""), "{diagnosis:#}");
         assert_eq!((&diagnosis["servers"], &diagnosis["answered"]), (&2.into(), &2.into()));
         let trouble = &diagnosis["troubles"][0];
-        assert_eq!((&trouble["cause"], &trouble["severity"]), (&"row-lock-pileup".into(), &"critical".into()));
+        assert_eq!(
+            (&trouble["cause"], &trouble["severity"]),
+            (&"row-lock-pileup".into(), &"critical".into())
+        );
         for piled in [&mysql, &mariadb] {
             let name = format!("127.0.0.1:{}", piled.server.port());
-            let found = trouble["servers"].as_array().and_then(|all| all.iter().find(|one| one["server"] == name));
+            let found =
+                trouble["servers"].as_array().and_then(|all| all.iter().find(|one| one["server"] == name));
             let found = found.unwrap_or_else(|| panic!("{name}: {trouble:#}"));
             let kill = format!("KILL {}", piled.roots[0].connection_id);
             assert_eq!(found["remedies"][0]["statement"], kill, "{found:#}");
         }
         assert_eq!(diagnosis["versions"].as_array().map(Vec::len), Some(2));
         let reasons = diagnosis["not_examined"].as_array().expect("a list");
-        let host = reasons.iter().find(|missing| missing["because"].as_str().is_some_and(|b| b.contains("no host")));
-        assert_eq!(host.map(|missing| missing["servers"].as_array().map(Vec::len)), Some(Some(2)), "{reasons:#?}");
+        let host =
+            reasons.iter().find(|missing| missing["because"].as_str().is_some_and(|b| b.contains("no host")));
+        assert_eq!(
+            host.map(|missing| missing["servers"].as_array().map(Vec::len)),
+            Some(Some(2)),
+            "{reasons:#?}"
+        );
         // Nothing is refused for want of a privilege or a table that is not there.
-        let denied = |missing: &&Value| missing["because"].as_str().is_some_and(|b| b.contains("no privilege"));
+        let denied =
+            |missing: &&Value| missing["because"].as_str().is_some_and(|b| b.contains("no privilege"));
         assert_eq!(reasons.iter().find(denied), None);
     });
 }
@@ -104,7 +114,11 @@ fn of_hundreds_the_odd_ones_and_those_in_trouble_are_named() {
 #[test]
 fn servers_of_other_roles_are_no_peers_and_tags_tell_the_cpus() {
     let stubs = stub(Conduct::Answers(answers(|address| Apart {
-        settings: if address.octets()[3] % 2 == 0 { vec![("read_only", "ON".to_owned())] } else { Vec::new() },
+        settings: if address.octets()[3] % 2 == 0 {
+            vec![("read_only", "ON".to_owned())]
+        } else {
+            Vec::new()
+        },
         ..Apart::default()
     })));
     let lines = stubs.list(20);
@@ -119,7 +133,11 @@ fn servers_of_other_roles_are_no_peers_and_tags_tell_the_cpus() {
     let with_roles = json(&doctor(&List::of(&tagged), &["--interval", "500ms", "--json"]));
     assert_eq!((&with_roles["odd"], &with_roles["split"]), (&serde_json::json!([]), &serde_json::json!([])));
     let misfits = with_roles["misfits"].as_array().expect("a list");
-    assert_eq!((misfits.len(), &misfits[0]["setting"]), (1, &"innodb_log_writer_threads".into()), "{misfits:#?}");
+    assert_eq!(
+        (misfits.len(), &misfits[0]["setting"]),
+        (1, &"innodb_log_writer_threads".into()),
+        "{misfits:#?}"
+    );
     assert_eq!(misfits[0]["servers"], serde_json::json!([format!("127.0.0.5:{}", stubs.port())]));
     let without = json(&doctor(&List::of(&lines), &["--interval", "500ms", "--json"]));
     assert_eq!(without["split"][0]["setting"], "read_only", "half and half is no norm");
@@ -131,7 +149,8 @@ fn servers_that_are_full_or_silent_are_in_trouble_and_those_that_are_not_there_a
     let (full, silent, hang) = (stub(Conduct::Full), stub(Conduct::HangWhenAsked), stub(Conduct::Hang));
     // Nobody listens where somebody just did.
     let dead = stub(Conduct::Hang).port();
-    let text = stubs.list(10) + &full.list(1) + &silent.list(1) + &hang.list(1) + &format!("127.0.0.1:{dead}\n");
+    let text =
+        stubs.list(10) + &full.list(1) + &silent.list(1) + &hang.list(1) + &format!("127.0.0.1:{dead}\n");
     let list = List::of(&text);
     let run = doctor(&list, &["--interval", "200ms", "--connect-timeout", "1s", "--query-timeout", "1s"]);
     let (out, told) = (run.out(), run.told());
@@ -142,7 +161,10 @@ fn servers_that_are_full_or_silent_are_in_trouble_and_those_that_are_not_there_a
         let begin = out.find(cause).unwrap_or_else(|| panic!("{cause}: {out}"));
         assert!(out[begin..].contains(&format!("127.0.0.1:{}", stub.port())), "{cause}: {out}");
     }
-    assert!(told.contains("10 of 14 servers answered in ") && told.contains("; connect 2, timeout 2\n"), "{told}");
+    assert!(
+        told.contains("10 of 14 servers answered in ") && told.contains("; connect 2, timeout 2\n"),
+        "{told}"
+    );
     assert!(told.contains(&format!("nothing listens there\n    127.0.0.1:{dead}\n")), "{told}");
     assert!(!out.contains(&format!(":{}", hang.port())), "it may be a firewall: {out}");
 }

@@ -44,7 +44,8 @@ fn what_real_servers_of_both_kinds_run_is_listed_and_folded() {
         assert!(out.starts_with("server ") && out.contains("  statement\n"), "{out}");
         for port in [first, second] {
             let waiting = out.lines().filter(|line| {
-                line.starts_with(&format!("127.0.0.1:{port} ")) && line.contains("UPDATE sbtest1 SET k = k + 1 WHERE id = 1")
+                line.starts_with(&format!("127.0.0.1:{port} "))
+                    && line.contains("UPDATE sbtest1 SET k = k + 1 WHERE id = 1")
             });
             // A few may be between two waits.
             assert!(waiting.count() >= 20, "{port}: {out}");
@@ -70,7 +71,8 @@ fn equal_statements_of_many_servers_are_one_row_and_the_filter_finds_the_others(
     let list = List::of(&(stubs.list(200) + &format!("127.0.0.1:{dead}\n")));
     let run = top(&list, &["--once", "--group"]);
     assert_eq!(run.code(), Some(1), "{}", run.told());
-    let lines: Vec<String> = run.out().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let lines: Vec<String> =
+        run.out().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(
         lines,
         [
@@ -79,7 +81,11 @@ fn equal_statements_of_many_servers_are_one_row_and_the_filter_finds_the_others(
             format!("1 127.0.0.7:{} app shop 90 s executing SELECT sum(total) FROM orders", stubs.port()),
         ]
     );
-    assert!(run.told().contains("200 of 201 servers answered") && run.told().contains("connect 1"), "{}", run.told());
+    assert!(
+        run.told().contains("200 of 201 servers answered") && run.told().contains("connect 1"),
+        "{}",
+        run.told()
+    );
     // Standard output is no terminal: --once is not needed.
     let run = top(&list, &["--filter", "ORDERS"]);
     assert_eq!(run.out().lines().count(), 2, "{}", run.out());
@@ -94,7 +100,11 @@ fn an_account_that_may_not_see_others_is_told_so() {
             .expect("an account");
         let run = top(&List::of(&format!("127.0.0.1:{}\n", server.port())), &["-u", "poor", "-ppoor"]);
         assert_eq!(run.code(), Some(2), "{}", run.out());
-        assert!(run.told().contains("no privilege") && run.told().contains("GRANT PROCESS"), "{}", run.told());
+        assert!(
+            run.told().contains("no privilege") && run.told().contains("GRANT PROCESS"),
+            "{}",
+            run.told()
+        );
     });
 }
 

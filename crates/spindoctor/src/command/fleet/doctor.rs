@@ -61,7 +61,9 @@ fn granted_cpus(fleet: &Fleet) -> anyhow::Result<Vec<Option<f64>>> {
         let Some(text) = tags.get(CPUS) else { return Ok(None) };
         match text.parse::<f64>() {
             Ok(cpus) if cpus > 0.0 && cpus <= MOST_CPUS => Ok(Some(cpus)),
-            _ => bail!("{}: the tag {CPUS}={} is no number of CPUs: cpus=16, cpus=0.5", safe(name), safe(text)),
+            _ => {
+                bail!("{}: the tag {CPUS}={} is no number of CPUs: cpus=16, cpus=0.5", safe(name), safe(text))
+            }
         }
     };
     fleet.names.iter().zip(&fleet.tags).map(|(name, tags)| of(name, tags)).collect()

@@ -67,8 +67,7 @@ fn once(fleet: &Fleet, servers: &Servers, state: &FleetState) -> anyhow::Result<
             number::counted(cut as u64, "server", "servers")
         )],
     };
-    let finished =
-        Finished { answered: board.counts().answer, failures: board.failures(), notes: cut };
+    let finished = Finished { answered: board.counts().answer, failures: board.failures(), notes: cut };
     tell(fleet, &finished, &left, begun)
 }
 

@@ -63,7 +63,9 @@ mod tests {
 
     fn told(is_folded: bool, columns: Option<usize>) -> String {
         let (mut board, names) = (fleet_sample::board(), fleet_sample::names());
-        let crate::top::Standing::Answers { running, .. } = &mut board.servers[0] else { panic!("it answers") };
+        let crate::top::Standing::Answers { running, .. } = &mut board.servers[0] else {
+            panic!("it answers")
+        };
         Arc::make_mut(running).threads[1].user = "\u{1b}[31m".to_owned();
         let now = fleet_sample::now(&board);
         table(&FleetState::new(is_folded, "").listing(&board, &names, now), columns)

@@ -20,7 +20,10 @@ const KEYS: &[(&str, &str)] = &[
     ("space", "freeze the list, and let it go on"),
     ("? or h", "this page, and back"),
     ("q, Ctrl-C", "quit"),
-    ("", "Nothing is changed: each session is read only. A server that does not answer is tried again and again."),
+    (
+        "",
+        "Nothing is changed: each session is read only. A server that does not answer is tried again and again.",
+    ),
 ];
 /// Where what a key does begins.
 const DOES: u16 = 16;
@@ -126,7 +129,12 @@ mod tests {
     use crate::top::fleet_sample;
     use crate::top::sample::HOSTILE;
 
-    fn drawn(state: &FleetState, board: &Board, names: &[String], (width, height): (u16, u16)) -> TestBackend {
+    fn drawn(
+        state: &FleetState,
+        board: &Board,
+        names: &[String],
+        (width, height): (u16, u16),
+    ) -> TestBackend {
         let listing = state.listing(board, names, fleet_sample::now(board));
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal

@@ -117,7 +117,13 @@ pub(crate) fn folded(board: &Board, names: &[String], state: &ListState) -> List
 
 fn folded_columns() -> Vec<Column<Folded>> {
     vec![
-        number_column("sessions", 8, 0, |item| number::plain(item.sessions as f64), |item| item.sessions as f64),
+        number_column(
+            "sessions",
+            8,
+            0,
+            |item| number::plain(item.sessions as f64),
+            |item| item.sessions as f64,
+        ),
         text_column("servers", 20, 0, Folded::servers, By::Number(|item| item.servers as f64)),
         text_column("user", 10, 60, |item| item.user.clone(), By::Text(|item| &item.user)),
         text_column("db", 12, 90, |item| item.schema.clone(), By::Text(|item| &item.schema)),
@@ -139,11 +145,8 @@ impl Folded {
 
 /// Every server: those that do not answer first, then those that run most.
 pub(crate) fn servers(board: &Board, names: &[String], now: Instant, state: &ListState) -> Listing {
-    let mut items: Vec<Server<'_>> = names
-        .iter()
-        .zip(&board.servers)
-        .map(|(name, standing)| Server { name, standing, now })
-        .collect();
+    let mut items: Vec<Server<'_>> =
+        names.iter().zip(&board.servers).map(|(name, standing)| Server { name, standing, now }).collect();
     let rank = |item: &Server<'_>| match item.standing {
         Standing::Lost { .. } => (0, 0),
         Standing::Connecting => (1, 0),
@@ -219,7 +222,13 @@ impl Server<'_> {
     }
 }
 
-fn text_column<T>(title: &'static str, width: u16, from: u16, text: fn(&T) -> String, by: By<T>) -> Column<T> {
+fn text_column<T>(
+    title: &'static str,
+    width: u16,
+    from: u16,
+    text: fn(&T) -> String,
+    by: By<T>,
+) -> Column<T> {
     Column { title, width, align: Align::Left, from, text, by }
 }
 
@@ -236,10 +245,7 @@ fn number_column<T>(
 fn title(what: &str, board: &Board) -> String {
     match board.counts().cut {
         0 => what.to_owned(),
-        cut => format!(
-            "{what}  of {} only the longest",
-            number::counted(cut as u64, "server", "servers")
-        ),
+        cut => format!("{what}  of {} only the longest", number::counted(cut as u64, "server", "servers")),
     }
 }
 
@@ -286,7 +292,10 @@ mod tests {
                 "db1:3306|app|shop|2 s|executing|SELECT * FROM customer WHERE id = 17"
             ]
         );
-        assert_eq!((listing.rows.len(), listing.rows[0].mood, listing.rows[1].mood), (4, Mood::Warn, Mood::Plain));
+        assert_eq!(
+            (listing.rows.len(), listing.rows[0].mood, listing.rows[1].mood),
+            (4, Mood::Warn, Mood::Plain)
+        );
         let filter = ListState { filter: "DB2".to_owned(), ..ListState::default() };
         assert_eq!(statements(&board, &names, &filter).rows.len(), 2);
     }
@@ -310,7 +319,10 @@ mod tests {
         let listing = servers(&board, &names, fleet_sample::now(&board), &ListState::default());
         let told = cells(&listing);
         assert_eq!(told[0], "db3:3306|connect|5 s||connection refused: nothing listens there");
-        assert_eq!((told[1].as_str(), told[2].as_str()), ("db4:3306|connecting|< 1 s||", "db1:3306|answers|< 1 s|2|"));
+        assert_eq!(
+            (told[1].as_str(), told[2].as_str()),
+            ("db4:3306|connecting|< 1 s||", "db1:3306|answers|< 1 s|2|")
+        );
     }
 
     #[test]
@@ -324,7 +336,14 @@ mod tests {
         assert_eq!(told(&board).1, "waiting for the first answer");
         board.note(0, Err(Failure::connect("x")), Instant::now());
         assert_eq!(told(&board).1, "no server answers; 3 says why");
-        board.note(0, Ok(Running { threads: Vec::new(), is_cut: true }), Instant::now() + Duration::from_secs(1));
-        assert_eq!(told(&board), ("statements  of 1 server only the longest".to_owned(), "nothing runs".to_owned()));
+        board.note(
+            0,
+            Ok(Running { threads: Vec::new(), is_cut: true }),
+            Instant::now() + Duration::from_secs(1),
+        );
+        assert_eq!(
+            told(&board),
+            ("statements  of 1 server only the longest".to_owned(), "nothing runs".to_owned())
+        );
     }
 }

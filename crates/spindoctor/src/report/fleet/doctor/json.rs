@@ -186,14 +186,26 @@ mod tests {
         let (diagnosis, names) = (sample::fleet(), sample::names());
         let mut failures = Failures::default();
         failures.add(5, &Failure::connect("error 1040: Too many connections"));
-        let told =
-            Told { diagnosis: &diagnosis, names: &names, failures: &failures, not_asked: &[], interval_s: 2.0, took_s: 2.1 };
+        let told = Told {
+            diagnosis: &diagnosis,
+            names: &names,
+            failures: &failures,
+            not_asked: &[],
+            interval_s: 2.0,
+            took_s: 2.1,
+        };
         let text = render(&told).unwrap();
         assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!((&json["schema"], &json["servers"], &json["answered"]), (&SCHEMA.into(), &6.into(), &5.into()));
+        assert_eq!(
+            (&json["schema"], &json["servers"], &json["answered"]),
+            (&SCHEMA.into(), &6.into(), &5.into())
+        );
         let full = &json["troubles"][0];
-        assert_eq!((&full["cause"], &full["severity"]), (&"connections-exhausted".into(), &"critical".into()));
+        assert_eq!(
+            (&full["cause"], &full["severity"]),
+            (&"connections-exhausted".into(), &"critical".into())
+        );
         assert_eq!(full["servers"][1]["server"], "db3:3306");
         assert!(full["servers"][1]["remedies"][0]["statement"].is_string());
         assert_eq!(json["versions"][1]["servers"], serde_json::json!(["db2:3306"]));

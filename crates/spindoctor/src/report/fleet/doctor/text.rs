@@ -45,11 +45,19 @@ pub(crate) fn render(told: &Told<'_>, look: Look) -> String {
     let more = fleet.troubles.len().saturating_sub(CAUSES_TOLD);
     if more > 0 {
         page.blank();
-        page.paragraph("", &format!("and {}; --json has them", counted(more, "other cause", "other causes")), QUIET);
+        page.paragraph(
+            "",
+            &format!("and {}; --json has them", counted(more, "other cause", "other causes")),
+            QUIET,
+        );
     }
     if fleet.troubles.is_empty() && fleet.judged > 0 {
         page.blank();
-        page.paragraph("", "Nothing found that costs these servers time now.", AnsiColor::Green.on_default().bold());
+        page.paragraph(
+            "",
+            "Nothing found that costs these servers time now.",
+            AnsiColor::Green.on_default().bold(),
+        );
     }
     odd_ones(&mut page, fleet, told.names);
     misfits(&mut page, fleet, told.names);
@@ -99,9 +107,10 @@ fn of_trouble(page: &mut Page, trouble: &Trouble, names: &[String]) {
         }
     }
     if !named.is_empty() {
-        let servers = named.iter().take(NAMED).map(|(server, finding)| {
-            format!("{} {}", safe(&names[*server]), number::percent(finding.score))
-        });
+        let servers = named
+            .iter()
+            .take(NAMED)
+            .map(|(server, finding)| format!("{} {}", safe(&names[*server]), number::percent(finding.score)));
         let told = and_others(&servers.collect::<Vec<_>>(), named.len());
         page.hanging(INDENT, "  ", &format!("also {told}"), PLAIN);
     }
@@ -115,8 +124,7 @@ fn sentence(finding: &Finding) -> String {
 fn odd_ones(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {
     let strangers = fleet.settings.strangers(STRANGER);
     let is_stranger = |server: usize| strangers.iter().any(|(stranger, _)| *stranger == server);
-    let odd: Vec<&Odd> =
-        fleet.settings.odd.iter().filter(|odd| !odd.servers().all(is_stranger)).collect();
+    let odd: Vec<&Odd> = fleet.settings.odd.iter().filter(|odd| !odd.servers().all(is_stranger)).collect();
     let several = fleet.versions.len() > 1;
     if odd.is_empty() && strangers.is_empty() && !several {
         return;
@@ -253,7 +261,8 @@ mod tests {
 
     fn rendered(diagnosis: &FleetDiagnosis, names: &[String]) -> String {
         let failures = Failures::default();
-        let told = Told { diagnosis, names, failures: &failures, not_asked: &[], interval_s: 2.0, took_s: 2.31 };
+        let told =
+            Told { diagnosis, names, failures: &failures, not_asked: &[], interval_s: 2.0, took_s: 2.31 };
         render(&told, Look { width: 100, colour: false })
     }
 
@@ -293,7 +302,10 @@ mod tests {
         fleet.settings.odd = (0..STRANGER)
             .map(|at| Odd {
                 setting: format!("setting_{at}"),
-                others: vec![("x".to_owned(), vec![3]), ("y".to_owned(), if at == 0 { vec![2] } else { vec![] })],
+                others: vec![
+                    ("x".to_owned(), vec![3]),
+                    ("y".to_owned(), if at == 0 { vec![2] } else { vec![] }),
+                ],
                 ..odd.clone()
             })
             .collect();
@@ -306,7 +318,11 @@ mod tests {
     #[test]
     fn no_text_of_a_server_steers_the_terminal() {
         let mut fleet = sample::fleet();
-        for text in [&mut fleet.settings.odd[0].norm, &mut fleet.versions[0].0, &mut fleet.troubles[0].found[0].1.headline] {
+        for text in [
+            &mut fleet.settings.odd[0].norm,
+            &mut fleet.versions[0].0,
+            &mut fleet.troubles[0].found[0].1.headline,
+        ] {
             text.push_str(sample::HOSTILE);
         }
         let names: Vec<String> = (0..6).map(|at| format!("db{at}{}", sample::HOSTILE)).collect();
