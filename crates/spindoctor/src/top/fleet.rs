@@ -224,9 +224,9 @@ mod tests {
             ("q", Some("q"), Flow::Stay)
         );
         let (state, _) = after(&[KeyCode::Char('/'), KeyCode::Char('q'), KeyCode::Enter]);
-        assert_eq!((state.list().filter.as_str(), state.prompt), ("q", None));
+        assert_eq!((state.list().filter.as_str(), state.prompt.as_deref()), ("q", None));
         let (state, _) = after(&[KeyCode::Char('/'), KeyCode::Char('q'), KeyCode::Esc]);
-        assert_eq!((state.list().filter.as_str(), state.prompt), ("", None));
+        assert_eq!((state.list().filter.as_str(), state.prompt.as_deref()), ("", None));
     }
 
     #[test]

@@ -116,9 +116,9 @@ fn of_trouble(page: &mut Page, trouble: &Trouble, names: &[String]) {
     }
 }
 
-/// What it costs this server, and what was found.
+/// What it costs this server, in a column as wide as the most of it, and what was found.
 fn sentence(finding: &Finding) -> String {
-    format!("{}  {}", number::percent(finding.score), finding.headline)
+    format!("{:>5}  {}", number::percent(finding.score), finding.headline)
 }
 
 fn odd_ones(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {
