@@ -162,11 +162,11 @@ pub(crate) struct FleetDoctor {
     pub(crate) which: Which,
 
     /// From the first look at a server to the second: rates are over this time
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration, help_heading = "Diagnosis")]
     pub(crate) interval: Duration,
 
     /// Print JSON (schema spindoctor.fleet-diagnosis/1)
-    #[arg(long)]
+    #[arg(long, help_heading = "Diagnosis")]
     pub(crate) json: bool,
 
     #[command(flatten)]
@@ -186,19 +186,25 @@ pub(crate) struct FleetTop {
     pub(crate) which: Which,
 
     /// How often each server is asked
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, help_heading = "What is shown")]
     pub(crate) interval: Duration,
 
     /// Print what runs once, as a table, and end; so does a standard output that is no terminal
-    #[arg(long)]
+    #[arg(long, help_heading = "What is shown")]
     pub(crate) once: bool,
 
     /// Begin with equal statements folded: how many sessions on how many servers
-    #[arg(long)]
+    #[arg(long, help_heading = "What is shown")]
     pub(crate) group: bool,
 
     /// Begin with the rows that hold this text, in any case
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "What is shown"
+    )]
     pub(crate) filter: String,
 
     #[command(flatten)]
