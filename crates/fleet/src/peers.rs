@@ -253,7 +253,9 @@ fn shortened(value: &str) -> std::borrow::Cow<'_, str> {
 mod tests {
     use super::*;
 
-    fn compared(servers: &[(&str, &[(&str, &str)])]) -> Compared {
+    type Settings = [(&'static str, &'static str)];
+
+    fn compared(servers: &[(&str, &Settings)]) -> Compared {
         let mut peers = Peers::default();
         for (at, (group, settings)) in servers.iter().enumerate() {
             peers.add(at, group, &settings.iter().copied().collect());
@@ -263,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_odd_ones_are_named_and_the_weighty_settings_come_first() {
-        let common: &[(&str, &str)] = &[("a", "1"), ("sync_binlog", "1"), ("b", "x"), ("server_id", "1")];
+        let common: &Settings = &[("a", "1"), ("sync_binlog", "1"), ("b", "x"), ("server_id", "1")];
         let found = compared(&[
             ("m", common),
             ("m", &[("a", "1"), ("sync_binlog", "0"), ("b", "z"), ("server_id", "2")]),
@@ -300,7 +302,7 @@ mod tests {
         let two = compared(&[("m", &[("a", "1")]), ("m", &[("a", "2")])]);
         assert_eq!((two.odd.len(), two.split.len()), (0, 1));
         let of = |value| ("m", value);
-        let (one, other): (&[(&str, &str)], &[(&str, &str)]) = (&[("a", "1")], &[("a", "2")]);
+        let (one, other): (&Settings, &Settings) = (&[("a", "1")], &[("a", "2")]);
         let divided = compared(&[of(one), of(one), of(one), of(other), of(other)]);
         assert_eq!(divided.odd, []);
         assert_eq!(divided.split[0].values, [("1".to_owned(), 3), ("2".to_owned(), 2)]);

@@ -26,9 +26,12 @@ const CAPABILITIES: u32 = 1 | 1 << 2 | 1 << 3 | 1 << 9 | 1 << 13 | 1 << 15 | 1 <
 const OK: &[u8] = b"\0\0\0\x02\0\0\0";
 const EOF: &[u8] = b"\xfe\0\0\x02\0";
 
+/// From a server's address and a statement to the answer as it is sent.
+type OfStatement = dyn Fn(Ipv4Addr, &str) -> Arc<[u8]> + Send + Sync;
+
 /// What a stub server answers, by its address and the statement.
 #[derive(Clone)]
-pub struct Answers(Arc<dyn Fn(Ipv4Addr, &str) -> Arc<[u8]> + Send + Sync>);
+pub struct Answers(Arc<OfStatement>);
 
 impl Answers {
     /// As this says.

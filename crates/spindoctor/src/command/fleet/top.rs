@@ -116,7 +116,10 @@ impl Following {
         let thread = std::thread::Builder::new()
             .name("fleet".to_owned())
             .spawn(move || {
-                let following = async { Ok(servers.follow(every, stopped, noting).await) };
+                let following = async {
+                    servers.follow(every, stopped, noting).await;
+                    Ok(())
+                };
                 // Where there is no runtime the board stays empty, and the screen says that nobody answers.
                 drop(wait_for(following));
             })
