@@ -192,7 +192,8 @@ impl Examination {
     /// Keeps those answers that there is room for; they have it until what is returned is dropped.
     fn keep(&self, told: &mut Vec<Told>) -> Vec<OwnedSemaphorePermit> {
         let mut taken = Vec::new();
-        told.retain(|told| {
+        told.retain_mut(|told| {
+            told.shrink();
             let kib = u32::try_from(told.bytes() >> 10).unwrap_or(u32::MAX);
             if kib <= SMALL_KIB {
                 return true;

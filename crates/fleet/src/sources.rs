@@ -34,6 +34,13 @@ impl Told {
         }
     }
 
+    /// Makes it as small as it can be, to be kept for a while.
+    pub(crate) fn shrink(&mut self) {
+        if let Ok((_, rows)) = &mut self.what {
+            rows.shrink_to_fit();
+        }
+    }
+
     /// What it takes while it is kept, bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.what.as_ref().map_or(0, |(_, rows)| rows.bytes())

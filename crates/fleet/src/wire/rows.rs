@@ -50,6 +50,11 @@ impl Rows {
         self.count += 1;
     }
 
+    /// Gives memory back that no row takes: for rows that are kept for a while.
+    pub fn shrink_to_fit(&mut self) {
+        self.bytes.shrink_to_fit();
+    }
+
     /// The rows in order.
     pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
         let mut bytes = Bytes::new(&self.bytes);
