@@ -29,14 +29,20 @@ impl fmt::Display for NoRoom {
     }
 }
 
+/// Whether a file system has room for more than what is kept free, for one that found room there before or did not; one
+/// that does not tell has.
+pub fn has_room_in(folder: &Path, had_room: bool) -> bool {
+    free_ratio(folder).is_none_or(|ratio| has_room(ratio, had_room))
+}
+
 /// The share of a folder's file system that is free for this process, 0 to 1; none where it does not tell.
-pub(crate) fn free_ratio(folder: &Path) -> Option<f64> {
+fn free_ratio(folder: &Path) -> Option<f64> {
     let told = statvfs(folder).ok()?;
     (told.f_blocks > 0).then(|| told.f_bavail as f64 / told.f_blocks as f64)
 }
 
 /// Whether there is room, for one that had room before or had not.
-pub(crate) fn has_room(free_ratio: f64, had_room: bool) -> bool {
+fn has_room(free_ratio: f64, had_room: bool) -> bool {
     free_ratio >= if had_room { KEPT_FREE_RATIO } else { ENOUGH_FREE_RATIO }
 }
 

@@ -19,13 +19,15 @@ mod retention;
 mod schema;
 pub mod stall;
 mod statements;
+mod stretch;
 mod thin;
 mod time;
 mod writer;
 
 pub use costs::SourceCost;
-pub use disk::NoRoom;
+pub use disk::{NoRoom, has_room_in};
 pub use error::Error;
 pub use overview::OverviewPoint;
 pub use reader::Recording;
+pub use stretch::Stretch;
 pub use writer::{Writer, WriterOptions, Written};

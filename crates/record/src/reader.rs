@@ -17,10 +17,10 @@ use crate::error::{Doing, Error};
 use crate::lock::beside;
 use crate::overview::{self, OverviewPoint};
 use crate::statements::Texts;
-use crate::thin::ThinSecond;
+use crate::thin::{EmptiedSecond, ThinSecond};
 use crate::time::{from_ms, to_ms};
 use crate::writer::CHUNK_MS;
-use crate::{events, rare, retention, schema};
+use crate::{Stretch, events, rare, retention, schema, stretch};
 
 /// How long a read waits for a writer that makes a checkpoint.
 const BUSY: Duration = Duration::from_secs(2);
@@ -105,6 +105,14 @@ impl Recording {
         })
     }
 
+    /// From which sample to which a segment reaches, and each after it, in order; segments without a sample left out.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn stretches(&self, since_segment: u64) -> Result<Vec<Stretch>, Error> {
+        self.read(|db| stretch::read(db, since_segment.cast_signed()))
+    }
+
     /// All segments, in order.
     ///
     /// # Errors
@@ -165,6 +173,18 @@ impl Recording {
         to: Timestamp,
     ) -> Result<Vec<RecordedSample>, Error> {
         self.read_samples::<ThinSecond>(to_ms(from), to_ms(to))
+    }
+
+    /// The same, as fast, with lists that are empty where the server answered: for who counts what asking cost.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn samples_with_emptied_lists(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<RecordedSample>, Error> {
+        self.read_samples::<EmptiedSecond>(to_ms(from), to_ms(to))
     }
 
     fn read_samples<T>(&self, since_ms: i64, until_ms: i64) -> Result<Vec<RecordedSample>, Error>
@@ -352,7 +372,7 @@ impl Recording {
                     Err(error) => unreadable.push((chunk, error)),
                 }
             }
-            stored.extend(open_chunks(&transaction, self.layout)?);
+            stored.extend(open_chunks(&transaction, since_ms, until_ms, self.layout)?);
             stored.retain(|chunk| chunk.to_ms >= since_ms && chunk.from_ms <= until_ms);
             Ok(stored)
         })?;
@@ -453,11 +473,18 @@ fn immutable(path: &Path) -> String {
     uri + "?immutable=1"
 }
 
-/// The rows that are not folded yet, as the chunks that they will be.
-fn open_chunks(db: &Connection, layout: Layout) -> rusqlite::Result<Vec<Stored>> {
-    let mut statement =
-        db.prepare_cached("SELECT chunk, segment, at_ms, literals, data FROM samples ORDER BY chunk, id")?;
-    let mut found = statement.query([])?;
+/// The rows that are not folded yet, as the chunks that they will be: of chunks with a sample of a range.
+fn open_chunks(
+    db: &Connection,
+    since_ms: i64,
+    until_ms: i64,
+    layout: Layout,
+) -> rusqlite::Result<Vec<Stored>> {
+    let mut statement = db.prepare_cached(
+        "SELECT chunk, segment, at_ms, literals, data FROM samples
+         WHERE chunk IN (SELECT chunk FROM samples WHERE at_ms BETWEEN ?1 AND ?2) ORDER BY chunk, id",
+    )?;
+    let mut found = statement.query([since_ms, until_ms])?;
     let mut chunks: Vec<(i64, Stored, Vec<Vec<u8>>)> = Vec::new();
     while let Some(row) = found.next()? {
         let (chunk, at_ms): (i64, i64) = (row.get(0)?, row.get(2)?);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use spindoctor_model::innodb_status::InnodbStatus;
 use spindoctor_model::mysql::{
     FileSummary, InnodbMetric, MetadataLock, NamedValues, ReplicaChannel, RowLockWait, StatementDigest,
@@ -13,7 +14,7 @@ use spindoctor_model::{HostSample, Reading, Sample, ServerSample};
 
 use crate::codec::ReadSecond;
 
-/// [`ReadSecond`] without them.
+/// [`ReadSecond`] without them: they are not asked for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ThinSecond {
@@ -36,6 +37,8 @@ struct ThinServer {
     variables: Reading<NamedValues>,
     innodb_status: Reading<InnodbStatus>,
     innodb_metrics: Reading<BTreeMap<String, InnodbMetric>>,
+    threads: Reading<IgnoredAny>,
+    transactions: Reading<IgnoredAny>,
     digests: Reading<Vec<StatementDigest>>,
     waits: Reading<Vec<WaitSummary>>,
     log_files: Reading<Vec<FileSummary>>,
@@ -43,6 +46,30 @@ struct ThinServer {
     row_lock_waits: Reading<Vec<RowLockWait>>,
     replication: Reading<Vec<ReplicaChannel>>,
     cut: Vec<String>,
+}
+
+/// The same, with lists that are empty where there was an answer: when it came and how long it took is kept.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct EmptiedSecond(ThinSecond);
+
+impl From<EmptiedSecond> for ReadSecond {
+    fn from(EmptiedSecond(mut thin): EmptiedSecond) -> Self {
+        let server = &mut thin.sample.server;
+        let threads = emptied(std::mem::take(&mut server.threads));
+        let transactions = emptied(std::mem::take(&mut server.transactions));
+        let mut second = Self::from(thin);
+        (second.sample.server.threads, second.sample.server.transactions) = (threads, transactions);
+        second
+    }
+}
+
+fn emptied<T>(reading: Reading<IgnoredAny>) -> Reading<Vec<T>> {
+    match reading {
+        Reading::NotAsked => Reading::NotAsked,
+        Reading::Unavailable(why) => Reading::Unavailable(why),
+        Reading::Available { at_s, took_ms, .. } => Reading::Available { at_s, took_ms, value: Vec::new() },
+    }
 }
 
 impl From<ThinSecond> for ReadSecond {

@@ -313,8 +313,7 @@ impl Writer {
     fn has_room(&self) -> bool {
         let had_room = matches!(self.room, Room::Enough { .. });
         // A file system that does not tell is written to until it refuses.
-        !self.options.keep_disk_free
-            || disk::free_ratio(&self.folder).is_none_or(|ratio| disk::has_room(ratio, had_room))
+        !self.options.keep_disk_free || disk::has_room_in(&self.folder, had_room)
     }
 
     fn no_room(&mut self, because: NoRoom) -> Written {

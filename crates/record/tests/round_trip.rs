@@ -7,7 +7,7 @@ mod story;
 use std::path::{Path, PathBuf};
 
 use spindoctor_model::{EventHead, Gap, RecordedSample};
-use spindoctor_record::{Recording, Writer, WriterOptions, Written};
+use spindoctor_record::{Recording, Stretch, Writer, WriterOptions, Written};
 
 /// The story in a file of its own, its writer still there.
 fn told(folder: &Path, literals: bool) -> (PathBuf, Writer) {
@@ -50,6 +50,23 @@ fn every_sample_comes_back_as_it_was_while_the_writer_writes_and_after_it() {
     let left: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.contains(&"story.spindoctor-lock".into()), "{left:?}");
+}
+
+#[test]
+fn each_segment_reaches_from_its_first_sample_to_its_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, writer) = told(folder.path(), false);
+    let samples = expected(story::expected);
+    let reaches = |segment| {
+        let mut times = samples.iter().filter(|sample| sample.segment == segment).map(|sample| sample.at);
+        let first = times.next().unwrap();
+        Stretch { segment, first, last: times.next_back().unwrap() }
+    };
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(recording.stretches(0).unwrap(), [reaches(1), reaches(2)]);
+    drop(writer);
+    assert_eq!(recording.stretches(2).unwrap(), [reaches(2)]);
+    assert_eq!(recording.stretches(3).unwrap(), []);
 }
 
 #[test]

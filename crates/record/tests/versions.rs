@@ -69,12 +69,24 @@ fn what_is_read_without_lists_has_all_the_rest() {
             recorded.sample.server.transactions = Reading::NotAsked;
         }
         assert_eq!(recording.samples_without_lists(from, to).unwrap(), whole);
+        let emptied = recording.samples_with_emptied_lists(from, to).unwrap();
+        for (emptied, mut recorded) in emptied.into_iter().zip(recording.samples(from, to).unwrap()) {
+            empty(&mut recorded.sample.server.threads);
+            empty(&mut recorded.sample.server.transactions);
+            assert_eq!(emptied, recorded);
+        }
         let (from, to) = (story::after(60), story::after(110));
         let whole = recording.window(from, to).unwrap().unwrap();
         let until = recording.window_until(from, to).unwrap().unwrap();
         assert_eq!(until.samples.len(), whole.samples.len());
         assert_eq!(until.samples.last(), whole.samples.last());
         assert!(until.samples[0].server.threads.value().is_none());
+    }
+}
+
+fn empty<T>(list: &mut Reading<Vec<T>>) {
+    if let Reading::Available { value, .. } = list {
+        value.clear();
     }
 }
 

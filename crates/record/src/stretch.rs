@@ -1,0 +1,37 @@
+//! From which sample to which each segment reaches.
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+
+use crate::time::from_ms;
+
+/// What a recording has of one segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// The segment.
+    pub segment: u64,
+    /// Its first sample that is kept.
+    pub first: Timestamp,
+    /// Its last sample so far.
+    pub last: Timestamp,
+}
+
+/// The stretches of a segment and of those after it, in their order. A segment without a sample has none.
+///
+/// An index holds all of it: a week of chunks is read in some milliseconds.
+pub(crate) fn read(db: &Connection, since_segment: i64) -> rusqlite::Result<Vec<Stretch>> {
+    db.prepare_cached(
+        "SELECT segment, min(first), max(last) FROM (
+             SELECT segment, from_ms AS first, to_ms AS last FROM chunks WHERE segment >= ?1
+             UNION ALL SELECT segment, at_ms, at_ms FROM samples WHERE segment >= ?1)
+         GROUP BY segment ORDER BY segment",
+    )?
+    .query_map([since_segment], |row| {
+        Ok(Stretch {
+            segment: row.get::<_, i64>(0)?.cast_unsigned(),
+            first: from_ms(row.get(1)?),
+            last: from_ms(row.get(2)?),
+        })
+    })?
+    .collect()
+}
