@@ -24,7 +24,7 @@ use crate::profile::By;
 use crate::report::locks;
 use crate::report::stacks::FORMATS;
 use crate::trigger::Watchpoint;
-pub(crate) use export::{Export, FileFormat};
+pub(crate) use export::{Export, FileFormat, Layout};
 pub(crate) use fleet::{
     Fleet, FleetDoctor, FleetFormat, FleetLogin, FleetQuery, FleetServers, FleetTop, Which,
 };
@@ -399,6 +399,10 @@ pub(crate) struct LabRun {
     /// Save what was read, for `doctor --window`
     #[arg(long, value_name = "FILE")]
     pub(crate) save_window: Option<PathBuf>,
+
+    /// Start with a calm server, which suffers so long after COMMAND began, for some seconds: for what records
+    #[arg(long, value_name = "TIME", requires = "command", value_parser = duration)]
+    pub(crate) calm_first: Option<Duration>,
 
     /// Run this command meanwhile instead (after --); {socket}, {port} and {pid} are the server's
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["duration", "json", "html", "save_window"])]

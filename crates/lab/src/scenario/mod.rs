@@ -44,7 +44,7 @@ use crate::load::sessions::Sessions;
 use crate::load::{Load, LoadReport, LoadSpec, Tables};
 use crate::server::{Server, ServerSpec};
 
-pub use during::during;
+pub use during::{during, through};
 pub use onset::{Calm, ONSETS, Onset, Suffered};
 pub use run::{RunOptions, RunOutcome, run};
 pub use score::{Score, ScoredRun, Tally, score};

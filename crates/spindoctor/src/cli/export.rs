@@ -22,6 +22,10 @@ pub(crate) struct Export {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<FileFormat>,
 
+    /// Where in the folder each table goes
+    #[arg(long, value_name = "LAYOUT", default_value = "flat")]
+    pub(crate) layout: Layout,
+
     /// Only this table; may be given more than once [default: all; for a file, samples]
     #[arg(long, value_name = "NAME", value_parser = table_names())]
     pub(crate) table: Vec<String>,
@@ -44,6 +48,15 @@ pub(crate) enum FileFormat {
     Csv,
 }
 
+/// Where in a folder tables go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layout {
+    /// A file of each: events.parquet
+    Flat,
+    /// A file of each day, beside those of other servers, of the whole recording: events/date=2026-07-01/server=db17/...parquet
+    Dated,
+}
+
 impl FileFormat {
     /// How the names of such files end.
     pub(crate) fn extension(self) -> &'static str {
@@ -55,6 +68,6 @@ impl FileFormat {
 }
 
 /// The names of all tables.
-fn table_names() -> PossibleValuesParser {
+pub(super) fn table_names() -> PossibleValuesParser {
     PossibleValuesParser::new(TABLES.iter().map(|table| PossibleValue::new(table.name).help(table.help)))
 }

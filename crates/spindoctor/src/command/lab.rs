@@ -9,7 +9,7 @@ use serde::Serialize;
 use spindoctor_collect::priority::Ahead;
 use spindoctor_lab::experiment::{Experiment, ExperimentOptions, find_experiment, run_experiment};
 use spindoctor_lab::load::Tables;
-use spindoctor_lab::scenario::{self, RunOptions, RunOutcome, Scenario, Score};
+use spindoctor_lab::scenario::{self, ONSETS, Onset, RunOptions, RunOutcome, Scenario, Score};
 use spindoctor_lab::{
     Data, EXPERIMENTS, Home, Installation, Limits, Listed, SCENARIOS, Server, ServerSpec, Which, down, list,
     up,
@@ -76,9 +76,16 @@ fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
     let scenario = find(&asked.scenario)?;
     let which = which(&asked.which);
     if !asked.command.is_empty() {
-        let looking =
-            scenario::during(home, scenario, &which, |server| command_on(server, &asked.command), &tell);
-        let ended = wait_for(async { Ok(looking.await?) })?;
+        let command = |server: &Server| command_on(server, &asked.command);
+        let ended = wait_for(async {
+            Ok(match asked.calm_first {
+                Some(calm_for) => {
+                    let onset = find_onset(scenario)?;
+                    scenario::through(home, onset, &which, calm_for, command, &tell).await?
+                }
+                None => scenario::during(home, scenario, &which, command, &tell).await?,
+            })
+        })?;
         // None where a signal ended it: that is no result.
         let code = ended.code().and_then(|code| u8::try_from(code).ok());
         return Ok(code.map_or(ExitStatus::Failed, ExitStatus::Command));
@@ -189,6 +196,16 @@ fn find(name: &str) -> anyhow::Result<&'static Scenario> {
             let experiments = EXPERIMENTS.iter().map(|experiment| experiment.name);
             let names = SCENARIOS.iter().map(|scenario| scenario.name).chain(experiments);
             bail!("there is no scenario named {name:?}; {}", nearest(name, names, "spindoctor lab list"))
+        }
+    }
+}
+
+fn find_onset(scenario: &Scenario) -> anyhow::Result<&'static Onset> {
+    match ONSETS.iter().find(|onset| onset.scenario.name == scenario.name) {
+        Some(onset) => Ok(onset),
+        None => {
+            let names: Vec<&str> = ONSETS.iter().map(|onset| onset.scenario.name).collect();
+            bail!("{} does not begin from calm; these do: {}", scenario.name, names.join(", "))
         }
     }
 }

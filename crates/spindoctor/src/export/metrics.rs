@@ -88,6 +88,9 @@ pub(crate) struct Recorder {
     pub(crate) probe: Histogram,
     /// Events by kind and first cause; empty where none was found.
     pub(crate) events: BTreeMap<(String, String), u64>,
+    /// Time of events by first cause, seconds: every cause of the catalogue from the beginning on, as nobody can tell how
+    /// much a counter grew that was not there before; empty where none was found.
+    pub(crate) stalled_s: BTreeMap<String, f64>,
     /// What each source cost so far.
     pub(crate) costs: Vec<SourceCost>,
     /// By reading, a field of the sample: whether there was an answer when it was asked for last.
@@ -102,6 +105,21 @@ pub(crate) struct Recorder {
     pub(crate) gaps: u64,
     /// Requests that the collector took, and that were lost; none without `--otlp`.
     pub(crate) pushed: Option<(u64, u64)>,
+    /// What became of the recording in files; none without `--parquet`.
+    pub(crate) files: Option<Files>,
+}
+
+/// What became of the recording in Parquet files.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Files {
+    /// Files that were written.
+    pub(crate) written: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// How often the folder could not be written.
+    pub(crate) failures: u64,
+    /// Up to when the recording is in files, seconds since 1970; none where this recorder has written none yet.
+    pub(crate) until_s: Option<f64>,
 }
 
 /// A number of `SHOW GLOBAL STATUS` that is told, by its name there.
@@ -417,6 +435,16 @@ fn own(families: &mut Families, recorder: &Recorder) {
             Some(*count as f64),
         );
     }
+    for (cause, seconds) in &recorder.stalled_s {
+        families.one(
+            "spindoctor_stalled_seconds_total",
+            "Time of stalls that were seen, by first cause.",
+            "s",
+            Counter,
+            vec![("cause", cause.clone())],
+            Some(*seconds),
+        );
+    }
     for cost in recorder.costs.iter().filter(|cost| cost.asked > 0) {
         let label = || vec![("source", cost.source.to_owned())];
         families.one(
@@ -464,6 +492,9 @@ fn own(families: &mut Families, recorder: &Recorder) {
             Some(*count as f64),
         );
     }
+    if let Some(told) = recorder.files {
+        files(families, told);
+    }
     families.one(
         "spindoctor_own_cpu_seconds_total",
         "CPU time of the recorder itself.",
@@ -498,6 +529,42 @@ fn own(families: &mut Families, recorder: &Recorder) {
     );
 }
 
+fn files(families: &mut Families, files: Files) {
+    use Kind::{Counter, Gauge};
+    families.one(
+        "spindoctor_parquet_files_total",
+        "Parquet files that were written.",
+        "1",
+        Counter,
+        Vec::new(),
+        Some(files.written as f64),
+    );
+    families.one(
+        "spindoctor_parquet_written_bytes_total",
+        "Bytes of the Parquet files that were written.",
+        "By",
+        Counter,
+        Vec::new(),
+        Some(files.bytes as f64),
+    );
+    families.one(
+        "spindoctor_parquet_failures_total",
+        "How often the folder for Parquet files could not be written.",
+        "1",
+        Counter,
+        Vec::new(),
+        Some(files.failures as f64),
+    );
+    families.one(
+        "spindoctor_parquet_until_timestamp_seconds",
+        "Up to when the recording is in Parquet files, seconds since 1970.",
+        "s",
+        Gauge,
+        Vec::new(),
+        files.until_s,
+    );
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -522,6 +589,9 @@ pub(crate) mod tests {
         recorder.costs = vec![cost, SourceCost { source: "pause", ..SourceCost::default() }];
         recorder.answers.insert("status", true);
         recorder.pushed = Some((7, 1));
+        recorder.stalled_s.insert("metadata-lock-pileup".to_owned(), 4.5);
+        recorder.files =
+            Some(Files { written: 12, bytes: 81_920, failures: 1, until_s: Some(1_782_898_200.0) });
         recorder
     }
 

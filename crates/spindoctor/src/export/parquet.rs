@@ -19,6 +19,8 @@ const GROUP_ROWS: usize = 122_880;
 const GROUP_TEXT_BYTES: usize = 32 << 20;
 /// What zstd itself takes where nobody says: higher levels make files little smaller and take much longer.
 const ZSTD_LEVEL: i32 = 3;
+/// Texts that are handed to the writer of a column at once: each is some forty bytes there, and four until then.
+const TEXTS_AT_ONCE: usize = 4_096;
 /// A cell that is there; an empty one is one level below.
 const IS_THERE: i16 = 1;
 
@@ -27,9 +29,15 @@ pub(crate) struct Parquet<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     columns: Vec<Buffer>,
     rows: usize,
-    text_bytes: usize,
-    /// Texts of this group: most stand in many rows.
-    texts: HashMap<String, ByteArray>,
+    texts: Texts,
+}
+
+/// Texts of the group that is being filled: most stand in many rows.
+#[derive(Default)]
+struct Texts {
+    places: HashMap<String, u32>,
+    all: Vec<ByteArray>,
+    bytes: usize,
 }
 
 /// A column of the group that is being filled.
@@ -41,7 +49,8 @@ struct Buffer {
 enum Values {
     Integers(Vec<i64>),
     Reals(Vec<f64>),
-    Texts(Vec<ByteArray>),
+    /// Their places in [`Texts`].
+    Texts(Vec<u32>),
     Truths(Vec<bool>),
 }
 
@@ -61,17 +70,7 @@ impl<W: Write + Send> Parquet<W> {
             .build();
         let writer = SerializedFileWriter::new(out, schema(name, columns)?, Arc::new(properties))?;
         let columns = columns.iter().map(|(_, kind)| Buffer::of(*kind)).collect();
-        Ok(Self { writer, columns, rows: 0, text_bytes: 0, texts: HashMap::new() })
-    }
-
-    fn text(&mut self, text: &str) -> ByteArray {
-        if let Some(known) = self.texts.get(text) {
-            return known.clone();
-        }
-        self.text_bytes += 2 * text.len();
-        let bytes = ByteArray::from(text.as_bytes().to_vec());
-        self.texts.insert(text.to_owned(), bytes.clone());
-        bytes
+        Ok(Self { writer, columns, rows: 0, texts: Texts::default() })
     }
 
     fn write_group(&mut self) -> anyhow::Result<()> {
@@ -81,27 +80,23 @@ impl<W: Write + Send> Parquet<W> {
         let mut group = self.writer.next_row_group()?;
         for column in &mut self.columns {
             let mut writer = group.next_column()?.context("a column for each of the schema")?;
-            column.write(&mut writer)?;
+            column.write(&mut writer, &self.texts.all)?;
             writer.close()?;
         }
         group.close()?;
-        self.texts.clear();
-        (self.rows, self.text_bytes) = (0, 0);
+        self.texts = Texts::default();
+        self.rows = 0;
         Ok(())
     }
 }
 
 impl<W: Write + Send> Sink for Parquet<W> {
     fn row(&mut self, cells: &[Cell<'_>]) -> anyhow::Result<()> {
-        for (at, cell) in cells.iter().enumerate() {
-            let text = match cell {
-                Cell::Text(text) => Some(self.text(text)),
-                _ => None,
-            };
-            self.columns[at].push(*cell, text);
+        for (column, cell) in self.columns.iter_mut().zip(cells) {
+            column.push(*cell, &mut self.texts);
         }
         self.rows += 1;
-        if self.rows >= GROUP_ROWS || self.text_bytes >= GROUP_TEXT_BYTES {
+        if self.rows >= GROUP_ROWS || self.texts.bytes >= GROUP_TEXT_BYTES {
             self.write_group()?;
         }
         Ok(())
@@ -111,6 +106,20 @@ impl<W: Write + Send> Sink for Parquet<W> {
         self.write_group()?;
         self.writer.close()?;
         Ok(())
+    }
+}
+
+impl Texts {
+    /// The place of a text, which is kept once.
+    fn place(&mut self, text: &str) -> u32 {
+        if let Some(place) = self.places.get(text) {
+            return *place;
+        }
+        self.bytes += 2 * text.len();
+        let place = u32::try_from(self.all.len()).expect("a group ends before it has 2^32 texts");
+        self.all.push(ByteArray::from(text.as_bytes().to_vec()));
+        self.places.insert(text.to_owned(), place);
+        place
     }
 }
 
@@ -126,26 +135,26 @@ impl Buffer {
     }
 
     /// A cell of another kind than the column's counts as empty: no table has one, as a test shows.
-    fn push(&mut self, cell: Cell<'_>, text: Option<ByteArray>) {
-        let is_there = match (&mut self.values, cell, text) {
-            (Values::Integers(values), Cell::Time(at), _) => {
+    fn push(&mut self, cell: Cell<'_>, texts: &mut Texts) {
+        let is_there = match (&mut self.values, cell) {
+            (Values::Integers(values), Cell::Time(at)) => {
                 values.push(at.as_millisecond());
                 true
             }
-            (Values::Integers(values), Cell::Integer(number), _) => {
+            (Values::Integers(values), Cell::Integer(number)) => {
                 values.push(number);
                 true
             }
-            (Values::Reals(values), Cell::Real(number), _) => {
+            (Values::Reals(values), Cell::Real(number)) => {
                 values.push(number);
                 true
             }
-            (Values::Truths(values), Cell::Truth(is), _) => {
+            (Values::Truths(values), Cell::Truth(is)) => {
                 values.push(is);
                 true
             }
-            (Values::Texts(values), _, Some(text)) => {
-                values.push(text);
+            (Values::Texts(values), Cell::Text(text)) => {
+                values.push(texts.place(text));
                 true
             }
             _ => false,
@@ -153,7 +162,7 @@ impl Buffer {
         self.levels.push(if is_there { IS_THERE } else { IS_THERE - 1 });
     }
 
-    fn write(&mut self, writer: &mut SerializedColumnWriter<'_>) -> anyhow::Result<()> {
+    fn write(&mut self, writer: &mut SerializedColumnWriter<'_>, texts: &[ByteArray]) -> anyhow::Result<()> {
         let levels = Some(self.levels.as_slice());
         match &mut self.values {
             Values::Integers(values) => {
@@ -164,9 +173,16 @@ impl Buffer {
                 writer.typed::<DoubleType>().write_batch(values, levels, None)?;
                 values.clear();
             }
-            Values::Texts(values) => {
-                writer.typed::<ByteArrayType>().write_batch(values, levels, None)?;
-                values.clear();
+            Values::Texts(places) => {
+                let writer = writer.typed::<ByteArrayType>();
+                let mut left = places.iter();
+                for levels in self.levels.chunks(TEXTS_AT_ONCE) {
+                    let here = levels.iter().filter(|level| **level == IS_THERE).count();
+                    let values: Vec<ByteArray> =
+                        left.by_ref().take(here).map(|place| texts[*place as usize].clone()).collect();
+                    writer.write_batch(&values, Some(levels), None)?;
+                }
+                places.clear();
             }
             Values::Truths(values) => {
                 writer.typed::<BoolType>().write_batch(values, levels, None)?;

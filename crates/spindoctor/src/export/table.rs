@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use serde::Serialize;
 use spindoctor_model::{Event, Gap, RecordedSample, RecordedSetting, Segment};
+use spindoctor_record::OverviewPoint;
 
 use self::Kind::{Integer, Real, Text, Time, Truth};
 use super::values::{self, Value};
@@ -80,6 +81,10 @@ pub(crate) struct Table {
 pub(crate) enum Rows {
     /// From each sample.
     Samples(fn(&Whose<'_>, &RecordedSample, &mut EachRow<'_>) -> anyhow::Result<()>),
+    /// From the lists of threads in each sample, a row for each: they take ten times as long to read as all the rest.
+    Threads(fn(&Whose<'_>, &RecordedSample, &mut EachRow<'_>) -> anyhow::Result<()>),
+    /// From the first sample of each minute.
+    Minutes(fn(&Whose<'_>, &OverviewPoint, &mut EachRow<'_>) -> anyhow::Result<()>),
     /// From each event.
     Events(fn(&Whose<'_>, &Event, &mut EachRow<'_>) -> anyhow::Result<()>),
     /// From each change of a setting.
@@ -88,6 +93,13 @@ pub(crate) enum Rows {
     Gaps(fn(&Whose<'_>, &Gap, &mut EachRow<'_>) -> anyhow::Result<()>),
     /// From each segment.
     Segments(fn(&Whose<'_>, &Segment, &mut EachRow<'_>) -> anyhow::Result<()>),
+}
+
+impl Table {
+    /// True for a table with a row for each thread in each sample: of a busy server they are many times all the others.
+    pub(crate) fn is_vast(&self) -> bool {
+        matches!(self.rows, Rows::Threads(_))
+    }
 }
 
 /// Whose recording it is.
@@ -106,6 +118,11 @@ impl<'a> Whose<'a> {
         }
     }
 
+    /// The same; what belongs to no segment is the server's of this one.
+    pub(crate) fn above_all_of(self, segment: &'a Segment) -> Self {
+        Self { first: server(segment), ..self }
+    }
+
     /// The server of a segment, so that recordings of many servers fit into one table.
     fn server(&self, segment: u64) -> &'a str {
         self.segments.get(&segment).map_or(self.first, |segment| server(segment))
@@ -113,7 +130,7 @@ impl<'a> Whose<'a> {
 }
 
 /// Its host name, or its address where it never said its host.
-fn server(segment: &Segment) -> &str {
+pub(crate) fn server(segment: &Segment) -> &str {
     let server = &segment.server;
     if server.hostname.is_empty() { &server.address } else { &server.hostname }
 }
@@ -143,6 +160,33 @@ pub(crate) const TABLES: &[Table] = &[
         rows: Rows::Samples(samples),
     },
     Table {
+        name: "minutes",
+        help: "what a timeline shows, of the first sample of each minute: counters cumulative, as read",
+        columns: &[
+            column("server", Text),
+            column("segment", Integer),
+            column("time", Time),
+            column("uptime_s", Integer),
+            column("questions", Integer),
+            column("commits", Integer),
+            column("slow_queries", Integer),
+            column("threads_connected", Integer),
+            column("threads_running", Integer),
+            column("threads_running_max", Integer),
+            column("rows_read", Integer),
+            column("rows_changed", Integer),
+            column("checkpoint_age_bytes", Integer),
+            column("server_cpu_us", Integer),
+            column("host_busy_us", Integer),
+            column("host_idle_us", Integer),
+            column("throttled_us", Integer),
+            column("disk_read_bytes", Integer),
+            column("disk_written_bytes", Integer),
+            column("replica_behind_s", Real),
+        ],
+        rows: Rows::Minutes(minutes),
+    },
+    Table {
         name: "threads",
         help: "a thread of the server at one instant, as the server lists it",
         columns: &[
@@ -161,7 +205,7 @@ pub(crate) const TABLES: &[Table] = &[
             column("statement", Text),
             column("digest_text", Text),
         ],
-        rows: Rows::Samples(threads),
+        rows: Rows::Threads(threads),
     },
     Table {
         name: "thread_cpu",
@@ -178,7 +222,7 @@ pub(crate) const TABLES: &[Table] = &[
             column("ran_ns", Integer),
             column("run_queue_ns", Integer),
         ],
-        rows: Rows::Samples(thread_cpu),
+        rows: Rows::Threads(thread_cpu),
     },
     Table {
         name: "digests",
@@ -346,6 +390,31 @@ fn samples(whose: &Whose<'_>, recorded: &RecordedSample, each: &mut EachRow<'_>)
     values::each(&recorded.sample, &mut |Value { source, name, value }| {
         each(&[server, segment, time, Cell::Text(source), Cell::Text(name), Cell::Real(value)])
     })
+}
+
+fn minutes(whose: &Whose<'_>, point: &OverviewPoint, each: &mut EachRow<'_>) -> anyhow::Result<()> {
+    each(&[
+        Cell::Text(whose.server(point.segment)),
+        count(point.segment),
+        Cell::Time(point.at),
+        optional(point.uptime_s),
+        optional(point.questions),
+        optional(point.commits),
+        optional(point.slow_queries),
+        optional(point.threads_connected),
+        optional(point.threads_running),
+        optional(point.threads_running_max),
+        optional(point.rows_read),
+        optional(point.rows_changed),
+        optional(point.checkpoint_age_bytes),
+        optional(point.server_cpu_us),
+        optional(point.host_busy_us),
+        optional(point.host_idle_us),
+        optional(point.throttled_us),
+        optional(point.disk_read_bytes),
+        optional(point.disk_written_bytes),
+        point.replica_behind_s.map_or(Cell::Nothing, Cell::Real),
+    ])
 }
 
 fn threads(whose: &Whose<'_>, recorded: &RecordedSample, each: &mut EachRow<'_>) -> anyhow::Result<()> {
@@ -551,7 +620,16 @@ pub(crate) mod tests {
         let (_, recorded) = incident::recorded();
         let whose = Whose::of(&recorded.segments);
         match table.rows {
-            Rows::Samples(rows) => {
+            Rows::Minutes(rows) => {
+                let point = OverviewPoint {
+                    segment: 1,
+                    questions: Some(812),
+                    replica_behind_s: Some(0.5),
+                    ..OverviewPoint::default()
+                };
+                rows(&whose, &point, each).unwrap();
+            }
+            Rows::Samples(rows) | Rows::Threads(rows) => {
                 for sample in incident::samples() {
                     rows(&whose, &sample, each).unwrap();
                 }

@@ -164,6 +164,30 @@ fn every_table_is_exported_and_reads_back() {
 }
 
 #[test]
+fn a_recording_is_laid_out_by_day_and_server_and_a_hostile_name_stays_in_its_folder() {
+    let folder = folder();
+    let (file, out) = (recording(folder.path()), folder.path().join("history"));
+    let line = format!("export {} --out {} --layout dated", file.display(), out.display());
+    let (told, code) = printed(&format!("{line} --table events --table samples --table gaps"));
+    assert_eq!((code, told.lines().count()), (0, 2), "{told}");
+    let day = out.join("events/date=2026-07-01");
+    let only = |folder: &Path| {
+        let mut entries = std::fs::read_dir(folder).expect("a folder");
+        let entry = entries.next().expect("an entry").expect("an entry");
+        assert!(entries.next().is_none(), "{}", folder.display());
+        entry.path()
+    };
+    let server = only(&day);
+    let name = server.file_name().and_then(|name| name.to_str()).expect("text");
+    assert!(name.starts_with("server=db%E2%80%AE%3Cscript%3E"), "{name}");
+    let events = std::fs::File::open(only(&server)).expect("the file");
+    let events = SerializedFileReader::new(events).expect("Parquet");
+    assert_eq!(events.metadata().file_metadata().num_rows(), 1);
+    let (why, code) = complained(&format!("{line} --from 09:30"));
+    assert!(code == 2 && why.contains("leave --from and --to out"), "{why}");
+}
+
+#[test]
 fn one_table_of_a_stretch_is_exported_as_csv() {
     let folder = folder();
     let (file, out) = (recording(folder.path()), folder.path().join("events.csv"));
