@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use spindoctor_record::condition::Condition;
 
+use super::export::table_names;
 use super::{Connection, duration};
 use crate::export::serve;
 
@@ -50,6 +52,22 @@ pub(crate) struct Record {
     #[arg(long, value_name = "URL", value_parser = url)]
     pub(crate) otlp: Option<String>,
 
+    /// Write Parquet files into this folder, for DuckDB, ClickHouse, Spark: TABLE/date=.../server=.../...parquet
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) parquet: Option<PathBuf>,
+
+    /// From one Parquet file of a table to the next
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = every, requires = "parquet")]
+    pub(crate) parquet_every: Duration,
+
+    /// Write only this table; may be given more than once [default: all but threads and thread_cpu]
+    #[arg(long, value_name = "NAME", value_parser = table_names(), requires = "parquet")]
+    pub(crate) parquet_table: Vec<String>,
+
+    /// Call the server this, where several run on one host [default: its host name]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) name: Option<String>,
+
     /// End after this time, instead of at SIGTERM or Ctrl-C
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
@@ -65,6 +83,15 @@ fn url(text: &str) -> Result<String, String> {
         Some(place) if !place.starts_with('/') && !place.is_empty() => Ok(text.to_owned()),
         _ => Err("write http://127.0.0.1:4318 or https://collector.example:4318".to_owned()),
     }
+}
+
+/// A second to an hour: what is in files later is looked at in the recording.
+fn every(text: &str) -> Result<Duration, String> {
+    let every = duration(text)?;
+    if every < Duration::from_secs(1) {
+        return Err("it must be between 1s and 1h".to_owned());
+    }
+    Ok(every)
 }
 
 /// `12h`, `7d`: a minute to ten years.
@@ -125,6 +152,10 @@ mod tests {
         }
         assert_eq!(size("500M").unwrap(), 500 << 20);
         assert_eq!(size("1.5 GiB").unwrap(), 3 << 29);
+        assert_eq!(every("90s").unwrap().as_secs(), 90);
+        for wrong in ["0s", "500ms", "2h", "1d"] {
+            assert!(every(wrong).is_err(), "{wrong}");
+        }
         for wrong in ["1", "G", "0G", "100k", "1X", "-1G", "nanG"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }

@@ -7,6 +7,7 @@ mod fleet;
 mod fleet_doctor;
 mod fleet_top;
 mod help;
+mod history;
 mod live;
 mod locks;
 mod packaging;

@@ -14,10 +14,12 @@ use spindoctor_collect::follow::{Followed, Follower};
 use spindoctor_collect::host::{Target, process};
 use spindoctor_collect::source::Answer;
 use spindoctor_model::{EventHead, Heard, HostSample, Reading, RecordedSample, Sample, Window};
+use spindoctor_rules::CAUSES;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::history::Shipped;
 use crate::cli::Record;
 use crate::command::live::note;
 use crate::export::otlp::push::{Pusher, Signal};
@@ -61,13 +63,13 @@ impl Metrics {
             Some(url) => Some(Push { pusher: Pusher::start(url)?, pushed: None }),
             None => None,
         };
-        Ok(Self {
-            page,
-            push,
-            began: Timestamp::now(),
-            window: Window::default(),
-            known: metrics::Recorder::default(),
-        })
+        let causes = CAUSES.iter().map(|cause| cause.name).chain([""]);
+        let known = metrics::Recorder {
+            stalled_s: causes.map(|cause| (cause.to_owned(), 0.0)).collect(),
+            files: asked.parquet.as_ref().map(|_| metrics::Files::default()),
+            ..metrics::Recorder::default()
+        };
+        Ok(Self { page, push, began: Timestamp::now(), window: Window::default(), known })
     }
 
     /// Takes note of what was sampled; with each sample there is a new page.
@@ -96,9 +98,24 @@ impl Metrics {
     /// An event has ended.
     pub(super) fn event(&mut self, head: &EventHead) {
         let of = (table::word(&head.stall.kind), head.cause.clone().unwrap_or_default());
+        let stalled = head.ended.map_or(0.0, |ended| ended.duration_since(head.began).as_secs_f64());
+        *self.known.stalled_s.entry(of.1.clone()).or_default() += stalled.max(0.0);
         *self.known.events.entry(of).or_default() += 1;
         if let Some(push) = &self.push {
             push.pusher.push(Signal::Logs, otlp::event(head, &self.window.server, Timestamp::now()));
+        }
+    }
+
+    /// The recording was written to files, or could not be.
+    pub(super) fn shipped(&mut self, shipped: &Shipped) {
+        let known = self.known.files.get_or_insert_default();
+        match shipped {
+            Shipped::Written { position, files, bytes } => {
+                known.written += files;
+                known.bytes += bytes;
+                known.until_s = position.until().map(|until| until.as_millisecond() as f64 / 1e3);
+            }
+            Shipped::Failed => known.failures += 1,
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod diagnosis;
 mod gathering;
+mod history;
 mod lately;
 mod looker;
 mod metrics;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use spindoctor_collect::follow::{FollowOptions, Follower};
+use spindoctor_collect::follow::{FollowOptions, Followed, Follower};
 use spindoctor_collect::host;
 use spindoctor_collect::mysql::Target;
 use spindoctor_collect::priority::Ahead;
@@ -29,6 +30,7 @@ use super::live::{self, note};
 use super::wait_for;
 use crate::cli::Record;
 use crate::exit::ExitStatus;
+use history::{History, Shipped};
 use looker::{Looked, Looker};
 use metrics::Metrics;
 use recorder::{Done, Recorder};
@@ -49,11 +51,12 @@ pub(crate) fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
     wait_for(async {
         let mut signals = Signals::listen().context("could not listen for signals")?;
         let mut metrics = Metrics::start(asked).await?;
+        let mut history = None;
         let until = asked.duration.map(|duration| Instant::now() + duration);
         loop {
             // Option files are read anew each time: a password may have changed.
             let target = live::target(&asked.connection)?;
-            match record(asked, &path, target, &mut metrics, &mut signals, until).await? {
+            match record(asked, &path, target, &mut metrics, &mut history, &mut signals, until).await? {
                 Ended::Asked => return Ok(ExitStatus::Done),
                 Ended::Reload => note("SIGHUP: option files are read anew"),
             }
@@ -109,6 +112,7 @@ async fn record(
     path: &std::path::Path,
     target: Target,
     metrics: &mut Metrics,
+    history: &mut Option<History>,
     signals: &mut Signals,
     until: Option<Instant>,
 ) -> anyhow::Result<Ended> {
@@ -119,6 +123,9 @@ async fn record(
         ..WriterOptions::default()
     };
     let writer = Writer::open(path, options)?;
+    if history.is_none() {
+        *history = History::start(asked, writer.path(), |place| Ok(writer.remembered(place)?))?;
+    }
     let usual = writer.remembered(USUAL)?.and_then(|usual| serde_json::from_str::<Baseline>(&usual).ok());
     let stalls = Stalls::new(usual.unwrap_or_default(), asked.when.clone());
     let (order, mut done) = unbounded_channel();
@@ -139,6 +146,7 @@ async fn record(
             () = at(until) => break Ended::Asked,
             followed = follower.next() => {
                 let followed = followed.context("sampling ended by itself; please report it")?;
+                let followed = named(followed, asked.name.as_deref());
                 metrics.followed(&followed, &follower, recorder.path());
                 if recorder.take(followed, &follower)? {
                     looker.look();
@@ -150,6 +158,10 @@ async fn record(
                 Looked::Saw(look) => recorder.looked(*look, &follower)?,
             },
             Some(what) = done.recv() => finish(&mut recorder, what, &order)?,
+            (place, shipped) = shipped(history) => {
+                metrics.shipped(&shipped);
+                recorder.shipped(&place, &shipped)?;
+            }
             _ = remember.tick() => recorder.remember()?,
         }
     };
@@ -159,10 +171,37 @@ async fn record(
     let _in_time = timeout(LAST_WORDS, last_words(&mut recorder, &mut done, &order)).await;
     recorder.ended().iter().for_each(|head| metrics.event(head));
     recorder.remember()?;
+    if ended == Ended::Asked
+        && let Some(history) = history.take()
+    {
+        let place = history.place.clone();
+        for shipped in history.end().await {
+            recorder.shipped(&place, &shipped)?;
+        }
+    }
     follower.finish().await;
     let told = recorder.told();
     note(&format!("{} samples and {} events in {}", told.samples, told.events, recorder.path().display()));
     Ok(ended)
+}
+
+/// The server of a segment has the name that the user gave it.
+fn named(mut followed: Followed, name: Option<&str>) -> Followed {
+    if let (Followed::Segment(segment), Some(name)) = (&mut followed, name) {
+        name.clone_into(&mut segment.server.hostname);
+    }
+    followed
+}
+
+/// What became of the recording in files next, and where it is to be remembered.
+async fn shipped(history: &mut Option<History>) -> (String, Shipped) {
+    match history {
+        Some(history) => {
+            let shipped = history.next().await;
+            (history.place.clone(), shipped)
+        }
+        None => std::future::pending().await,
+    }
 }
 
 async fn at(until: Option<Instant>) {

@@ -18,6 +18,7 @@ use spindoctor_rules::wait_graph::{self, Readings};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::gathering::{Gathering, Phase, Wanted};
+use super::history::Shipped;
 use super::lately::Lately;
 use super::looker::Look;
 use super::stacks::Stacks;
@@ -319,6 +320,13 @@ impl Recorder {
     pub(super) fn remember(&mut self) -> Result<(), Error> {
         let usual = serde_json::to_string(self.stalls.baseline()).unwrap_or_default();
         self.written(|writer| writer.remember(super::USUAL, &usual))
+    }
+
+    /// Saves how far files have what is recorded, so that the next recorder goes on from there.
+    pub(super) fn shipped(&mut self, place: &str, shipped: &Shipped) -> Result<(), Error> {
+        let Shipped::Written { position, .. } = shipped else { return Ok(()) };
+        let position = serde_json::to_string(position).unwrap_or_default();
+        self.written(|writer| writer.remember(place, &position))
     }
 
     /// Writes, and tells where there is no room, or room again.
