@@ -81,6 +81,9 @@ pub enum Followed {
     Segment(Segment),
     /// What was read at one second of the grid. Where the server does not answer, its part says so.
     Sample(Box<RecordedSample>),
+    /// The probe's question, asked at this time of the segment, in seconds, has no answer yet, though it usually has one long
+    /// before: whoever wants to see what holds it up looks now.
+    Overdue(f64),
     /// What the probe was answered.
     Probe(Probe),
     /// The server said nothing; without an end it begins, with one it is over. Both have the same beginning.

@@ -74,6 +74,14 @@ impl Shared {
         Ok(())
     }
 
+    /// Says that a probe which was asked at an instant has no answer yet; nobody is told where the caller is behind.
+    pub(super) fn send_overdue(&self, asked: Instant) {
+        let current = lock(&self.clock);
+        if let Some(clock) = *current {
+            let _full = self.followed.try_send(Followed::Overdue(clock.at_s(asked)));
+        }
+    }
+
     /// Sends a probe that was asked at an instant; it is left out where the caller is behind.
     pub(super) fn send_probe(&self, asked: Instant, probe: Probe) -> Result<(), Stopped> {
         let current = lock(&self.clock);

@@ -20,6 +20,10 @@ const LEAST_STATEMENTS: f64 = 10.0;
 const SLOW_TIMES: f64 = 10.0;
 /// And no shorter one.
 const SLOW_MS: f64 = 30.0;
+/// So many more threads that run than nearly always are a reason to look: those who wait have begun to pile up.
+const USUAL_QUANTILE: f64 = 0.85;
+const TIMES_USUAL: f64 = 1.5;
+const MORE_THAN_USUAL: f64 = 3.0;
 
 /// Watches probes.
 #[derive(Debug)]
@@ -27,6 +31,7 @@ pub struct Suspicion {
     before: Option<(f64, u64)>,
     statements_per_s: Recent,
     answers_ms: Recent,
+    running: Recent,
 }
 
 impl Default for Suspicion {
@@ -35,6 +40,7 @@ impl Default for Suspicion {
             before: None,
             statements_per_s: Recent::over(USUAL_OVER_S),
             answers_ms: Recent::over(USUAL_OVER_S),
+            running: Recent::over(USUAL_OVER_S),
         }
     }
 }
@@ -50,7 +56,16 @@ impl Suspicion {
             && probe.took_ms >= SLOW_MS
             && self.answers_ms.median().is_some_and(|usual_ms| probe.took_ms >= SLOW_TIMES * usual_ms);
         self.answers_ms.push(probe.at_s, probe.took_ms);
-        self.few(probe) || is_slow
+        let is_crowd = self.crowd(probe);
+        self.few(probe) || is_slow || is_crowd
+    }
+
+    fn crowd(&mut self, probe: &Probe) -> bool {
+        let Some(running) = probe.threads_running.map(|running| running as f64) else { return false };
+        let usual =
+            (self.running.len() >= ENOUGH_PROBES).then(|| self.running.quantile(USUAL_QUANTILE)).flatten();
+        self.running.push(probe.at_s, running);
+        usual.is_some_and(|usual| running >= TIMES_USUAL * usual + MORE_THAN_USUAL)
     }
 
     fn few(&mut self, probe: &Probe) -> bool {
@@ -108,6 +123,20 @@ mod tests {
         assert!(suspicion.look(&silent));
         let failure = Some(ProbeFailure::TooManyConnections);
         assert!(!suspicion.look(&Probe { failure, ..silent }));
+    }
+
+    #[test]
+    fn threads_that_pile_up_are_a_reason_while_statements_still_end() {
+        let (mut suspicion, questions) = busy();
+        let running = |tenth: u32, threads: u64| Probe {
+            threads_running: Some(threads),
+            ..answered(tenth, questions + u64::from(tenth - 199) * 100, 1.0)
+        };
+        for tenth in 200..300 {
+            assert!(!suspicion.look(&running(tenth, u64::from(tenth % 4))), "{tenth}");
+        }
+        assert!(!suspicion.look(&running(300, 6)));
+        assert!(suspicion.look(&running(301, 8)));
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Metrics {
                 self.known.costs = follower.costs();
                 self.publish(recording);
             }
-            Followed::Note(_) => {}
+            Followed::Note(_) | Followed::Overdue(_) => {}
         }
     }
 

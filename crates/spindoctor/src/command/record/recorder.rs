@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_collect::follow::{Followed, Follower};
+use spindoctor_collect::host::{self, process};
+use spindoctor_collect::source::Answer;
 use spindoctor_model::{
-    Diagnosis, Event, EventHead, Probe, Profile, RecordedGraph, RecordedSample, Segment, Stall, WaitGraph,
+    Diagnosis, Event, EventHead, Probe, Profile, RecordedGraph, RecordedSample, Sample, Segment, Stall,
+    WaitGraph,
 };
 use spindoctor_record::stall::events::{Act, Events};
 use spindoctor_record::stall::suspicion::Suspicion;
@@ -95,6 +98,7 @@ impl Recorder {
         match followed {
             Followed::Segment(segment) => self.begin(segment, follower)?,
             Followed::Sample(sample) => self.sample(*sample, follower)?,
+            Followed::Overdue(asked_s) => self.overdue(asked_s, follower)?,
             Followed::Probe(probe) => return self.probe(probe, follower),
             Followed::Gap(gap) => self.written(|writer| writer.write_gap(&gap))?,
             Followed::Note(what) => note(&what.to_string()),
@@ -148,6 +152,31 @@ impl Recorder {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// The server holds up even the probe: what holds it is looked at from outside.
+    fn overdue(&mut self, asked_s: f64, follower: &Follower) -> Result<(), Error> {
+        let (Some(segment), Some(zero)) = (&self.segment, follower.instant_of(0.0)) else { return Ok(()) };
+        if asked_s - self.looked_s < LOOK_EVERY_S {
+            return Ok(());
+        }
+        self.looked_s = asked_s;
+        self.stacks.snapshot();
+        let Some(pid) = segment.server.pid else { return Ok(()) };
+        let at_s = zero.elapsed().as_secs_f64();
+        let mut sample = Sample { at_s, ..Sample::default() };
+        let now = || Answer { at_s, took_ms: 0.0 };
+        (process::SOURCE.read)(&host::Target::live(pid), &mut sample.host, &now);
+        self.keep_look(RecordedSample { at: self.wall(at_s), segment: segment.id, sample })
+    }
+
+    /// Keeps what was seen between the samples of each second, where it belongs to an event or may yet.
+    fn keep_look(&mut self, look: RecordedSample) -> Result<(), Error> {
+        if self.gathering.is_open() {
+            return self.written(|writer| writer.write_sample(look));
+        }
+        self.lately.look(look, self.wall(self.now_s - BEFORE_S));
+        Ok(())
     }
 
     fn step(&mut self, changes: &[StallChange], follower: &Follower) -> Result<(), Error> {
@@ -251,11 +280,7 @@ impl Recorder {
                 Readings { version: Some(version), server: &server, again: None, profile: profile.as_ref() };
             let _heard = done.send(Done::Graph(RecordedGraph { at, graph: wait_graph::build(&readings) }));
         });
-        if self.gathering.is_open() {
-            return self.written(|writer| writer.write_sample(recorded));
-        }
-        self.lately.look(recorded, self.wall(self.now_s - BEFORE_S));
-        Ok(())
+        self.keep_look(recorded)
     }
 
     /// Takes what was ordered. An event that has all it needs is given back, to be diagnosed.

@@ -123,7 +123,7 @@ async fn sample(target: Target, options: FollowOptions, kept: &Mutex<Kept>, mut 
                 });
                 kept.ring.note_gap(gap);
             }
-            Some(Followed::Note(_)) => {}
+            Some(Followed::Note(_) | Followed::Overdue(_)) => {}
             None => {
                 kept.trouble = Some("sampling ended; please report it".to_owned());
                 break;
