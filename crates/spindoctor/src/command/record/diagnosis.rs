@@ -1,5 +1,6 @@
 //! What the rules say of a stall: of the samples in it, with its stacks.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -17,6 +18,10 @@ const ENOUGH_SAMPLES: usize = 3;
 const AROUND: SignedDuration = SignedDuration::from_secs(2);
 /// A stall is known to be over some probes later, and whoever waited rushes in: that is no part of it.
 const OVER_BEFORE_S: f64 = 0.5;
+/// A short one is known to be over two probes later.
+const SHORT_OVER_BEFORE_S: f64 = 0.2;
+/// And looked at for so long at least.
+const SHORT_AT_LEAST_S: f64 = 0.1;
 /// What hardly ever changes is read once a minute or less often: what was read this long before holds in the stall.
 const KNOWN_SINCE: SignedDuration = SignedDuration::from_secs(60);
 
@@ -39,12 +44,42 @@ pub(super) fn of_event(recording: &Path, event: &Event) -> anyhow::Result<Option
 /// The samples of a stall, of a window that begins before it. None where there are not two.
 ///
 /// A rule computes means and rates: samples from before the stall and after it would make it look like half a stall.
+/// What is true of an instant alone, as who waits, is taken from the stall where it was looked at then: the calm around a
+/// short one tells rates, and nothing of who waited.
+fn keep_instants_of(samples: &mut [Sample], stall: &RangeInclusive<f64>) {
+    keep_of(samples, stall, |sample| &mut sample.server.threads);
+    keep_of(samples, stall, |sample| &mut sample.server.transactions);
+    keep_of(samples, stall, |sample| &mut sample.server.row_lock_waits);
+    keep_of(samples, stall, |sample| &mut sample.server.metadata_locks);
+    keep_of(samples, stall, |sample| &mut sample.host.process);
+}
+
+fn keep_of<T>(
+    samples: &mut [Sample],
+    stall: &RangeInclusive<f64>,
+    field: impl Fn(&mut Sample) -> &mut Reading<T>,
+) {
+    let was_seen =
+        samples.iter_mut().any(|sample| stall.contains(&sample.at_s) && field(sample).value().is_some());
+    if was_seen {
+        samples
+            .iter_mut()
+            .filter(|sample| !stall.contains(&sample.at_s))
+            .for_each(|sample| *field(sample) = Reading::NotAsked);
+    }
+}
+
 fn of_stall(mut window: Window, began: Timestamp, ended: Timestamp) -> Option<Window> {
     let at_s = |instant: Timestamp| instant.duration_since(window.start).as_secs_f64();
     let (inside, around) =
         (at_s(began)..=at_s(ended) - OVER_BEFORE_S, at_s(began - AROUND)..=at_s(ended + AROUND));
     let tells = |sample: &&Sample| inside.contains(&sample.at_s) && sample.server.status.value().is_some();
-    let part = if window.samples.iter().filter(tells).count() >= ENOUGH_SAMPLES { inside } else { around };
+    let has_rates = window.samples.iter().filter(tells).count() >= ENOUGH_SAMPLES;
+    if !has_rates {
+        let until = (at_s(ended) - SHORT_OVER_BEFORE_S).max(at_s(began) + SHORT_AT_LEAST_S);
+        keep_instants_of(&mut window.samples, &(at_s(began)..=until));
+    }
+    let part = if has_rates { inside } else { around };
 
     let first = window.samples.iter().position(|sample| part.contains(&sample.at_s))?;
     let before: Vec<Sample> = window.samples.drain(..first).collect();
@@ -86,7 +121,7 @@ fn know(sample: &mut Sample, before: &[Sample]) {
 #[cfg(test)]
 mod tests {
     use spindoctor_model::host::EffectiveCpus;
-    use spindoctor_model::mysql::NamedValues;
+    use spindoctor_model::mysql::{NamedValues, RowLockWait};
 
     use super::*;
 
@@ -120,6 +155,31 @@ mod tests {
     fn a_stall_of_seconds_is_judged_by_its_own_samples() {
         // The sample at 36.5 is of the rush after it.
         assert_eq!(part(minute(), 30.0, 36.7), Some((30.5, 6)));
+    }
+
+    #[test]
+    fn who_waits_is_told_by_the_looks_in_a_short_stall_and_not_by_the_calm_around_it() {
+        let mut window = minute();
+        let waiting = |at_s: f64, waiters: usize| Reading::Available {
+            at_s,
+            took_ms: 1.0,
+            value: vec![RowLockWait::default(); waiters],
+        };
+        for sample in &mut window.samples {
+            sample.server.row_lock_waits = waiting(sample.at_s, 0);
+        }
+        let mut look = Sample { at_s: 30.1, ..Sample::default() };
+        look.server.row_lock_waits = waiting(30.1, 4);
+        window.samples.insert(30, look);
+        let at = |at_s| Timestamp::UNIX_EPOCH + SignedDuration::from_secs_f64(at_s);
+        let window = of_stall(window, at(30.0), at(30.4)).unwrap();
+        let waiters: Vec<_> = window
+            .samples
+            .iter()
+            .filter_map(|sample| Some(sample.server.row_lock_waits.value()?.len()))
+            .collect();
+        assert_eq!(waiters, [4]);
+        assert_eq!(window.change(|sample| &sample.server.status).map(|change| change.seconds), Some(3.0));
     }
 
     #[test]

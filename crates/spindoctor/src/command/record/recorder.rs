@@ -31,6 +31,11 @@ use crate::command::live::note;
 const BEFORE_S: f64 = 10.0;
 /// How often locks are looked at in a stall, and suspected ones are looked into.
 const LOOK_EVERY_S: f64 = 0.5;
+/// The first looks come with each probe: 70 ms into a stall few wait yet, and after 200 ms it may be over.
+const FIRST_LOOKS: u32 = 3;
+const FIRST_LOOKS_EVERY_S: f64 = 0.08;
+/// After so long without a look the next is a first one.
+const LOOKS_BELONG_S: f64 = 3.0;
 /// A graph is of this snapshot and no older one.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -56,6 +61,8 @@ pub(super) struct Recorder {
     lately: Lately,
     gathering: Gathering,
     looked_s: f64,
+    /// Looks since then that belong together.
+    looks: u32,
     now_s: f64,
     told: Told,
 }
@@ -88,6 +95,7 @@ impl Recorder {
             lately: Lately::default(),
             gathering: Gathering::default(),
             looked_s: f64::NEG_INFINITY,
+            looks: 0,
             now_s: 0.0,
             told: Told::default(),
         }
@@ -145,23 +153,35 @@ impl Recorder {
         let is_suspicious = self.suspicion.look(&probe);
         let changes = self.stalls.probe(&probe);
         self.step(&changes, follower)?;
-        let is_due = is_suspicious || self.events.has_detail();
-        if is_due && self.now_s - self.looked_s >= LOOK_EVERY_S {
-            self.looked_s = self.now_s;
+        let looks = (is_suspicious || self.events.has_detail()) && self.look_is_due(self.now_s);
+        if looks {
             self.stacks.snapshot();
-            return Ok(true);
         }
-        Ok(false)
+        Ok(looks)
+    }
+
+    /// Whether it is time for another look, which is then taken.
+    fn look_is_due(&mut self, now_s: f64) -> bool {
+        let since_s = now_s - self.looked_s;
+        if since_s > LOOKS_BELONG_S {
+            self.looks = 0;
+        }
+        let every_s = if self.looks < FIRST_LOOKS { FIRST_LOOKS_EVERY_S } else { LOOK_EVERY_S };
+        let is_due = since_s >= every_s;
+        if is_due {
+            (self.looked_s, self.looks) = (now_s, self.looks + 1);
+        }
+        is_due
     }
 
     /// The server holds up even the probe: what holds it is looked at from outside.
     fn overdue(&mut self, asked_s: f64, follower: &Follower) -> Result<(), Error> {
-        let (Some(segment), Some(zero)) = (&self.segment, follower.instant_of(0.0)) else { return Ok(()) };
-        if asked_s - self.looked_s < LOOK_EVERY_S {
+        let Some(zero) = follower.instant_of(0.0) else { return Ok(()) };
+        if !self.look_is_due(asked_s) {
             return Ok(());
         }
-        self.looked_s = asked_s;
         self.stacks.snapshot();
+        let Some(segment) = &self.segment else { return Ok(()) };
         let Some(pid) = segment.server.pid else { return Ok(()) };
         let at_s = zero.elapsed().as_secs_f64();
         let mut sample = Sample { at_s, ..Sample::default() };
