@@ -139,6 +139,7 @@ async fn follow(target: Target, pid: u32, lasts: Duration) -> Result<(), Box<dyn
             }
             Followed::Segment(segment) => println!("{segment:?}"),
             Followed::Gap(gap) => println!("{gap:?}"),
+            Followed::Overdue(asked_s) => println!("the probe asked at {asked_s:.1} s has no answer yet"),
             Followed::Note(note) => println!("{note}"),
         }
         if !has_settled && Instant::now() > settled {
