@@ -2,7 +2,7 @@
 
 use spindoctor_model::{Finding, Remedy, Unavailable, Window};
 
-use super::index_lock;
+use super::{index_lock, storage_stalled};
 use crate::draft::Draft;
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::{Cause, Outcome, Stacks};
@@ -83,6 +83,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         })
         .root(stall.root(window))
         .explains(&[index_lock::CAUSE.name])
+        .explains(if storage_stalled::hangs(window) { &[] } else { &[storage_stalled::CAUSE.name] })
         .finding(),
     ))
 }

@@ -43,6 +43,10 @@ pub(crate) const CAUSE: Cause = Cause {
 /// An I/O of that length is no slow disk: the slowest that works, one that spins and is busy, takes a tenth.
 const ONE_IO_S: f64 = 1.0;
 
+/// From here on storage hangs. Below, four megabytes written to extend a file, and the syncs behind them, may be all that it
+/// is busy with: a disk of a few megabytes a second takes one to two seconds for them, and file-extension-stall says more.
+const HANGS_S: f64 = 3.0;
+
 /// Threads that stand in I/O on average: one, half of the time. A server's own threads sync now and then while nobody
 /// waits.
 const STANDING: f64 = 0.5;
@@ -64,7 +68,7 @@ fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
-fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+fn measure(window: &Window) -> Result<Measured, Unavailable> {
     let profile = match (window.profile.value(), window.profile.unavailable()) {
         (Some(profile), _) => profile,
         (None, Some(why)) => return Err(why.clone()),
@@ -87,6 +91,27 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     // Less than one I/O in the window: it lasts longer than that.
     let one_s = |standing: f64, completed: f64| standing * seconds / completed.max(standing.max(1.0));
     let one_io_s = one_s(standing.in_io, completed).max(one_s(standing.in_sync, synced));
+    Ok(Measured { standing, seconds, completed, synced, one_io_s })
+}
+
+/// What the I/Os of a window come to.
+struct Measured {
+    standing: Standing,
+    seconds: f64,
+    /// I/Os that ended.
+    completed: f64,
+    /// Syncs that ended.
+    synced: f64,
+    one_io_s: f64,
+}
+
+/// True where storage hangs, and a file that is being extended waits for it as all others do.
+pub(super) fn hangs(window: &Window) -> bool {
+    measure(window).is_ok_and(|measured| measured.one_io_s >= HANGS_S)
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let Measured { standing, seconds, completed, synced, one_io_s } = measure(window)?;
     if standing.in_io < STANDING || one_io_s < ONE_IO_S || standing.held_up < HELD_UP {
         return Ok(None);
     }
@@ -136,12 +161,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             risk: "The old source goes on writing when its disk comes back: fence it first.".into(),
             undo: "Let the old source follow as a replica.".into(),
         })
-        .explains(&[
-            commit_sync_bound::CAUSE.name,
-            checkpoint_stall::CAUSE.name,
-            file_extension_stall::CAUSE.name,
-            index_lock::CAUSE.name,
-        ])
+        .explains(&[commit_sync_bound::CAUSE.name, checkpoint_stall::CAUSE.name, index_lock::CAUSE.name])
+        .explains(if one_io_s >= HANGS_S { &[file_extension_stall::CAUSE.name] } else { &[] })
         .finding(),
     ))
 }
@@ -244,6 +265,17 @@ pub(crate) mod cases {
     fn not_one_io_in_the_window_lasts_longer_than_that() {
         let Outcome::Fired(finding) = evaluate(&committing(0.0).window()) else { panic!() };
         assert!(finding.headline.contains("one I/O takes 10.0 s"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn a_file_that_is_extended_waits_for_storage_that_hangs_and_keeps_one_busy_that_does_not() {
+        for (completed_per_s, hangs) in [(0.2, true), (0.7, false)] {
+            let window = committing(completed_per_s).window();
+            assert_eq!(super::hangs(&window), hangs);
+            let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
+            let explains = finding.explains.iter().any(|cause| cause == file_extension_stall::CAUSE.name);
+            assert_eq!(explains, hangs);
+        }
     }
 
     #[test]
