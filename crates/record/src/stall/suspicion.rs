@@ -6,6 +6,7 @@
 use spindoctor_model::Probe;
 
 use super::recent::Recent;
+use super::threads_running::{USUAL_QUANTILE, beside};
 
 /// What is usual is told from this long.
 const USUAL_OVER_S: f64 = 10.0;
@@ -20,10 +21,6 @@ const LEAST_STATEMENTS: f64 = 10.0;
 const SLOW_TIMES: f64 = 10.0;
 /// And no shorter one.
 const SLOW_MS: f64 = 30.0;
-/// So many more threads that run than nearly always are a reason to look: those who wait have begun to pile up.
-const USUAL_QUANTILE: f64 = 0.85;
-const TIMES_USUAL: f64 = 1.5;
-const MORE_THAN_USUAL: f64 = 3.0;
 
 /// Watches probes.
 #[derive(Debug)]
@@ -60,12 +57,13 @@ impl Suspicion {
         self.few(probe) || is_slow || is_crowd
     }
 
+    /// True where those who wait have begun to pile up.
     fn crowd(&mut self, probe: &Probe) -> bool {
         let Some(running) = probe.threads_running.map(|running| running as f64) else { return false };
         let usual =
             (self.running.len() >= ENOUGH_PROBES).then(|| self.running.quantile(USUAL_QUANTILE)).flatten();
         self.running.push(probe.at_s, running);
-        usual.is_some_and(|usual| running >= TIMES_USUAL * usual + MORE_THAN_USUAL)
+        usual.is_some_and(|usual| running >= beside(usual))
     }
 
     fn few(&mut self, probe: &Probe) -> bool {

@@ -28,7 +28,7 @@ const OVER_RATIO: f64 = 0.6;
 /// The last minute tells what is usual by what this share of its readings do not exceed: stalls of half a second every five
 /// seconds are a tenth of them.
 const USUAL_OVER_S: f64 = 60.0;
-const USUAL_QUANTILE: f64 = 0.85;
+pub(super) const USUAL_QUANTILE: f64 = 0.85;
 /// Of a pile-up so much counts: batches that come every few seconds become usual, one stall does not.
 const LEARNT_FOR_S: f64 = 3.0;
 /// From so many readings on, over so long at least.
@@ -224,7 +224,8 @@ fn bound(usual: f64) -> f64 {
     TIMES_USUAL * usual + MORE_THAN_USUAL
 }
 
-fn beside(usual: f64) -> f64 {
+/// What may be the beginning or the end of a pile-up.
+pub(super) fn beside(usual: f64) -> f64 {
     TIMES_USUAL_BESIDE * usual + MORE_THAN_USUAL_BESIDE
 }
 
