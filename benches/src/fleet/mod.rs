@@ -1,6 +1,7 @@
 //! How fast a thousand servers and more are asked, and judged.
 
 pub(crate) mod doctor;
+mod driver;
 pub(crate) mod query;
 mod reading;
 mod resident;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use spindoctor_lab::stub::{Conduct, Stub, addresses, process_list, value};
 use tempfile::TempDir;
 
-use super::{reading, resident};
+use super::{driver, reading, resident};
 use crate::page::Row;
 use crate::paired::{Spread, short};
 use crate::{Bench, Benchmark, progress};
@@ -30,10 +30,11 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
             stub servers share the CPUs. Each time is that of the whole command, from its start to its exit, with a \
             connection, a login, `SET SESSION transaction_read_only = 1, ...` and the statement for each server. \
             Beside it, in turn, `xargs -P 64` with MariaDB's client, without TLS and option files. *Dead and hanging*: \
-            100 of 10,000 addresses refuse connections and 100 accept them and say nothing, with a deadline of 1 s. \
+            100 of 10,000 addresses refuse connections and 100 accept them and say nothing, with `--within 1s`. \
             *Process lists*: each of 1,000 servers answers with 0.2 MiB of rows, which the command prints to /dev/null; \
             *reading the bytes* is a program on one thread that opens the same connections, reads all bytes and looks \
-            at none.",
+            at none. *mysql_async* is the driver that the other commands use, in a program that connects, sets the session \
+            read only, asks, and drops the rows; the start of a program is not in its time.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -60,7 +61,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let long = Stub::start(Conduct::Answer(lists))?;
     let long_list = list(&folder, "long", &long.list(LISTS))?;
 
-    let mut times: [Vec<f64>; 7] = Default::default();
+    let mut times: [Vec<f64>; 9] = Default::default();
     for round in 1..=bench.runs {
         progress(&format!("fleet-query: round {round} of {}", bench.runs));
         times[0].push(query(bench, &thousand, 1000, &[])?.as_secs_f64());
@@ -73,8 +74,14 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         let read = tokio::task::spawn_blocking(move || reading::of(servers, port, lists_bytes)).await??;
         times[5].push(read.as_secs_f64());
         times[6].push(resident_mib(bench, &many)?);
+        for (at, port) in [(7, ping.port()), (8, long.port())] {
+            let servers = addresses(1000).collect();
+            let took = tokio::task::spawn_blocking(move || driver::of(servers, port)).await??;
+            times[at].push(took.as_secs_f64());
+        }
     }
-    let [thousand, xargs, many, mixed, long, read, resident] = times.map(|values| Spread::of(&values));
+    let [thousand, xargs, many, mixed, long, read, resident, driver, driver_long] =
+        times.map(|values| Spread::of(&values));
     let ms = |spread: Spread| {
         let ms = |s: f64| s * 1e3;
         Spread { median: ms(spread.median), least: ms(spread.least), most: ms(spread.most) }
@@ -85,6 +92,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     Ok(vec![
         Row::goal("1,000 servers", ms(thousand).told("ms"), "<= 100 ms", thousand.median <= 0.1),
         Row::plain("1,000 servers, `xargs -P 64 mariadb`", ms(xargs).told("ms")),
+        Row::plain("1,000 servers, mysql_async on one thread", ms(driver).told("ms")),
         Row::goal("xargs / spindoctor", format!("{} times", short(against)), ">= 30 times", against >= 30.0),
         Row::goal("10,000 servers", ms(many).told("ms"), "<= 750 ms", many.median <= 0.75),
         Row::goal(
@@ -105,6 +113,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         ),
         Row::plain("200 MiB of process lists of 1,000 servers, printed", ms(long).told("ms")),
         Row::plain("reading the bytes", ms(read).told("ms")),
+        Row::plain("mysql_async on one thread, which prints nothing", ms(driver_long).told("ms")),
         Row::goal(
             "printed / reading the bytes",
             format!("{} times", short(slower)),
@@ -145,7 +154,7 @@ fn query(bench: &Bench, list: &str, servers: usize, flags: &[&str]) -> anyhow::R
 /// Asks, and looks whether exactly the bad ones are reported.
 fn with_bad_ones(bench: &Bench, list: &str, good: u32, dead: u16, hanging: u16) -> anyhow::Result<Duration> {
     let seconds = format!("{}s", DEADLINE.as_secs());
-    let mut command = command(bench, list, &["--json", "--connect-timeout", &seconds]);
+    let mut command = command(bench, list, &["--json", "--within", &seconds]);
     let begun = Instant::now();
     let output = command.output()?;
     let took = begun.elapsed();

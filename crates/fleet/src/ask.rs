@@ -4,7 +4,8 @@
 //! server says how it ended. A server that hangs costs the others nothing but its place, until its deadline.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use spindoctor_collect::mysql::Target;
 use tokio::sync::{mpsc, watch};
@@ -42,13 +43,15 @@ pub struct Question {
     pub statement: Arc<Statement>,
     /// Within which limits.
     pub limits: Limits,
+    /// How long all of them together may take; None without a bound.
+    pub within: Option<Duration>,
     connectors: Arc<Connectors>,
 }
 
 impl Question {
     /// A statement for some of these servers.
     pub fn new(targets: Arc<[Target]>, statement: Statement, limits: Limits) -> Self {
-        Self { targets, statement: Arc::new(statement), limits, connectors: Arc::default() }
+        Self { targets, statement: Arc::new(statement), limits, within: None, connectors: Arc::default() }
     }
 
     /// Another statement for the same servers.
@@ -57,8 +60,8 @@ impl Question {
         Self { statement: Arc::new(statement), ..self.clone() }
     }
 
-    /// Asks these servers, and returns those that were not begun with because `stop` became true or nobody listens
-    /// any more. Those that were under way then end as interrupted.
+    /// Asks these servers, and returns those that were not begun with because `stop` became true, nobody listens any more
+    /// or the time for all is over. Those that were under way then end as interrupted, or as too late.
     pub async fn ask(
         &self,
         servers: &[usize],
@@ -67,17 +70,25 @@ impl Question {
     ) -> Vec<usize> {
         let outbox = Arc::new(Outbox::default());
         let forwarding = tokio::spawn(outbox.clone().forward(pieces));
+        let is_too_late = AtomicBool::new(false);
         let ended = async {
             tokio::select! {
-                () = turns::stopped(&mut stop) => {}
-                () = outbox.closed() => {}
+                () = turns::over(&mut stop, outbox.closed()) => {}
+                () = after(self.within) => is_too_late.store(true, Ordering::Relaxed),
             }
         };
         let one = |server| self.clone().one(server, outbox.clone());
         let left = turns::all(&self.targets, servers, &self.limits, ended, one).await;
         // What was put into the outbox stays there.
+        let failure = match self.within {
+            Some(within) if is_too_late.into_inner() => {
+                let told = format!("no answer when the {} s for all servers were over", within.as_secs_f64());
+                Failure::new(Reason::Timeout, told)
+            }
+            _ => Failure::new(Reason::Interrupted, "interrupted before its answer was whole"),
+        };
         for server in left.cut_short {
-            let failure = Failure::new(Reason::Interrupted, "interrupted before its answer was whole");
+            let failure = failure.clone();
             outbox.put(Piece::failed(server, u32::MAX, failure.outcome_unknown()));
         }
         outbox.last();
@@ -138,6 +149,13 @@ impl Question {
             Some(failure) => Err(failure),
             None => Ok(version),
         }
+    }
+}
+
+async fn after(within: Option<Duration>) {
+    match within {
+        Some(within) => tokio::time::sleep(within).await,
+        None => std::future::pending().await,
     }
 }
 

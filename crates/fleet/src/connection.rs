@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rustix::net::SendFlags;
 use spindoctor_collect::mysql::{Endpoint, Secret, SslMode, Target};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -342,6 +343,13 @@ impl Connection {
     pub(crate) async fn close(mut self) {
         self.packets.begin_command();
         // Whatever comes of it, the socket is closed.
+        if let Stream::Tcp(stream) = &self.stream {
+            let mut framed = Vec::new();
+            self.packets.frame(&[COM_QUIT], &mut framed);
+            // It leaves with the end of the stream, in one segment: what is sent last and at once fits the socket.
+            let _ = rustix::net::send(stream, &framed, SendFlags::MORE | SendFlags::NOSIGNAL);
+            return;
+        }
         let _ = self.write(&[COM_QUIT]).await;
         if let Stream::Tls(stream) = &mut self.stream {
             let _ = stream.shutdown().await;

@@ -107,12 +107,7 @@ impl Examination {
     /// Those that were under way then end as interrupted.
     pub async fn all(&self, mut stop: watch::Receiver<bool>, tell: mpsc::Sender<Examined>) -> Vec<usize> {
         let everybody: Vec<usize> = (0..self.targets.len()).collect();
-        let ended = async {
-            tokio::select! {
-                () = turns::stopped(&mut stop) => {}
-                () = tell.closed() => {}
-            }
-        };
+        let ended = turns::over(&mut stop, tell.closed());
         let one = |server: usize| {
             let (examination, tell) = (self.clone(), tell.clone());
             async move {

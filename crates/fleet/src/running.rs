@@ -76,12 +76,7 @@ impl Servers {
     /// Those that were under way then end as interrupted.
     pub async fn once(&self, mut stop: watch::Receiver<bool>, tell: mpsc::Sender<Heard>) -> Vec<usize> {
         let everybody: Vec<usize> = (0..self.targets.len()).collect();
-        let ended = async {
-            tokio::select! {
-                () = turns::stopped(&mut stop) => {}
-                () = tell.closed() => {}
-            }
-        };
+        let ended = turns::over(&mut stop, tell.closed());
         let one = |server: usize| {
             let (servers, tell) = (self.clone(), tell.clone());
             async move {

@@ -82,6 +82,14 @@ pub(crate) fn host(target: &Target) -> &str {
     }
 }
 
+/// Waits until somebody stops it, or nobody listens any more.
+pub(crate) async fn over(stop: &mut watch::Receiver<bool>, nobody_listens: impl Future<Output = ()>) {
+    tokio::select! {
+        () = stopped(stop) => {}
+        () = nobody_listens => {}
+    }
+}
+
 /// Waits until somebody stops it.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {

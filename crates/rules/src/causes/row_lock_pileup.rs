@@ -78,12 +78,16 @@ fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
-fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
-    let waiting: Vec<(f64, &Sample, f64)> = window
-        .samples
-        .iter()
-        .filter_map(|sample| Some((sample.at_s, sample, waiters(&sample.server)?)))
-        .collect();
+fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
+    let each = |waiters: fn(&ServerSample) -> Option<f64>| -> Vec<(f64, &'w Sample, f64)> {
+        let waiting = |sample: &'w Sample| Some((sample.at_s, sample, waiters(&sample.server)?));
+        window.samples.iter().filter_map(waiting).collect()
+    };
+    // The gauge of a sample without lists is of another moment than those that were looked at.
+    let mut waiting = each(listed);
+    if waiting.is_empty() {
+        waiting = each(gauge);
+    }
     if waiting.is_empty() {
         return Err(window
             .missing(|s| &s.server.row_lock_waits)
@@ -187,25 +191,20 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     ))
 }
 
-/// Sessions that wait for a row lock in one sample; None where nothing in it tells.
-///
-/// The lists are cut at some limit, the gauge is not; a gauge that went below zero is no answer (it
-/// wraps around in some versions).
-fn waiters(server: &ServerSample) -> Option<f64> {
-    let listed = server.row_lock_waits.value().map(|waits| distinct_waiters(waits) as f64);
+/// Sessions that wait for a row lock in one sample, as the lists tell; None where none was read.
+fn listed(server: &ServerSample) -> Option<f64> {
+    let waits = server.row_lock_waits.value().map(|waits| distinct_waiters(waits));
     let in_lock_wait = server
         .transactions
         .value()
-        .map(|transactions| transactions.iter().filter(|t| t.state == "LOCK WAIT").count() as f64);
-    let gauge = server
-        .status
-        .value()
-        .and_then(|status| status.number("Innodb_row_lock_current_waits"))
-        .filter(|&waits| waits < 1e6);
-    match (listed, in_lock_wait) {
-        (None, None) => gauge,
-        (listed, in_lock_wait) => Some(listed.unwrap_or(0.0).max(in_lock_wait.unwrap_or(0.0))),
-    }
+        .map(|transactions| transactions.iter().filter(|t| t.state == "LOCK WAIT").count());
+    waits.max(in_lock_wait).map(|waiters| waiters as f64)
+}
+
+/// The same as counted by the server. A gauge that went below zero is no answer (it wraps around in some versions).
+fn gauge(server: &ServerSample) -> Option<f64> {
+    let waits = server.status.value()?.number("Innodb_row_lock_current_waits")?;
+    (waits < 1e6).then_some(waits)
 }
 
 fn distinct_waiters(waits: &[RowLockWait]) -> usize {
@@ -310,6 +309,21 @@ pub(crate) mod cases {
         let finding = found(&queue(|at| 50 + at as u64));
         assert!(finding.headline.starts_with("10.0 sessions on average wait"), "{}", finding.headline);
         assert!(finding.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")));
+    }
+
+    #[test]
+    fn samples_whose_lists_were_not_read_do_not_thin_out_the_queue() {
+        let mut window = queue(|_| 7);
+        for sample in window.samples.iter_mut().skip(1) {
+            sample.server.row_lock_waits = spindoctor_model::Reading::NotAsked;
+            sample.server.transactions = spindoctor_model::Reading::NotAsked;
+        }
+        let finding = found(&window);
+        assert!(
+            finding.headline.contains("10 transactions") || finding.headline.starts_with("10.0"),
+            "{}",
+            finding.headline
+        );
     }
 
     #[test]

@@ -489,6 +489,20 @@ fn ctrl_c_prints_what_came_and_names_who_was_not_waited_for() {
 }
 
 #[test]
+fn all_together_take_no_longer_than_they_may() {
+    let good = stub(Conduct::Answer(value("v", "1")));
+    let hang = stub(Conduct::HangWhenAsked);
+    // One of the silent ones has its turn when the time is over.
+    let list = List::of(&(good.list(3) + &hang.list(2)));
+    let run = query("SELECT 1", &list, &["--within", "500ms", "--connections", "1"]);
+    assert_eq!((run.code(), run.out().lines().count()), (Some(1), 3), "{}", run.told());
+    assert!(run.took >= Duration::from_millis(500) && run.took < Duration::from_secs(5), "{:?}", run.took);
+    let told = run.told();
+    assert!(told.contains("3 of 5 servers answered") && told.contains("timeout 1, not asked 1"), "{told}");
+    assert!(told.contains("timeout: no answer when the 0.5 s for all servers were over"), "{told}");
+}
+
+#[test]
 fn limits_of_connections_and_of_their_rate_are_kept() {
     let slow = stub(Conduct::Slow(Duration::from_millis(200), value("v", "1")));
     let list = List::of(&slow.list(12));

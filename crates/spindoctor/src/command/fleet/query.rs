@@ -1,8 +1,9 @@
 //! `spindoctor fleet query`: one statement, asked of all at once.
 //!
-//! The servers are asked on this thread, a task for each; a second thread writes, so that a slow reader of the output
-//! holds up no deadline.
+//! The servers are asked on as many threads as there are CPUs, a task for each server; another thread writes, so that a slow
+//! reader of the output holds up no deadline.
 
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,6 +21,8 @@ use crate::exit::ExitStatus;
 use crate::output;
 use crate::report::fleet::failures;
 
+/// The servers of a fleet are asked on no more threads than this: what all of them answer goes to one that writes.
+const MOST_THREADS: usize = 8;
 /// Names are looked up by the system on threads; so many at most, however many servers there are.
 const LOOKUP_THREADS: usize = 16;
 /// Files that are open besides connections: standard streams, the log, temporary files, the runtime's.
@@ -39,13 +42,14 @@ pub(super) fn run(asked: &FleetQuery) -> anyhow::Result<ExitStatus> {
     let mut limits = limits(&asked.login);
     limits.connections = limits.connections.min(fleet.targets.len());
     limits.connections = connections_that_fit(limits.connections);
-    let question = Question::new(fleet.targets.clone(), statement, limits);
+    let mut question = Question::new(fleet.targets.clone(), statement, limits);
+    question.within = asked.within;
     if asked.write {
         return write::run(asked, &fleet, &question);
     }
     let begun = Instant::now();
     let writer = Writer::new(asked, &fleet)?;
-    let (finished, left) = wait_for(ask_all(&question, writer))?;
+    let (finished, left) = wait_on_threads(ask_all(question, writer))?;
     let finished = finished?;
     tell(&fleet, &finished, &left, begun)
 }
@@ -107,7 +111,7 @@ pub(super) fn format(asked: &FleetQuery) -> FleetFormat {
 
 /// Asks everybody; what comes goes to the writer on a thread of its own.
 async fn ask_all(
-    question: &Question,
+    question: Question,
     mut writer: Writer,
 ) -> anyhow::Result<(anyhow::Result<Finished>, Vec<usize>)> {
     let (sender, mut pieces) = channel();
@@ -162,6 +166,25 @@ pub(super) fn wait_for<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
     // A name that is still being looked up is not waited for.
     runtime.shutdown_background();
     outcome
+}
+
+/// Runs asynchronous work on as many threads as there are CPUs for: of a login and an answer, nearly all is the kernel's
+/// work for the socket, on the CPU of whoever sends.
+fn wait_on_threads<T: Send + 'static>(
+    work: impl Future<Output = anyhow::Result<T>> + Send + 'static,
+) -> anyhow::Result<T> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .max_blocking_threads(LOOKUP_THREADS)
+        .build()
+        .context("could not start the asynchronous runtime")?;
+    // On this thread it would wake the others for each server that it begins with.
+    let outcome = runtime.block_on(runtime.spawn(work));
+    // A name that is still being looked up is not waited for.
+    runtime.shutdown_background();
+    outcome.context("the asking ended in the middle")?
 }
 
 /// Lets the process have as many files open as it may, and says how many connections that allows.

@@ -10,8 +10,13 @@ use spindoctor_model::{HostSample, Reading, Sample, ServerSample, ServerVersion}
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
-/// After a look nobody looks again for so many times as long as it took: a twentieth of one of the server's threads.
-const REST: u32 = 20;
+/// Looks may take a twentieth of one of the server's threads,
+const SHARE: f64 = 0.05;
+/// and so much at once after a while without: the first looks into a stall, of some milliseconds each, follow each other.
+const AT_ONCE_S: f64 = 0.1;
+/// InnoDB makes its copy of who waits anew when nobody has read the last one for 0.1 s (`CACHE_MIN_IDLE_TIME` in its
+/// `trx0i_s.cc`): who asks sooner sees the old one, and keeps it alive.
+const COPY_IS_NEW_AFTER: Duration = Duration::from_millis(105);
 /// A server that refused or broke the session is asked again after this long.
 const RECONNECT_AFTER: Duration = Duration::from_secs(5);
 
@@ -95,6 +100,35 @@ struct Task {
     open: Option<Open>,
 }
 
+/// How long the server may be busy with looks.
+struct Allowance {
+    left_s: f64,
+    /// When the last look ended.
+    asked_until: Instant,
+}
+
+impl Allowance {
+    /// All that it can be.
+    fn new(now: Instant) -> Self {
+        Self { left_s: AT_ONCE_S, asked_until: now.checked_sub(COPY_IS_NEW_AFTER).unwrap_or(now) }
+    }
+
+    fn is_left(&self, now: Instant) -> bool {
+        self.grown(now) > 0.0
+    }
+
+    fn grown(&self, now: Instant) -> f64 {
+        let since_s = now.saturating_duration_since(self.asked_until).as_secs_f64();
+        (self.left_s + since_s * SHARE).min(AT_ONCE_S)
+    }
+
+    /// A look takes what it took, also where it took more than was left.
+    fn take(&mut self, begun: Instant, ended: Instant) {
+        let took_s = ended.saturating_duration_since(begun).as_secs_f64();
+        (self.left_s, self.asked_until) = (self.grown(begun) - took_s, ended);
+    }
+}
+
 struct Open {
     session: Locks,
     clock: Instant,
@@ -102,7 +136,7 @@ struct Open {
 
 impl Task {
     async fn run(mut self, mut orders: Receiver<()>) {
-        let mut rests_until = Instant::now();
+        let mut allowance = Allowance::new(Instant::now());
         loop {
             if self.open.is_none() {
                 self.connect().await;
@@ -114,14 +148,15 @@ impl Task {
             if orders.recv().await.is_none() {
                 return;
             }
+            if !allowance.is_left(Instant::now()) {
+                continue;
+            }
+            tokio::time::sleep_until((allowance.asked_until + COPY_IS_NEW_AFTER).into()).await;
             let begun = Instant::now();
-            if begun >= rests_until && self.look(begun).await.is_err() {
+            if self.look(begun).await.is_err() {
                 return;
             }
-            if begun >= rests_until {
-                let took = begun.elapsed();
-                rests_until = begun + took + took * REST;
-            }
+            allowance.take(begun, Instant::now());
         }
     }
 
@@ -151,5 +186,28 @@ impl Task {
             }
         };
         self.sender.send(looked).await.map_err(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_looks_follow_each_other_and_all_take_a_twentieth() {
+        let zero = Instant::now();
+        let at = |ms: u64| zero + Duration::from_millis(ms);
+        let mut allowance = Allowance::new(zero);
+        let mut looks = Vec::new();
+        // One of 40 ms is wanted every 100 ms.
+        for ms in (0..60_000).step_by(100) {
+            if allowance.is_left(at(ms)) {
+                allowance.take(at(ms), at(ms + 40));
+                looks.push(ms);
+            }
+        }
+        assert_eq!(looks[..3], [0, 100, 200]);
+        let busy_ms = looks.len() * 40;
+        assert!((3000..=3140).contains(&busy_ms), "{busy_ms}");
     }
 }
