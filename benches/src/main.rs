@@ -104,6 +104,9 @@ struct Asked {
     /// How many minutes the steady load of recorded-hour lasts
     #[arg(long, value_name = "MINUTES", default_value_t = 60)]
     steady: u64,
+    /// Only read: so many bytes from each of so many stub servers at this port; a peer of fleet-query
+    #[arg(long, hide = true, num_args = 3, value_names = ["PORT", "SERVERS", "BYTES"])]
+    read: Option<Vec<u32>>,
     /// Write the page here; what was not measured now stays as it stands there
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
@@ -112,6 +115,12 @@ struct Asked {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let asked = Asked::parse();
+    if let Some(&[port, servers, bytes]) = asked.read.as_deref() {
+        return tokio::task::spawn_blocking(move || {
+            fleet::reading::of(servers, u16::try_from(port)?, bytes as usize)
+        })
+        .await?;
+    }
     if let Some(unknown) = asked.names.iter().find(|name| BENCHMARKS.iter().all(|b| b.name != **name)) {
         let known: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
         bail!("there is no benchmark {unknown}; there are {}", known.join(", "));

@@ -3,5 +3,5 @@
 pub(crate) mod doctor;
 mod driver;
 pub(crate) mod query;
-mod reading;
+pub(crate) mod reading;
 mod resident;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use spindoctor_lab::stub::{Conduct, Stub, addresses, process_list, value};
 use tempfile::TempDir;
 
-use super::{driver, reading, resident};
+use super::{driver, resident};
 use crate::page::Row;
 use crate::paired::{Spread, short};
 use crate::{Bench, Benchmark, progress};
@@ -62,17 +62,17 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let long_list = list(&folder, "long", &long.list(LISTS))?;
 
     let mut times: [Vec<f64>; 9] = Default::default();
+    let mut exact = 0;
     for round in 1..=bench.runs {
         progress(&format!("fleet-query: round {round} of {}", bench.runs));
         times[0].push(query(bench, &thousand, 1000, &[])?.as_secs_f64());
         times[1].push(xargs(&ping, 1000)?.as_secs_f64());
         times[2].push(query(bench, &many, 10_000, &[])?.as_secs_f64());
-        times[3].push(with_bad_ones(bench, &mixed, good, dead, hang.port())?.as_secs_f64());
+        let (took, is_exact) = with_bad_ones(bench, &mixed, good, dead, hang.port())?;
+        times[3].push(took.as_secs_f64());
+        exact += usize::from(is_exact);
         times[4].push(print_long(bench, &long_list)?.as_secs_f64());
-        let servers = addresses(LISTS).collect();
-        let port = long.port();
-        let read = tokio::task::spawn_blocking(move || reading::of(servers, port, lists_bytes)).await??;
-        times[5].push(read.as_secs_f64());
+        times[5].push(read(&long, lists_bytes)?.as_secs_f64());
         times[6].push(resident_mib(bench, &many)?);
         for (at, port) in [(7, ping.port()), (8, long.port())] {
             let servers = addresses(1000).collect();
@@ -80,7 +80,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             times[at].push(took.as_secs_f64());
         }
     }
-    let [thousand, xargs, many, mixed, long, read, resident, driver, driver_long] =
+    let [thousand, xargs, many, mixed, long, reading, resident, driver, driver_long] =
         times.map(|values| Spread::of(&values));
     let ms = |spread: Spread| {
         let ms = |s: f64| s * 1e3;
@@ -88,7 +88,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     };
     let over = mixed.median - DEADLINE.as_secs_f64();
     let against = xargs.median / thousand.median;
-    let slower = long.median / read.median;
+    let slower = long.median / reading.median;
     Ok(vec![
         Row::goal("1,000 servers", ms(thousand).told("ms"), "<= 100 ms", thousand.median <= 0.1),
         Row::plain("1,000 servers, `xargs -P 64 mariadb`", ms(xargs).told("ms")),
@@ -101,9 +101,11 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             "<= 100 ms",
             over <= 0.1,
         ),
-        Row::plain(
-            "servers reported as failed in each of those runs",
-            format!("{}, exactly those", DEAD + HANGING),
+        Row::goal(
+            format!("runs in which exactly those {} were reported", DEAD + HANGING),
+            format!("{exact} of {}", bench.runs),
+            "all",
+            exact == bench.runs,
         ),
         Row::goal(
             "resident memory, 10,000 servers",
@@ -112,7 +114,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             resident.median <= 100.0,
         ),
         Row::plain("200 MiB of process lists of 1,000 servers, printed", ms(long).told("ms")),
-        Row::plain("reading the bytes", ms(read).told("ms")),
+        Row::plain("reading the bytes", ms(reading).told("ms")),
         Row::plain("mysql_async on one thread, which prints nothing", ms(driver_long).told("ms")),
         Row::goal(
             "printed / reading the bytes",
@@ -151,8 +153,14 @@ fn query(bench: &Bench, list: &str, servers: usize, flags: &[&str]) -> anyhow::R
     Ok(took)
 }
 
-/// Asks, and looks whether exactly the bad ones are reported.
-fn with_bad_ones(bench: &Bench, list: &str, good: u32, dead: u16, hanging: u16) -> anyhow::Result<Duration> {
+/// Asks. True where exactly the bad ones are reported, and nobody who was only too slow.
+fn with_bad_ones(
+    bench: &Bench,
+    list: &str,
+    good: u32,
+    dead: u16,
+    hanging: u16,
+) -> anyhow::Result<(Duration, bool)> {
     let seconds = format!("{}s", DEADLINE.as_secs());
     let mut command = command(bench, list, &["--json", "--within", &seconds]);
     let begun = Instant::now();
@@ -167,12 +175,13 @@ fn with_bad_ones(bench: &Bench, list: &str, good: u32, dead: u16, hanging: u16) 
             None => answered += 1,
             Some("connect") if port == Some(dead) => refused += 1,
             Some("timeout") if port == Some(hanging) => silent += 1,
+            // Too late on a machine that had other work.
+            Some("timeout") => {}
             Some(other) => anyhow::bail!("{other}: {line}"),
         }
     }
-    ensure!((answered, refused, silent) == (good, DEAD, HANGING), "{answered}, {refused}, {silent}");
     ensure!(output.status.code() == Some(1), "it ended with {}", output.status);
-    Ok(took)
+    Ok((took, (answered, refused, silent) == (good, DEAD, HANGING)))
 }
 
 /// Prints long answers into nothing.
@@ -181,6 +190,16 @@ fn print_long(bench: &Bench, list: &str) -> anyhow::Result<Duration> {
     let begun = Instant::now();
     let status = command.stdout(Stdio::null()).status()?;
     ensure!(status.success(), "it ended with {status}");
+    Ok(begun.elapsed())
+}
+
+/// Only reads the bytes of them, in a program of its own.
+fn read(stub: &Stub, bytes: usize) -> anyhow::Result<Duration> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--read", &stub.port().to_string(), &LISTS.to_string(), &bytes.to_string()]);
+    let begun = Instant::now();
+    let status = command.status()?;
+    ensure!(status.success(), "reading the bytes ended with {status}");
     Ok(begun.elapsed())
 }
 

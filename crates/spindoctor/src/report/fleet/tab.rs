@@ -22,40 +22,66 @@ impl Tab {
 
 impl Format for Tab {
     fn part(&mut self, part: &Part<'_>, out: &mut Vec<u8>) -> anyhow::Result<()> {
+        let begin = out.len();
         out.reserve(part.rows.bytes() + part.rows.len() * part.server.map_or(0, str::len));
-        for row in part.rows.iter() {
-            let mut is_first = true;
-            if let Some(server) = part.server {
-                out.extend_from_slice(server.as_bytes());
-                is_first = false;
+        if !self.is_seen {
+            let separators = rows(part, out, |out, cell| out.extend_from_slice(cell));
+            // Nearly no cell has anything special. Cells are a few bytes each, and all of them are looked through much faster
+            // at once: what is special beside the separators stood in a cell.
+            if special(&out[begin..]) == separators {
+                return Ok(());
             }
-            for cell in row.cells() {
-                if !is_first {
-                    out.push(b'\t');
-                }
-                is_first = false;
-                match cell {
-                    None => out.extend_from_slice(b"NULL"),
-                    Some(bytes) if self.is_seen => {
-                        let mut escaped = Vec::with_capacity(bytes.len());
-                        put(&mut escaped, bytes);
-                        out.extend_from_slice(safe(&String::from_utf8_lossy(&escaped)).as_bytes());
-                    }
-                    Some(bytes) => put(out, bytes),
-                }
-            }
-            out.push(b'\n');
+            out.truncate(begin);
+            rows(part, out, escape);
+            return Ok(());
         }
+        rows(part, out, |out, cell| {
+            let mut escaped = Vec::with_capacity(cell.len());
+            escape(&mut escaped, cell);
+            out.extend_from_slice(safe(&String::from_utf8_lossy(&escaped)).as_bytes());
+        });
         Ok(())
     }
 }
 
-fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    let is_special = |byte: u8| (byte == b'\t') | (byte == b'\n') | (byte == b'\\') | (byte == 0);
-    // Without an early end the compiler looks at many bytes at once; most cells have nothing special.
-    if !bytes.iter().fold(false, |any, byte| any | is_special(*byte)) {
-        return out.extend_from_slice(bytes);
+/// Adds the rows of a part, their cells as `put` adds them. How many tabs and line ends stand between them.
+fn rows(part: &Part<'_>, out: &mut Vec<u8>, mut put: impl FnMut(&mut Vec<u8>, &[u8])) -> usize {
+    let mut separators = 0;
+    for row in part.rows.iter() {
+        let mut is_first = true;
+        if let Some(server) = part.server {
+            out.extend_from_slice(server.as_bytes());
+            is_first = false;
+        }
+        for cell in row.cells() {
+            if !is_first {
+                out.push(b'\t');
+                separators += 1;
+            }
+            is_first = false;
+            match cell {
+                None => out.extend_from_slice(b"NULL"),
+                Some(bytes) => put(out, bytes),
+            }
+        }
+        out.push(b'\n');
+        separators += 1;
     }
+    separators
+}
+
+/// How many bytes of a text are written otherwise within a cell.
+fn special(bytes: &[u8]) -> usize {
+    // The count of a chunk fits a byte: the compiler then adds many bytes at once.
+    let of_chunk = |chunk: &[u8]| {
+        chunk.iter().fold(0_u8, |count, &byte| {
+            count + u8::from((byte == b'\t') | (byte == b'\n') | (byte == b'\\') | (byte == 0))
+        })
+    };
+    bytes.chunks(128).map(|chunk| usize::from(of_chunk(chunk))).sum()
+}
+
+fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
     for &byte in bytes {
         match byte {
             b'\t' => out.extend_from_slice(b"\\t"),
