@@ -98,7 +98,7 @@ fn headline(report: &CacheReport) -> String {
         format!("The page cache holds {} of {}. ", bytes(memory.cached_bytes), bytes(memory.total_bytes))
     });
     let nobody = match (report.evictable_bytes, &report.eviction) {
-        (_, Some(eviction)) => format!("; {} of it was taken out", bytes(eviction.freed_bytes())),
+        (_, Some(eviction)) => format!("; {} were taken out", bytes(eviction.freed_bytes())),
         (0, None) => ", all of it to be read or written soon".to_owned(),
         (evictable, None) => format!(", of which nobody will read {} soon", bytes(evictable)),
     };
