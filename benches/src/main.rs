@@ -8,6 +8,7 @@ mod halting;
 mod idle_threads;
 mod machine;
 mod page;
+mod page_cache;
 mod paired;
 mod peer;
 mod program;
@@ -37,6 +38,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &idle_threads::BENCHMARK,
     &spin_share::BENCHMARK,
     &wait_graph::BENCHMARK,
+    &page_cache::BENCHMARK,
     &throughput::BENCHMARK,
     &recorder::cost::BENCHMARK,
     &recorder::throughput::BENCHMARK,

@@ -1,4 +1,4 @@
-//! A control group for one server: CPU quota, CPUs, freezing, a slow disk; version 1 or 2, as the
+//! A control group for one server: CPU quota, CPUs, memory, freezing, a slow disk; version 1 or 2, as the
 //! machine has it.
 //!
 //! Groups are made at the top of each hierarchy that this process sees, under a name of the lab's own.
@@ -23,6 +23,8 @@ pub struct Limits {
     pub quota_cpus: Option<f64>,
     /// CPUs that it may use, as the kernel writes them: `0-1,4`.
     pub cpuset: Option<String>,
+    /// Memory that it may use, page cache included.
+    pub memory_bytes: Option<u64>,
     /// True where the group must be able to freeze the server.
     pub freezer: bool,
     /// True where the group must be able to slow the server's writes down.
@@ -49,6 +51,7 @@ impl Limits {
         [
             (self.quota_cpus.is_some(), "cpu"),
             (self.cpuset.is_some(), "cpuset"),
+            (self.memory_bytes.is_some(), "memory"),
             (self.freezer, "freezer"),
             (self.writes, "io"),
         ]
@@ -201,6 +204,9 @@ fn create_v1(folder: &Path, limits: &Limits) -> Result<()> {
         let nodes = fs::read_to_string(&above).map_err(Error::file("read", &above))?;
         write(&folder.join("cpuset.mems"), nodes.trim())?;
     }
+    if let (Some(bytes), true) = (limits.memory_bytes, has("memory.limit_in_bytes")) {
+        write(&folder.join("memory.limit_in_bytes"), &bytes.to_string())?;
+    }
     Ok(())
 }
 
@@ -214,6 +220,9 @@ fn create_v2(folder: &Path, limits: &Limits) -> Result<()> {
     }
     if let Some(cpus) = &limits.cpuset {
         write(&folder.join("cpuset.cpus"), cpus)?;
+    }
+    if let Some(bytes) = limits.memory_bytes {
+        write(&folder.join("memory.max"), &bytes.to_string())?;
     }
     Ok(())
 }
@@ -278,7 +287,13 @@ mod tests {
 
     #[test]
     fn version_2_has_one_group_for_all() {
-        let limits = Limits { quota_cpus: Some(0.5), cpuset: Some("0".into()), freezer: true, writes: true };
+        let limits = Limits {
+            quota_cpus: Some(0.5),
+            cpuset: Some("0".into()),
+            memory_bytes: Some(1 << 30),
+            freezer: true,
+            writes: true,
+        };
         let mounts = "29 23 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate";
         let groups = Hierarchies::parse(mounts).plan("lab", &limits).unwrap();
         assert_eq!(groups.folders, [Path::new("/sys/fs/cgroup/lab")]);
@@ -294,8 +309,14 @@ mod tests {
         fs::write(folder.path().join("cgroup.controllers"), "cpu cpuset").unwrap();
         let group = folder.path().join("lab");
         let groups = Groups { folders: vec![group.clone()], ..Groups::default() };
-        let limits = Limits { quota_cpus: Some(1.5), cpuset: Some("0".into()), ..Limits::default() };
+        let limits = Limits {
+            quota_cpus: Some(1.5),
+            cpuset: Some("0".into()),
+            memory_bytes: Some(4096),
+            ..Limits::default()
+        };
         groups.create(&limits).unwrap();
+        assert_eq!(fs::read_to_string(group.join("memory.max")).unwrap(), "4096");
         assert_eq!(fs::read_to_string(group.join("cpu.max")).unwrap(), "150000 100000");
         assert_eq!(fs::read_to_string(group.join("cpuset.cpus")).unwrap(), "0");
     }

@@ -106,6 +106,8 @@ async fn every_source_answers_about_a_mysql_with_half_a_cpu() {
     assert!(sample.numa.value().unwrap().iter().all(|node| node.server_bytes.is_some()));
     assert!(sample.cpu.value().is_some() && sample.cpu_times.value().is_some());
     assert!(sample.disks.value().is_some() && sample.memory.value().is_some());
+    let logs = sample.page_cache.value().unwrap();
+    assert!(logs.binlog.files > 0 && logs.redo.files > 0 && logs.redo.bytes > 1 << 20, "{logs:?}");
 
     server.freeze(true).unwrap();
     assert!(read(&server, &[host::process::SOURCE]).process.value().unwrap().frozen);
@@ -133,5 +135,7 @@ async fn mariadb_keeps_no_such_count_and_says_so() {
     let unavailable = sample.srv_cpu_usage.unavailable().unwrap();
     assert!(unavailable.because.contains("MariaDB"), "{unavailable:?}");
     assert_eq!(sample.process.value().unwrap().name, "mariadbd");
+    let logs = sample.page_cache.value().unwrap();
+    assert!(logs.redo.files > 0 && logs.redo.bytes > 1 << 20, "{logs:?}");
     server.stop().unwrap();
 }

@@ -79,6 +79,8 @@ scenarios! {
     mariadb_is_found_to_wait_for_syncs: "commit-sync-bound", Mariadb;
     mysql_is_found_to_wait_for_a_disk_that_hardly_answers: "storage-stalled", Mysql;
     mariadb_is_found_to_wait_for_a_disk_that_hardly_answers: "storage-stalled", Mariadb;
+    mysql_is_found_to_fill_its_memory_with_logs: "log-cache-pressure", Mysql;
+    mariadb_is_found_to_fill_its_memory_with_logs: "log-cache-pressure", Mariadb;
     mysql_is_found_to_open_tables_all_the_time: "table-cache-contention", Mysql;
     mariadb_is_found_to_open_tables_all_the_time: "table-cache-contention", Mariadb;
     mysql_is_found_to_read_rows_in_vain: "rows-read-waste", Mysql;

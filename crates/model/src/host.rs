@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::page_cache::PageCache;
 use crate::reading::{Heard, Reading, Unavailable};
 
 /// Everything one sample holds about the host. A field is `NotAsked` where its source was not due.
@@ -38,6 +39,8 @@ pub struct HostSample {
     pub srv_cpu_usage: Reading<SrvCpuUsage>,
     /// The file system of the server's data directory.
     pub data_directory: Reading<DataDirectory>,
+    /// What the page cache holds of the server's logs.
+    pub page_cache: Reading<PageCache>,
 }
 
 impl HostSample {
@@ -61,6 +64,7 @@ impl HostSample {
             memory: fail(why),
             srv_cpu_usage: fail(why),
             data_directory: fail(why),
+            page_cache: fail(why),
         }
     }
 }
@@ -83,6 +87,7 @@ impl HostSample {
             memory,
             srv_cpu_usage,
             data_directory,
+            page_cache,
         } = self;
         effective_cpus.shift(by_s);
         throttling.shift(by_s);
@@ -98,6 +103,7 @@ impl HostSample {
         memory.shift(by_s);
         srv_cpu_usage.shift(by_s);
         data_directory.shift(by_s);
+        page_cache.shift(by_s);
     }
 
     /// What became of each source, by the name of its field with `host_` before it.
@@ -117,6 +123,7 @@ impl HostSample {
             memory,
             srv_cpu_usage,
             data_directory,
+            page_cache,
         } = self;
         vec![
             ("host_effective_cpus", effective_cpus.heard()),
@@ -133,6 +140,7 @@ impl HostSample {
             ("host_memory", memory.heard()),
             ("host_srv_cpu_usage", srv_cpu_usage.heard()),
             ("host_data_directory", data_directory.heard()),
+            ("host_page_cache", page_cache.heard()),
         ]
     }
 }

@@ -10,6 +10,7 @@ pub mod host;
 pub mod innodb_status;
 pub mod interruption;
 pub mod mysql;
+pub mod page_cache;
 pub mod plan;
 pub mod reading;
 pub mod recording;

@@ -83,6 +83,7 @@ impl Costs {
             memory,
             srv_cpu_usage,
             data_directory,
+            page_cache,
         } = &sample.host;
         self.add_reading("host.effective_cpus", effective_cpus);
         self.add_reading("host.throttling", throttling);
@@ -98,6 +99,7 @@ impl Costs {
         self.add_reading("host.memory", memory);
         self.add_reading("host.srv_cpu_usage", srv_cpu_usage);
         self.add_reading("host.data_directory", data_directory);
+        self.add_reading("host.page_cache", page_cache);
     }
 
     fn add_reading<T>(&mut self, source: &str, reading: &Reading<T>) {

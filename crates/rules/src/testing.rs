@@ -1,11 +1,13 @@
 //! Windows for tests: a healthy busy server, and the ways to spoil it.
 
 use spindoctor_model::host::{
-    CpuTimes, DiskStat, EffectiveCpus, PauseLatency, ProcessStat, Quota, SrvCpuUsage, ThreadStat, Throttling,
+    CpuTimes, DiskStat, EffectiveCpus, MemoryStat, PauseLatency, ProcessStat, Quota, SrvCpuUsage, ThreadStat,
+    Throttling,
 };
 use spindoctor_model::mysql::{
     FileSummary, InnodbMetric, NamedValues, ServerThread, StatementDigest, Transaction, WaitSummary,
 };
+use spindoctor_model::page_cache::{CachedFiles, PageCache};
 use spindoctor_model::stack::{
     Frame, Observation, ProfiledThread, SnapshotCost, Spin, Stack, StackEnd, ThreadState,
 };
@@ -96,6 +98,7 @@ impl Build {
             .host_cpu(2.2, 1.8)
             .runs(1.8, 0.3)
             .disk(500.0, 30.0, 20.0)
+            .logs_cached(1 << 30, 1 << 30)
             .cpu_samples(1000, 0.01, &["ut_delay", "rw_lock_s_lock_spin", "btr_cur_search_to_nth_level"])
             .sessions(|at| {
                 let state = if at.is_multiple_of(5) { "waiting for handler commit" } else { "executing" };
@@ -121,6 +124,7 @@ impl Build {
             ("Innodb_row_lock_waits", 3.0),
             ("Innodb_row_lock_time", 12.0),
             ("Innodb_rows_read", 50_000.0),
+            ("Innodb_buffer_pool_reads", 5.0),
             ("Innodb_data_fsyncs", 330.0),
             ("Innodb_os_log_written", 700_000.0),
             ("Handler_read_rnd_next", 3000.0),
@@ -347,6 +351,24 @@ impl Build {
         };
         profile.cpu_samples = (0..samples).map(sample).collect();
         self
+    }
+
+    /// Binary logs in the page cache of a host with 64 GiB, and how much of its memory is free.
+    pub(crate) fn logs_cached(self, cached_bytes: u64, free_bytes: u64) -> Self {
+        self.each(|at_s, _, host| {
+            let cached = 20 << 30;
+            host.memory = answer(
+                at_s,
+                MemoryStat {
+                    total_bytes: 64 << 30,
+                    available_bytes: cached + free_bytes,
+                    cached_bytes: cached,
+                    ..MemoryStat::default()
+                },
+            );
+            let binlog = CachedFiles { files: 40, bytes: 40 << 30, cached_bytes };
+            host.page_cache = answer(at_s, PageCache { binlog, ..PageCache::default() });
+        })
     }
 
     /// A log's syncs: how many a second, microseconds of each.

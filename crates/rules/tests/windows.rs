@@ -82,6 +82,8 @@ const SOURCES: &[Source] = sources![
     host.threads,
     host.disks,
     host.srv_cpu_usage,
+    host.memory,
+    host.page_cache,
 ];
 
 #[test]

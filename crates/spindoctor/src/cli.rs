@@ -1,5 +1,6 @@
 //! The command line: clap's types and their help. No behaviour.
 
+mod cache;
 mod export;
 mod fleet;
 mod moment;
@@ -24,6 +25,7 @@ use crate::profile::By;
 use crate::report::locks;
 use crate::report::stacks::FORMATS;
 use crate::trigger::Watchpoint;
+pub(crate) use cache::Cache;
 pub(crate) use export::{Export, FileFormat, Layout};
 pub(crate) use fleet::{
     Fleet, FleetDoctor, FleetFormat, FleetLogin, FleetQuery, FleetServers, FleetTop, Which,
@@ -60,6 +62,8 @@ pub(crate) enum Command {
     Stacks(Box<Stacks>),
     /// Show who holds up whom, now: the root of each pile-up, who waits behind it, what would free them
     Locks(Box<Locks>),
+    /// Show who fills the page cache: data, redo, binary and relay logs; take the logs out and keep them out
+    Cache(Box<Cache>),
     /// Record every second of a server, and of each stall what it was like before and during it
     Record(Box<Record>),
     /// Look at a server as it runs, or at any second of a recording: is it slow, since when, why

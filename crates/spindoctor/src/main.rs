@@ -3,6 +3,7 @@
 //! This is the table of contents. [`cli`] has the flags, [`command`] what each command does,
 //! [`report`] how results look, [`exit`] what the exit codes mean.
 
+mod cache;
 mod chart;
 mod cli;
 mod command;

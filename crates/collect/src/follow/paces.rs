@@ -100,6 +100,7 @@ pub const PACES: &[Pace] = &[
     once("/proc/cpuinfo"),
     once("/proc/PID/numa_maps"),
     host("/proc/PID/cwd", 60, 600),
+    host("cachestat", 60, 600),
     once("pause"),
 ];
 

@@ -16,6 +16,7 @@ pub mod find_server;
 mod kernel_file;
 pub mod memory;
 pub mod numa;
+pub mod page_cache;
 #[expect(unsafe_code, reason = "an instruction is timed")]
 pub mod pause;
 pub mod pressure;
@@ -48,5 +49,6 @@ pub const SOURCES: &[HostSource] = &[
     cpu_model::SOURCE,
     numa::SOURCE,
     data_directory::SOURCE,
+    page_cache::SOURCE,
     pause::SOURCE,
 ];

@@ -16,6 +16,7 @@ mod file_extension_stall;
 mod global_lock_pileup;
 mod healthy;
 mod index_lock;
+mod log_cache_pressure;
 mod metadata_lock_pileup;
 mod onset;
 mod purge_lag;
@@ -67,6 +68,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &purge_lag::SCENARIO,
     &commit_sync_bound::SCENARIO,
     &storage_stalled::SCENARIO,
+    &log_cache_pressure::SCENARIO,
     &table_cache_contention::SCENARIO,
     &rows_read_waste::SCENARIO,
     &connection_churn::SCENARIO,

@@ -10,6 +10,7 @@ mod dictionary_stall;
 mod file_extension_stall;
 mod global_lock_pileup;
 mod index_lock;
+mod log_cache_pressure;
 mod metadata_lock_pileup;
 pub(crate) mod purge_lag;
 pub(crate) mod quota_blind_spin;
@@ -43,6 +44,7 @@ pub const CAUSES: &[Cause] = &[
     purge_lag::CAUSE,
     commit_sync_bound::CAUSE,
     storage_stalled::CAUSE,
+    log_cache_pressure::CAUSE,
     table_cache_contention::CAUSE,
     thread_cache_miss::CAUSE,
     connection_churn::CAUSE,
@@ -90,6 +92,7 @@ mod tests {
         purge_lag,
         commit_sync_bound,
         storage_stalled,
+        log_cache_pressure,
         table_cache_contention,
         thread_cache_miss,
         connection_churn,

@@ -113,7 +113,7 @@ fn age(text: &str) -> Result<Duration, String> {
 }
 
 /// `500M`, `1G`, in powers of 1,024: a MiB or more.
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let bytes_per_unit = match unit.trim_start().trim_end_matches(['i', 'B', 'b']) {
         "k" | "K" => 1_u64 << 10,

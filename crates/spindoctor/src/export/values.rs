@@ -72,7 +72,8 @@ fn host(sample: &HostSample, take: &mut Each<'_>) -> anyhow::Result<()> {
     flattened("host_disks", &sample.disks, take)?;
     flattened("host_memory", &sample.memory, take)?;
     flattened("host_srv_cpu_usage", &sample.srv_cpu_usage, take)?;
-    flattened("host_data_directory", &sample.data_directory, take)
+    flattened("host_data_directory", &sample.data_directory, take)?;
+    flattened("host_page_cache", &sample.page_cache, take)
 }
 
 /// A status value as a number; a server that says `NaN` or `inf` says nothing.

@@ -173,6 +173,7 @@ fn at(at_s: f64) -> Sample {
                 free_bytes: 64_424_509_440,
             },
         ),
+        page_cache: Reading::NotAsked,
     };
     Sample { at_s, host, ..Sample::default() }
 }

@@ -116,6 +116,7 @@ fn know(sample: &mut Sample, before: &[Sample]) {
     known(&mut sample.host.memory, at_s, before, |sample| &sample.host.memory);
     known(&mut sample.host.srv_cpu_usage, at_s, before, |sample| &sample.host.srv_cpu_usage);
     known(&mut sample.host.data_directory, at_s, before, |sample| &sample.host.data_directory);
+    known(&mut sample.host.page_cache, at_s, before, |sample| &sample.host.page_cache);
 }
 
 #[cfg(test)]
