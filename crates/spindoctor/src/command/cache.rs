@@ -68,13 +68,15 @@ async fn show(asked: &Asked, server: &mut Looker) -> anyhow::Result<()> {
         (true, true) => output::print(&one_line(report)?)?,
         (false, _) => output::print(&text::render(&report, Look::of_stdout()))?,
     }
-    while asked.follow {
+    if !asked.follow {
+        return Ok(());
+    }
+    loop {
         tokio::time::sleep(asked.interval).await;
         let Some(report) = server.look_again(asked).await? else { continue };
         let line = if asked.json { one_line(report)? } else { text::line(&report).unwrap_or_default() };
         output::print(&line)?;
     }
-    Ok(())
 }
 
 /// A look as one line of JSON, with the logs alone.

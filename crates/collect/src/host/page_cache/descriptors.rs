@@ -62,9 +62,9 @@ pub(super) fn describe(target: &Target, fd: u32) -> Option<Descriptor> {
 /// Reads a descriptor's position and flags.
 ///
 /// ```text
-/// pos:	157
-/// flags:	02100000
-/// mnt_id:	29
+/// pos: 157
+/// flags: 02100000
+/// mnt_id: 29
 /// ```
 /// (Linux, proc_pid_fdinfo(5); the flags are octal.)
 fn parse_fdinfo(fd: u32, text: &str) -> Option<Descriptor> {

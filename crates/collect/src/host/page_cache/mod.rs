@@ -284,7 +284,7 @@ impl<'a> Look<'a> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return None;
         }
-        let id = (stat.st_dev as u64, stat.st_ino as u64);
+        let id = (stat.st_dev, stat.st_ino);
         if let Some(at) = self.known.get(&id) {
             return Some(*at);
         }
@@ -336,7 +336,7 @@ impl<'a> Look<'a> {
             if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                 continue;
             }
-            let known = self.known.get(&(stat.st_dev as u64, stat.st_ino as u64)).copied();
+            let known = self.known.get(&(stat.st_dev, stat.st_ino)).copied();
             let at = match known {
                 // Whatever its name: a data directory may be a link to another.
                 Some(at) => Some(at),
@@ -424,7 +424,7 @@ impl Evictor {
             .map_err(|error| kernel_file::because(Path::new(&file.path), &error.into()))?;
         let stat = rustix::fs::fstat(&open)
             .map_err(|error| kernel_file::because(Path::new(&file.path), &error.into()))?;
-        if (stat.st_dev as u64, stat.st_ino as u64) != file.id {
+        if (stat.st_dev, stat.st_ino) != file.id {
             return Err(Unavailable::because(format!("{} is another file than a moment ago", file.path)));
         }
         Ok(Evictable { file: open, path: file.path.clone() })
