@@ -106,6 +106,8 @@ async fn every_source_answers_about_a_mysql_with_half_a_cpu() {
     assert!(sample.numa.value().unwrap().iter().all(|node| node.server_bytes.is_some()));
     assert!(sample.cpu.value().is_some() && sample.cpu_times.value().is_some());
     assert!(sample.disks.value().is_some() && sample.memory.value().is_some());
+    let queues = sample.listen_queues.value().unwrap();
+    assert!(queues.sockets.iter().any(|socket| socket.port == server.port()), "{queues:?}");
 
     server.freeze(true).unwrap();
     assert!(read(&server, &[host::process::SOURCE]).process.value().unwrap().frozen);

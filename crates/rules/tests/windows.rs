@@ -74,6 +74,7 @@ const SOURCES: &[Source] = sources![
     server.log_files,
     server.metadata_locks,
     server.row_lock_waits,
+    server.accounts,
     host.effective_cpus,
     host.throttling,
     host.pause,
@@ -82,6 +83,7 @@ const SOURCES: &[Source] = sources![
     host.threads,
     host.disks,
     host.srv_cpu_usage,
+    host.listen_queues,
 ];
 
 #[test]

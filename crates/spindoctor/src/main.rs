@@ -6,6 +6,7 @@
 mod chart;
 mod cli;
 mod command;
+mod connections;
 mod exit;
 mod export;
 mod fleet_diagnosis;

@@ -1,5 +1,6 @@
 //! The catalogue: one file per cause, and the one list that names them all.
 
+mod accept_bottleneck;
 pub(crate) mod checkpoint_stall;
 mod commit_sync_bound;
 mod connection_churn;
@@ -44,6 +45,7 @@ pub const CAUSES: &[Cause] = &[
     commit_sync_bound::CAUSE,
     storage_stalled::CAUSE,
     table_cache_contention::CAUSE,
+    accept_bottleneck::CAUSE,
     thread_cache_miss::CAUSE,
     connection_churn::CAUSE,
     connections_exhausted::CAUSE,
@@ -91,6 +93,7 @@ mod tests {
         commit_sync_bound,
         storage_stalled,
         table_cache_contention,
+        accept_bottleneck,
         thread_cache_miss,
         connection_churn,
         connections_exhausted,

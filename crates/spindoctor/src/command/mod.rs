@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod connections;
 mod doctor;
 mod explain;
 mod export;
@@ -37,6 +38,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitStatus> {
         Command::Host(asked) => host::run(&asked),
         Command::Stacks(asked) => stacks::run(&asked),
         Command::Locks(asked) => locks::run(&asked),
+        Command::Connections(asked) => connections::run(&asked),
         Command::Record(asked) => record::run(&asked),
         Command::Top(asked) => top::run(&asked),
         Command::Tune(asked) => tune::run(&asked),

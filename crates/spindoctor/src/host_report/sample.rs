@@ -1,6 +1,6 @@
 //! A window of a throttled server, for the tests of the report and of its look.
 
-use spindoctor_model::host::{DataDirectory, Quota, Throttling};
+use spindoctor_model::host::{DataDirectory, ListenQueues, Quota, Throttling};
 use spindoctor_model::{HostSample, ServerIdentity, ServerVersion};
 
 use super::*;
@@ -173,6 +173,7 @@ fn at(at_s: f64) -> Sample {
                 free_bytes: 64_424_509_440,
             },
         ),
+        listen_queues: read(at_s, ListenQueues::default()),
     };
     Sample { at_s, host, ..Sample::default() }
 }

@@ -1,6 +1,7 @@
 //! The formats of a diagnosis. Each is a function from a finished [`Diagnosis`] to text; none reads
 //! anything, decides anything or knows the others.
 
+pub(crate) mod connections;
 pub(crate) mod fleet;
 pub(crate) mod host;
 pub(crate) mod html;

@@ -1,6 +1,7 @@
 //! The program from outside: what it prints where, and its exit codes. One file per subcommand.
 
 mod bad_days;
+mod connections;
 mod doctor;
 mod explain;
 mod fleet;
