@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use spindoctor_model::Flavor;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::{Error, Result};
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -24,7 +24,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "The server's process may open ten more files than it has open, and sixteen clients come, stay for 0.3 s, and \
             come again. Whenever the descriptors are used up accept fails, and the accepting thread sleeps for a \
             second, though others have left meanwhile. Seen to suffer by the server's counter of failed accepts.",
-    flavors: ALL,
+    // MySQL 9.7 resets clients whose session finds no descriptor, spindoctor's among them.
+    flavors: &[Flavor::Mariadb],
     needs: "",
     spec,
     begin: |server| Box::pin(begin(server)),

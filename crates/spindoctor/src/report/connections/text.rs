@@ -142,7 +142,11 @@ fn accept(page: &mut Page, accept: &AcceptTime) {
     }
     page.field(
         "",
-        &format!("{} of its busy time is accounted for below", percent(accept.accounted_ratio)),
+        &format!(
+            "{} of its busy time is accounted for below; what is no system call is told by {}",
+            percent(accept.accounted_ratio),
+            number::counted(accept.samples, "CPU sample", "CPU samples")
+        ),
         FIELD,
     );
     page.blank();
