@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use spindoctor_collect::host::{
-    cgroup, cpu_list, cpu_model, cpu_times, disks, effective_cpus, memory, numa, pressure, process,
+    cgroup, cpu_list, cpu_model, cpu_times, disks, effective_cpus, listen_queues, memory, numa, pressure, process,
     srv_cpu_usage, threads, throttling,
 };
 use spindoctor_stacks::module::maps;
@@ -19,6 +19,10 @@ fuzz_target!(|bytes: &[u8]| {
     cpu_times::parse_cpu_times(text);
     disks::parse_diskstats(text);
     effective_cpus::parse_stat_cpus(text);
+    listen_queues::parse_counter(text, "TcpExt:", "ListenDrops");
+    for line in text.lines() {
+        listen_queues::parse_listener(line);
+    }
     memory::parse_bytes(text);
     memory::parse_meminfo(text);
     memory::parse_swapped_pages(text);

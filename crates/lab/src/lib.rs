@@ -18,6 +18,7 @@ mod process;
 mod record;
 pub mod scenario;
 mod server;
+pub mod storm;
 pub mod stub;
 mod template;
 

@@ -64,6 +64,7 @@ fn refusals(sample: &ServerSample) -> Vec<(&'static str, Unavailable)> {
         why("log_files", &sample.log_files),
         why("metadata_locks", &sample.metadata_locks),
         why("row_lock_waits", &sample.row_lock_waits),
+        why("accounts", &sample.accounts),
         why("replication", &sample.replication),
     ]
     .into_iter()
@@ -123,7 +124,14 @@ async fn every_source_of_mysql_answers_and_every_refusal_names_its_grant() {
         .filter(|source| matches!((source.plan)(server.version(), None), Plan::Elsewhere))
         .map(|source| source.name)
         .collect();
-    assert_eq!(of_others, ["information_schema.INNODB_LOCKS", "information_schema.METADATA_LOCK_INFO"]);
+    assert_eq!(
+        of_others,
+        [
+            "information_schema.INNODB_LOCKS",
+            "information_schema.METADATA_LOCK_INFO",
+            "information_schema.USER_STATISTICS",
+        ]
+    );
     assert_every_source_answered(&root);
     let threads = root.latest(|sample| &sample.server.threads).unwrap();
     assert!(threads.iter().any(|thread| thread.name == "thread/innodb/page_flush_coordinator_thread"));
@@ -153,7 +161,7 @@ async fn mariadb_as_it_is_installed_says_what_would_unlock_the_rest() {
     let window = window(&server, "root", 0.1).await;
     let refused = refusals(&window.samples[0].server);
     let names: Vec<&str> = refused.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["digests", "waits", "log_files", "metadata_locks"]);
+    assert_eq!(names, ["digests", "waits", "log_files", "metadata_locks", "accounts"]);
     let unlock = |at: usize| refused[at].1.unlock.as_deref().unwrap();
     assert!(unlock(0).contains("performance_schema = ON"), "{refused:?}");
     assert_eq!(unlock(3), "INSTALL SONAME 'metadata_lock_info'");

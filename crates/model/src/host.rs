@@ -41,6 +41,8 @@ pub struct HostSample {
     pub data_directory: Reading<DataDirectory>,
     /// What the page cache holds of the server's logs.
     pub page_cache: Reading<PageCache>,
+    /// Sockets that listen where the server does, and who waits before them.
+    pub listen_queues: Reading<ListenQueues>,
 }
 
 impl HostSample {
@@ -65,6 +67,7 @@ impl HostSample {
             srv_cpu_usage: fail(why),
             data_directory: fail(why),
             page_cache: fail(why),
+            listen_queues: fail(why),
         }
     }
 }
@@ -88,6 +91,7 @@ impl HostSample {
             srv_cpu_usage,
             data_directory,
             page_cache,
+            listen_queues,
         } = self;
         effective_cpus.shift(by_s);
         throttling.shift(by_s);
@@ -104,6 +108,7 @@ impl HostSample {
         srv_cpu_usage.shift(by_s);
         data_directory.shift(by_s);
         page_cache.shift(by_s);
+        listen_queues.shift(by_s);
     }
 
     /// What became of each source, by the name of its field with `host_` before it.
@@ -124,6 +129,7 @@ impl HostSample {
             srv_cpu_usage,
             data_directory,
             page_cache,
+            listen_queues,
         } = self;
         vec![
             ("host_effective_cpus", effective_cpus.heard()),
@@ -141,6 +147,7 @@ impl HostSample {
             ("host_srv_cpu_usage", srv_cpu_usage.heard()),
             ("host_data_directory", data_directory.heard()),
             ("host_page_cache", page_cache.heard()),
+            ("host_listen_queues", listen_queues.heard()),
         ]
     }
 }
@@ -411,6 +418,29 @@ pub struct DataDirectory {
     pub total_bytes: u64,
     /// What the server may still write, bytes: without what is kept for root.
     pub free_bytes: u64,
+}
+
+/// What waits before the listening sockets of the server's network namespace (`/proc/PID/net`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ListenQueues {
+    /// TCP sockets that listen, whoever they are of.
+    pub sockets: Vec<ListenQueue>,
+    /// Connections that were dropped because such a queue was full (`ListenOverflows`), since the start.
+    pub overflows: Option<u64>,
+    /// SYNs that a listening socket dropped for whatever reason, full queues among them (`ListenDrops`).
+    pub drops: Option<u64>,
+    /// SYNs that were dropped because too many others were half open (`TCPReqQFullDrop`).
+    pub syn_queue_drops: Option<u64>,
+}
+
+/// The queue of one listening socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ListenQueue {
+    /// Its port.
+    pub port: u16,
+    /// Connections that are made and that nobody has accepted yet.
+    pub waiting: u64,
 }
 
 /// `srv_cpu_usage` (MySQL 8.0+): what the server itself believes, refreshed about once a second.

@@ -38,6 +38,8 @@ pub struct ServerSample {
     pub metadata_locks: Reading<Vec<MetadataLock>>,
     /// Who waits for whose row lock, bounded.
     pub row_lock_waits: Reading<Vec<RowLockWait>>,
+    /// Connections of each account since the server's start, those with the most first, bounded.
+    pub accounts: Reading<Vec<AccountSummary>>,
     /// Replication channels under both vocabularies.
     pub replication: Reading<Vec<ReplicaChannel>>,
     /// Names of the sources whose answer was cut at its limit: the list holds part of what there is.
@@ -60,6 +62,7 @@ impl ServerSample {
             log_files,
             metadata_locks,
             row_lock_waits,
+            accounts,
             replication,
             cut: _,
         } = self;
@@ -74,6 +77,7 @@ impl ServerSample {
         log_files.shift(by_s);
         metadata_locks.shift(by_s);
         row_lock_waits.shift(by_s);
+        accounts.shift(by_s);
         replication.shift(by_s);
     }
 
@@ -91,6 +95,7 @@ impl ServerSample {
             log_files,
             metadata_locks,
             row_lock_waits,
+            accounts,
             replication,
             cut: _,
         } = self;
@@ -106,6 +111,7 @@ impl ServerSample {
             ("log_files", log_files.heard()),
             ("metadata_locks", metadata_locks.heard()),
             ("row_lock_waits", row_lock_waits.heard()),
+            ("accounts", accounts.heard()),
             ("replication", replication.heard()),
         ]
     }
@@ -297,6 +303,22 @@ pub struct FileSummary {
     pub sync_count: u64,
     /// Time in them, nanoseconds (the server counts picoseconds).
     pub sync_ns: u64,
+}
+
+/// Connections of one account since the server's start.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AccountSummary {
+    /// The user.
+    pub user: String,
+    /// The client's host, as the account sees it; empty where the server counts by user.
+    pub host: String,
+    /// Connections now.
+    pub current: u64,
+    /// Connections ever.
+    pub total: u64,
+    /// Statements ever, where the server counts them by account.
+    pub statements: Option<u64>,
 }
 
 /// One metadata lock, granted or wanted.

@@ -42,6 +42,7 @@ const EVERY_S: [(&str, usize); 18] = [
     ("host.pause", 86_400),
     ("host.cpu", 86_400),
     ("server.row_lock_waits", 1),
+    ("server.accounts", 30),
 ];
 
 fn main() {

@@ -53,6 +53,7 @@ impl Costs {
             log_files,
             metadata_locks,
             row_lock_waits,
+            accounts,
             replication,
             cut: _,
         } = &sample.server;
@@ -67,6 +68,7 @@ impl Costs {
         self.add_reading("server.log_files", log_files);
         self.add_reading("server.metadata_locks", metadata_locks);
         self.add_reading("server.row_lock_waits", row_lock_waits);
+        self.add_reading("server.accounts", accounts);
         self.add_reading("server.replication", replication);
         let HostSample {
             effective_cpus,
@@ -84,6 +86,7 @@ impl Costs {
             srv_cpu_usage,
             data_directory,
             page_cache,
+            listen_queues,
         } = &sample.host;
         self.add_reading("host.effective_cpus", effective_cpus);
         self.add_reading("host.throttling", throttling);
@@ -100,6 +103,7 @@ impl Costs {
         self.add_reading("host.srv_cpu_usage", srv_cpu_usage);
         self.add_reading("host.data_directory", data_directory);
         self.add_reading("host.page_cache", page_cache);
+        self.add_reading("host.listen_queues", listen_queues);
     }
 
     fn add_reading<T>(&mut self, source: &str, reading: &Reading<T>) {

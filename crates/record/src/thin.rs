@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use spindoctor_model::innodb_status::InnodbStatus;
 use spindoctor_model::mysql::{
-    FileSummary, InnodbMetric, MetadataLock, NamedValues, ReplicaChannel, RowLockWait, StatementDigest,
-    WaitSummary,
+    AccountSummary, FileSummary, InnodbMetric, MetadataLock, NamedValues, ReplicaChannel, RowLockWait,
+    StatementDigest, WaitSummary,
 };
 use spindoctor_model::{HostSample, Reading, Sample, ServerSample};
 
@@ -44,6 +44,7 @@ struct ThinServer {
     log_files: Reading<Vec<FileSummary>>,
     metadata_locks: Reading<Vec<MetadataLock>>,
     row_lock_waits: Reading<Vec<RowLockWait>>,
+    accounts: Reading<Vec<AccountSummary>>,
     replication: Reading<Vec<ReplicaChannel>>,
     cut: Vec<String>,
 }
@@ -87,6 +88,7 @@ impl From<ThinSecond> for ReadSecond {
             log_files: server.log_files,
             metadata_locks: server.metadata_locks,
             row_lock_waits: server.row_lock_waits,
+            accounts: server.accounts,
             replication: server.replication,
             cut: server.cut,
         };

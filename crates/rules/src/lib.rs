@@ -6,9 +6,11 @@
 //! them all, and `explain`, the report's counts and the tests go by that list. How findings rank,
 //! and from which score on they are warnings, is in [`rank`] and nowhere else.
 
+pub mod accept_time;
 mod causes;
 pub mod commit_spin;
 mod commits;
+pub mod connections;
 mod diagnose;
 mod draft;
 pub mod frame_states;

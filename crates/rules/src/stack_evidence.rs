@@ -82,7 +82,7 @@ fn chain(profile: &Profile, observation: &Observation, functions: &[&str]) -> Op
 }
 
 /// False for `mysqld+0x2a68b1d` and `[unknown]`.
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     !name.contains("+0x") && !name.starts_with('[')
 }
 

@@ -74,6 +74,7 @@ const SOURCES: &[Source] = sources![
     server.log_files,
     server.metadata_locks,
     server.row_lock_waits,
+    server.accounts,
     host.effective_cpus,
     host.throttling,
     host.pause,
@@ -84,6 +85,7 @@ const SOURCES: &[Source] = sources![
     host.srv_cpu_usage,
     host.memory,
     host.page_cache,
+    host.listen_queues,
 ];
 
 #[test]

@@ -22,6 +22,7 @@ use spindoctor_record::condition::Condition;
 use spindoctor_stacks::capture::trigger::When;
 
 use crate::profile::By;
+use crate::report::connections;
 use crate::report::locks;
 use crate::report::stacks::FORMATS;
 use crate::trigger::Watchpoint;
@@ -64,6 +65,8 @@ pub(crate) enum Command {
     Locks(Box<Locks>),
     /// Show who fills the page cache: data, redo, binary and relay logs; take the logs out and keep them out
     Cache(Box<Cache>),
+    /// Show what accepting connections costs: the accepting thread's time, threads, queues, who connects
+    Connections(Box<Connections>),
     /// Record every second of a server, and of each stall what it was like before and during it
     Record(Box<Record>),
     /// Look at a server as it runs, or at any second of a recording: is it slow, since when, why
@@ -295,6 +298,33 @@ pub(crate) struct Locks {
     pub(crate) connection: Connection,
 }
 
+/// `spindoctor connections`.
+#[derive(Debug, Args)]
+pub(crate) struct Connections {
+    /// How long to look: 10s, 500ms, 2m
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
+    pub(crate) duration: Duration,
+
+    /// Look at a saved window instead of a server: all but the accepting thread's time
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote", "duration"])]
+    pub(crate) window: Option<PathBuf>,
+
+    /// How it is written [default: what the name of --output ends in, else text]
+    #[arg(long, value_name = "FORMAT", value_parser = connection_format_names(), help_heading = "Output")]
+    pub(crate) format: Option<String>,
+
+    /// Write to this file instead of standard output
+    #[arg(short = 'o', long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Print JSON (schema spindoctor.connections/1)
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
 /// `spindoctor explain`.
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
@@ -392,7 +422,11 @@ pub(crate) struct LabRun {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     pub(crate) max_time: Duration,
 
-    /// Print JSON (schema spindoctor.lab-run/1; of an experiment spindoctor.trial/1)
+    /// Of connection-storm: this rate alone, connections a second, instead of the highest
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+
+    /// Print JSON (schema spindoctor.lab-run/1; of an experiment spindoctor.trial/1; of a storm spindoctor.storm/1)
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -627,6 +661,14 @@ fn hz(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Connections a second.
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (1.0..=64_000.0).contains(&rate) => Ok(rate),
+        _ => Err("a rate from 1 to 64000 a second is wanted".to_owned()),
+    }
+}
+
 /// A part of all CPUs.
 fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').trim_end().parse::<f64>() {
@@ -643,6 +685,12 @@ fn format_names() -> PossibleValuesParser {
 /// The names of all formats of a wait graph.
 fn lock_format_names() -> PossibleValuesParser {
     let formats = locks::FORMATS.iter();
+    PossibleValuesParser::new(formats.map(|format| PossibleValue::new(format.name).help(format.help)))
+}
+
+/// The names of all formats of a look at connections.
+fn connection_format_names() -> PossibleValuesParser {
+    let formats = connections::FORMATS.iter();
     PossibleValuesParser::new(formats.map(|format| PossibleValue::new(format.name).help(format.help)))
 }
 

@@ -7,6 +7,7 @@ mod cache;
 mod chart;
 mod cli;
 mod command;
+mod connections;
 mod exit;
 mod export;
 mod fleet_diagnosis;

@@ -14,6 +14,7 @@ pub mod effective_cpus;
 #[expect(unsafe_code, reason = "SO_PEERCRED may say 0, which rustix cannot")]
 pub mod find_server;
 mod kernel_file;
+pub mod listen_queues;
 pub mod memory;
 pub mod numa;
 pub mod page_cache;
@@ -43,6 +44,7 @@ pub const SOURCES: &[HostSource] = &[
     cgroup_pressure::SOURCE,
     srv_cpu_usage::SOURCE,
     disks::SOURCE,
+    listen_queues::SOURCE,
     memory::SOURCE,
     threads::SOURCE,
     effective_cpus::SOURCE,

@@ -13,6 +13,7 @@ pub mod innodb_trx;
 pub mod login_path;
 pub mod metadata_lock_info;
 pub mod option_file;
+pub mod perf_schema_accounts;
 pub mod perf_schema_data_lock_waits;
 pub mod perf_schema_file_summary;
 pub mod perf_schema_metadata_locks;
@@ -26,6 +27,7 @@ pub mod session;
 pub mod source;
 pub mod target;
 mod tls;
+pub mod user_statistics;
 
 pub use error::{ConnectError, QueryError};
 pub use rows::Rows;
@@ -52,6 +54,8 @@ pub const SOURCES: &[Source] = &[
     perf_schema_statement_digests::SOURCE,
     perf_schema_waits::SOURCE,
     perf_schema_file_summary::SOURCE,
+    perf_schema_accounts::SOURCE,
+    user_statistics::SOURCE,
     innodb_status::SOURCE,
     replica_status::SOURCE,
 ];

@@ -138,6 +138,22 @@ impl Sessions {
         });
     }
 
+    /// A client that comes, stays for so long, and comes again, whatever happens.
+    pub(crate) fn come_and_go(&mut self, server: &Server, stay: Duration) {
+        let options = server.options("app");
+        self.busy.spawn(async move {
+            loop {
+                if let Ok(mut conn) = Conn::new(options.clone()).await {
+                    let _answer = conn.query_drop("DO 1").await;
+                    tokio::time::sleep(stay).await;
+                    let _closed = conn.disconnect().await;
+                } else {
+                    tokio::time::sleep(stay).await;
+                }
+            }
+        });
+    }
+
     /// How many connections were refused for want of room so far.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)

@@ -4,6 +4,7 @@
 //! does. [`run()`] waits until those readings show the suffering, watches a window as `doctor` does, and
 //! compares the first finding with the label.
 
+mod accept_bottleneck;
 mod checkpoint_stall;
 mod commit_sync_bound;
 mod connection_churn;
@@ -71,6 +72,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &log_cache_pressure::SCENARIO,
     &table_cache_contention::SCENARIO,
     &rows_read_waste::SCENARIO,
+    &accept_bottleneck::SCENARIO,
     &connection_churn::SCENARIO,
     &thread_cache_miss::SCENARIO,
     &connections_exhausted::SCENARIO,

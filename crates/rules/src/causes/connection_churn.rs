@@ -3,6 +3,7 @@
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use super::cpu_saturated;
+use crate::connections::{self, AccountRate};
 use crate::draft::Draft;
 use crate::{Cause, Outcome, Stacks};
 
@@ -23,7 +24,8 @@ pub(crate) const CAUSE: Cause = Cause {
                spindoctor's own) for each of them. It fires from ten connections a second on when each brings \
                fewer than ten statements. The score is the CPU that logins take, at 200 us each (TLS not counted), of the \
                effective CPUs (of four where the host cannot be read): an estimate, so a low rate on a large \
-               host is a note. Aborted_connects growth is shown: failed logins cost as much.",
+               host is a note. Who connects is told by the server's counts of each account. Aborted_connects growth is shown: failed \
+               logins cost as much.",
     looks_alike: "Health checks and monitoring connect once every few seconds: below the threshold. A pool that \
                   validates connections shows as statements (SELECT 1), not as connections. When a kernel thread \
                   is made for nearly every one of them, thread-cache-miss stands above this. Many open \
@@ -107,7 +109,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(None);
     }
     let failed = window.status_growth("Aborted_connects").unwrap_or(0.0) / found.seconds;
-    let who = busiest_user(window);
+    let accounts = connections::accounts(window).unwrap_or_default();
+    let who = if accounts.is_empty() { busiest_user(window) } else { None };
     Ok(Some(
         Draft::new(
             &CAUSE,
@@ -134,6 +137,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             (failed > 0.0)
                 .then(|| Evidence::new("failed logins", failed, "1/s", "SHOW GLOBAL STATUS Aborted_connects").expected("0")),
         )
+        .evidence_if((!accounts.is_empty()).then(|| {
+            Evidence::new("who connects", told(&accounts), "", "connections by account")
+        }))
         .evidence_if(who.map(|who| Evidence::new("connected most in the samples", who, "", "thread list")))
         .remedy(Remedy {
             statement: "Keep connections open in the clients: a pool, or a proxy in front of the server".into(),
@@ -145,6 +151,25 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .explains(&[cpu_saturated::CAUSE.name])
         .finding(),
     ))
+}
+
+/// Accounts that are named.
+const NAMED: usize = 3;
+
+/// `web@10.0.0.7 190 /s with 1.1 statements each, cron@localhost 2.0 /s`.
+fn told(accounts: &[AccountRate]) -> String {
+    let one = |account: &AccountRate| {
+        let AccountRate { user, host, per_s, .. } = account;
+        let at = if host.is_empty() { "" } else { "@" };
+        let statements = account.statements_each.map(|each| format!(" with {each:.1} statements each"));
+        let digits = usize::from(*per_s < CONNECTIONS_PER_S);
+        format!("{user}{at}{host} {per_s:.digits$} /s{}", statements.unwrap_or_default())
+    };
+    let mut named: Vec<String> = accounts.iter().take(NAMED).map(one).collect();
+    if accounts.len() > NAMED {
+        named.push(format!("{} more", accounts.len() - NAMED));
+    }
+    named.join(", ")
 }
 
 /// The user and host seen most often in the thread lists.
@@ -186,6 +211,25 @@ pub(crate) mod cases {
         let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
         assert_eq!(finding.headline, "30 new connections a second, 0.7 statements on each");
         assert_eq!(finding.severity, spindoctor_model::Severity::Note);
+    }
+
+    #[test]
+    fn who_connects_is_named_by_the_servers_own_counts() {
+        let mut window = fires();
+        for sample in &mut window.samples {
+            let made = (1200.0 * sample.at_s) as u64;
+            let account = spindoctor_model::mysql::AccountSummary {
+                user: "web".into(),
+                host: "10.0.0.7".into(),
+                total: 7 + made,
+                statements: Some(made + made / 10),
+                ..Default::default()
+            };
+            sample.server.accounts = crate::testing::answer(sample.at_s, vec![account]);
+        }
+        let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
+        let who = finding.evidence.iter().find(|evidence| evidence.reading == "who connects").unwrap();
+        assert_eq!(who.value, "web@10.0.0.7 1200 /s with 1.1 statements each".into());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The catalogue: one file per cause, and the one list that names them all.
 
+mod accept_bottleneck;
 pub(crate) mod checkpoint_stall;
 mod commit_sync_bound;
 mod connection_churn;
@@ -46,6 +47,7 @@ pub const CAUSES: &[Cause] = &[
     storage_stalled::CAUSE,
     log_cache_pressure::CAUSE,
     table_cache_contention::CAUSE,
+    accept_bottleneck::CAUSE,
     thread_cache_miss::CAUSE,
     connection_churn::CAUSE,
     connections_exhausted::CAUSE,
@@ -94,6 +96,7 @@ mod tests {
         storage_stalled,
         log_cache_pressure,
         table_cache_contention,
+        accept_bottleneck,
         thread_cache_miss,
         connection_churn,
         connections_exhausted,

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde::Serialize;
@@ -10,6 +11,7 @@ use spindoctor_collect::priority::Ahead;
 use spindoctor_lab::experiment::{Experiment, ExperimentOptions, find_experiment, run_experiment};
 use spindoctor_lab::load::Tables;
 use spindoctor_lab::scenario::{self, ONSETS, Onset, RunOptions, RunOutcome, Scenario, Score};
+use spindoctor_lab::storm::{self, Storm, StormOptions};
 use spindoctor_lab::{
     Data, EXPERIMENTS, Home, Installation, Limits, Listed, SCENARIOS, Server, ServerSpec, Which, down, list,
     up,
@@ -72,6 +74,12 @@ async fn start(home: &Home, asked: &LabUp) -> anyhow::Result<Listed> {
 fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
     if let Some(experiment) = find_experiment(&asked.scenario) {
         return experiment_run(home, asked, experiment);
+    }
+    if asked.scenario == storm::NAME {
+        return storm_run(home, asked);
+    }
+    if asked.rate.is_some() {
+        bail!("--rate is for {}; {} has a load of its own", storm::NAME, asked.scenario);
     }
     let scenario = find(&asked.scenario)?;
     let which = which(&asked.which);
@@ -153,6 +161,29 @@ fn experiment_run(
     Ok(ExitStatus::Done)
 }
 
+/// A storm of connections on each setting: the highest rate that is sustained, and what breaks first.
+fn storm_run(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
+    if !asked.command.is_empty() || asked.save_window.is_some() || asked.html.is_some() {
+        bail!("{} has neither a window nor a diagnosis, and no command runs meanwhile", storm::NAME);
+    }
+    let options =
+        StormOptions { which: which(&asked.which), rate: asked.rate, round: asked.duration.min(STORM_ROUND) };
+    let storm = wait_for(async {
+        let _ahead = Ahead::of_others();
+        Ok(storm::storm(home, &options, &tell).await?)
+    })?;
+    output::print(&match asked.json {
+        true => json::to_text(&Versioned::<Storm> { schema: "spindoctor.storm/1", content: &storm })
+            .context("could not write the storm as JSON")?,
+        false => report::storm(&storm, Look::of_stdout()),
+    })?;
+    Ok(ExitStatus::Done)
+}
+
+/// Each rate of a storm is tried for no longer: a queue that grows shows within two seconds, and a search takes some ten
+/// rates on each of five settings.
+const STORM_ROUND: Duration = Duration::from_secs(2);
+
 /// The user's command, with `{socket}`, `{port}` and `{pid}` standing for the server's.
 fn command_on(server: &Server, words: &[String]) -> Command {
     let places = [
@@ -194,7 +225,8 @@ fn find(name: &str) -> anyhow::Result<&'static Scenario> {
         Some(scenario) => Ok(scenario),
         None => {
             let experiments = EXPERIMENTS.iter().map(|experiment| experiment.name);
-            let names = SCENARIOS.iter().map(|scenario| scenario.name).chain(experiments);
+            let names =
+                SCENARIOS.iter().map(|scenario| scenario.name).chain(experiments).chain([storm::NAME]);
             bail!("there is no scenario named {name:?}; {}", nearest(name, names, "spindoctor lab list"))
         }
     }

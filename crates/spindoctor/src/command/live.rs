@@ -31,7 +31,17 @@ pub(crate) fn window(
     without_session: WithoutSession,
     profiling: Option<Profiling>,
 ) -> anyhow::Result<Window> {
-    let target = target(connection)?;
+    window_of(&target(connection)?, connection, duration, without_session, profiling)
+}
+
+/// The same of a server that is resolved already.
+pub(super) fn window_of(
+    target: &Target,
+    connection: &Connection,
+    duration: Duration,
+    without_session: WithoutSession,
+    profiling: Option<Profiling>,
+) -> anyhow::Result<Window> {
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let options = WatchOptions {
         host: host(connection),
@@ -43,7 +53,7 @@ pub(crate) fn window(
     let mut shown = Shown { bar: Progress::new(duration), started: None, taken: 0 };
     let window = wait_for(async {
         let mut tell = |event| shown.event(event);
-        let watching = watch(&target, &options, &mut tell);
+        let watching = watch(target, &options, &mut tell);
         tokio::select! {
             window = watching => Ok(window?),
             interrupted = interrupted_twice(&stop) => Err(interrupted),

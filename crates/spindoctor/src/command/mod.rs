@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod cache;
+mod connections;
 mod doctor;
 mod explain;
 mod export;
@@ -39,6 +40,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitStatus> {
         Command::Stacks(asked) => stacks::run(&asked),
         Command::Locks(asked) => locks::run(&asked),
         Command::Cache(asked) => cache::run(&asked),
+        Command::Connections(asked) => connections::run(&asked),
         Command::Record(asked) => record::run(&asked),
         Command::Top(asked) => top::run(&asked),
         Command::Tune(asked) => tune::run(&asked),

@@ -41,6 +41,7 @@ pub(crate) fn each(sample: &Sample, take: &mut Each<'_>) -> anyhow::Result<()> {
         log_files,
         metadata_locks: _,
         row_lock_waits: _,
+        accounts: _,
         replication,
         ..
     } = &sample.server;
@@ -73,7 +74,8 @@ fn host(sample: &HostSample, take: &mut Each<'_>) -> anyhow::Result<()> {
     flattened("host_memory", &sample.memory, take)?;
     flattened("host_srv_cpu_usage", &sample.srv_cpu_usage, take)?;
     flattened("host_data_directory", &sample.data_directory, take)?;
-    flattened("host_page_cache", &sample.page_cache, take)
+    flattened("host_page_cache", &sample.page_cache, take)?;
+    flattened("host_listen_queues", &sample.listen_queues, take)
 }
 
 /// A status value as a number; a server that says `NaN` or `inf` says nothing.

@@ -1,6 +1,6 @@
 //! A window of a throttled server, for the tests of the report and of its look.
 
-use spindoctor_model::host::{DataDirectory, Quota, Throttling};
+use spindoctor_model::host::{DataDirectory, ListenQueues, Quota, Throttling};
 use spindoctor_model::{HostSample, ServerIdentity, ServerVersion};
 
 use super::*;
@@ -174,6 +174,7 @@ fn at(at_s: f64) -> Sample {
             },
         ),
         page_cache: Reading::NotAsked,
+        listen_queues: read(at_s, ListenQueues::default()),
     };
     Sample { at_s, host, ..Sample::default() }
 }

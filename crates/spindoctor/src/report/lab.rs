@@ -6,6 +6,7 @@ use std::time::Duration;
 use spindoctor_lab::Listed;
 use spindoctor_lab::experiment::Experiment;
 use spindoctor_lab::scenario::{RunOutcome, Scenario, Score, Tally};
+use spindoctor_lab::storm::{self, Breaks, Storm};
 use spindoctor_model::Tuning;
 
 use super::page::{PLAIN, Page, QUIET, STRONG, one_line};
@@ -30,6 +31,9 @@ pub(crate) fn lists(
     }
     for experiment in experiments {
         page.entry(experiment.name, &first(experiment.story), 23);
+    }
+    if !experiments.is_empty() {
+        page.entry(storm::NAME, &first(storm::STORY), 23);
     }
     if !scenarios.is_empty() {
         page.blank();
@@ -67,6 +71,52 @@ pub(crate) fn experiment(experiment: &Experiment, tuning: &Tuning, look: Look) -
     page.paragraph("    ", &one_line(experiment.story), QUIET);
     page.blank();
     page.append(&tune::text::render(tuning, look));
+    page.finish()
+}
+
+/// What each setting sustained of a storm, and what broke first beyond it.
+pub(crate) fn storm(storm: &Storm, look: Look) -> String {
+    let mut page = Page::new(look);
+    page.paragraph("", &format!("{} on {}", storm::NAME, storm.server), STRONG);
+    page.paragraph("    ", &one_line(storm::STORY), QUIET);
+    page.blank();
+    page.table(
+        &[("setting", -22), ("sustained", 12), ("too many", 11), ("what breaks first", -40)],
+        storm.settings.iter().map(|setting| {
+            let rate = |rate: Option<f64>| {
+                rate.map_or_else(|| "-".to_owned(), |rate| number::quantity(rate.round(), "1/s"))
+            };
+            vec![
+                setting.setting.to_owned(),
+                rate(setting.sustained_per_s),
+                rate(setting.broken_per_s),
+                setting.breaks.map_or("nothing did", Breaks::told).to_owned(),
+            ]
+        }),
+    );
+    page.blank();
+    for setting in &storm.settings {
+        let best = setting.rounds.iter().filter(|round| round.is_sustained());
+        let Some(best) = best.max_by(|a, b| a.rate.total_cmp(&b.rate)) else { continue };
+        page.field(
+            setting.setting,
+            &format!(
+                "at {}: half within {}, 99 % within {}; {} threads made, accepting thread busy {}, CPUs idle {}",
+                number::quantity(best.rate.round(), "1/s"),
+                number::quantity(best.p50_ms, "ms"),
+                number::quantity(best.p99_ms, "ms"),
+                number::quantity(best.threads_created_per_s.round(), "1/s"),
+                number::percent(best.accept_busy_ratio),
+                number::percent(best.idle_cpu_ratio),
+            ),
+            24,
+        );
+    }
+    page.paragraph(
+        "",
+        "The clients ran on the same CPUs, through the unix socket: rates are for comparing settings.",
+        QUIET,
+    );
     page.finish()
 }
 
@@ -262,6 +312,39 @@ mod tests {
                 tally("cpu-throttled", vec![run(true, &["cpu-throttled"]), failed]),
             ],
         }
+    }
+
+    #[test]
+    fn a_storm_tells_what_each_setting_sustained_and_what_broke() {
+        use spindoctor_lab::storm::{Round, StormSetting};
+        let round = |rate, in_time| Round {
+            rate,
+            seconds: 2.0,
+            due: 1_000,
+            in_time,
+            p50_ms: 1.2,
+            p99_ms: 12.5,
+            threads_created_per_s: 20.0,
+            accept_busy_ratio: 0.4,
+            idle_cpu_ratio: 0.25,
+            ..Round::default()
+        };
+        let setting = |setting, sustained_per_s, breaks| StormSetting {
+            setting,
+            options: &[],
+            sustained_per_s,
+            broken_per_s: Some(4_000.0),
+            breaks: Some(breaks),
+            rounds: vec![round(2_000.0, 1_000), round(4_000.0, 10)],
+        };
+        let sample = Storm {
+            server: "MySQL 9.7.4".into(),
+            settings: vec![
+                setting("as installed", Some(2_000.0), Breaks::MaxConnections),
+                setting("back_log 8", None, Breaks::BackLog),
+            ],
+        };
+        insta::assert_snapshot!(storm(&sample, Look { width: 80, colour: false }));
     }
 
     #[test]

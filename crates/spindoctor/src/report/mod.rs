@@ -2,6 +2,7 @@
 //! anything, decides anything or knows the others.
 
 pub(crate) mod cache;
+pub(crate) mod connections;
 pub(crate) mod fleet;
 pub(crate) mod host;
 pub(crate) mod html;

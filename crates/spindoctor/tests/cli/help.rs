@@ -6,7 +6,7 @@ use crate::program::{complained, printed};
 fn help_names_every_command() {
     let (help, code) = printed("--help");
     assert_eq!(code, 0);
-    for command in ["doctor", "host", "stacks", "locks", "cache", "fleet", "explain", "lab"] {
+    for command in ["doctor", "host", "stacks", "locks", "cache", "connections", "fleet", "explain", "lab"] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{command}");
     }
 }
@@ -35,6 +35,13 @@ fn the_help_of_locks_is_this() {
 #[test]
 fn the_help_of_cache_is_this() {
     let (help, code) = printed("cache --help");
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(help);
+}
+
+#[test]
+fn the_help_of_connections_is_this() {
+    let (help, code) = printed("connections --help");
     assert_eq!(code, 0);
     insta::assert_snapshot!(help);
 }

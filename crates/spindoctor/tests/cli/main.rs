@@ -2,6 +2,7 @@
 
 mod bad_days;
 mod cache;
+mod connections;
 mod doctor;
 mod explain;
 mod fleet;

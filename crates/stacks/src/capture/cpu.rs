@@ -99,24 +99,27 @@ impl CpuSampler {
     pub fn start(pid: u32, hz: f64) -> Result<Self> {
         let hz = (hz.round() as u64).max(1);
         let cpus = online_cpus()?;
-        let (clock, first) = match open(Clock::Cycles, hz, cpus[0]) {
-            Ok(event) => (Clock::Cycles, event),
-            Err(error) if is_without_counters(&error) => {
-                let event = open(Clock::Timer, hz, cpus[0]).map_err(|error| refused(&error, hz))?;
-                (Clock::Timer, event)
-            }
-            Err(error) => return Err(refused(&error, hz)),
-        };
-        let bytes = (hz as f64 * BUFFER_SECONDS * f64::from(STACK_BYTES)) as usize;
-        let mut buffers = vec![Buffer::map(first, bytes)?];
+        let (clock, first) = open_first(hz, Whom::Cpu(cpus[0]))?;
+        let mut buffers = vec![Buffer::map(first, buffer_bytes(hz))?];
         for &cpu in &cpus[1..] {
-            match open(clock, hz, cpu) {
-                Ok(event) => buffers.push(Buffer::map(event, bytes)?),
+            match open(clock, hz, Whom::Cpu(cpu)) {
+                Ok(event) => buffers.push(Buffer::map(event, buffer_bytes(hz))?),
                 // It went offline meanwhile.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
                 Err(error) => return Err(refused(&error, hz)),
             }
         }
+        Ok(Self { pid, clock, buffers, format: record_format(), read: CpuSamples::default() })
+    }
+
+    /// Begins to sample one thread of a process: `hz` times in each second that it runs. No other thread is interrupted.
+    ///
+    /// # Errors
+    /// As for [`CpuSampler::start`]; and where there is no such thread.
+    pub fn start_on_thread(pid: u32, tid: u32, hz: f64) -> Result<Self> {
+        let hz = (hz.round() as u64).max(1);
+        let (clock, event) = open_first(hz, Whom::Thread(tid))?;
+        let buffers = vec![Buffer::map(event, buffer_bytes(hz))?];
         Ok(Self { pid, clock, buffers, format: record_format(), read: CpuSamples::default() })
     }
 
@@ -255,8 +258,32 @@ fn record_format() -> RecordParseInfo {
     }
 }
 
+/// Who is sampled: whatever runs on a CPU, or a thread wherever it runs.
+#[derive(Debug, Clone, Copy)]
+enum Whom {
+    Cpu(u32),
+    Thread(u32),
+}
+
+/// The first event, and the clock that there is.
+fn open_first(hz: u64, whom: Whom) -> Result<(Clock, OwnedFd)> {
+    match open(Clock::Cycles, hz, whom) {
+        Ok(event) => Ok((Clock::Cycles, event)),
+        Err(error) if is_without_counters(&error) => {
+            let event = open(Clock::Timer, hz, whom).map_err(|error| refused(&error, hz))?;
+            Ok((Clock::Timer, event))
+        }
+        Err(error) => Err(refused(&error, hz)),
+    }
+}
+
+/// How much a buffer has to hold.
+fn buffer_bytes(hz: u64) -> usize {
+    (hz as f64 * BUFFER_SECONDS * f64::from(STACK_BYTES)) as usize
+}
+
 #[expect(unsafe_code, reason = "perf_event_open(2) has no safe wrapper")]
-fn open(clock: Clock, hz: u64, cpu: u32) -> io::Result<OwnedFd> {
+fn open(clock: Clock, hz: u64, whom: Whom) -> io::Result<OwnedFd> {
     let mut attributes = perf_event_attr::default();
     attributes.size = size_of::<perf_event_attr>() as u32;
     attributes.sample_type = sample_format().bits();
@@ -277,12 +304,15 @@ fn open(clock: Clock, hz: u64, cpu: u32) -> io::Result<OwnedFd> {
     // Nobody sleeps on the descriptor.
     attributes.set_watermark(1);
     attributes.wakeup_watermark = u32::MAX >> 1;
-    let cpu = i32::try_from(cpu).map_err(io::Error::other)?;
+    let (pid, cpu) = match whom {
+        Whom::Cpu(cpu) => (-1, i32::try_from(cpu).map_err(io::Error::other)?),
+        Whom::Thread(tid) => (i32::try_from(tid).map_err(io::Error::other)?, -1),
+    };
     // SAFETY: the attributes are initialised and of the size they name; the kernel only reads them, or writes that size.
     let descriptor = unsafe {
         perf_event_open_sys::perf_event_open(
             &raw mut attributes,
-            -1,
+            pid,
             cpu,
             -1,
             bindings::PERF_FLAG_FD_CLOEXEC.into(),

@@ -4,6 +4,7 @@
 //! many bytes of its stack as were wanted. No file is opened here but those of `/proc/PID`, nothing is named.
 
 pub mod bpf;
+pub mod calls;
 mod capabilities;
 pub mod cpu;
 mod kernel_program;

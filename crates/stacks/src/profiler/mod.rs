@@ -95,6 +95,8 @@ pub struct ProfilerOptions {
     /// Fewer snapshots are taken where the profiler would take more than this part of what all CPUs of the machine have,
     /// in percent. CPU samples are not bounded: they cost alike on any machine.
     pub most_cpu_percent: f64,
+    /// Only this thread's CPU samples, `hz` in each second that it runs; with [`StackSource::Cpu`].
+    pub thread: Option<u32>,
     /// Keep only this much of the past until [`Profiler::keep_all`]: for a trigger that is waited for.
     pub keep: Option<Duration>,
     /// Frames that mean a state in this program: a function's name, and the state of a thread that is blocked below it.
@@ -108,6 +110,7 @@ impl Default for ProfilerOptions {
             cpu: true,
             hz: 10.0,
             most_cpu_percent: usual_most_cpu_percent(10.0),
+            thread: None,
             keep: None,
             frames: &[],
         }
@@ -170,7 +173,10 @@ impl Profiler {
         let mut notes = Vec::new();
         let (mut capture, mut sampler) = (None, None);
         let source = if options.source == Some(StackSource::Cpu) {
-            sampler = Some(CpuSampler::start(pid, options.hz)?);
+            sampler = Some(match options.thread {
+                Some(tid) => CpuSampler::start_on_thread(pid, tid, options.hz)?,
+                None => CpuSampler::start(pid, options.hz)?,
+            });
             StackSource::Cpu
         } else {
             let (opened, passed_over) = capture::open(pid, options.source)?;

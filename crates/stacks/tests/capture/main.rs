@@ -6,6 +6,7 @@
 )]
 
 mod bad_days;
+mod calls;
 mod locks;
 mod same_view;
 mod target;

@@ -164,6 +164,7 @@ fn options(asked: &Stacks, waits: bool) -> ProfilerOptions {
         cpu: !asked.once,
         hz,
         most_cpu_percent: asked.max_cpu.unwrap_or_else(|| usual_most_cpu_percent(hz)),
+        thread: None,
         keep: waits.then_some(asked.before),
         frames: spindoctor_rules::FRAME_STATES,
     }

@@ -1,0 +1,50 @@
+//! Where a thread's time goes: what it calls is counted, and nothing of its time is lost.
+
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use spindoctor_stacks::capture::calls::CallTrace;
+
+use crate::target::is_root;
+
+/// A thread that makes system calls in vain, computes, and sleeps, once it is told to.
+fn calls_and_sleeps(failing: u32, compute: Duration, sleep: Duration) {
+    for _ in 0..failing {
+        // What stands for the current folder in openat is no descriptor.
+        assert!(rustix::fs::fcntl_getfl(rustix::fs::CWD).is_err());
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < compute {
+        std::hint::spin_loop();
+    }
+    std::thread::sleep(sleep);
+}
+
+#[test]
+fn every_call_is_counted_and_every_nanosecond_is_somewhere() {
+    if !is_root() {
+        return;
+    }
+    let (told, tells) = channel();
+    let (go, wait) = channel::<()>();
+    let thread = std::thread::spawn(move || {
+        told.send(rustix::thread::gettid().as_raw_pid().cast_unsigned()).unwrap();
+        wait.recv().unwrap();
+        calls_and_sleeps(1_000, Duration::from_millis(60), Duration::from_millis(40));
+    });
+    let tid = tells.recv().unwrap();
+    let trace = CallTrace::start(std::process::id(), tid).unwrap();
+    go.send(()).unwrap();
+    thread.join().unwrap();
+    let traced = trace.finish().unwrap();
+
+    let of = |name: &str| traced.calls.iter().find(|call| call.name == name).cloned().unwrap_or_default();
+    assert_eq!((of("fcntl").calls, of("fcntl").failed, of("fcntl").slept), (1_000, 1_000, 0), "{traced:#?}");
+    let slept = of("clock_nanosleep");
+    assert!(slept.slept == 1 && slept.slept_ns >= 40_000_000, "{slept:?}");
+    assert!(traced.outside >= Duration::from_millis(50), "{:?}", traced.outside);
+    let known = traced.outside.as_nanos() + traced.calls.iter().map(|call| u128::from(call.ns)).sum::<u128>();
+    let whole = traced.took.as_nanos();
+    assert!(known <= whole && known * 100 >= whole * 95, "{known} of {whole} ns");
+    assert!(traced.cost.passes >= 2_000 && !traced.cost.cpu.is_zero(), "{:?}", traced.cost);
+}
