@@ -74,6 +74,7 @@ const SOURCES: &[Source] = sources![
     server.log_files,
     server.metadata_locks,
     server.row_lock_waits,
+    server.replication,
     host.effective_cpus,
     host.throttling,
     host.pause,

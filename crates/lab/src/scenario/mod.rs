@@ -20,6 +20,7 @@ mod metadata_lock_pileup;
 mod onset;
 mod purge_lag;
 mod quota_blind_spin;
+mod replica_lag;
 mod row_lock_pileup;
 mod rows_read_waste;
 mod run;
@@ -69,6 +70,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &storage_stalled::SCENARIO,
     &table_cache_contention::SCENARIO,
     &rows_read_waste::SCENARIO,
+    &replica_lag::SCENARIO,
     &connection_churn::SCENARIO,
     &thread_cache_miss::SCENARIO,
     &connections_exhausted::SCENARIO,

@@ -13,6 +13,7 @@ mod index_lock;
 mod metadata_lock_pileup;
 pub(crate) mod purge_lag;
 pub(crate) mod quota_blind_spin;
+mod replica_lag;
 mod row_lock_pileup;
 mod rows_read_waste;
 pub(crate) mod server_stopped;
@@ -48,6 +49,7 @@ pub const CAUSES: &[Cause] = &[
     connection_churn::CAUSE,
     connections_exhausted::CAUSE,
     rows_read_waste::CAUSE,
+    replica_lag::CAUSE,
     server_stopped::CAUSE,
 ];
 
@@ -95,6 +97,7 @@ mod tests {
         connection_churn,
         connections_exhausted,
         rows_read_waste,
+        replica_lag,
         server_stopped,
     ];
 
