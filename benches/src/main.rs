@@ -18,6 +18,7 @@ mod spin_share;
 mod throughput;
 mod tuning;
 mod wait_graph;
+mod workload;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -38,6 +39,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &spin_share::BENCHMARK,
     &wait_graph::BENCHMARK,
     &throughput::BENCHMARK,
+    &workload::BENCHMARK,
     &recorder::cost::BENCHMARK,
     &recorder::throughput::BENCHMARK,
     &recorder::stalls::BENCHMARK,

@@ -14,6 +14,7 @@ mod stacks;
 mod sweep;
 mod top;
 mod tune;
+mod workload;
 
 use anyhow::Context as _;
 
@@ -39,6 +40,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitStatus> {
         Command::Locks(asked) => locks::run(&asked),
         Command::Record(asked) => record::run(&asked),
         Command::Top(asked) => top::run(&asked),
+        Command::Workload(asked) => workload::run(&asked),
         Command::Tune(asked) => tune::run(&asked),
         Command::TuneGuardian => tune::guard(),
         Command::Sweep(asked) => sweep::run(&asked),

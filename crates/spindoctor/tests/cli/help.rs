@@ -6,7 +6,7 @@ use crate::program::{complained, printed};
 fn help_names_every_command() {
     let (help, code) = printed("--help");
     assert_eq!(code, 0);
-    for command in ["doctor", "host", "stacks", "locks", "fleet", "explain", "lab"] {
+    for command in ["doctor", "host", "stacks", "locks", "workload", "fleet", "explain", "lab"] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{command}");
     }
 }

@@ -23,3 +23,4 @@ mod top;
 mod tune_apply;
 mod tune_kill;
 mod watch;
+mod workload;
