@@ -19,6 +19,7 @@ mod spin_share;
 mod throughput;
 mod tuning;
 mod wait_graph;
+mod workload;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -40,6 +41,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &wait_graph::BENCHMARK,
     &page_cache::BENCHMARK,
     &throughput::BENCHMARK,
+    &workload::BENCHMARK,
     &recorder::cost::BENCHMARK,
     &recorder::throughput::BENCHMARK,
     &recorder::stalls::BENCHMARK,

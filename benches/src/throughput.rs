@@ -25,16 +25,16 @@ const WINDOW: Duration = Duration::from_millis(400);
 const UNHALTED: Duration = Duration::from_secs(10);
 
 /// What is run beside the load, and how much of the throughput it may take.
-struct Looker {
-    name: &'static str,
+pub(crate) struct Looker {
+    pub(crate) name: &'static str,
     /// Arguments of spindoctor; none where nothing is run.
-    arguments: Option<&'static [&'static str]>,
+    pub(crate) arguments: Option<&'static [&'static str]>,
     /// More of them where it is halted half of the time: the bound on its CPU time counts the clock's time, in which it takes
     /// nothing while it is halted, and would let it take twice as much in the windows with it.
-    halved: &'static [&'static str],
-    goal_ratio: Option<f64>,
+    pub(crate) halved: &'static [&'static str],
+    pub(crate) goal_ratio: Option<f64>,
     /// Quads to a run that was asked for: what is to be told apart from a smaller goal needs more.
-    quads: usize,
+    pub(crate) quads: usize,
 }
 
 const LOOKERS: &[Looker] = &[
@@ -94,56 +94,67 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut counter = server.connect().await?;
     let mut rows = Vec::new();
     for looker in LOOKERS {
-        let whole = unhalted_percent(bench, looker, &server).await?;
-        let looking = look(bench, looker, looker.halved, &server).await?;
-        let mut losses = Vec::new();
-        let mut alone = Vec::new();
-        let mut own = Vec::new();
-        let quads = bench.runs * looker.quads;
-        for quad in 0..quads {
-            if quad % looker.quads == 0 {
-                progress(&format!("throughput: {}, quad {} of {quads}", looker.name, quad + 1));
-            }
-            load.check()?;
-            let order = if quad % 2 == 0 { [false, true, true, false] } else { [true, false, false, true] };
-            let (mut with, mut without) = (0.0, 0.0);
-            for looks in order {
-                if let Some(looking) = &looking {
-                    if looks { looking.go_on()? } else { looking.halt()? }
-                }
-                tokio::time::sleep(SETTLE).await;
-                let own_before = looking.as_ref().map(Halting::cpu).transpose()?;
-                let rate = rate(&mut counter).await?;
-                if let (true, Some(looking), Some(before)) = (looks, &looking, own_before) {
-                    own.push(
-                        100.0 * (looking.cpu()? - before).as_secs_f64() / (WINDOW.as_secs_f64() * cpus()),
-                    );
-                }
-                *(if looks { &mut with } else { &mut without }) += rate;
-            }
-            losses.push(1.0 - with / without);
-            alone.push(without / 2.0);
-        }
-        drop(looking);
-        rows.push(row(looker, &losses));
-        if !own.is_empty() {
-            let own = crate::paired::Spread::of(&own).told("% of all CPUs");
-            rows.push(Row::plain("its own CPU time in the windows", own));
-        }
-        if let Some(whole) = whole {
-            rows.push(Row::plain("and not halted", format!("{} % of all CPUs", short(whole))));
-        }
-        if let Some(["stacks", hz @ ..]) = looker.arguments
-            && let ["--hz", hz, ..] = hz
-        {
-            let taken = snapshots_a_second(bench, hz, &server).await?;
-            rows.push(Row::plain("its snapshots", format!("{} a second", short(taken))));
-        }
-        rows.push(Row::plain("queries a second without it", crate::paired::Spread::of(&alone).told("1/s")));
+        rows.extend(lost_to(bench, looker, &server, &mut load, &mut counter).await?);
     }
     counter.disconnect().await?;
     load.stop().await;
     server.stop()?;
+    Ok(rows)
+}
+
+/// What a server that is as busy as it can be loses to a looker, in quads.
+pub(crate) async fn lost_to(
+    bench: &Bench,
+    looker: &Looker,
+    server: &Server,
+    load: &mut Load,
+    counter: &mut Conn,
+) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let whole = unhalted_percent(bench, looker, server).await?;
+    let looking = look(bench, looker, looker.halved, server).await?;
+    let mut losses = Vec::new();
+    let mut alone = Vec::new();
+    let mut own = Vec::new();
+    let quads = bench.runs * looker.quads;
+    for quad in 0..quads {
+        if quad % looker.quads == 0 {
+            progress(&format!("throughput: {}, quad {} of {quads}", looker.name, quad + 1));
+        }
+        load.check()?;
+        let order = if quad % 2 == 0 { [false, true, true, false] } else { [true, false, false, true] };
+        let (mut with, mut without) = (0.0, 0.0);
+        for looks in order {
+            if let Some(looking) = &looking {
+                if looks { looking.go_on()? } else { looking.halt()? }
+            }
+            tokio::time::sleep(SETTLE).await;
+            let own_before = looking.as_ref().map(Halting::cpu).transpose()?;
+            let rate = rate(counter).await?;
+            if let (true, Some(looking), Some(before)) = (looks, &looking, own_before) {
+                own.push(100.0 * (looking.cpu()? - before).as_secs_f64() / (WINDOW.as_secs_f64() * cpus()));
+            }
+            *(if looks { &mut with } else { &mut without }) += rate;
+        }
+        losses.push(1.0 - with / without);
+        alone.push(without / 2.0);
+    }
+    drop(looking);
+    rows.push(row(looker, &losses));
+    if !own.is_empty() {
+        let own = crate::paired::Spread::of(&own).told("% of all CPUs");
+        rows.push(Row::plain("its own CPU time in the windows", own));
+    }
+    if let Some(whole) = whole {
+        rows.push(Row::plain("and not halted", format!("{} % of all CPUs", short(whole))));
+    }
+    if let Some(["stacks", hz @ ..]) = looker.arguments
+        && let ["--hz", hz, ..] = hz
+    {
+        let taken = snapshots_a_second(bench, hz, server).await?;
+        rows.push(Row::plain("its snapshots", format!("{} a second", short(taken))));
+    }
+    rows.push(Row::plain("queries a second without it", crate::paired::Spread::of(&alone).told("1/s")));
     Ok(rows)
 }
 

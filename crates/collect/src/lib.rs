@@ -16,4 +16,5 @@ pub mod locks;
 pub mod mysql;
 pub mod priority;
 pub mod source;
+pub mod statements;
 pub mod watch;

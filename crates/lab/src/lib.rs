@@ -16,6 +16,7 @@ mod machine;
 pub mod pileup;
 mod process;
 mod record;
+mod replica;
 pub mod scenario;
 mod server;
 pub mod storm;

@@ -86,6 +86,8 @@ scenarios! {
     mysql_is_found_to_read_rows_in_vain: "rows-read-waste", Mysql;
     mariadb_is_found_to_read_rows_in_vain: "rows-read-waste", Mariadb;
     mariadb_is_found_to_let_nobody_in: "accept-bottleneck", Mariadb;
+    mysql_is_found_to_lag_behind_its_source: "replica-lag", Mysql;
+    mariadb_is_found_to_lag_behind_its_source: "replica-lag", Mariadb;
     mysql_is_found_to_be_connected_to_for_each_query: "connection-churn", Mysql;
     mariadb_is_found_to_be_connected_to_for_each_query: "connection-churn", Mariadb;
     mysql_is_found_to_create_a_thread_for_each_connection: "thread-cache-miss", Mysql;

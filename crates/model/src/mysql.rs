@@ -389,4 +389,14 @@ pub struct ReplicaChannel {
     pub receiver_error: String,
     /// The last applier error, empty where none.
     pub applier_error: String,
+    /// The source's binary log up to which the receiver has read; empty where the server does not say.
+    pub received_file: String,
+    /// How far into that file.
+    pub received_position: Option<u64>,
+    /// The source's binary log up to which the applier has committed; empty where the server does not say.
+    pub applied_file: String,
+    /// How far into that file.
+    pub applied_position: Option<u64>,
+    /// Bytes of all relay logs that are there, those that are applied already among them.
+    pub relay_log_bytes: Option<u64>,
 }

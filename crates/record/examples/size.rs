@@ -23,7 +23,7 @@ use spindoctor_record::{Recording, Writer, WriterOptions};
 
 /// Seconds between two readings of a source, as `crates/collect/src/follow/paces.rs` has them; the others are read each
 /// second.
-const EVERY_S: [(&str, usize); 18] = [
+const EVERY_S: [(&str, usize); 19] = [
     ("server.variables", 60),
     ("server.metadata_locks", 2),
     ("server.innodb_metrics", 2),

@@ -78,6 +78,7 @@ impl Build {
                 server.row_lock_waits = answer(at_s, Vec::new());
                 server.waits = answer(at_s, Vec::new());
                 server.digests = answer(at_s, Vec::new());
+                server.replication = answer(at_s, Vec::new());
                 host.process = answer(
                     at_s,
                     ProcessStat {

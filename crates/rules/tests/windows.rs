@@ -75,6 +75,7 @@ const SOURCES: &[Source] = sources![
     server.metadata_locks,
     server.row_lock_waits,
     server.accounts,
+    server.replication,
     host.effective_cpus,
     host.throttling,
     host.pause,

@@ -9,6 +9,7 @@ mod report;
 mod sweep;
 mod top;
 mod tune;
+mod workload;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ pub(crate) use report::Report;
 pub(crate) use sweep::Sweep;
 pub(crate) use top::Top;
 pub(crate) use tune::Tune;
+pub(crate) use workload::Workload;
 
 /// Finds where a running MySQL or MariaDB server loses time, shows who holds up whom, and says what to do.
 #[derive(Debug, Parser)]
@@ -71,6 +73,8 @@ pub(crate) enum Command {
     Record(Box<Record>),
     /// Look at a server as it runs, or at any second of a recording: is it slow, since when, why
     Top(Box<Top>),
+    /// Show what statements spend their time on: by digest, table, user, tag; what is read; what a replica applies
+    Workload(Box<Workload>),
     /// Find better settings by trials on this server, and put them back or keep them
     Tune(Box<Tune>),
     /// What `tune` starts beside itself: it puts the old values back when `tune` is killed

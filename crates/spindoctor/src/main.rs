@@ -22,6 +22,7 @@ mod terminal;
 mod top;
 mod trigger;
 mod window_file;
+mod workload;
 
 use exit::ExitStatus;
 

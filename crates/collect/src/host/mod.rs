@@ -3,6 +3,7 @@
 //! One file per source. Each has a pure parser over the file's text, which never panics whatever
 //! the text, and a short function that finds and reads the file under a [`Target`]'s roots.
 
+pub mod block_device;
 pub mod cgroup;
 pub mod cgroup_pressure;
 pub mod cpu_list;
@@ -16,6 +17,7 @@ pub mod find_server;
 mod kernel_file;
 pub mod listen_queues;
 pub mod memory;
+pub mod network_links;
 pub mod numa;
 pub mod page_cache;
 #[expect(unsafe_code, reason = "an instruction is timed")]

@@ -62,6 +62,11 @@ fn channel(row: Row<'_>) -> ReplicaChannel {
             .or_else(|| row.text("Last_Error"))
             .unwrap_or_default()
             .to_owned(),
+        received_file: either("Source_Log_File", "Master_Log_File"),
+        received_position: row.number("Read_Source_Log_Pos").or_else(|| row.number("Read_Master_Log_Pos")),
+        applied_file: either("Relay_Source_Log_File", "Relay_Master_Log_File"),
+        applied_position: row.number("Exec_Source_Log_Pos").or_else(|| row.number("Exec_Master_Log_Pos")),
+        relay_log_bytes: row.number("Relay_Log_Space"),
     }
 }
 
@@ -83,6 +88,9 @@ mod tests {
         assert!(delayed.behind_s.is_some_and(|s| s > 0.0), "{delayed:?}");
         let stopped = &fixture("replication-running-004.txt")[0];
         assert_eq!(stopped.behind_s, None);
+        // How far it has received and applied, in the source's files.
+        assert!(running.received_position.is_some() && running.applied_position.is_some(), "{running:?}");
+        assert_eq!(running.received_file, running.applied_file);
     }
 
     #[test]

@@ -117,6 +117,27 @@ impl Sessions {
         Ok(id)
     }
 
+    /// A session that runs a statement at most that often, whatever comes back.
+    pub(crate) async fn repeat_every(
+        &mut self,
+        server: &Server,
+        statement: String,
+        every: Duration,
+    ) -> Result<()> {
+        let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
+        self.busy.spawn(async move {
+            let mut ticks = tokio::time::interval(every);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                if conn.query_drop(statement.as_str()).await.is_err() && conn.ping().await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(())
+    }
+
     /// A client that keeps asking for a connection, uses it for a moment and gives it back.
     pub(crate) fn knock(&mut self, server: &Server) {
         let options = server.options("app");

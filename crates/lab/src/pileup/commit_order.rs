@@ -5,9 +5,8 @@ use spindoctor_model::wait_graph::LockKind;
 
 use super::{ALL, Pileup, Root, TABLES, roots};
 use crate::error::Result;
-use crate::home::Home;
-use crate::installation::Which;
 use crate::load::sessions::Sessions;
+use crate::replica;
 use crate::scenario::symptom;
 use crate::server::{Server, ServerSpec};
 
@@ -23,12 +22,12 @@ pub(super) const PILEUP: Pileup = Pileup {
     kinds: &[LockKind::Row],
     directly: Some(1),
     in_all: APPLIERS,
-    spec: |flavor| ServerSpec { tables: Some(TABLES), options: replica(flavor), ..ServerSpec::default() },
+    spec: |flavor| ServerSpec { tables: Some(TABLES), options: options(flavor), ..ServerSpec::default() },
     begin: |server, sessions| Box::pin(begin(server, sessions)),
     waiting: |server| Box::pin(waiting(server)),
 };
 
-fn replica(flavor: Flavor) -> Vec<String> {
+fn options(flavor: Flavor) -> Vec<String> {
     match flavor {
         Flavor::Mariadb => {
             ["--slave-parallel-threads=4", "--slave-parallel-mode=optimistic"].map(str::to_owned).into()
@@ -41,49 +40,14 @@ fn replica(flavor: Flavor) -> Vec<String> {
 
 async fn begin(server: &Server, sessions: &mut Sessions) -> Result<Vec<Root>> {
     let change = |id: u64| format!("UPDATE sbtest.sbtest1 SET k = k + 1 WHERE id = {id}");
-    let source = source(server).await?;
+    let source = replica::source(server, TABLES, &[]).await?;
     let root = sessions.hold(server, &["BEGIN", &change(1)]).await?;
-    server.execute(follow(server, source.port())).await?;
+    server.execute(replica::follow(server, source.port())).await?;
     // The first tells the source from where on it knows which rows its transactions changed; the others are independent.
     source.execute([change(100)]).await?;
     source.execute((1..=APPLIERS).map(change)).await?;
     sessions.keep(source);
     roots(server, &[root]).await
-}
-
-/// Another server with the same rows, and nothing in its binary log.
-async fn source(replica: &Server) -> Result<Server> {
-    let (which, forget) = match replica.version().flavor {
-        Flavor::Mariadb => (Which::Mariadb, "RESET MASTER"),
-        Flavor::Mysql | Flavor::Percona => (Which::Mysql, "RESET BINARY LOGS AND GTIDS"),
-    };
-    let options = ["--server-id=2", "--log-bin=source"].map(str::to_owned).into();
-    let spec = ServerSpec { which, tables: Some(TABLES), options, ..ServerSpec::default() };
-    let source = Server::start(&Home::open()?, &spec, &|_| {}).await?;
-    let statements =
-        ["CREATE USER follower@127.0.0.1", "GRANT REPLICATION SLAVE ON *.* TO follower@127.0.0.1", forget];
-    source.execute(statements).await?;
-    Ok(source)
-}
-
-/// What makes the replica read all that the source writes from now on.
-fn follow(replica: &Server, port: u16) -> [String; 2] {
-    match replica.version().flavor {
-        Flavor::Mariadb => [
-            format!(
-                "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port}, MASTER_USER = 'follower', \
-                 MASTER_USE_GTID = slave_pos"
-            ),
-            "START SLAVE".into(),
-        ],
-        Flavor::Mysql | Flavor::Percona => [
-            format!(
-                "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {port}, \
-                 SOURCE_USER = 'follower', GET_SOURCE_PUBLIC_KEY = 1"
-            ),
-            "START REPLICA".into(),
-        ],
-    }
 }
 
 /// The appliers that wait for the one before them, and the one that waits for the row.

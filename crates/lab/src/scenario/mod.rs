@@ -22,6 +22,7 @@ mod metadata_lock_pileup;
 mod onset;
 mod purge_lag;
 mod quota_blind_spin;
+mod replica_lag;
 mod row_lock_pileup;
 mod rows_read_waste;
 mod run;
@@ -73,6 +74,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &table_cache_contention::SCENARIO,
     &rows_read_waste::SCENARIO,
     &accept_bottleneck::SCENARIO,
+    &replica_lag::SCENARIO,
     &connection_churn::SCENARIO,
     &thread_cache_miss::SCENARIO,
     &connections_exhausted::SCENARIO,

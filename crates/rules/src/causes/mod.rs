@@ -15,6 +15,7 @@ mod log_cache_pressure;
 mod metadata_lock_pileup;
 pub(crate) mod purge_lag;
 pub(crate) mod quota_blind_spin;
+mod replica_lag;
 mod row_lock_pileup;
 mod rows_read_waste;
 pub(crate) mod server_stopped;
@@ -52,6 +53,7 @@ pub const CAUSES: &[Cause] = &[
     connection_churn::CAUSE,
     connections_exhausted::CAUSE,
     rows_read_waste::CAUSE,
+    replica_lag::CAUSE,
     server_stopped::CAUSE,
 ];
 
@@ -101,6 +103,7 @@ mod tests {
         connection_churn,
         connections_exhausted,
         rows_read_waste,
+        replica_lag,
         server_stopped,
     ];
 

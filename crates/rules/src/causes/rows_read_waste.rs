@@ -362,7 +362,7 @@ fn seen_most(window: &Window, ratio: f64) -> Option<String> {
 }
 
 /// The statement with numbers and quoted texts replaced by `?`.
-fn without_literals(statement: &str) -> String {
+pub(super) fn without_literals(statement: &str) -> String {
     let mut text = String::with_capacity(statement.len());
     let mut rest = statement.chars().peekable();
     let mut in_word = false;

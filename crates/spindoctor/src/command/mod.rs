@@ -16,6 +16,7 @@ mod stacks;
 mod sweep;
 mod top;
 mod tune;
+mod workload;
 
 use anyhow::Context as _;
 
@@ -43,6 +44,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitStatus> {
         Command::Connections(asked) => connections::run(&asked),
         Command::Record(asked) => record::run(&asked),
         Command::Top(asked) => top::run(&asked),
+        Command::Workload(asked) => workload::run(&asked),
         Command::Tune(asked) => tune::run(&asked),
         Command::TuneGuardian => tune::guard(),
         Command::Sweep(asked) => sweep::run(&asked),

@@ -18,7 +18,7 @@ use crate::report::incident as formats;
 use crate::terminal::{Look, safe};
 
 /// So much of a recording is held in memory at once: samples of a large server take a hundred kilobytes each.
-const AT_ONCE: Duration = Duration::from_secs(300);
+pub(super) const AT_ONCE: Duration = Duration::from_secs(300);
 /// Of a longer time only this much of its beginning and its end become a window: all sources were read in it.
 const EDGE: Duration = Duration::from_secs(70);
 /// A window reaches this far beyond a stall, so that there is a sample before and one after it.
@@ -138,7 +138,7 @@ fn events_told(events: &[spindoctor_model::EventHead]) -> String {
 }
 
 /// The samples of a span; of a long one those at both of its ends.
-fn window(recording: &Recording, span: Span) -> anyhow::Result<Option<Window>> {
+pub(super) fn window(recording: &Recording, span: Span) -> anyhow::Result<Option<Window>> {
     if span.length() <= AT_ONCE {
         return Ok(recording.window(span.from, span.to)?);
     }

@@ -17,6 +17,7 @@ pub(crate) mod stacks;
 pub(crate) mod sweep;
 pub(crate) mod text;
 pub(crate) mod tune;
+pub(crate) mod workload;
 
 #[cfg(test)]
 pub(crate) mod sample;

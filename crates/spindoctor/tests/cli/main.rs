@@ -25,3 +25,4 @@ mod top;
 mod tune_apply;
 mod tune_kill;
 mod watch;
+mod workload;

@@ -20,6 +20,7 @@ pub(crate) use listing::{Align, Head, Listing};
 pub(crate) use locks::LocksShown;
 pub(crate) use overview::{Bar, Block, Meter, Overview};
 pub(crate) use verdict::server_told;
+pub(crate) use waiting::wait_of_state;
 
 use spindoctor_model::{Unavailable, Window};
 

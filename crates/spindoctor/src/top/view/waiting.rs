@@ -69,13 +69,16 @@ impl Waiting {
         if thread.connection_id.is_some_and(|id| self.row_lock_waiters.contains(&id)) {
             return "row lock";
         }
-        let state = thread.state.to_lowercase();
-        let known = STATES.iter().find(|(words, _)| state.contains(words));
-        match known {
-            Some((_, word)) => word,
-            None if state.starts_with("waiting") => "other",
-            None => RUNNING,
-        }
+        wait_of_state(&thread.state).unwrap_or(RUNNING)
+    }
+}
+
+/// What a thread in this state waits for; none where the state names no wait.
+pub(crate) fn wait_of_state(state: &str) -> Option<&'static str> {
+    let state = state.to_lowercase();
+    match STATES.iter().find(|(words, _)| state.contains(words)) {
+        Some((_, word)) => Some(word),
+        None => state.starts_with("waiting").then_some("other"),
     }
 }
 

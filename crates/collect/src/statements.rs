@@ -1,0 +1,412 @@
+//! The statements that run, many times a second, and the server's counters beside them.
+//!
+//! In: a target, and whose statements: the clients' or the appliers' of a replica. Out: a [`Look`] each time that the
+//! caller asks, and what asking has cost the server: where its process is on this host, the CPU time of the thread that
+//! serves this session, which no queue for the CPUs falsifies.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::time::{Duration, Instant};
+
+use spindoctor_model::mysql::{NamedValues, ServerThread};
+use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
+
+use crate::asking::{Question, question};
+use crate::host;
+use crate::host::thread_ids::ThreadIds;
+use crate::mysql::session::NOBODY_KNOWS_WHO;
+use crate::mysql::source::{Plan, Source};
+use crate::mysql::{
+    ConnectError, QueryError, Rows, Session, SessionCost, Target, perf_schema_threads, processlist,
+};
+use crate::source::Answer;
+
+/// Statements whose exact time is asked for in one look.
+const TIMED: usize = 20;
+
+/// Whose statements are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Those of clients.
+    Clients,
+    /// Those that a replica applies.
+    Appliers,
+}
+
+impl Whose {
+    /// Who can tell, the better one first.
+    fn sources(self) -> [&'static Source; 2] {
+        match self {
+            Self::Clients => [&perf_schema_threads::SAMPLED, &processlist::SAMPLED],
+            Self::Appliers => [&perf_schema_threads::APPLIERS, &processlist::APPLIERS],
+        }
+    }
+}
+
+/// Who ran what at one instant.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Look {
+    /// The threads that ran a statement; of appliers all of them.
+    pub threads: Vec<ServerThread>,
+    /// By connection id, the table that an applier works on, where the server tells.
+    pub tables: HashMap<u64, String>,
+    /// From question to answer, milliseconds.
+    pub took_ms: f64,
+    /// True where the list was cut at its bound.
+    pub cut: bool,
+}
+
+/// A session that looks.
+#[derive(Debug)]
+pub struct Statements {
+    session: Session,
+    whose: Whose,
+    version: ServerVersion,
+    variables: NamedValues,
+    process: Option<host::Target>,
+    ids: Option<ThreadIds>,
+    /// The kernel's id, here, of the server's thread that serves this session.
+    served_by: Option<u32>,
+    /// What each thread ran in the look before, as a number.
+    before: HashMap<u64, u64>,
+    hasher: RandomState,
+    /// False where the server will not tell the exact time of statements.
+    tells_times: bool,
+    start: Instant,
+}
+
+impl Statements {
+    /// Connects. Where the server's process is given, its threads go by the ids that they have here.
+    ///
+    /// # Errors
+    /// There is no session.
+    pub async fn connect(
+        target: &Target,
+        process: Option<host::Target>,
+        whose: Whose,
+    ) -> Result<Self, ConnectError> {
+        let mut session = Session::connect(target, &target.limits).await?;
+        let variables = session.performance_schema().await;
+        let version = session.version().unwrap_or_default();
+        let has_threads =
+            matches!((perf_schema_threads::SOURCE.plan)(version, Some(&variables)), Plan::Ask(_));
+        let mut ids = process.clone().map(ThreadIds::of);
+        let mut served_by = None;
+        if let Some(ids) = &mut ids
+            && let Some(theirs) = own_thread(&mut session, version, has_threads).await
+        {
+            ids.refresh_if_unknown([theirs]);
+            served_by = ids.here(theirs);
+        }
+        Ok(Self {
+            session,
+            whose,
+            version,
+            variables,
+            process,
+            ids,
+            served_by,
+            before: HashMap::new(),
+            hasher: RandomState::new(),
+            tells_times: has_threads && version.mysql_at_least(5, 7, 0) && whose == Whose::Clients,
+            start: Instant::now(),
+        })
+    }
+
+    /// Times count from then: for who goes on over a session that was made anew.
+    #[must_use]
+    pub fn counting_from(mut self, start: Instant) -> Self {
+        self.start = start;
+        self
+    }
+
+    /// Which server it is.
+    pub fn version(&self) -> ServerVersion {
+        self.version
+    }
+
+    /// What the server says it is: `MySQL 9.7.4 on db17`.
+    pub fn server(&self) -> String {
+        self.session.server()
+    }
+
+    /// What did not go as it should and did not stop the session.
+    pub fn notes(&self) -> &[String] {
+        self.session.notes()
+    }
+
+    /// True where the session is of no more use: connect again.
+    pub fn is_broken(&self) -> bool {
+        self.session.is_broken()
+    }
+
+    /// What the session cost the server so far: statements, and the time until they were answered.
+    pub fn cost(&self) -> SessionCost {
+        self.session.cost()
+    }
+
+    /// CPU time of the server's thread that serves this session; None where its process is not on this host, or the
+    /// kernel does not count.
+    pub fn server_cpu(&self) -> Option<Duration> {
+        let path = self.process.as_ref()?.process(format!("task/{}/schedstat", self.served_by?));
+        let text = std::fs::read_to_string(path).ok()?;
+        parse_ran(&text)
+    }
+
+    /// Looks once.
+    ///
+    /// # Errors
+    /// The server did not answer in time, went away, or refused every source.
+    pub async fn look(&mut self) -> Result<Look, QueryError> {
+        let mut refused = None;
+        for source in self.whose.sources() {
+            let Plan::Ask(sql) = (source.plan)(self.version, Some(&self.variables)) else { continue };
+            let asked = Instant::now();
+            match self.session.query(sql).await {
+                Ok(rows) => {
+                    let mut look = look_of(source, &rows);
+                    self.time(&mut look).await?;
+                    look.took_ms = asked.elapsed().as_secs_f64() * 1e3;
+                    if let Some(ids) = &mut self.ids {
+                        ids.rename(&mut look.threads);
+                    }
+                    return Ok(look);
+                }
+                Err(error) if error.breaks_session() => return Err(error),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        refused.map_or_else(|| Ok(Look::default()), Err)
+    }
+
+    /// Asks for the exact time of the statements that ran in the look before, too: performance_schema.threads counts
+    /// whole seconds. Most statements are over by the next look, so that these are few.
+    ///
+    /// Cost: a slot of memory for each, about 0.01 ms.
+    async fn time(&mut self, look: &mut Look) -> Result<(), QueryError> {
+        if !self.tells_times {
+            return Ok(());
+        }
+        let runs: HashMap<u64, u64> = look
+            .threads
+            .iter()
+            .filter_map(|thread| {
+                Some((thread.internal_id?, self.hasher.hash_one(thread.statement.as_deref()?)))
+            })
+            .collect();
+        let mut still: Vec<&ServerThread> = look
+            .threads
+            .iter()
+            .filter(|thread| {
+                thread
+                    .internal_id
+                    .is_some_and(|id| self.before.contains_key(&id) && self.before.get(&id) == runs.get(&id))
+            })
+            .collect();
+        still.sort_by(|a, b| b.time_s.total_cmp(&a.time_s));
+        let ids: Vec<u64> = still.iter().take(TIMED).filter_map(|thread| thread.internal_id).collect();
+        self.before = runs;
+        let Some(sql) = times_of(&ids) else { return Ok(()) };
+        match self.session.query(&sql).await {
+            Ok(rows) => {
+                set_times(&rows, &mut look.threads);
+                Ok(())
+            }
+            Err(error) if error.breaks_session() => Err(error),
+            Err(_) => {
+                // Whole seconds have to do.
+                self.tells_times = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks these sources. One that the server refuses is unavailable in the sample.
+    ///
+    /// # Errors
+    /// The session broke: the server did not answer in time or went away.
+    pub async fn read(&mut self, sources: &[&Source], sample: &mut ServerSample) -> Result<(), QueryError> {
+        for source in sources {
+            let sql = match question(source, self.version, Some(&self.variables), sample) {
+                Question::Ask(sql) => sql,
+                Question::NothingToTell | Question::Elsewhere => continue,
+                Question::Never(why) | Question::NotNow(why) => {
+                    (source.fail)(why, sample);
+                    continue;
+                }
+            };
+            let asked = Instant::now();
+            match self.session.query(&sql).await {
+                Ok(rows) => {
+                    let at_s = self.start.elapsed().as_secs_f64();
+                    let answer = Answer { at_s, took_ms: asked.elapsed().as_secs_f64() * 1e3 };
+                    (source.parse)(&rows, answer, sample);
+                }
+                Err(error) if error.breaks_session() => return Err(error),
+                Err(error) => {
+                    let grantee = match error {
+                        QueryError::Denied { .. } => self.session.grantee().await,
+                        _ => None,
+                    };
+                    let grantee = grantee.unwrap_or_else(|| NOBODY_KNOWS_WHO.to_owned());
+                    let why: Unavailable = source.refused(error, self.version, &grantee);
+                    (source.fail)(why, sample);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows that were sent to clients since the server started, where its status does not count them; None where nothing
+    /// does.
+    ///
+    /// Cost: a row for each kind of statement, some 200, in memory.
+    pub async fn rows_sent(&mut self) -> Option<f64> {
+        if self.version.is_mariadb() || !self.tells_statements() {
+            return None;
+        }
+        let sql = "SELECT SUM(SUM_ROWS_SENT) AS sent FROM \
+                   performance_schema.events_statements_summary_global_by_event_name";
+        self.session.query(sql).await.ok()?.first()?.number("sent")
+    }
+
+    fn tells_statements(&self) -> bool {
+        matches!((perf_schema_threads::SOURCE.plan)(self.version, Some(&self.variables)), Plan::Ask(_))
+    }
+
+    /// Seconds since the session was made: what the times of [`Statements::read`] count from.
+    pub fn elapsed_s(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
+    }
+
+    /// Says goodbye to the server.
+    pub async fn close(self) {
+        self.session.close().await;
+    }
+}
+
+/// The server's id of the thread that serves a session.
+async fn own_thread(session: &mut Session, version: ServerVersion, has_threads: bool) -> Option<u64> {
+    let sql = if version.is_mariadb() {
+        "SELECT TID FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
+    } else if has_threads && version.mysql_at_least(5, 7, 0) {
+        "SELECT THREAD_OS_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()"
+    } else {
+        return None;
+    };
+    let rows = session.query(sql).await.ok()?;
+    rows.first()?.at(0)?.parse().ok().filter(|&id: &u64| id > 0)
+}
+
+fn look_of(source: &Source, rows: &Rows) -> Look {
+    let mut sample = ServerSample::default();
+    (source.parse)(rows, Answer::default(), &mut sample);
+    let tables = rows
+        .iter()
+        .filter_map(|row| Some((row.number("PROCESSLIST_ID")?, row.text("LOCKED_TABLE")?.to_owned())))
+        .collect();
+    let cut = !sample.cut.is_empty();
+    let threads = match sample.threads {
+        spindoctor_model::Reading::Available { value, .. } => value,
+        _ => Vec::new(),
+    };
+    Look { threads, tables, took_ms: 0.0, cut }
+}
+
+/// What asks for the time of the statements that these threads run; None of no thread.
+///
+/// Each thread is looked up by itself: a walk over the table would compute the digest of every connection's statement.
+fn times_of(ids: &[u64]) -> Option<String> {
+    if ids.is_empty() {
+        return None;
+    }
+    let wanted: Vec<String> = ids.iter().map(|id| format!("SELECT {id} AS id")).collect();
+    Some(format!(
+        "SELECT s.THREAD_ID, s.EVENT_ID, s.TIMER_WAIT FROM ({}) AS wanted \
+         STRAIGHT_JOIN performance_schema.events_statements_current AS s ON s.THREAD_ID = wanted.id \
+         WHERE s.NESTING_EVENT_LEVEL = 0 AND s.END_EVENT_ID IS NULL",
+        wanted.join(" UNION ALL ")
+    ))
+}
+
+/// Gives the threads the number and the time of their statements; the server counts picoseconds.
+fn set_times(rows: &Rows, threads: &mut [ServerThread]) {
+    for row in rows.iter() {
+        let Some(id) = row.number::<u64>("THREAD_ID") else { continue };
+        let Some(thread) = threads.iter_mut().find(|thread| thread.internal_id == Some(id)) else { continue };
+        thread.statement_number = row.number("EVENT_ID");
+        if let Some(picoseconds) = row.number::<f64>("TIMER_WAIT") {
+            thread.time_s = picoseconds / 1e12;
+        }
+    }
+}
+
+// 2157643289 88121 4711        (/proc/PID/task/TID/schedstat: ran, waited, turns; nanoseconds)
+fn parse_ran(text: &str) -> Option<Duration> {
+    let ran_ns: u64 = text.split_ascii_whitespace().next()?.parse().ok()?;
+    // A kernel that does not count says 0 of a thread that has run.
+    (ran_ns > 0).then(|| Duration::from_nanos(ran_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(columns: &[&str], cells: &[&[&str]]) -> Rows {
+        let columns = columns.iter().map(|&name| name.to_owned()).collect();
+        let cells = cells
+            .iter()
+            .map(|row| row.iter().map(|&cell| (cell != "NULL").then(|| cell.to_owned())).collect())
+            .collect();
+        Rows::new(columns, cells)
+    }
+
+    #[test]
+    fn an_applier_is_told_with_the_table_that_it_locked_last() {
+        let rows = rows(
+            &["THREAD_ID", "NAME", "PROCESSLIST_ID", "PROCESSLIST_STATE", "PROCESSLIST_INFO", "LOCKED_TABLE"],
+            &[
+                &[
+                    "60",
+                    "thread/sql/replica_worker",
+                    "9",
+                    "Applying batch of row changes (update)",
+                    "NULL",
+                    "shop.stock",
+                ],
+                &[
+                    "61",
+                    "thread/sql/replica_worker",
+                    "10",
+                    "Waiting for an event from Coordinator",
+                    "NULL",
+                    "NULL",
+                ],
+            ],
+        );
+        let look = look_of(&perf_schema_threads::APPLIERS, &rows);
+        assert_eq!(look.threads.len(), 2);
+        assert!(!look.threads[0].is_connection && !look.cut);
+        assert_eq!(look.tables, HashMap::from([(9, "shop.stock".to_owned())]));
+    }
+
+    #[test]
+    fn the_exact_time_is_asked_of_each_thread_by_itself() {
+        assert_eq!(times_of(&[]), None);
+        let sql = times_of(&[7, 9]).unwrap();
+        assert!(sql.contains("(SELECT 7 AS id UNION ALL SELECT 9 AS id) AS wanted"), "{sql}");
+        let mut threads = [7, 8].map(|id| ServerThread { internal_id: Some(id), ..ServerThread::default() });
+        let answer = rows(&["THREAD_ID", "EVENT_ID", "TIMER_WAIT"], &[&["7", "31", "812000000000"]]);
+        set_times(&answer, &mut threads);
+        assert_eq!((threads[0].statement_number, threads[0].time_s), (Some(31), 0.812));
+        assert_eq!((threads[1].statement_number, threads[1].time_s), (None, 0.0));
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_count_says_nothing() {
+        assert_eq!(parse_ran("2157643289 88121 4711\n"), Some(Duration::from_nanos(2_157_643_289)));
+        assert_eq!(parse_ran("0 0 0\n"), None);
+        assert_eq!(parse_ran(""), None);
+    }
+}

@@ -1,0 +1,375 @@
+//! Files of captured process lists, as looks.
+//!
+//! In: text, line by line. Out: one [`Seen`] after the other. It takes what people have: `SHOW FULL PROCESSLIST\G` again
+//! and again, the same as a table with or without a frame, and bare statements, one a line and one for each look, as a
+//! loop around `SELECT info FROM information_schema.processlist` writes them.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use anyhow::Context as _;
+use spindoctor_model::mysql::ServerThread;
+
+use super::tally::Seen;
+
+/// Characters of a statement that are kept: as many as of a live server's.
+const LONGEST: usize = 1_280;
+/// Rows of one look that are kept.
+const MOST_ROWS: usize = 10_000;
+
+/// What form a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `*** 1. row ***`, `Name: value`
+    Vertical,
+    /// A header with tabs or a frame, and rows.
+    Table { framed: bool },
+    /// A statement a line.
+    Lines,
+}
+
+/// A captured file that is read.
+pub(crate) struct Captured<R> {
+    reader: R,
+    every_s: f64,
+    appliers: bool,
+    looks: u64,
+    form: Option<Form>,
+    columns: Vec<String>,
+    rows: Vec<HashMap<String, String>>,
+    /// The statement of the line before, and in how many lines it stood.
+    run: (String, u64),
+    done: bool,
+}
+
+impl<R: BufRead> Captured<R> {
+    /// Looks that are so far apart, where the file does not say; bare statements are clients', or a replica's appliers'.
+    pub(crate) fn new(reader: R, every_s: f64, appliers: bool) -> Self {
+        Self {
+            reader,
+            every_s,
+            appliers,
+            looks: 0,
+            form: None,
+            columns: Vec::new(),
+            rows: Vec::new(),
+            run: (String::new(), 0),
+            done: false,
+        }
+    }
+
+    /// The next look; None at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn next(&mut self) -> anyhow::Result<Option<Seen>> {
+        while !self.done {
+            let Some(line) = self.line()? else {
+                self.done = true;
+                break;
+            };
+            if let Some(look) = self.take(&line) {
+                return Ok(Some(look));
+            }
+        }
+        Ok(self.finish_look())
+    }
+
+    fn line(&mut self) -> anyhow::Result<Option<String>> {
+        let mut bytes = Vec::new();
+        let read = self.reader.read_until(b'\n', &mut bytes).context("could not read the file")?;
+        Ok((read > 0).then(|| {
+            let text = String::from_utf8_lossy(&bytes);
+            text.trim_end_matches(['\n', '\r']).to_owned()
+        }))
+    }
+
+    /// Takes a line; the look that it ends, where it ends one.
+    fn take(&mut self, line: &str) -> Option<Seen> {
+        // `TS 1520256297.002113337 2018-03-05 13:24:57` stands before each look of pt-stalk.
+        if is_timestamp(line) {
+            return self.finish_look();
+        }
+        let form = match self.form {
+            Some(form) => form,
+            None if line.trim().is_empty() => return None,
+            None => *self.form.insert(form_of(line)),
+        };
+        match form {
+            Form::Vertical => self.vertical(line),
+            Form::Table { framed } => self.table(line, framed),
+            Form::Lines => self.statement(line),
+        }
+    }
+
+    fn vertical(&mut self, line: &str) -> Option<Seen> {
+        if let Some(number) = row_number(line) {
+            let ended = if number == 1 { self.finish_look() } else { None };
+            self.push(HashMap::new());
+            return ended;
+        }
+        let row = self.rows.last_mut()?;
+        let named = line.split_once(':').filter(|(name, _)| is_column(name.trim()));
+        match named {
+            Some((name, value)) => {
+                row.insert(
+                    name.trim().to_ascii_lowercase(),
+                    value.strip_prefix(' ').unwrap_or(value).to_owned(),
+                );
+            }
+            // A statement of several lines.
+            None => {
+                if let Some(info) = row.get_mut("info")
+                    && info.len() < LONGEST
+                {
+                    info.push('\n');
+                    info.push_str(line);
+                }
+            }
+        }
+        None
+    }
+
+    fn table(&mut self, line: &str, framed: bool) -> Option<Seen> {
+        if line.trim().is_empty() || (framed && line.starts_with('+')) {
+            return None;
+        }
+        let cells: Vec<&str> = match framed {
+            true => line.trim_matches('|').split('|').map(str::trim).collect(),
+            false => line.split('\t').collect(),
+        };
+        if is_header(&cells) {
+            let ended = self.finish_look();
+            self.columns = cells.iter().map(|name| name.to_ascii_lowercase()).collect();
+            return ended;
+        }
+        if cells.len() < self.columns.len() {
+            return None;
+        }
+        let mut row: HashMap<String, String> =
+            self.columns.iter().cloned().zip(cells.iter().map(|&cell| cell.to_owned())).collect();
+        // A statement may hold what parts the cells; it stands last, unless a column of numbers follows.
+        if self.columns.last().is_some_and(|last| last == "info") {
+            let parted = if framed { "|" } else { "\t" };
+            row.insert("info".to_owned(), cells[self.columns.len() - 1..].join(parted));
+        }
+        self.push(row);
+        None
+    }
+
+    /// Equal statements in a row are one that runs on.
+    fn statement(&mut self, line: &str) -> Option<Seen> {
+        let text = line.trim();
+        if text.is_empty() || text.eq_ignore_ascii_case("info") {
+            return None;
+        }
+        let (before, times) = &mut self.run;
+        if before.as_str() == text {
+            *times += 1;
+        } else {
+            (*before, *times) = (text.to_owned(), 1);
+        }
+        let seconds = *times as f64 * self.every_s;
+        let threads = (text != "NULL").then(|| ServerThread {
+            connection_id: Some(1),
+            is_connection: !self.appliers,
+            user: if self.appliers { "system user" } else { "" }.to_owned(),
+            command: "Query".to_owned(),
+            time_s: seconds,
+            statement: Some(shortened(&text.replace("\\n", " ").replace("\\t", " "))),
+            ..ServerThread::default()
+        });
+        Some(self.seen(threads.into_iter().collect()))
+    }
+
+    fn push(&mut self, row: HashMap<String, String>) {
+        if self.rows.len() < MOST_ROWS {
+            self.rows.push(row);
+        }
+    }
+
+    /// The look that its rows make; None where there are none.
+    fn finish_look(&mut self) -> Option<Seen> {
+        if self.rows.is_empty() {
+            return None;
+        }
+        let rows = std::mem::take(&mut self.rows);
+        Some(self.seen(rows.iter().map(thread).collect()))
+    }
+
+    fn seen(&mut self, threads: Vec<ServerThread>) -> Seen {
+        let at_s = self.looks as f64 * self.every_s;
+        self.looks += 1;
+        Seen { at_s, threads, ..Seen::default() }
+    }
+}
+
+fn form_of(line: &str) -> Form {
+    if row_number(line).is_some() {
+        return Form::Vertical;
+    }
+    if line.starts_with('+') && line.trim_matches(['+', '-', ' ']).is_empty() {
+        return Form::Table { framed: true };
+    }
+    if is_header(&line.split('\t').collect::<Vec<_>>()) { Form::Table { framed: false } } else { Form::Lines }
+}
+
+// *************************** 12. row ***************************
+fn row_number(line: &str) -> Option<u64> {
+    let inside = line.trim().strip_prefix("***")?.trim_matches('*').trim();
+    inside.strip_suffix(". row")?.parse().ok()
+}
+
+fn is_timestamp(line: &str) -> bool {
+    line.strip_prefix("TS ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn is_header(cells: &[&str]) -> bool {
+    let has = |name: &str| cells.iter().any(|cell| cell.eq_ignore_ascii_case(name));
+    has("info") && (has("id") || has("state") || has("command"))
+}
+
+/// The columns of the process list of every server (MariaDB has more of them).
+fn is_column(name: &str) -> bool {
+    const COLUMNS: [&str; 18] = [
+        "id",
+        "user",
+        "host",
+        "db",
+        "command",
+        "time",
+        "time_ms",
+        "state",
+        "info",
+        "progress",
+        "stage",
+        "max_stage",
+        "memory_used",
+        "max_memory_used",
+        "examined_rows",
+        "query_id",
+        "info_binary",
+        "tid",
+    ];
+    COLUMNS
+        .iter()
+        .chain(&["rows_sent", "rows_examined", "rows_read"])
+        .any(|known| name.eq_ignore_ascii_case(known))
+}
+
+fn thread(row: &HashMap<String, String>) -> ServerThread {
+    let text =
+        |name: &str| row.get(name).map(|cell| cell.trim()).filter(|cell| *cell != "NULL").unwrap_or_default();
+    let seconds: f64 = text("time").parse().unwrap_or(0.0);
+    let time_s = text("time_ms").parse().map_or(seconds, |ms: f64| ms / 1e3);
+    let host = text("host");
+    let host = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    ServerThread {
+        connection_id: text("id").parse().ok(),
+        is_connection: text("user") != "system user",
+        user: text("user").to_owned(),
+        host: host.to_owned(),
+        schema: text("db").to_owned(),
+        command: text("command").to_owned(),
+        // MySQL prints -1 or a very large number for a clock that went back.
+        time_s: if (0.0..4e9).contains(&time_s) { time_s } else { 0.0 },
+        state: text("state").to_owned(),
+        statement: Some(shortened(text("info"))).filter(|text| !text.is_empty()),
+        ..ServerThread::default()
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => text[..at].to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks(text: &str) -> Vec<Seen> {
+        let mut captured = Captured::new(text.as_bytes(), 0.1, false);
+        let mut looks = Vec::new();
+        while let Some(seen) = captured.next().unwrap() {
+            looks.push(seen);
+        }
+        looks
+    }
+
+    fn texts(seen: &Seen) -> Vec<&str> {
+        seen.threads.iter().map(|thread| thread.statement.as_deref().unwrap_or("-")).collect()
+    }
+
+    #[test]
+    fn bare_statements_are_a_look_each_and_equal_ones_in_a_row_are_one_that_runs_on() {
+        let looks = looks("UPDATE t SET a = 1\nUPDATE t SET a = 1\nNULL\nDELETE FROM t\\nWHERE a = 2\n");
+        assert_eq!(looks.len(), 4);
+        let times: Vec<Option<f64>> =
+            looks.iter().map(|seen| seen.threads.first().map(|t| t.time_s)).collect();
+        assert_eq!(times, [Some(0.1), Some(0.2), None, Some(0.1)]);
+        assert_eq!(texts(&looks[3]), ["DELETE FROM t WHERE a = 2"]);
+        assert_eq!(looks[3].at_s.to_string(), "0.30000000000000004");
+    }
+
+    #[test]
+    fn vertical_lists_begin_anew_with_their_first_row() {
+        let one = "*************************** 1. row ***************************\n     Id: 7\n   User: app\n\
+                   Host: web1:4711\n     db: shop\nCommand: Query\n   Time: 3\n  State: Sending data\n   Info: SELECT a\n\
+                   FROM t\nWHERE x: 1\n*************************** 2. row ***************************\n     Id: 8\n\
+                   Command: Sleep\n   Info: NULL\n";
+        let looks = looks(&format!("TS 1520256297.002113337 2018-03-05 13:24:57\n{one}{one}"));
+        assert_eq!(looks.len(), 2);
+        let thread = &looks[0].threads[0];
+        assert_eq!((thread.connection_id, thread.host.as_str(), thread.time_s), (Some(7), "web1", 3.0));
+        assert_eq!(texts(&looks[1]), ["SELECT a\nFROM t\nWHERE x: 1", "-"]);
+    }
+
+    #[test]
+    fn tables_with_and_without_a_frame_are_read() {
+        let tabbed = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n5\tapp\tlocalhost\tNULL\tQuery\t0\t\tSELECT 1\t2\n";
+        let read = looks(&tabbed.repeat(3));
+        assert_eq!(read.len(), 3);
+        assert_eq!(texts(&read[2]), ["SELECT 1\t2"]);
+        let framed = "+----+------+---------+------+----------+\n| Id | User | Command | Info | Progress |\n\
+                      +----+------+---------+------+----------+\n|  5 | app  | Query   | DO 1 |    0.000 |\n\
+                      +----+------+---------+------+----------+\n";
+        let read = looks(&framed.repeat(2));
+        assert_eq!(read.len(), 2);
+        assert_eq!(texts(&read[1]), ["DO 1"]);
+    }
+
+    #[test]
+    fn the_lists_of_real_servers_are_read() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures/processlist");
+        let read = |file: &str| {
+            let bytes = std::fs::read(format!("{folder}/{file}")).unwrap();
+            looks(&String::from_utf8_lossy(&bytes))
+        };
+        assert_eq!(read("pt-processlist-001.txt")[0].threads.len(), 167);
+        let stalk = read("pt-stalk-2018_03_05_13_24_55-processlist");
+        assert!(stalk.len() > 1, "{} looks", stalk.len());
+        assert!(read("pt-recset002.txt")[0].threads.iter().all(|thread| thread.state == "Locked"));
+    }
+
+    #[test]
+    fn no_text_makes_it_panic() {
+        for text in [
+            "",
+            "\n\n",
+            "***",
+            "*** x. row ***\nInfo",
+            "+-+\n|",
+            "Id\tInfo\n\t",
+            "\u{0}\u{1f42c}",
+            "TS 1\nTS 2\n",
+        ] {
+            looks(text);
+        }
+    }
+}

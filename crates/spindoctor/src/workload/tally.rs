@@ -1,0 +1,574 @@
+//! Looks at what runs, counted: the share of time by digest, table, user, host, schema, type, state, wait and tag, and the
+//! slowest single statements.
+//!
+//! In: one look after the other. Out: a [`Counted`]. Pure. What it holds is bounded, however many different statements
+//! there are.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use regex::Regex;
+use spindoctor_model::mysql::ServerThread;
+use spindoctor_rules::replica;
+
+use super::statement::Statement;
+use crate::top::wait_of_state;
+
+/// By what the time is told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
+pub(crate) enum By {
+    /// The statement without its literals
+    Digest,
+    /// The first table that the statement names, or that the applier works on
+    Table,
+    /// The connection's user
+    User,
+    /// The client's host
+    Host,
+    /// The connection's default database
+    Schema,
+    /// The statement's first word: SELECT, UPDATE; of an applier the kind of event
+    Type,
+    /// The state, as the process list has it
+    State,
+    /// What is waited for, as far as the server tells
+    Wait,
+    /// key=value in comments, those of sqlcommenter among them
+    Tag,
+}
+
+impl By {
+    /// All of them, in the order of the report.
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Digest,
+        Self::Table,
+        Self::Type,
+        Self::User,
+        Self::Host,
+        Self::Schema,
+        Self::Tag,
+        Self::State,
+        Self::Wait,
+    ];
+
+    /// `digest`
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Digest => "digest",
+            Self::Table => "table",
+            Self::User => "user",
+            Self::Host => "host",
+            Self::Schema => "schema",
+            Self::Type => "type",
+            Self::State => "state",
+            Self::Wait => "wait",
+            Self::Tag => "tag",
+        }
+    }
+}
+
+/// Keys of one kind that are told apart; what comes after them is [`OTHERS`]. Ids of requests are no keys.
+const MOST_KEYS: usize = 20_000;
+/// States of one key that are told apart.
+const MOST_STATES: usize = 30;
+/// A statement that has run for less is no candidate for the slowest, seconds: it is seen in one look.
+const SLOW_FROM_S: f64 = 0.05;
+/// The slowest statements that are kept.
+const SLOWEST: usize = 50;
+/// Where there is no room for another key.
+pub(crate) const OTHERS: &str = "(others)";
+/// What stands where there is nothing to name.
+const NONE: &str = "(none)";
+/// Two looks at one statement agree about when it began within this, seconds: the server may count whole ones.
+const SAME_BEGIN_S: f64 = 1.5;
+
+/// What was seen at one instant.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Seen {
+    /// Seconds from the first look.
+    pub(crate) at_s: f64,
+    /// Those that run a statement; of a replica its appliers.
+    pub(crate) threads: Vec<ServerThread>,
+    /// By connection id, the table that an applier works on.
+    pub(crate) tables: HashMap<u64, String>,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct What {
+    /// Appliers instead of clients.
+    pub(crate) appliers: bool,
+    /// Only statements whose text, with literals and comments, matches.
+    pub(crate) grep: Option<Regex>,
+}
+
+/// One key of a kind.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Group {
+    /// What it is.
+    pub(crate) key: String,
+    /// How often it was seen.
+    pub(crate) seen: u64,
+    /// By state, how often, the most first.
+    pub(crate) states: Vec<(String, u64)>,
+    /// The longest time that a statement of it was seen to run so far, seconds.
+    pub(crate) slowest_s: f64,
+}
+
+/// A statement that ran for long.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Slow {
+    /// For how long, as far as it was seen, seconds.
+    pub(crate) seconds: f64,
+    /// Its connection.
+    pub(crate) connection_id: Option<u64>,
+    /// Its user.
+    pub(crate) user: String,
+    /// Its database.
+    pub(crate) schema: String,
+    /// The last state that it was seen in.
+    pub(crate) state: String,
+    /// As the server showed it, literals included.
+    pub(crate) text: String,
+    /// Without literals.
+    pub(crate) digest: String,
+    /// When it was seen last, seconds from the first look.
+    pub(crate) at_s: f64,
+}
+
+/// What was counted.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Counted {
+    /// Looks.
+    pub(crate) looks: u64,
+    /// Statements seen in all looks: what shares are of. Of appliers those at work.
+    pub(crate) seen: u64,
+    /// Those of them that match.
+    pub(crate) matching: u64,
+    /// Appliers that rested, in all looks.
+    pub(crate) resting: u64,
+    /// Most statements seen at once.
+    pub(crate) most_at_once: u64,
+    /// From the first look to the last, seconds.
+    pub(crate) seconds: f64,
+    /// Groups by kind, the most seen first.
+    pub(crate) groups: Vec<(By, Vec<Group>)>,
+    /// The slowest statements, the slowest first.
+    pub(crate) slowest: Vec<Slow>,
+}
+
+/// Groups of one kind while they are counted.
+#[derive(Debug, Default)]
+struct Keys {
+    places: HashMap<String, usize>,
+    groups: Vec<Group>,
+}
+
+impl Keys {
+    fn count(&mut self, key: &str, state: &str, seconds: f64) {
+        let key = if key.is_empty() { NONE } else { key };
+        let place = match self.places.get(key) {
+            Some(place) => *place,
+            None => {
+                let key = if self.groups.len() < MOST_KEYS { key } else { OTHERS };
+                *self.places.entry(key.to_owned()).or_insert_with(|| {
+                    self.groups.push(Group { key: key.to_owned(), ..Group::default() });
+                    self.groups.len() - 1
+                })
+            }
+        };
+        let group = &mut self.groups[place];
+        group.seen += 1;
+        group.slowest_s = group.slowest_s.max(seconds);
+        let is_full = group.states.len() >= MOST_STATES;
+        let known = |name: &str| group.states.iter().position(|(known, _)| known == name);
+        match known(state).or_else(|| if is_full { known(OTHERS) } else { None }) {
+            Some(place) => group.states[place].1 += 1,
+            None => group.states.push((if is_full { OTHERS } else { state }.to_owned(), 1)),
+        }
+    }
+
+    fn finish(mut self) -> Vec<Group> {
+        for group in &mut self.groups {
+            group.states.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        }
+        self.groups.sort_by(|a, b| b.seen.cmp(&a.seen).then_with(|| a.key.cmp(&b.key)));
+        self.groups
+    }
+}
+
+/// Looks while they are counted.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    what: What,
+    keys: Vec<(By, Keys)>,
+    counted: Counted,
+    first_s: Option<f64>,
+    /// What each connection was last seen at.
+    running: HashMap<u64, Slow>,
+    slowest: Vec<Slow>,
+    /// Texts are taken apart once, as long as they come again.
+    known: HashMap<String, Rc<Statement>>,
+}
+
+/// Texts that are remembered; more are forgotten all at once.
+const MOST_KNOWN: usize = 10_000;
+
+impl Tally {
+    /// Nothing counted yet.
+    pub(crate) fn new(what: What) -> Self {
+        Self {
+            what,
+            keys: By::ALL.iter().map(|by| (*by, Keys::default())).collect(),
+            counted: Counted::default(),
+            first_s: None,
+            running: HashMap::new(),
+            slowest: Vec::new(),
+            known: HashMap::new(),
+        }
+    }
+
+    /// Looks so far.
+    pub(crate) fn looks(&self) -> u64 {
+        self.counted.looks
+    }
+
+    /// One look more.
+    pub(crate) fn look(&mut self, seen: &Seen) {
+        let first_s = *self.first_s.get_or_insert(seen.at_s);
+        self.counted.seconds = seen.at_s - first_s;
+        self.counted.looks += 1;
+        let before = self.counted.seen;
+        let mut running = HashMap::new();
+        for thread in &seen.threads {
+            self.thread(seen, thread, &mut running);
+        }
+        self.counted.most_at_once = self.counted.most_at_once.max(self.counted.seen - before);
+        // What does not run any more is over.
+        let ended = std::mem::replace(&mut self.running, running);
+        ended.into_values().for_each(|slow| self.keep(slow));
+    }
+
+    fn thread(&mut self, seen: &Seen, thread: &ServerThread, running: &mut HashMap<u64, Slow>) {
+        if self.what.appliers {
+            if !replica::is_applier(thread) {
+                return;
+            }
+            if replica::rests(thread) {
+                self.counted.resting += 1;
+                return;
+            }
+        } else if !is_counted(thread) {
+            return;
+        }
+        self.counted.seen += 1;
+        let text = thread.statement.as_deref().unwrap_or_default();
+        let digest = thread.digest_text.as_deref().unwrap_or_default();
+        if let Some(grep) = &self.what.grep
+            && !grep.is_match(text)
+            && !grep.is_match(digest)
+        {
+            return;
+        }
+        self.counted.matching += 1;
+        let statement = self.statement(text, digest);
+        let applier = self.what.appliers;
+        let (table, kind) = match applier {
+            true => applied(seen, thread, &statement),
+            false => (statement.table.clone(), statement.kind.clone()),
+        };
+        let (wait, shape) = match applier {
+            true => (
+                replica::waits_for(thread),
+                if statement.digest.is_empty() { &kind } else { &statement.digest },
+            ),
+            false => (wait_of_state(&thread.state).unwrap_or_default(), &statement.digest),
+        };
+        // The time that the list gives of an applier is not its statement's.
+        let seconds = if applier { 0.0 } else { thread.time_s };
+        for (by, keys) in &mut self.keys {
+            let key = match by {
+                By::Digest => shape.as_str(),
+                By::Table => table.as_str(),
+                By::User => thread.user.as_str(),
+                By::Host => thread.host.as_str(),
+                By::Schema => thread.schema.as_str(),
+                By::Type => kind.as_str(),
+                By::State => thread.state.as_str(),
+                By::Wait => wait,
+                By::Tag => {
+                    for (key, value) in &statement.tags {
+                        keys.count(&format!("{key}={value}"), &thread.state, seconds);
+                    }
+                    continue;
+                }
+            };
+            keys.count(key, &thread.state, seconds);
+        }
+        if !text.is_empty() || !applier {
+            self.slow(seen.at_s, thread, text, &statement.digest, running);
+        }
+    }
+
+    fn statement(&mut self, text: &str, digest: &str) -> Rc<Statement> {
+        let source = if text.is_empty() { digest } else { text };
+        if let Some(known) = self.known.get(source) {
+            return Rc::clone(known);
+        }
+        if self.known.len() >= MOST_KNOWN {
+            self.known.clear();
+        }
+        // The server's own digest is better than ours, but has no comments.
+        let statement = Rc::new(match (text, digest) {
+            ("", digest) => Statement::of_digest(digest),
+            (text, "") => Statement::of(text),
+            (text, digest) => Statement { tags: Statement::of(text).tags, ..Statement::of_digest(digest) },
+        });
+        self.known.insert(source.to_owned(), Rc::clone(&statement));
+        statement
+    }
+
+    fn slow(
+        &mut self,
+        at_s: f64,
+        thread: &ServerThread,
+        text: &str,
+        digest: &str,
+        running: &mut HashMap<u64, Slow>,
+    ) {
+        let text = if text.is_empty() { digest } else { text };
+        // Of an applier, how long it was seen has to do.
+        let applier = self.what.appliers;
+        // Of most statements there is nothing to remember.
+        if !applier && thread.time_s < SLOW_FROM_S {
+            return;
+        }
+        let slow = Slow {
+            seconds: if applier { 0.0 } else { thread.time_s },
+            connection_id: thread.connection_id,
+            user: thread.user.clone(),
+            schema: thread.schema.clone(),
+            state: thread.state.clone(),
+            text: text.to_owned(),
+            digest: digest.to_owned(),
+            at_s,
+        };
+        let Some(id) = thread.connection_id else { return self.keep(slow) };
+        if let Some(before) = self.running.remove(&id) {
+            let began = |slow: &Slow| slow.at_s - slow.seconds;
+            let is_same = before.text == slow.text
+                && (applier || (began(&before) - began(&slow)).abs() <= SAME_BEGIN_S);
+            if is_same {
+                // The server counts whole seconds; those it was seen for may be more.
+                let seconds = match applier {
+                    true => before.seconds + at_s - before.at_s,
+                    false => before.seconds.max(slow.seconds),
+                };
+                running.insert(id, Slow { seconds, ..slow });
+                return;
+            }
+            self.keep(before);
+        }
+        running.insert(id, slow);
+    }
+
+    fn keep(&mut self, slow: Slow) {
+        if slow.seconds <= 0.0 {
+            return;
+        }
+        self.slowest.push(slow);
+        if self.slowest.len() >= 2 * SLOWEST {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        self.slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then(a.at_s.total_cmp(&b.at_s)));
+        self.slowest.truncate(SLOWEST);
+    }
+
+    /// What was counted.
+    pub(crate) fn finish(mut self) -> Counted {
+        let running = std::mem::take(&mut self.running);
+        running.into_values().for_each(|slow| self.keep(slow));
+        self.cut();
+        let groups = self.keys.into_iter().map(|(by, keys)| (by, keys.finish()));
+        Counted {
+            groups: groups.filter(|(_, groups)| !groups.is_empty()).collect(),
+            slowest: self.slowest,
+            ..self.counted
+        }
+    }
+}
+
+/// True for a session that runs a statement: not for one that rests, sends a binary log, or applies.
+fn is_counted(thread: &ServerThread) -> bool {
+    let rests =
+        ["Sleep", "Daemon", "Binlog Dump", "Binlog Dump GTID", "Slave_IO", "Slave_SQL", "Slave_worker"];
+    let has_text =
+        thread.statement.as_deref().or(thread.digest_text.as_deref()).is_some_and(|text| !text.is_empty());
+    has_text && thread.user != "system user" && !rests.contains(&thread.command.as_str())
+}
+
+/// The table that an applier works on, and the kind of event.
+fn applied(seen: &Seen, thread: &ServerThread, statement: &Statement) -> (String, String) {
+    let told = thread.connection_id.and_then(|id| seen.tables.get(&id)).map(String::as_str);
+    let table = told
+        .or_else(|| replica::table_of_state(&thread.state))
+        .or((!statement.table.is_empty()).then_some(statement.table.as_str()));
+    let kind = match replica::event_type(thread) {
+        "statement" if !statement.kind.is_empty() => format!("statement: {}", statement.kind),
+        kind => kind.to_owned(),
+    };
+    (table.unwrap_or_default().to_owned(), kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread(id: u64, time_s: f64, state: &str, statement: &str) -> ServerThread {
+        ServerThread {
+            connection_id: Some(id),
+            is_connection: true,
+            user: "app".into(),
+            host: "web1".into(),
+            schema: "shop".into(),
+            command: "Query".into(),
+            state: state.into(),
+            time_s,
+            statement: Some(statement.into()),
+            ..ServerThread::default()
+        }
+    }
+
+    fn look(at_s: f64, threads: Vec<ServerThread>) -> Seen {
+        Seen { at_s, threads, ..Seen::default() }
+    }
+
+    fn counted(what: What, looks: &[Seen]) -> Counted {
+        let mut tally = Tally::new(what);
+        looks.iter().for_each(|seen| tally.look(seen));
+        tally.finish()
+    }
+
+    fn told(counted: &Counted, by: By) -> Vec<(String, u64)> {
+        let groups = counted.groups.iter().find(|(known, _)| *known == by).map(|(_, groups)| groups);
+        groups.into_iter().flatten().map(|group| (group.key.clone(), group.seen)).collect()
+    }
+
+    #[test]
+    fn time_is_told_apart_by_everything_that_the_list_says() {
+        let sleeping = ServerThread { command: "Sleep".into(), ..thread(9, 5.0, "", "SELECT 1") };
+        let applier = ServerThread { user: "system user".into(), ..thread(8, 5.0, "", "UPDATE t SET a = 1") };
+        let counted = counted(
+            What::default(),
+            &[
+                look(
+                    0.0,
+                    vec![thread(1, 0.0, "executing", "SELECT c FROM t WHERE id = 1 /*app='a'*/"), sleeping],
+                ),
+                look(
+                    0.1,
+                    vec![
+                        thread(1, 0.0, "executing", "SELECT c FROM t WHERE id = 2 /*app='a'*/"),
+                        thread(2, 0.0, "waiting for handler commit", "COMMIT /*app='b'*/"),
+                        applier,
+                    ],
+                ),
+            ],
+        );
+        assert_eq!((counted.looks, counted.seen, counted.most_at_once), (2, 3, 2));
+        let pair = |key: &str, seen| (key.to_owned(), seen);
+        assert_eq!(told(&counted, By::Digest), [pair("SELECT c FROM t WHERE id = ?", 2), pair("COMMIT", 1)]);
+        assert_eq!(told(&counted, By::Table), [pair("t", 2), pair("(none)", 1)]);
+        assert_eq!(told(&counted, By::Type), [pair("SELECT", 2), pair("COMMIT", 1)]);
+        assert_eq!(told(&counted, By::Tag), [pair("app=a", 2), pair("app=b", 1)]);
+        assert_eq!(told(&counted, By::User), [pair("app", 3)]);
+        assert_eq!(told(&counted, By::Wait), [pair("(none)", 2), pair("commit", 1)]);
+        assert_eq!(counted.groups[0].1[0].states, [("executing".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn what_matches_is_a_share_of_all() {
+        let grep = Some(Regex::new("checkout").unwrap());
+        let counted = counted(
+            What { grep, ..What::default() },
+            &[look(
+                0.0,
+                vec![
+                    thread(1, 0.0, "", "SELECT 1 /* checkout */"),
+                    thread(2, 0.0, "", "SELECT 2"),
+                    thread(3, 0.0, "", "SELECT 3"),
+                ],
+            )],
+        );
+        assert_eq!((counted.seen, counted.matching), (3, 1));
+        assert_eq!(told(&counted, By::Digest), [("SELECT ?".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn a_statement_that_is_seen_again_and_again_is_one_slow_statement() {
+        let slow = |at_s: f64, time_s| look(at_s, vec![thread(1, time_s, "executing", "SELECT SLEEP(3)")]);
+        let counted = counted(
+            What::default(),
+            &[
+                slow(0.0, 0.4),
+                slow(1.0, 1.4),
+                slow(2.0, 2.4),
+                // The same text, and another statement: it began anew.
+                slow(9.0, 0.2),
+                look(10.0, vec![thread(2, 7.0, "sending data", "SELECT * FROM big")]),
+            ],
+        );
+        let told: Vec<(f64, &str)> =
+            counted.slowest.iter().map(|slow| (slow.seconds, slow.digest.as_str())).collect();
+        assert_eq!(told, [(7.0, "SELECT * FROM big"), (2.4, "SELECT SLEEP(?)"), (0.2, "SELECT SLEEP(?)")]);
+    }
+
+    #[test]
+    fn appliers_are_told_by_event_table_and_wait() {
+        let applier = |id, state: &str, statement: Option<&str>| ServerThread {
+            name: "thread/sql/replica_worker".into(),
+            user: "system user".into(),
+            connection_id: Some(id),
+            command: "Query".into(),
+            state: state.into(),
+            statement: statement.map(str::to_owned),
+            ..ServerThread::default()
+        };
+        let seen = Seen {
+            at_s: 0.0,
+            threads: vec![
+                applier(1, "Applying batch of row changes (update)", None),
+                applier(2, "Waiting for preceding transaction to commit", None),
+                applier(3, "Waiting for an event from Coordinator", None),
+                applier(4, "altering table", Some("ALTER TABLE stock ADD x INT")),
+                thread(5, 0.0, "executing", "SELECT 1"),
+            ],
+            tables: HashMap::from([(1, "shop.stock".to_owned())]),
+        };
+        let counted = counted(What { appliers: true, ..What::default() }, &[seen]);
+        assert_eq!((counted.seen, counted.resting), (3, 1));
+        let pair = |key: &str| (key.to_owned(), 1);
+        assert_eq!(told(&counted, By::Type), [pair("commit"), pair("row update"), pair("statement: ALTER")]);
+        assert_eq!(told(&counted, By::Table), [pair("(none)"), pair("shop.stock"), pair("stock")]);
+        assert_eq!(told(&counted, By::Wait), [("(none)".to_owned(), 2), pair("commit order")]);
+        assert_eq!(counted.slowest, []);
+    }
+
+    #[test]
+    fn keys_and_states_without_end_are_bounded() {
+        let mut keys = Keys::default();
+        for at in 0..MOST_KEYS + 10 {
+            keys.count(&at.to_string(), "", 0.0);
+        }
+        for at in 0..MOST_STATES + 10 {
+            keys.count("0", &at.to_string(), 0.0);
+        }
+        let groups = keys.finish();
+        assert_eq!(groups.len(), MOST_KEYS + 1);
+        assert!(groups.iter().any(|group| group.key == OTHERS && group.seen == 10));
+        assert!(groups.iter().all(|group| group.states.len() <= MOST_STATES + 1));
+    }
+}

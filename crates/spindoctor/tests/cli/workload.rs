@@ -1,0 +1,165 @@
+//! `spindoctor workload` on real servers, on recordings and on files.
+
+use std::io::Write as _;
+
+use serde_json::Value;
+use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
+
+use crate::program::{complained, printed, spindoctor};
+
+const TABLES: Tables = Tables { count: 4, rows: 10_000 };
+
+fn json(line: &str) -> Value {
+    let (text, code) = printed(line);
+    assert_eq!(code, 0, "{text}");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn groups<'a>(seen: &'a Value, by: &str) -> Vec<&'a Value> {
+    seen["groups"].as_array().expect("a list").iter().filter(|group| group["by"] == by).collect()
+}
+
+#[test]
+fn the_help_of_workload_is_this() {
+    let (help, code) = printed("workload --help");
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(help);
+}
+
+#[test]
+fn what_a_busy_server_runs_is_told_with_its_panel_its_phases_and_its_cost() {
+    for which in [Which::Mysql, Which::Mariadb] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let home = Home::open().expect("the lab has a folder");
+        let spec = ServerSpec { which: which.clone(), tables: Some(TABLES), ..ServerSpec::default() };
+        let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+        let load = LoadSpec { workload: Workload::OltpReadWrite, threads: 8, rate: None, tables: TABLES };
+        let load = runtime.block_on(async { Load::start(server.socket(), load) }).expect("sysbench");
+        let line =
+            format!("workload -u root -S {} --no-defaults --duration 4s --json", server.socket().display());
+        let seen = std::thread::scope(|scope| {
+            // Somebody who takes two seconds, with a tag.
+            scope.spawn(|| {
+                let runtime =
+                    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+                let slow = "SELECT SLEEP(2), 'secret' /*route='%2Fcart'*/";
+                runtime.block_on(server.execute([slow])).expect("it sleeps");
+            });
+            json(&line)
+        });
+        runtime.block_on(load.stop());
+        assert_eq!(seen["schema"], "spindoctor.workload/1");
+        assert!(seen["samples"].as_u64().is_some_and(|looks| looks >= 4), "{which:?}: {seen:#}");
+        let digests = groups(&seen, "digest");
+        assert!(
+            digests.iter().any(|group| group["key"].as_str().is_some_and(|key| key.contains("sbtest"))),
+            "{seen:#}"
+        );
+        let total: f64 = digests.iter().filter_map(|group| group["share"].as_f64()).sum();
+        assert!((total - 1.0).abs() < 1e-6, "{which:?}: {total}");
+        assert_eq!(groups(&seen, "user").first().map(|group| &group["key"]), Some(&Value::from("app")));
+        assert!(
+            groups(&seen, "tag").iter().any(|group| group["key"] == "route=/cart"),
+            "{which:?}: {seen:#}"
+        );
+        let slowest = &seen["slowest"][0];
+        assert!(
+            slowest["ran_ms"].as_f64().is_some_and(|ms| (500.0..3_000.0).contains(&ms)),
+            "{which:?}: {slowest}"
+        );
+        assert!(!seen.to_string().contains("secret"), "{which:?}: a literal is shown");
+        let rows =
+            seen["panel"].as_array().expect("a panel").iter().find(|line| line["reading"] == "rows read");
+        assert!(
+            rows.and_then(|line| line["value"].as_f64()).is_some_and(|rows| rows > 1_000.0),
+            "{which:?}: {seen:#}"
+        );
+        assert!(seen["cost"]["server_cpu_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{which:?}: {seen:#}");
+        assert_eq!(seen["cost"]["threads_stopped"], 0);
+        // Without the right to look at the process, the reason is told.
+        let split = &seen["inside_statements"];
+        match rustix::process::geteuid().is_root() {
+            true => assert!(split["seen"].as_u64().is_some_and(|seen| seen > 0), "{which:?}: {seen:#}"),
+            false => assert!(split.is_object() || !seen["not_known"][0].is_null(), "{which:?}: {seen:#}"),
+        }
+    }
+}
+
+#[test]
+fn what_a_replica_applies_is_told_by_table_event_and_wait() {
+    let program = spindoctor("").get_program().to_string_lossy().into_owned();
+    let home = Home::open().expect("the lab has a folder");
+    for (which, kind) in [("mysql", "row update"), ("mariadb", "")] {
+        let line = format!(
+            "lab run replica-lag --server {which} -- {program} workload --replica -u root -S {{socket}} --no-defaults \
+             --duration 4s --json"
+        );
+        let output = spindoctor(&line)
+            .env("SPINDOCTOR_LAB", home.root())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .output()
+            .expect("the program runs");
+        let (text, notes) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{text}{notes}");
+        let seen: Value = serde_json::from_str(&text).expect("JSON");
+        let channel = &seen["replica"][0];
+        assert_eq!(channel["shape"], "lagging by itself", "{which}: {seen:#}");
+        let rate = |name: &str| channel[name].as_f64().expect("a rate");
+        assert!(rate("received_bytes_per_s") > rate("applied_bytes_per_s"), "{which}: {channel:#}");
+        let table = groups(&seen, "table");
+        assert!(table[0]["key"].as_str().is_some_and(|key| key.ends_with("plain")), "{which}: {seen:#}");
+        let types = groups(&seen, "type");
+        assert!(types[0]["key"].as_str().is_some_and(|key| key.contains(kind)), "{which}: {seen:#}");
+        assert!(
+            seen["findings"]
+                .as_array()
+                .is_some_and(|found| found.iter().any(|f| f["cause"] == "replica-lag")),
+            "{which}: {seen:#}"
+        );
+    }
+}
+
+#[test]
+fn a_captured_file_tells_shares_and_the_slowest_statement() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("replication-sample");
+    let mut file = std::fs::File::create(&path).expect("it can be made");
+    for at in 0..100 {
+        let line = match at {
+            0..60 => "UPDATE big SET a = 1 WHERE b = 'x'".to_owned(),
+            _ => format!("INSERT INTO small VALUES ({at}) /* feature=likes */"),
+        };
+        writeln!(file, "{line}").expect("it can be written");
+    }
+    let line = |rest: &str| format!("workload --file {} {rest}", path.display());
+    let seen = json(&line("--replica --json"));
+    assert_eq!((seen["samples"].as_u64(), seen["groups"][0]["share"].as_f64()), (Some(100), Some(0.6)));
+    assert_eq!(groups(&seen, "table")[0]["key"], "big");
+    // Sixty looks in a row are one statement that ran for six seconds.
+    assert_eq!(seen["slowest"][0]["ran_ms"].as_f64().map(f64::round), Some(5_900.0));
+    let liked = json(&line("--grep feature=likes --json"));
+    assert_eq!(liked["matching_share"].as_f64(), Some(0.4));
+    let (text, code) = printed(&line("--by tag"));
+    assert_eq!(code, 0);
+    assert!(text.contains("time by tag") && text.contains("feature=likes"), "{text}");
+    assert!(!text.contains("time by statement"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_read_is_told_with_exit_2() {
+    for (line, reason) in [
+        ("workload --file /nonexistent/sample", "could not open"),
+        ("workload --file /dev/null", "has no process list"),
+        ("workload --recording /nonexistent/spindoctor.rec", "/nonexistent/spindoctor.rec"),
+        ("workload -S /nonexistent/mysqld.sock --no-defaults", "/nonexistent/mysqld.sock"),
+        ("workload --file x --recording y", "cannot be used with"),
+        ("workload --by nothing", "invalid value"),
+        ("workload --grep (", "unclosed"),
+    ] {
+        let (message, code) = complained(line);
+        assert_eq!(code, 2, "{line}: {message}");
+        assert!(message.contains(reason), "{line}: {message}");
+    }
+}
