@@ -190,12 +190,9 @@ fn of_stack(profile: &Profile, place: u32) -> OfStack {
             continue;
         }
         match FUNCTIONS.iter().find(|(function, _)| *function == name) {
-            Some((_, phase @ (Phase::Reading | Phase::Network | Phase::Commit))) => {
-                // A commit that reads or sends is still a commit.
-                if told.waits != Some(Phase::Commit) {
-                    told.waits = Some(*phase);
-                }
-            }
+            // A commit that reads or sends is still a commit.
+            Some((_, Phase::Reading | Phase::Network)) if told.waits == Some(Phase::Commit) => {}
+            Some((_, phase @ (Phase::Reading | Phase::Network | Phase::Commit))) => told.waits = Some(*phase),
             Some((_, phase)) => told.step = told.step.or(Some(*phase)),
             None => {}
         }

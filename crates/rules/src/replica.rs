@@ -374,7 +374,7 @@ mod tests {
     fn when_it_has_caught_up_follows_from_the_bytes() {
         let seen = only(lagging(|at| 60.0 - at, 1e4, 4e4));
         assert_eq!((seen.received_per_s, seen.applied_per_s), (Some(1e4), Some(4e4)));
-        assert_eq!(seen.growth.map(|growth| growth.round()), Some(-1.0));
+        assert_eq!(seen.growth.map(f64::round), Some(-1.0));
         // At the end of ten seconds 600,000 of 900,000 bytes are left, and 30,000 a second are made up for.
         assert_eq!((seen.backlog_bytes, seen.caught_up_in_s), (Some(6e5), Some(20.0)));
         assert_eq!(only(lagging(|at| 60.0 + at, 4e4, 1e4)).caught_up_in_s, None, "it falls further behind");
@@ -388,7 +388,7 @@ mod tests {
             }
         }));
         assert_eq!((seen.received_per_s, seen.backlog_bytes), (None, None));
-        assert_eq!(seen.caught_up_in_s.map(|s| s.round()), Some(20.0));
+        assert_eq!(seen.caught_up_in_s.map(f64::round), Some(20.0));
     }
 
     fn thread(command: &str, state: &str, statement: Option<&str>) -> ServerThread {

@@ -79,7 +79,7 @@ pub(super) fn look(asked: &Asked) -> anyhow::Result<Workload> {
         (Err(why), false) => Err(why.clone()),
     };
     let mut server = Server::connect(runtime, target, process.clone(), asked)?;
-    notes.extend(server.notes.drain(..));
+    notes.append(&mut server.notes);
     let own_before = own_cpu();
     let mut run = Run::new(asked, profiler);
     run.go(&mut server, process.as_ref(), asked)?;

@@ -25,7 +25,7 @@ impl Format for Tab {
         let begin = out.len();
         out.reserve(part.rows.bytes() + part.rows.len() * part.server.map_or(0, str::len));
         if !self.is_seen {
-            let separators = rows(part, out, |out, cell| out.extend_from_slice(cell));
+            let separators = rows(part, out, Vec::extend_from_slice);
             // Nearly no cell has anything special. Cells are a few bytes each, and all of them are looked through much faster
             // at once: what is special beside the separators stood in a cell.
             if special(&out[begin..]) == separators {
