@@ -348,7 +348,9 @@ mod tests {
         let shape = |behind: fn(f64) -> f64| only(lagging(behind, 1e3, 1e3)).shape;
         assert_eq!(shape(|at| f64::from(at as u32 % 2)), Shape::Healthy);
         assert_eq!(shape(|at| if (4.0..7.0).contains(&at) { 8.0 } else { 0.0 }), Shape::Spiky);
-        assert_eq!(shape(|at| 30.0 + at), Shape::Behind, "this server tells nothing of its page reads");
+        let silent = lagging(|at| 30.0 + at, 1e3, 1e3)
+            .each(|_, server, _| server.status = spindoctor_model::Reading::NotAsked);
+        assert_eq!(only(silent).shape, Shape::Behind, "this server tells nothing of its page reads");
         let by_itself = lagging(|at| 30.0 + at, 1e3, 1e3).counter("Innodb_buffer_pool_reads", 3.0);
         assert_eq!(only(by_itself).shape, Shape::BehindByItself);
         let reads = lagging(|at| 30.0 + at, 1e3, 1e3).counter("Innodb_buffer_pool_reads", 900.0).each(

@@ -119,10 +119,6 @@ pub(crate) struct FleetQuery {
     #[arg(long = "sql", value_name = "SELECT", conflicts_with = "ordered", help_heading = "Answers")]
     pub(crate) sql_over: Option<String>,
 
-    /// How long all servers together may take: whoever has not answered then is told of as too late [default: no limit]
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "write", help_heading = "Limits")]
-    pub(crate) within: Option<Duration>,
-
     /// Let the statement change something; asks first, goes in waves, logs what was done where
     #[arg(long, help_heading = "Writing")]
     pub(crate) write: bool,
@@ -151,6 +147,10 @@ pub(crate) struct FleetQuery {
 
     #[command(flatten)]
     pub(crate) login: FleetLogin,
+
+    /// How long all servers together may take: whoever has not answered then is told of as too late [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "write", help_heading = "Limits")]
+    pub(crate) within: Option<Duration>,
 }
 
 /// `spindoctor fleet doctor`.
