@@ -4,7 +4,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::window::Series;
 use spindoctor_model::{Evidence, Finding, Remedy, Root, Unavailable, Window};
 
-use super::{metadata_lock_pileup, table_cache_contention};
+use super::{metadata_lock_pileup, storage_stalled, table_cache_contention};
 use crate::draft::Draft;
 use crate::sessions::{at_work, mean, shortened};
 use crate::stall::{HELD_UP, HELD_UP_RATIO, stack_of};
@@ -151,6 +151,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         })
         .root(Some(root))
         .explains(&[metadata_lock_pileup::CAUSE.name, table_cache_contention::CAUSE.name])
+        // What is written and synced for the file that goes may be all that storage is busy with.
+        .explains(if storage_stalled::hangs(window) { &[] } else { &[storage_stalled::CAUSE.name] })
         .finding(),
     ))
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use rustix::process::{Pid, Signal, kill_process};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Home, Server, ServerSpec};
 use spindoctor_record::Recording;
 
 use crate::program::{complained, printed, spindoctor};
@@ -30,10 +30,10 @@ const TABLES: [&str; 11] = [
     "gaps",
 ];
 
-fn server(which: Which) -> Server {
+fn server() -> Server {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let home = Home::open().expect("the lab has a folder");
-    let spec = ServerSpec { which, ..ServerSpec::default() };
+    let spec = ServerSpec::default();
     runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server")
 }
 
@@ -129,8 +129,9 @@ fn end(mut child: Child) {
 
 /// A recorder is killed while it writes files, the next one ends as it should: then the files have each row of the recording
 /// once, as `export` has it.
-fn nothing_is_lost_and_nothing_is_there_twice(which: Which) {
-    let server = server(which);
+#[test]
+fn nothing_is_lost_and_nothing_is_there_twice_when_a_recorder_is_killed() {
+    let server = server();
     let place = Place::of(&server);
     let mut killed = place.start();
     wait_until("a third file", || parquet_files(&place.history().join("samples")).len() >= 3);
@@ -162,18 +163,8 @@ fn nothing_is_lost_and_nothing_is_there_twice(which: Which) {
 }
 
 #[test]
-fn a_history_of_mysql_survives_a_recorder_that_is_killed() {
-    nothing_is_lost_and_nothing_is_there_twice(Which::Mysql);
-}
-
-#[test]
-fn a_history_of_mariadb_survives_a_recorder_that_is_killed() {
-    nothing_is_lost_and_nothing_is_there_twice(Which::Mariadb);
-}
-
-#[test]
 fn a_folder_that_cannot_be_written_is_one_line_and_the_recording_goes_on() {
-    let server = server(Which::Mysql);
+    let server = server();
     let place = Place::of(&server);
     let file = place.folder.path().join("a-file");
     fs::write(&file, "no folder").expect("a file");
