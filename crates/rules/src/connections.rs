@@ -23,7 +23,8 @@ pub struct AccountRate {
     /// Statements for each connection made; over one that stays open they add up. None where nobody counts them.
     pub statements_each: Option<f64>,
     /// How long a connection lasts in the mean, of those that were made within the window: at most half of it can be
-    /// told, so what lasts longer shows as about that. None where no connection of the account was made.
+    /// told, so what lasts longer shows as about that. None where no connection of the account was made, or none was there
+    /// whenever it was looked.
     pub lifetime_s: Option<f64>,
     /// Its connections now.
     pub open: u64,
@@ -91,6 +92,8 @@ pub fn accounts(window: &Window) -> Result<Vec<AccountRate>, Unavailable> {
                 lifetime_s: ids
                     .as_ref()
                     .and_then(|ids| ids.mean_open(window, &is_own))
+                    // Nobody lasts no time: all were gone whenever it was looked.
+                    .filter(|&open| open > 0.0)
                     .map(|open| open / per_s),
                 open: last.current,
             })

@@ -21,6 +21,9 @@ const SPLIT_SHOWN: usize = 3;
 const SHARE: i32 = 8;
 const AT_ONCE: i32 = 9;
 const TIME: i32 = 10;
+/// Fewer sightings of threads inside statements are not split: a share of thirty is known to ten points or so (its standard
+/// error at one half is 9), of six not at all.
+const SPLIT_LEAST_SEEN: u64 = 30;
 /// A phase that takes less of a statement is not named beside it.
 const PART_NAMED: f64 = 0.05;
 /// Where what stands beside a reading of the panel begins, and where its value ends.
@@ -177,6 +180,14 @@ fn slowest(page: &mut Page, workload: &Workload) {
 fn phases(page: &mut Page, split: &Split) {
     page.blank();
     let snapshots = number::counted(split.snapshots, "snapshot", "snapshots");
+    if split.seen < SPLIT_LEAST_SEEN {
+        let seen = number::counted(split.seen, "time", "times");
+        let told = format!(
+            "inside statements: not told, threads were seen there {seen} in {snapshots}, and {SPLIT_LEAST_SEEN} are needed; \
+             look for longer (--duration 1m)"
+        );
+        return page.hanging("", "  ", &told, QUIET);
+    }
     page.paragraph("", &format!("inside statements, by the stacks of {snapshots}"), STRONG);
     let columns = [("share", SHARE), ("on CPU", AT_ONCE), ("", -40)];
     let row = |part: &Part| {
