@@ -194,7 +194,7 @@ fn rows_per_row_sent(window: &Window, rows_per_s: Option<f64>, ground: &Ground) 
             (Some(read / sent.max(1.0)), format!("{} rows sent a second", number::plain(rounded(sent))))
         }
         (Some(_), Some(_)) => (None, "hardly a row is read".to_owned()),
-        _ => (None, "this server does not count the rows that it sends".to_owned()),
+        _ => (None, "nothing told how many rows were sent".to_owned()),
     };
     let odd = match (rows_per_s, ratio) {
         (Some(read), Some(ratio)) if read >= ROWS_PER_S && ratio >= ROWS_PER_ROW => {
