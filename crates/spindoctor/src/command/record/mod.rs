@@ -47,7 +47,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Records until it is told to end.
 pub(crate) fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
     let path = path(asked)?;
-    memory::in_one_heap();
+    memory::keep_little();
     let _ahead = Ahead::of_others();
     wait_for(async {
         let mut signals = Signals::listen().context("could not listen for signals")?;
