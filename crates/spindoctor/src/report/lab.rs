@@ -375,7 +375,7 @@ mod tests {
             idle_cpu_ratio: 0.25,
             ..Round::default()
         };
-        let setting = |setting, sustained_per_s, breaks, is_complete, rounds| StormSetting {
+        let setting = |setting, sustained_per_s, breaks: Option<Breaks>, is_complete, rounds| StormSetting {
             setting,
             options: &[],
             sustained_per_s,
