@@ -103,7 +103,9 @@ pub enum Error {
         error: mysql_async::Error,
     },
     /// A statement of the lab was not answered.
-    #[error("the server did not answer `{statement}` within {seconds} s; is the machine busy with other work?")]
+    #[error(
+        "the server did not answer `{statement}` within {seconds} s; is the machine busy with other work?"
+    )]
     Silent {
         /// What was sent.
         statement: &'static str,

@@ -14,8 +14,16 @@ const LIMIT: usize = 5000;
 macro_rules! both_ends {
     ($column:literal) => {
         concat!(
-            "IF(CHAR_LENGTH(", $column, ") > 1280, CONCAT(LEFT(", $column, ", 1024), '/*[...]*/', RIGHT(", $column,
-            ", 256)), ", $column, ") AS ", $column
+            "IF(CHAR_LENGTH(",
+            $column,
+            ") > 1280, CONCAT(LEFT(",
+            $column,
+            ", 1024), '/*[...]*/', RIGHT(",
+            $column,
+            ", 256)), ",
+            $column,
+            ") AS ",
+            $column
         )
     };
 }
@@ -336,10 +344,16 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let sampled = plan(SAMPLED, "9.7.4");
-        assert!(sampled.contains(&format!("LEFT(PROCESSLIST_INFO, 1024), '{CUT}', RIGHT(PROCESSLIST_INFO, 256))")));
+        assert!(
+            sampled
+                .contains(&format!("LEFT(PROCESSLIST_INFO, 1024), '{CUT}', RIGHT(PROCESSLIST_INFO, 256))"))
+        );
         assert_eq!(plan(SAMPLED_WITH_WAITS, "5.7.44"), plan(SAMPLED, "5.7.44"));
         let waits = plan(SAMPLED_WITH_WAITS, "9.7.4");
-        assert!(waits.contains("events_waits_current") && waits.contains("w.THREAD_ID = t.THREAD_ID"), "{waits}");
+        assert!(
+            waits.contains("events_waits_current") && waits.contains("w.THREAD_ID = t.THREAD_ID"),
+            "{waits}"
+        );
         assert!(waits.ends_with(&format!("LIMIT {SAMPLED_LIMIT}")), "{waits}");
     }
 

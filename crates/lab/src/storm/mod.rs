@@ -302,9 +302,8 @@ struct Readings {
 /// `1518325843 93724612 5120`: nanoseconds on a CPU, and waiting for one (sched-stats.rst). Both as seconds; 0 of a
 /// kernel that does not count.
 fn parse_schedstat(schedstat: &str) -> (f64, f64) {
-    let mut seconds = schedstat
-        .split_ascii_whitespace()
-        .map(|number| number.parse::<f64>().unwrap_or(0.0) / 1e9);
+    let mut seconds =
+        schedstat.split_ascii_whitespace().map(|number| number.parse::<f64>().unwrap_or(0.0) / 1e9);
     (seconds.next().unwrap_or(0.0), seconds.next().unwrap_or(0.0))
 }
 

@@ -295,7 +295,12 @@ mod tests {
 
     #[test]
     fn a_near_miss_is_tried_again_and_who_was_served_late_is_counted() {
-        let near = Round { due: 1_000, in_time: 950, failures: [(Failure::TimedOut, 20)].into(), ..Round::default() };
+        let near = Round {
+            due: 1_000,
+            in_time: 950,
+            failures: [(Failure::TimedOut, 20)].into(),
+            ..Round::default()
+        };
         assert!(near.nearly_is());
         assert_eq!(near.late(), 30);
         assert!(!Round { in_time: 800, ..near.clone() }.nearly_is());

@@ -113,8 +113,10 @@ pub(crate) fn storm(storm: &Storm, look: Look) -> String {
         }
     }
     if !storm.not_tried.is_empty() {
-        let told =
-            format!("Not tried, as the time was over (--max-time gives more): {}.", storm.not_tried.join(", "));
+        let told = format!(
+            "Not tried, as the time was over (--max-time gives more): {}.",
+            storm.not_tried.join(", ")
+        );
         page.paragraph("", &told, STRONG);
     }
     page.paragraph(

@@ -1,8 +1,8 @@
 //! `spindoctor fleet top`: once, and in a real terminal while servers hang and come back.
 
+use spindoctor_lab::Which;
 use spindoctor_lab::stub::Conduct;
 use spindoctor_lab::stub::mysql::{Apart, answers};
-use spindoctor_lab::Which;
 
 use crate::fleet::{List, Run, ran, stub, with_pileups};
 use crate::live::with_server;

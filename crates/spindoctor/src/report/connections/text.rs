@@ -1,7 +1,7 @@
 //! Tables for the terminal: what accepting costs, threads and queues, how long connections last, who makes them.
 
-use spindoctor_model::connections::{AcceptPart, AcceptRow, AcceptTime};
 use spindoctor_model::Unavailable;
+use spindoctor_model::connections::{AcceptPart, AcceptRow, AcceptTime};
 use spindoctor_rules::connections::AccountRate;
 
 use super::account;

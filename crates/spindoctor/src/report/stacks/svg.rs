@@ -4,8 +4,8 @@
 use spindoctor_model::stack::ThreadState;
 
 use super::flame::{Box, Colour, Picture, Place, draw};
-use super::text::told;
 use super::subject;
+use super::text::told;
 use crate::profile::tree::{Node, Tree};
 use crate::profile::{LabelKind, View};
 use crate::report::number::{self, percent};
