@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use spindoctor_lab::pileup::{Piled, find, pile_up};
 use spindoctor_lab::stub::{Conduct, Stub, addresses, process_list, value};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
 use tempfile::TempDir;
@@ -72,6 +73,21 @@ impl Run {
 
 pub(crate) fn stub(conduct: Conduct) -> Stub {
     Stub::start(conduct).expect("stub servers")
+}
+
+/// Looks at sessions that pile up behind a row, on a server of each kind. They go on meanwhile, on a thread of their own.
+pub(crate) fn with_pileups(look: impl FnOnce(&Piled, &Piled)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let _context = runtime.enter();
+    let home = Home::open().expect("the lab has a folder");
+    let row = find("row").expect("a pile-up");
+    let piled = |which: &Which| runtime.block_on(pile_up(&home, row, which, &|_| {})).expect("a pile-up");
+    let (mysql, mariadb) = (piled(&Which::Mysql), piled(&Which::Mariadb));
+    look(&mysql, &mariadb);
 }
 
 #[test]
