@@ -59,8 +59,9 @@ pub(crate) const CAUSE: Cause = Cause {
 /// are in it in the mean when arrivals are random (M/M/1: 0.8 / 0.2 = 4, and who comes).
 const BUSY_RATIO: f64 = 0.8;
 
-/// Looks below which no share is told: the standard error of 0.8 is then 9 percentage points.
-const ENOUGH: usize = 20;
+/// Looks below which no share is told: a thread that is busy half of the time is seen busy in eight of ten looks once in
+/// eighteen times. A window of five seconds has a dozen.
+const ENOUGH: usize = 10;
 
 /// Failures a second from which on they count.
 const FAILURES_PER_S: f64 = 0.1;
