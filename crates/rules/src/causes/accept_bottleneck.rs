@@ -15,10 +15,9 @@ pub(crate) const CAUSE: Cause = Cause {
     title: "the accepting thread is the limit for new connections",
     what: "One thread of the server takes every new connection in: it waits for clients (poll), accepts one, sets its \
            socket up, and hands it to another thread, which it wakes or makes. What it does for one connection, the \
-           next one waits for; each time it polls all sockets that the server listens on, so that thousands of addresses \
-           in bind_address make it slow. It also waits where anything in it does: for a mutex, for memory, for the \
-           making of a thread. And where the process has no file descriptor left, accept fails, and the thread sleeps \
-           for a second after each failure, with clients in the queue before it.",
+           next one waits for. It also waits where anything in it does: for a mutex, for memory, for the making of a \
+           thread. And where the process has no file descriptor left, accept fails, and the thread sleeps for a \
+           second after each failure, with clients in the queue before it.",
     why_it_hurts: "New clients wait in the kernel's queue, however idle the rest of the server is. When the queue is \
                    full (back_log, net.core.somaxconn) the kernel drops their SYNs without a word: they try again \
                    after one, three and seven seconds, or time out. A pool that reconnects after a stall meets \
@@ -28,16 +27,16 @@ pub(crate) const CAUSE: Cause = Cause {
                a second or more are made, or where somebody waits in a listening socket's queue. And growth of \
                Connection_errors_accept: from one in ten seconds on, as the thread sleeps a second after each. The \
                score is the share of the time in which nobody is let in. Queues, their overflows and dropped SYNs \
-               (/proc/PID/net) are shown where they can be read; the queue of the unix socket cannot.",
+               (/proc/PID/net) are shown where they can be read.",
     looks_alike: "Connections that the server takes in and then serves slowly: the thread waits for clients, and it is \
                   connection-churn, thread-cache-miss or cpu-saturated. A server whose threads have no CPU: the thread \
                   is ready and not on one, which is not counted here. Connections beyond max_connections are \
                   connections-exhausted: they are let in and sent away.",
     remedies: "Where accept fails for want of file descriptors: raise the process's limit, at once with prlimit, for good \
                with LimitNOFILE. Else take work from the thread: keep connections open in the clients, make \
-               thread_cache_size fit so that no thread is made, listen on fewer addresses, put a proxy in front (ProxySQL, \
-               MySQL Router, MaxScale). `spindoctor connections` tells what each connection costs it. A larger back_log \
-               lets more clients wait; it lets none in sooner.",
+               thread_cache_size fit so that no thread is made, put a proxy in front (ProxySQL, MySQL Router, MaxScale). \
+               `spindoctor connections` tells what each connection costs it. A larger back_log lets more clients wait; \
+               it lets none in sooner.",
     safety: "prlimit changes the running process's limit and nothing else, and is undone with the old value; the \
              server itself goes by the limit that it was started with. Pools and proxies change clients. back_log \
              needs a restart and is bounded by net.core.somaxconn.",
@@ -139,8 +138,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                     .series(window.status_rate_series("Connection_errors_accept")),
             )
             .evidence(Evidence::new("new connections", found.per_s, "1/s", "SHOW GLOBAL STATUS Connections"))
-            // Those who come through the unix socket wait in a queue that is told nowhere: of it 0 would be no reading.
-            .evidence_if(waiting.filter(|&waiting| waiting > 0).map(|waiting| {
+            .evidence_if(waiting.map(|waiting| {
                 Evidence::new("clients in the queue, at most", waiting as f64, "", "/proc/PID/net/tcp").expected("0")
             }))
             .evidence_if((lost > 0.0).then(|| {
