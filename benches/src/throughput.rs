@@ -49,7 +49,7 @@ const LOOKERS: &[Looker] = &[
     Looker {
         name: "`stacks --hz 100`",
         arguments: Some(&["stacks", "--hz", "100", "--duration", "1h", "--json"]),
-        halved: &["--max-cpu", "1.5"],
+        halved: &["--max-cpu", "2.25"],
         goal_ratio: Some(0.05),
         quads: 6,
     },

@@ -30,7 +30,7 @@ const MEASURE: Duration = Duration::from_millis(2_500);
 const COMPARED: Duration = Duration::from_millis(400);
 const COMPARED_SETTLE: Duration = Duration::from_millis(150);
 /// Quads to a run that was asked for.
-const QUADS: usize = 12;
+const QUADS: usize = 24;
 /// The goals.
 const MOST: Duration = Duration::from_mins(10);
 const LEAST_OF_BEST: f64 = 0.95;
@@ -77,7 +77,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mis_set = MIS_SET.map(str::to_owned);
     let of_best = compare(&mut asked, &mut load, &best, &tuned, bench.runs * QUADS).await?;
     // A ratio of three is told from one by far fewer.
-    let of_mis_set = compare(&mut asked, &mut load, &mis_set, &tuned, bench.runs * QUADS / 6).await?;
+    let of_mis_set = compare(&mut asked, &mut load, &mis_set, &tuned, bench.runs * QUADS / 12).await?;
     asked.disconnect().await?;
     load.stop().await;
     server.stop()?;
