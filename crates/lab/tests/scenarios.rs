@@ -85,6 +85,7 @@ scenarios! {
     mariadb_is_found_to_open_tables_all_the_time: "table-cache-contention", Mariadb;
     mysql_is_found_to_read_rows_in_vain: "rows-read-waste", Mysql;
     mariadb_is_found_to_read_rows_in_vain: "rows-read-waste", Mariadb;
+    mysql_is_found_to_let_no_more_in: "accept-bottleneck", Mysql;
     mariadb_is_found_to_let_nobody_in: "accept-bottleneck", Mariadb;
     mysql_is_found_to_lag_behind_its_source: "replica-lag", Mysql;
     mariadb_is_found_to_lag_behind_its_source: "replica-lag", Mariadb;

@@ -81,6 +81,24 @@ pub(super) fn user_cpu_s(server: &Server) -> Result<f64> {
     Ok(ticks.unwrap_or_default() / rustix::param::clock_ticks_per_second() as f64)
 }
 
+/// CPU time of a thread at an instant.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ran {
+    /// When it was read.
+    pub(super) at: Instant,
+    /// Seconds on a CPU so far.
+    pub(super) ran_s: f64,
+}
+
+/// CPU time of the thread that accepts: on MySQL and MariaDB the one that the process began with.
+pub(super) fn accepting_thread(server: &Server) -> Result<Ran> {
+    let path = format!("/proc/{0}/task/{0}/schedstat", server.pid());
+    // 2157643289 88121 4711: ran, waited, turns; nanoseconds.
+    let text = fs::read_to_string(&path).map_err(Error::file("read", path.as_ref()))?;
+    let ran_ns = text.split_ascii_whitespace().next().and_then(|ran| ran.parse::<f64>().ok());
+    Ok(Ran { at: Instant::now(), ran_s: ran_ns.unwrap_or_default() / 1e9 })
+}
+
 /// User CPU for each commit, microseconds, the mean of some seconds.
 pub(super) async fn user_us_per_commit(server: &Server) -> Result<f64> {
     const SPAN: Duration = Duration::from_secs(2);

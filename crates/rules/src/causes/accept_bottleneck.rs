@@ -1,5 +1,6 @@
 //! `accept-bottleneck`: the accepting thread is the limit for new connections.
 
+use spindoctor_model::host::ThreadStat;
 use spindoctor_model::stack::{Profile, ThreadState};
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
@@ -15,28 +16,30 @@ pub(crate) const CAUSE: Cause = Cause {
     title: "the accepting thread is the limit for new connections",
     what: "One thread of the server takes every new connection in: it waits for clients (poll), accepts one, sets its \
            socket up, and hands it to another thread, which it wakes or makes. What it does for one connection, the \
-           next one waits for. It also waits where anything in it does: for a mutex, for memory, for the making of a \
-           thread. And where the process has no file descriptor left, accept fails, and the thread sleeps for a \
-           second after each failure, with clients in the queue before it.",
+           next one waits for; each time it polls all sockets that the server listens on, so that thousands of addresses \
+           in bind_address make it slow. It also waits where anything in it does: for a mutex, for memory, for the \
+           making of a thread. And where the process has no file descriptor left, accept fails, and the thread sleeps \
+           for a second after each failure, with clients in the queue before it.",
     why_it_hurts: "New clients wait in the kernel's queue, however idle the rest of the server is. When the queue is \
                    full (back_log, net.core.somaxconn) the kernel drops their SYNs without a word: they try again \
                    after one, three and seven seconds, or time out. A pool that reconnects after a stall meets \
                    exactly this.",
     evidence: "Looks at the accepting thread, which is the server's first: the share of them in which it did not wait \
-               for clients and was not merely waiting for a CPU. It fires from four in five on, where ten connections \
+               for clients and was not merely waiting for a CPU; or the share of the time in which it was on a CPU, as the \
+               kernel counts it, where that is more. It fires from four in five on, where ten connections \
                a second or more are made, or where somebody waits in a listening socket's queue. And growth of \
                Connection_errors_accept: from one in ten seconds on, as the thread sleeps a second after each. The \
                score is the share of the time in which nobody is let in. Queues, their overflows and dropped SYNs \
-               (/proc/PID/net) are shown where they can be read.",
+               (/proc/PID/net) are shown where they can be read; the queue of the unix socket cannot.",
     looks_alike: "Connections that the server takes in and then serves slowly: the thread waits for clients, and it is \
                   connection-churn, thread-cache-miss or cpu-saturated. A server whose threads have no CPU: the thread \
                   is ready and not on one, which is not counted here. Connections beyond max_connections are \
                   connections-exhausted: they are let in and sent away.",
     remedies: "Where accept fails for want of file descriptors: raise the process's limit, at once with prlimit, for good \
                with LimitNOFILE. Else take work from the thread: keep connections open in the clients, make \
-               thread_cache_size fit so that no thread is made, put a proxy in front (ProxySQL, MySQL Router, MaxScale). \
-               `spindoctor connections` tells what each connection costs it. A larger back_log lets more clients wait; \
-               it lets none in sooner.",
+               thread_cache_size fit so that no thread is made, listen on fewer addresses, put a proxy in front (ProxySQL, \
+               MySQL Router, MaxScale). `spindoctor connections` tells what each connection costs it. A larger back_log \
+               lets more clients wait; it lets none in sooner.",
     safety: "prlimit changes the running process's limit and nothing else, and is undone with the old value; the \
              server itself goes by the limit that it was started with. Pools and proxies change clients. back_log \
              needs a restart and is bounded by net.core.somaxconn.",
@@ -58,8 +61,9 @@ pub(crate) const CAUSE: Cause = Cause {
 /// are in it in the mean when arrivals are random (M/M/1: 0.8 / 0.2 = 4, and who comes).
 const BUSY_RATIO: f64 = 0.8;
 
-/// Looks below which no share is told: the standard error of 0.8 is then 9 percentage points.
-const ENOUGH: usize = 20;
+/// Looks below which no share is told: a thread that is busy half of the time is seen busy in eight of ten looks once in
+/// eighteen times. A window of five seconds has a dozen.
+const ENOUGH: usize = 10;
 
 /// Failures a second from which on they count.
 const FAILURES_PER_S: f64 = 0.1;
@@ -83,11 +87,14 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if !fails && !wanted {
         return Ok(None);
     }
-    let busy = match &looks {
-        Some(looks) => looks.busy_ratio,
-        None if fails => 0.0,
+    let ran_ratio = ran_ratio(window);
+    let busy = match (&looks, ran_ratio) {
+        (Some(looks), ran_ratio) => looks.busy_ratio.max(ran_ratio.unwrap_or(0.0)),
+        // It may sleep, too: less is no answer.
+        (None, Some(ran_ratio)) if ran_ratio >= BUSY_RATIO => ran_ratio,
+        (None, _) if fails => 0.0,
         // Without looks: a thread that is the limit has a queue before it.
-        None => {
+        (None, _) => {
             window.need(|s| &s.host.listen_queues)?;
             if waiting == Some(0) && lost(window) == 0.0 {
                 return Ok(None);
@@ -123,6 +130,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 "All connections pass through this one thread. Whoever comes while it is busy waits in the kernel's \
                  queue, and is dropped where that is full."
             })
+            .evidence_if(ran_ratio.map(|ran_ratio| {
+                Evidence::new("accepting thread on a CPU", ran_ratio, "ratio", "/proc/PID/task/TID/schedstat")
+            }))
             .evidence_if(looks.as_ref().map(|looks| {
                 Evidence::new("accepting thread busy", looks.busy_ratio, "ratio", "stacks")
                     .expected(format!("< {BUSY_RATIO}"))
@@ -138,7 +148,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                     .series(window.status_rate_series("Connection_errors_accept")),
             )
             .evidence(Evidence::new("new connections", found.per_s, "1/s", "SHOW GLOBAL STATUS Connections"))
-            .evidence_if(waiting.map(|waiting| {
+            // Those who come through the unix socket wait in a queue that is told nowhere: of it 0 would be no reading.
+            .evidence_if(waiting.filter(|&waiting| waiting > 0).map(|waiting| {
                 Evidence::new("clients in the queue, at most", waiting as f64, "", "/proc/PID/net/tcp").expected("0")
             }))
             .evidence_if((lost > 0.0).then(|| {
@@ -202,6 +213,16 @@ impl Looks {
             asleep_ratio: share(&|state| *state == ThreadState::Sleep),
         })
     }
+}
+
+/// Share of the time in which the accepting thread, the first of the process, was on a CPU, as the kernel counts it.
+fn ran_ratio(window: &Window) -> Option<f64> {
+    let change = window.change(|s| &s.host.threads)?;
+    let of = |threads: &[ThreadStat]| {
+        threads.iter().find(|thread| Some(thread.tid) == window.server.pid).map(|thread| thread.ran_ns)
+    };
+    let ran_ns = of(change.last)?.checked_sub(of(change.first)?)?;
+    Some((ran_ns as f64 / 1e9 / change.seconds).min(1.0))
 }
 
 /// Clients that a full queue turned away over the window, of all sockets of the network namespace.
@@ -295,6 +316,19 @@ pub(crate) mod cases {
         assert!(asleep.evidence.iter().any(|evidence| evidence.reading == "accepting thread asleep"));
         let rare = starved().counter("Connection_errors_accept", 0.02).window();
         assert_eq!(evaluate(&rare), Outcome::Clear);
+    }
+
+    #[test]
+    fn a_thread_that_runs_all_the_time_is_found_by_the_kernels_count_of_it() {
+        let runs = |ratio: f64| {
+            let mut window = storm().runs(ratio * 16.0, 0.0).without_profile().window();
+            window.server.pid = Some(4311);
+            window
+        };
+        let finding = found(&runs(0.93));
+        assert!(finding.headline.contains("busy 93 % of the time"), "{finding:#?}");
+        // Nobody knows how long it slept.
+        assert!(matches!(evaluate(&runs(0.7)), Outcome::NotEnoughEvidence(_)), "{:?}", evaluate(&runs(0.7)));
     }
 
     #[test]
