@@ -24,6 +24,7 @@ pub mod page_cache;
 pub mod pause;
 pub mod pressure;
 pub mod process;
+mod sock_diag;
 pub mod source;
 #[expect(unsafe_code, reason = "memory of the server is read")]
 pub mod srv_cpu_usage;

@@ -1,0 +1,156 @@
+//! sock_diag(7): the kernel's listening TCP sockets, without a walk over all others.
+//!
+//! `/proc/net/tcp` has the listeners first, but the read that tells where they end looks for the first socket behind them,
+//! through a hash table of hundreds of thousands of places (`tcp_seq_next`, net/ipv4/tcp_ipv4.c): some 5 ms of CPU on a
+//! host with few connections. Of a dump that asks for listeners alone the kernel looks at no other
+//! (`inet_diag_dump_icsk`, net/ipv4/inet_diag.c). It tells of the network namespace of who asks.
+
+use std::io;
+
+use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
+use spindoctor_model::host::ListenQueue;
+
+/// What the kernel sends at once at most (`NLMSG_GOODSIZE` of a dump, include/linux/netlink.h).
+const MOST_BYTES: usize = 32 << 10;
+/// `SOCK_DIAG_BY_FAMILY`, `NLMSG_ERROR`, `NLMSG_DONE` (linux/sock_diag.h, linux/netlink.h).
+const BY_FAMILY: u16 = 20;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+/// `NLM_F_REQUEST | NLM_F_DUMP`.
+const DUMP: u16 = 0x301;
+/// `IPPROTO_TCP`, and `TCP_LISTEN` (net/tcp_states.h).
+const TCP: u8 = 6;
+const LISTEN: u8 = 10;
+/// `struct nlmsghdr`, `struct inet_diag_req_v2`.
+const HEADER_BYTES: usize = 16;
+const REQUEST_BYTES: usize = HEADER_BYTES + 56;
+
+/// The listening TCP sockets of a family (`AF_INET`, `AF_INET6`) in the caller's network namespace, so many at most.
+pub(super) fn listeners(family: AddressFamily, limit: usize) -> io::Result<Vec<ListenQueue>> {
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(SOCK_DIAG))?;
+    sendto(&socket, &request(family), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    let mut sockets = Vec::new();
+    let mut buffer = vec![0; MOST_BYTES];
+    loop {
+        let (_, length) = recv(&socket, buffer.as_mut_slice(), RecvFlags::empty())?;
+        match parse(&buffer[..length.min(MOST_BYTES)], &mut sockets) {
+            Dump::GoesOn if length > 0 && sockets.len() < limit => {}
+            Dump::Refused(errno) => return Err(io::Error::from_raw_os_error(errno)),
+            Dump::GoesOn | Dump::Over => break,
+        }
+    }
+    sockets.truncate(limit);
+    Ok(sockets)
+}
+
+/// `struct nlmsghdr` and `struct inet_diag_req_v2`; the socket that it could name is any.
+fn request(family: AddressFamily) -> [u8; REQUEST_BYTES] {
+    let mut request = [0; REQUEST_BYTES];
+    request[..4].copy_from_slice(&(REQUEST_BYTES as u32).to_ne_bytes());
+    request[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
+    request[6..8].copy_from_slice(&DUMP.to_ne_bytes());
+    request[HEADER_BYTES] = family.as_raw() as u8;
+    request[HEADER_BYTES + 1] = TCP;
+    request[HEADER_BYTES + 4..HEADER_BYTES + 8].copy_from_slice(&(1_u32 << LISTEN).to_ne_bytes());
+    request
+}
+
+/// How a dump goes on behind a datagram.
+#[derive(Debug, PartialEq, Eq)]
+enum Dump {
+    GoesOn,
+    Over,
+    /// The kernel refused it, with this errno.
+    Refused(i32),
+}
+
+/// Takes the listeners out of a datagram. What is cut off or of another kind is passed over.
+fn parse(datagram: &[u8], sockets: &mut Vec<ListenQueue>) -> Dump {
+    let mut rest = datagram;
+    while let (Some(length), Some(kind)) = (u32_at(rest, 0), rest.get(4..6)) {
+        let length = length as usize;
+        let Some(body) = rest.get(HEADER_BYTES..length) else { break };
+        match u16::from_ne_bytes([kind[0], kind[1]]) {
+            DONE => return Dump::Over,
+            ERROR => {
+                let errno = u32_at(body, 0).unwrap_or_default() as i32;
+                return Dump::Refused(errno.saturating_neg());
+            }
+            BY_FAMILY => sockets.extend(listener(body)),
+            _ => {}
+        }
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Dump::GoesOn
+}
+
+/// `struct inet_diag_msg`: FAMILY STATE TIMER RETRANS, SPORT[2] in the network's order ..., at 56 RQUEUE[4], which counts who
+/// waits to be accepted.
+fn listener(body: &[u8]) -> Option<ListenQueue> {
+    let state = *body.get(1)?;
+    let port = body.get(4..6)?;
+    (state == LISTEN).then_some(())?;
+    Some(ListenQueue { port: u16::from_be_bytes([port[0], port[1]]), waiting: u32_at(body, 56)?.into() })
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+        let mut message = ((HEADER_BYTES + body.len()) as u32).to_ne_bytes().to_vec();
+        message.extend_from_slice(&kind.to_ne_bytes());
+        message.resize(HEADER_BYTES, 0);
+        message.extend_from_slice(body);
+        message
+    }
+
+    #[test]
+    fn a_listener_is_its_port_and_who_waits() {
+        let mut body = [0; 72];
+        body[1] = LISTEN;
+        body[4..6].copy_from_slice(&3306_u16.to_be_bytes());
+        body[56..60].copy_from_slice(&7_u32.to_ne_bytes());
+        let mut established = body;
+        established[1] = 1;
+        let datagram = [message(BY_FAMILY, &body), message(BY_FAMILY, &established)].concat();
+        let mut sockets = Vec::new();
+        assert_eq!(parse(&datagram, &mut sockets), Dump::GoesOn);
+        assert_eq!(sockets, [ListenQueue { port: 3306, waiting: 7 }]);
+        assert_eq!(parse(&message(DONE, &[0; 4]), &mut sockets), Dump::Over);
+        assert_eq!(parse(&message(ERROR, &(-1_i32).to_ne_bytes()), &mut sockets), Dump::Refused(1));
+    }
+
+    #[test]
+    fn the_kernel_tells_who_waits_before_a_real_socket() {
+        for (address, family) in [("127.0.0.1", AddressFamily::INET), ("::1", AddressFamily::INET6)] {
+            // A host without IPv6 has no such address.
+            let Ok(listener) = TcpListener::bind((address, 0)) else { continue };
+            let port = listener.local_addr().unwrap().port();
+            let _waiting: Vec<TcpStream> =
+                (0..3).map(|_| TcpStream::connect((address, port)).unwrap()).collect();
+            let sockets = listeners(family, usize::MAX).unwrap();
+            let found = sockets.iter().find(|socket| socket.port == port);
+            assert_eq!(found.map(|socket| socket.waiting), Some(3), "{sockets:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn hostile_datagrams_never_panic_and_end(datagram in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut sockets = Vec::new();
+            parse(&datagram, &mut sockets);
+        }
+    }
+}
