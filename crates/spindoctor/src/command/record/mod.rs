@@ -9,6 +9,7 @@ mod looker;
 mod metrics;
 mod recorder;
 mod stacks;
+mod turns;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use spindoctor_model::{
     WaitGraph,
 };
 use spindoctor_record::stall::events::{Act, Events};
-use spindoctor_record::stall::suspicion::Suspicion;
+use spindoctor_record::stall::suspicion::{Reason, Suspicion};
 use spindoctor_record::stall::{StallChange, Stalls};
 use spindoctor_record::{Error, Writer, Written};
 use spindoctor_rules::wait_graph::{self, Readings};
@@ -25,17 +25,11 @@ use super::history::Shipped;
 use super::lately::Lately;
 use super::looker::Look;
 use super::stacks::Stacks;
+use super::turns::Turns;
 use crate::command::live::note;
 
 /// So much from before a stall is kept with it.
 const BEFORE_S: f64 = 10.0;
-/// How often locks are looked at in a stall, and suspected ones are looked into.
-const LOOK_EVERY_S: f64 = 0.5;
-/// The first looks come with each probe: 70 ms into a stall few wait yet, and after 200 ms it may be over.
-const FIRST_LOOKS: u32 = 3;
-const FIRST_LOOKS_EVERY_S: f64 = 0.08;
-/// After so long without a look the next is a first one.
-const LOOKS_BELONG_S: f64 = 3.0;
 /// A graph is of this snapshot and no older one.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -60,9 +54,7 @@ pub(super) struct Recorder {
     done: UnboundedSender<Done>,
     lately: Lately,
     gathering: Gathering,
-    looked_s: f64,
-    /// Looks since then that belong together.
-    looks: u32,
+    turns: Turns,
     now_s: f64,
     told: Told,
 }
@@ -94,8 +86,7 @@ impl Recorder {
             done,
             lately: Lately::default(),
             gathering: Gathering::default(),
-            looked_s: f64::NEG_INFINITY,
-            looks: 0,
+            turns: Turns::default(),
             now_s: 0.0,
             told: Told::default(),
         }
@@ -122,7 +113,7 @@ impl Recorder {
         self.stalls.begin_segment(&segment);
         self.suspicion = Suspicion::default();
         self.lately = Lately::default();
-        (self.looked_s, self.now_s) = (f64::NEG_INFINITY, 0.0);
+        (self.turns, self.now_s) = (Turns::default(), 0.0);
         self.stacks.follow(segment.server.pid);
         self.segment = Some(segment);
         Ok(())
@@ -150,37 +141,23 @@ impl Recorder {
         self.writer.add_cost("probe", 1, probe.took_ms);
         self.lately.probe(probe, self.now_s - BEFORE_S - 2.0);
         self.gathering.probe(probe);
-        let is_suspicious = self.suspicion.look(&probe);
+        let reason = self.suspicion.look(&probe);
         let changes = self.stalls.probe(&probe);
         self.step(&changes, follower)?;
-        let looks = (is_suspicious || self.events.has_detail()) && self.look_is_due(self.now_s);
+        let looks = (reason.is_some() || self.events.has_detail()) && self.turns.take(self.now_s, reason);
         if looks {
             self.stacks.snapshot();
         }
         Ok(looks)
     }
 
-    /// Whether it is time for another look, which is then taken.
-    fn look_is_due(&mut self, now_s: f64) -> bool {
-        let since_s = now_s - self.looked_s;
-        if since_s > LOOKS_BELONG_S {
-            self.looks = 0;
-        }
-        let every_s = if self.looks < FIRST_LOOKS { FIRST_LOOKS_EVERY_S } else { LOOK_EVERY_S };
-        let is_due = since_s >= every_s;
-        if is_due {
-            (self.looked_s, self.looks) = (now_s, self.looks + 1);
-        }
-        is_due
-    }
-
     /// The server holds up even the probe: what holds it is looked at from outside.
     fn overdue(&mut self, asked_s: f64, follower: &Follower) -> Result<(), Error> {
         let Some(zero) = follower.instant_of(0.0) else { return Ok(()) };
-        if !self.look_is_due(asked_s) {
-            return Ok(());
+        if self.turns.take(asked_s, Some(Reason::Strong)) {
+            self.stacks.snapshot();
         }
-        self.stacks.snapshot();
+        // A line of /proc costs next to nothing, and nothing else tells a process that is held for a moment.
         let Some(segment) = &self.segment else { return Ok(()) };
         let Some(pid) = segment.server.pid else { return Ok(()) };
         let at_s = zero.elapsed().as_secs_f64();
