@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{Diagnosis, Event, Reading, Sample, Window};
 use spindoctor_record::Recording;
-use spindoctor_rules::{diagnose, is_at_work};
+use spindoctor_rules::diagnose;
 
 /// No more than this of a long stall is looked at.
 const MOST: SignedDuration = SignedDuration::from_secs(20);
@@ -72,7 +72,7 @@ fn lasts_until_s(event: &Event, began_s: f64, ended_s: f64) -> f64 {
 fn keep_instants_of(samples: &mut [Sample], stall: &RangeInclusive<f64>) {
     let at_work = |sample: &Sample| {
         let threads = sample.server.threads.value().filter(|_| stall.contains(&sample.at_s))?;
-        Some(threads.iter().filter(|thread| is_at_work(thread)).count())
+        Some(threads.iter().filter(|thread| thread.is_at_work()).count())
     };
     let most = samples.iter().filter_map(at_work).max().unwrap_or_default();
     let is_full =

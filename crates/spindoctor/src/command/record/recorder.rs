@@ -30,6 +30,8 @@ use crate::command::live::note;
 
 /// So much from before a stall is kept with it.
 const BEFORE_S: f64 = 10.0;
+/// A look belongs to the probe that gave reason to it: no later than the next one, and what it rests in between.
+const LOOKED_WITHIN_S: f64 = 0.15;
 /// A graph is of this snapshot and no older one.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -55,6 +57,8 @@ pub(super) struct Recorder {
     lately: Lately,
     gathering: Gathering,
     turns: Turns,
+    /// The last probe that gave a strong reason to look.
+    strong_s: f64,
     now_s: f64,
     told: Told,
 }
@@ -87,6 +91,7 @@ impl Recorder {
             lately: Lately::default(),
             gathering: Gathering::default(),
             turns: Turns::default(),
+            strong_s: f64::NEG_INFINITY,
             now_s: 0.0,
             told: Told::default(),
         }
@@ -113,7 +118,7 @@ impl Recorder {
         self.stalls.begin_segment(&segment);
         self.suspicion = Suspicion::default();
         self.lately = Lately::default();
-        (self.turns, self.now_s) = (Turns::default(), 0.0);
+        (self.turns, self.strong_s, self.now_s) = (Turns::default(), f64::NEG_INFINITY, 0.0);
         self.stacks.follow(segment.server.pid);
         self.segment = Some(segment);
         Ok(())
@@ -142,6 +147,9 @@ impl Recorder {
         self.lately.probe(probe, self.now_s - BEFORE_S - 2.0);
         self.gathering.probe(probe);
         let reason = self.suspicion.look(&probe);
+        if reason == Some(Reason::Strong) {
+            self.strong_s = self.now_s;
+        }
         let changes = self.stalls.probe(&probe);
         self.step(&changes, follower)?;
         let looks = (reason.is_some() || self.events.has_detail()) && self.turns.take(self.now_s, reason);
@@ -270,6 +278,8 @@ impl Recorder {
         let (at_s, clock_s) = (since_zero_s(begun), since_zero_s(look.clock));
         let at = self.wall(at_s);
         let recorded = RecordedSample { at, segment: segment.id, sample: look.sample(at_s, clock_s) };
+        let is_for_reason = (0.0..=LOOKED_WITHIN_S).contains(&(at_s - self.strong_s));
+        let changes = if is_for_reason { self.stalls.look(&recorded) } else { Vec::new() };
         let (done, server) = (self.done.clone(), recorded.sample.server.clone());
         let from = begun.checked_sub(FRESH).unwrap_or(begun);
         self.stacks.profile(Some(from), Some(Instant::now()), move |profile| {
@@ -277,7 +287,8 @@ impl Recorder {
                 Readings { version: Some(version), server: &server, again: None, profile: profile.as_ref() };
             let _heard = done.send(Done::Graph(RecordedGraph { at, graph: wait_graph::build(&readings) }));
         });
-        self.keep_look(recorded)
+        self.keep_look(recorded)?;
+        self.step(&changes, follower)
     }
 
     /// Takes what was ordered. An event that has all it needs is given back, to be diagnosed.
