@@ -28,8 +28,7 @@ const STILL_RATIO: f64 = 0.5;
 const STILL_MS: f64 = 60.0;
 /// A look comes with its probe, and so long after it the next has not been asked.
 const LOOK_AFTER_S: f64 = 0.05;
-/// Of the looks into a short one those count in which this share of the most sessions are at work: others saw it begin, or
-/// end.
+/// Of the looks into a short one those count in which this share of the most sessions are at work: others saw it begin.
 const FULL_RATIO: f64 = 0.5;
 /// What hardly ever changes is read once a minute or less often: what was read this long before holds in the stall.
 const KNOWN_SINCE: SignedDuration = SignedDuration::from_secs(60);
@@ -50,11 +49,9 @@ pub(super) fn of_event(recording: &Path, event: &Event) -> anyhow::Result<Option
     Ok(Some(diagnose(&window)))
 }
 
-/// Until when a short stall is seen to last, in seconds from the beginning of its segment.
-///
-/// It is known to be over two probes later; the probes themselves say more: threads that wait still run in them.
-fn lasts_until_s(event: &Event, began_s: f64, ended_s: f64) -> f64 {
-    let by_its_end_s = (ended_s - SHORT_OVER_BEFORE_S).max(began_s + SHORT_AT_LEAST_S);
+/// Until when a short stall may last, in seconds from the beginning of its segment, as its probes tell: threads that wait
+/// still run in them, or their own answer is late.
+fn may_last_until_s(event: &Event, began_s: f64, ended_s: f64) -> f64 {
     let probes = event.probes.iter().filter(|probe| (began_s..=ended_s).contains(&probe.at_s));
     let most = probes.clone().filter_map(|probe| probe.threads_running).max().unwrap_or_default();
     let lasts = probes.filter(|probe| {
@@ -62,23 +59,35 @@ fn lasts_until_s(event: &Event, began_s: f64, ended_s: f64) -> f64 {
             probe.threads_running.is_some_and(|running| running as f64 >= STILL_RATIO * most as f64);
         !probe.answered || probe.took_ms >= STILL_MS || (most > 0 && is_crowd)
     });
-    let seen_s =
-        lasts.map(|probe| probe.at_s + probe.took_ms / 1e3 + LOOK_AFTER_S).fold(f64::NEG_INFINITY, f64::max);
-    by_its_end_s.max(seen_s.min(ended_s))
+    let until_s = lasts.map(|probe| probe.at_s + probe.took_ms / 1e3 + LOOK_AFTER_S);
+    until_s.fold(began_s, f64::max).min(ended_s)
 }
 
 /// What is true of an instant alone, as who waits, is taken from the stall where it was looked at then: the calm around a
 /// short one tells rates, and nothing of who waited.
-fn keep_instants_of(samples: &mut [Sample], stall: &RangeInclusive<f64>) {
-    let at_work = |sample: &Sample| {
-        let threads = sample.server.threads.value().filter(|_| stall.contains(&sample.at_s))?;
-        Some(threads.iter().filter(|thread| thread.is_at_work()).count())
+///
+/// It lasts `until` some instant for certain, and perhaps longer: what was seen later counts where nothing before showed
+/// those who stand. Later than that, those who were let go hold up each other.
+fn keep_instants_of(samples: &mut [Sample], began_s: f64, until_s: f64, perhaps_s: f64) {
+    let at_work = |sample: &Sample, until_s: f64| {
+        let threads = sample.server.threads.value().filter(|_| (began_s..=until_s).contains(&sample.at_s))?;
+        Some(threads.iter().filter(|thread| thread.is_at_work()).count() as f64)
     };
-    let most = samples.iter().filter_map(at_work).max().unwrap_or_default();
-    let is_full =
-        |sample: &Sample| at_work(sample).is_none_or(|at_work| at_work as f64 >= FULL_RATIO * most as f64);
-    let tells: Vec<bool> =
-        samples.iter().map(|sample| stall.contains(&sample.at_s) && is_full(sample)).collect();
+    let most =
+        |until_s: f64| samples.iter().filter_map(|sample| at_work(sample, until_s)).fold(0.0, f64::max);
+    let most_perhaps = most(perhaps_s.max(until_s));
+    let first = samples.iter().find(|sample| {
+        at_work(sample, perhaps_s).is_some_and(|at_work| at_work >= FULL_RATIO * most_perhaps)
+    });
+    let until_s = first.map_or(until_s, |first| until_s.max(first.at_s));
+    let most = most(until_s);
+    let tells: Vec<bool> = samples
+        .iter()
+        .map(|sample| {
+            let is_full = at_work(sample, until_s).is_none_or(|at_work| at_work >= FULL_RATIO * most);
+            (began_s..=until_s).contains(&sample.at_s) && is_full
+        })
+        .collect();
     keep_of(samples, &tells, |sample| &mut sample.server.threads);
     keep_of(samples, &tells, |sample| &mut sample.server.transactions);
     keep_of(samples, &tells, |sample| &mut sample.server.row_lock_waits);
@@ -106,10 +115,13 @@ fn of_stall(mut window: Window, event: &Event, stall: RangeInclusive<Timestamp>)
     let tells = |sample: &&Sample| inside.contains(&sample.at_s) && sample.server.status.value().is_some();
     let has_rates = window.samples.iter().filter(tells).count() >= ENOUGH_SAMPLES;
     if !has_rates {
-        // Times of the segment and of the window differ by what the window begins later.
-        let began_s = event.head.stall.began_s;
-        let lasts_s = lasts_until_s(event, began_s, began_s + (at_s(ended) - at_s(began))) - began_s;
-        keep_instants_of(&mut window.samples, &(at_s(began)..=at_s(began) + lasts_s));
+        let (began_s, ended_s) = (at_s(began), at_s(ended));
+        let until_s = (ended_s - SHORT_OVER_BEFORE_S).max(began_s + SHORT_AT_LEAST_S);
+        // Times of the segment are later or earlier than those of the window by as much as its beginning.
+        let of_segment_s = event.head.stall.began_s - began_s;
+        let perhaps_s =
+            may_last_until_s(event, began_s + of_segment_s, ended_s + of_segment_s) - of_segment_s;
+        keep_instants_of(&mut window.samples, began_s, until_s, perhaps_s);
     }
     let part = if has_rates { inside } else { around };
 
@@ -244,19 +256,26 @@ mod tests {
         assert_eq!(waiters(looked_at(&[(30.125, 10), (30.19, 9)]), &probes, 30.32), [10]);
     }
 
+    /// Event 9 of another: those whom the global read lock had held up changed the same rows when it was given back.
     #[test]
-    fn a_look_that_saw_a_stall_begin_does_not_make_it_half_a_stall() {
-        let probes = [(30.03, 1), (30.13, 9), (30.23, 0)];
-        assert_eq!(waiters(looked_at(&[(30.03, 1), (30.05, 5), (30.14, 9)]), &probes, 30.33), [5, 9]);
+    fn the_rush_after_a_stall_is_no_part_of_it() {
+        let probes = [(30.0, 3), (30.099, 8), (30.199, 17), (30.299, 10), (30.399, 1)];
+        assert_eq!(waiters(looked_at(&[(30.1, 8), (30.226, 10)]), &probes, 30.4), [8]);
     }
 
     #[test]
-    fn a_stall_lasts_while_its_probe_has_no_answer() {
+    fn a_look_that_saw_a_stall_begin_does_not_make_it_half_a_stall() {
+        let probes = [(30.03, 1), (30.13, 9), (30.23, 0)];
+        assert_eq!(waiters(looked_at(&[(30.03, 1), (30.05, 5), (30.13, 9)]), &probes, 30.33), [5, 9]);
+    }
+
+    #[test]
+    fn a_stall_may_last_while_its_probe_has_no_answer() {
         let probe = |at_s, took_ms| Probe { at_s, took_ms, answered: true, ..Probe::default() };
         let event = |probes| Event { probes, ..Event::default() };
         let silent = event(vec![probe(5.02, 1.0), probe(5.12, 150.0), probe(5.32, 1.0)]);
-        assert!((lasts_until_s(&silent, 5.0, 5.425) - 5.32).abs() < 1e-9);
-        assert!((lasts_until_s(&event(Vec::new()), 5.0, 5.425) - 5.225).abs() < 1e-9);
+        assert!((may_last_until_s(&silent, 5.0, 5.425) - 5.32).abs() < 1e-9);
+        assert!((may_last_until_s(&event(Vec::new()), 5.0, 5.425) - 5.0).abs() < 1e-9);
     }
 
     #[test]

@@ -97,8 +97,8 @@ impl Recorder {
         }
     }
 
-    /// Takes what was sampled. True where it is time to look at locks.
-    pub(super) fn take(&mut self, followed: Followed, follower: &Follower) -> Result<bool, Error> {
+    /// Takes what was sampled. Why to look at locks now, where it is time to.
+    pub(super) fn take(&mut self, followed: Followed, follower: &Follower) -> Result<Option<Reason>, Error> {
         match followed {
             Followed::Segment(segment) => self.begin(segment, follower)?,
             Followed::Sample(sample) => self.sample(*sample, follower)?,
@@ -107,7 +107,7 @@ impl Recorder {
             Followed::Gap(gap) => self.written(|writer| writer.write_gap(&gap))?,
             Followed::Note(what) => note(&what.to_string()),
         }
-        Ok(false)
+        Ok(None)
     }
 
     fn begin(&mut self, segment: Segment, follower: &Follower) -> Result<(), Error> {
@@ -141,7 +141,7 @@ impl Recorder {
         self.step(&changes, follower)
     }
 
-    fn probe(&mut self, probe: Probe, follower: &Follower) -> Result<bool, Error> {
+    fn probe(&mut self, probe: Probe, follower: &Follower) -> Result<Option<Reason>, Error> {
         self.now_s = self.now_s.max(probe.at_s + probe.took_ms / 1e3);
         self.writer.add_cost("probe", 1, probe.took_ms);
         self.lately.probe(probe, self.now_s - BEFORE_S - 2.0);
@@ -152,11 +152,13 @@ impl Recorder {
         }
         let changes = self.stalls.probe(&probe);
         self.step(&changes, follower)?;
-        let looks = (reason.is_some() || self.events.has_detail()) && self.turns.take(self.now_s, reason);
-        if looks {
-            self.stacks.snapshot();
+        let is_wanted = reason.is_some() || self.events.has_detail();
+        if !is_wanted || !self.turns.take(self.now_s, reason) {
+            return Ok(None);
         }
-        Ok(looks)
+        self.stacks.snapshot();
+        // A stall that is known, and in which nothing stands out now.
+        Ok(Some(reason.unwrap_or(Reason::Weak)))
     }
 
     /// The server holds up even the probe: what holds it is looked at from outside.

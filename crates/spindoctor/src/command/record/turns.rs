@@ -75,10 +75,10 @@ impl Row {
 mod tests {
     use super::*;
 
-    /// The probes at which there is a look, of one each tenth of a second.
+    /// The probes at which there is a look, of one each tenth of a second and a little.
     fn looks(probes: impl Iterator<Item = (u32, Option<Reason>)>, turns: &mut Turns) -> Vec<u32> {
         probes
-            .filter(|&(tenth, reason)| turns.take(f64::from(tenth) / 10.0, reason))
+            .filter(|&(tenth, reason)| turns.take(f64::from(tenth) * 0.1001, reason))
             .map(|(tenth, _)| tenth)
             .collect()
     }
