@@ -17,7 +17,7 @@ const TABLES: Tables = Tables { count: 4, rows: 10_000 };
 const VARIABLES: [&str; 3] =
     ["innodb_sync_spin_loops", "innodb_spin_wait_delay", "innodb_spin_wait_pause_multiplier"];
 const MIS_SET: [&str; 3] = ["30", "100", "100"];
-/// The grid: rounds, delays, multipliers. Delays and multipliers in steps of about two, as `tune` searches.
+/// The grid: rounds, delays, multipliers. Delays and multipliers in steps of about two.
 const GRID: [&[u32]; 3] = [&[10, 30, 100], &[1, 3, 6, 12, 25, 50, 100], &[1, 5, 10, 25, 50, 100]];
 /// How often each point of the grid is measured, in random order.
 const PASSES: usize = 3;
