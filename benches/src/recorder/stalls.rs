@@ -22,7 +22,7 @@ const TABLES: Tables = Tables { count: 1, rows: 1_000 };
 const LOAD: LoadSpec =
     LoadSpec { workload: Workload::OltpReadWrite, threads: 16, rate: Some(60), tables: TABLES };
 const LASTS: Duration = Duration::from_millis(200);
-/// Of each server.
+/// Of each server; a try of fewer sets `STALLS`.
 const STALLS: usize = 25;
 /// How many threads run usually is told from three whole minutes; what is usual in the last minute, sooner.
 const LEARNS: Duration = Duration::from_secs(75);
@@ -106,8 +106,12 @@ async fn stalled(bench: &Bench, name: &str, which: Which) -> anyhow::Result<(Vec
         .filter_map(|kind| INJECTIONS.iter().find(|known| known.name == *kind).copied())
         .collect();
     let mut made: Vec<(&'static Injection, Injected)> = Vec::new();
-    for turn in 0..STALLS {
-        progress(&format!("recorded-stalls: {name}, {} of {STALLS}", turn + 1));
+    let stalls = match std::env::var("STALLS") {
+        Ok(stalls) => stalls.parse().context("STALLS is no number")?,
+        Err(_) => STALLS,
+    };
+    for turn in 0..stalls {
+        progress(&format!("recorded-stalls: {name}, {} of {stalls}", turn + 1));
         load.check()?;
         let die: Option<f64> = asked.query_first("SELECT RAND()").await?;
         tokio::time::sleep(Duration::from_secs_f64(REST_S + REST_BY_CHANCE_S * die.unwrap_or(0.5))).await;

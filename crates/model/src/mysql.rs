@@ -225,6 +225,14 @@ pub struct ServerThread {
     pub last_statement: Option<String>,
 }
 
+impl ServerThread {
+    /// True for a client session that runs or waits for something: not asleep, not sending a binary log to a replica.
+    pub fn is_at_work(&self) -> bool {
+        self.is_connection
+            && !matches!(self.command.as_str(), "Sleep" | "Daemon" | "Binlog Dump" | "Binlog Dump GTID" | "")
+    }
+}
+
 /// One open InnoDB transaction.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -134,6 +134,8 @@ pub enum StallKind {
     CheckpointAge,
     /// New connections fail.
     ConnectionsFail,
+    /// Most sessions at work waited for locks, far more than usually.
+    LockWaits,
     /// What the user asked for with `--when`.
     Asked,
 }

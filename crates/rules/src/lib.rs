@@ -36,7 +36,6 @@ use spindoctor_model::{Finding, Unavailable, Window};
 pub use causes::CAUSES;
 pub use diagnose::diagnose;
 pub use frame_states::FRAME_STATES;
-pub use sessions::is_at_work;
 pub use spin_samples::Whose;
 pub use stack_evidence::Stacks;
 

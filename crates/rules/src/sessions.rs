@@ -47,13 +47,7 @@ pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
 
 /// Client sessions that run or wait for something: not asleep, not sending a binary log to a replica.
 pub(crate) fn at_work(threads: &[ServerThread]) -> impl Iterator<Item = &ServerThread> {
-    threads.iter().filter(|thread| is_at_work(thread))
-}
-
-/// True for a client session that runs or waits for something.
-pub fn is_at_work(thread: &ServerThread) -> bool {
-    thread.is_connection
-        && !matches!(thread.command.as_str(), "Sleep" | "Daemon" | "Binlog Dump" | "Binlog Dump GTID" | "")
+    threads.iter().filter(|thread| thread.is_at_work())
 }
 
 /// The session of that connection.

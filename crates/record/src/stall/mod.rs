@@ -15,6 +15,7 @@ mod commits;
 mod connections_fail;
 pub mod events;
 mod interval;
+mod lock_waits;
 mod no_answer;
 mod probe_slow;
 mod recent;
@@ -33,6 +34,7 @@ use checkpoint_age::CheckpointAge;
 use commits::Commits;
 use connections_fail::ConnectionsFail;
 use interval::Intervals;
+use lock_waits::LockWaits;
 use no_answer::NoAnswer;
 use probe_slow::ProbeSlow;
 use threads_running::{Crowd, ThreadsRunning};
@@ -71,6 +73,7 @@ pub struct Stalls {
     threads_running: ThreadsRunning,
     checkpoint_age: CheckpointAge,
     connections_fail: ConnectionsFail,
+    lock_waits: LockWaits,
     asked: Asked,
     lasting: Vec<Stall>,
 }
@@ -89,6 +92,7 @@ impl Stalls {
             threads_running: ThreadsRunning::new(baseline),
             checkpoint_age: CheckpointAge::new(),
             connections_fail: ConnectionsFail::new(),
+            lock_waits: LockWaits::new(),
             asked: Asked::new(conditions),
             lasting: Vec::new(),
         }
@@ -106,6 +110,7 @@ impl Stalls {
         self.threads_running.begin_segment();
         self.checkpoint_age = CheckpointAge::of(segment.server.version);
         self.connections_fail = ConnectionsFail::new();
+        self.lock_waits = LockWaits::new();
         self.asked.begin_segment();
         self.lasting.clear();
     }
@@ -126,6 +131,7 @@ impl Stalls {
             (StallKind::ConnectionsFail, self.connections_fail.look(probe)),
             (StallKind::CheckpointAge, self.checkpoint_age.look(probe)),
             (StallKind::ProbeSlow, self.probe_slow.look(probe)),
+            (StallKind::LockWaits, self.lock_waits.probe(probe)),
             (StallKind::Asked, self.asked.look(probe)),
         ] {
             self.note(kind, sight, now_s, &mut changes);
@@ -146,6 +152,16 @@ impl Stalls {
         self.note(StallKind::ConnectionsFail, sight, now_s, &mut changes);
         let sight = self.asked.count(sample);
         self.note(StallKind::Asked, sight, now_s, &mut changes);
+        let sight = self.lock_waits.sample(sample);
+        self.note(StallKind::LockWaits, sight, now_s, &mut changes);
+        changes
+    }
+
+    /// What a look at the locks changes that was taken for a strong reason ([`suspicion`]).
+    pub fn look(&mut self, look: &RecordedSample) -> Vec<StallChange> {
+        let mut changes = Vec::new();
+        let sight = self.lock_waits.look(look);
+        self.note(StallKind::LockWaits, sight, look.sample.at_s, &mut changes);
         changes
     }
 

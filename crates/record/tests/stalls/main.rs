@@ -10,6 +10,7 @@ use judge::{Made, Outcome};
 use proptest::prelude::*;
 use simulator::{Injected, Shape, Standstill, probes, stalls};
 use spindoctor_model::{Probe, ProbeFailure};
+use spindoctor_record::stall::suspicion::{Reason, Suspicion};
 use spindoctor_record::stall::{Baseline, Stalls};
 
 const HOUR_S: f64 = 3_600.0;
@@ -150,6 +151,40 @@ fn of_200_ms_on_real_servers_95_in_100_are_found_and_steady_load_has_no_stall() 
     }
     assert!(made >= 80 && minutes_steady >= 10.0, "{made} stalls, {minutes_steady} minutes without");
     assert!(found >= made * 95 / 100, "{found} of {made}");
+}
+
+/// Most stalls of 200 ms hold two probes, some one: there must be a reason to look while those who wait still do.
+/// A server that is stopped is looked at while its answer is overdue.
+#[test]
+fn of_200_ms_on_real_servers_95_in_100_give_reason_to_look_and_steady_load_hardly_does() {
+    /// The looks themselves take some milliseconds.
+    const BEFORE_ITS_END_S: f64 = 0.01;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stalls/real");
+    let (mut made, mut looked, mut for_nothing, mut minutes_steady) = (0, 0, 0, 0.0);
+    for file in folder.read_dir().expect("the series") {
+        let series = real::read(&file.expect("a file").path());
+        let mut suspicion = Suspicion::default();
+        let strong: Vec<f64> = series
+            .probes
+            .iter()
+            .filter(|probe| suspicion.look(probe) == Some(Reason::Strong))
+            .map(|probe| probe.at_s + probe.took_ms / 1e3)
+            .collect();
+        for (_, stall) in series.made.iter().filter(|(kind, _)| kind != "stopped") {
+            let lasts = stall.asked_s..=stall.ended_s - BEFORE_ITS_END_S;
+            made += 1;
+            looked += usize::from(strong.iter().any(|at_s| lasts.contains(at_s)));
+        }
+        if series.made.is_empty() {
+            for_nothing += strong.len();
+            minutes_steady += series.probes.last().map_or(0.0, |probe| probe.at_s / 60.0);
+        }
+    }
+    assert!(made >= 60, "{made}");
+    assert!(looked * 100 >= made * 95, "{looked} of {made}");
+    // What noise leads to must not use up what stalls are looked at with: twice a second at most.
+    let per_minute = for_nothing as f64 / minutes_steady;
+    assert!(per_minute <= 5.0, "{per_minute}");
 }
 
 proptest! {

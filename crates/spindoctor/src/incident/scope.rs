@@ -145,7 +145,8 @@ fn stands_still(kind: StallKind) -> bool {
         StallKind::ThroughputCollapsed
         | StallKind::CommitsStopped
         | StallKind::NoAnswer
-        | StallKind::ConnectionsFail => true,
+        | StallKind::ConnectionsFail
+        | StallKind::LockWaits => true,
         StallKind::ProbeSlow | StallKind::ThreadsRunning | StallKind::CheckpointAge | StallKind::Asked => {
             false
         }

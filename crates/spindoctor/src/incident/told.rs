@@ -16,6 +16,7 @@ pub(crate) fn kind_told(kind: StallKind) -> &'static str {
         StallKind::ThreadsRunning => "Threads piled up",
         StallKind::CheckpointAge => "The redo log filled up",
         StallKind::ConnectionsFail => "New connections failed",
+        StallKind::LockWaits => "Sessions waited for locks",
         StallKind::Asked => "What was watched for happened",
     }
 }

@@ -162,7 +162,7 @@ impl Situation<'_> {
     /// FLUSH waits for a statement that still uses its table: the one that has run longest.
     fn longest_statement(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
         let running = builder.listed().iter().enumerate().filter(|(at, thread)| {
-            crate::sessions::is_at_work(thread)
+            thread.is_at_work()
                 && !self.is_waiting(&Who::Listed(*at))
                 && thread.time_s + 1.0 >= waiter.thread.time_s
         });

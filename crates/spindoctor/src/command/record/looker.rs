@@ -7,6 +7,7 @@ use spindoctor_collect::host;
 use spindoctor_collect::locks::Locks;
 use spindoctor_collect::mysql::Target;
 use spindoctor_model::{HostSample, Reading, Sample, ServerSample, ServerVersion};
+use spindoctor_record::stall::suspicion::Reason;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
@@ -14,6 +15,8 @@ use tokio::task::JoinHandle;
 const SHARE: f64 = 0.05;
 /// and so much at once after a while without: the first looks into a stall, of some milliseconds each, follow each other.
 const AT_ONCE_S: f64 = 0.1;
+/// Looks for which noise suffices leave this share of it to those that show who waits.
+const KEPT_FOR_STRONG: f64 = 0.5;
 /// InnoDB makes its copy of who waits anew when nobody has read the last one for 0.1 s (`CACHE_MIN_IDLE_TIME` in its
 /// `trx0i_s.cc`): who asks sooner sees the old one, and keeps it alive.
 const COPY_IS_NEW_AFTER: Duration = Duration::from_millis(105);
@@ -58,7 +61,7 @@ impl Look {
 
 /// Looks when it is told to; dropping it ends it.
 pub(super) struct Looker {
-    orders: Sender<()>,
+    orders: Sender<Reason>,
     looked: Receiver<Looked>,
     task: JoinHandle<()>,
 }
@@ -73,9 +76,9 @@ impl Looker {
     }
 
     /// Looks now; where it is busy or rests, it does not.
-    pub(super) fn look(&self) {
+    pub(super) fn look(&self, reason: Reason) {
         // A full channel is the order that it has not begun with.
-        let _ordered = self.orders.try_send(());
+        let _ordered = self.orders.try_send(reason);
     }
 
     /// What it has to say next.
@@ -113,8 +116,12 @@ impl Allowance {
         Self { left_s: AT_ONCE_S, asked_until: now.checked_sub(COPY_IS_NEW_AFTER).unwrap_or(now) }
     }
 
-    fn is_left(&self, now: Instant) -> bool {
-        self.grown(now) > 0.0
+    fn is_left(&self, now: Instant, reason: Reason) -> bool {
+        let kept_s = match reason {
+            Reason::Weak => KEPT_FOR_STRONG * AT_ONCE_S,
+            Reason::Strong => 0.0,
+        };
+        self.grown(now) > kept_s
     }
 
     fn grown(&self, now: Instant) -> f64 {
@@ -135,7 +142,7 @@ struct Open {
 }
 
 impl Task {
-    async fn run(mut self, mut orders: Receiver<()>) {
+    async fn run(mut self, mut orders: Receiver<Reason>) {
         let mut allowance = Allowance::new(Instant::now());
         loop {
             if self.open.is_none() {
@@ -145,10 +152,8 @@ impl Task {
                     continue;
                 }
             }
-            if orders.recv().await.is_none() {
-                return;
-            }
-            if !allowance.is_left(Instant::now()) {
+            let Some(reason) = orders.recv().await else { return };
+            if !allowance.is_left(Instant::now(), reason) {
                 continue;
             }
             tokio::time::sleep_until((allowance.asked_until + COPY_IS_NEW_AFTER).into()).await;
@@ -201,7 +206,7 @@ mod tests {
         let mut looks = Vec::new();
         // One of 40 ms is wanted every 100 ms.
         for ms in (0..60_000).step_by(100) {
-            if allowance.is_left(at(ms)) {
+            if allowance.is_left(at(ms), Reason::Strong) {
                 allowance.take(at(ms), at(ms + 40));
                 looks.push(ms);
             }
@@ -209,5 +214,21 @@ mod tests {
         assert_eq!(looks[..3], [0, 100, 200]);
         let busy_ms = looks.len() * 40;
         assert!((2500..=3140).contains(&busy_ms), "{busy_ms}");
+    }
+
+    #[test]
+    fn looks_that_noise_leads_to_leave_room_for_a_stall() {
+        let zero = Instant::now();
+        let at = |ms: u64| zero + Duration::from_millis(ms);
+        let (mut allowance, mut looks) = (Allowance::new(zero), 0);
+        // A busy machine makes each take 40 ms, and gives reason to one every half second.
+        for ms in (0..60_000).step_by(500) {
+            if allowance.is_left(at(ms), Reason::Weak) {
+                allowance.take(at(ms), at(ms + 40));
+                looks += 1;
+            }
+            assert!(allowance.is_left(at(ms + 40), Reason::Strong), "{ms}");
+        }
+        assert!((60..119).contains(&looks), "{looks}");
     }
 }

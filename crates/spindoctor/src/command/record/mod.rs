@@ -9,6 +9,7 @@ mod looker;
 mod metrics;
 mod recorder;
 mod stacks;
+mod turns;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -149,8 +150,8 @@ async fn record(
                 let followed = followed.context("sampling ended by itself; please report it")?;
                 let followed = named(followed, asked.name.as_deref());
                 metrics.followed(&followed, &follower, recorder.path());
-                if recorder.take(followed, &follower)? {
-                    looker.look();
+                if let Some(reason) = recorder.take(followed, &follower)? {
+                    looker.look(reason);
                 }
             }
             looked = looker.next() => match looked {

@@ -14,7 +14,7 @@ use spindoctor_model::{
     WaitGraph,
 };
 use spindoctor_record::stall::events::{Act, Events};
-use spindoctor_record::stall::suspicion::Suspicion;
+use spindoctor_record::stall::suspicion::{Reason, Suspicion};
 use spindoctor_record::stall::{StallChange, Stalls};
 use spindoctor_record::{Error, Writer, Written};
 use spindoctor_rules::wait_graph::{self, Readings};
@@ -25,17 +25,13 @@ use super::history::Shipped;
 use super::lately::Lately;
 use super::looker::Look;
 use super::stacks::Stacks;
+use super::turns::Turns;
 use crate::command::live::note;
 
 /// So much from before a stall is kept with it.
 const BEFORE_S: f64 = 10.0;
-/// How often locks are looked at in a stall, and suspected ones are looked into.
-const LOOK_EVERY_S: f64 = 0.5;
-/// The first looks come with each probe: 70 ms into a stall few wait yet, and after 200 ms it may be over.
-const FIRST_LOOKS: u32 = 3;
-const FIRST_LOOKS_EVERY_S: f64 = 0.08;
-/// After so long without a look the next is a first one.
-const LOOKS_BELONG_S: f64 = 3.0;
+/// A look belongs to the probe that gave reason to it: no later than the next one, and what it rests in between.
+const LOOKED_WITHIN_S: f64 = 0.15;
 /// A graph is of this snapshot and no older one.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -60,9 +56,9 @@ pub(super) struct Recorder {
     done: UnboundedSender<Done>,
     lately: Lately,
     gathering: Gathering,
-    looked_s: f64,
-    /// Looks since then that belong together.
-    looks: u32,
+    turns: Turns,
+    /// The last probe that gave a strong reason to look.
+    strong_s: f64,
     now_s: f64,
     told: Told,
 }
@@ -94,15 +90,15 @@ impl Recorder {
             done,
             lately: Lately::default(),
             gathering: Gathering::default(),
-            looked_s: f64::NEG_INFINITY,
-            looks: 0,
+            turns: Turns::default(),
+            strong_s: f64::NEG_INFINITY,
             now_s: 0.0,
             told: Told::default(),
         }
     }
 
-    /// Takes what was sampled. True where it is time to look at locks.
-    pub(super) fn take(&mut self, followed: Followed, follower: &Follower) -> Result<bool, Error> {
+    /// Takes what was sampled. Why to look at locks now, where it is time to.
+    pub(super) fn take(&mut self, followed: Followed, follower: &Follower) -> Result<Option<Reason>, Error> {
         match followed {
             Followed::Segment(segment) => self.begin(segment, follower)?,
             Followed::Sample(sample) => self.sample(*sample, follower)?,
@@ -111,7 +107,7 @@ impl Recorder {
             Followed::Gap(gap) => self.written(|writer| writer.write_gap(&gap))?,
             Followed::Note(what) => note(&what.to_string()),
         }
-        Ok(false)
+        Ok(None)
     }
 
     fn begin(&mut self, segment: Segment, follower: &Follower) -> Result<(), Error> {
@@ -122,7 +118,7 @@ impl Recorder {
         self.stalls.begin_segment(&segment);
         self.suspicion = Suspicion::default();
         self.lately = Lately::default();
-        (self.looked_s, self.now_s) = (f64::NEG_INFINITY, 0.0);
+        (self.turns, self.strong_s, self.now_s) = (Turns::default(), f64::NEG_INFINITY, 0.0);
         self.stacks.follow(segment.server.pid);
         self.segment = Some(segment);
         Ok(())
@@ -145,42 +141,33 @@ impl Recorder {
         self.step(&changes, follower)
     }
 
-    fn probe(&mut self, probe: Probe, follower: &Follower) -> Result<bool, Error> {
+    fn probe(&mut self, probe: Probe, follower: &Follower) -> Result<Option<Reason>, Error> {
         self.now_s = self.now_s.max(probe.at_s + probe.took_ms / 1e3);
         self.writer.add_cost("probe", 1, probe.took_ms);
         self.lately.probe(probe, self.now_s - BEFORE_S - 2.0);
         self.gathering.probe(probe);
-        let is_suspicious = self.suspicion.look(&probe);
+        let reason = self.suspicion.look(&probe);
+        if reason == Some(Reason::Strong) {
+            self.strong_s = self.now_s;
+        }
         let changes = self.stalls.probe(&probe);
         self.step(&changes, follower)?;
-        let looks = (is_suspicious || self.events.has_detail()) && self.look_is_due(self.now_s);
-        if looks {
-            self.stacks.snapshot();
+        let is_wanted = reason.is_some() || self.events.has_detail();
+        if !is_wanted || !self.turns.take(self.now_s, reason) {
+            return Ok(None);
         }
-        Ok(looks)
-    }
-
-    /// Whether it is time for another look, which is then taken.
-    fn look_is_due(&mut self, now_s: f64) -> bool {
-        let since_s = now_s - self.looked_s;
-        if since_s > LOOKS_BELONG_S {
-            self.looks = 0;
-        }
-        let every_s = if self.looks < FIRST_LOOKS { FIRST_LOOKS_EVERY_S } else { LOOK_EVERY_S };
-        let is_due = since_s >= every_s;
-        if is_due {
-            (self.looked_s, self.looks) = (now_s, self.looks + 1);
-        }
-        is_due
+        self.stacks.snapshot();
+        // A stall that is known, and in which nothing stands out now.
+        Ok(Some(reason.unwrap_or(Reason::Weak)))
     }
 
     /// The server holds up even the probe: what holds it is looked at from outside.
     fn overdue(&mut self, asked_s: f64, follower: &Follower) -> Result<(), Error> {
         let Some(zero) = follower.instant_of(0.0) else { return Ok(()) };
-        if !self.look_is_due(asked_s) {
-            return Ok(());
+        if self.turns.take(asked_s, Some(Reason::Strong)) {
+            self.stacks.snapshot();
         }
-        self.stacks.snapshot();
+        // A line of /proc costs next to nothing, and nothing else tells a process that is held for a moment.
         let Some(segment) = &self.segment else { return Ok(()) };
         let Some(pid) = segment.server.pid else { return Ok(()) };
         let at_s = zero.elapsed().as_secs_f64();
@@ -293,6 +280,8 @@ impl Recorder {
         let (at_s, clock_s) = (since_zero_s(begun), since_zero_s(look.clock));
         let at = self.wall(at_s);
         let recorded = RecordedSample { at, segment: segment.id, sample: look.sample(at_s, clock_s) };
+        let is_for_reason = (0.0..=LOOKED_WITHIN_S).contains(&(at_s - self.strong_s));
+        let changes = if is_for_reason { self.stalls.look(&recorded) } else { Vec::new() };
         let (done, server) = (self.done.clone(), recorded.sample.server.clone());
         let from = begun.checked_sub(FRESH).unwrap_or(begun);
         self.stacks.profile(Some(from), Some(Instant::now()), move |profile| {
@@ -300,7 +289,8 @@ impl Recorder {
                 Readings { version: Some(version), server: &server, again: None, profile: profile.as_ref() };
             let _heard = done.send(Done::Graph(RecordedGraph { at, graph: wait_graph::build(&readings) }));
         });
-        self.keep_look(recorded)
+        self.keep_look(recorded)?;
+        self.step(&changes, follower)
     }
 
     /// Takes what was ordered. An event that has all it needs is given back, to be diagnosed.

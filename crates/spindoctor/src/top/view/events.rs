@@ -110,6 +110,7 @@ fn kind(kind: StallKind) -> &'static str {
         StallKind::ThreadsRunning => "threads running",
         StallKind::CheckpointAge => "redo log nearly full",
         StallKind::ConnectionsFail => "connections fail",
+        StallKind::LockWaits => "lock waits",
         StallKind::Asked => "asked for",
     }
 }

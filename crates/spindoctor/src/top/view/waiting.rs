@@ -84,7 +84,7 @@ pub(crate) fn wait_of_state(state: &str) -> Option<&'static str> {
 
 /// True for a client's session that runs or waits for something.
 pub(super) fn is_at_work(thread: &ServerThread) -> bool {
-    spindoctor_rules::is_at_work(thread)
+    thread.is_at_work()
 }
 
 #[cfg(test)]
