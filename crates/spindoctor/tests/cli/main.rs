@@ -10,6 +10,7 @@ mod fleet_doctor;
 mod fleet_top;
 mod help;
 mod history;
+mod indexes;
 mod live;
 mod locks;
 mod packaging;
