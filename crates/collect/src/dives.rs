@@ -154,7 +154,8 @@ impl Dives {
     /// The server refuses, or does not answer.
     pub async fn running(&mut self) -> Result<Vec<Running>, QueryError> {
         let rows = loop {
-            match self.session.query(&self.running_sql()).await {
+            let sql = self.running_sql();
+            match self.session.query(&sql).await {
                 Err(why) if self.names_threads && !why.breaks_session() => self.names_threads = false,
                 rows => break rows?,
             }

@@ -55,7 +55,8 @@ fn collect(part: &Value, found: &mut Vec<RangeAnalysis>) {
         Value::Array(parts) => parts.iter().for_each(|part| collect(part, found)),
         Value::Object(fields) => {
             if let (Some(table), Some(analysis)) = (fields.get("table"), fields.get("range_analysis")) {
-                let indexes = alternatives(analysis);
+                let mut indexes = Vec::new();
+                alternatives(analysis, &mut indexes);
                 if !indexes.is_empty() {
                     let table = table_name(table.as_str().unwrap_or_default());
                     found.push(RangeAnalysis { table, indexes });
@@ -68,9 +69,22 @@ fn collect(part: &Value, found: &mut Vec<RangeAnalysis>) {
     }
 }
 
-fn alternatives(analysis: &Value) -> Vec<EstimatedIndex> {
-    let listed = analysis.pointer("/analyzing_range_alternatives/range_scan_alternatives");
-    listed.and_then(Value::as_array).into_iter().flatten().filter_map(estimated).collect()
+/// The indexes of an analysis: those of range scans, and those of each part of an index merge.
+fn alternatives(part: &Value, found: &mut Vec<EstimatedIndex>) {
+    match part {
+        Value::Array(parts) => parts.iter().for_each(|part| alternatives(part, found)),
+        Value::Object(fields) => {
+            for (name, part) in fields {
+                match (name.as_str(), part) {
+                    ("range_scan_alternatives", Value::Array(listed)) => {
+                        found.extend(listed.iter().filter_map(estimated));
+                    }
+                    _ => alternatives(part, found),
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 // {"index": "k_1", "ranges": ["k = 4810", "k = 4812"], "index_dives_for_eq_ranges": true, "rowid_ordered": true,
@@ -196,6 +210,26 @@ mod tests {
         let found = parse(MARIADB).unwrap();
         assert_eq!((found[0].table.as_str(), found[0].indexes[0].how), ("s", None));
         assert_eq!(found[0].indexes[0].ranges.len(), 2);
+    }
+
+    #[test]
+    fn each_part_of_an_index_merge_is_told() {
+        let part = |index: &str| {
+            format!(
+                r#"{{"range_scan_alternatives": [{{"index": "{index}", "ranges": ["a = 1"],
+                    "index_dives_for_eq_ranges": true}}], "index_to_merge": "{index}"}}"#
+            )
+        };
+        let trace = format!(
+            r#"{{"steps": [{{"table": "`t`", "range_analysis": {{
+                "analyzing_range_alternatives": {{"range_scan_alternatives": []}},
+                "analyzing_index_merge_union": [{{"indexes_to_merge": [{}, {}]}}]}}}}]}}"#,
+            part("by_a"),
+            part("by_b")
+        );
+        let found = parse(&trace).unwrap();
+        let indexes: Vec<&str> = found[0].indexes.iter().map(|one| one.index.as_str()).collect();
+        assert_eq!(indexes, ["by_a", "by_b"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use regex::Regex;
+use spindoctor_collect::mysql::Secret;
 
 use super::{Connection, duration, pattern};
 
@@ -12,7 +13,7 @@ use super::{Connection, duration, pattern};
 #[command(
     after_help = "Without --try, statements are explained and not run. Only plain SELECTs of InnoDB tables are examined: none with a\n\
     subquery, a lock, a variable, or a function that is not known to be harmless. --try runs such a statement some hundred\n\
-    times in read-only snapshots, each run bounded by --query-timeout; use it on a replica where there is one."
+    times in read-only snapshots, each run bounded by --query-timeout; --on sends it to a replica."
 )]
 pub(crate) struct Indexes {
     /// How long to look for statements: 10s, 500ms, 2m
@@ -42,6 +43,10 @@ pub(crate) struct Indexes {
     /// Run what would spare dives beside the statement as it is, in pairs, reading only; tell time and pages
     #[arg(long = "try")]
     pub(crate) try_out: bool,
+
+    /// Explain and try on this server instead, a replica: mysql://user@host:port/ or a DSN, with the same login
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) on: Option<Secret>,
 
     /// With --try, how long each candidate is tried, at most
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, requires = "try_out")]

@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use spindoctor_collect::dives::{Dives, Executed, Index, PlanLine, Running};
 use spindoctor_collect::host;
 use spindoctor_collect::mysql::optimizer_trace::{How, RangeAnalysis};
-use spindoctor_collect::mysql::{QueryError, Target};
+use spindoctor_collect::mysql::{QueryError, SessionCost, Target};
 use spindoctor_collect::priority::Ahead;
 use spindoctor_collect::source::Answer;
 use spindoctor_model::mysql::NamedValues;
@@ -24,7 +24,7 @@ use spindoctor_tune::statistics::quads::Order;
 
 use super::live::{note, process, target};
 use super::wait_for;
-use crate::cli::Indexes as Asked;
+use crate::cli::{Connection, Indexes as Asked};
 use crate::exit::ExitStatus;
 use crate::indexes::estimates::{Candidate, Estimates, Kind, Try};
 use crate::indexes::statement::Select;
@@ -32,7 +32,7 @@ use crate::indexes::trial::{
     Block, Quad, Tried, compared, fingerprint, is_decided, of_a_run, runs_of_block, verdict,
 };
 use crate::indexes::{
-    Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Stacks, ToldCandidate, ToldList,
+    Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Split, Stacks, ToldCandidate, ToldList,
     in_order, median, pass_over,
 };
 use crate::output;
@@ -40,6 +40,8 @@ use crate::progress::Progress;
 use crate::report::{indexes as text, json, number};
 use crate::terminal::Look;
 
+/// Of the server's summary, what ran this long before counts, too.
+const LATELY: Duration = Duration::from_secs(60);
 /// Between two looks at what runs, at least.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// Looks take no more than this part of the time: a process list visits every connection.
@@ -95,8 +97,8 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
             Err(why) => Err(format!("{why:#}")),
         },
     };
-    let server = found.as_ref().ok().map(|pid| host::Target::live(*pid));
-    let mut looker = Looker::open(asked, target, server).await?;
+    let process = found.as_ref().ok().map(|pid| host::Target::live(*pid));
+    let mut looker = Looker::open(asked, target, process).await?;
     let mut profiler = match (asked.statement.is_empty(), asked.no_stacks) {
         (false, _) => Err("--statement was given".to_owned()),
         (_, true) => Err("--no-stacks was given".to_owned()),
@@ -118,6 +120,8 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
         looker.notes.extend(profile.notes.iter().cloned());
         looker.stacks = Some(Estimating::of(profile));
     }
+    let server = looker.dives.server();
+    let examined_on = looker.go_on_elsewhere().await?;
     let mut statements = Vec::new();
     for one in &statements_found {
         match looker.examine(one).await? {
@@ -130,7 +134,8 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
     let cost = looker.dives.cost();
     let report = IndexesReport {
         schema: SCHEMA,
-        server: looker.dives.server(),
+        server,
+        examined_on,
         start,
         seconds: looker.seconds,
         looks: looker.looks,
@@ -143,8 +148,8 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
         not_examined: passed,
         notes: looker.notes,
         cost: Cost {
-            server_queries: cost.queries,
-            server_busy_ms: cost.busy_ms,
+            server_queries: looker.before.queries + cost.queries,
+            server_busy_ms: looker.before.busy_ms + cost.busy_ms,
             own_cpu_ms: own_cpu_ms() - cpu_before,
             trial_runs: looker.trial_runs,
         },
@@ -152,6 +157,16 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
     // Whoever hangs hears no goodbye.
     drop(tokio::time::timeout(GOODBYE_WITHIN, looker.dives.close()).await);
     Ok(report)
+}
+
+/// Makes a session ready; the server's limit of lists.
+async fn ready(asked: &Asked, dives: &mut Dives) -> anyhow::Result<u64> {
+    if asked.try_out {
+        dives.ready_to_compare().await.context("the session cannot be made ready to compare runs")?;
+    }
+    dives.dive_limit().await.context(
+        "the server does not tell eq_range_index_dive_limit (MySQL 5.6 and MariaDB 10.4 were the first that have it)",
+    )
 }
 
 fn start_profiler(pid: u32) -> Result<Profiler, String> {
@@ -200,6 +215,8 @@ struct Found {
     seen: u64,
     /// The server's own digest, with what it had counted when the statement was first seen.
     counted: Option<(String, Instant, Executed)>,
+    /// Executions a second since then, and the time of one, milliseconds.
+    rates: Option<(f64, f64)>,
 }
 
 /// Those of the command line.
@@ -210,7 +227,7 @@ fn given(asked: &Asked, target: &Target, passed: &mut Vec<NotExamined>) -> Vec<F
         let digest = normalised(text);
         match Select::of(text) {
             Ok(select) => {
-                found.push(Found { digest, schema: schema.clone(), select, seen: 0, counted: None });
+                found.push(Found { digest, schema: schema.clone(), select, seen: 0, counted: None, rates: None });
             }
             Err(because) => pass_over(passed, because, &digest, 0),
         }
@@ -229,6 +246,8 @@ struct Looker<'a> {
     others_per_s: f64,
     trial_runs: u64,
     stacks: Option<Estimating>,
+    /// What another server was asked before.
+    before: SessionCost,
     notes: Vec<String>,
 }
 
@@ -236,12 +255,7 @@ impl<'a> Looker<'a> {
     async fn open(asked: &'a Asked, target: &Target, server: Option<host::Target>) -> anyhow::Result<Self> {
         let mut dives = Dives::connect(target, server).await?;
         dives.notes().iter().for_each(|what| note(what));
-        let limit = dives.dive_limit().await.context(
-            "the server does not tell eq_range_index_dive_limit (MySQL 5.6 and MariaDB 10.4 were the first that have it)",
-        )?;
-        if asked.try_out {
-            dives.ready_to_compare().await.context("the session cannot be made ready to compare runs")?;
-        }
+        let limit = ready(asked, &mut dives).await?;
         Ok(Self {
             asked,
             dives,
@@ -251,8 +265,29 @@ impl<'a> Looker<'a> {
             others_per_s: 0.0,
             trial_runs: 0,
             stacks: None,
+            before: SessionCost::default(),
             notes: Vec::new(),
         })
+    }
+
+    /// From here on another server is asked, where one was named: its name.
+    async fn go_on_elsewhere(&mut self) -> anyhow::Result<Option<String>> {
+        let Some(on) = &self.asked.on else { return Ok(None) };
+        let other = Connection {
+            target: Some(on.clone()),
+            host: None,
+            port: None,
+            socket: None,
+            pid: None,
+            ..self.asked.connection.clone()
+        };
+        let mut dives = Dives::connect(&target(&other)?, None).await.context("--on")?;
+        self.limit = ready(self.asked, &mut dives).await.context("--on")?;
+        let watched = std::mem::replace(&mut self.dives, dives);
+        self.before = watched.cost();
+        // Whoever hangs hears no goodbye.
+        drop(tokio::time::timeout(GOODBYE_WITHIN, watched.close()).await);
+        Ok(Some(self.dives.server()))
     }
 
     /// Looks at what runs for a while; what runs and may be examined.
@@ -261,9 +296,11 @@ impl<'a> Looker<'a> {
         passed: &mut Vec<NotExamined>,
         mut profiler: Option<&mut Profiler>,
     ) -> anyhow::Result<Vec<Found>> {
-        let begun = Instant::now();
         let mut found: Vec<Found> = Vec::new();
         let mut refused: HashMap<String, (String, u64)> = HashMap::new();
+        // Short statements are seldom caught in the act; the server has seen them all.
+        self.costliest(LATELY, &mut found, &mut refused).await?;
+        let begun = Instant::now();
         let mut snapshot_due = Duration::ZERO;
         let mut bar = Progress::new(self.asked.duration).counting("look", "looks");
         while begun.elapsed() < self.asked.duration {
@@ -288,16 +325,28 @@ impl<'a> Looker<'a> {
         }
         drop(bar);
         self.seconds = begun.elapsed().as_secs_f64();
-        // Short statements are seldom caught in the act; the server has seen them all.
-        let within = self.asked.duration + Duration::from_secs(1);
-        let costliest = self.dives.costliest(within, usize::from(self.asked.top)).await;
-        for one in costliest.context("the server stopped answering")? {
-            self.seen(&one.schema, &one.text, 0, &mut found, &mut refused).await?;
+        self.costliest(self.asked.duration, &mut found, &mut refused).await?;
+        for one in &mut found {
+            one.rates = self.rates(one).await?;
         }
         for (digest, (because, seen)) in refused {
             pass_over(passed, because, &digest, seen);
         }
         Ok(found)
+    }
+
+    /// What took most time of what ran lately, by the server's summary.
+    async fn costliest(
+        &mut self,
+        within: Duration,
+        found: &mut Vec<Found>,
+        refused: &mut HashMap<String, (String, u64)>,
+    ) -> anyhow::Result<()> {
+        let costliest = self.dives.costliest(within, usize::from(self.asked.top)).await;
+        for one in costliest.context("the server stopped answering")? {
+            self.seen(&one.schema, &one.text, 0, found, refused).await?;
+        }
+        Ok(())
     }
 
     /// A statement was seen.
@@ -327,7 +376,7 @@ impl<'a> Looker<'a> {
         match Select::of(text) {
             Ok(select) if found.len() < MOST_FOUND => {
                 let counted = self.counted(schema, text).await?;
-                found.push(Found { digest, schema: schema.to_owned(), select, seen: times, counted });
+                found.push(Found { digest, schema: schema.to_owned(), select, seen: times, counted, rates: None });
             }
             Ok(_) => {}
             Err(because) => {
@@ -348,7 +397,7 @@ impl<'a> Looker<'a> {
     }
 
     /// Executions a second and the time of one, milliseconds, since the statement was first seen.
-    async fn executions(&mut self, one: &Found) -> anyhow::Result<Option<(f64, f64)>> {
+    async fn rates(&mut self, one: &Found) -> anyhow::Result<Option<(f64, f64)>> {
         let Some((digest, since, before)) = &one.counted else { return Ok(None) };
         let seconds = since.elapsed().as_secs_f64();
         let after = self.dives.executed(&one.schema, digest).await.context("the server stopped answering")?;
@@ -361,7 +410,6 @@ impl<'a> Looker<'a> {
 
     /// Examines a statement; why not, where it is left alone.
     async fn examine(&mut self, one: &Found) -> anyhow::Result<Result<Examined, String>> {
-        let executions = self.executions(one).await?;
         let looked = self.estimates(one).await;
         let (estimates, indexes, plan) = match self.settled(looked)? {
             Ok(looked) => looked,
@@ -387,6 +435,7 @@ impl<'a> Looker<'a> {
             }
             told.push(ToldCandidate { candidate, tried, not_tried });
         }
+        let run = told.iter().find_map(|one: &ToldCandidate| Some(one.tried.as_ref()?.pages?.before));
         let looks = self.looks.max(1) as f64;
         let stacks = self.stacks.as_ref().and_then(|stacks| stacks.by_digest.get(&one.digest)).copied();
         Ok(Ok(Examined {
@@ -394,11 +443,12 @@ impl<'a> Looker<'a> {
             statement: self.asked.literals.then(|| one.select.text.clone()),
             database: one.schema.clone(),
             at_once: self.asked.statement.is_empty().then(|| one.seen as f64 / looks),
-            executions_per_s: executions.map(|(per_s, _)| per_s),
-            execution_ms: executions.map(|(_, ms)| ms),
+            executions_per_s: one.rates.map(|(per_s, _)| per_s),
+            execution_ms: one.rates.map(|(_, ms)| ms),
             stacks: stacks.map(InStatement::of),
             lists: one.select.lists.iter().map(|list| ToldList::of(list, self.limit)).collect(),
             estimates,
+            pages: run.zip(planning.as_it_is.pages).map(|(run, explained)| Split::of(run, explained)),
             planning,
             candidates: told,
         }))

@@ -126,7 +126,9 @@ impl Estimates {
             }
             tables.push(EstimatedTable { table: called.to_owned(), used, indexes });
         }
-        let of_all = |count: fn(&EstimatedOne) -> u64| tables.iter().flat_map(|table| &table.indexes).map(count).sum();
+        let of_all = |count: fn(&EstimatedOne) -> u64| -> u64 {
+            tables.iter().flat_map(|table| &table.indexes).map(count).sum()
+        };
         let dives = of_all(|one| one.dives);
         let dives_in_vain = of_all(|one| if one.in_vain { one.dives } else { 0 });
         Self { tables, dives, dives_in_vain }

@@ -31,6 +31,8 @@ pub(crate) struct IndexesReport {
     pub(crate) schema: &'static str,
     /// `MySQL 9.7.4 on db17`
     pub(crate) server: String,
+    /// The server that explained and tried, where it is another.
+    pub(crate) examined_on: Option<String>,
     pub(crate) start: Timestamp,
     /// How long it was looked for statements, seconds; 0 where they were given.
     pub(crate) seconds: f64,
@@ -72,6 +74,8 @@ pub(crate) struct Examined {
     #[serde(flatten)]
     pub(crate) estimates: Estimates,
     pub(crate) planning: Planning,
+    /// Where it was run, and pages can be told.
+    pub(crate) pages: Option<Split>,
     pub(crate) candidates: Vec<ToldCandidate>,
 }
 
@@ -131,7 +135,7 @@ pub(crate) struct ToldList {
 /// What planning the statement takes, by EXPLAIN.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub(crate) struct Planning {
-    /// EXPLAINs of each kind.
+    /// EXPLAINs of each kind, at most.
     pub(crate) explains: u32,
     /// As it is.
     pub(crate) as_it_is: Planned,
@@ -150,6 +154,23 @@ pub(crate) struct Planned {
     pub(crate) ms: f64,
     /// Pages that it asked for.
     pub(crate) pages: Option<f64>,
+}
+
+/// The pages of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Split {
+    pub(crate) of_a_run: f64,
+    /// As many as EXPLAIN asks for.
+    pub(crate) for_the_plan: f64,
+    pub(crate) for_its_rows: f64,
+}
+
+impl Split {
+    /// A run's pages, of which those of an EXPLAIN are for the plan.
+    pub(crate) fn of(of_a_run: f64, explained: f64) -> Self {
+        let for_the_plan = explained.min(of_a_run);
+        Self { of_a_run, for_the_plan, for_its_rows: of_a_run - for_the_plan }
+    }
 }
 
 /// A candidate, and what its trial found.
@@ -253,6 +274,13 @@ mod tests {
         assert_eq!(planted.planning_pages_per_s(), Some(1_530.0 * 600.0));
         let share = planted.dive_share().unwrap();
         assert!((share - 1.1 / 1.5).abs() < 1e-9, "{share}");
+    }
+
+    #[test]
+    fn the_pages_of_a_run_are_for_its_plan_and_for_its_rows() {
+        let split = Split::of(1_533.0, 1_530.0);
+        assert_eq!((split.for_the_plan, split.for_its_rows), (1_530.0, 3.0));
+        assert_eq!(Split::of(10.0, 11.5).for_its_rows, 0.0, "EXPLAIN's own pages");
     }
 
     #[test]

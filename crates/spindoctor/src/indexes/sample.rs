@@ -8,7 +8,7 @@ use super::estimates::Estimates;
 use super::statement::Select;
 use super::trial::{Compared, Tried};
 use super::{
-    Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Stacks, ToldCandidate, ToldList,
+    Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Split, Stacks, ToldCandidate, ToldList,
 };
 
 fn index(name: &str, columns: &[&str], reads: u64) -> Index {
@@ -85,11 +85,13 @@ pub(crate) fn planted() -> IndexesReport {
             without_list_dives: Some(Planned { ms: 0.2, pages: Some(4.0) }),
             pages_not_told: None,
         },
+        pages: Some(Split::of(1_533.0, 1_530.0)),
         candidates,
     };
     IndexesReport {
         schema: SCHEMA,
         server: "MySQL 9.7.4 on db17".into(),
+        examined_on: None,
         start: "2026-07-01T09:30:00Z".parse().expect("it is a time"),
         seconds: 10.0,
         looks: 100,
@@ -126,7 +128,7 @@ pub(crate) fn busy() -> IndexesReport {
     planning.without_list_dives = Some(Planned { ms: 0.2, pages: None });
     planning.pages_not_told = Some("others ask for 2,400,000 pages a second meanwhile".into());
     examined.candidates.iter_mut().for_each(|candidate| candidate.tried = None);
-    examined.stacks = None;
+    (examined.stacks, examined.pages) = (None, None);
     report.stacks = None;
     report.stacks_not_known = Some("--remote was given".into());
     report.cost = Cost { trial_runs: 0, ..report.cost };
@@ -143,6 +145,7 @@ pub(crate) fn hostile() -> IndexesReport {
     const HOSTILE: &str = "\u{1b}[2J\u{202e}<script>alert(1)</script>\n";
     let mut report = planted();
     report.server = HOSTILE.into();
+    report.examined_on = Some(HOSTILE.into());
     report.notes = vec![HOSTILE.into()];
     report.not_examined[0].because = HOSTILE.into();
     report.not_examined[0].digest = HOSTILE.into();

@@ -33,6 +33,9 @@ pub(crate) fn render(report: &IndexesReport, look: Look) -> String {
     let dived = report.statements.iter().filter(|one| one.estimates.dives > 0).count();
     let right = format!("{} with dives", counted(dived as u64, "statement", "statements"));
     page.line_with_right(&safe(&head), &right, STRONG, STRONG);
+    if let Some(other) = &report.examined_on {
+        page.paragraph("", &safe(&format!("explained and tried on {other}")), STRONG);
+    }
     page.blank();
     page.paragraph("", &limit_told(report.eq_range_index_dive_limit), PLAIN);
     page.paragraph("", &all_stacks_told(report), PLAIN);
@@ -225,6 +228,15 @@ fn planning(page: &mut Page, examined: &Examined) {
     }
     if let Some(why) = pages_not_told {
         page.field("pages", &safe(&format!("not told: {why}")), LABELS);
+    }
+    if let Some(split) = &examined.pages {
+        let told = format!(
+            "{} of the {} of a run are for its plan, {} for its rows",
+            plain(split.for_the_plan.round()),
+            pages_told(split.of_a_run),
+            plain(split.for_its_rows.round())
+        );
+        page.field("pages", &told, LABELS);
     }
 }
 
