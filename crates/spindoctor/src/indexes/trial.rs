@@ -76,10 +76,12 @@ pub(crate) fn runs_of_block(run_s: f64) -> u32 {
     ((BLOCK_S / run_s.max(1e-6)).ceil() as u32).clamp(1, MOST_RUNS)
 }
 
-/// What a run asked for of what was counted around a block; none where others may have asked for more than a tenth of it.
+/// What a run asked for of what was counted around a block; none where others may have asked for more than a tenth of it,
+/// and for more than one page beside each run.
 pub(crate) fn of_a_run(counted: f64, runs: u32, took_s: f64, others_per_s: f64) -> Option<f64> {
-    let others = others_per_s * took_s;
-    (counted >= 0.0 && others <= OTHERS_AT_MOST * counted).then(|| ((counted - others) / f64::from(runs.max(1))).max(0.0))
+    let (others, runs) = (others_per_s * took_s, f64::from(runs.max(1)));
+    let is_quiet = others <= (OTHERS_AT_MOST * counted).max(runs);
+    (counted >= 0.0 && is_quiet).then(|| ((counted - others) / runs).max(0.0))
 }
 
 /// Whether more quads would tell more.
@@ -186,6 +188,7 @@ mod tests {
         assert_eq!(of_a_run(1_000.0, 10, 0.01, 5_000.0), Some(95.0));
         assert_eq!(of_a_run(1_000.0, 10, 0.01, 50_000.0), None);
         assert_eq!(of_a_run(0.0, 10, 0.01, 0.0), Some(0.0));
+        assert_eq!(of_a_run(5.0, 10, 0.01, 900.0), Some(0.0), "less than a page a run");
         assert_eq!(of_a_run(-5.0, 10, 0.01, 0.0), None, "the counter was reset");
     }
 
