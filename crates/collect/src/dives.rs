@@ -11,6 +11,7 @@ use spindoctor_model::ServerVersion;
 
 use crate::host;
 use crate::host::thread_ids::ThreadIds;
+use crate::mysql::analyze_json;
 use crate::mysql::optimizer_trace::{self, RangeAnalysis};
 use crate::mysql::{ConnectError, QueryError, Rows, Session, SessionCost, Target};
 
@@ -352,6 +353,20 @@ impl Dives {
         let begun = Instant::now();
         let rows = self.session.query(text).await?;
         Ok((begun.elapsed(), rows))
+    }
+
+    /// Runs a SELECT that tells the pages that it asked for and read, whoever else reads; none where the server does not
+    /// count them (MySQL, MariaDB before 10.6.15 and 10.11.5).
+    ///
+    /// # Errors
+    /// The server refuses the statement, or does not answer.
+    pub async fn run_counted(&mut self, text: &str) -> Result<Option<Pages>, QueryError> {
+        if !self.version.mariadb_at_least(10, 6, 15) {
+            return Ok(None);
+        }
+        let rows = self.session.query(&format!("ANALYZE FORMAT=JSON {text}")).await?;
+        let counted = rows.first().and_then(|row| analyze_json::pages(row.at(0)?));
+        Ok(counted.map(|(requested, from_disk)| Pages { requested, from_disk }))
     }
 
     /// Sets how long a list must be that this session estimates from statistics; None is the server's own value.

@@ -1,5 +1,6 @@
 //! The server's side: how to connect, what to ask, how to read the answers.
 
+pub mod analyze_json;
 mod dsn;
 pub mod error;
 #[cfg(test)]

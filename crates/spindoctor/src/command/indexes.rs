@@ -567,7 +567,7 @@ impl<'a> Looker<'a> {
             Try::Text(text) => Variant { text, limit: None },
             Try::Limit(limit) => Variant { text: &select.text, limit: Some(*limit) },
         };
-        let others = self.others().await?;
+        let others_per_s = self.others().await?;
         let begun = Instant::now();
 
         self.dives.begin().await?;
@@ -578,9 +578,11 @@ impl<'a> Looker<'a> {
             return Err(Refused::Because(format!("its answer has {rows} rows: it is not run again and again")));
         }
         let (warm, _) = self.dives.run(old.text).await?;
+        let counts_runs = self.dives.run_counted(old.text).await?.is_some();
+        let others = Others { per_s: others_per_s, counts_runs };
         self.dives.set_dive_limit(new.limit).await?;
         let (rows, traced) = self.dives.run_traced(new.text).await?;
-        self.trial_runs += 3;
+        self.trial_runs += 3 + u64::from(counts_runs);
         if fingerprint(&rows) != answer {
             return Err(Refused::Because(other_rows(select)));
         }
@@ -624,7 +626,7 @@ impl<'a> Looker<'a> {
             pages,
             pages_from_disk: pages.and(compared(&quads, |block| block.from_disk)),
             verdict: verdict(&quads),
-            pages_not_told: pages.is_none().then(|| why_no_pages(others)),
+            pages_not_told: pages.is_none().then(|| why_no_pages(others_per_s)),
         })
     }
 
@@ -633,9 +635,10 @@ impl<'a> Looker<'a> {
         &mut self,
         variant: &Variant<'_>,
         runs: u32,
-        others_per_s: f64,
+        others: Others,
         answer: &mut Option<(u64, u64)>,
     ) -> Result<(Block, bool), QueryError> {
+        let Others { per_s: others_per_s, counts_runs } = others;
         self.dives.set_dive_limit(variant.limit).await?;
         let (before, begun) = (self.dives.pages().await?, Instant::now());
         let mut time = Duration::ZERO;
@@ -648,9 +651,16 @@ impl<'a> Looker<'a> {
         }
         let (took_s, after) = (begun.elapsed().as_secs_f64(), self.dives.pages().await?);
         self.trial_runs += u64::from(runs);
+        let run_s = time.as_secs_f64() / f64::from(runs);
+        // Where the server counts the pages of a run by itself, nobody else's are among them.
+        if counts_runs && let Some(counted) = self.dives.run_counted(variant.text).await? {
+            self.trial_runs += 1;
+            let (pages, from_disk) = (Some(counted.requested), Some(counted.from_disk));
+            return Ok((Block { run_s, pages, from_disk }, is_same));
+        }
         let pages = of_a_run(after.requested - before.requested, runs, took_s, others_per_s);
         let from_disk = pages.map(|_| ((after.from_disk - before.from_disk) / f64::from(runs)).max(0.0));
-        Ok((Block { run_s: time.as_secs_f64() / f64::from(runs), pages, from_disk }, is_same))
+        Ok((Block { run_s, pages, from_disk }, is_same))
     }
 
     /// What was refused is told with the statement; a session that broke ends the command.
@@ -691,6 +701,15 @@ impl From<QueryError> for Refused {
     fn from(why: QueryError) -> Self {
         Self::Server(why)
     }
+}
+
+/// How the pages of a run are told from those of others.
+#[derive(Clone, Copy)]
+struct Others {
+    /// Pages that others ask for a second.
+    per_s: f64,
+    /// True where the server counts those of a run by itself.
+    counts_runs: bool,
 }
 
 /// What is run.
