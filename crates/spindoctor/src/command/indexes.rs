@@ -675,6 +675,10 @@ impl<'a> Looker<'a> {
                 "it takes longer than {}; --query-timeout gives it more",
                 number::duration(after.as_secs_f64())
             ))),
+            // What the server says of a statement may repeat its literals.
+            Err(Refused::Server(QueryError::Server { code, .. })) if !self.asked.literals => {
+                Ok(Err(format!("the server answers with error {code}; --literals shows its words")))
+            }
             Err(Refused::Server(why)) => Ok(Err(format!("the server does not take it: {why}"))),
         }
     }
