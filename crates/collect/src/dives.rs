@@ -476,7 +476,9 @@ impl Dives {
 fn traced(rows: &Rows) -> Result<Vec<RangeAnalysis>, String> {
     let row = rows.first().ok_or("the server traced nothing")?;
     if row.number::<u64>("refused").is_some_and(|refused| refused > 0) {
-        return Err("the server shows its trace to nobody who may not read all of the statement's tables".to_owned());
+        return Err(
+            "the server shows its trace to nobody who may not read all of the statement's tables".to_owned()
+        );
     }
     if row.number::<u64>("missing").is_some_and(|bytes| bytes > 0) {
         return Err(format!("the optimizer's trace is longer than {} MiB", TRACE_BYTES >> 20));
@@ -595,7 +597,8 @@ mod tests {
         assert_eq!(statements(&rows(&["DB", "INFO"], &[&["NULL", "NULL"]]), "DB", "INFO"), []);
         let found = statements(&rows(&["db", "info"], &[&["NULL", "SELECT 1"]]), "DB", "INFO");
         assert_eq!(found, [Running { text: "SELECT 1".into(), ..Running::default() }]);
-        let found = statements(&rows(&["DB", "INFO", "THREAD_ID"], &[&["a", "SELECT 1", "4351"]]), "DB", "INFO");
+        let found =
+            statements(&rows(&["DB", "INFO", "THREAD_ID"], &[&["a", "SELECT 1", "4351"]]), "DB", "INFO");
         assert_eq!(found[0].thread_id, Some(4351));
     }
 

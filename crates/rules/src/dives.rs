@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use spindoctor_model::stack::Observation;
 use spindoctor_model::Profile;
+use spindoctor_model::stack::Observation;
 
 use crate::spin_samples;
 
@@ -108,7 +108,13 @@ mod tests {
             stacks: vec![stack(&[0, 1, 2]), stack(&[1, 2]), stack(&[2]), stack(&[3])],
             activities: vec![Activity { digest_text: Some("SELECT ...".into()), ..Activity::default() }],
             snapshots: vec![SnapshotCost::default(); 2],
-            observations: vec![seen(0, Some(0)), seen(1, Some(0)), seen(2, Some(0)), seen(3, Some(0)), seen(2, None)],
+            observations: vec![
+                seen(0, Some(0)),
+                seen(1, Some(0)),
+                seen(2, Some(0)),
+                seen(3, Some(0)),
+                seen(2, None),
+            ],
             cpu_samples: vec![seen(0, None), seen(2, None)],
             ..Profile::default()
         };

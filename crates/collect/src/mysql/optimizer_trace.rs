@@ -94,13 +94,14 @@ fn alternatives(part: &Value, found: &mut Vec<EstimatedIndex>) {
 //  "index_only": true, "rows": 1, "cost": 0.35, "chosen": true}                                         (MariaDB 10.11)
 fn estimated(alternative: &Value) -> Option<EstimatedIndex> {
     let ranges = alternative.get("ranges")?.as_array()?;
-    let how = match (alternative.get("index_dives_for_range_access"), alternative.get("index_dives_for_eq_ranges"))
-    {
-        (Some(Value::String(told)), _) if told == "skipped_due_to_force_index" => Some(How::Skipped),
-        (_, Some(Value::Bool(true))) => Some(How::Dives),
-        (_, Some(Value::Bool(false))) => Some(How::Statistics),
-        _ => None,
-    };
+    let how =
+        match (alternative.get("index_dives_for_range_access"), alternative.get("index_dives_for_eq_ranges"))
+        {
+            (Some(Value::String(told)), _) if told == "skipped_due_to_force_index" => Some(How::Skipped),
+            (_, Some(Value::Bool(true))) => Some(How::Dives),
+            (_, Some(Value::Bool(false))) => Some(How::Statistics),
+            _ => None,
+        };
     Some(EstimatedIndex {
         index: alternative.get("index")?.as_str()?.to_owned(),
         ranges: ranges.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -142,7 +143,8 @@ pub fn range(text: &str) -> Range {
     // MariaDB: the bounds as tuples.
     if text.starts_with('(') {
         let parts: Vec<&str> = text.split(" <= ").collect();
-        let columns = parts.iter().find(|part| part.starts_with('(')).map_or(1, |tuple| tuple.split(',').count());
+        let columns =
+            parts.iter().find(|part| part.starts_with('(')).map_or(1, |tuple| tuple.split(',').count());
         return match parts.as_slice() {
             [low, _, high] => Range { is_equality: low == high, columns },
             _ => Range { is_equality: false, columns },
@@ -192,8 +194,11 @@ mod tests {
         let found = parse(MYSQL).unwrap();
         assert_eq!(found.len(), 1, "tables that were not estimated are left out");
         assert_eq!(found[0].table, "s");
-        let told: Vec<_> =
-            found[0].indexes.iter().map(|one| (one.index.as_str(), one.ranges.len(), one.how, one.chosen)).collect();
+        let told: Vec<_> = found[0]
+            .indexes
+            .iter()
+            .map(|one| (one.index.as_str(), one.ranges.len(), one.how, one.chosen))
+            .collect();
         assert_eq!(
             told,
             [

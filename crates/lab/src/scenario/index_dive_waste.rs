@@ -43,7 +43,9 @@ async fn begin(server: &Server) -> Result<Suffering> {
 
 async fn symptom(server: &Server) -> Result<Option<String>> {
     let names = ["Innodb_buffer_pool_read_requests", "Com_select", "Handler_read_key", "Handler_read_next"];
-    let [pages, selects, keys, nexts] = symptom::status_per_s(server, &names).await?[..] else { return Ok(None) };
+    let [pages, selects, keys, nexts] = symptom::status_per_s(server, &names).await?[..] else {
+        return Ok(None);
+    };
     let (pages, rows) = (pages / selects.max(1.0), (keys + nexts) / selects.max(1.0));
     Ok((selects > 100.0 && pages > PAGES && rows < 10.0)
         .then(|| format!("{pages:.0} pages and {rows:.1} rows for each of {selects:.0} statements/s")))

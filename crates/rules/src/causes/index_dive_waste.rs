@@ -170,12 +170,15 @@ pub(crate) mod cases {
     #[test]
     fn a_low_limit_is_not_lowered_and_no_limit_is() {
         assert_eq!(remedies(&diving(0.3, "10").window()).len(), 1);
-        assert!(remedies(&diving(0.3, "0").window())[0].starts_with("SET GLOBAL eq_range_index_dive_limit = 10"));
+        assert!(
+            remedies(&diving(0.3, "0").window())[0].starts_with("SET GLOBAL eq_range_index_dive_limit = 10")
+        );
     }
 
     #[test]
     fn pages_that_estimates_read_from_disk_are_seen_in_stacks() {
-        const READS: &[&str] = &["pread64", "buf_page_get_gen", "ha_innobase::records_in_range", "dispatch_command"];
+        const READS: &[&str] =
+            &["pread64", "buf_page_get_gen", "ha_innobase::records_in_range", "dispatch_command"];
         let window = diving(0.02, "200").snapshots(&[(6, ThreadState::DiskRead, READS)]).window();
         let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
         assert!(finding.headline.starts_with("100 % of the sessions at work"), "{}", finding.headline);

@@ -32,8 +32,8 @@ use crate::indexes::trial::{
     Block, Quad, Tried, compared, fingerprint, is_decided, of_a_run, runs_of_block, verdict,
 };
 use crate::indexes::{
-    Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Split, Stacks, ToldCandidate, ToldList,
-    in_order, median, pass_over,
+    Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Split, Stacks,
+    ToldCandidate, ToldList, in_order, median, pass_over,
 };
 use crate::output;
 use crate::progress::Progress;
@@ -111,8 +111,15 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
     };
     statements_found.sort_by(|a, b| b.seen.cmp(&a.seen));
     if statements_found.len() > usize::from(asked.top) {
-        let left = number::counted((statements_found.len() - usize::from(asked.top)) as u64, "statement", "statements");
-        looker.notes.push(format!("{left} that were seen less are left out; --top {} examines all", statements_found.len().min(100)));
+        let left = number::counted(
+            (statements_found.len() - usize::from(asked.top)) as u64,
+            "statement",
+            "statements",
+        );
+        looker.notes.push(format!(
+            "{left} that were seen less are left out; --top {} examines all",
+            statements_found.len().min(100)
+        ));
         statements_found.truncate(usize::from(asked.top));
     }
     let profile = profiler.map(Profiler::finish);
@@ -143,7 +150,11 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
         others_pages_per_s: looker.others_per_s,
         stacks: looker.stacks.as_ref().map(Stacks::of),
         stacks_not_known: profile.as_ref().err().cloned(),
-        findings: profile.ok().and_then(|profile| judge(profile, looker.dives.version(), looker.limit)).into_iter().collect(),
+        findings: profile
+            .ok()
+            .and_then(|profile| judge(profile, looker.dives.version(), looker.limit))
+            .into_iter()
+            .collect(),
         statements,
         not_examined: passed,
         notes: looker.notes,
@@ -170,8 +181,11 @@ async fn ready(asked: &Asked, dives: &mut Dives) -> anyhow::Result<u64> {
 }
 
 fn start_profiler(pid: u32) -> Result<Profiler, String> {
-    let options =
-        ProfilerOptions { hz: SNAPSHOTS_HZ, frames: spindoctor_rules::FRAME_STATES, ..ProfilerOptions::default() };
+    let options = ProfilerOptions {
+        hz: SNAPSHOTS_HZ,
+        frames: spindoctor_rules::FRAME_STATES,
+        ..ProfilerOptions::default()
+    };
     let mut profiler = Profiler::start(pid, options).map_err(|why| why.to_string())?;
     // The first one reads symbols: it makes no look late.
     profiler.snapshot().map_err(|why| why.to_string())?;
@@ -227,7 +241,14 @@ fn given(asked: &Asked, target: &Target, passed: &mut Vec<NotExamined>) -> Vec<F
         let digest = normalised(text);
         match Select::of(text) {
             Ok(select) => {
-                found.push(Found { digest, schema: schema.clone(), select, seen: 0, counted: None, rates: None });
+                found.push(Found {
+                    digest,
+                    schema: schema.clone(),
+                    select,
+                    seen: 0,
+                    counted: None,
+                    rates: None,
+                });
             }
             Err(because) => pass_over(passed, because, &digest, 0),
         }
@@ -376,7 +397,14 @@ impl<'a> Looker<'a> {
         match Select::of(text) {
             Ok(select) if found.len() < MOST_FOUND => {
                 let counted = self.counted(schema, text).await?;
-                found.push(Found { digest, schema: schema.to_owned(), select, seen: times, counted, rates: None });
+                found.push(Found {
+                    digest,
+                    schema: schema.to_owned(),
+                    select,
+                    seen: times,
+                    counted,
+                    rates: None,
+                });
             }
             Ok(_) => {}
             Err(because) => {
@@ -389,7 +417,11 @@ impl<'a> Looker<'a> {
     }
 
     /// What the server counts of a statement from now on.
-    async fn counted(&mut self, schema: &str, text: &str) -> anyhow::Result<Option<(String, Instant, Executed)>> {
+    async fn counted(
+        &mut self,
+        schema: &str,
+        text: &str,
+    ) -> anyhow::Result<Option<(String, Instant, Executed)>> {
         let digest = self.dives.digest(text).await.context("the server stopped answering")?;
         let Some(digest) = digest else { return Ok(None) };
         let executed = self.dives.executed(schema, &digest).await.context("the server stopped answering")?;
@@ -466,7 +498,9 @@ impl<'a> Looker<'a> {
         }
         // A view could do anything, and is not even explained.
         if !self.dives.are_tables(&tables).await? {
-            return Err(Refused::Because("it reads a view, or a table that is not InnoDB's or not there".to_owned()));
+            return Err(Refused::Because(
+                "it reads a view, or a table that is not InnoDB's or not there".to_owned(),
+            ));
         }
         self.dives.use_schema(&one.schema).await?;
         let explained = self.dives.explain(&one.select.text).await?;
@@ -575,7 +609,9 @@ impl<'a> Looker<'a> {
         let answer = fingerprint(&rows);
         if answer.0 > MOST_ROWS {
             let rows = number::plain(answer.0 as f64);
-            return Err(Refused::Because(format!("its answer has {rows} rows: it is not run again and again")));
+            return Err(Refused::Because(format!(
+                "its answer has {rows} rows: it is not run again and again"
+            )));
         }
         let (warm, _) = self.dives.run(old.text).await?;
         let counts_runs = self.dives.run_counted(old.text).await?.is_some();
@@ -592,7 +628,11 @@ impl<'a> Looker<'a> {
         let runs = runs_of_block(warm.as_secs_f64());
         let mut quads = Vec::new();
         let mut same_rows = true;
-        while quads.len() < MOST_QUADS && begun.elapsed() < self.asked.try_time && !is_decided(&quads) && same_rows {
+        while quads.len() < MOST_QUADS
+            && begun.elapsed() < self.asked.try_time
+            && !is_decided(&quads)
+            && same_rows
+        {
             let mut quad = Quad::default();
             let (mut olds, mut news) = (0, 0);
             self.dives.begin().await?;
@@ -602,7 +642,8 @@ impl<'a> Looker<'a> {
                 let variant = if is_new { &new } else { &old };
                 let (block, same) = self.block(variant, runs, others, &mut answer).await?;
                 same_rows &= same;
-                let (blocks, at) = if is_new { (&mut quad.new, &mut news) } else { (&mut quad.old, &mut olds) };
+                let (blocks, at) =
+                    if is_new { (&mut quad.new, &mut news) } else { (&mut quad.old, &mut olds) };
                 blocks[*at] = block;
                 *at += 1;
             }
@@ -612,8 +653,9 @@ impl<'a> Looker<'a> {
         if !same_rows {
             return Err(Refused::Because(other_rows(select)));
         }
-        let time_ms = compared(&quads, |block| Some(block.run_s * 1e3))
-            .ok_or_else(|| Refused::Because("there was no time for a single quad; --try-time 10s".to_owned()))?;
+        let time_ms = compared(&quads, |block| Some(block.run_s * 1e3)).ok_or_else(|| {
+            Refused::Because("there was no time for a single quad; --try-time 10s".to_owned())
+        })?;
         let pages = compared(&quads, |block| block.pages);
         Ok(Tried {
             quads: quads.len() as u64,

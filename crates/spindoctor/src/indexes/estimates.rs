@@ -112,10 +112,13 @@ impl Estimates {
         for table in &select.tables {
             let called = table.called();
             // The range optimizer may be asked again for the same table: the first time has all indexes.
-            let Some(analysis) = analyses.iter().find(|one| one.table.eq_ignore_ascii_case(called)) else { continue };
+            let Some(analysis) = analyses.iter().find(|one| one.table.eq_ignore_ascii_case(called)) else {
+                continue;
+            };
             let used = plan.iter().find(|line| line.table.eq_ignore_ascii_case(called));
             let used = used.and_then(|line| line.key.clone());
-            let known = indexes_of.iter().find(|(name, _)| name == called).map_or(&[][..], |(_, known)| known);
+            let known =
+                indexes_of.iter().find(|(name, _)| name == called).map_or(&[][..], |(_, known)| known);
             let mut indexes: Vec<EstimatedOne> =
                 analysis.indexes.iter().map(|one| estimated(one, known, used.as_deref(), limit)).collect();
             if let Some(used) = used.as_deref() {
@@ -141,10 +144,17 @@ impl Estimates {
     }
 
     /// What could spare dives.
-    pub(crate) fn candidates(&self, select: &Select, version: ServerVersion, known: &[(String, Vec<Index>)]) -> Vec<Candidate> {
+    pub(crate) fn candidates(
+        &self,
+        select: &Select,
+        version: ServerVersion,
+        known: &[(String, Vec<Index>)],
+    ) -> Vec<Candidate> {
         let mut candidates = Vec::new();
         for told in self.tables.iter().filter(|table| table.indexes.iter().any(|one| one.dives > 0)) {
-            let Some(table) = select.tables.iter().find(|table| table.called() == told.table) else { continue };
+            let Some(table) = select.tables.iter().find(|table| table.called() == told.table) else {
+                continue;
+            };
             if table.has_hint {
                 continue;
             }
@@ -159,7 +169,9 @@ impl Estimates {
             candidates.push(Candidate {
                 kind: Kind::Limit,
                 change: format!("eq_range_index_dive_limit = {FEWER}"),
-                spares: format!("lists of {FEWER} values and more are estimated from statistics, in every index"),
+                spares: format!(
+                    "lists of {FEWER} values and more are estimated from statistics, in every index"
+                ),
                 risk: "where values are spread unevenly, statistics mislead and a plan may change".to_owned(),
                 how: Try::Limit(FEWER),
             });
@@ -209,7 +221,8 @@ fn estimated(one: &EstimatedIndex, known: &[Index], used: Option<&str>, limit: u
 
 /// What makes an index like the one that is used.
 fn alike(columns: &[String], used: &Index) -> Option<String> {
-    let same = columns.iter().zip(&used.columns).take_while(|(one, other)| one.eq_ignore_ascii_case(other)).count();
+    let same =
+        columns.iter().zip(&used.columns).take_while(|(one, other)| one.eq_ignore_ascii_case(other)).count();
     let name = &used.name;
     Some(match same {
         0 => return None,
@@ -232,7 +245,8 @@ fn force(
 ) -> Option<Candidate> {
     // Of an index merge there is no single index to force.
     let name = told.used.as_deref().filter(|used| !used.contains(','))?;
-    let index = known.iter().find(|(called, _)| *called == told.table)?.1.iter().find(|index| index.name == name)?;
+    let index =
+        known.iter().find(|(called, _)| *called == told.table)?.1.iter().find(|index| index.name == name)?;
     let skips = skips_dives(select, index, version);
     let spares = match &skips {
         Ok(()) => "no dive at all: one table, one forced index that is not unique, no subquery, GROUP BY, DISTINCT, ORDER BY \
@@ -286,7 +300,8 @@ fn ignore(select: &Select, table: &Table, in_vain: &[&str]) -> Candidate {
         how: Try::Text(select.with_hint(table, &hint)),
         change: hint,
         spares: "the dives that were in vain, as if these indexes were not there".to_owned(),
-        risk: "an index that this statement does not need may serve others: look before it is dropped".to_owned(),
+        risk: "an index that this statement does not need may serve others: look before it is dropped"
+            .to_owned(),
     }
 }
 
@@ -321,8 +336,11 @@ pub(crate) mod tests {
     }
 
     fn known() -> Vec<(String, Vec<Index>)> {
-        let indexes =
-            vec![index("PRIMARY", &["id"], true), index("k_1", &["k"], false), index("k_and_c", &["k", "c"], false)];
+        let indexes = vec![
+            index("PRIMARY", &["id"], true),
+            index("k_1", &["k"], false),
+            index("k_and_c", &["k", "c"], false),
+        ];
         vec![("t".into(), indexes)]
     }
 
@@ -436,7 +454,8 @@ pub(crate) mod tests {
         let few = Estimates::of(&select, &analysis(3, &["k_1"], None), &plan("k_1"), &known(), 200);
         assert_eq!(few.candidates(&select, mariadb(), &known()), []);
         let hinted = Select::of("SELECT id FROM t USE INDEX (k_1) WHERE k IN (1, 2, 3)").unwrap();
-        let many = Estimates::of(&hinted, &analysis(3, &["k_1", "k_and_c"], None), &plan("k_1"), &known(), 200);
+        let many =
+            Estimates::of(&hinted, &analysis(3, &["k_1", "k_and_c"], None), &plan("k_1"), &known(), 200);
         assert_eq!(many.candidates(&hinted, mysql(), &known()), []);
     }
 

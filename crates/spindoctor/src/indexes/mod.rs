@@ -302,6 +302,9 @@ mod tests {
         }
         assert_eq!((passed.len(), passed[0].statements, passed[0].seen), (1, 2, 6));
         assert_eq!(passed[0].digest, "a");
-        assert_eq!([median(vec![3.0, 1.0, 2.0]), median(vec![1.0, 2.0]), median(Vec::new())], [2.0, 1.5, 0.0]);
+        assert_eq!(
+            [median(vec![3.0, 1.0, 2.0]), median(vec![1.0, 2.0]), median(Vec::new())],
+            [2.0, 1.5, 0.0]
+        );
     }
 }

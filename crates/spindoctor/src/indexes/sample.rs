@@ -8,7 +8,8 @@ use super::estimates::Estimates;
 use super::statement::Select;
 use super::trial::{Compared, Tried};
 use super::{
-    Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Split, Stacks, ToldCandidate, ToldList,
+    Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Split, Stacks,
+    ToldCandidate, ToldList,
 };
 
 fn index(name: &str, columns: &[&str], reads: u64) -> Index {
@@ -33,11 +34,16 @@ pub(crate) fn planted() -> IndexesReport {
         how: Some(How::Dives),
         ..EstimatedIndex::default()
     };
-    let analyses =
-        [RangeAnalysis { table: "orders".into(), indexes: vec![estimated("by_customer"), estimated("by_customer_and_day")] }];
+    let analyses = [RangeAnalysis {
+        table: "orders".into(),
+        indexes: vec![estimated("by_customer"), estimated("by_customer_and_day")],
+    }];
     let indexes = vec![(
         "orders".to_owned(),
-        vec![index("by_customer", &["customer"], 81_200), index("by_customer_and_day", &["customer", "day"], 0)],
+        vec![
+            index("by_customer", &["customer"], 81_200),
+            index("by_customer_and_day", &["customer", "day"], 0),
+        ],
     )];
     let plan = [PlanLine { table: "orders".into(), key: Some("by_customer".into()), rows: Some(190.0) }];
     let estimates = Estimates::of(&select, &analyses, &plan, &indexes, 200);

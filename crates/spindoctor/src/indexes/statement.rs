@@ -50,24 +50,110 @@ pub(crate) struct List {
 
 /// What stands before a bracket and is no function: a column's name may be none of these without backquotes.
 const BEFORE_BRACKET: &[&str] = &[
-    "select", "distinct", "where", "and", "or", "not", "xor", "in", "on", "using", "by", "having", "between", "like", "is",
-    "index", "key", "join", "from", "case", "when", "then", "else", "div", "mod", "limit", "offset", "all", "interval",
-    "against",
+    "select", "distinct", "where", "and", "or", "not", "xor", "in", "on", "using", "by", "having", "between",
+    "like", "is", "index", "key", "join", "from", "case", "when", "then", "else", "div", "mod", "limit",
+    "offset", "all", "interval", "against",
 ];
 
 /// Functions that only compute, and are the same within a transaction. Whatever is not here may be a stored function.
 const HARMLESS: &[&str] = &[
-    "count", "sum", "min", "max", "avg", "group_concat", "if", "ifnull", "nullif", "coalesce", "least", "greatest",
-    "abs", "floor", "ceil", "ceiling", "round", "truncate", "sign", "pow", "power", "sqrt", "concat", "concat_ws",
-    "lower", "upper", "lcase", "ucase", "trim", "ltrim", "rtrim", "length", "char_length", "character_length", "left",
-    "right", "substring", "substr", "mid", "locate", "instr", "replace", "reverse", "lpad", "rpad", "hex", "unhex",
-    "md5", "sha1", "sha2", "crc32", "cast", "convert", "binary", "date", "time", "timestamp", "year", "month", "day",
-    "dayofmonth", "dayofweek", "dayofyear", "weekday", "week", "quarter", "hour", "minute", "second", "date_format",
-    "date_add", "date_sub", "adddate", "subdate", "datediff", "timediff", "timestampdiff", "unix_timestamp",
-    "from_unixtime", "to_days", "from_days", "str_to_date", "last_day", "now", "curdate", "current_date",
-    "current_timestamp", "field", "find_in_set", "inet_aton", "inet_ntoa", "json_extract", "json_unquote", "match",
+    "count",
+    "sum",
+    "min",
+    "max",
+    "avg",
+    "group_concat",
+    "if",
+    "ifnull",
+    "nullif",
+    "coalesce",
+    "least",
+    "greatest",
+    "abs",
+    "floor",
+    "ceil",
+    "ceiling",
+    "round",
+    "truncate",
+    "sign",
+    "pow",
+    "power",
+    "sqrt",
+    "concat",
+    "concat_ws",
+    "lower",
+    "upper",
+    "lcase",
+    "ucase",
+    "trim",
+    "ltrim",
+    "rtrim",
+    "length",
+    "char_length",
+    "character_length",
+    "left",
+    "right",
+    "substring",
+    "substr",
+    "mid",
+    "locate",
+    "instr",
+    "replace",
+    "reverse",
+    "lpad",
+    "rpad",
+    "hex",
+    "unhex",
+    "md5",
+    "sha1",
+    "sha2",
+    "crc32",
+    "cast",
+    "convert",
+    "binary",
+    "date",
+    "time",
+    "timestamp",
+    "year",
+    "month",
+    "day",
+    "dayofmonth",
+    "dayofweek",
+    "dayofyear",
+    "weekday",
+    "week",
+    "quarter",
+    "hour",
+    "minute",
+    "second",
+    "date_format",
+    "date_add",
+    "date_sub",
+    "adddate",
+    "subdate",
+    "datediff",
+    "timediff",
+    "timestampdiff",
+    "unix_timestamp",
+    "from_unixtime",
+    "to_days",
+    "from_days",
+    "str_to_date",
+    "last_day",
+    "now",
+    "curdate",
+    "current_date",
+    "current_timestamp",
+    "field",
+    "find_in_set",
+    "inet_aton",
+    "inet_ntoa",
+    "json_extract",
+    "json_unquote",
+    "match",
     // Types in CAST and CONVERT.
-    "char", "decimal",
+    "char",
+    "decimal",
 ];
 
 /// Words with which a statement is left alone, and why.
@@ -93,7 +179,8 @@ const REFUSED: &[(&str, &str)] = &[
 const AFTER_TABLES: &[&str] = &["where", "group", "having", "order", "limit", "for"];
 /// Words that cannot be an alias.
 const NO_ALIAS: &[&str] = &[
-    "join", "inner", "cross", "left", "right", "outer", "natural", "on", "using", "use", "force", "ignore", "as", "set",
+    "join", "inner", "cross", "left", "right", "outer", "natural", "on", "using", "use", "force", "ignore",
+    "as", "set",
 ];
 
 /// A token: what it is, and where it stands.
@@ -402,7 +489,9 @@ mod tests {
         assert_eq!(told("select * from `shop`.`or``ders` AS o limit 5"), ["shop.or`ders o"]);
         assert_eq!(told("SELECT 1 FROM a x, b y WHERE x.id = y.id"), ["-.a x", "-.b y"]);
         assert_eq!(
-            told("SELECT 1 FROM a LEFT JOIN d.b USING (id) INNER JOIN c z ON (z.x = a.x AND z.y IN (1, 2)) ORDER BY 1"),
+            told(
+                "SELECT 1 FROM a LEFT JOIN d.b USING (id) INNER JOIN c z ON (z.x = a.x AND z.y IN (1, 2)) ORDER BY 1"
+            ),
             ["-.a a", "d.b b", "-.c z"]
         );
         assert_eq!(told("SELECT TRIM(BOTH 'x' FROM c) FROM t FORCE INDEX (k)"), ["-.t t"]);
@@ -506,10 +595,12 @@ mod tests {
 
     #[test]
     fn no_text_makes_it_panic() {
-        let pieces = ["SELECT ", "FROM ", "`", "'", "(", ")", ",", "IN ", "t.", "ß", "/*", "--", " ", "1", "\\", "@"];
+        let pieces =
+            ["SELECT ", "FROM ", "`", "'", "(", ")", ",", "IN ", "t.", "ß", "/*", "--", " ", "1", "\\", "@"];
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..20_000 {
-            let text: String = (0..random.usize(0..12)).map(|_| pieces[random.usize(0..pieces.len())]).collect();
+            let text: String =
+                (0..random.usize(0..12)).map(|_| pieces[random.usize(0..pieces.len())]).collect();
             if let Ok(select) = Select::of(&text) {
                 for table in &select.tables {
                     select.with_hint(table, "USE INDEX ()");

@@ -106,7 +106,9 @@ pub(crate) fn verdict(quads: &[Quad]) -> Verdict {
 pub(crate) fn compared(quads: &[Quad], of: impl Fn(&Block) -> Option<f64>) -> Option<Compared> {
     let mean = |blocks: fn(&Quad) -> &[Block; 2]| {
         let values: Option<Vec<f64>> = quads.iter().flat_map(blocks).map(&of).collect();
-        values.filter(|values| !values.is_empty()).map(|values| values.iter().sum::<f64>() / values.len() as f64)
+        values
+            .filter(|values| !values.is_empty())
+            .map(|values| values.iter().sum::<f64>() / values.len() as f64)
     };
     let (before, after) = (mean(|quad| &quad.old)?, mean(|quad| &quad.new)?);
     let differences = differences(quads, &of);

@@ -129,7 +129,11 @@ fn all_stacks_told(report: &IndexesReport) -> String {
     };
     let of_cpu = match stacks.cpu_in_dives {
         Some(share) if stacks.cpu_samples >= LEAST_SAMPLES => {
-            format!("Of {} samples of its CPU time, {} lie in dives", plain(stacks.cpu_samples as f64), number::percent(share))
+            format!(
+                "Of {} samples of its CPU time, {} lie in dives",
+                plain(stacks.cpu_samples as f64),
+                number::percent(share)
+            )
         }
         _ => format!("Its CPU time is not split: there were {} samples", stacks.cpu_samples),
     };
@@ -152,7 +156,9 @@ fn stacks_told(stacks: &InStatement) -> String {
 /// `0.93 at once, 600 /s of 1.5 ms, in shop`
 fn seen(examined: &Examined) -> Option<String> {
     let mut parts = Vec::new();
-    parts.extend(examined.at_once.map(|at_once| format!("{} at once", plain((at_once * 100.0).round() / 100.0))));
+    parts.extend(
+        examined.at_once.map(|at_once| format!("{} at once", plain((at_once * 100.0).round() / 100.0))),
+    );
     if let (Some(per_s), Some(ms)) = (examined.executions_per_s, examined.execution_ms) {
         parts.push(format!("{} of {}", quantity(per_s, "1/s"), quantity(ms, "ms")));
     }
@@ -224,7 +230,11 @@ fn planning(page: &mut Page, examined: &Examined) {
         page.field("", &format!("{} pages a second, as often as it runs", plain(pages.round())), LABELS);
     }
     if let Some(share) = examined.dive_share().filter(|share| *share > 0.0) {
-        page.field("", &format!("dives for values: {} of the statement's time", number::percent(share)), LABELS);
+        page.field(
+            "",
+            &format!("dives for values: {} of the statement's time", number::percent(share)),
+            LABELS,
+        );
     }
     if let Some(why) = pages_not_told {
         page.field("pages", &safe(&format!("not told: {why}")), LABELS);
@@ -257,7 +267,9 @@ fn candidate(page: &mut Page, told: &ToldCandidate, dives: u64) {
     page.blank();
     let change = format!("   {}", safe(&told.candidate.change));
     match &told.tried {
-        Some(tried) => page.line_with_right(&change, verdict_word(tried.verdict), STRONG, verdict_style(tried.verdict)),
+        Some(tried) => {
+            page.line_with_right(&change, verdict_word(tried.verdict), STRONG, verdict_style(tried.verdict))
+        }
         None => page.paragraph("", &change, STRONG),
     }
     page.field("spares", &safe(&told.candidate.spares), LABELS);
@@ -372,7 +384,8 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_the_terminal_and_nothing_steers_it() {
-        for (name, report) in [("planted", sample::planted()), ("busy", sample::busy()), ("hostile", sample::hostile())]
+        for (name, report) in
+            [("planted", sample::planted()), ("busy", sample::busy()), ("hostile", sample::hostile())]
         {
             for width in [60, 80, 100] {
                 let text = render(&report, Look { width, colour: false });

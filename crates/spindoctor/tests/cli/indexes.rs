@@ -55,11 +55,18 @@ fn a_planted_list_of_values_in_two_indexes_alike_is_found_and_its_gain_is_measur
         assert_eq!(found["schema"], "spindoctor.indexes/1");
         let one = &found["statements"][0];
         assert_eq!(one["lists"][0]["values"], VALUES, "{which:?}: {found:#}");
-        assert_eq!((one["dives"].as_u64(), one["dives_in_vain"].as_u64()), (Some(380), Some(190)), "{which:?}: {one:#}");
+        assert_eq!(
+            (one["dives"].as_u64(), one["dives_in_vain"].as_u64()),
+            (Some(380), Some(190)),
+            "{which:?}: {one:#}"
+        );
         let indexes = one["tables"][0]["indexes"].as_array().expect("a list");
         let in_vain: Vec<_> = indexes.iter().filter(|index| index["in_vain"] == true).collect();
         assert_eq!(in_vain.len(), 1, "{which:?}: {one:#}");
-        assert!(in_vain[0]["alike"].as_str().is_some_and(|told| told.contains("begins with")), "{which:?}: {one:#}");
+        assert!(
+            in_vain[0]["alike"].as_str().is_some_and(|told| told.contains("begins with")),
+            "{which:?}: {one:#}"
+        );
         // Nobody else is there: pages can be told. A dive asks for two pages at the least.
         let pages = |planned: &str| one["planning"][planned]["pages"].as_f64().unwrap_or(f64::NAN);
         assert!(pages("as_it_is") > 700.0, "{which:?}: {one:#}");
@@ -85,7 +92,9 @@ fn a_planted_list_of_values_in_two_indexes_alike_is_found_and_its_gain_is_measur
         assert_eq!(code, 0, "{text}{notes}");
         assert!(text.contains("no statement was run") && text.contains("in vain"), "{text}");
         assert!(!text.contains(", 4812"), "{text}");
-        runtime.block_on(server.execute(["CREATE VIEW sbtest.v AS SELECT * FROM sbtest.sbtest1"])).expect("a view");
+        runtime
+            .block_on(server.execute(["CREATE VIEW sbtest.v AS SELECT * FROM sbtest.sbtest1"]))
+            .expect("a view");
         for (sql, reason) in [
             ("SELECT id FROM v WHERE k IN (1, 2)", "a view"),
             ("SELECT SLEEP(9) FROM sbtest1", "SLEEP()"),
