@@ -12,7 +12,7 @@ use spindoctor_lab::{Server, ServerSpec};
 
 use crate::page::Row;
 use crate::paired::short;
-use crate::throughput::{Looker, lost_to};
+use crate::throughput::{Looker, lost_to, run_ahead};
 use crate::{Bench, Benchmark, progress};
 
 const TABLES: Tables = Tables { count: 4, rows: 10_000 };
@@ -58,6 +58,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut load = Load::start(server.socket(), spec(Workload::OltpPointSelect, BUSY))?;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let mut counter = server.connect().await?;
+    run_ahead(&mut counter).await?;
     let mut rows = lost_to(bench, &LOOKER, &server, &mut load, &mut counter).await?;
     let looked = look(bench, &server, "10s").await?;
     let looks = looked.number("/samples")? / looked.number("/seconds")?.max(1.0);

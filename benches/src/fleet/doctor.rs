@@ -38,7 +38,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         Apart {
             settings: if number == ODD { vec![("sync_binlog", "0".to_owned())] } else { Vec::new() },
             connected: if number.is_multiple_of(FULL_EVERY) { 130 } else { 0 },
-            running: Vec::new(),
+            ..Apart::default()
         }
     })))?;
     let path = folder.path().join("servers");

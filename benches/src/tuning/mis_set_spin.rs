@@ -17,7 +17,7 @@ const TABLES: Tables = Tables { count: 4, rows: 10_000 };
 const VARIABLES: [&str; 3] =
     ["innodb_sync_spin_loops", "innodb_spin_wait_delay", "innodb_spin_wait_pause_multiplier"];
 const MIS_SET: [&str; 3] = ["30", "100", "100"];
-/// The grid: rounds, delays, multipliers. Delays and multipliers in steps of about two, as `tune` searches.
+/// The grid: rounds, delays, multipliers. Delays and multipliers in steps of about two.
 const GRID: [&[u32]; 3] = [&[10, 30, 100], &[1, 3, 6, 12, 25, 50, 100], &[1, 5, 10, 25, 50, 100]];
 /// How often each point of the grid is measured, in random order.
 const PASSES: usize = 3;
@@ -30,7 +30,7 @@ const MEASURE: Duration = Duration::from_millis(2_500);
 const COMPARED: Duration = Duration::from_millis(400);
 const COMPARED_SETTLE: Duration = Duration::from_millis(150);
 /// Quads to a run that was asked for.
-const QUADS: usize = 12;
+const QUADS: usize = 24;
 /// The goals.
 const MOST: Duration = Duration::from_mins(10);
 const LEAST_OF_BEST: f64 = 0.95;
@@ -77,7 +77,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mis_set = MIS_SET.map(str::to_owned);
     let of_best = compare(&mut asked, &mut load, &best, &tuned, bench.runs * QUADS).await?;
     // A ratio of three is told from one by far fewer.
-    let of_mis_set = compare(&mut asked, &mut load, &mis_set, &tuned, bench.runs * QUADS / 6).await?;
+    let of_mis_set = compare(&mut asked, &mut load, &mis_set, &tuned, bench.runs * QUADS / 12).await?;
     asked.disconnect().await?;
     load.stop().await;
     server.stop()?;

@@ -14,6 +14,7 @@ pub mod gauges;
 pub mod ground;
 pub mod host;
 pub mod locks;
+pub mod memory;
 pub mod mysql;
 pub mod priority;
 pub mod source;

@@ -35,11 +35,12 @@ pub enum Whose {
 }
 
 impl Whose {
-    /// Who can tell, the better one first.
-    fn sources(self) -> [&'static Source; 2] {
-        match self {
-            Self::Clients => [&perf_schema_threads::SAMPLED, &processlist::SAMPLED],
-            Self::Appliers => [&perf_schema_threads::APPLIERS, &processlist::APPLIERS],
+    /// Who can tell, the better one first; with what each waits for, where the server tells that too.
+    fn sources(self, tells_waits: bool) -> [&'static Source; 2] {
+        match (self, tells_waits) {
+            (Self::Clients, true) => [&perf_schema_threads::SAMPLED_WITH_WAITS, &processlist::SAMPLED],
+            (Self::Clients, false) => [&perf_schema_threads::SAMPLED, &processlist::SAMPLED],
+            (Self::Appliers, _) => [&perf_schema_threads::APPLIERS, &processlist::APPLIERS],
         }
     }
 }
@@ -51,6 +52,8 @@ pub struct Look {
     pub threads: Vec<ServerThread>,
     /// By connection id, the table that an applier works on, where the server tells.
     pub tables: HashMap<u64, String>,
+    /// By connection id, the event that it waits for (`wait/io/file/innodb/innodb_log_file`), where the server tells.
+    pub waits: HashMap<u64, String>,
     /// From question to answer, milliseconds.
     pub took_ms: f64,
     /// True where the list was cut at its bound.
@@ -73,6 +76,8 @@ pub struct Statements {
     hasher: RandomState,
     /// False where the server will not tell the exact time of statements.
     tells_times: bool,
+    /// True where it tells what each thread waits for: somebody has switched that on.
+    tells_waits: bool,
     start: Instant,
 }
 
@@ -99,6 +104,10 @@ impl Statements {
             ids.refresh_if_unknown([theirs]);
             served_by = ids.here(theirs);
         }
+        let tells_waits = has_threads
+            && version.mysql_at_least(8, 0, 0)
+            && whose == Whose::Clients
+            && waits_are_on(&mut session).await;
         Ok(Self {
             session,
             whose,
@@ -110,6 +119,7 @@ impl Statements {
             before: HashMap::new(),
             hasher: RandomState::new(),
             tells_times: has_threads && version.mysql_at_least(5, 7, 0) && whose == Whose::Clients,
+            tells_waits,
             start: Instant::now(),
         })
     }
@@ -160,7 +170,7 @@ impl Statements {
     /// The server did not answer in time, went away, or refused every source.
     pub async fn look(&mut self) -> Result<Look, QueryError> {
         let mut refused = None;
-        for source in self.whose.sources() {
+        for source in self.whose.sources(self.tells_waits) {
             let Plan::Ask(sql) = (source.plan)(self.version, Some(&self.variables)) else { continue };
             let asked = Instant::now();
             match self.session.query(sql).await {
@@ -299,19 +309,31 @@ async fn own_thread(session: &mut Session, version: ServerVersion, has_threads: 
     rows.first()?.at(0)?.parse().ok().filter(|&id: &u64| id > 0)
 }
 
+/// Whether the server keeps what each thread waits for. It is never switched on here: that costs each wait of the server.
+async fn waits_are_on(session: &mut Session) -> bool {
+    // The other two are above it: without them it keeps nothing.
+    let sql = "SELECT COUNT(*) AS switched_on FROM performance_schema.setup_consumers \
+               WHERE NAME IN ('global_instrumentation', 'thread_instrumentation', 'events_waits_current') \
+               AND ENABLED = 'YES'";
+    let rows = session.query(sql).await.ok();
+    rows.and_then(|rows| rows.first()?.number::<u64>("switched_on")) == Some(3)
+}
+
 fn look_of(source: &Source, rows: &Rows) -> Look {
     let mut sample = ServerSample::default();
     (source.parse)(rows, Answer::default(), &mut sample);
-    let tables = rows
-        .iter()
-        .filter_map(|row| Some((row.number("PROCESSLIST_ID")?, row.text("LOCKED_TABLE")?.to_owned())))
-        .collect();
+    let by_connection = |column: &str| -> HashMap<u64, String> {
+        rows.iter()
+            .filter_map(|row| Some((row.number("PROCESSLIST_ID")?, row.text(column)?.to_owned())))
+            .collect()
+    };
+    let (tables, waits) = (by_connection("LOCKED_TABLE"), by_connection("WAIT_EVENT"));
     let cut = !sample.cut.is_empty();
     let threads = match sample.threads {
         spindoctor_model::Reading::Available { value, .. } => value,
         _ => Vec::new(),
     };
-    Look { threads, tables, took_ms: 0.0, cut }
+    Look { threads, tables, waits, took_ms: 0.0, cut }
 }
 
 /// What asks for the time of the statements that these threads run; None of no thread.
@@ -389,6 +411,27 @@ mod tests {
         assert_eq!(look.threads.len(), 2);
         assert!(!look.threads[0].is_connection && !look.cut);
         assert_eq!(look.tables, HashMap::from([(9, "shop.stock".to_owned())]));
+    }
+
+    #[test]
+    fn what_a_client_waits_for_is_told_where_the_server_keeps_it() {
+        let rows = rows(
+            &["THREAD_ID", "NAME", "PROCESSLIST_ID", "PROCESSLIST_STATE", "PROCESSLIST_INFO", "WAIT_EVENT"],
+            &[
+                &[
+                    "52",
+                    "thread/sql/one_connection",
+                    "12",
+                    "waiting for handler commit",
+                    "COMMIT",
+                    "wait/io/file/innodb/innodb_log_file",
+                ],
+                &["53", "thread/sql/one_connection", "13", "executing", "SELECT 1", "NULL"],
+            ],
+        );
+        let look = look_of(&perf_schema_threads::SAMPLED_WITH_WAITS, &rows);
+        assert_eq!(look.threads.len(), 2);
+        assert_eq!(look.waits, HashMap::from([(12, "wait/io/file/innodb/innodb_log_file".to_owned())]));
     }
 
     #[test]

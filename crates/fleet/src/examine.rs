@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use spindoctor_collect::mysql::{
     Source, Target, global_status, global_variables, innodb_locks, innodb_metrics, innodb_trx,
     metadata_lock_info, perf_schema_data_lock_waits, perf_schema_file_summary, perf_schema_metadata_locks,
-    perf_schema_threads, perf_schema_waits, processlist,
+    perf_schema_threads, perf_schema_waits, processlist, replica_status,
 };
 use spindoctor_collect::source::Cadence;
 use spindoctor_model::host::{EffectiveCpus, Quota};
@@ -20,6 +20,7 @@ use spindoctor_model::{
     Unavailable, Window,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::timeout;
 
 use crate::failure::{Failure, Reason};
 use crate::schedule::Limits;
@@ -28,9 +29,9 @@ use crate::sources::{Told, ask};
 use crate::tls::Connectors;
 use crate::turns;
 
-/// What is asked, in order: what the rest depends on first, as in `collect`'s own list. Not asked: the summary of
-/// statements (200 texts of each server), the text of `SHOW ENGINE INNODB STATUS`, and the replica's status (it waits while
-/// somebody stops the replica), none of which a rule needs that can do without the host.
+/// What is asked, in order: what the rest depends on first, as in `collect`'s own list; then the [`REPLICA`]. Not asked: the
+/// summary of statements (200 texts of each server) and the text of `SHOW ENGINE INNODB STATUS`, neither of which a rule
+/// needs that can do without the host.
 const SOURCES: &[Source] = &[
     global_variables::SOURCE,
     global_status::SOURCE,
@@ -45,6 +46,12 @@ const SOURCES: &[Source] = &[
     perf_schema_waits::SOURCE,
     perf_schema_file_summary::SOURCE,
 ];
+
+/// How a replica keeps up. It is asked last, and apart from all others: it waits while somebody stops the replica, which
+/// may take as long as a transaction does.
+const REPLICA: Source = replica_status::SOURCE;
+/// Who has not told it by then waits for somebody: it takes 0.2 ms.
+const REPLICA_TOLD_WITHIN: Duration = Duration::from_secs(1);
 
 /// Servers that are being looked at at once: of each, whole lists are in memory, and an answer that waits for ours to be
 /// parsed comes later than it was given, which falsifies rates. Parsing takes a fifth of a millisecond an answer, so 256
@@ -140,6 +147,20 @@ impl Examination {
         let (start, at) = (Instant::now(), Timestamp::now());
         let mut first = ServerSample::default();
         let mut told = ask(&mut session, SOURCES, version, None, start, &mut first).await?;
+        let no_replica = match ask_replica(&mut session, version, start, &mut first).await {
+            Ok(channels) => {
+                told.extend(channels);
+                None
+            }
+            Err(why) => {
+                // The session still waits for it.
+                let (asked, busy) = (session.asked, session.busy);
+                session = Session::open(target, &self.limits, &self.connectors).await?;
+                session.asked += asked;
+                session.busy += busy;
+                Some(why)
+            }
+        };
         let room = self.keep(&mut told);
         drop((first, permit));
         tokio::time::sleep_until((start + self.interval).into()).await;
@@ -153,12 +174,25 @@ impl Examination {
         let at_s = start.elapsed().as_secs_f64();
         let variables = first.variables.value();
         ask(&mut session, &again, version, variables, start, &mut last).await?;
+        let (no_replica, is_open) = match no_replica {
+            Some(why) => (Some(why), true),
+            None => {
+                let why = ask_replica(&mut session, version, start, &mut last).await.err();
+                let is_open = why.is_none();
+                (why, is_open)
+            }
+        };
+        if let Some(why) = no_replica {
+            (REPLICA.fail)(why, &mut last);
+        }
         let cost = Cost {
             server_queries: session.asked,
             server_busy_ms: session.busy.as_secs_f64() * 1e3,
             ..Cost::default()
         };
-        session.close().await;
+        if is_open {
+            session.close().await;
+        }
         let text = |name: &str| variables.and_then(|variables| variables.text(name)).unwrap_or_default();
         let uptime = last.status.value().and_then(|status| status.number("Uptime"));
         let identity = ServerIdentity {
@@ -206,6 +240,28 @@ impl Examination {
     }
 }
 
+/// Asks a replica how it keeps up.
+///
+/// # Errors
+/// Why there is no answer; the session is of no more use then. That the server refuses to tell is none.
+async fn ask_replica(
+    session: &mut Session,
+    version: ServerVersion,
+    start: Instant,
+    sample: &mut ServerSample,
+) -> Result<Vec<Told>, Unavailable> {
+    let asked = ask(session, &[REPLICA], version, None, start, sample);
+    match timeout(REPLICA_TOLD_WITHIN, asked).await {
+        Ok(Ok(told)) => Ok(told),
+        Ok(Err(failure)) => Err(Unavailable::because(failure.error)),
+        Err(_) => Err(Unavailable::because(format!(
+            "{} was not answered within {} s: somebody stops or starts the replica",
+            REPLICA.name,
+            REPLICA_TOLD_WITHIN.as_secs()
+        ))),
+    }
+}
+
 /// A failure that is itself a reading of the server, as a window: it refuses logins because it is full, or it let us in
 /// and then said nothing. None for any other: what listens nowhere or drops packets may be no server at all.
 pub fn window_of(failure: &Failure, address: &str) -> Option<Window> {
@@ -217,7 +273,7 @@ pub fn window_of(failure: &Failure, address: &str) -> Option<Window> {
     let because = failure.error.clone();
     let why = Unavailable::because(because.clone());
     let mut server = ServerSample::default();
-    SOURCES.iter().for_each(|source| (source.fail)(why.clone(), &mut server));
+    SOURCES.iter().chain([&REPLICA]).for_each(|source| (source.fail)(why.clone(), &mut server));
     let identity = ServerIdentity {
         address: address.to_owned(),
         no_pid: Some(no_host()),
@@ -262,6 +318,13 @@ mod tests {
         assert_eq!(kind(&silent.clone().outcome_unknown()), Some(NoSessionKind::Silent));
         assert_eq!(kind(&silent), None, "it may be a firewall");
         assert_eq!(kind(&Failure::connect("connection refused")), None);
+    }
+
+    #[test]
+    fn a_server_that_lets_nobody_in_is_not_known_to_be_a_replica() {
+        let full = Failure { code: Some(1040), ..Failure::connect("error 1040: Too many connections") };
+        let window = window_of(&full, "db1:3306").unwrap();
+        assert!(window.samples[0].server.replication.unavailable().is_some());
     }
 
     #[test]

@@ -102,6 +102,16 @@ pub enum Error {
         /// What came back.
         error: mysql_async::Error,
     },
+    /// A statement of the lab was not answered.
+    #[error(
+        "the server did not answer `{statement}` within {seconds} s; is the machine busy with other work?"
+    )]
+    Silent {
+        /// What was sent.
+        statement: &'static str,
+        /// For how long it was waited for.
+        seconds: u64,
+    },
     /// A scenario that cannot be made on this server.
     #[error("{scenario} cannot be made on {flavor}. See: spindoctor lab list")]
     NotOn {

@@ -51,7 +51,7 @@ impl std::fmt::Debug for Answers {
 pub enum Conduct {
     /// They answer.
     Answer(Arc<[u8]>),
-    /// They answer each statement by itself.
+    /// They answer each statement by itself. Where the answer has no bytes they say nothing from then on.
     Answers(Answers),
     /// They answer after a while.
     Slow(Duration, Arc<[u8]>),
@@ -196,6 +196,10 @@ async fn serve(mut stream: TcpStream, id: u32, conduct: &Conduct) -> io::Result<
                 Conduct::Answer(answer) => stream.write_all(answer).await?,
                 Conduct::Answers(Answers(answers)) => {
                     let answer = answers(address, &String::from_utf8_lossy(sql));
+                    if answer.is_empty() {
+                        until_it_leaves(&mut stream, &mut buffer).await;
+                        return Ok(());
+                    }
                     stream.write_all(&answer).await?;
                 }
                 Conduct::Slow(pause, answer) => {

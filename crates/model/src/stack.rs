@@ -4,6 +4,7 @@
 //! threads, activities. An observation ties them together. A profile is what `stacks` saves and what
 //! each of its formats is rendered from, now or later.
 
+use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
@@ -105,6 +106,13 @@ impl FromStr for StackSource {
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Self::deserialize(name.into_deserializer())
+    }
+}
+
+/// The same name.
+impl fmt::Display for StackSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -290,6 +298,7 @@ mod tests {
     #[test]
     fn a_source_is_known_by_the_name_that_it_is_written_with() {
         assert_eq!("procfs".parse(), Ok(StackSource::Procfs));
+        assert_eq!(StackSource::Procfs.to_string(), "procfs");
         assert!("perf".parse::<StackSource>().is_err());
     }
 }

@@ -127,7 +127,9 @@ pub fn account(time: &ThreadTime) -> AcceptTime {
         let worked_ns = if is_waiting(call) { call.ns.saturating_sub(call.slept_ns) } else { call.ns };
         rows.push(row(part_of(call), &call.name, Some((call.calls, call.failed)), worked_ns as f64));
     }
-    if let Some(call) = time.calls.iter().filter(|call| is_waiting(call)).max_by_key(|call| call.slept) {
+    if back_ns > 0.0
+        && let Some(call) = time.calls.iter().filter(|call| is_waiting(call)).max_by_key(|call| call.slept)
+    {
         let name = format!("{}, to sleep and back", call.name);
         rows.push(row(AcceptPart::SystemCall, &name, Some((call.slept, 0)), back_ns));
     }
@@ -152,7 +154,8 @@ pub fn account(time: &ThreadTime) -> AcceptTime {
     if share(missed_ns) >= WORTH_A_ROW {
         rows.push(row(AcceptPart::Unknown, "not seen", None, missed_ns));
     }
-    rows.retain(|row| row.ms > 0.0);
+    // A call that did nothing but wait has its row: on a machine that is busy the thread sleeps in every one.
+    rows.retain(|row| row.ms > 0.0 || row.calls.is_some_and(|calls| calls > 0));
     rows.sort_by(|a, b| b.ms.total_cmp(&a.ms).then_with(|| a.name.cmp(&b.name)));
 
     let accepts = || time.calls.iter().filter(|call| ACCEPTING.contains(&call.name.as_str()));
@@ -323,6 +326,14 @@ mod tests {
         assert_eq!(share(&account, AcceptPart::Mutex, "futex wait"), 0.05);
         assert_eq!(share(&account, AcceptPart::HandOver, "futex wake"), 0.15);
         assert_eq!(share(&account, AcceptPart::ThreadCreation, "clone3"), 0.075);
+    }
+
+    #[test]
+    fn a_call_that_did_nothing_but_wait_has_its_row() {
+        let calls = vec![call("accept4", 10, 60_000, 0, 0), call("poll", 10, 640_000, 10, 640_000)];
+        let account = account(&ThreadTime { calls, ..busy() });
+        assert_eq!(share(&account, AcceptPart::SystemCall, "poll"), 0.0);
+        assert_eq!(account.rows.iter().filter(|row| row.ms == 0.0).count(), 1, "{account:#?}");
     }
 
     #[test]

@@ -11,10 +11,10 @@ use spindoctor_model::{Unavailable, Window};
 /// an event that was written before the last tick (Domas Mituzas, On database write workload profiling: "always at 0-1s").
 const KEEPS_UP_S: f64 = 1.0;
 
-/// A disk that is busy for more of the time is near its end; the same as on the screens of `top`.
-const BUSY_DISK: f64 = 0.9;
+/// A disk that is busy for more of the time is near its end: chosen, not derived.
+pub const BUSY_DISK: f64 = 0.9;
 
-/// Something waited for a disk for more of the time; the same as on the screens of `top`.
+/// Something waited for a disk for more of the time, as `top` has it for any pressure: chosen, not derived.
 const IO_PRESSURE: f64 = 0.25;
 
 /// Pages that are read from files each second, from which on reads can take the I/O from an applier: as many as a disk

@@ -426,7 +426,7 @@ pub(crate) struct LabRun {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) duration: Duration,
 
-    /// How long an experiment's trial may take
+    /// How long an experiment's trial or a storm may take
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     pub(crate) max_time: Duration,
 

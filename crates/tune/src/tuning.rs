@@ -27,11 +27,22 @@ const MOST_PROPOSALS: usize = 5;
 const MOST_NEIGHBOURS: usize = 6;
 /// Rounds of the race between the proposals.
 const MOST_ROUNDS: usize = 6;
-/// Rounds of a race around a winner: a factor of two there is seldom worth more than the noise, and the deciding trial
-/// needs the time.
-const MOST_ROUNDS_NEAR: usize = 2;
-/// How often the neighbourhood of a winner is searched: each time a value can move by a factor of two.
+/// Rounds of a race around a winner: the differences there are small, and the deciding trial needs the time.
+const MOST_ROUNDS_NEAR: usize = 3;
+/// How often the neighbourhood of a winner is searched: each time a value can move by its factor.
 const MOST_STEPS: usize = 4;
+/// By which factor a number moves from one neighbour to the next.
+const FACTOR: u64 = 2;
+/// The same for how long a latch spins, whose sensible values span three decades (0.1 to 100 us); a factor of two there
+/// is worth less than the noise.
+const SPIN_FACTOR: u64 = 8;
+/// What decides how long a latch spins. A pause lasts delay times multiplier PAUSEs (`ut_delay` of MySQL 8.0.16 and
+/// later), so that these two are one number: the first of them that is changed moves.
+const SPIN_PAUSE: [&str; 2] = ["innodb_spin_wait_pause_multiplier", "innodb_spin_wait_delay"];
+const SPIN_LOOPS: &str = "innodb_sync_spin_loops";
+/// A neighbour takes a winner's place where it leads by this part of what would have sent the winner home: by one
+/// standard error or so. That claims nothing, and the deciding trial is against the old settings.
+const LEADS_AT: f64 = 0.5;
 /// A proposal must be better than the present settings by this much (1 %, the least effect worth having) to help.
 const WORTH_HAVING: f64 = 0.01;
 /// Rounds in a row that were spoilt before a race is given up.
@@ -188,21 +199,21 @@ impl<W: Writer> Search<'_, '_, W> {
                 }
             }
         }
+        let mut moves = moves(&best);
         for step in 0..MOST_STEPS {
-            let mut rivals = vec![best.clone()];
-            rivals.extend(neighbours(&best).into_iter().filter(|arm| checked(arm).is_some()));
-            rivals.truncate(1 + MOST_NEIGHBOURS);
-            if rivals.len() == 1 {
+            moves.retain(|way| way.from(&best).is_some_and(|arm| checked(&arm).is_some()));
+            moves.truncate(MOST_NEIGHBOURS);
+            if moves.is_empty() {
                 break;
             }
+            let mut rivals = vec![best.clone()];
+            rivals.extend(moves.iter().filter_map(|way| way.from(&best)));
             let what = if step == 0 { "around the winner" } else { "further on" };
             let Some(raced) = self.race(what, &rivals, 0, MOST_ROUNDS_NEAR).await? else { break };
-            let Some(first) = raced.standings.first() else { break };
-            // A neighbour takes its place where it left the winner behind by more than the noise.
-            if raced.standings.iter().any(|of| of.arm == 0) {
-                break;
-            }
-            best = rivals[first.arm].clone();
+            let better = better_than_the_first(&raced.standings);
+            let Some(first) = better.first() else { break };
+            best = rivals[*first].clone();
+            moves = better.iter().map(|arm| moves[arm - 1]).collect();
         }
         checked(&best).ok_or_else(|| Ended::NotSet("the winner's values are refused".to_owned()))
     }
@@ -430,22 +441,60 @@ fn values(arm: &Arm, variables: &Values) -> Values {
     variables.iter().map(|(variable, before)| (*variable, of(variable, before))).collect()
 }
 
-/// The settings around one: each of its numbers halved and doubled, within the variable's range.
-fn neighbours(arm: &Arm) -> Vec<Arm> {
-    let mut neighbours = Vec::new();
-    for (at, change) in arm.changes.iter().enumerate() {
-        let (Ok(variable), Ok(number)) = (find(&change.variable), change.to.parse::<u64>()) else { continue };
-        let Range::Numbers { from, to } = variable.values else { continue };
-        for moved in [number / 2, number.saturating_mul(2)] {
-            let moved = moved.clamp(from, to);
-            if moved != number {
-                let mut changes = arm.changes.clone();
-                changes[at].to = moved.to_string();
-                neighbours.push(Arm { changes });
-            }
-        }
+/// The arms that lead the first by [`LEADS_AT`], the best first; the first itself is none of them.
+fn better_than_the_first(standings: &[Standing]) -> Vec<usize> {
+    let first = standings.iter().find(|of| of.arm == 0);
+    let leads = |of: &&Standing| {
+        // Who dropped out was further behind.
+        first.is_none_or(|first| of.behind - first.behind > LEADS_AT * first.give_or_take)
+    };
+    standings.iter().filter(|of| of.arm != 0).filter(leads).map(|of| of.arm).collect()
+}
+
+/// A way from one setting to a neighbour: one of its numbers times or by a factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Move {
+    /// Which of the arm's changes.
+    at: usize,
+    factor: u64,
+    is_up: bool,
+}
+
+impl Move {
+    /// The neighbour, within the variable's range. None where the number does not move. None goes to 0, which means
+    /// something else than little with most variables.
+    fn from(self, arm: &Arm) -> Option<Arm> {
+        let change = arm.changes.get(self.at)?;
+        let number = change.to.parse::<u64>().ok()?;
+        let Range::Numbers { from, to } = find(&change.variable).ok()?.values else { return None };
+        let moved = match self.is_up {
+            true => number.saturating_mul(self.factor),
+            false => (number / self.factor).max(1),
+        };
+        let moved = moved.clamp(from, to);
+        let is_on_its_way = if self.is_up { moved > number } else { moved < number };
+        let mut neighbour = arm.clone();
+        neighbour.changes[self.at].to = moved.to_string();
+        is_on_its_way.then_some(neighbour)
     }
-    neighbours
+}
+
+/// The ways to the settings around one: each of its numbers down and up.
+fn moves(arm: &Arm) -> Vec<Move> {
+    let changes = |name: &str| arm.changes.iter().any(|change| change.variable == name);
+    let pause = SPIN_PAUSE.into_iter().find(|name| changes(name));
+    let mut moves = Vec::new();
+    for (at, change) in arm.changes.iter().enumerate() {
+        let name = change.variable.as_str();
+        let factor = match name {
+            _ if Some(name) == pause || name == SPIN_LOOPS => SPIN_FACTOR,
+            _ if SPIN_PAUSE.contains(&name) => continue,
+            _ => FACTOR,
+        };
+        let ways = [false, true].map(|is_up| Move { at, factor, is_up });
+        moves.extend(ways.into_iter().filter(|way| way.from(arm).is_some()));
+    }
+    moves
 }
 
 #[cfg(test)]
@@ -461,15 +510,49 @@ mod tests {
         Arm { changes: changes.iter().map(change).collect() }
     }
 
+    /// The settings around one, as they are written.
+    fn around(winner: &Arm) -> Vec<String> {
+        let told = |arm: Arm| arm.changes.into_iter().map(|change| change.to).collect::<Vec<_>>().join(" ");
+        moves(winner).into_iter().filter_map(|way| way.from(winner)).map(told).collect()
+    }
+
     #[test]
     fn a_winner_has_its_numbers_halved_and_doubled_within_their_range() {
         let winner = arm(&[
-            ("innodb_spin_wait_pause_multiplier", "100", "50"),
+            ("innodb_thread_concurrency", "0", "600"),
             ("innodb_log_writer_threads", "ON", "OFF"),
-            ("innodb_spin_wait_delay", "100", "0"),
+            ("innodb_purge_batch_size", "300", "1"),
+            ("innodb_max_purge_lag", "100", "0"),
         ]);
-        let around: Vec<String> = neighbours(&winner).iter().map(|arm| arm.changes[0].to.clone()).collect();
-        assert_eq!(around, ["25", "100"]);
+        assert_eq!(around(&winner), ["300 OFF 1 0", "1000 OFF 1 0", "600 OFF 2 0"]);
+    }
+
+    #[test]
+    fn a_spin_of_delay_times_multiplier_is_one_number_and_moves_far() {
+        let winner = arm(&[
+            ("innodb_spin_wait_delay", "100", "6"),
+            ("innodb_spin_wait_pause_multiplier", "100", "22"),
+            ("innodb_sync_spin_loops", "30", "30"),
+        ]);
+        assert_eq!(around(&winner), ["6 2 30", "6 100 30", "6 22 3", "6 22 240"]);
+        assert_eq!(around(&arm(&[("innodb_spin_wait_delay", "100", "6")])), ["1", "48"]);
+    }
+
+    #[test]
+    fn a_neighbour_leads_from_one_standard_error_on() {
+        let standing = |arm, behind, give_or_take| Standing { arm, behind, give_or_take };
+        let led = |behind| {
+            better_than_the_first(&[
+                standing(2, 0.0, 0.0),
+                standing(1, -0.01, 0.04),
+                standing(0, behind, 0.04),
+            ])
+        };
+        assert_eq!(led(-0.02), [] as [usize; 0]);
+        assert_eq!(led(-0.025), [2]);
+        assert_eq!(led(-0.035), [2, 1]);
+        assert_eq!(better_than_the_first(&[standing(3, 0.0, 0.0)]), [3]);
+        assert_eq!(better_than_the_first(&[standing(0, 0.0, 0.0), standing(1, -0.3, 0.1)]), [] as [usize; 0]);
     }
 
     #[test]

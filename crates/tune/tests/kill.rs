@@ -417,49 +417,6 @@ fn what_is_kept_stays_and_nothing_else_is_left(scene: &Scene) {
     assert_eq!(scene.values(), ["1", "10"]);
 }
 
-#[test]
-fn the_binary_log_and_the_gtid_set_are_as_they_were() {
-    let servers: [(Which, &[&str], &str); 2] = [
-        (Which::Mysql, &["--gtid-mode=ON", "--enforce-gtid-consistency=ON"], "SELECT @@GLOBAL.gtid_executed"),
-        (
-            Which::Mariadb,
-            &["--event-scheduler=ON", "--log-bin=log", "--gtid-strict-mode=ON"],
-            "SELECT @@GLOBAL.gtid_binlog_pos",
-        ),
-    ];
-    for (which, options, gtids) in servers {
-        let scene = Scene::new(which.clone(), options);
-        let size = || -> u64 {
-            let files = std::fs::read_dir(scene.server.data()).unwrap().flatten();
-            let logs = files.filter(|file| {
-                let name = file.file_name().to_string_lossy().into_owned();
-                (name.starts_with("binlog.") || name.starts_with("log.")) && !name.ends_with("index")
-            });
-            logs.map(|file| file.metadata().unwrap().len()).sum()
-        };
-        let before = (scene.ask(gtids), size());
-        assert!(before.1 > 0, "there is a binary log");
-        for how in ["interrupted", "killed"] {
-            let mut tuner = scene.start("flip");
-            assert!(tuner.has_event);
-            if how == "killed" {
-                send(tuner.pid(), Signal::STOP);
-                send(tuner.guardian, Signal::KILL);
-                tuner.kill();
-                scene.wait_for_values(Instant::now(), how);
-                until(Instant::now(), how, || !scene.has_event(), || "an EVENT is left".to_owned());
-                scene.recover();
-            } else {
-                send(tuner.pid(), Signal::TERM);
-                tuner.end();
-            }
-            assert_eq!((scene.ask(gtids), size()), before, "{how}");
-        }
-        scene.execute("CREATE DATABASE shows_that_it_is_written");
-        assert!(size() > before.1);
-    }
-}
-
 fn when_a_server_was_started_is_the_same_whenever_it_is_asked(scene: &Scene) {
     let question = format!("SELECT {}", lease::started(scene.server.version()));
     let first = scene.ask(&question);
@@ -542,47 +499,6 @@ fn a_network_that_is_gone_is_noticed_by_the_server_itself(scene: &Scene) {
     let word = tuner.end();
     assert!(word.starts_with("lost: "), "{word}");
     scene.wait_for_nothing(guardian, "the network is back");
-}
-
-#[test]
-fn a_server_that_is_restarted_has_its_own_values_and_no_event() {
-    for (which, options) in Scene::all() {
-        let scene = Scene::new(which.clone(), options);
-        let tuner = scene.start("hold");
-        let guardian = tuner.guardian;
-        // A server is known by the second in which it was started.
-        let started = format!("SELECT {} < UNIX_TIMESTAMP()", lease::started(scene.server.version()));
-        until(Instant::now(), "a second", || scene.ask(&started) == "1", String::new);
-        let arguments = std::fs::read(format!("/proc/{}/cmdline", scene.server.pid())).unwrap();
-        let mut arguments =
-            arguments.split(|byte| *byte == 0).map(|text| String::from_utf8(text.to_vec()).unwrap());
-        let program = PathBuf::from(arguments.next().unwrap());
-        let arguments: Vec<String> = arguments.filter(|argument| !argument.is_empty()).collect();
-        send(scene.server.pid(), Signal::KILL);
-        until(Instant::now(), "killed", || !runs(scene.server.pid()), || "it runs".to_owned());
-        // The lab has not waited for its process yet, so that another server takes it for one that uses the socket.
-        std::fs::remove_file(scene.server.socket().with_extension("sock.lock"))
-            .or_else(|absent| match which {
-                Which::Mariadb => Ok(()),
-                _ => Err(absent),
-            })
-            .unwrap();
-        // It starts with a value that the tuner set, too: that is no reason to put another one there.
-        let mut again = Command::new(program)
-            .args(arguments)
-            .args(["--innodb-spin-wait-delay=1", "--innodb-sync-spin-loops=29"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let word = tuner.end();
-        assert!(word.starts_with("lost: ") && word.contains("restarted meanwhile"), "{word}");
-        assert_eq!(scene.values(), ["1", "29"]);
-        scene.wait_for_nothing(guardian, "restarted");
-        assert_eq!(scene.values(), ["1", "29"]);
-        again.kill().unwrap();
-        again.wait().unwrap();
-    }
 }
 
 fn a_server_that_takes_no_event_is_guarded_by_the_process_alone(scene: &Scene) {
@@ -703,20 +619,113 @@ fn all_hold(which: &Which, options: &[&str]) {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-#[test]
-fn whatever_becomes_of_a_tuner_mysql_is_as_it_was() {
-    let [(which, options), ..] = Scene::all();
-    all_hold(&which, options);
-}
+/// Which hold nobody to a time: `script/test` runs several of these at once.
+mod calm {
+    use super::*;
 
-#[test]
-fn whatever_becomes_of_a_tuner_a_mariadb_with_events_is_as_it_was() {
-    let [_, (which, options), _] = Scene::all();
-    all_hold(&which, options);
-}
+    #[test]
+    fn the_binary_log_and_the_gtid_set_are_as_they_were() {
+        let servers: [(Which, &[&str], &str); 2] = [
+            (
+                Which::Mysql,
+                &["--gtid-mode=ON", "--enforce-gtid-consistency=ON"],
+                "SELECT @@GLOBAL.gtid_executed",
+            ),
+            (
+                Which::Mariadb,
+                &["--event-scheduler=ON", "--log-bin=log", "--gtid-strict-mode=ON"],
+                "SELECT @@GLOBAL.gtid_binlog_pos",
+            ),
+        ];
+        for (which, options, gtids) in servers {
+            let scene = Scene::new(which.clone(), options);
+            let size = || -> u64 {
+                let files = std::fs::read_dir(scene.server.data()).unwrap().flatten();
+                let logs = files.filter(|file| {
+                    let name = file.file_name().to_string_lossy().into_owned();
+                    (name.starts_with("binlog.") || name.starts_with("log.")) && !name.ends_with("index")
+                });
+                logs.map(|file| file.metadata().unwrap().len()).sum()
+            };
+            let before = (scene.ask(gtids), size());
+            assert!(before.1 > 0, "there is a binary log");
+            for how in ["interrupted", "killed"] {
+                let mut tuner = scene.start("flip");
+                assert!(tuner.has_event);
+                if how == "killed" {
+                    send(tuner.pid(), Signal::STOP);
+                    send(tuner.guardian, Signal::KILL);
+                    tuner.kill();
+                    scene.wait_for_values(Instant::now(), how);
+                    until(Instant::now(), how, || !scene.has_event(), || "an EVENT is left".to_owned());
+                    scene.recover();
+                } else {
+                    send(tuner.pid(), Signal::TERM);
+                    tuner.end();
+                }
+                assert_eq!((scene.ask(gtids), size()), before, "{how}");
+            }
+            scene.execute("CREATE DATABASE shows_that_it_is_written");
+            assert!(size() > before.1);
+        }
+    }
 
-#[test]
-fn whatever_becomes_of_a_tuner_a_mariadb_without_events_is_as_it_was() {
-    let [.., (which, options)] = Scene::all();
-    all_hold(&which, options);
+    #[test]
+    fn a_server_that_is_restarted_has_its_own_values_and_no_event() {
+        for (which, options) in Scene::all() {
+            let scene = Scene::new(which.clone(), options);
+            let tuner = scene.start("hold");
+            let guardian = tuner.guardian;
+            // A server is known by the second in which it was started.
+            let started = format!("SELECT {} < UNIX_TIMESTAMP()", lease::started(scene.server.version()));
+            until(Instant::now(), "a second", || scene.ask(&started) == "1", String::new);
+            let arguments = std::fs::read(format!("/proc/{}/cmdline", scene.server.pid())).unwrap();
+            let mut arguments =
+                arguments.split(|byte| *byte == 0).map(|text| String::from_utf8(text.to_vec()).unwrap());
+            let program = PathBuf::from(arguments.next().unwrap());
+            let arguments: Vec<String> = arguments.filter(|argument| !argument.is_empty()).collect();
+            send(scene.server.pid(), Signal::KILL);
+            until(Instant::now(), "killed", || !runs(scene.server.pid()), || "it runs".to_owned());
+            // The lab has not waited for its process yet, so that another server takes it for one that uses the socket.
+            std::fs::remove_file(scene.server.socket().with_extension("sock.lock"))
+                .or_else(|absent| match which {
+                    Which::Mariadb => Ok(()),
+                    _ => Err(absent),
+                })
+                .unwrap();
+            // It starts with a value that the tuner set, too: that is no reason to put another one there.
+            let mut again = Command::new(program)
+                .args(arguments)
+                .args(["--innodb-spin-wait-delay=1", "--innodb-sync-spin-loops=29"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            let word = tuner.end();
+            assert!(word.starts_with("lost: ") && word.contains("restarted meanwhile"), "{word}");
+            assert_eq!(scene.values(), ["1", "29"]);
+            scene.wait_for_nothing(guardian, "restarted");
+            assert_eq!(scene.values(), ["1", "29"]);
+            again.kill().unwrap();
+            again.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn whatever_becomes_of_a_tuner_mysql_is_as_it_was() {
+        let [(which, options), ..] = Scene::all();
+        all_hold(&which, options);
+    }
+
+    #[test]
+    fn whatever_becomes_of_a_tuner_a_mariadb_with_events_is_as_it_was() {
+        let [_, (which, options), _] = Scene::all();
+        all_hold(&which, options);
+    }
+
+    #[test]
+    fn whatever_becomes_of_a_tuner_a_mariadb_without_events_is_as_it_was() {
+        let [.., (which, options)] = Scene::all();
+        all_hold(&which, options);
+    }
 }

@@ -9,6 +9,26 @@ use crate::source::Cadence;
 /// Threads read at most; those that sleep are left out first.
 const LIMIT: usize = 5000;
 
+/// A column with a statement's text, under its own name: of a long one the first 1,024 characters and the last 256, with
+/// [`CUT`] between them.
+macro_rules! both_ends {
+    ($column:literal) => {
+        concat!(
+            "IF(CHAR_LENGTH(",
+            $column,
+            ") > 1280, CONCAT(LEFT(",
+            $column,
+            ", 1024), '/*[...]*/', RIGHT(",
+            $column,
+            ", 256)), ",
+            $column,
+            ") AS ",
+            $column
+        )
+    };
+}
+pub(super) use both_ends;
+
 /// The source.
 ///
 /// Cost: reads one slot of memory for each thread, without any lock (that is what sets it apart from
@@ -165,14 +185,13 @@ pub const RUNNING: Source = Source {
 pub const SAMPLED: Source = Source {
     help: "every connection that runs a statement: state, statement, kernel thread id",
     plan: |version, variables| match (SOURCE.plan)(version, variables) {
-        Plan::Ask(_) if version.mysql_at_least(5, 7, 0) => Plan::Ask(
+        Plan::Ask(_) if version.mysql_at_least(5, 7, 0) => Plan::Ask(concat!(
             "SELECT THREAD_ID, NAME, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_DB, \
-             PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, THREAD_OS_ID, \
-             IF(CHAR_LENGTH(PROCESSLIST_INFO) > 1280, CONCAT(LEFT(PROCESSLIST_INFO, 1024), '/*[...]*/', \
-             RIGHT(PROCESSLIST_INFO, 256)), PROCESSLIST_INFO) AS PROCESSLIST_INFO \
-             FROM performance_schema.threads \
-             WHERE PROCESSLIST_ID <> CONNECTION_ID() AND PROCESSLIST_INFO IS NOT NULL LIMIT 2000",
-        ),
+             PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, THREAD_OS_ID, ",
+            both_ends!("PROCESSLIST_INFO"),
+            " FROM performance_schema.threads \
+             WHERE PROCESSLIST_ID <> CONNECTION_ID() AND PROCESSLIST_INFO IS NOT NULL LIMIT 2000"
+        )),
         // 5.6: the process list has the same.
         Plan::Ask(_) => Plan::Elsewhere,
         plan => plan,
@@ -182,6 +201,28 @@ pub const SAMPLED: Source = Source {
         sample.threads = answer.reading(threads(rows));
     },
     ..SOURCE
+};
+
+/// The same with what each waits for at that instant (`WAIT_EVENT`: the innermost event that has not ended), for servers that
+/// have the consumer `events_waits_current` switched on. spindoctor switches none on.
+///
+/// Cost: as for [`SAMPLED`], and for each connection that is listed one more slot of memory by its key, without a lock.
+/// Before 8.0 the table has no key. `wait/io/table` is no wait: it is all the time within the storage engine.
+pub const SAMPLED_WITH_WAITS: Source = Source {
+    help: "every connection that runs a statement: state, statement, kernel thread id, wait event",
+    plan: |version, variables| match (SAMPLED.plan)(version, variables) {
+        Plan::Ask(_) if version.mysql_at_least(8, 0, 0) => Plan::Ask(concat!(
+            "SELECT THREAD_ID, NAME, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_DB, \
+             PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, THREAD_OS_ID, ",
+            both_ends!("PROCESSLIST_INFO"),
+            ", (SELECT w.EVENT_NAME FROM performance_schema.events_waits_current AS w \
+             WHERE w.THREAD_ID = t.THREAD_ID AND w.END_EVENT_ID IS NULL AND w.EVENT_NAME NOT LIKE 'wait/io/table/%' \
+             ORDER BY w.EVENT_ID DESC LIMIT 1) AS WAIT_EVENT FROM performance_schema.threads AS t \
+             WHERE PROCESSLIST_ID <> CONNECTION_ID() AND PROCESSLIST_INFO IS NOT NULL LIMIT 2000"
+        )),
+        plan => plan,
+    },
+    ..SAMPLED
 };
 
 /// The threads of a replica that apply: the coordinator and its workers, with the table that each works on
@@ -294,6 +335,26 @@ mod tests {
             assert!(plan(version).contains("THREAD_OS_ID"), "{version}");
             assert!(plan(version).ends_with(&format!("LIMIT {LIMIT}")), "{version}");
         }
+    }
+
+    #[test]
+    fn of_a_long_text_both_ends_are_asked_for_and_waits_only_where_they_have_a_key() {
+        let plan = |source: Source, text| match (source.plan)(ServerVersion::parse(text, "").unwrap(), None) {
+            Plan::Ask(sql) => sql,
+            other => panic!("{other:?}"),
+        };
+        let sampled = plan(SAMPLED, "9.7.4");
+        assert!(
+            sampled
+                .contains(&format!("LEFT(PROCESSLIST_INFO, 1024), '{CUT}', RIGHT(PROCESSLIST_INFO, 256))"))
+        );
+        assert_eq!(plan(SAMPLED_WITH_WAITS, "5.7.44"), plan(SAMPLED, "5.7.44"));
+        let waits = plan(SAMPLED_WITH_WAITS, "9.7.4");
+        assert!(
+            waits.contains("events_waits_current") && waits.contains("w.THREAD_ID = t.THREAD_ID"),
+            "{waits}"
+        );
+        assert!(waits.ends_with(&format!("LIMIT {SAMPLED_LIMIT}")), "{waits}");
     }
 
     #[test]

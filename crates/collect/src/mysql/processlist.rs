@@ -2,7 +2,7 @@
 
 use spindoctor_model::mysql::ServerThread;
 
-use super::perf_schema_threads::{RUNNING_LIMIT, SAMPLED_LIMIT};
+use super::perf_schema_threads::{RUNNING_LIMIT, SAMPLED_LIMIT, both_ends};
 use super::rows::{Row, Rows};
 use super::source::{Plan, Source, note_if_cut, performance_schema_off, process_grant};
 use crate::source::Cadence;
@@ -106,26 +106,26 @@ pub const SAMPLED: Source = Source {
     help: "every connection that runs a statement: state, statement, and on MariaDB the kernel's thread id",
     plan: |version, variables| {
         if version.mariadb_at_least(10, 2, 0) {
-            Plan::Ask(
-                "SELECT ID, USER, HOST, DB, COMMAND, TIME, TIME_MS, STATE, TID, QUERY_ID, \
-                 IF(CHAR_LENGTH(INFO) > 1280, CONCAT(LEFT(INFO, 1024), '/*[...]*/', RIGHT(INFO, 256)), INFO) AS INFO \
-                 FROM (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
-                 LEFT JOIN information_schema.PROCESSLIST ON ID <> CONNECTION_ID() AND INFO IS NOT NULL LIMIT 2000",
-            )
+            Plan::Ask(concat!(
+                "SELECT ID, USER, HOST, DB, COMMAND, TIME, TIME_MS, STATE, TID, QUERY_ID, ",
+                both_ends!("INFO"),
+                " FROM (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
+                 LEFT JOIN information_schema.PROCESSLIST ON ID <> CONNECTION_ID() AND INFO IS NOT NULL LIMIT 2000"
+            ))
         } else if version.mysql_at_least(8, 0, 22) && performance_schema_off(version, variables).is_none() {
-            Plan::Ask(
-                "SELECT ID, USER, HOST, DB, COMMAND, TIME, STATE, \
-                 IF(CHAR_LENGTH(INFO) > 1280, CONCAT(LEFT(INFO, 1024), '/*[...]*/', RIGHT(INFO, 256)), INFO) AS INFO \
-                 FROM (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
-                 LEFT JOIN performance_schema.processlist ON ID <> CONNECTION_ID() AND INFO IS NOT NULL LIMIT 2000",
-            )
+            Plan::Ask(concat!(
+                "SELECT ID, USER, HOST, DB, COMMAND, TIME, STATE, ",
+                both_ends!("INFO"),
+                " FROM (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
+                 LEFT JOIN performance_schema.processlist ON ID <> CONNECTION_ID() AND INFO IS NOT NULL LIMIT 2000"
+            ))
         } else {
-            Plan::Ask(
-                "SELECT ID, USER, HOST, DB, COMMAND, TIME, STATE, \
-                 IF(CHAR_LENGTH(INFO) > 1280, CONCAT(LEFT(INFO, 1024), '/*[...]*/', RIGHT(INFO, 256)), INFO) AS INFO \
-                 FROM (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
-                 LEFT JOIN information_schema.PROCESSLIST ON ID <> CONNECTION_ID() AND INFO IS NOT NULL LIMIT 2000",
-            )
+            Plan::Ask(concat!(
+                "SELECT ID, USER, HOST, DB, COMMAND, TIME, STATE, ",
+                both_ends!("INFO"),
+                " FROM (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
+                 LEFT JOIN information_schema.PROCESSLIST ON ID <> CONNECTION_ID() AND INFO IS NOT NULL LIMIT 2000"
+            ))
         }
     },
     parse: |rows, answer, sample| {

@@ -1,10 +1,11 @@
 //! Clients of a storm: one comes whenever it is due, whatever became of those before it.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Error as DriverError, IoError, Opts};
+use mysql_async::{Conn, DriverError, Error as ClientError, IoError, Opts};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -53,58 +54,82 @@ impl Served {
     }
 }
 
-/// Clients come at this rate for so long; returns when the last of them was served or gave up.
-pub(super) async fn come(options: &Opts, rate: f64, time: Duration) -> Served {
-    let mut served = Served::default();
-    let mut clients: JoinSet<Result<Duration, Failure>> = JoinSet::new();
-    let begun = Instant::now();
-    while begun.elapsed() < time {
-        let due = (begun.elapsed().as_secs_f64() * rate) as u64;
-        while served.due < due {
-            // Counted from when it was due: a machine that starts clients late is slow, too.
-            let at = begun + Duration::from_secs_f64(served.due as f64 / rate);
-            served.due += 1;
-            if clients.len() >= MOST {
-                served.count(Err(Failure::NoRoomForClient));
-            } else {
-                clients.spawn(client(options.clone(), at));
+/// Clients that have come, of which some may still wait.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    served: Served,
+    waiting: JoinSet<Result<Duration, Failure>>,
+}
+
+impl Crowd {
+    /// Clients come at this rate for so long; returns when the last of them has come.
+    pub(super) async fn come(options: &Opts, rate: f64, time: Duration) -> Self {
+        let mut crowd = Self::default();
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            let due = (begun.elapsed().as_secs_f64() * rate) as u64;
+            while crowd.served.due < due {
+                // Counted from when it was due: a machine that starts clients late is slow, too.
+                let at = begun + Duration::from_secs_f64(crowd.served.due as f64 / rate);
+                crowd.served.due += 1;
+                if crowd.waiting.len() >= MOST {
+                    crowd.served.count(Err(Failure::NoRoomForClient));
+                } else {
+                    crowd.waiting.spawn(client(options.clone(), at));
+                }
             }
+            while let Some(ended) = crowd.waiting.try_join_next() {
+                crowd.served.count(ended.unwrap_or(Err(Failure::Other)));
+            }
+            sleep(TICK).await;
         }
-        while let Some(ended) = clients.try_join_next() {
-            served.count(ended.unwrap_or(Err(Failure::Other)));
+        crowd
+    }
+
+    /// What became of them, when the last was served or gave up.
+    pub(super) async fn leave(mut self) -> Served {
+        while let Some(ended) = self.waiting.join_next().await {
+            self.served.count(ended.unwrap_or(Err(Failure::Other)));
         }
-        sleep(TICK).await;
+        self.served
     }
-    while let Some(ended) = clients.join_next().await {
-        served.count(ended.unwrap_or(Err(Failure::Other)));
-    }
-    served
+}
+
+/// How long one client takes to be served, for who waits until nobody stands before him any more; none where he is not.
+pub(super) async fn one(options: &Opts) -> Option<Duration> {
+    client(options.clone(), Instant::now()).await.ok()
 }
 
 async fn client(options: Opts, due: Instant) -> Result<Duration, Failure> {
+    let until = due + PATIENCE;
     let work = async {
         let mut conn = Conn::new(options).await?;
         conn.query_drop("DO 1").await?;
-        let took = due.elapsed();
-        conn.disconnect().await?;
-        Ok::<_, DriverError>(took)
+        Ok::<_, ClientError>((due.elapsed(), conn))
     };
-    match timeout_at(due + PATIENCE, work).await {
-        Ok(Ok(took)) => Ok(took),
+    match timeout_at(until, work).await {
+        Ok(Ok((took, conn))) => {
+            // It was served, whatever becomes of the goodbye.
+            let _closed = timeout_at(until, conn.disconnect()).await;
+            Ok(took)
+        }
         Ok(Err(error)) => Err(failure(&error)),
         Err(_) => Err(Failure::TimedOut),
     }
 }
 
-fn failure(error: &DriverError) -> Failure {
+fn failure(error: &ClientError) -> Failure {
     match error {
-        DriverError::Server(error) if error.code == TOO_MANY_CONNECTIONS => Failure::TooManyConnections,
-        DriverError::Server(error) if error.code == CANT_CREATE_THREAD => Failure::NoThread,
+        ClientError::Server(error) if error.code == TOO_MANY_CONNECTIONS => Failure::TooManyConnections,
+        ClientError::Server(error) if error.code == CANT_CREATE_THREAD => Failure::NoThread,
         // A unix socket whose queue is full says EAGAIN (unix(7)); TCP drops the SYN, and the client waits.
-        DriverError::Io(IoError::Io(error)) => match error.kind() {
-            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::ConnectionRefused => Failure::QueueFull,
+        ClientError::Io(IoError::Io(error)) => match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::ConnectionRefused => Failure::QueueFull,
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => Failure::Reset,
             _ => Failure::Other,
         },
+        // The end of the stream within an answer.
+        ClientError::Driver(DriverError::ConnectionClosed) => Failure::Reset,
         _ => Failure::Other,
     }
 }
@@ -127,8 +152,10 @@ mod tests {
 
     #[test]
     fn a_full_queue_is_told_from_other_errors() {
-        let io = |kind: std::io::ErrorKind| DriverError::Io(IoError::Io(kind.into()));
-        assert_eq!(failure(&io(std::io::ErrorKind::WouldBlock)), Failure::QueueFull);
-        assert_eq!(failure(&io(std::io::ErrorKind::ConnectionReset)), Failure::Other);
+        let io = |kind: ErrorKind| ClientError::Io(IoError::Io(kind.into()));
+        assert_eq!(failure(&io(ErrorKind::WouldBlock)), Failure::QueueFull);
+        assert_eq!(failure(&io(ErrorKind::ConnectionReset)), Failure::Reset);
+        assert_eq!(failure(&io(ErrorKind::OutOfMemory)), Failure::Other);
+        assert_eq!(failure(&ClientError::Driver(DriverError::ConnectionClosed)), Failure::Reset);
     }
 }

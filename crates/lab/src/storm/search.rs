@@ -16,6 +16,8 @@ const LOWEST: f64 = 1.0;
 const BUSY_RATIO: f64 = 0.9;
 /// The CPUs are the limit where less than this part of them is idle.
 const IDLE_RATIO: f64 = 0.05;
+/// A round that misses by less may have been spoilt by something else on the machine, for a tenth of its time or so.
+const NEARLY_RATIO: f64 = 0.9;
 
 /// Clients at one rate for some seconds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -38,6 +40,10 @@ pub struct Round {
     pub threads_created_per_s: f64,
     /// Share of the time in which the accepting thread ran or waited for a CPU.
     pub accept_busy_ratio: f64,
+    /// Share of the time in which the clients' one thread ran or waited for a CPU.
+    pub clients_busy_ratio: f64,
+    /// Share of the machine's CPU time that the clients took.
+    pub clients_cpu_ratio: f64,
     /// Share of the machine's CPU time that was idle.
     pub idle_cpu_ratio: f64,
 }
@@ -52,6 +58,8 @@ pub enum Failure {
     TooManyConnections,
     /// The server could make no thread (error 1135).
     NoThread,
+    /// The server hung up on it.
+    Reset,
     /// It waited for longer than it had patience.
     TimedOut,
     /// The client's machine had no room for it.
@@ -70,6 +78,8 @@ pub enum Breaks {
     BackLog,
     /// The server can make no more threads.
     Threads,
+    /// The server hangs up.
+    Resets,
     /// The accepting thread has no time left.
     AcceptingThread,
     /// The machine's CPUs have none.
@@ -81,16 +91,32 @@ pub enum Breaks {
 }
 
 impl Breaks {
-    /// In words.
+    /// In a few words, with the number of the server's error where it has one.
     pub fn told(self) -> &'static str {
         match self {
-            Self::MaxConnections => "max_connections: clients are sent away",
-            Self::BackLog => "back_log: the listening socket's queue is full",
-            Self::Threads => "the server can make no more threads",
-            Self::AcceptingThread => "the accepting thread has no time left",
-            Self::Cpus => "the CPUs have no time left",
-            Self::Clients => "the clients could not come faster",
-            Self::Latency => "connections take too long",
+            Self::MaxConnections => "max_connections (error 1040)",
+            Self::BackLog => "back_log: the queue is full",
+            Self::Threads => "new threads (error 1135)",
+            Self::Resets => "the server hangs up",
+            Self::AcceptingThread => "the accepting thread's time",
+            Self::Cpus => "the CPUs' time",
+            Self::Clients => "the clients' own CPU",
+            Self::Latency => "time to be served",
+        }
+    }
+}
+
+impl Failure {
+    /// What became of so many clients: `were told that there are too many connections (error 1040)`.
+    pub fn told(self) -> &'static str {
+        match self {
+            Self::QueueFull => "found the listening socket's queue full",
+            Self::TooManyConnections => "were told that there are too many connections (error 1040)",
+            Self::NoThread => "were told that no thread can be made (error 1135)",
+            Self::Reset => "were hung up on",
+            Self::TimedOut => "gave up after a second",
+            Self::NoRoomForClient => "had no room beside 4,000 others that waited",
+            Self::Other => "failed otherwise",
         }
     }
 }
@@ -101,6 +127,16 @@ impl Round {
         self.in_time as f64 >= SERVED_RATIO * self.due as f64
     }
 
+    /// True where it missed so narrowly that another look is worth its time.
+    pub(super) fn nearly_is(&self) -> bool {
+        !self.is_sustained() && self.in_time as f64 >= NEARLY_RATIO * self.due as f64
+    }
+
+    /// Clients that were served, and too late.
+    pub fn late(&self) -> u64 {
+        self.due.saturating_sub(self.in_time).saturating_sub(self.failures.values().sum())
+    }
+
     fn failed(&self, failure: Failure) -> u64 {
         self.failures.get(&failure).copied().unwrap_or(0)
     }
@@ -109,7 +145,7 @@ impl Round {
 /// What broke in a round that was not sustained: what clients were told, else who had no time.
 ///
 /// A queue that is full has a reason: where the CPUs or the accepting thread have no time left, it is that, and not the
-/// queue's length.
+/// queue's length. Clients that have no time left themselves while CPUs are idle say nothing of the server.
 pub fn breaks_first(round: &Round) -> Breaks {
     let is_many = |failure| round.failed(failure) as f64 > (1.0 - SERVED_RATIO) / 2.0 * round.due as f64;
     if is_many(Failure::TooManyConnections) {
@@ -118,10 +154,14 @@ pub fn breaks_first(round: &Round) -> Breaks {
         Breaks::Threads
     } else if round.idle_cpu_ratio < IDLE_RATIO {
         Breaks::Cpus
+    } else if round.clients_busy_ratio >= BUSY_RATIO {
+        Breaks::Clients
     } else if round.accept_busy_ratio >= BUSY_RATIO {
         Breaks::AcceptingThread
     } else if is_many(Failure::QueueFull) {
         Breaks::BackLog
+    } else if is_many(Failure::Reset) {
+        Breaks::Resets
     } else if is_many(Failure::NoRoomForClient) {
         Breaks::Clients
     } else {
@@ -241,11 +281,29 @@ mod tests {
         assert_eq!(breaks_first(&saturated), Breaks::Cpus, "whoever has no CPU is not the limit himself");
         let busy = Round { accept_busy_ratio: 0.95, ..round(&[(Failure::QueueFull, 3)]) };
         assert_eq!(breaks_first(&busy), Breaks::AcceptingThread);
+        let slow_clients = Round { clients_busy_ratio: 0.97, ..busy };
+        assert_eq!(breaks_first(&slow_clients), Breaks::Clients, "whoever is late himself judges nobody");
+        assert_eq!(breaks_first(&round(&[(Failure::Reset, 100)])), Breaks::Resets);
+        assert_eq!(breaks_first(&round(&[(Failure::NoThread, 100)])), Breaks::Threads);
     }
 
     #[test]
     fn one_client_in_a_hundred_may_be_late() {
         assert!(Round { due: 1_000, in_time: 990, ..Round::default() }.is_sustained());
         assert!(!Round { due: 1_000, in_time: 989, ..Round::default() }.is_sustained());
+    }
+
+    #[test]
+    fn a_near_miss_is_tried_again_and_who_was_served_late_is_counted() {
+        let near = Round {
+            due: 1_000,
+            in_time: 950,
+            failures: [(Failure::TimedOut, 20)].into(),
+            ..Round::default()
+        };
+        assert!(near.nearly_is());
+        assert_eq!(near.late(), 30);
+        assert!(!Round { in_time: 800, ..near.clone() }.nearly_is());
+        assert!(!Round { in_time: 1_000, ..near }.nearly_is());
     }
 }

@@ -70,6 +70,10 @@ pub struct Apart {
     pub connected: u32,
     /// Statements that run, with their time in seconds.
     pub running: Vec<(u32, String)>,
+    /// Seconds that it is behind its source, where it is a replica.
+    pub behind_s: Option<u32>,
+    /// True where somebody stops its replica: who asks how that keeps up gets no answer.
+    pub stops_replica: bool,
 }
 
 /// Stub servers that are looked at; `apart` says what is special about one.
@@ -90,6 +94,7 @@ pub fn answers(apart: impl Fn(Ipv4Addr) -> Apart + Send + Sync + 'static) -> Ans
                 answer(&[("ENABLED", 253)], [vec!["YES"]])
             }
             _ if sql.contains("INNODB_METRICS") => metrics(up_s),
+            _ if sql.contains("SHOW REPLICA STATUS") => replica(&apart(address)),
             _ if sql.contains("events_waits_summary") => waits(up_s),
             _ if sql.contains("file_summary") => files(up_s),
             // Nobody waits for anybody.
@@ -125,6 +130,23 @@ fn status(up_s: f64, apart: &Apart) -> Bytes {
         (values.len()..STATUS).map(|at| format!("A_counter_that_nobody_reads_{at}")).collect();
     values.extend(others.iter().map(|name| (name.as_str(), "0".to_owned())));
     named(&values)
+}
+
+fn replica(apart: &Apart) -> Bytes {
+    const COLUMNS: [(&str, u8); 6] = [
+        ("Source_Host", 253),
+        ("Source_Port", 8),
+        ("Replica_IO_Running", 253),
+        ("Replica_SQL_Running", 253),
+        ("Seconds_Behind_Source", 8),
+        ("Channel_Name", 253),
+    ];
+    if apart.stops_replica {
+        return Bytes::from([0_u8; 0]);
+    }
+    let behind_s = apart.behind_s.map(|behind_s| behind_s.to_string());
+    let channel = behind_s.as_deref().map(|behind_s| vec!["db1", "3306", "Yes", "Yes", behind_s, ""]);
+    answer(&COLUMNS, channel)
 }
 
 fn metrics(up_s: f64) -> Bytes {

@@ -166,8 +166,12 @@ fn storm_run(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
     if !asked.command.is_empty() || asked.save_window.is_some() || asked.html.is_some() {
         bail!("{} has neither a window nor a diagnosis, and no command runs meanwhile", storm::NAME);
     }
-    let options =
-        StormOptions { which: which(&asked.which), rate: asked.rate, round: asked.duration.min(STORM_ROUND) };
+    let options = StormOptions {
+        which: which(&asked.which),
+        rate: asked.rate,
+        round: asked.duration.min(STORM_ROUND),
+        max_time: asked.max_time,
+    };
     let storm = wait_for(async {
         let _ahead = Ahead::of_others();
         Ok(storm::storm(home, &options, &tell).await?)

@@ -103,8 +103,9 @@ fn headline(report: &CacheReport) -> String {
         (evictable, None) => format!(", of which nobody will read {} soon", bytes(evictable)),
     };
     let nobody = if logs_bytes == 0 { String::new() } else { nobody };
+    let of = if whole.is_some() { "it" } else { "the page cache" };
     format!(
-        "{}Redo, binary and relay logs hold {} of it{nobody}.",
+        "{}Redo, binary and relay logs hold {} of {of}{nobody}.",
         whole.unwrap_or_default(),
         bytes(logs_bytes)
     )

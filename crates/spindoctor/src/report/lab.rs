@@ -6,7 +6,7 @@ use std::time::Duration;
 use spindoctor_lab::Listed;
 use spindoctor_lab::experiment::Experiment;
 use spindoctor_lab::scenario::{RunOutcome, Scenario, Score, Tally};
-use spindoctor_lab::storm::{self, Breaks, Storm};
+use spindoctor_lab::storm::{self, Round, Storm};
 use spindoctor_model::Tuning;
 
 use super::page::{PLAIN, Page, QUIET, STRONG, one_line};
@@ -81,36 +81,43 @@ pub(crate) fn storm(storm: &Storm, look: Look) -> String {
     page.paragraph("    ", &one_line(storm::STORY), QUIET);
     page.blank();
     page.table(
-        &[("setting", -22), ("sustained", 12), ("too many", 11), ("what breaks first", -40)],
+        &[("setting", -22), ("sustained", 12), ("too many", 11), ("what breaks first", -30)],
         storm.settings.iter().map(|setting| {
             let rate = |rate: Option<f64>| {
                 rate.map_or_else(|| "-".to_owned(), |rate| number::quantity(rate.round(), "1/s"))
+            };
+            let breaks = match setting.breaks {
+                Some(breaks) => breaks.told(),
+                None if setting.is_complete => "nothing did",
+                None => "nothing until time was over",
             };
             vec![
                 setting.setting.to_owned(),
                 rate(setting.sustained_per_s),
                 rate(setting.broken_per_s),
-                setting.breaks.map_or("nothing did", Breaks::told).to_owned(),
+                breaks.to_owned(),
             ]
         }),
     );
     page.blank();
     for setting in &storm.settings {
-        let best = setting.rounds.iter().filter(|round| round.is_sustained());
-        let Some(best) = best.max_by(|a, b| a.rate.total_cmp(&b.rate)) else { continue };
-        page.field(
-            setting.setting,
-            &format!(
-                "at {}: half within {}, 99 % within {}; {} threads made, accepting thread busy {}, CPUs idle {}",
-                number::quantity(best.rate.round(), "1/s"),
-                number::quantity(best.p50_ms, "ms"),
-                number::quantity(best.p99_ms, "ms"),
-                number::quantity(best.threads_created_per_s.round(), "1/s"),
-                number::percent(best.accept_busy_ratio),
-                number::percent(best.idle_cpu_ratio),
-            ),
-            24,
+        if let Some(best) = setting.best() {
+            page.field(setting.setting, &as_it_went(best), 24);
+        }
+        if let Some(broken) = setting.first_broken() {
+            let name = if setting.best().is_some() { "" } else { setting.setting };
+            page.field(name, &as_it_broke(broken), 24);
+        }
+        if !setting.is_complete {
+            page.field("", "the time was over before the highest rate was found; --max-time gives more", 24);
+        }
+    }
+    if !storm.not_tried.is_empty() {
+        let told = format!(
+            "Not tried, as the time was over (--max-time gives more): {}.",
+            storm.not_tried.join(", ")
         );
+        page.paragraph("", &told, STRONG);
     }
     page.paragraph(
         "",
@@ -118,6 +125,45 @@ pub(crate) fn storm(storm: &Storm, look: Look) -> String {
         QUIET,
     );
     page.finish()
+}
+
+/// A rate that was sustained.
+fn as_it_went(round: &Round) -> String {
+    format!(
+        "at {}: half within {}, 99 % within {}; {} threads made; {}",
+        number::quantity(round.rate.round(), "1/s"),
+        number::quantity(round.p50_ms, "ms"),
+        number::quantity(round.p99_ms, "ms"),
+        number::quantity(round.threads_created_per_s.round(), "1/s"),
+        who_was_busy(round),
+    )
+}
+
+/// A rate that was too high: what became of the clients that were not served in time.
+fn as_it_broke(round: &Round) -> String {
+    let mut became: Vec<(u64, &str)> =
+        round.failures.iter().map(|(failure, count)| (*count, failure.told())).collect();
+    became.push((round.late(), "were served late"));
+    became.retain(|(count, _)| *count > 0);
+    became.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let became: Vec<String> =
+        became.iter().map(|(count, what)| format!("{} {what}", number::plain(*count as f64))).collect();
+    format!(
+        "at {}: of {}, {}; {}",
+        number::quantity(round.rate.round(), "1/s"),
+        number::counted(round.due, "client", "clients"),
+        became.join(", "),
+        who_was_busy(round),
+    )
+}
+
+fn who_was_busy(round: &Round) -> String {
+    format!(
+        "accepting thread busy {}, the clients took {} of the CPUs, {} were idle",
+        number::percent(round.accept_busy_ratio),
+        number::percent(round.clients_cpu_ratio),
+        number::percent(round.idle_cpu_ratio),
+    )
 }
 
 /// A scenario, what the rules made of it, and whether that was right.
@@ -316,33 +362,51 @@ mod tests {
 
     #[test]
     fn a_storm_tells_what_each_setting_sustained_and_what_broke() {
-        use spindoctor_lab::storm::{Round, StormSetting};
-        let round = |rate, in_time| Round {
+        use spindoctor_lab::storm::{Breaks, Failure, StormSetting};
+        let round = |rate, in_time, failures: &[(Failure, u64)]| Round {
             rate,
             seconds: 2.0,
-            due: 1_000,
+            due: 8_000,
             in_time,
             p50_ms: 1.2,
             p99_ms: 12.5,
+            failures: failures.iter().copied().collect(),
             threads_created_per_s: 20.0,
             accept_busy_ratio: 0.4,
+            clients_cpu_ratio: 0.3,
             idle_cpu_ratio: 0.25,
             ..Round::default()
         };
-        let setting = |setting, sustained_per_s, breaks| StormSetting {
+        let setting = |setting, sustained_per_s, breaks: Option<Breaks>, is_complete, rounds| StormSetting {
             setting,
             options: &[],
             sustained_per_s,
-            broken_per_s: Some(4_000.0),
-            breaks: Some(breaks),
-            rounds: vec![round(2_000.0, 1_000), round(4_000.0, 10)],
+            broken_per_s: breaks.map(|_| 4_000.0),
+            breaks,
+            is_complete,
+            rounds,
         };
+        let sent_away = [(Failure::TooManyConnections, 412), (Failure::TimedOut, 7)];
         let sample = Storm {
             server: "MySQL 9.7.4".into(),
             settings: vec![
-                setting("as installed", Some(2_000.0), Breaks::MaxConnections),
-                setting("back_log 8", None, Breaks::BackLog),
+                setting(
+                    "as installed",
+                    Some(2_000.0),
+                    Some(Breaks::MaxConnections),
+                    true,
+                    vec![round(2_000.0, 8_000, &[]), round(4_000.0, 7_500, &sent_away)],
+                ),
+                setting(
+                    "back_log 8",
+                    None,
+                    Some(Breaks::BackLog),
+                    true,
+                    vec![round(250.0, 0, &[(Failure::QueueFull, 8_000)])],
+                ),
+                setting("thread_cache_size 0", Some(500.0), None, false, vec![round(500.0, 8_000, &[])]),
             ],
+            not_tried: vec!["pool-of-threads"],
         };
         insta::assert_snapshot!(storm(&sample, Look { width: 80, colour: false }));
     }

@@ -157,7 +157,8 @@ pub(crate) fn replica() -> Workload {
             _ => "Applying batch of row changes (update)",
         };
         let tables = [(9, "shop.plain".to_owned())].into();
-        tally.look(&Seen { at_s: f64::from(at) / 10.0, threads: vec![worker(state)], tables });
+        let at_s = f64::from(at) / 10.0;
+        tally.look(&Seen { at_s, threads: vec![worker(state)], tables, ..Seen::default() });
     }
     let mut window = window();
     for sample in &mut window.samples {

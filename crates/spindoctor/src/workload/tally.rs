@@ -91,6 +91,8 @@ pub(crate) struct Seen {
     pub(crate) threads: Vec<ServerThread>,
     /// By connection id, the table that an applier works on.
     pub(crate) tables: HashMap<u64, String>,
+    /// By connection id, the event that it waits for, where the server tells.
+    pub(crate) waits: HashMap<u64, String>,
 }
 
 /// What is counted.
@@ -282,7 +284,7 @@ impl Tally {
                 replica::waits_for(thread),
                 if statement.digest.is_empty() { &kind } else { &statement.digest },
             ),
-            false => (wait_of_state(&thread.state).unwrap_or_default(), &statement.digest),
+            false => (wait(seen, thread), &statement.digest),
         };
         // The time that the list gives of an applier is not its statement's.
         let seconds = if applier { 0.0 } else { thread.time_s };
@@ -410,6 +412,17 @@ fn is_counted(thread: &ServerThread) -> bool {
     has_text && thread.user != "system user" && !rests.contains(&thread.command.as_str())
 }
 
+/// What a client's thread waits for: the server's own event where it keeps that, which names the very file or mutex, else
+/// the word for its state.
+fn wait<'a>(seen: &'a Seen, thread: &ServerThread) -> &'a str {
+    let event = thread.connection_id.and_then(|id| seen.waits.get(&id));
+    match event {
+        // wait/io/file/innodb/innodb_log_file
+        Some(event) => event.strip_prefix("wait/").unwrap_or(event),
+        None => wait_of_state(&thread.state).unwrap_or_default(),
+    }
+}
+
 /// The table that an applier works on, and the kind of event.
 fn applied(seen: &Seen, thread: &ServerThread, statement: &Statement) -> (String, String) {
     let told = thread.connection_id.and_then(|id| seen.tables.get(&id)).map(String::as_str);
@@ -490,6 +503,22 @@ mod tests {
     }
 
     #[test]
+    fn an_event_that_the_server_keeps_says_more_than_the_state() {
+        let seen = Seen {
+            threads: vec![
+                thread(1, 0.0, "waiting for handler commit", "COMMIT"),
+                thread(2, 0.0, "waiting for handler commit", "COMMIT"),
+                thread(3, 0.0, "executing", "SELECT 1"),
+            ],
+            waits: HashMap::from([(1, "wait/io/file/sql/binlog".to_owned())]),
+            ..Seen::default()
+        };
+        let pair = |key: &str| (key.to_owned(), 1);
+        let counted = counted(What::default(), &[seen]);
+        assert_eq!(told(&counted, By::Wait), [pair("(none)"), pair("commit"), pair("io/file/sql/binlog")]);
+    }
+
+    #[test]
     fn what_matches_is_a_share_of_all() {
         let grep = Some(Regex::new("checkout").unwrap());
         let counted = counted(
@@ -547,6 +576,7 @@ mod tests {
                 thread(5, 0.0, "executing", "SELECT 1"),
             ],
             tables: HashMap::from([(1, "shop.stock".to_owned())]),
+            ..Seen::default()
         };
         let counted = counted(What { appliers: true, ..What::default() }, &[seen]);
         assert_eq!((counted.seen, counted.resting), (3, 1));

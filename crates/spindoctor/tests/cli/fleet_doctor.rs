@@ -4,12 +4,10 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use serde_json::Value;
-use spindoctor_lab::pileup::{find, pile_up};
 use spindoctor_lab::stub::mysql::{Apart, answers};
 use spindoctor_lab::stub::{Conduct, Stub, addresses};
-use spindoctor_lab::{Home, Which};
 
-use crate::fleet::{List, Run, ran, stub};
+use crate::fleet::{List, Run, ran, stub, with_pileups};
 use crate::program::{printed, spindoctor};
 
 fn doctor(list: &List, flags: &[&str]) -> Run {
@@ -30,7 +28,7 @@ fn healthy() -> Stub {
     stub(Conduct::Answers(answers(|address| Apart {
         settings: if is(address, 17) { vec![("sync_binlog", "0".to_owned())] } else { Vec::new() },
         connected: if is(address, 42) { 130 } else { 0 },
-        running: Vec::new(),
+        ..Apart::default()
     })))
 }
 
@@ -43,20 +41,13 @@ fn the_help_of_fleet_doctor_is_this() {
 
 #[test]
 fn real_servers_of_both_kinds_are_judged_by_sql_alone_and_the_holder_is_named() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let home = Home::open().expect("the lab has a folder");
-        let row = find("row").expect("a pile-up");
-        let mysql = pile_up(&home, row, &Which::Mysql, &|_| {}).await.expect("a pile-up");
-        let mariadb = pile_up(&home, row, &Which::Mariadb, &|_| {}).await.expect("a pile-up");
+    with_pileups(|mysql, mariadb| {
         let list = List::of(&format!(
             "127.0.0.1:{} role=source\n127.0.0.1:{} role=source\n",
             mysql.server.port(),
             mariadb.server.port()
         ));
-        let flags = ["-u", "spindoctor", "-pspindoctor", "--json"];
-        // The sessions go on meanwhile.
-        let run = tokio::task::spawn_blocking(move || doctor(&list, &flags)).await.expect("it runs");
+        let run = doctor(&list, &["-u", "spindoctor", "-pspindoctor", "--json"]);
         let diagnosis = json(&run);
         assert_eq!((run.code(), run.told().as_str()), (Some(0), ""), "{diagnosis:#}");
         assert_eq!((&diagnosis["servers"], &diagnosis["answered"]), (&2.into(), &2.into()));
@@ -65,7 +56,7 @@ fn real_servers_of_both_kinds_are_judged_by_sql_alone_and_the_holder_is_named() 
             (&trouble["cause"], &trouble["severity"]),
             (&"row-lock-pileup".into(), &"critical".into())
         );
-        for piled in [&mysql, &mariadb] {
+        for piled in [mysql, mariadb] {
             let name = format!("127.0.0.1:{}", piled.server.port());
             let found =
                 trouble["servers"].as_array().and_then(|all| all.iter().find(|one| one["server"] == name));
@@ -82,6 +73,8 @@ fn real_servers_of_both_kinds_are_judged_by_sql_alone_and_the_holder_is_named() 
             Some(Some(2)),
             "{reasons:#?}"
         );
+        let replica = |missing: &&Value| missing["causes"].to_string().contains("replica-lag");
+        assert_eq!(reasons.iter().find(replica), None, "both tell that they are no replicas");
         // Nothing is refused for want of a privilege or a table that is not there.
         let denied =
             |missing: &&Value| missing["because"].as_str().is_some_and(|b| b.contains("no privilege"));
@@ -119,6 +112,8 @@ fn servers_of_other_roles_are_no_peers_and_tags_tell_the_cpus() {
         } else {
             Vec::new()
         },
+        behind_s: is(address, 4).then_some(70),
+        stops_replica: is(address, 6),
         ..Apart::default()
     })));
     let lines = stubs.list(20);
@@ -139,6 +134,18 @@ fn servers_of_other_roles_are_no_peers_and_tags_tell_the_cpus() {
         "{misfits:#?}"
     );
     assert_eq!(misfits[0]["servers"], serde_json::json!([format!("127.0.0.5:{}", stubs.port())]));
+    let lags = &with_roles["troubles"][0];
+    assert_eq!((&lags["cause"], &lags["severity"]), (&"replica-lag".into(), &"warning".into()), "{lags:#}");
+    assert_eq!(lags["servers"][0]["server"], format!("127.0.0.4:{}", stubs.port()), "{lags:#}");
+    assert_eq!(lags["servers"][0]["headline"], "The replica is 70 s behind db1:3306", "{lags:#}");
+    // Whoever waits for the end of a transaction there is not waited for.
+    assert_eq!(with_roles["answered"], 20, "{with_roles:#}");
+    let stops = with_roles["not_examined"].as_array().and_then(|all| {
+        all.iter().find(|missing| missing["because"].as_str().is_some_and(|b| b.contains("stops or starts")))
+    });
+    let stops = stops.unwrap_or_else(|| panic!("{with_roles:#}"));
+    assert_eq!(stops["servers"], serde_json::json!([format!("127.0.0.6:{}", stubs.port())]));
+    assert_eq!(stops["causes"], serde_json::json!(["replica-lag"]));
     let without = json(&doctor(&List::of(&lines), &["--interval", "500ms", "--json"]));
     assert_eq!(without["split"][0]["setting"], "read_only", "half and half is no norm");
 }

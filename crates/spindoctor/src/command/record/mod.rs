@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use spindoctor_collect::follow::{FollowOptions, Followed, Follower};
-use spindoctor_collect::host;
 use spindoctor_collect::mysql::Target;
 use spindoctor_collect::priority::Ahead;
+use spindoctor_collect::{host, memory};
 use spindoctor_model::Event;
 use spindoctor_record::stall::{Baseline, Stalls};
 use spindoctor_record::{Writer, WriterOptions};
@@ -47,6 +47,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Records until it is told to end.
 pub(crate) fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
     let path = path(asked)?;
+    memory::keep_little();
     let _ahead = Ahead::of_others();
     wait_for(async {
         let mut signals = Signals::listen().context("could not listen for signals")?;

@@ -387,7 +387,7 @@ impl Run {
         let own_before = thread_cpu();
         self.cut |= look.cut;
         let took = Duration::try_from_secs_f64(look.took_ms / 1e3).unwrap_or_default();
-        let seen = Seen { at_s, threads: look.threads, tables: look.tables };
+        let seen = Seen { at_s, threads: look.threads, tables: look.tables, waits: look.waits };
         self.tally.look(&seen);
         let own = own + thread_cpu().saturating_sub(own_before);
         self.pace.took(LookCost { cpu: server_cpu.map(|cpu| cpu + own), took });

@@ -1,14 +1,14 @@
 //! Tables for the terminal: what accepting costs, threads and queues, how long connections last, who makes them.
 
+use spindoctor_model::Unavailable;
 use spindoctor_model::connections::{AcceptPart, AcceptRow, AcceptTime};
-use spindoctor_model::{Severity, Unavailable};
 use spindoctor_rules::connections::AccountRate;
 
 use super::account;
 use crate::connections::{Connections, Queue, Threads};
 use crate::report::number::{self, duration, percent, plain};
 use crate::report::page::{PLAIN, Page, QUIET, STRONG};
-use crate::report::shortened;
+use crate::report::{severity_word, shortened};
 use crate::terminal::{Look, safe};
 
 /// Column in which what is said of a field begins.
@@ -29,12 +29,11 @@ pub(crate) fn render(look: &Connections, terminal: Look) -> String {
     page.line_with_right(&subject, &findings, STRONG, PLAIN);
     page.blank();
     for finding in &look.findings {
-        let severity = match finding.severity {
-            Severity::Critical => "CRITICAL",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        };
-        page.headline(&format!("{severity}  "), STRONG, &safe(&finding.headline), &finding.cause);
+        let lead = format!("{}  ", severity_word(finding.severity));
+        page.headline(&lead, STRONG, &safe(&finding.headline), &finding.cause);
+        if let Some(remedy) = finding.remedies.first() {
+            page.hanging("    ", "    ", &safe(&format!("do: {}", remedy.statement)), PLAIN);
+        }
     }
     if !look.findings.is_empty() {
         page.blank();
@@ -104,19 +103,34 @@ fn threads(threads: &Threads) -> String {
 
 fn queued(queue: &Queue) -> String {
     let mut parts = vec![match queue.waiting {
-        Some(0) => "nobody waited to be accepted whenever it was looked at".to_owned(),
+        Some(0) => "nobody waited at its ports whenever it was looked at".to_owned(),
         Some(waiting) => {
-            format!("at most {} waited to be accepted", number::counted(waiting, "client", "clients"))
+            let clients = number::counted(waiting, "client", "clients");
+            format!("at most {clients} waited at its ports to be accepted")
         }
         None => "the server listens on no port here".to_owned(),
     }];
-    let dropped =
-        |count: Option<u64>, what: &str| count.map(|count| format!("{} {what}", plain(count as f64)));
-    parts.extend(dropped(queue.overflows, "overflows"));
-    parts.extend(dropped(queue.drops, "SYNs dropped"));
-    parts.extend(dropped(queue.syn_queue_drops.filter(|count| *count > 0), "of them half open"));
+    parts.extend(dropped(queue));
     parts.extend(queue.back_log.map(|back_log| format!("back_log {back_log}")));
     parts.join(", ")
+}
+
+/// The kernel counts these for all sockets together.
+fn dropped(queue: &Queue) -> Option<String> {
+    let told = |count: Option<u64>, one: &str, many: &str| {
+        count.filter(|count| *count > 0).map(|count| number::counted(count, one, many))
+    };
+    let half_open = "of them for half-open connections";
+    let counted = [
+        told(queue.overflows, "client found a queue full", "clients found a queue full"),
+        told(queue.drops, "SYN was dropped", "SYNs were dropped"),
+        told(queue.syn_queue_drops, half_open, half_open),
+    ];
+    let counted: Vec<String> = counted.into_iter().flatten().collect();
+    match counted.is_empty() {
+        true => queue.overflows.or(queue.drops).map(|_| "nobody was dropped".to_owned()),
+        false => Some(format!("{} (all programs of this network together)", counted.join(", "))),
+    }
 }
 
 fn accept(page: &mut Page, accept: &AcceptTime) {
@@ -234,6 +248,8 @@ fn cost(look: &Connections) -> String {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::{Finding, Remedy, Severity};
+
     use super::*;
     use crate::connections::sample;
 
@@ -245,6 +261,36 @@ mod tests {
     #[test]
     fn what_is_not_known_is_told_with_the_reason() {
         insta::assert_snapshot!(render(&sample::remote(), Look::of_file()));
+    }
+
+    #[test]
+    fn what_was_dropped_is_told_with_whose_it_may_be_and_nothing_where_nobody_counts() {
+        let counted = |overflows, drops| Queue { overflows, drops, ..Queue::default() };
+        assert_eq!(
+            dropped(&counted(Some(1), Some(12))).as_deref(),
+            Some("1 client found a queue full, 12 SYNs were dropped (all programs of this network together)")
+        );
+        assert_eq!(dropped(&counted(Some(0), Some(0))).as_deref(), Some("nobody was dropped"));
+        assert_eq!(dropped(&Queue::default()), None);
+    }
+
+    #[test]
+    fn what_to_do_stands_below_a_finding() {
+        let mut look = sample::busy();
+        let remedy = Remedy { statement: "SET GLOBAL thread_cache_size = 64".into(), ..Remedy::default() };
+        look.findings = vec![Finding {
+            cause: "thread-cache-miss".into(),
+            severity: Severity::Note,
+            score: 0.01,
+            headline: "A thread is made for each connection".into(),
+            evidence: Vec::new(),
+            why: String::new(),
+            remedies: vec![remedy],
+            root: None,
+            explains: Vec::new(),
+            references: Vec::new(),
+        }];
+        assert!(render(&look, Look::of_file()).contains("    do: SET GLOBAL thread_cache_size = 64\n"));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use spindoctor_model::Profile;
-use spindoctor_model::stack::{PROFILE_SCHEMA, SnapshotCost};
+use spindoctor_model::stack::{PROFILE_SCHEMA, SnapshotCost, StackSource};
 use spindoctor_stacks::aggregate;
 
-use super::{source_name, subject};
+use super::subject;
 use crate::profile::view::state_word;
 use crate::profile::{LabelKind, View};
 use crate::report::json::to_text;
@@ -18,7 +18,7 @@ struct Written<'a> {
     schema: &'static str,
     process: &'a spindoctor_model::stack::ProfiledProcess,
     subject: &'a str,
-    source: &'static str,
+    source: StackSource,
     on_cpu: bool,
     start: String,
     seconds: f64,
@@ -84,7 +84,7 @@ pub(crate) fn render(view: &View<'_>) -> serde_json::Result<String> {
         schema: PROFILE_SCHEMA,
         process: &profile.process,
         subject: subject(profile),
-        source: source_name(view),
+        source: profile.source,
         on_cpu: view.on_cpu,
         start: profile.start.to_string(),
         seconds: profile.seconds,

@@ -140,17 +140,6 @@ fn subject(profile: &Profile) -> &str {
     }
 }
 
-/// The name of a source.
-fn source_name(view: &View<'_>) -> &'static str {
-    use spindoctor_model::stack::StackSource;
-    match view.profile.source {
-        StackSource::Bpf => "bpf",
-        StackSource::Procfs => "procfs",
-        StackSource::Ptrace => "ptrace",
-        StackSource::Cpu => "cpu",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

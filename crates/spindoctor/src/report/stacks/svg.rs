@@ -4,8 +4,8 @@
 use spindoctor_model::stack::ThreadState;
 
 use super::flame::{Box, Colour, Picture, Place, draw};
+use super::subject;
 use super::text::told;
-use super::{source_name, subject};
 use crate::profile::tree::{Node, Tree};
 use crate::profile::{LabelKind, View};
 use crate::report::number::{self, percent};
@@ -90,7 +90,7 @@ fn picture(view: &View<'_>) -> Picture<'static> {
         subtitle: format!(
             "{observed} in {}{idle}, source {}, {}",
             window_told(profile.seconds),
-            source_name(view),
+            profile.source,
             profile.start.strftime("%Y-%m-%d %H:%M:%S UTC")
         ),
         legend: legend(&tree, view.on_cpu),

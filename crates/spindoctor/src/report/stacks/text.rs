@@ -8,7 +8,7 @@ use spindoctor_stacks::aggregate;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::json::{p50_and_max, summed};
-use super::{source_name, subject};
+use super::subject;
 use crate::profile::tree::Tree;
 use crate::profile::view::{Counted, state_word};
 use crate::profile::{Label, LabelKind, View};
@@ -114,7 +114,7 @@ fn head(page: &mut Page, view: &View<'_>) {
 fn cost(view: &View<'_>) -> String {
     let profile = view.profile;
     let milliseconds = |ms: f64| number::quantity(ms, "ms");
-    let mut parts = vec![format!("source {} at {} Hz", source_name(view), number::plain(profile.hz))];
+    let mut parts = vec![format!("source {} at {} Hz", profile.source, number::plain(profile.hz))];
     if profile.source != StackSource::Cpu {
         let (capture, capture_max) = p50_and_max(profile, |cost| cost.capture_us);
         let (whole, whole_max) = p50_and_max(profile, |cost| cost.snapshot_us);

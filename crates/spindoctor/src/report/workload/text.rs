@@ -91,6 +91,9 @@ pub(crate) fn render(workload: &Workload, shown: &Shown, look: Look) -> String {
             let told =
                 format!("{}: {} ({})", severity_word(finding.severity), finding.headline, finding.cause);
             page.hanging("", "  ", &safe(&told), STRONG);
+            if let Some(remedy) = finding.remedies.first() {
+                page.hanging("    ", "    ", &safe(&format!("do: {}", remedy.statement)), PLAIN);
+            }
         }
     }
     page.blank();

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use spindoctor_model::Window;
 use spindoctor_model::window::Series;
+use spindoctor_rules::replica::BUSY_DISK;
 
 use super::queries::{self, Queries};
 use super::verdict::{self, Seen};
@@ -18,8 +19,6 @@ use crate::top::point::{Chart, WRITES, median, series};
 
 /// Throttled in more than this share of its periods a server is held back: `cpu-throttled` begins to matter there.
 const THROTTLED: f64 = 0.05;
-/// A disk that is busy for more than this share of the time is near its end.
-const BUSY_DISK: f64 = 0.9;
 /// Something waited for a CPU, a disk or memory for more than this share of the time.
 const PRESSED: f64 = 0.25;
 /// A hypervisor that takes more than this share of the CPUs takes part of the throughput.

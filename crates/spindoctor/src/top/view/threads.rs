@@ -146,7 +146,9 @@ fn listed(title: String, items: Vec<Item<'_>>, empty: String) -> Listed<Item<'_>
         empty,
         mood: |item| match item.waits_for {
             "" => Mood::Quiet,
-            RUNNING | "commit" | "client" | "opening tables" if item.time_s < LONG_S => Mood::Plain,
+            RUNNING | "commit" | "client" | "opening tables" | "closing tables" if item.time_s < LONG_S => {
+                Mood::Plain
+            }
             _ => Mood::Warn,
         },
         target: |item| id(item.thread).map(Target::Thread),

@@ -25,7 +25,7 @@ const STATES: &[(&str, &str)] = &[
     ("handler commit", "commit"),
     ("commit", "commit"),
     ("opening table", "opening tables"),
-    ("closing table", "opening tables"),
+    ("closing table", "closing tables"),
     ("system lock", "system lock"),
     ("writing to net", "client"),
     ("sending to client", "client"),

@@ -268,7 +268,7 @@ async fn a_server_that_stops_in_the_window_loses_its_own_readings_and_no_others(
     let options = WatchOptions {
         host: HostChoice::Pid(server.pid()),
         every: Duration::from_millis(500),
-        ..WatchOptions::of(Duration::from_secs(6))
+        ..WatchOptions::of(Duration::from_secs(4))
     };
     let mut lost = Vec::new();
     let window = watch(&target, &options, &mut |progress| match progress {
@@ -279,9 +279,9 @@ async fn a_server_that_stops_in_the_window_loses_its_own_readings_and_no_others(
     .await
     .unwrap();
     server.pause(false);
-    assert_eq!(window.samples.len(), 13);
+    assert_eq!(window.samples.len(), 9);
     assert!(window.samples[0].server.status.value().is_some());
-    let last = &window.samples[12];
+    let last = &window.samples[8];
     assert!(
         last.server.status.unavailable().is_some_and(|why| why.because.contains("did not answer")),
         "{last:?}"

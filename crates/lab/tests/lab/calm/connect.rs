@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use spindoctor_collect::host::find_server;
 use spindoctor_collect::mysql::{ConnectError, Endpoint, Limits, QueryError, Session, SslMode, Target};
+use spindoctor_lab::storm::{StormOptions, storm};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
 
 async fn start(which: Which, options: &[&str]) -> Server {
@@ -252,4 +253,23 @@ async fn a_server_without_tls_is_reached_in_clear_unless_tls_is_demanded() {
     }
     assert_eq!(find_server::find(&with(SslMode::Disabled)), Ok(server.pid()));
     assert_eq!(find_server::find(&by_socket(&server, "root")), Ok(server.pid()));
+}
+
+#[tokio::test]
+async fn a_storm_that_a_server_sustains_is_told_with_what_there_was_no_time_for() {
+    let options = StormOptions {
+        which: Which::Mariadb,
+        rate: Some(40.0),
+        round: Duration::from_millis(500),
+        // The first setting is tried whatever it takes.
+        max_time: Duration::from_millis(1),
+    };
+    let came = storm(&Home::open().unwrap(), &options, &|_| ()).await.unwrap();
+    assert!(came.server.starts_with("MariaDB"), "{came:?}");
+    assert_eq!((came.settings.len(), came.not_tried.last()), (1, Some(&"pool-of-threads")), "{came:?}");
+    let tried = &came.settings[0];
+    assert_eq!((tried.rounds.len(), tried.is_complete), (1, true), "{tried:?}");
+    let round = &tried.rounds[0];
+    assert!((10..=20).contains(&round.due) && round.in_time > 0, "{round:?}");
+    assert!(round.idle_cpu_ratio <= 1.0 && round.clients_cpu_ratio < 1.0, "{round:?}");
 }

@@ -51,16 +51,19 @@ commented-group = 1
 [odd
 "##;
 
-/// `my_print_defaults` of an installed server, to be started by the loader that the server was given.
-fn my_print_defaults(installation: &Installation) -> Command {
+/// How to start `my_print_defaults` of an installed server: by the loader that the server was given.
+fn my_print_defaults(installation: &Installation) -> impl Fn() -> Command {
     let of_server = |question: &str| {
         let output = Command::new("patchelf").arg(question).arg(&installation.server).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
-    let mut command = Command::new(of_server("--print-interpreter"));
-    command.args(["--library-path", &of_server("--print-rpath")]);
-    command.arg(installation.basedir.join("bin/my_print_defaults"));
-    command
+    let (loader, libraries) = (of_server("--print-interpreter"), of_server("--print-rpath"));
+    let program = installation.basedir.join("bin/my_print_defaults");
+    move || {
+        let mut command = Command::new(&loader);
+        command.args(["--library-path", &libraries]).arg(&program);
+        command
+    }
 }
 
 fn printed_by(mut program: Command, file: &Path) -> Vec<String> {
@@ -99,6 +102,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn option_files_are_read_as_mysql_reads_them() {
     let installation = Installation::find(&Home::open().unwrap(), &Which::Mysql, &|_| ()).unwrap();
+    let my_print_defaults = my_print_defaults(&installation);
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("my.cnf");
     let mut texts: Vec<(String, Vec<u8>)> = files_below(Path::new(FIXTURES))
@@ -111,7 +115,7 @@ fn option_files_are_read_as_mysql_reads_them() {
     for (name, text) in &texts {
         std::fs::write(&copy, text).unwrap();
         std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let theirs = printed_by(my_print_defaults(&installation), &copy);
+        let theirs = printed_by(my_print_defaults(), &copy);
         assert_eq!(read_here(&copy), theirs, "{name}");
         (compared, options) = (compared + 1, options + theirs.len());
     }

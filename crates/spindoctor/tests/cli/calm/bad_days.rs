@@ -10,11 +10,20 @@ use spindoctor_lab::{Home, Server, Which};
 use crate::live::with_server;
 use crate::program::{complained, spindoctor};
 
-/// Starts `doctor --json` for four seconds, does something after its first sample, and gives back
-/// what it printed and its exit code.
-fn diagnosed_while(server: &Server, flags: &[&str], disturb: impl FnOnce()) -> (String, i32) {
+/// Starts `doctor` for so long, does something after its first sample, and gives back what it printed and its exit code.
+fn diagnosed_while(server: &Server, duration: &str, flags: &[&str], disturb: impl FnOnce()) -> (String, i32) {
     let mut child: Child = Command::new(spindoctor("").get_program())
-        .args(["doctor", "-u", "root", "--no-defaults", "--duration", "4s", "--query-timeout", "1s", "-S"])
+        .args([
+            "doctor",
+            "-u",
+            "root",
+            "--no-defaults",
+            "--query-timeout",
+            "1s",
+            "--duration",
+            duration,
+            "-S",
+        ])
         .arg(server.socket())
         .args(flags)
         .stdout(Stdio::piped())
@@ -44,7 +53,7 @@ fn a_server_that_is_killed_meanwhile_is_told_in_every_report_and_exits_with_2() 
         ("--nagios", 3, "SPINDOCTOR UNKNOWN - no finding on MySQL"),
     ] {
         with_server(Which::Mysql, |server| {
-            let (report, exit) = diagnosed_while(server, &[flag], || signal(server, Signal::KILL));
+            let (report, exit) = diagnosed_while(server, "2s", &[flag], || signal(server, Signal::KILL));
             assert_eq!(exit, code, "{report}");
             assert!(report.contains(told), "{report}");
             assert!(!report.contains("Nothing found that costs"), "{report}");
@@ -55,7 +64,7 @@ fn a_server_that_is_killed_meanwhile_is_told_in_every_report_and_exits_with_2() 
 #[test]
 fn a_server_that_is_stopped_meanwhile_is_a_finding_that_explains_the_silence() {
     with_server(Which::Mariadb, |server| {
-        let (report, code) = diagnosed_while(server, &["--json"], || signal(server, Signal::STOP));
+        let (report, code) = diagnosed_while(server, "4s", &["--json"], || signal(server, Signal::STOP));
         signal(server, Signal::CONT);
         let diagnosis: Value = serde_json::from_str(&report).expect("JSON");
         assert_eq!(diagnosis["findings"][0]["cause"], "server-stopped", "{report}");

@@ -13,13 +13,13 @@ use crate::program::{printed, spindoctor};
 /// For what is not promised, on a machine that is on its knees.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The program, with what the lab and sysbench need.
-fn sweep(line: &str) -> assert_cmd::Command {
+/// The program, with what the lab and sysbench need, and a folder for its journals and runs: not that of whoever works on this
+/// machine.
+fn sweep(state: &Path, line: &str) -> assert_cmd::Command {
     let home = Home::open().expect("the lab has a folder");
     let mut command = spindoctor(&format!("sweep --no-defaults {line}"));
     command.env("SPINDOCTOR_LAB", home.root()).env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    // Not the journals and runs of whoever works on this machine.
-    command.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command.env("XDG_STATE_HOME", state);
     command
 }
 
@@ -36,7 +36,7 @@ fn a_sweep_that_is_killed_goes_on_with_the_runs_that_are_missing() {
         "--set innodb_sync_spin_loops=30,60 --threads 1,2 --runs 1 --seconds 1 --warmup 1 --tables 4 --json --resume {}",
         file.display()
     );
-    let asked = sweep(&line);
+    let asked = sweep(folder.path(), &line);
     let mut killed = Command::new(asked.get_program())
         .args(asked.get_args())
         .env_clear()
@@ -55,7 +55,7 @@ fn a_sweep_that_is_killed_goes_on_with_the_runs_that_are_missing() {
     let before = fs::read_to_string(&file).expect("it is there");
     let kept = runs_in(&file);
 
-    let output = sweep(&line).output().expect("the program runs");
+    let output = sweep(folder.path(), &line).output().expect("the program runs");
     let notes = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{notes}");
     assert!(notes.contains(&format!("{} of 4 runs to make", 4 - kept)), "{notes}");
@@ -78,8 +78,9 @@ fn a_server_that_is_named_is_swept_when_it_is_meant_and_has_its_settings_back() 
     let home = Home::open().expect("the lab has a folder");
     let spec = ServerSpec { which: Which::Mariadb, ..ServerSpec::default() };
     let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+    let folder = tempfile::tempdir().expect("a folder");
     let said = |line: &str| {
-        let output = sweep(&format!("-u root -S {} {line}", server.socket().display()))
+        let output = sweep(folder.path(), &format!("-u root -S {} {line}", server.socket().display()))
             .output()
             .expect("the program runs");
         (String::from_utf8_lossy(&output.stderr).into_owned(), output)
@@ -91,7 +92,6 @@ fn a_server_that_is_named_is_swept_when_it_is_meant_and_has_its_settings_back() 
     assert!(output.status.code() == Some(2) && why.contains("--prepare"), "{why}");
 
     runtime.block_on(server.execute(["CREATE DATABASE IF NOT EXISTS sbtest"])).expect("a database");
-    let folder = tempfile::tempdir().expect("a folder");
     let file = |ending: &str| folder.path().join(format!("sweep.{ending}"));
     let (notes, output) = said(&format!(
         "--yes-this-server --prepare --tables 1 --rows 1000 --threads 2 --runs 1 --seconds 1 --warmup 1 --csv \
@@ -120,12 +120,13 @@ fn a_server_that_is_named_is_swept_when_it_is_meant_and_has_its_settings_back() 
 
 #[test]
 fn what_cannot_be_swept_is_refused_before_a_server_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
     for (line, reason) in [
         ("--set datadir=/tmp", "not on the list"),
         ("--set innodb_sync_spin_loops=1 --set innodb-sync-spin-loops=2", "given twice"),
         ("--svg /nonexistent/chart.svg", "cannot be written"),
     ] {
-        let output = sweep(line).output().expect("the program runs");
+        let output = sweep(folder.path(), line).output().expect("the program runs");
         let why = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && why.contains(reason), "{line}: {why}");
         assert!(!why.contains("lab:"), "{why}");

@@ -1,0 +1,9 @@
+//! What mostly waits, for a server that hardly works, and holds nobody to a time that a machine with other work could not
+//! keep: `script/test` runs several of all tests with a module `calm` in their path at once, and every other test alone.
+
+mod bad_days;
+pub(crate) mod live;
+mod locks;
+mod plan;
+pub(crate) mod stacks;
+mod sweep;
