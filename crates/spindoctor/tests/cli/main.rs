@@ -10,3 +10,17 @@ mod fleet_doctor;
 mod fleet_top;
 mod help;
 mod history;
+mod indexes;
+mod packaging;
+mod pileups;
+mod program;
+mod record;
+mod report;
+mod screen;
+mod top;
+mod tune_apply;
+mod tune_kill;
+mod watch;
+mod workload;
+
+use calm::{live, stacks};
