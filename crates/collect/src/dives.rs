@@ -355,8 +355,8 @@ impl Dives {
         Ok((begun.elapsed(), rows))
     }
 
-    /// Runs a SELECT that tells the pages that it asked for and read, whoever else reads; none where the server does not
-    /// count them (MySQL, MariaDB before 10.6.15 and 10.11.5).
+    /// Runs a SELECT that tells the pages that it asked for while it read rows, whoever else reads; those of its plan are not
+    /// among them. None where the server does not count them (MySQL, MariaDB before 10.6.15 and 10.11.5).
     ///
     /// # Errors
     /// The server refuses the statement, or does not answer.

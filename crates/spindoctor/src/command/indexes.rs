@@ -29,7 +29,7 @@ use crate::exit::ExitStatus;
 use crate::indexes::estimates::{Candidate, Estimates, Kind, Try};
 use crate::indexes::statement::Select;
 use crate::indexes::trial::{
-    Block, Quad, Tried, compared, fingerprint, is_decided, of_a_run, runs_of_block, verdict,
+    Block, Quad, Tried, compared, fingerprint, is_decided, is_quiet, of_a_run, runs_of_block, verdict,
 };
 use crate::indexes::{
     Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Split, Stacks,
@@ -422,6 +422,10 @@ impl<'a> Looker<'a> {
         schema: &str,
         text: &str,
     ) -> anyhow::Result<Option<(String, Instant, Executed)>> {
+        // Without a default database the server takes no digest of a text that names tables alone.
+        if self.settled(self.dives.use_schema(schema).await.map_err(Refused::from))?.is_err() {
+            return Ok(None);
+        }
         let digest = self.dives.digest(text).await.context("the server stopped answering")?;
         let Some(digest) = digest else { return Ok(None) };
         let executed = self.dives.executed(schema, &digest).await.context("the server stopped answering")?;
@@ -467,7 +471,14 @@ impl<'a> Looker<'a> {
             }
             told.push(ToldCandidate { candidate, tried, not_tried });
         }
-        let run = told.iter().find_map(|one: &ToldCandidate| Some(one.tried.as_ref()?.pages?.before));
+        let pages = told.iter().find_map(|one: &ToldCandidate| {
+            let tried = one.tried.as_ref()?;
+            let run = tried.pages?.before;
+            match tried.pages_for_rows {
+                Some(counted) => Some(Split::counted(run, counted)),
+                None => Some(Split::of(run, planning.as_it_is.pages?)),
+            }
+        });
         let looks = self.looks.max(1) as f64;
         let stacks = self.stacks.as_ref().and_then(|stacks| stacks.by_digest.get(&one.digest)).copied();
         Ok(Ok(Examined {
@@ -480,7 +491,7 @@ impl<'a> Looker<'a> {
             stacks: stacks.map(InStatement::of),
             lists: one.select.lists.iter().map(|list| ToldList::of(list, self.limit)).collect(),
             estimates,
-            pages: run.zip(planning.as_it_is.pages).map(|(run, explained)| Split::of(run, explained)),
+            pages,
             planning,
             candidates: told,
         }))
@@ -537,7 +548,10 @@ impl<'a> Looker<'a> {
             self.dives.set_dive_limit(None).await?;
             planning.without_list_dives = Some(planned?);
         }
-        if planning.as_it_is.pages.is_none() {
+        // Others may have begun, or woken up, meanwhile.
+        let others = others.max(self.others().await?);
+        if !planning.is_told_beside(others) {
+            planning.forget_pages();
             planning.pages_not_told = Some(why_no_pages(others));
         }
         Ok(planning)
@@ -614,11 +628,10 @@ impl<'a> Looker<'a> {
             )));
         }
         let (warm, _) = self.dives.run(old.text).await?;
-        let counts_runs = self.dives.run_counted(old.text).await?.is_some();
-        let others = Others { per_s: others_per_s, counts_runs };
+        let counted = self.dives.run_counted(old.text).await?;
         self.dives.set_dive_limit(new.limit).await?;
         let (rows, traced) = self.dives.run_traced(new.text).await?;
-        self.trial_runs += 3 + u64::from(counts_runs);
+        self.trial_runs += 3 + u64::from(counted.is_some());
         if fingerprint(&rows) != answer {
             return Err(Refused::Because(other_rows(select)));
         }
@@ -640,7 +653,7 @@ impl<'a> Looker<'a> {
             let mut answer = None;
             for is_new in Order::toss(fastrand::bool).is_new() {
                 let variant = if is_new { &new } else { &old };
-                let (block, same) = self.block(variant, runs, others, &mut answer).await?;
+                let (block, same) = self.block(variant, runs, others_per_s, &mut answer).await?;
                 same_rows &= same;
                 let (blocks, at) =
                     if is_new { (&mut quad.new, &mut news) } else { (&mut quad.old, &mut olds) };
@@ -656,7 +669,11 @@ impl<'a> Looker<'a> {
         let time_ms = compared(&quads, |block| Some(block.run_s * 1e3)).ok_or_else(|| {
             Refused::Because("there was no time for a single quad; --try-time 10s".to_owned())
         })?;
-        let pages = compared(&quads, |block| block.pages);
+        // Others may have begun, or woken up, meanwhile.
+        let others_per_s = others_per_s.max(self.others().await?);
+        let pages = compared(&quads, |block| block.pages)
+            .filter(|pages| is_quiet(pages.before, time_ms.before, others_per_s))
+            .filter(|pages| is_quiet(pages.after, time_ms.after, others_per_s));
         Ok(Tried {
             quads: quads.len() as u64,
             runs: 4 * quads.len() as u64 * u64::from(runs),
@@ -668,6 +685,7 @@ impl<'a> Looker<'a> {
             pages,
             pages_from_disk: pages.and(compared(&quads, |block| block.from_disk)),
             verdict: verdict(&quads),
+            pages_for_rows: counted.map(|counted| counted.requested),
             pages_not_told: pages.is_none().then(|| why_no_pages(others_per_s)),
         })
     }
@@ -677,10 +695,9 @@ impl<'a> Looker<'a> {
         &mut self,
         variant: &Variant<'_>,
         runs: u32,
-        others: Others,
+        others_per_s: f64,
         answer: &mut Option<(u64, u64)>,
     ) -> Result<(Block, bool), QueryError> {
-        let Others { per_s: others_per_s, counts_runs } = others;
         self.dives.set_dive_limit(variant.limit).await?;
         let (before, begun) = (self.dives.pages().await?, Instant::now());
         let mut time = Duration::ZERO;
@@ -694,12 +711,6 @@ impl<'a> Looker<'a> {
         let (took_s, after) = (begun.elapsed().as_secs_f64(), self.dives.pages().await?);
         self.trial_runs += u64::from(runs);
         let run_s = time.as_secs_f64() / f64::from(runs);
-        // Where the server counts the pages of a run by itself, nobody else's are among them.
-        if counts_runs && let Some(counted) = self.dives.run_counted(variant.text).await? {
-            self.trial_runs += 1;
-            let (pages, from_disk) = (Some(counted.requested), Some(counted.from_disk));
-            return Ok((Block { run_s, pages, from_disk }, is_same));
-        }
         let pages = of_a_run(after.requested - before.requested, runs, took_s, others_per_s);
         let from_disk = pages.map(|_| ((after.from_disk - before.from_disk) / f64::from(runs)).max(0.0));
         Ok((Block { run_s, pages, from_disk }, is_same))
@@ -747,15 +758,6 @@ impl From<QueryError> for Refused {
     fn from(why: QueryError) -> Self {
         Self::Server(why)
     }
-}
-
-/// How the pages of a run are told from those of others.
-#[derive(Clone, Copy)]
-struct Others {
-    /// Pages that others ask for a second.
-    per_s: f64,
-    /// True where the server counts those of a run by itself.
-    counts_runs: bool,
 }
 
 /// What is run.

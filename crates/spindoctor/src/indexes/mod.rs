@@ -20,7 +20,7 @@ use spindoctor_rules::dives::{Estimating, Seen};
 
 use estimates::{Candidate, Estimates};
 use statement::List;
-use trial::Tried;
+use trial::{Tried, is_quiet};
 
 /// Name and version of the serialised form.
 pub(crate) const SCHEMA: &str = "spindoctor.indexes/1";
@@ -160,9 +160,29 @@ pub(crate) struct Planned {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Split {
     pub(crate) of_a_run: f64,
-    /// As many as EXPLAIN asks for.
+    /// As many as EXPLAIN asks for, where the server does not count those of the rows.
     pub(crate) for_the_plan: f64,
     pub(crate) for_its_rows: f64,
+}
+
+impl Planning {
+    /// True where every kind of EXPLAIN has its pages, and others who ask for so many a second do not drown them.
+    pub(crate) fn is_told_beside(&self, others_per_s: f64) -> bool {
+        let is_told = |one: &Planned| one.pages.is_some_and(|pages| is_quiet(pages, one.ms, others_per_s));
+        is_told(&self.as_it_is)
+            && self.without_in_vain.as_ref().is_none_or(is_told)
+            && self.without_list_dives.as_ref().is_none_or(is_told)
+    }
+
+    /// Tells no pages.
+    pub(crate) fn forget_pages(&mut self) {
+        for one in [Some(&mut self.as_it_is), self.without_in_vain.as_mut(), self.without_list_dives.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            one.pages = None;
+        }
+    }
 }
 
 impl Split {
@@ -170,6 +190,13 @@ impl Split {
     pub(crate) fn of(of_a_run: f64, explained: f64) -> Self {
         let for_the_plan = explained.min(of_a_run);
         Self { of_a_run, for_the_plan, for_its_rows: of_a_run - for_the_plan }
+    }
+
+    /// A run's pages, of which the server counted those of its rows (MariaDB). The others are its plan's, and may be more
+    /// than EXPLAIN's: a run can dive again once it knows the order of its tables.
+    pub(crate) fn counted(of_a_run: f64, for_its_rows: f64) -> Self {
+        let for_its_rows = for_its_rows.min(of_a_run);
+        Self { of_a_run, for_the_plan: of_a_run - for_its_rows, for_its_rows }
     }
 }
 
@@ -277,10 +304,29 @@ mod tests {
     }
 
     #[test]
+    fn pages_of_one_kind_alone_are_not_told() {
+        let told = |ms, pages| Planned { ms, pages };
+        let mut planning = Planning {
+            as_it_is: told(1.0, Some(1_500.0)),
+            without_list_dives: Some(told(0.2, Some(4.0))),
+            ..Planning::default()
+        };
+        assert!(planning.is_told_beside(0.0) && planning.is_told_beside(1_000.0));
+        assert!(!planning.is_told_beside(1e6), "others woke up");
+        planning.as_it_is.pages = None;
+        assert!(!planning.is_told_beside(0.0));
+        planning.forget_pages();
+        assert_eq!(planning.without_list_dives.unwrap().pages, None);
+    }
+
+    #[test]
     fn the_pages_of_a_run_are_for_its_plan_and_for_its_rows() {
         let split = Split::of(1_533.0, 1_530.0);
         assert_eq!((split.for_the_plan, split.for_its_rows), (1_530.0, 3.0));
         assert_eq!(Split::of(10.0, 11.5).for_its_rows, 0.0, "EXPLAIN's own pages");
+        let split = Split::counted(3_050.0, 2.0);
+        assert_eq!((split.for_the_plan, split.for_its_rows), (3_048.0, 2.0), "a run that dived twice");
+        assert_eq!(Split::counted(1.5, 2.0).for_the_plan, 0.0);
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub(crate) fn planted() -> IndexesReport {
             effect: Some(Effect { ratio, low: Some(ratio * 0.99), high: Some(ratio * 1.01) }),
         }),
         pages_from_disk: Some(Compared { before: 0.0, after: 0.0, effect: None }),
+        pages_for_rows: None,
         verdict: Verdict::Helps,
         pages_not_told: None,
     };

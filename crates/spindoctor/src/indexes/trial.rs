@@ -66,6 +66,8 @@ pub(crate) struct Tried {
     pub(crate) pages: Option<Compared>,
     /// Pages that a run brought into the buffer pool from disk.
     pub(crate) pages_from_disk: Option<Compared>,
+    /// Pages that a run of the statement as it is asks for while it reads rows, where the server counts them.
+    pub(crate) pages_for_rows: Option<f64>,
     pub(crate) verdict: Verdict,
     /// Why pages are not told, where they are not.
     pub(crate) pages_not_told: Option<String>,
@@ -82,6 +84,11 @@ pub(crate) fn of_a_run(counted: f64, runs: u32, took_s: f64, others_per_s: f64) 
     let (others, runs) = (others_per_s * took_s, f64::from(runs.max(1)));
     let is_quiet = others <= (OTHERS_AT_MOST * counted).max(runs);
     (counted >= 0.0 && is_quiet).then(|| ((counted - others) / runs).max(0.0))
+}
+
+/// Whether what a run of so many milliseconds asks for stands out of what others ask for meanwhile.
+pub(crate) fn is_quiet(pages: f64, run_ms: f64, others_per_s: f64) -> bool {
+    others_per_s * run_ms / 1e3 <= (OTHERS_AT_MOST * pages).max(1.0)
 }
 
 /// Whether more quads would tell more.
@@ -191,6 +198,7 @@ mod tests {
         assert_eq!(of_a_run(1_000.0, 10, 0.01, 50_000.0), None);
         assert_eq!(of_a_run(0.0, 10, 0.01, 0.0), Some(0.0));
         assert_eq!(of_a_run(5.0, 10, 0.01, 900.0), Some(0.0), "less than a page a run");
+        assert!(is_quiet(100.0, 1.0, 10_000.0) && !is_quiet(100.0, 1.0, 10_001.0));
         assert_eq!(of_a_run(-5.0, 10, 0.01, 0.0), None, "the counter was reset");
     }
 

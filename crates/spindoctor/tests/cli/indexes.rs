@@ -73,6 +73,11 @@ fn a_planted_list_of_values_in_two_indexes_alike_is_found_and_its_gain_is_measur
         assert!(pages("without_in_vain") < pages("as_it_is") * 0.7, "{which:?}: {one:#}");
         assert!(pages("without_list_dives") < 100.0, "{which:?}: {one:#}");
 
+        // One row is a page or two; the other pages of a run are its plan's.
+        let of_a_run = |part: &str| one["pages"][part].as_f64().unwrap_or(f64::NAN);
+        assert!(of_a_run("for_the_plan") > 700.0, "{which:?}: {one:#}");
+        assert!(of_a_run("for_its_rows") < 60.0, "{which:?}: {one:#}");
+
         let ratio = |kind: &str, of: &str| candidate(one, kind)["tried"][of]["effect"]["ratio"].as_f64();
         for kind in ["force", "ignore", "limit"] {
             let tried = &candidate(one, kind)["tried"];
