@@ -423,7 +423,8 @@ impl<'a> Looker<'a> {
         text: &str,
     ) -> anyhow::Result<Option<(String, Instant, Executed)>> {
         // Without a default database the server takes no digest of a text that names tables alone.
-        if self.settled(self.dives.use_schema(schema).await.map_err(Refused::from))?.is_err() {
+        let used = self.dives.use_schema(schema).await.map_err(Refused::from);
+        if self.settled(used)?.is_err() {
             return Ok(None);
         }
         let digest = self.dives.digest(text).await.context("the server stopped answering")?;
@@ -550,8 +551,7 @@ impl<'a> Looker<'a> {
         }
         // Others may have begun, or woken up, meanwhile.
         let others = others.max(self.others().await?);
-        if !planning.is_told_beside(others) {
-            planning.forget_pages();
+        if !planning.keep_pages_beside(others) {
             planning.pages_not_told = Some(why_no_pages(others));
         }
         Ok(planning)

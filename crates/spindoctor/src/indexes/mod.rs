@@ -166,22 +166,18 @@ pub(crate) struct Split {
 }
 
 impl Planning {
-    /// True where every kind of EXPLAIN has its pages, and others who ask for so many a second do not drown them.
-    pub(crate) fn is_told_beside(&self, others_per_s: f64) -> bool {
+    /// Leaves out pages that others drown who ask for so many a second; all, where those of the statement as it is are
+    /// among them. True where pages are left.
+    pub(crate) fn keep_pages_beside(&mut self, others_per_s: f64) -> bool {
         let is_told = |one: &Planned| one.pages.is_some_and(|pages| is_quiet(pages, one.ms, others_per_s));
-        is_told(&self.as_it_is)
-            && self.without_in_vain.as_ref().is_none_or(is_told)
-            && self.without_list_dives.as_ref().is_none_or(is_told)
-    }
-
-    /// Tells no pages.
-    pub(crate) fn forget_pages(&mut self) {
+        let any = is_told(&self.as_it_is);
         for one in [Some(&mut self.as_it_is), self.without_in_vain.as_mut(), self.without_list_dives.as_mut()]
             .into_iter()
             .flatten()
         {
-            one.pages = None;
+            one.pages = one.pages.filter(|_| any && is_told(one));
         }
+        any
     }
 }
 
@@ -311,11 +307,13 @@ mod tests {
             without_list_dives: Some(told(0.2, Some(4.0))),
             ..Planning::default()
         };
-        assert!(planning.is_told_beside(0.0) && planning.is_told_beside(1_000.0));
-        assert!(!planning.is_told_beside(1e6), "others woke up");
+        assert!(planning.keep_pages_beside(1_000.0));
+        assert_eq!(planning.without_list_dives.unwrap().pages, Some(4.0));
+        let mut busier = planning.clone();
+        assert!(busier.keep_pages_beside(10_000.0));
+        assert_eq!((busier.as_it_is.pages, busier.without_list_dives.unwrap().pages), (Some(1_500.0), None));
         planning.as_it_is.pages = None;
-        assert!(!planning.is_told_beside(0.0));
-        planning.forget_pages();
+        assert!(!planning.keep_pages_beside(0.0));
         assert_eq!(planning.without_list_dives.unwrap().pages, None);
     }
 

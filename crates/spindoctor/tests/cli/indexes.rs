@@ -71,7 +71,9 @@ fn a_planted_list_of_values_in_two_indexes_alike_is_found_and_its_gain_is_measur
         let pages = |planned: &str| one["planning"][planned]["pages"].as_f64().unwrap_or(f64::NAN);
         assert!(pages("as_it_is") > 700.0, "{which:?}: {one:#}");
         assert!(pages("without_in_vain") < pages("as_it_is") * 0.7, "{which:?}: {one:#}");
-        assert!(pages("without_list_dives") < 100.0, "{which:?}: {one:#}");
+        // So few are drowned by what a server does of itself just after its start, and then not told.
+        let without = &one["planning"]["without_list_dives"]["pages"];
+        assert!(without.as_f64().is_none_or(|pages| pages < 100.0), "{which:?}: {one:#}");
 
         // One row is a page or two; the other pages of a run are its plan's.
         let of_a_run = |part: &str| one["pages"][part].as_f64().unwrap_or(f64::NAN);
@@ -85,6 +87,7 @@ fn a_planted_list_of_values_in_two_indexes_alike_is_found_and_its_gain_is_measur
             assert!(ratio(kind, "pages").is_some_and(|ratio| ratio < 0.7), "{which:?} {kind}: {one:#}");
         }
         assert_eq!(candidate(one, "limit")["tried"]["verdict"], "helps", "{which:?}: {one:#}");
+        assert_eq!(candidate(one, "ignore")["tried"]["dives"], 190, "{which:?}: {one:#}");
         let forced = candidate(one, "force");
         // MySQL skips all dives for a forced index, MariaDB those into the others.
         let left = if server.version().is_mariadb() { 190 } else { 0 };
