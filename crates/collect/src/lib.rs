@@ -7,6 +7,7 @@
 
 pub mod activities;
 mod asking;
+pub mod dives;
 pub mod file_facts;
 pub mod follow;
 pub mod gauges;

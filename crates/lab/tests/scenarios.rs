@@ -83,6 +83,8 @@ scenarios! {
     mariadb_is_found_to_fill_its_memory_with_logs: "log-cache-pressure", Mariadb;
     mysql_is_found_to_open_tables_all_the_time: "table-cache-contention", Mysql;
     mariadb_is_found_to_open_tables_all_the_time: "table-cache-contention", Mariadb;
+    mysql_is_found_to_dive_into_indexes: "index-dive-waste", Mysql;
+    mariadb_is_found_to_dive_into_indexes: "index-dive-waste", Mariadb;
     mysql_is_found_to_read_rows_in_vain: "rows-read-waste", Mysql;
     mariadb_is_found_to_read_rows_in_vain: "rows-read-waste", Mariadb;
     mysql_is_found_to_let_no_more_in: "accept-bottleneck", Mysql;

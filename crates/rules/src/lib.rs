@@ -12,6 +12,7 @@ pub mod commit_spin;
 mod commits;
 pub mod connections;
 mod diagnose;
+pub mod dives;
 mod draft;
 pub mod frame_states;
 mod history;

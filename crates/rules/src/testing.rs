@@ -281,6 +281,15 @@ impl Build {
         self
     }
 
+    /// CPU samples, a share of them below these frames, innermost first; none spins.
+    pub(crate) fn running(mut self, samples: u32, share: f64, frames: &[&str]) -> Self {
+        self = self.cpu_samples(samples, share, frames);
+        if let Reading::Available { value: profile, .. } = &mut self.0.profile {
+            profile.cpu_samples.iter_mut().for_each(|sample| sample.spin = None);
+        }
+        self
+    }
+
     /// One snapshot of the threads of which some stand in these frames, innermost first.
     pub(crate) fn standing(mut self, idle: u32, standing: u32, frames: &[&str]) -> Self {
         self = self.cpu_samples(idle + standing, 0.0, frames);

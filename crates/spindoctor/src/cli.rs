@@ -3,6 +3,7 @@
 mod cache;
 mod export;
 mod fleet;
+mod indexes;
 mod moment;
 mod record;
 mod report;
@@ -32,6 +33,7 @@ pub(crate) use export::{Export, FileFormat, Layout};
 pub(crate) use fleet::{
     Fleet, FleetDoctor, FleetFormat, FleetLogin, FleetQuery, FleetServers, FleetTop, Which,
 };
+pub(crate) use indexes::Indexes;
 pub(crate) use record::Record;
 pub(crate) use report::Report;
 pub(crate) use sweep::Sweep;
@@ -75,6 +77,8 @@ pub(crate) enum Command {
     Top(Box<Top>),
     /// Show what statements spend their time on: by digest, table, user, tag; what is read; what a replica applies
     Workload(Box<Workload>),
+    /// Show what the optimizer's index dives cost, per statement, and try what would spare them, reading only
+    Indexes(Box<Indexes>),
     /// Find better settings by trials on this server, and put them back or keep them
     Tune(Box<Tune>),
     /// What `tune` starts beside itself: it puts the old values back when `tune` is killed

@@ -13,6 +13,7 @@ mod export;
 mod fleet_diagnosis;
 mod host_report;
 mod incident;
+mod indexes;
 mod locks;
 mod output;
 mod profile;

@@ -1,5 +1,6 @@
 //! The server's side: how to connect, what to ask, how to read the answers.
 
+pub mod analyze_json;
 mod dsn;
 pub mod error;
 #[cfg(test)]
@@ -12,6 +13,7 @@ pub mod innodb_status;
 pub mod innodb_trx;
 pub mod login_path;
 pub mod metadata_lock_info;
+pub mod optimizer_trace;
 pub mod option_file;
 pub mod perf_schema_accounts;
 pub mod perf_schema_data_lock_waits;

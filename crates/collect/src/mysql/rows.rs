@@ -35,6 +35,11 @@ impl Rows {
         self.rows.len()
     }
 
+    /// How many columns there are.
+    pub fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
     /// True where there are none.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()

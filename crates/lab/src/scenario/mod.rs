@@ -16,6 +16,7 @@ mod during;
 mod file_extension_stall;
 mod global_lock_pileup;
 mod healthy;
+mod index_dive_waste;
 mod index_lock;
 mod log_cache_pressure;
 mod metadata_lock_pileup;
@@ -72,6 +73,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &storage_stalled::SCENARIO,
     &log_cache_pressure::SCENARIO,
     &table_cache_contention::SCENARIO,
+    &index_dive_waste::SCENARIO,
     &rows_read_waste::SCENARIO,
     &accept_bottleneck::SCENARIO,
     &replica_lag::SCENARIO,

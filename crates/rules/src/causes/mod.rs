@@ -10,6 +10,7 @@ mod cpu_throttled;
 mod dictionary_stall;
 mod file_extension_stall;
 mod global_lock_pileup;
+mod index_dive_waste;
 mod index_lock;
 mod log_cache_pressure;
 mod metadata_lock_pileup;
@@ -52,6 +53,7 @@ pub const CAUSES: &[Cause] = &[
     thread_cache_miss::CAUSE,
     connection_churn::CAUSE,
     connections_exhausted::CAUSE,
+    index_dive_waste::CAUSE,
     rows_read_waste::CAUSE,
     replica_lag::CAUSE,
     server_stopped::CAUSE,
@@ -102,6 +104,7 @@ mod tests {
         thread_cache_miss,
         connection_churn,
         connections_exhausted,
+        index_dive_waste,
         rows_read_waste,
         replica_lag,
         server_stopped,

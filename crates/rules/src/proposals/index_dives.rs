@@ -4,6 +4,7 @@ use spindoctor_model::{Proposal, Unavailable};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, leave};
+use crate::dives::DIVES;
 use crate::rank;
 use crate::spin_samples::{self, SpinSamples};
 
@@ -15,14 +16,6 @@ const VARIABLE: &str = "eq_range_index_dive_limit";
 
 /// The default of MySQL 5.6, before it became 200.
 const FEWER: f64 = 10.0;
-
-/// What an estimate runs in: the server's call for all ranges of an index, and InnoDB's for one.
-const DIVES: &[&str] = &[
-    "handler::multi_range_read_info_const",
-    "ha_innobase::records_in_range",
-    "btr_estimate_n_rows_in_range",
-    "btr_estimate_n_rows_in_range_low",
-];
 
 fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let window = examined.window;

@@ -7,6 +7,7 @@ mod explain;
 mod export;
 mod fleet;
 mod host;
+mod indexes;
 mod lab;
 mod live;
 mod locks;
@@ -45,6 +46,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitStatus> {
         Command::Record(asked) => record::run(&asked),
         Command::Top(asked) => top::run(&asked),
         Command::Workload(asked) => workload::run(&asked),
+        Command::Indexes(asked) => indexes::run(&asked),
         Command::Tune(asked) => tune::run(&asked),
         Command::TuneGuardian => tune::guard(),
         Command::Sweep(asked) => sweep::run(&asked),

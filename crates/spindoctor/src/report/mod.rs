@@ -7,6 +7,7 @@ pub(crate) mod fleet;
 pub(crate) mod host;
 pub(crate) mod html;
 pub(crate) mod incident;
+pub(crate) mod indexes;
 pub(crate) mod json;
 pub(crate) mod lab;
 pub(crate) mod locks;

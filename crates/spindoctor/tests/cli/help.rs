@@ -6,9 +6,19 @@ use crate::program::{complained, printed};
 fn help_names_every_command() {
     let (help, code) = printed("--help");
     assert_eq!(code, 0);
-    for command in
-        ["doctor", "host", "stacks", "locks", "cache", "connections", "workload", "fleet", "explain", "lab"]
-    {
+    for command in [
+        "doctor",
+        "host",
+        "stacks",
+        "locks",
+        "cache",
+        "connections",
+        "workload",
+        "indexes",
+        "fleet",
+        "explain",
+        "lab",
+    ] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{command}");
     }
 }

@@ -10,6 +10,7 @@ mod fleet_doctor;
 mod fleet_top;
 mod help;
 mod history;
+mod indexes;
 mod packaging;
 mod pileups;
 mod program;

@@ -1,0 +1,186 @@
+//! `index-dive-waste`: the optimizer looks ranges up in indexes to estimate them, and that costs more than running the
+//! statement.
+
+use spindoctor_model::stack::ThreadState;
+use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+
+use crate::dives::DIVES;
+use crate::draft::Draft;
+use crate::spin_samples::{self, SpinSamples};
+use crate::{Cause, Outcome, Stacks};
+
+/// The catalogue entry.
+pub(crate) const CAUSE: Cause = Cause {
+    name: "index-dive-waste",
+    title: "the optimizer's range estimates read more pages than the query",
+    what: "Before a statement with ranges or lists of values runs, the optimizer asks the engine how many rows lie in each \
+           range, of each index that could serve it. InnoDB dives into the index for the answer: twice from the root to a \
+           leaf, at the range's beginning and at its end, and along some leaves between. A list of a hundred values and three \
+           candidate indexes are six hundred descents, whether the statement then reads a thousand rows or one.",
+    why_it_hurts: "The pages that estimates read take CPU, latches and room in the buffer pool, and where they are not in \
+                   memory they are read from disk, for indexes that the statement does not use. The more alike the indexes \
+                   of a table are, the more of them are dived into.",
+    evidence: "CPU samples in the server's call for all ranges of an index or in InnoDB's for one \
+               (handler::multi_range_read_info_const, records_in_range, btr_estimate_n_rows_in_range), and stacks of \
+               sessions that wait in it for a page from disk. It fires where a tenth of the CPU or of the sessions at work \
+               is there. The score is the larger share.",
+    looks_alike: "Time in the executor's own range scan (multi_range_read_next) is the query itself. Statistics that are \
+                  recomputed all the time are statistics-stall. A statement that reads far more rows than it sends is \
+                  rows-read-waste.",
+    remedies: "Lower eq_range_index_dive_limit: lists as long as that are estimated from the index's statistics, without a \
+               dive. FORCE INDEX on the statement: since MySQL 8.0.3 a statement on one table with one forced index, without \
+               subquery, full-text search, GROUP BY, DISTINCT and ORDER BY dives into nothing. Drop indexes that only look \
+               like the one that is used: each is dived into, too. spindoctor indexes says which statement, which index and whether \
+               FORCE INDEX would skip the dives; with --try it measures that, reading only.",
+    safety: "Without dives plans rest on statistics: where values are spread unevenly a plan may change. Compare EXPLAIN of \
+             the statements with lists first. Sessions keep the limit that they began with. A forced index stays forced when \
+             a better one comes.",
+    references: &[
+        "Domas Mituzas, A case for FORCE INDEX",
+        "MySQL Reference Manual: Equality Range Optimization of Many-Valued Comparisons; WL#6526: FORCE INDEX to avoid index \
+         dives when possible",
+        "InnoDB source, btr0cur.cc: btr_estimate_n_rows_in_range",
+    ],
+    stacks: Stacks::Running(DIVES),
+    evaluate,
+};
+
+/// From here on estimates are no small part of the work: short range queries of sysbench's healthy OLTP load have some
+/// hundredths. Chosen, not derived.
+const SHARE: f64 = 0.10;
+
+/// The default of MySQL 5.6, before it became 200.
+const FEWER: f64 = 10.0;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let of_cpu = match SpinSamples::unless_idle(window)? {
+        Some(samples) => {
+            let profile = samples.profile();
+            samples.share_of(|sample| spin_samples::names(profile, sample).any(|name| DIVES.contains(&name)))
+        }
+        None => 0.0,
+    };
+    let reading = reading_share(window);
+    let score = of_cpu.max(reading);
+    if score < SHARE {
+        return Ok(None);
+    }
+    let headline = match of_cpu >= reading {
+        true => format!("Estimates of the optimizer take {:.0} % of the CPU: index dives", of_cpu * 100.0),
+        false => format!(
+            "{:.0} % of the sessions at work wait for pages that only the optimizer's estimates read",
+            reading * 100.0
+        ),
+    };
+    let limit = window.variable_number("eq_range_index_dive_limit");
+    Ok(Some(
+        Draft::new(&CAUSE, score, headline)
+            .why(match limit {
+                Some(0.0) => "Each value of a list is looked up in each index that could serve it, however long the list \
+                              is (eq_range_index_dive_limit = 0)."
+                    .to_owned(),
+                Some(limit) => format!(
+                    "Each value of a list with fewer than {limit:.0} of them (eq_range_index_dive_limit) is looked up in each \
+                     index that could serve it, before the statement runs."
+                ),
+                None => "Each range is looked up in each index that could serve it, before the statement runs.".to_owned(),
+            })
+            .evidence(Evidence::new("CPU in index dives", of_cpu, "ratio", "CPU samples").expected(format!("< {SHARE}")))
+            .evidence(
+                Evidence::new("sessions at work that read pages for estimates", reading, "ratio", "stacks")
+                    .expected(format!("< {SHARE}")),
+            )
+            .evidence_if(limit.map(|limit| {
+                Evidence::new("eq_range_index_dive_limit", limit, "", "SHOW GLOBAL VARIABLES")
+            }))
+            .remedy_if(limit.filter(|&limit| limit == 0.0 || limit > FEWER).map(|limit| Remedy {
+                // Not a plain value: a trial in blocks could not show it, as sessions keep theirs.
+                statement: format!("SET GLOBAL eq_range_index_dive_limit = {FEWER:.0}, and connect anew"),
+                why: format!("Lists of {FEWER:.0} values and more are then estimated from the index's statistics."),
+                dynamic: true,
+                risk: "Where values are unevenly spread the statistics mislead, and a plan may change: compare EXPLAIN of \
+                       the statements with lists first."
+                    .into(),
+                undo: format!("SET GLOBAL eq_range_index_dive_limit = {limit:.0}, and connect anew"),
+            }))
+            .remedy(Remedy {
+                statement: "FORCE INDEX (...) on the statement that spindoctor indexes names; with --try it measures what that brings"
+                    .into(),
+                why: "Since MySQL 8.0.3 a simple statement with one forced index dives into nothing; on other servers it \
+                      dives into that index alone."
+                    .into(),
+                dynamic: true,
+                risk: "The index stays forced when a better one comes, or the data changes.".into(),
+                undo: "The statement as it was.".into(),
+            })
+            .finding(),
+    ))
+}
+
+/// Share of the sessions at work that wait in a dive for a page from disk.
+fn reading_share(window: &Window) -> f64 {
+    let Some(profile) = window.profile.value() else { return 0.0 };
+    let (mut at_work, mut reading) = (0u32, 0u32);
+    for one in &profile.observations {
+        let (mut is_statement, mut is_dive) = (false, false);
+        for name in spin_samples::names(profile, one) {
+            is_statement |= name == "dispatch_command";
+            is_dive |= DIVES.contains(&name);
+        }
+        at_work += u32::from(is_statement);
+        reading += u32::from(is_statement && is_dive && one.state == ThreadState::DiskRead);
+    }
+    f64::from(reading) / f64::from(at_work.max(1))
+}
+
+#[cfg(test)]
+pub(crate) mod cases {
+    use super::*;
+    use crate::testing::Build;
+
+    const DIVE: &[&str] =
+        &["btr_cur_search_to_nth_level", "btr_estimate_n_rows_in_range_low", "ha_innobase::records_in_range"];
+
+    fn diving(share: f64, limit: &str) -> Build {
+        Build::busy("8.0.36").variable("eq_range_index_dive_limit", limit).running(1000, share, DIVE)
+    }
+
+    pub(crate) fn fires() -> Window {
+        diving(0.3, "200").window()
+    }
+
+    /// What short range queries take.
+    pub(crate) fn near_miss() -> Window {
+        diving(0.06, "200").window()
+    }
+
+    pub(crate) fn missing() -> Window {
+        diving(0.3, "200").without_profile().window()
+    }
+
+    fn remedies(window: &Window) -> Vec<String> {
+        let Outcome::Fired(finding) = evaluate(window) else { panic!() };
+        finding.remedies.into_iter().map(|remedy| remedy.statement).collect()
+    }
+
+    #[test]
+    fn a_low_limit_is_not_lowered_and_no_limit_is() {
+        assert_eq!(remedies(&diving(0.3, "10").window()).len(), 1);
+        assert!(
+            remedies(&diving(0.3, "0").window())[0].starts_with("SET GLOBAL eq_range_index_dive_limit = 10")
+        );
+    }
+
+    #[test]
+    fn pages_that_estimates_read_from_disk_are_seen_in_stacks() {
+        const READS: &[&str] =
+            &["pread64", "buf_page_get_gen", "ha_innobase::records_in_range", "dispatch_command"];
+        let window = diving(0.02, "200").snapshots(&[(6, ThreadState::DiskRead, READS)]).window();
+        let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
+        assert!(finding.headline.starts_with("100 % of the sessions at work"), "{}", finding.headline);
+    }
+}

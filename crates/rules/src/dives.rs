@@ -1,0 +1,127 @@
+//! Threads that estimate ranges before they run a statement, by their stacks.
+//!
+//! In: a profile whose threads know what they did for their clients. Out: how many of those inside a statement were
+//! estimating, and how many of these looked ranges up in an index; the same of the CPU samples. Pure.
+
+use std::collections::HashMap;
+
+use spindoctor_model::Profile;
+use spindoctor_model::stack::Observation;
+
+use crate::spin_samples;
+
+/// What an estimate runs in: the server's call for all ranges of an index, and InnoDB's for one.
+pub(crate) const DIVES: &[&str] = &[
+    "handler::multi_range_read_info_const",
+    "ha_innobase::records_in_range",
+    "btr_estimate_n_rows_in_range",
+    "btr_estimate_n_rows_in_range_low",
+];
+
+/// The range optimizer (sql/range_optimizer/range_optimizer.cc, sql/opt_range.cc; MariaDB's is a method).
+const ESTIMATING: &[&str] = &["test_quick_select", "SQL_SELECT::test_quick_select"];
+
+/// Threads that were seen inside statements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// In all.
+    pub inside: u64,
+    /// Of these, below the range optimizer.
+    pub estimating: u64,
+    /// Of these, looking ranges up.
+    pub diving: u64,
+}
+
+/// What the stacks of a profile say of estimates.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Estimating {
+    /// Snapshots.
+    pub snapshots: u64,
+    /// Of all statements.
+    pub all: Seen,
+    /// By the statement without its literals, where it is known.
+    pub by_digest: HashMap<String, Seen>,
+    /// CPU samples, and how many of them lie in dives.
+    pub cpu_samples: u64,
+    /// Those of them that lie in dives.
+    pub cpu_in_dives: u64,
+}
+
+impl Estimating {
+    /// Of a profile.
+    pub fn of(profile: &Profile) -> Self {
+        let mut found = Self { snapshots: profile.snapshots.len() as u64, ..Self::default() };
+        for seen in &profile.observations {
+            let one = look(profile, seen);
+            if one.inside == 0 {
+                continue;
+            }
+            found.all.add(one);
+            let activity = seen.activity.and_then(|place| profile.activities.get(place as usize));
+            if let Some(digest) = activity.and_then(|activity| activity.digest_text.clone()) {
+                found.by_digest.entry(digest).or_default().add(one);
+            }
+        }
+        for sample in &profile.cpu_samples {
+            found.cpu_samples += 1;
+            found.cpu_in_dives += look(profile, sample).diving;
+        }
+        found
+    }
+}
+
+impl Seen {
+    fn add(&mut self, other: Self) {
+        self.inside += other.inside;
+        self.estimating += other.estimating;
+        self.diving += other.diving;
+    }
+}
+
+/// One observation. A dive lies below the range optimizer, whether or not that one's name is known.
+fn look(profile: &Profile, seen: &Observation) -> Seen {
+    let (mut inside, mut estimating, mut diving) = (false, false, false);
+    for name in spin_samples::names(profile, seen) {
+        inside |= name == "dispatch_command";
+        estimating |= ESTIMATING.contains(&name);
+        diving |= DIVES.contains(&name);
+    }
+    Seen { inside: inside.into(), estimating: (estimating || diving).into(), diving: diving.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::stack::{Activity, Frame, SnapshotCost, Stack, StackEnd};
+
+    use super::*;
+
+    #[test]
+    fn threads_below_the_range_optimizer_are_counted_by_their_statement() {
+        let frame = |name: &str| Frame { name: name.to_owned(), ..Frame::default() };
+        let stack = |frames: &[u32]| Stack { frames: frames.to_vec(), end: StackEnd::Root };
+        let seen = |stack, activity| Observation { stack, activity, ..Observation::default() };
+        let profile = Profile {
+            frames: ["btr_estimate_n_rows_in_range_low", "test_quick_select", "dispatch_command", "poll"]
+                .map(frame)
+                .into(),
+            // In a dive, in the range optimizer, executing, at rest.
+            stacks: vec![stack(&[0, 1, 2]), stack(&[1, 2]), stack(&[2]), stack(&[3])],
+            activities: vec![Activity { digest_text: Some("SELECT ...".into()), ..Activity::default() }],
+            snapshots: vec![SnapshotCost::default(); 2],
+            observations: vec![
+                seen(0, Some(0)),
+                seen(1, Some(0)),
+                seen(2, Some(0)),
+                seen(3, Some(0)),
+                seen(2, None),
+            ],
+            cpu_samples: vec![seen(0, None), seen(2, None)],
+            ..Profile::default()
+        };
+        let found = Estimating::of(&profile);
+        assert_eq!(found.all, Seen { inside: 4, estimating: 2, diving: 1 });
+        assert_eq!(found.by_digest["SELECT ..."], Seen { inside: 3, estimating: 2, diving: 1 });
+        assert_eq!((found.snapshots, found.cpu_samples, found.cpu_in_dives), (2, 2, 1));
+        assert_eq!(Estimating::of(&Profile::default()), Estimating::default());
+    }
+}

@@ -1,0 +1,611 @@
+//! What a statement's text tells: whether it may be explained and run again, its tables, its lists of values.
+//!
+//! In: a text. Out: a [`Select`], or the reason why the statement is left alone. Pure. It is no parser of SQL: it knows the
+//! plain SELECT of one or several tables, and whatever it does not know it refuses. So no text that could change, lock,
+//! wait, or call what somebody wrote comes through, and none with a subquery, which EXPLAIN may run.
+
+/// A plain SELECT.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Select {
+    /// The text without what ends it.
+    pub(crate) text: String,
+    /// Its tables in their order.
+    pub(crate) tables: Vec<Table>,
+    /// Its lists of values.
+    pub(crate) lists: Vec<List>,
+    pub(crate) is_distinct: bool,
+    pub(crate) is_grouped: bool,
+    pub(crate) is_ordered: bool,
+    pub(crate) has_limit: bool,
+    pub(crate) has_full_text: bool,
+}
+
+/// A table of a statement.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Table {
+    /// Its database, where it is named.
+    pub(crate) schema: Option<String>,
+    pub(crate) name: String,
+    pub(crate) alias: Option<String>,
+    /// Where in the text a hint for its indexes may stand.
+    hint_at: usize,
+    /// True where one stands there.
+    pub(crate) has_hint: bool,
+}
+
+impl Table {
+    /// As EXPLAIN and the trace call it.
+    pub(crate) fn called(&self) -> &str {
+        self.alias.as_deref().unwrap_or(&self.name)
+    }
+}
+
+/// A list of values: `k IN (1, 2, 3)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct List {
+    /// The column, as it is written; `(...)` of a list of rows.
+    pub(crate) column: String,
+    pub(crate) values: usize,
+}
+
+/// What stands before a bracket and is no function: a column's name may be none of these without backquotes.
+const BEFORE_BRACKET: &[&str] = &[
+    "select", "distinct", "where", "and", "or", "not", "xor", "in", "on", "using", "by", "having", "between",
+    "like", "is", "index", "key", "join", "from", "case", "when", "then", "else", "div", "mod", "limit",
+    "offset", "all", "interval", "against",
+];
+
+/// Functions that only compute, and are the same within a transaction. Whatever is not here may be a stored function.
+const HARMLESS: &[&str] = &[
+    "count",
+    "sum",
+    "min",
+    "max",
+    "avg",
+    "group_concat",
+    "if",
+    "ifnull",
+    "nullif",
+    "coalesce",
+    "least",
+    "greatest",
+    "abs",
+    "floor",
+    "ceil",
+    "ceiling",
+    "round",
+    "truncate",
+    "sign",
+    "pow",
+    "power",
+    "sqrt",
+    "concat",
+    "concat_ws",
+    "lower",
+    "upper",
+    "lcase",
+    "ucase",
+    "trim",
+    "ltrim",
+    "rtrim",
+    "length",
+    "char_length",
+    "character_length",
+    "left",
+    "right",
+    "substring",
+    "substr",
+    "mid",
+    "locate",
+    "instr",
+    "replace",
+    "reverse",
+    "lpad",
+    "rpad",
+    "hex",
+    "unhex",
+    "md5",
+    "sha1",
+    "sha2",
+    "crc32",
+    "cast",
+    "convert",
+    "binary",
+    "date",
+    "time",
+    "timestamp",
+    "year",
+    "month",
+    "day",
+    "dayofmonth",
+    "dayofweek",
+    "dayofyear",
+    "weekday",
+    "week",
+    "quarter",
+    "hour",
+    "minute",
+    "second",
+    "date_format",
+    "date_add",
+    "date_sub",
+    "adddate",
+    "subdate",
+    "datediff",
+    "timediff",
+    "timestampdiff",
+    "unix_timestamp",
+    "from_unixtime",
+    "to_days",
+    "from_days",
+    "str_to_date",
+    "last_day",
+    "now",
+    "curdate",
+    "current_date",
+    "current_timestamp",
+    "field",
+    "find_in_set",
+    "inet_aton",
+    "inet_ntoa",
+    "json_extract",
+    "json_unquote",
+    "match",
+    // Types in CAST and CONVERT.
+    "char",
+    "decimal",
+];
+
+/// Words with which a statement is left alone, and why.
+const REFUSED: &[(&str, &str)] = &[
+    ("into", "it writes somewhere (INTO)"),
+    ("update", "it locks rows (FOR UPDATE)"),
+    ("share", "it locks rows (FOR SHARE, LOCK IN SHARE MODE)"),
+    ("lock", "it locks rows"),
+    ("union", "it is a UNION"),
+    ("intersect", "it is an INTERSECT"),
+    ("except", "it is an EXCEPT"),
+    ("procedure", "it calls a procedure"),
+    ("sql_calc_found_rows", "it counts rows that it does not send (SQL_CALC_FOUND_ROWS)"),
+    ("straight_join", "its joins are in a fixed order (STRAIGHT_JOIN)"),
+    ("partition", "it names partitions"),
+    ("window", "it has a window"),
+    ("over", "it has a window"),
+    ("rand", "it depends on chance"),
+    ("nextval", "it takes a number of a sequence"),
+];
+
+/// Words that end the list of tables.
+const AFTER_TABLES: &[&str] = &["where", "group", "having", "order", "limit", "for"];
+/// Words that cannot be an alias.
+const NO_ALIAS: &[&str] = &[
+    "join", "inner", "cross", "left", "right", "outer", "natural", "on", "using", "use", "force", "ignore",
+    "as", "set",
+];
+
+/// A token: what it is, and where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Token<'a> {
+    kind: Kind,
+    text: &'a str,
+    end: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A word without quotes: a keyword, a function, a name.
+    Word,
+    /// A name in backquotes, with them.
+    Name,
+    /// A number or a quoted text.
+    Literal,
+    /// Any other character.
+    Sign,
+}
+
+impl Token<'_> {
+    fn is(&self, word: &str) -> bool {
+        self.kind == Kind::Word && self.text.eq_ignore_ascii_case(word)
+    }
+
+    fn is_one_of(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.is(word))
+    }
+
+    fn is_sign(&self, sign: &str) -> bool {
+        self.kind == Kind::Sign && self.text == sign
+    }
+
+    fn is_name(&self) -> bool {
+        matches!(self.kind, Kind::Word | Kind::Name)
+    }
+
+    /// The name that it stands for.
+    fn name(&self) -> String {
+        match self.kind {
+            Kind::Name => self.text[1..self.text.len() - 1].replace("``", "`"),
+            _ => self.text.to_owned(),
+        }
+    }
+}
+
+impl Select {
+    /// A statement that may be explained, and run again by who was asked to; else why not.
+    pub(crate) fn of(text: &str) -> Result<Self, String> {
+        let text = text.trim().trim_end_matches(|c: char| c == ';' || c.is_whitespace());
+        let tokens = tokens(text)?;
+        let Some(first) = tokens.first() else { return Err("it has no text".to_owned()) };
+        if !first.is("select") {
+            return Err("it is no plain SELECT".to_owned());
+        }
+        refuse(&tokens)?;
+        let words = |pair: [&str; 2]| tokens.windows(2).any(|two| two[0].is(pair[0]) && two[1].is(pair[1]));
+        let select = Self {
+            text: text.to_owned(),
+            tables: tables(&tokens)?,
+            lists: lists(&tokens),
+            is_distinct: tokens.iter().any(|token| token.is("distinct") || token.is("distinctrow")),
+            is_grouped: words(["group", "by"]),
+            is_ordered: words(["order", "by"]),
+            has_limit: tokens.iter().any(|token| token.is("limit")),
+            has_full_text: tokens.iter().any(|token| token.is("against")),
+        };
+        Ok(select)
+    }
+
+    /// The statement with a hint for the indexes of one of its tables: `FORCE INDEX (k_1)`.
+    pub(crate) fn with_hint(&self, table: &Table, hint: &str) -> String {
+        let (before, after) = self.text.split_at(table.hint_at);
+        format!("{before} {hint}{after}")
+    }
+}
+
+/// Refuses what is not known to be harmless.
+fn refuse(tokens: &[Token<'_>]) -> Result<(), String> {
+    for (at, token) in tokens.iter().enumerate() {
+        let after_dot = at > 0 && tokens[at - 1].is_sign(".");
+        if at > 0 && token.is("select") {
+            return Err("it has a subquery".to_owned());
+        }
+        let is_column = after_dot && !token.is("nextval");
+        if let Some((_, why)) = REFUSED.iter().find(|(word, _)| !is_column && token.is(word)) {
+            return Err((*why).to_owned());
+        }
+        if token.is("next") && tokens.get(at + 1).is_some_and(|next| next.is("value")) {
+            return Err("it takes a number of a sequence".to_owned());
+        }
+        match token.text {
+            "?" if token.kind == Kind::Sign => {
+                return Err("its values are not in its text (a prepared statement)".to_owned());
+            }
+            "@" if token.kind == Kind::Sign => return Err("it uses variables".to_owned()),
+            ";" if token.kind == Kind::Sign => return Err("it is more than one statement".to_owned()),
+            _ => {}
+        }
+        let called = tokens.get(at + 1).is_some_and(|next| next.is_sign("("));
+        // A text in double quotes is a name to a server in ANSI mode.
+        if called && token.kind != Kind::Sign {
+            let is_known = token.is_one_of(BEFORE_BRACKET) || token.is_one_of(HARMLESS);
+            if after_dot || !is_known {
+                return Err(format!("it calls {}(), which is not known to be harmless", token.name()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The tables behind FROM.
+fn tables(tokens: &[Token<'_>]) -> Result<Vec<Table>, String> {
+    let mut depth = 0usize;
+    let mut from = None;
+    for (at, token) in tokens.iter().enumerate() {
+        depth = deeper(depth, token);
+        // Not that of TRIM(x FROM y).
+        if depth == 0 && token.is("from") {
+            from = Some(at + 1);
+            break;
+        }
+    }
+    let Some(mut at) = from else { return Err("it reads no table".to_owned()) };
+    let mut tables = Vec::new();
+    loop {
+        let Some((table, next)) = table(tokens, at) else {
+            return Err("its list of tables is not understood".to_owned());
+        };
+        tables.push(table);
+        // To the next table: behind a comma or a JOIN, past the conditions of the one before.
+        let (mut depth, mut found) = (0usize, None);
+        for (at, token) in tokens.iter().enumerate().skip(next) {
+            depth = deeper(depth, token);
+            if depth > 0 {
+                continue;
+            }
+            if token.is_one_of(AFTER_TABLES) {
+                break;
+            }
+            if token.is_sign(",") || token.is("join") {
+                found = Some(at + 1);
+                break;
+            }
+        }
+        match found {
+            Some(next) => at = next,
+            None => return Ok(tables),
+        }
+    }
+}
+
+/// The table that stands there, and where its name, alias and hints end.
+fn table(tokens: &[Token<'_>], at: usize) -> Option<(Table, usize)> {
+    let first = tokens.get(at).filter(|token| token.is_name())?;
+    let (schema, named, mut at) = match tokens.get(at + 1) {
+        Some(dot) if dot.is_sign(".") => {
+            let named = tokens.get(at + 2).filter(|token| token.is_name())?;
+            (Some(first.name()), named, at + 3)
+        }
+        _ => (None, first, at + 1),
+    };
+    let mut end = named.end;
+    let mut alias = None;
+    if tokens.get(at).is_some_and(|token| token.is("as")) {
+        at += 1;
+    }
+    if let Some(token) = tokens.get(at)
+        && token.is_name()
+        && !token.is_one_of(AFTER_TABLES)
+        && !token.is_one_of(NO_ALIAS)
+    {
+        alias = Some(token.name());
+        end = token.end;
+        at += 1;
+    }
+    let has_hint = tokens.get(at).is_some_and(|token| token.is_one_of(&["use", "force", "ignore"]));
+    Some((Table { schema, name: named.name(), alias, hint_at: end, has_hint }, at))
+}
+
+/// `IN (...)` with values alone; those of NOT IN are no equalities.
+fn lists(tokens: &[Token<'_>]) -> Vec<List> {
+    let mut lists = Vec::new();
+    for at in 1..tokens.len() {
+        if !tokens[at].is("in") || !tokens.get(at + 1).is_some_and(|token| token.is_sign("(")) {
+            continue;
+        }
+        let before = &tokens[at - 1];
+        if before.is("not") {
+            continue;
+        }
+        let (mut depth, mut values) = (0usize, 1usize);
+        for token in &tokens[at + 1..] {
+            depth = deeper(depth, token);
+            if depth == 0 {
+                break;
+            }
+            values += usize::from(depth == 1 && token.is_sign(","));
+        }
+        let column = if before.is_name() { before.name() } else { "(...)".to_owned() };
+        lists.push(List { column, values });
+    }
+    lists
+}
+
+fn deeper(depth: usize, token: &Token<'_>) -> usize {
+    match (token.kind, token.text) {
+        (Kind::Sign, "(") => depth + 1,
+        (Kind::Sign, ")") => depth.saturating_sub(1),
+        _ => depth,
+    }
+}
+
+/// The tokens of a text, without comments.
+fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while let Some(first) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let (kind, length) = match first {
+            c if c.is_whitespace() => (None, c.len_utf8()),
+            '\'' | '"' => (Some(Kind::Literal), quoted(rest, first)?),
+            '`' => (Some(Kind::Name), quoted(rest, first)?),
+            '#' => (None, rest.find('\n').unwrap_or(rest.len())),
+            '-' if is_dash_comment(rest) => (None, rest.find('\n').unwrap_or(rest.len())),
+            '/' if rest.starts_with("/*!") || rest.starts_with("/*M!") => {
+                return Err("it has a comment that some servers run".to_owned());
+            }
+            '/' if rest.starts_with("/*") => {
+                let end = rest[2..].find("*/").ok_or("its text is cut in a comment")? + 2;
+                if rest.starts_with("/*+") && unsettles(&rest[..end]) {
+                    return Err("a hint of it sets limits or variables".to_owned());
+                }
+                (None, end + 2)
+            }
+            c if c.is_ascii_digit() => (Some(Kind::Literal), word_length(rest, true)),
+            c if is_word(c) => (Some(Kind::Word), word_length(rest, false)),
+            '\u{fffd}' => return Err("its text has bytes that are not UTF-8".to_owned()),
+            c => (Some(Kind::Sign), c.len_utf8()),
+        };
+        if let Some(kind) = kind {
+            tokens.push(Token { kind, text: &text[at..at + length], end: at + length });
+        }
+        at += length;
+    }
+    Ok(tokens)
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '$')
+}
+
+fn word_length(rest: &str, is_number: bool) -> usize {
+    rest.find(|c| !(is_word(c) || (is_number && c == '.'))).unwrap_or(rest.len())
+}
+
+/// True for a hint of the optimizer that would undo the session's limits.
+fn unsettles(hint: &str) -> bool {
+    let hint = hint.to_ascii_uppercase();
+    ["MAX_EXECUTION_TIME", "SET_VAR", "RESOURCE_GROUP"].iter().any(|name| hint.contains(name))
+}
+
+/// MySQL wants a blank behind the dashes.
+fn is_dash_comment(rest: &str) -> bool {
+    rest.strip_prefix("--").is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+}
+
+/// The length of what stands in quotes, both included.
+fn quoted(rest: &str, quote: char) -> Result<usize, String> {
+    let mut chars = rest.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        if c == '\u{fffd}' {
+            return Err("its text has bytes that are not UTF-8".to_owned());
+        }
+        if c == '\\' && quote != '`' {
+            // Whether the text ends here depends on sql_mode.
+            if chars.next().is_some_and(|(_, next)| next == quote) {
+                return Err("a text of it has a quote behind a backslash".to_owned());
+            }
+        } else if c == quote && chars.next_if(|(_, next)| *next == quote).is_none() {
+            return Ok(at + quote.len_utf8());
+        }
+    }
+    Err("its text is cut in a quoted text".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn select(text: &str) -> Select {
+        Select::of(text).unwrap_or_else(|why| panic!("{text}: {why}"))
+    }
+
+    #[test]
+    fn the_tables_of_a_statement_are_found_with_their_aliases() {
+        let told = |text: &str| -> Vec<String> {
+            let called = |table: &Table| {
+                format!("{}.{} {}", table.schema.as_deref().unwrap_or("-"), table.name, table.called())
+            };
+            select(text).tables.iter().map(called).collect()
+        };
+        assert_eq!(told("SELECT a FROM t WHERE k IN (1)"), ["-.t t"]);
+        assert_eq!(told("select * from `shop`.`or``ders` AS o limit 5"), ["shop.or`ders o"]);
+        assert_eq!(told("SELECT 1 FROM a x, b y WHERE x.id = y.id"), ["-.a x", "-.b y"]);
+        assert_eq!(
+            told(
+                "SELECT 1 FROM a LEFT JOIN d.b USING (id) INNER JOIN c z ON (z.x = a.x AND z.y IN (1, 2)) ORDER BY 1"
+            ),
+            ["-.a a", "d.b b", "-.c z"]
+        );
+        assert_eq!(told("SELECT TRIM(BOTH 'x' FROM c) FROM t FORCE INDEX (k)"), ["-.t t"]);
+        assert!(select("SELECT 1 FROM t AS u FORCE INDEX (k) WHERE k = 1").tables[0].has_hint);
+        assert!(!select("SELECT 1 FROM t").tables[0].has_hint);
+    }
+
+    #[test]
+    fn a_hint_stands_behind_the_table_and_its_alias() {
+        let hinted = |text: &str| {
+            let select = select(text);
+            select.with_hint(&select.tables[0], "FORCE INDEX (`k`)")
+        };
+        assert_eq!(hinted("SELECT 1 FROM t WHERE k = 1;"), "SELECT 1 FROM t FORCE INDEX (`k`) WHERE k = 1");
+        assert_eq!(
+            hinted("SELECT 1 FROM d.t AS u, v -- all\n"),
+            "SELECT 1 FROM d.t AS u FORCE INDEX (`k`), v -- all"
+        );
+        assert_eq!(hinted("SELECT 'FROM x' FROM t"), "SELECT 'FROM x' FROM t FORCE INDEX (`k`)");
+    }
+
+    #[test]
+    fn lists_are_counted_and_those_of_not_in_are_none() {
+        let told = |text: &str| -> Vec<(String, usize)> {
+            select(text).lists.into_iter().map(|list| (list.column, list.values)).collect()
+        };
+        let list = |column: &str, values| vec![(column.to_owned(), values)];
+        assert_eq!(told("SELECT 1 FROM t WHERE t.k IN (1, -2, 'a,b', ABS(3))"), list("k", 4));
+        assert_eq!(told("SELECT 1 FROM t WHERE `k` in(1)"), list("k", 1));
+        assert_eq!(told("SELECT 1 FROM t WHERE (a, b) IN ((1, 2), (3, 4), (5, 6))"), list("(...)", 3));
+        assert_eq!(told("SELECT 1 FROM t WHERE k NOT IN (1, 2)"), vec![]);
+    }
+
+    #[test]
+    fn what_decides_over_force_index_is_seen() {
+        let plain = select("SELECT k FROM t WHERE k IN (1, 2) LIMIT 5");
+        assert!(!plain.is_distinct && !plain.is_grouped && !plain.is_ordered && !plain.has_full_text);
+        assert!(plain.has_limit);
+        assert!(select("SELECT DISTINCT k FROM t").is_distinct);
+        assert!(select("SELECT k, COUNT(*) FROM t GROUP BY k").is_grouped);
+        assert!(select("SELECT `order` FROM t ORDER BY k").is_ordered);
+        assert!(!select("SELECT `order`, 'group by' FROM t").is_ordered);
+        assert!(select("SELECT 1 FROM t WHERE MATCH (c) AGAINST ('x')").has_full_text);
+    }
+
+    #[test]
+    fn what_changes_locks_waits_or_is_not_known_is_refused() {
+        for (text, reason) in [
+            ("", "no text"),
+            ("UPDATE t SET a = 1", "no plain SELECT"),
+            ("DELETE FROM t", "no plain SELECT"),
+            ("(SELECT 1 FROM t)", "no plain SELECT"),
+            ("WITH x AS (SELECT 1) SELECT * FROM x", "no plain SELECT"),
+            ("SELECT 1", "reads no table"),
+            ("SELECT a FROM t FOR UPDATE", "FOR UPDATE"),
+            ("SELECT a FROM t FOR SHARE", "locks rows"),
+            ("SELECT a FROM t LOCK IN SHARE MODE", "locks rows"),
+            ("SELECT a FROM t INTO OUTFILE '/tmp/x'", "INTO"),
+            ("SELECT a INTO @x FROM t", "INTO"),
+            ("SELECT a FROM t WHERE b IN (SELECT c FROM u)", "subquery"),
+            ("SELECT a FROM (SELECT 1) AS d", "subquery"),
+            ("SELECT a FROM t UNION ALL TABLE u", "UNION"),
+            ("SELECT SLEEP(5) FROM t", "SLEEP()"),
+            ("SELECT sleep /* */ (5) FROM t", "sleep()"),
+            ("SELECT GET_LOCK('x', 1) FROM t", "GET_LOCK()"),
+            ("SELECT BENCHMARK(1e9, 1) FROM t", "BENCHMARK()"),
+            ("SELECT shop.price(a) FROM t", "price()"),
+            ("SELECT `count`(a) FROM t", "count()"),
+            ("SELECT d.count(a) FROM t", "count()"),
+            ("SELECT mine(a) FROM t", "mine()"),
+            ("SELECT LAST_INSERT_ID(5) FROM t", "LAST_INSERT_ID()"),
+            ("SELECT NEXTVAL(s) FROM t", "sequence"),
+            ("SELECT s.nextval FROM t", "sequence"),
+            ("SELECT \"mine\"(a) FROM t", "mine"),
+            (r"SELECT a FROM t WHERE b = 'x\' OR mine(a) OR '", "backslash"),
+            ("SELECT /*+ SET_VAR(max_execution_time = 0) */ a FROM t", "limits"),
+            ("SELECT @x := @x + 1 FROM t", "variables"),
+            ("SELECT a FROM t WHERE b = @@autocommit", "variables"),
+            ("SELECT a FROM t WHERE b = ?", "prepared"),
+            ("SELECT a FROM t; DROP TABLE t", "more than one"),
+            ("SELECT a /*! INTO OUTFILE 'x' */ FROM t", "some servers run"),
+            ("SELECT a /*M!100100 INTO OUTFILE 'x' */ FROM t", "some servers run"),
+            ("SELECT a FROM t WHERE b = 'cut in the mid", "cut in a quoted"),
+            ("SELECT a FROM t /* cut", "cut in a comment"),
+            ("SELECT a FROM t WHERE b = '\u{fffd}'", "UTF-8"),
+            ("SELECT a FROM t PARTITION (p0)", "partitions"),
+            ("SELECT a FROM JSON_TABLE('[]', '$' COLUMNS (a INT)) AS j", "JSON_TABLE()"),
+            ("SELECT SUM(a) OVER () FROM t", "window"),
+            ("SELECT NEXT VALUE FOR s FROM t", "sequence"),
+        ] {
+            let why = Select::of(text).map(|select| format!("{select:?}")).unwrap_err();
+            assert!(why.contains(reason), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn hints_and_comments_of_the_optimizer_are_kept() {
+        let select = select("SELECT /*+ NO_MRR(t) */ a /* route=cart */ FROM t WHERE k IN (1, 2) # all");
+        assert!(select.text.contains("NO_MRR") && select.lists[0].values == 2);
+    }
+
+    #[test]
+    fn no_text_makes_it_panic() {
+        let pieces =
+            ["SELECT ", "FROM ", "`", "'", "(", ")", ",", "IN ", "t.", "ß", "/*", "--", " ", "1", "\\", "@"];
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..20_000 {
+            let text: String =
+                (0..random.usize(0..12)).map(|_| pieces[random.usize(0..pieces.len())]).collect();
+            if let Ok(select) = Select::of(&text) {
+                for table in &select.tables {
+                    select.with_hint(table, "USE INDEX ()");
+                }
+            }
+        }
+    }
+}
