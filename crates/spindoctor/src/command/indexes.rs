@@ -1,6 +1,7 @@
 //! `spindoctor indexes`: finds the statements that the optimizer dives for, asks it what it estimated, and tries what would
 //! spare it that where it was asked to.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -109,7 +110,7 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
         true => looker.watch(&mut passed, profiler.as_mut().ok()).await?,
         false => given(asked, target, &mut passed),
     };
-    statements_found.sort_by(|a, b| b.seen.cmp(&a.seen));
+    statements_found.sort_by_key(|found| Reverse(found.seen));
     if statements_found.len() > usize::from(asked.top) {
         let left = number::counted(
             (statements_found.len() - usize::from(asked.top)) as u64,
@@ -137,7 +138,7 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
         }
     }
     in_order(&mut statements);
-    passed.sort_by(|a, b| b.seen.cmp(&a.seen));
+    passed.sort_by_key(|passed| Reverse(passed.seen));
     let cost = looker.dives.cost();
     let report = IndexesReport {
         schema: SCHEMA,

@@ -268,7 +268,7 @@ fn candidate(page: &mut Page, told: &ToldCandidate, dives: u64) {
     let change = format!("   {}", safe(&told.candidate.change));
     match &told.tried {
         Some(tried) => {
-            page.line_with_right(&change, verdict_word(tried.verdict), STRONG, verdict_style(tried.verdict))
+            page.line_with_right(&change, verdict_word(tried.verdict), STRONG, verdict_style(tried.verdict));
         }
         None => page.paragraph("", &change, STRONG),
     }
