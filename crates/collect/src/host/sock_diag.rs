@@ -85,8 +85,8 @@ fn parse(datagram: &[u8], sockets: &mut Vec<ListenQueue>) -> Dump {
     Dump::GoesOn
 }
 
-/// `struct inet_diag_msg`: FAMILY STATE TIMER RETRANS, SPORT[2] in the network's order ..., at 56 RQUEUE[4], which counts who
-/// waits to be accepted.
+/// `struct inet_diag_msg`: `FAMILY STATE TIMER RETRANS SPORT[2] ...`, the port in the network's order, and at 56 `RQUEUE[4]`,
+/// which counts who waits to be accepted.
 fn listener(body: &[u8]) -> Option<ListenQueue> {
     let state = *body.get(1)?;
     let port = body.get(4..6)?;
