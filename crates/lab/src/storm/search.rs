@@ -145,7 +145,8 @@ impl Round {
 /// What broke in a round that was not sustained: what clients were told, else who had no time.
 ///
 /// A queue that is full has a reason: where the CPUs or the accepting thread have no time left, it is that, and not the
-/// queue's length. Clients that have no time left themselves while CPUs are idle say nothing of the server.
+/// queue's length. Clients that have no time left themselves while CPUs are idle say nothing of the server; those without
+/// room beside thousands that wait say that these are served late.
 pub fn breaks_first(round: &Round) -> Breaks {
     let is_many = |failure| round.failed(failure) as f64 > (1.0 - SERVED_RATIO) / 2.0 * round.due as f64;
     if is_many(Failure::TooManyConnections) {
@@ -162,8 +163,6 @@ pub fn breaks_first(round: &Round) -> Breaks {
         Breaks::BackLog
     } else if is_many(Failure::Reset) {
         Breaks::Resets
-    } else if is_many(Failure::NoRoomForClient) {
-        Breaks::Clients
     } else {
         Breaks::Latency
     }
@@ -277,6 +276,7 @@ mod tests {
             Breaks::BackLog
         );
         assert_eq!(breaks_first(&round(&[(Failure::TimedOut, 500)])), Breaks::Latency);
+        assert_eq!(breaks_first(&round(&[(Failure::NoRoomForClient, 400)])), Breaks::Latency);
         let saturated = Round { idle_cpu_ratio: 0.01, accept_busy_ratio: 0.95, ..round(&[]) };
         assert_eq!(breaks_first(&saturated), Breaks::Cpus, "whoever has no CPU is not the limit himself");
         let busy = Round { accept_busy_ratio: 0.95, ..round(&[(Failure::QueueFull, 3)]) };
