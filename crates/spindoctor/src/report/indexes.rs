@@ -96,8 +96,10 @@ fn statement(page: &mut Page, at: usize, examined: &Examined) {
         &safe(&format!("{at}  {}", examined.statement.as_deref().unwrap_or(&examined.digest))),
         STRONG,
     );
-    if let Some(told) = seen(examined) {
-        page.field("runs", &safe(&told), LABELS);
+    match seen(examined) {
+        Some(told) => page.field("runs", &safe(&told), LABELS),
+        None if examined.database.is_empty() => {}
+        None => page.field("database", &safe(&examined.database), LABELS),
     }
     if let Some(stacks) = examined.stacks.filter(|stacks| stacks.seen >= LEAST_SEEN) {
         page.field("stacks", &stacks_told(&stacks), LABELS);
@@ -162,7 +164,7 @@ fn seen(examined: &Examined) -> Option<String> {
     if let (Some(per_s), Some(ms)) = (examined.executions_per_s, examined.execution_ms) {
         parts.push(format!("{} of {}", quantity(per_s, "1/s"), quantity(ms, "ms")));
     }
-    if !examined.database.is_empty() {
+    if !parts.is_empty() && !examined.database.is_empty() {
         parts.push(format!("in {}", examined.database));
     }
     (!parts.is_empty()).then(|| parts.join(", "))
