@@ -45,7 +45,7 @@ const LOOKERS: &[Looker] = &[
         arguments: Some(&["stacks", "--hz", "10", "--duration", "1h", "--json"]),
         halved: &["--max-cpu", "0.125"],
         goal_ratio: Some(0.01),
-        quads: 36,
+        quads: 30,
     },
     Looker {
         name: "`stacks --hz 100`",

@@ -2,16 +2,16 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OpenFlags, params};
-use serde::de::DeserializeOwned;
 use spindoctor_model::{Event, EventHead, Gap, RecordedSample, RecordedSetting, Segment, Window};
 
-use crate::codec::{self, Layout, ReadSecond};
+use crate::codec::{self, Layout, Raw, ReadSecond, Undecodable, Wish};
 use crate::costs::{self, SourceCost};
 use crate::error::{Doing, Error};
 use crate::lock::beside;
@@ -159,7 +159,7 @@ impl Recording {
     /// # Errors
     /// The file cannot be read.
     pub fn samples(&self, from: Timestamp, to: Timestamp) -> Result<Vec<RecordedSample>, Error> {
-        self.read_samples::<ReadSecond>(to_ms(from), to_ms(to))
+        self.read_samples(to_ms(from), to_ms(to), Lists::Kept)
     }
 
     /// The same, without the lists of the server's threads and transactions: they are not asked for in these samples.
@@ -172,7 +172,7 @@ impl Recording {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<Vec<RecordedSample>, Error> {
-        self.read_samples::<ThinSecond>(to_ms(from), to_ms(to))
+        self.read_samples(to_ms(from), to_ms(to), Lists::LeftOut)
     }
 
     /// The same, as fast, with lists that are empty where the server answered: for who counts what asking cost.
@@ -184,17 +184,13 @@ impl Recording {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<Vec<RecordedSample>, Error> {
-        self.read_samples::<EmptiedSecond>(to_ms(from), to_ms(to))
+        self.read_samples(to_ms(from), to_ms(to), Lists::Emptied)
     }
 
-    fn read_samples<T>(&self, since_ms: i64, until_ms: i64) -> Result<Vec<RecordedSample>, Error>
-    where
-        T: DeserializeOwned + Into<ReadSecond>,
-    {
-        let range = since_ms..=until_ms;
+    fn read_samples(&self, since_ms: i64, until_ms: i64, lists: Lists) -> Result<Vec<RecordedSample>, Error> {
         let mut samples = Vec::new();
         for stored in self.stored(since_ms, until_ms)? {
-            self.decode::<T>(&stored, |at_ms| range.contains(&at_ms), &mut samples)?;
+            self.decode(&stored, since_ms..=until_ms, lists, &mut samples)?;
         }
         samples.sort_by_key(|sample| (sample.segment, sample.at));
         Ok(samples)
@@ -217,11 +213,8 @@ impl Recording {
     /// The file cannot be read.
     pub fn window_until(&self, from: Timestamp, to: Timestamp) -> Result<Option<Window>, Error> {
         let (since_ms, until_ms) = (to_ms(from), to_ms(to));
-        let lists_ms = until_ms.saturating_sub(LISTS_MS).max(since_ms);
-        let mut samples = self.read_samples::<ThinSecond>(since_ms, lists_ms.saturating_sub(1))?;
-        samples.append(&mut self.read_samples::<ReadSecond>(lists_ms, until_ms)?);
-        samples.sort_by_key(|sample| (sample.segment, sample.at));
-        self.window_of(samples)
+        let lists = Lists::KeptSince(until_ms.saturating_sub(LISTS_MS));
+        self.window_of(self.read_samples(since_ms, until_ms, lists)?)
     }
 
     fn window_of(&self, mut samples: Vec<RecordedSample>) -> Result<Option<Window>, Error> {
@@ -396,27 +389,31 @@ impl Recording {
     }
 
     /// Adds the samples of a chunk whose time is wanted; a damaged chunk becomes a gap.
-    fn decode<T>(
+    fn decode(
         &self,
         stored: &Stored,
-        is_wanted: impl Fn(i64) -> bool,
+        wanted_ms: RangeInclusive<i64>,
+        lists: Lists,
         samples: &mut Vec<RecordedSample>,
-    ) -> Result<(), Error>
-    where
-        T: DeserializeOwned + Into<ReadSecond>,
-    {
-        let is_in_range = |after_ms| is_wanted(stored.from_ms.saturating_add(after_ms));
-        let decoded: Vec<T> = match codec::samples(&stored.data, is_in_range) {
+    ) -> Result<(), Error> {
+        let at_ms = |after_ms: i64| stored.from_ms.saturating_add(after_ms);
+        // A writer begins another chunk where the clock was set back.
+        let wish = |after_ms| match at_ms(after_ms) {
+            at_ms if at_ms > *wanted_ms.end() => Wish::End,
+            at_ms if at_ms < *wanted_ms.start() => Wish::Skip,
+            _ => Wish::Take,
+        };
+        let decoded = match codec::samples(&stored.data, wish, |raw| lists.read(raw, raw.first.map(at_ms))) {
             Ok(decoded) => decoded,
             Err(error) => {
                 self.note_damage(stored, &error.to_string());
                 return Ok(());
             }
         };
-        for ReadSecond { after_ms, mut sample } in decoded.into_iter().map(T::into) {
-            let at_ms = stored.from_ms.saturating_add(after_ms);
+        for ReadSecond { after_ms, mut sample } in decoded {
+            let at_ms = at_ms(after_ms);
             // A chunk whose records begin with something else is read as a whole.
-            if !is_wanted(at_ms) {
+            if !wanted_ms.contains(&at_ms) {
                 continue;
             }
             self.read(|db| {
@@ -430,6 +427,30 @@ impl Recording {
             });
         }
         Ok(())
+    }
+}
+
+/// What becomes of the lists of the server's threads and transactions.
+#[derive(Debug, Clone, Copy)]
+enum Lists {
+    Kept,
+    /// They were not asked for.
+    LeftOut,
+    /// They are empty where the server answered.
+    Emptied,
+    /// Kept from this instant on, and not asked for before.
+    KeptSince(i64),
+}
+
+impl Lists {
+    /// A sample that was begun at this instant, as far as that is known.
+    fn read(self, raw: &Raw<'_>, at_ms: Option<i64>) -> Result<ReadSecond, Undecodable> {
+        match (self, at_ms) {
+            (Self::KeptSince(since_ms), Some(at_ms)) if at_ms < since_ms => Self::LeftOut.read(raw, None),
+            (Self::Kept | Self::KeptSince(_), _) => raw.raise(),
+            (Self::LeftOut, _) => raw.raise::<ThinSecond>().map(Into::into),
+            (Self::Emptied, _) => raw.raise::<EmptiedSecond>().map(Into::into),
+        }
     }
 }
 

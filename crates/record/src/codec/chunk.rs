@@ -117,10 +117,37 @@ fn body(chunk: &[u8]) -> Result<(Layout, Vec<u8>), Undecodable> {
     Ok((layout, body))
 }
 
-/// The values of a chunk, in order: of those that begin with a number the ones that `is_wanted` wants.
-pub(crate) fn samples<T: DeserializeOwned>(
+/// What is to become of a value that begins with a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// It is passed over.
+    Skip,
+    /// It is read.
+    Take,
+    /// Neither it nor what follows it is wanted: values are in order of their numbers.
+    End,
+}
+
+/// A value of a chunk that may be read.
+pub(crate) struct Raw<'a> {
+    /// The number that it begins with; none where it begins with something else.
+    pub(crate) first: Option<i64>,
+    flat: &'a Flat,
+    names: &'a Names<'a>,
+}
+
+impl Raw<'_> {
+    /// The value, as this type.
+    pub(crate) fn raise<T: DeserializeOwned>(&self) -> Result<T, Undecodable> {
+        raise(self.flat, self.names)
+    }
+}
+
+/// The values of a chunk, in order, as `read` reads them: of those that begin with a number the ones that are wished for.
+pub(crate) fn samples<T>(
     chunk: &[u8],
-    mut is_wanted: impl FnMut(i64) -> bool,
+    mut wish: impl FnMut(i64) -> Wish,
+    read: impl Fn(&Raw<'_>) -> Result<T, Undecodable>,
 ) -> Result<Vec<T>, Undecodable> {
     let (layout, body) = body(chunk)?;
     let mut bytes = Bytes(&body);
@@ -134,8 +161,18 @@ pub(crate) fn samples<T: DeserializeOwned>(
     let mut flat = Flat::default();
     let mut values = Vec::new();
     for _ in 0..count {
-        if decoder.next(&mut flat, &mut is_wanted)? {
-            values.push(raise(&flat, &names)?);
+        let (mut first, mut is_over) = (None, false);
+        let mut is_wanted = |number| {
+            let wish = wish(number);
+            (first, is_over) = (Some(number), wish == Wish::End);
+            wish == Wish::Take
+        };
+        let is_whole = decoder.next(&mut flat, &mut is_wanted)?;
+        if is_over {
+            break;
+        }
+        if is_whole {
+            values.push(read(&Raw { first, flat: &flat, names: &names })?);
         }
     }
     Ok(values)
@@ -144,10 +181,11 @@ pub(crate) fn samples<T: DeserializeOwned>(
 /// The numbers that a chunk's values begin with.
 pub(crate) fn times(chunk: &[u8]) -> Result<Vec<i64>, Undecodable> {
     let mut times = Vec::new();
-    samples::<IgnoredAny>(chunk, |time| {
+    let note = |time| {
         times.push(time);
-        false
-    })?;
+        Wish::Skip
+    };
+    samples(chunk, note, |raw| raw.raise::<IgnoredAny>())?;
     Ok(times)
 }
 
@@ -216,13 +254,22 @@ mod tests {
         (fold(layout, &rows).unwrap(), rows.iter().map(Vec::len).sum())
     }
 
+    fn read(chunk: &[u8], wish: impl FnMut(i64) -> Wish) -> Result<Vec<Second>, Undecodable> {
+        samples(chunk, wish, |raw| raw.raise())
+    }
+
     #[test]
     fn either_layout_brings_all_values_back_and_those_that_are_wanted_alone() {
         for layout in [Layout::Many, Layout::ManyWithExpected] {
             let (chunk, _) = folded(layout);
-            assert_eq!(samples::<Second>(&chunk, |_| true).unwrap(), seconds());
-            let wanted = samples::<Second>(&chunk, |after_ms| (4_000..=6_000).contains(&after_ms)).unwrap();
-            assert_eq!(wanted, seconds()[4..=6]);
+            assert_eq!(read(&chunk, |_| Wish::Take).unwrap(), seconds());
+            let wish = |after_ms| match after_ms {
+                ..4_000 => Wish::Skip,
+                4_000..=6_000 => Wish::Take,
+                _ => Wish::End,
+            };
+            assert_eq!(read(&chunk, wish).unwrap(), seconds()[4..=6]);
+            assert_eq!(read(&chunk, |_| Wish::End).unwrap(), []);
             assert_eq!(
                 times(&chunk).unwrap(),
                 seconds().iter().map(|second| second.after_ms).collect::<Vec<_>>()
@@ -247,9 +294,9 @@ mod tests {
                 let mut chunk = Layout::ManyWithExpected.head().to_vec();
                 chunk.append(&mut compress(&damaged).unwrap());
                 // It may be readable, and says something else then.
-                let _read = samples::<Second>(&chunk, |_| true);
+                let _read = read(&chunk, |_| Wish::Take);
             }
         }
-        assert!(samples::<Second>(&[3, 0, 0], |_| true).is_err());
+        assert!(read(&[3, 0, 0], |_| Wish::Take).is_err());
     }
 }

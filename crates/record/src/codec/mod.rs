@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use spindoctor_model::Sample;
 use thiserror::Error;
 
-pub(crate) use chunk::{fold, pack, samples, times, unpack};
+pub(crate) use chunk::{Raw, Wish, fold, pack, samples, times, unpack};
 pub(crate) use reading::Layout;
 pub(crate) use writing::Encoder;
 

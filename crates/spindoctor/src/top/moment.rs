@@ -69,7 +69,8 @@ impl Moment {
         let span = if rates_over_s > 10.0 { LONG_WINDOW } else { WINDOW };
         moment.gap = feed.gaps()?.into_iter().find(|gap| gap.from < at && gap.to.is_none_or(|to| at < to));
         moment.window = feed.window(at, span)?;
-        moment.points = feed.points(at - span, at)?;
+        // The charts' whole history is read later; what the window holds of it need not be.
+        moment.points = moment.window.as_ref().map(Point::of_window).unwrap_or_default();
         if let Some(id) = moment.event().map(|event| event.id)
             && let Some(event) = feed.event(id)?
         {

@@ -1,9 +1,9 @@
 //! The few counters of a sample that charts are drawn of: small enough to keep for hours.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::window::{Series, rates};
-use spindoctor_model::{RecordedSample, Sample};
+use spindoctor_model::{RecordedSample, Sample, Window};
 
 /// Counters and gauges of one sample, raw, each with the time of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -40,6 +40,13 @@ impl Point {
     /// The counters of a recorded sample.
     pub(crate) fn of(recorded: &RecordedSample) -> Self {
         Self::at(recorded.at, recorded.segment, &recorded.sample)
+    }
+
+    /// The counters of a window, which is of one segment.
+    pub(crate) fn of_window(window: &Window) -> Vec<Self> {
+        let begun = |at_s| window.start.checked_add(SignedDuration::try_from_secs_f64(at_s).ok()?).ok();
+        let point = |sample: &Sample| Some(Self::at(begun(sample.at_s)?, 0, sample));
+        window.samples.iter().filter_map(point).collect()
     }
 
     /// The counters of a sample that was begun at an instant.

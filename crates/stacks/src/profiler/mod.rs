@@ -39,8 +39,9 @@ use tables::Keeping;
 use thread::{Last, Thread, futex_of};
 
 /// CPU samples of each CPU a second, beside snapshots: enough to tell 2 % of a CPU within 10 s, and not in step
-/// with timers that tick in tens.
-const CPU_HZ: f64 = 99.0;
+/// with timers that tick in tens. Twice as many took 0.8 % of the throughput of a server that is as busy as it can be
+/// (`throughput` in BENCHMARKS.md, two CPUs).
+const CPU_HZ: f64 = 49.0;
 
 /// How often CPU samples are read: their buffers hold three times as long.
 const READING: Duration = Duration::from_millis(100);
@@ -57,9 +58,6 @@ const CPU_PERCENT: RangeInclusive<f64> = 0.25..=3.0;
 pub fn usual_most_cpu_percent(hz: f64) -> f64 {
     (CPU_PERCENT_PER_HZ * hz).clamp(*CPU_PERCENT.start(), *CPU_PERCENT.end())
 }
-
-/// For how long a CPU sample of a thread tells where it runs now: two turns of the sampling, so that one may be missed.
-const FRESH_NS: u64 = (2e9 / CPU_HZ) as u64;
 
 /// How many stacks are remembered beyond four times those in use, before the tables are made anew. A profiler that
 /// waits for its trigger for days must not grow.
@@ -90,6 +88,8 @@ pub struct ProfilerOptions {
     /// Beside snapshots: CPU samples too, for the stacks of running threads and for the spin share. Where they
     /// cannot be had, a note of the profile says why.
     pub cpu: bool,
+    /// So many of them, of each CPU a second.
+    pub cpu_hz: f64,
     /// Snapshots a second, or CPU samples of each CPU a second.
     pub hz: f64,
     /// Fewer snapshots are taken where the profiler would take more than this part of what all CPUs of the machine have,
@@ -108,6 +108,7 @@ impl Default for ProfilerOptions {
         Self {
             source: None,
             cpu: true,
+            cpu_hz: CPU_HZ,
             hz: 10.0,
             most_cpu_percent: usual_most_cpu_percent(10.0),
             thread: None,
@@ -182,7 +183,7 @@ impl Profiler {
             let (opened, passed_over) = capture::open(pid, options.source)?;
             notes.extend(passed_over);
             if options.cpu {
-                match CpuSampler::start(pid, CPU_HZ) {
+                match CpuSampler::start(pid, options.cpu_hz) {
                     Ok(started) => sampler = Some(started),
                     Err(error) => {
                         notes.push(format!("no spin share and no stacks of running threads: {error}"));
@@ -347,7 +348,9 @@ impl Profiler {
     }
 
     fn observation(&mut self, raw: &RawThread, stacks: &[u8], now_ns: u64) -> (Observation, &mut Thread) {
-        let Self { threads, meaning, turn, .. } = self;
+        let Self { threads, meaning, turn, options, .. } = self;
+        // For so long a CPU sample of a thread tells where it runs now: two turns of the sampling, so that one may be missed.
+        let fresh_ns = (2e9 / options.cpu_hz) as u64;
         let thread = Thread::seen(threads, &mut meaning.tables, raw.tid, &raw.name, *turn);
         let since = Duration::from_nanos(now_ns.saturating_sub(thread.named_ns));
         thread.named_ns = now_ns;
@@ -381,7 +384,7 @@ impl Profiler {
             (RawStack::Copied { .. } | RawStack::Unmoved, _) => meaning.no_stack("its registers are unknown"),
             // Where a running thread runs: by its last CPU sample.
             (RawStack::None, ..) if raw.on_cpu => match thread.ran {
-                Some((at_ns, sampled)) if now_ns.saturating_sub(at_ns) <= FRESH_NS => {
+                Some((at_ns, sampled)) if now_ns.saturating_sub(at_ns) <= fresh_ns => {
                     observation.spin = sampled.spin;
                     sampled.stack
                 }

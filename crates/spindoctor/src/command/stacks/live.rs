@@ -167,6 +167,7 @@ fn options(asked: &Stacks, waits: bool) -> ProfilerOptions {
         thread: None,
         keep: waits.then_some(asked.before),
         frames: spindoctor_rules::FRAME_STATES,
+        ..ProfilerOptions::default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The workload of a live server: looks at what runs, its counters once a second, and the stacks of its threads where its
+//! The workload of a live server: looks at what runs, its counters every two seconds, and the stacks of its threads where its
 //! process is on this host.
 //!
 //! All of it on one thread: a look, a snapshot right after it that it explains, the count. A server that does not answer
@@ -38,9 +38,11 @@ use crate::workload::{Cost, Seen, Tally, Workload};
 /// ten a second.
 const SNAPSHOTS_HZ: f64 = 4.0;
 /// What snapshots may take of all CPUs, in percent: the looks take as much again several times.
-const SNAPSHOTS_CPU_PERCENT: f64 = 0.1;
-/// How often the counters are read.
-const COUNTERS_EVERY: Duration = Duration::from_secs(1);
+const SNAPSHOTS_CPU_PERCENT: f64 = 0.05;
+/// CPU samples of each CPU a second: what runs is told by the looks already, these tell what of it is in which phase.
+const CPU_SAMPLES_HZ: f64 = 19.0;
+/// How often the counters are read: the server adds them up over all connections each time.
+const COUNTERS_EVERY: Duration = Duration::from_secs(2);
 /// Between two looks at whether somebody pressed Ctrl-C.
 const NAP: Duration = Duration::from_millis(100);
 /// A session that broke is made anew after this long.
@@ -129,6 +131,7 @@ fn start_profiler(pid: u32, asked: &Asked) -> Result<Profiler, String> {
     let options = ProfilerOptions {
         hz: asked.hz.min(SNAPSHOTS_HZ),
         most_cpu_percent: SNAPSHOTS_CPU_PERCENT,
+        cpu_hz: CPU_SAMPLES_HZ,
         frames: spindoctor_rules::FRAME_STATES,
         ..ProfilerOptions::default()
     };
