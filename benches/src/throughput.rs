@@ -39,20 +39,20 @@ pub(crate) struct Looker {
 }
 
 const LOOKERS: &[Looker] = &[
-    Looker { name: "nothing", arguments: None, halved: &[], goal_ratio: None, quads: 8 },
+    Looker { name: "nothing", arguments: None, halved: &[], goal_ratio: None, quads: 6 },
     Looker {
         name: "`stacks --hz 10`",
         arguments: Some(&["stacks", "--hz", "10", "--duration", "1h", "--json"]),
         halved: &["--max-cpu", "0.125"],
         goal_ratio: Some(0.01),
-        quads: 30,
+        quads: 50,
     },
     Looker {
         name: "`stacks --hz 100`",
         arguments: Some(&["stacks", "--hz", "100", "--duration", "1h", "--json"]),
         halved: &["--max-cpu", "2.25"],
         goal_ratio: Some(0.05),
-        quads: 6,
+        quads: 4,
     },
     Looker {
         name: "`doctor`",
