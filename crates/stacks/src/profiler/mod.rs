@@ -39,9 +39,8 @@ use tables::Keeping;
 use thread::{Last, Thread, futex_of};
 
 /// CPU samples of each CPU a second, beside snapshots: enough to tell 2 % of a CPU within 10 s, and not in step
-/// with timers that tick in tens. Twice as many took 0.8 % of the throughput of a server that is as busy as it can be
-/// (`throughput` in BENCHMARKS.md, two CPUs).
-const CPU_HZ: f64 = 49.0;
+/// with timers that tick in tens.
+const CPU_HZ: f64 = 99.0;
 
 /// How often CPU samples are read: their buffers hold three times as long.
 const READING: Duration = Duration::from_millis(100);

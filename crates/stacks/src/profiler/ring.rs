@@ -18,7 +18,7 @@ use spindoctor_model::stack::{Activity, Profile, StackSource};
 
 use super::budget::Budget;
 use super::tables::Tables;
-use super::{Profiler, ProfilerOptions, Snapshot, Taken, micros, process};
+use super::{CPU_HZ, Profiler, ProfilerOptions, Snapshot, Taken, micros, process};
 use crate::capture::cpu::CpuSampler;
 use crate::classify::FrameStates;
 use crate::error::Result;
@@ -40,9 +40,6 @@ const LONGEST_WAIT_IN_A_HURRY: Duration = Duration::from_millis(500);
 
 /// What snapshots may take of the CPUs in a hurry, in percent: chosen, not derived. A hurry is for a stall, and short.
 const CPU_PERCENT_IN_A_HURRY: f64 = 0.75;
-
-/// CPU samples of each CPU a second in a hurry: a stall of 200 ms has twenty of them.
-const CPU_HZ_IN_A_HURRY: f64 = 99.0;
 
 /// A hurry ends after this, whatever was asked for: nobody may be left to end it.
 const LONGEST_HURRY: Duration = Duration::from_secs(300);
@@ -162,7 +159,6 @@ impl Ring {
             ProfilerOptions {
                 source: options.source,
                 cpu: false,
-                cpu_hz: CPU_HZ_IN_A_HURRY,
                 hz: options.hz,
                 frames: options.frames,
                 ..ProfilerOptions::default()
@@ -210,7 +206,7 @@ impl Ring {
             self.profiler.budget =
                 Budget::of(CPU_PERCENT_IN_A_HURRY, self.cpus).waiting_at_most(LONGEST_WAIT_IN_A_HURRY);
             if self.options.cpu {
-                match CpuSampler::start(self.profiler.process.pid, CPU_HZ_IN_A_HURRY) {
+                match CpuSampler::start(self.profiler.process.pid, CPU_HZ) {
                     Ok(sampler) => self.profiler.sampler = Some(sampler),
                     Err(error) => {
                         let note = format!("no spin share and no stacks of running threads: {error}");

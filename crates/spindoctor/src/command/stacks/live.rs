@@ -1,6 +1,7 @@
 //! A profile of a live process: the profiler on this thread, the server's session on another, so that neither waits
 //! for the other.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -24,6 +25,10 @@ use crate::trigger::{Trigger, Watchpoint};
 const HZ: f64 = 10.0;
 /// CPU samples a second: not in step with timers that tick in tens or hundreds, as `perf record -F 99` has it.
 const CPU_HZ: f64 = 99.0;
+/// Beside snapshots as many CPU samples of each CPU a second, within these bounds: thirty tell 5 % of a CPU within 10 s, and
+/// none of the bounds is in step with such timers. Beside ten snapshots a hundred samples cost a server that is as busy as it
+/// can be more than the snapshots do (`throughput` in BENCHMARKS.md).
+const CPU_HZ_BESIDE: RangeInclusive<f64> = 29.0..=CPU_HZ;
 /// Between two looks at what the server's thread has to say.
 const NAP: Duration = Duration::from_millis(150);
 /// An answer to "what do the threads do" that comes later than this after the snapshot is not about that instant. A
@@ -162,12 +167,12 @@ fn options(asked: &Stacks, waits: bool) -> ProfilerOptions {
     ProfilerOptions {
         source,
         cpu: !asked.once,
+        cpu_hz: hz.clamp(*CPU_HZ_BESIDE.start(), *CPU_HZ_BESIDE.end()),
         hz,
         most_cpu_percent: asked.max_cpu.unwrap_or_else(|| usual_most_cpu_percent(hz)),
         thread: None,
         keep: waits.then_some(asked.before),
         frames: spindoctor_rules::FRAME_STATES,
-        ..ProfilerOptions::default()
     }
 }
 
