@@ -71,6 +71,8 @@ pub struct Statements {
     ids: Option<ThreadIds>,
     /// The kernel's id, here, of the server's thread that serves this session.
     served_by: Option<u32>,
+    /// What that thread ran before it served us: servers keep threads for the next client.
+    ran_before: Duration,
     /// What each thread ran in the look before, as a number.
     before: HashMap<u64, u64>,
     hasher: RandomState,
@@ -108,6 +110,7 @@ impl Statements {
             && version.mysql_at_least(8, 0, 0)
             && whose == Whose::Clients
             && waits_are_on(&mut session).await;
+        let ran_before = process.as_ref().zip(served_by).and_then(|(process, tid)| ran(process, tid));
         Ok(Self {
             session,
             whose,
@@ -116,6 +119,7 @@ impl Statements {
             process,
             ids,
             served_by,
+            ran_before: ran_before.unwrap_or_default(),
             before: HashMap::new(),
             hasher: RandomState::new(),
             tells_times: has_threads && version.mysql_at_least(5, 7, 0) && whose == Whose::Clients,
@@ -156,12 +160,16 @@ impl Statements {
         self.session.cost()
     }
 
-    /// CPU time of the server's thread that serves this session; None where its process is not on this host, or the
+    /// The server's thread that serves this session, as this host numbers it; None where its process is not on this host.
+    pub fn served_by(&self) -> Option<u32> {
+        self.served_by
+    }
+
+    /// CPU time that the server's thread spent on this session so far; None where its process is not on this host, or the
     /// kernel does not count.
     pub fn server_cpu(&self) -> Option<Duration> {
-        let path = self.process.as_ref()?.process(format!("task/{}/schedstat", self.served_by?));
-        let text = std::fs::read_to_string(path).ok()?;
-        parse_ran(&text)
+        let so_far = ran(self.process.as_ref()?, self.served_by?)?;
+        Some(so_far.saturating_sub(self.ran_before))
     }
 
     /// Looks once.
@@ -294,6 +302,12 @@ impl Statements {
     pub async fn close(self) {
         self.session.close().await;
     }
+}
+
+/// CPU time of a thread since it began.
+fn ran(process: &host::Target, tid: u32) -> Option<Duration> {
+    let text = std::fs::read_to_string(process.process(format!("task/{tid}/schedstat"))).ok()?;
+    parse_ran(&text)
 }
 
 /// The server's id of the thread that serves a session.

@@ -8,7 +8,7 @@ use spindoctor_model::{Reading, Sample, Window};
 use spindoctor_rules::phases::Phase;
 
 use super::panel::{Ground, panel};
-use super::split::{Part, Split};
+use super::split::{OfStatement, Part, Split};
 use super::{Cost, Seen, Tally, What, Workload};
 
 /// What steers a terminal, hides text, and is no ASCII.
@@ -128,7 +128,12 @@ pub(crate) fn busy() -> Workload {
             seen: 250,
             on_cpu: 0.66,
             for_cpu: 0.03,
-            statements: vec![("SELECT * FROM lines WHERE note LIKE ?".into(), 100, parts[..2].to_vec())],
+            statements: vec![OfStatement {
+                digest: "SELECT * FROM lines WHERE note LIKE ?".into(),
+                share: 0.4,
+                seen: 100,
+                parts: parts[..2].to_vec(),
+            }],
             parts,
         }),
         cost: Some(cost()),

@@ -1,8 +1,9 @@
 //! The workload of a live server: looks at what runs, its counters every two seconds, and the stacks of its threads where its
 //! process is on this host.
 //!
-//! All of it on one thread: a look, a snapshot right after it that it explains, the count. A server that does not answer
-//! holds up the looks and nothing else.
+//! All of it on one thread: a snapshot where one is due, the look that explains it, the count. The snapshot comes first: a look
+//! takes CPUs and wakes clients, and what stood before it would be gone. A server that does not answer holds up the looks and
+//! nothing else.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -91,13 +92,14 @@ pub(super) fn look(asked: &Asked) -> anyhow::Result<Workload> {
     let ground = ground(process.as_ref(), &found, &server);
     workload.panel = panel(&run.window, &ground);
     workload.judge(&run.window);
+    let served_by = server.session.as_ref().and_then(Statements::served_by);
     let (queries, answered_ms, server_cpu) = server.finish();
     let mut stopped = 0;
     workload.split = match run.profile {
         Ok(profile) => {
             stopped = profile.snapshots.iter().map(|cost| u64::from(cost.stopped)).sum();
             notes.extend(profile.notes.iter().cloned());
-            Ok(Split::of(&profile, asked.replica))
+            Ok(Split::of(&profile, asked.replica, served_by))
         }
         Err(why) => Err(why),
     };
@@ -380,13 +382,16 @@ impl Run {
         Ok(())
     }
 
-    /// One look, with a snapshot where one is due; the threads that were seen.
+    /// One look, after a snapshot where one is due; the threads that were seen.
     fn one(&mut self, server: &mut Server) -> anyhow::Result<Option<Vec<ServerThread>>> {
+        let is_explained = self.snapshot();
         let own_before = thread_cpu();
         let Some((look, server_cpu)) = server.look()? else { return Ok(None) };
         let at_s = self.began.elapsed().as_secs_f64();
         let own = thread_cpu().saturating_sub(own_before);
-        self.snapshot(&look);
+        if is_explained {
+            self.explain(&look);
+        }
         let own_before = thread_cpu();
         self.cut |= look.cut;
         let took = Duration::try_from_secs_f64(look.took_ms / 1e3).unwrap_or_default();
@@ -397,29 +402,31 @@ impl Run {
         Ok(Some(seen.threads))
     }
 
-    fn snapshot(&mut self, look: &Look) {
-        let Some(profiler) = self.profiler.as_mut() else { return };
+    /// A snapshot, where one is due; whether it was taken.
+    fn snapshot(&mut self) -> bool {
+        let Some(profiler) = self.profiler.as_mut() else { return false };
         let now = Instant::now();
         if now < self.snapshot_due {
-            return;
+            return false;
         }
         self.snapshot_due = now + profiler.interval();
-        match profiler.snapshot() {
-            Ok(Taken::Snapshot(_)) => {
-                let by_thread: HashMap<u32, Activity> = look
-                    .threads
-                    .iter()
-                    .filter_map(|thread| Some((u32::try_from(thread.thread_os_id?).ok()?, activity(thread))))
-                    .collect();
-                profiler.set_activities(&|tid| by_thread.get(&tid).cloned());
-            }
-            Ok(Taken::ProcessGone) | Err(_) => {
-                // What was seen until now is a profile.
-                if let Some(profiler) = self.profiler.take() {
-                    self.profile = Ok(profiler.finish());
-                }
-            }
+        let is_taken = matches!(profiler.snapshot(), Ok(Taken::Snapshot(_)));
+        if !is_taken && let Some(profiler) = self.profiler.take() {
+            // What was seen until now is a profile.
+            self.profile = Ok(profiler.finish());
         }
+        is_taken
+    }
+
+    /// Says of the last snapshot what its threads did for their clients.
+    fn explain(&mut self, look: &Look) {
+        let Some(profiler) = self.profiler.as_mut() else { return };
+        let by_thread: HashMap<u32, Activity> = look
+            .threads
+            .iter()
+            .filter_map(|thread| Some((u32::try_from(thread.thread_os_id?).ok()?, activity(thread))))
+            .collect();
+        profiler.set_activities(&|tid| by_thread.get(&tid).cloned());
     }
 
     fn counters(

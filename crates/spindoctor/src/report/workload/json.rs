@@ -81,6 +81,7 @@ struct WrittenPart {
 #[derive(Serialize)]
 struct WrittenStatement<'a> {
     digest: &'a str,
+    share: f64,
     seen: u64,
     phases: BTreeMap<&'static str, WrittenPart>,
 }
@@ -212,10 +213,11 @@ fn written_split(split: &Split) -> WrittenSplit<'_> {
         statements: split
             .statements
             .iter()
-            .map(|(digest, seen, parts)| WrittenStatement {
-                digest,
-                seen: *seen,
-                phases: written_parts(parts),
+            .map(|statement| WrittenStatement {
+                digest: &statement.digest,
+                share: statement.share,
+                seen: statement.seen,
+                phases: written_parts(&statement.parts),
             })
             .collect(),
     }

@@ -203,15 +203,16 @@ fn phases(page: &mut Page, split: &Split) {
         number::percent(split.for_cpu)
     );
     page.paragraph("  ", &told, QUIET);
-    for (digest, seen, parts) in split.statements.iter().take(SPLIT_SHOWN) {
-        let named: Vec<String> = parts
+    for statement in split.statements.iter().take(SPLIT_SHOWN) {
+        let named: Vec<String> = statement
+            .parts
             .iter()
             .filter(|part| part.share >= PART_NAMED)
             .map(|part| format!("{} {}", part.phase.name(), number::percent(part.share)))
             .collect();
-        let of_all = number::percent(*seen as f64 / split.seen.max(1) as f64);
+        let of_all = number::percent(statement.share);
         let room = page.look.width.saturating_sub(12);
-        let line = format!("{of_all:>7}  {}", shortened(&safe(digest), room));
+        let line = format!("{of_all:>7}  {}", shortened(&safe(&statement.digest), room));
         page.push(&line);
         page.hanging("         ", "", &named.join(", "), QUIET);
     }
