@@ -45,14 +45,14 @@ const LOOKERS: &[Looker] = &[
         arguments: Some(&["stacks", "--hz", "10", "--duration", "1h", "--json"]),
         halved: &["--max-cpu", "0.125"],
         goal_ratio: Some(0.01),
-        quads: 60,
+        quads: 48,
     },
     Looker {
         name: "`stacks --hz 100`",
         arguments: Some(&["stacks", "--hz", "100", "--duration", "1h", "--json"]),
-        halved: &["--max-cpu", "2.25"],
+        halved: &["--max-cpu", "1.8"],
         goal_ratio: Some(0.05),
-        quads: 8,
+        quads: 20,
     },
     Looker {
         name: "`doctor`",

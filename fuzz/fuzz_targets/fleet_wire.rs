@@ -30,12 +30,18 @@ fuzz_target!(|input: (u8, Vec<Vec<u8>>, Vec<u8>)| {
         assert!(row.cells().count() > 0);
     }
     // As a stream that comes in steps.
-    let (mut packets, mut answer) = (Packets::new(), Answer::new());
+    let (mut packets, mut answer, mut rows) = (Packets::new(), Answer::new(), Rows::default());
     for piece in stream.chunks(usize::from(step).max(1)) {
-        let fed = packets.feed(piece, 1 << 20, &mut |payload| answer.packet(payload).map(drop));
+        let mut take = |item: Item<'_>| match item {
+            Item::Row(row) => rows.push_packet(row),
+            Item::Rows(bytes, count) => rows.push_run(bytes, count),
+            _ => {}
+        };
+        let fed = answer.bytes(&mut packets, &mut piece.to_vec(), 1 << 20, &mut take);
         if fed.is_err() {
             let _: Wrong = fed.unwrap_err();
             break;
         }
     }
+    assert_eq!(rows.iter().count(), rows.len());
 });

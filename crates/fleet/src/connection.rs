@@ -132,12 +132,6 @@ enum Trouble {
     Wrong(Wrong),
 }
 
-impl From<Wrong> for Trouble {
-    fn from(wrong: Wrong) -> Self {
-        Self::Wrong(wrong)
-    }
-}
-
 impl Trouble {
     fn while_connecting(self) -> Failure {
         match self {
@@ -279,20 +273,23 @@ impl Connection {
         self.stream.flush().await
     }
 
-    /// Reads once, and hands each packet on that is whole.
+    /// Reads once a part of the login, and hands each packet on that is whole.
     async fn read(
         &mut self,
         most: usize,
         take: &mut (dyn FnMut(&[u8]) -> Result<(), Wrong> + Send),
     ) -> Result<(), Trouble> {
-        std::future::poll_fn(|context| self.poll_read(context, most, take)).await
+        std::future::poll_fn(|context| {
+            self.poll_read(context, |connection, bytes| connection.packets.feed(bytes, most, take))
+        })
+        .await
     }
 
+    /// Reads once, and hands on what came.
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
-        most: usize,
-        take: &mut (dyn FnMut(&[u8]) -> Result<(), Wrong> + Send),
+        take: impl FnOnce(&mut Self, &mut [u8]) -> Result<(), Wrong>,
     ) -> Poll<Result<(), Trouble>> {
         LANDING.with_borrow_mut(|landing| {
             let mut buffer = ReadBuf::new(landing);
@@ -300,7 +297,7 @@ impl Connection {
             if buffer.filled().is_empty() {
                 return Poll::Ready(Err(Trouble::System(io::ErrorKind::UnexpectedEof.into())));
             }
-            Poll::Ready(self.packets.feed(buffer.filled(), most, &mut |payload| Ok(take(payload)?)))
+            Poll::Ready(take(self, buffer.filled_mut()).map_err(Trouble::Wrong))
         })
     }
 
@@ -325,12 +322,9 @@ impl Connection {
             if !may() {
                 return Poll::Ready(Ok(None));
             }
-            let mut answer = std::mem::take(&mut self.answer);
-            let read = self.poll_read(context, MOST_ROW_BYTES, &mut |payload| {
-                take(answer.packet(payload)?);
-                Ok(())
+            let read = self.poll_read(context, |connection, bytes| {
+                connection.answer.bytes(&mut connection.packets, bytes, MOST_ROW_BYTES, take)
             });
-            self.answer = answer;
             read.map(|read| match read {
                 Ok(()) => Ok(Some(self.answer.is_ended())),
                 Err(trouble) => Err(trouble.while_asking()),

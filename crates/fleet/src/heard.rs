@@ -28,7 +28,8 @@ impl Heard {
             Item::Columns(columns) if self.columns.is_none() => self.columns = Some(columns.into()),
             Item::Columns(_) => self.is_over = true,
             Item::Row(row) if !self.is_over => self.rows.push_packet(row),
-            Item::Row(_) => {}
+            Item::Rows(rows, count) if !self.is_over => self.rows.push_run(rows, count),
+            Item::Row(_) | Item::Rows(..) => {}
             Item::End(done) => {
                 self.is_over = self.columns.is_some();
                 if self.columns.is_none() {

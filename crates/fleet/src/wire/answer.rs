@@ -1,6 +1,7 @@
 //! The answer to one statement, packet by packet: columns, rows, the end; or OK, or an error.
 
 use super::bytes::Bytes;
+use super::packets::Packets;
 use super::rows::has_cells;
 use super::{EOF, ERROR, OK, ServerError, Wrong, server_error};
 
@@ -51,6 +52,8 @@ pub enum Item<'a> {
     Columns(Vec<Column>),
     /// A row with as many cells as there are columns.
     Row(&'a [u8]),
+    /// Many of them, as [`super::rows::Rows`] keeps them, and how many.
+    Rows(&'a [u8], usize),
     /// The statement is done; of one without rows, what it did.
     End(Done),
     /// The server ended it.
@@ -100,6 +103,39 @@ impl Answer {
     /// True where the answer is whole.
     pub fn is_ended(&self) -> bool {
         self.stage == Stage::Ended
+    }
+
+    /// Hands on what these bytes bring of the answer. Rows that lie whole in them are handed on together, and are made so that
+    /// they may be kept as they are. Refuses a packet of more than `most` bytes.
+    pub fn bytes(
+        &mut self,
+        packets: &mut Packets,
+        bytes: &mut [u8],
+        most: usize,
+        take: &mut dyn FnMut(Item<'_>),
+    ) -> Result<(), Wrong> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (length, count) = packets.run(rest, |payload| self.is_row(payload));
+            let (rows, others) = rest.split_at_mut(length);
+            if count > 0 {
+                take(Item::Rows(rows, count));
+            }
+            let used = packets.next(others, most, &mut |payload| {
+                take(self.packet(payload)?);
+                Ok::<(), Wrong>(())
+            })?;
+            rest = &mut others[used..];
+        }
+        Ok(())
+    }
+
+    /// True where [`Self::packet`] would say that this is a row.
+    fn is_row(&self, payload: &[u8]) -> bool {
+        self.stage == Stage::Rows
+            && payload.first().is_some_and(|&first| first != ERROR)
+            && eof(payload).is_none()
+            && has_cells(payload, self.expected)
     }
 
     /// What the next packet is.
@@ -212,6 +248,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::bytes::put_text;
+    use super::super::rows::Rows;
     use super::*;
 
     pub(crate) fn described(name: &str, code: u8) -> Vec<u8> {
@@ -264,6 +301,73 @@ mod tests {
         };
         assert_eq!(error.code, 1317);
         assert!(answer.is_ended());
+    }
+
+    /// What an answer brings, rows one by one: cut like this, and its rows taken together or not.
+    fn told(stream: &[u8], steps: &[usize], together: bool) -> (Vec<String>, Option<Wrong>) {
+        let (mut answer, mut packets, mut told) = (Answer::new(), Packets::new(), Vec::new());
+        let mut take = |item: Item<'_>| match item {
+            Item::Rows(bytes, count) => {
+                let mut rows = Rows::default();
+                rows.push_run(bytes, count);
+                assert_eq!(rows.iter().count(), count);
+                told.extend(rows.iter().map(|row| format!("{:?}", Item::Row(row.packet()))));
+            }
+            other => told.push(format!("{other:?}")),
+        };
+        let mut rest = stream.to_vec();
+        for &step in steps.iter().chain(std::iter::once(&usize::MAX)) {
+            let mut now: Vec<u8> = rest.drain(..step.min(rest.len())).collect();
+            let fed = match together {
+                true => answer.bytes(&mut packets, &mut now, 1 << 20, &mut take),
+                false => packets.feed(&now, 1 << 20, &mut |payload| {
+                    take(answer.packet(payload)?);
+                    Ok(())
+                }),
+            };
+            if let Err(wrong) = fed {
+                return (told, Some(wrong));
+            }
+        }
+        (told, None)
+    }
+
+    proptest! {
+        #[test]
+        fn rows_taken_together_are_the_same_rows(
+            rows in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..3), 0..300),
+            steps in proptest::collection::vec(0usize..400, 0..20),
+        ) {
+            let (mut packets, mut stream) = (Packets::new(), Vec::new());
+            for packet in [b"\x01".as_slice(), &described("name", 253), END] {
+                packets.frame(packet, &mut stream);
+            }
+            for row in &rows {
+                // Of one or two bytes some are no row of one cell, or its end, or an error.
+                packets.frame(row, &mut stream);
+            }
+            prop_assert_eq!(told(&stream, &steps, true), told(&stream, &steps, false));
+        }
+    }
+
+    #[test]
+    fn more_rows_than_a_byte_counts_are_taken_together() {
+        let (mut packets, mut stream) = (Packets::new(), Vec::new());
+        for packet in [b"\x01".as_slice(), &described("name", 253), END] {
+            packets.frame(packet, &mut stream);
+        }
+        for row in 0..600_u16 {
+            packets.frame(&[2, row.to_le_bytes()[0], row.to_le_bytes()[1]], &mut stream);
+        }
+        packets.frame(END, &mut stream);
+        let (items, wrong) = told(&stream, &[1000, 1], true);
+        assert_eq!((items.len(), wrong), (2 + 1 + 600 + 1, None));
+        assert_eq!((items, wrong), told(&stream, &[], false));
+        // A frame that is not the next one.
+        let after = stream.len() - (4 + 5) - (4 + 3);
+        stream[after + 3] ^= 1;
+        let (items, wrong) = told(&stream, &[], true);
+        assert_eq!((items.len(), wrong), (2 + 1 + 599, Some(Wrong("packets out of order"))));
     }
 
     #[test]

@@ -63,33 +63,68 @@ impl Packets {
         most: usize,
         take: &mut dyn FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut bytes = bytes;
-        while !self.pending.is_empty() {
-            let extent = Extent::of(&self.pending, most)?;
-            let missing = extent.known - self.pending.len();
-            if missing == 0 {
-                let whole = std::mem::take(&mut self.pending);
-                self.hand_on(&whole, take)?;
-            } else if missing > bytes.len() {
-                self.pending.extend_from_slice(bytes);
-                return Ok(());
-            } else {
-                let (head, rest) = bytes.split_at(missing);
-                // What is known now may be no more than a header, which tells of more.
-                self.pending.extend_from_slice(head);
-                bytes = rest;
-            }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let used = self.next(rest, most, take)?;
+            rest = &rest[used..];
         }
-        loop {
+        Ok(())
+    }
+
+    /// Hands the next payload to `take` where it is whole now, and keeps its beginning where not. How many bytes that took.
+    pub fn next<E: From<Wrong>>(
+        &mut self,
+        bytes: &[u8],
+        most: usize,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        if self.pending.is_empty() {
             let extent = Extent::of(bytes, most)?;
             if !extent.is_whole(bytes.len()) {
                 self.pending.extend_from_slice(bytes);
-                return Ok(());
+                return Ok(bytes.len());
             }
-            let (whole, rest) = bytes.split_at(extent.known);
-            self.hand_on(whole, take)?;
-            bytes = rest;
+            self.hand_on(&bytes[..extent.known], take)?;
+            return Ok(extent.known);
         }
+        let mut used = 0;
+        loop {
+            // What is known now may be no more than a header, which tells of more.
+            let extent = Extent::of(&self.pending, most)?;
+            let missing = extent.known - self.pending.len();
+            let there = missing.min(bytes.len() - used);
+            self.pending.extend_from_slice(&bytes[used..used + there]);
+            used += there;
+            if there < missing {
+                return Ok(used);
+            }
+            if extent.ends {
+                let whole = std::mem::take(&mut self.pending);
+                self.hand_on(&whole, take)?;
+                return Ok(used);
+            }
+        }
+    }
+
+    /// The packets at the beginning that are whole, of one frame, the next in order, and wanted: how many bytes, and how many
+    /// packets. Their numbers become zero: each is its length in four bytes, and its payload.
+    pub fn run(&mut self, bytes: &mut [u8], is_wanted: impl Fn(&[u8]) -> bool) -> (usize, usize) {
+        let (mut at, mut count) = (0, 0);
+        while self.pending.is_empty()
+            && let Some(header) = bytes.get(at..at + HEADER)
+        {
+            let (length, sequence) = (length(header), header[3]);
+            let begin = at + HEADER;
+            let payload = bytes.get(begin..begin + length);
+            if length >= FULL || sequence != self.sequence || !payload.is_some_and(&is_wanted) {
+                break;
+            }
+            bytes[at + 3] = 0;
+            self.sequence = sequence.wrapping_add(1);
+            at = begin + length;
+            count += 1;
+        }
+        (at, count)
     }
 
     /// One packet, with all its frames.

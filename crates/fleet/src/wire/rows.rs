@@ -35,6 +35,12 @@ impl Rows {
         self.count += 1;
     }
 
+    /// Adds so many rows as they are kept here. Their cells were counted.
+    pub fn push_run(&mut self, rows: &[u8], count: usize) {
+        self.bytes.extend_from_slice(rows);
+        self.count += count;
+    }
+
     /// Adds a row of cells.
     pub fn push<'a>(&mut self, cells: impl IntoIterator<Item = Option<&'a [u8]>>) {
         let begin = self.bytes.len();
@@ -95,8 +101,20 @@ impl<'a> Row<'a> {
 /// True where a row has so many cells and nothing else.
 #[inline]
 pub fn has_cells(payload: &[u8], columns: usize) -> bool {
-    let mut bytes = Bytes::new(payload);
-    (0..columns).all(|_| bytes.cell().is_some()) && bytes.is_empty()
+    let (mut at, mut cells) = (0, 0);
+    while let Some(&first) = payload.get(at) {
+        at += match first {
+            length @ 0..=0xfa => 1 + usize::from(length),
+            0xfb => 1,
+            _ => {
+                let mut bytes = Bytes::new(&payload[at..]);
+                let Some(_) = bytes.text() else { return false };
+                payload.len() - at - bytes.rest().len()
+            }
+        };
+        cells += 1;
+    }
+    at == payload.len() && cells == columns
 }
 
 #[cfg(test)]
@@ -117,6 +135,7 @@ mod tests {
     #[test]
     fn a_row_with_more_or_fewer_cells_is_told() {
         assert!(has_cells(b"\x01a\xfb", 2));
+        assert!(has_cells(b"\xfc\x02\0ab\0", 2) && !has_cells(b"\xfc\x02\0a", 1) && !has_cells(b"\xff", 1));
         assert!(!has_cells(b"\x01a\xfb", 1) && !has_cells(b"\x01a\xfb", 3) && !has_cells(b"\x05a", 1));
     }
 }

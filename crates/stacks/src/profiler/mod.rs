@@ -48,7 +48,7 @@ const READING: Duration = Duration::from_millis(100);
 /// What the profiler may take of the CPUs where nobody says otherwise, in percent for each snapshot a second that is asked
 /// for: who asks for ten times as many accepts ten times the cost. Chosen, not derived. A busy server loses more than
 /// that, as its caches are used as well: `throughput` in BENCHMARKS.md.
-const CPU_PERCENT_PER_HZ: f64 = 0.025;
+const CPU_PERCENT_PER_HZ: f64 = 0.02;
 
 /// And at least this much, and at most that.
 const CPU_PERCENT: RangeInclusive<f64> = 0.25..=3.0;

@@ -203,7 +203,8 @@ fn phases(page: &mut Page, split: &Split) {
         number::percent(split.for_cpu)
     );
     page.paragraph("  ", &told, QUIET);
-    for statement in split.statements.iter().take(SPLIT_SHOWN) {
+    let told = split.statements.iter().filter(|statement| statement.seen >= SPLIT_LEAST_SEEN);
+    for statement in told.take(SPLIT_SHOWN) {
         let named: Vec<String> = statement
             .parts
             .iter()
