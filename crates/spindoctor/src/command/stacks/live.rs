@@ -27,7 +27,8 @@ const HZ: f64 = 10.0;
 const CPU_HZ: f64 = 99.0;
 /// Beside snapshots as many CPU samples of each CPU a second, within these bounds: thirty tell 5 % of a CPU within 10 s, and
 /// none of the bounds is in step with such timers. Beside ten snapshots a hundred samples cost a server that is as busy as it
-/// can be as much again (`throughput` in BENCHMARKS.md).
+/// can be as much again (`throughput` in BENCHMARKS.md); for that reason no more than half
+/// of [`CPU_HZ`] beside a hundred, chosen, not derived.
 const CPU_HZ_BESIDE: RangeInclusive<f64> = 29.0..=49.0;
 /// Between two looks at what the server's thread has to say.
 const NAP: Duration = Duration::from_millis(150);

@@ -367,6 +367,9 @@ impl Run {
             self.rest((begun + self.pace.interval().mul_f64(chance)).min(until), &interrupted);
         }
         drop(bar);
+        // The process's CPU time is counted to the end, and so are the stacks.
+        self.snapshot_due = Instant::now();
+        self.snapshot();
         self.counters(server, process, asked, &threads);
         server.last();
         if let Some(profiler) = self.profiler.take() {
