@@ -106,8 +106,13 @@ impl Groups {
         }
     }
 
-    /// Lets the group write this often per second to the disk that holds a folder; None for no limit.
-    pub(crate) fn limit_writes(&self, folder: &Path, per_second: Option<u32>) -> Result<()> {
+    /// Lets the group write this often, and so many bytes, per second to the disk that holds a folder; None for no limit.
+    pub(crate) fn limit_writes(
+        &self,
+        folder: &Path,
+        per_second: Option<u32>,
+        bytes_per_second: Option<u32>,
+    ) -> Result<()> {
         let Some(group) = &self.writes else {
             return Err(Error::Unable {
                 what: "a slow disk",
@@ -116,11 +121,15 @@ impl Groups {
         };
         let disk = disk_of(folder, Path::new("/sys"))?;
         if is_v2(group) {
-            let limit = per_second.map_or("max".into(), |limit| limit.to_string());
-            write(&group.join("io.max"), &format!("{disk} wiops={limit}"))
+            let [iops, bps] = [per_second, bytes_per_second]
+                .map(|limit| limit.map_or("max".into(), |limit| limit.to_string()));
+            write(&group.join("io.max"), &format!("{disk} wiops={iops} wbps={bps}"))
         } else {
-            let limit = per_second.unwrap_or(0);
-            write(&group.join("blkio.throttle.write_iops_device"), &format!("{disk} {limit}"))
+            let set = |file: &str, limit: Option<u32>| {
+                write(&group.join(file), &format!("{disk} {}", limit.unwrap_or(0)))
+            };
+            set("blkio.throttle.write_iops_device", per_second)?;
+            set("blkio.throttle.write_bps_device", bytes_per_second)
         }
     }
 

@@ -122,7 +122,7 @@ impl Record {
         if let Some(process) = self.process(folder) {
             // A frozen process does not die, and one that waits for a slow disk not before its writes are done.
             let _not_frozen = self.groups.freeze(false);
-            let _not_slow = self.groups.limit_writes(&self.data, None);
+            let _not_slow = self.groups.limit_writes(&self.data, None, None);
             // Between its birth and its program the process runs these.
             let births: Vec<PathBuf> =
                 ["sh", "setpriv"].iter().filter_map(|program| find(program)?.canonicalize().ok()).collect();

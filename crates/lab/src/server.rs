@@ -413,7 +413,14 @@ impl Server {
     /// Lets the server write this often per second to the disk that holds its data, or as often as it
     /// likes; needs [`Limits::writes`].
     pub fn limit_writes(&self, per_second: Option<u32>) -> Result<()> {
-        self.record.groups.limit_writes(&self.record.data, per_second)
+        self.record.groups.limit_writes(&self.record.data, per_second, None)
+    }
+
+    /// Makes the disk that holds the server's data hang: it takes one write a second and 8 KiB, so that a sync, which
+    /// writes a log and the file system's journal, takes seconds. [`Self::limit_writes`] ends it; needs
+    /// [`Limits::writes`].
+    pub fn hang_writes(&self) -> Result<()> {
+        self.record.groups.limit_writes(&self.record.data, Some(1), Some(8192))
     }
 
     /// Asks the server to end well, and waits until it has: its data folder is then whole.
@@ -451,7 +458,7 @@ impl Server {
     fn end(&mut self) -> Result<()> {
         // A process that is its own parent's zombie is gone for us once it is waited for.
         let _not_frozen = self.record.groups.freeze(false);
-        let _not_slow = self.record.groups.limit_writes(&self.record.data, None);
+        let _not_slow = self.record.groups.limit_writes(&self.record.data, None, None);
         if let Some(mut child) = self.child.take() {
             let _gone = child.kill();
             let _status = child.wait();

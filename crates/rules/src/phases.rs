@@ -170,6 +170,9 @@ impl<'a> Phases<'a> {
             (ThreadState::DiskRead, _) => Phase::Reading,
             (ThreadState::NetworkIdle | ThreadState::Epoll, _) => Phase::Network,
             (ThreadState::Sync, _) => Phase::Commit,
+            // MariaDB 10.6 on: the answer waits until another thread has made the transaction durable
+            // (net_real_write, thd->async_state.wait_for_pending_ops). A socket is waited for by poll.
+            (ThreadState::Condition, Some(Phase::Network)) => Phase::Commit,
             (_, Some(waits)) => waits,
             (_, None) => stack.step.unwrap_or(Phase::Executing),
         })
@@ -242,6 +245,7 @@ mod tests {
             (Condition, inside(&["log_write_up_to", "ha_commit_low", "ha_commit_trans"]), Phase::Commit),
             (Lock, inside(&["Commit_order_manager::wait", "ha_commit_trans"]), Phase::Commit),
             (NetworkIdle, inside(&["poll", "vio_io_wait", "net_write_packet"]), Phase::Network),
+            (Condition, inside(&["___pthread_cond_wait", "net_real_write", "net_flush"]), Phase::Commit),
         ] {
             assert_eq!(phase(state, &frames), Some(expected), "{frames:?}");
         }

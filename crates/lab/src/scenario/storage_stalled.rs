@@ -12,16 +12,14 @@ use crate::server::{Data, Server, ServerSpec};
 
 /// Sessions that commit.
 const WRITERS: u32 = 16;
-/// The least that the kernel can be told.
-const DISK_WRITES_PER_S: u32 = 1;
-/// A sync writes the log's blocks and the file system's: one a second of these, and a sync takes seconds.
+/// A sync writes the log's blocks and the file system's, and each of these takes seconds.
 const COMMITS_PER_S: f64 = 3.0;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "storage-stalled",
     label: Some("storage-stalled"),
-    story: "Sixteen sessions update single rows, each commit durable, and the disk does one write a second: each sync \
-            stands in the kernel for a second and more, and all sessions behind it. Seen to suffer by Handler_commit: fewer \
+    story: "Sixteen sessions update single rows, each commit durable, and the disk takes one write and 8 KiB a second: \
+            each sync stands in the kernel for seconds, and all sessions behind it. Seen to suffer by Handler_commit: fewer \
             than three commits a second.",
     flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
@@ -32,7 +30,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 pub(super) const ONSET: Onset = Onset {
     scenario: &SCENARIO,
-    story: "Sixteen clients update 200 single rows a second, each commit durable; then the disk does one write a second.",
+    story: "Sixteen clients update 200 single rows a second, each commit durable; then the disk takes one write and 8 KiB a \
+            second.",
     lasts: Duration::from_secs(6),
     spec: |_| spec(),
     calm: |server| {
@@ -46,7 +45,7 @@ pub(super) const ONSET: Onset = Onset {
     },
     begin: |server| {
         Box::pin(async move {
-            server.limit_writes(Some(DISK_WRITES_PER_S))?;
+            server.hang_writes()?;
             Ok(Suffering::by(Sessions::default()))
         })
     },
@@ -68,7 +67,7 @@ async fn begin(server: &Server) -> Result<Suffering> {
     for writer in 1..=WRITERS {
         sessions.repeat(server, format!("UPDATE sbtest1 SET k = k + 1 WHERE id = {}", 100 * writer)).await?;
     }
-    server.limit_writes(Some(DISK_WRITES_PER_S))?;
+    server.hang_writes()?;
     Ok(Suffering::by(sessions))
 }
 

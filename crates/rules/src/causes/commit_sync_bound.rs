@@ -169,12 +169,15 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 
 /// True for a session that commits: by its state, or by its statement where the state says little.
 fn is_in_commit(thread: &ServerThread) -> bool {
-    const STATES: [&str; 5] = [
+    const STATES: [&str; 6] = [
         "waiting for handler commit",
         "commit",
         "commit implicit",
         "committing",
         "waiting for binlog commit",
+        // MariaDB 10.6 on: the statement has ended but for its answer, which waits until another thread has synced the
+        // log for it (sql_parse.cc, dispatch_command; net_serv.cc, wait_for_pending_ops).
+        "updating status",
     ];
     let state = thread.state.to_ascii_lowercase();
     if state.starts_with("waiting for commit lock") || state.starts_with("waiting for backup lock") {
@@ -252,6 +255,18 @@ pub(crate) mod cases {
         };
         assert!(found(&idle(27.0)).headline.contains("takes 37.0 ms"), "{}", found(&idle(27.0)).headline);
         assert_eq!(evaluate(&idle(6000.0)), Outcome::Clear);
+    }
+
+    #[test]
+    fn answers_that_wait_for_the_log_are_in_commit() {
+        let window = committing("10.11.19-MariaDB")
+            .counter("Innodb_os_log_fsyncs", 1.2)
+            .sessions(|_| {
+                (20..36).map(|id| session(id, "Query", "Updating status", "UPDATE t SET a = 1")).collect()
+            })
+            .host_cpu(0.1, 3.9)
+            .window();
+        assert!(found(&window).headline.starts_with("16.0 sessions on average wait in commit"));
     }
 
     #[test]

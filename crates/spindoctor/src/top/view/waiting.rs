@@ -24,6 +24,8 @@ const STATES: &[(&str, &str)] = &[
     ("semi-sync ack", "semi-sync ack"),
     ("handler commit", "commit"),
     ("commit", "commit"),
+    // MariaDB 10.6 on: an answer that waits for the sync of the log
+    ("updating status", "commit"),
     ("opening table", "opening tables"),
     ("closing table", "closing tables"),
     ("system lock", "system lock"),
