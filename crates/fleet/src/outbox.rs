@@ -15,9 +15,9 @@ const BATCH_PIECES: usize = 512;
 /// or after this time: somebody may watch.
 const LATEST: Duration = Duration::from_millis(20);
 /// Where a batch has grown to this, the writer is behind.
-const CONGESTED_BYTES: usize = 2 << 20;
+const CONGESTED_BYTES: usize = 512 << 10;
 /// Batches that may wait for the writer.
-pub(crate) const BATCHES: usize = 8;
+pub(crate) const BATCHES: usize = 3;
 
 /// Where pieces go.
 #[derive(Default)]

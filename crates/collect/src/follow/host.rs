@@ -35,7 +35,7 @@ impl Host {
             HostChoice::Find => None,
         };
         let process = named.map_or_else(|| find_server::find(target), Ok).map(|pid| {
-            let target = host::Target { pid, proc: options.proc.clone(), sys: options.sys.clone() };
+            let target = host::Target::under(pid, &options.proc, &options.sys);
             let started_ticks = started_ticks(&options.proc, pid);
             Process { ids: ThreadIds::of(target.clone()), target, started_ticks }
         });

@@ -27,10 +27,14 @@ pub struct Pace {
     pub period: Period,
     /// An answer that takes longer is dear, milliseconds.
     pub dear_ms: f64,
-    /// So is one with more rows.
-    pub most_rows: usize,
+    /// So is one with more rows, for each second from one question to the next: what reading and keeping them takes of
+    /// this program's own time stays the same.
+    pub rows_per_s: usize,
     /// The longest period that it slows itself down to, seconds.
     pub longest_s: u32,
+    /// It tells what this other source tells, where that one cannot: it is asked when that one had its turn and did not
+    /// answer, and at its own period where that one is given up.
+    pub instead_of: Option<&'static str>,
     /// In a hurry it is asked at its usual period however dear it has become, as long as it answers in time: no cause is
     /// found without it.
     pub hurries: bool,
@@ -136,6 +140,11 @@ impl Paced {
         }
     }
 
+    /// The source that it tells the same as.
+    pub(super) fn instead_of(&self) -> Option<&'static str> {
+        self.pace.instead_of
+    }
+
     /// It has had its turn, whatever came of it.
     pub(super) fn had_turn(&mut self, second: u64) {
         self.next = match self.pace.period {
@@ -168,7 +177,8 @@ impl Paced {
             return None;
         }
         let took_ms = taken.took.as_secs_f64() * 1e3;
-        let Pace { dear_ms, most_rows, .. } = self.pace;
+        let Pace { dear_ms, rows_per_s, .. } = self.pace;
+        let most_rows = rows_per_s.saturating_mul(self.period_s as usize);
         let because = if took_ms > dear_ms {
             format!("its answer takes {took_ms:.0} ms, more than {dear_ms:.0} ms")
         } else if taken.rows > most_rows {
@@ -216,8 +226,9 @@ mod tests {
         source: "SHOW X",
         period: Period::Every(2),
         dear_ms: 20.0,
-        most_rows: 1000,
+        rows_per_s: 500,
         longest_s: 15,
+        instead_of: None,
         hurries: false,
     };
 

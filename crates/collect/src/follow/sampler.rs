@@ -234,11 +234,22 @@ impl Sampler {
         let mut due: Vec<bool> =
             self.server_sources.iter().map(|source| source.paced.is_due(self.second, is_hurry)).collect();
         for place in 0..due.len() {
-            if let Some(other) = self.goes_with(place) {
+            let first = self.instead_of(place).filter(|&first| !self.is_given_up(first));
+            if let Some(other) = self.goes_with(place).or(first) {
                 due[place] = due[other];
             }
         }
         due
+    }
+
+    /// The source that this one stands in for: its place in the list.
+    fn instead_of(&self, place: usize) -> Option<usize> {
+        let other = self.server_sources[place].paced.instead_of()?;
+        mysql::SOURCES.iter().position(|source| source.name == other)
+    }
+
+    fn is_given_up(&self, place: usize) -> bool {
+        self.server_sources[place].given_up.as_ref().is_some_and(|given_up| self.second < given_up.until)
     }
 
     /// The source that this one goes with: its place in the list.
@@ -268,12 +279,11 @@ impl Sampler {
     }
 
     fn turn(&self, place: usize, due: &[bool]) -> Turn {
-        let ServerSource { given_up, .. } = &self.server_sources[place];
-        match (given_up, self.goes_with(place)) {
-            (Some(given_up), _) if self.second < given_up.until => Turn::NotNow,
-            (_, Some(other)) => Turn::With(other),
-            _ if due[place] => Turn::Now,
-            _ => Turn::NotNow,
+        match self.goes_with(place) {
+            _ if self.is_given_up(place) => Turn::NotNow,
+            Some(other) => Turn::With(other),
+            None if due[place] => Turn::Now,
+            None => Turn::NotNow,
         }
     }
 

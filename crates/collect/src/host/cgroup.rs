@@ -107,21 +107,21 @@ fn mounts(target: &Target, membership: &Membership) -> Vec<(String, PathBuf)> {
         }
         None => membership.controllers.is_empty(),
     };
-    let read = |mountinfo: PathBuf, place: &dyn Fn(&str) -> PathBuf| -> Vec<(String, PathBuf)> {
-        let text = kernel_file::read(&mountinfo).unwrap_or_default();
-        let mounts = parse_mountinfo(&text).into_iter().filter(of_hierarchy);
-        mounts.map(|mount| (mount.root, place(&mount.point))).filter(|(_, folder)| folder.is_dir()).collect()
+    let there = |mounts: &[Mount], place: &dyn Fn(&str) -> PathBuf| -> Vec<(String, PathBuf)> {
+        let mounts = mounts.iter().filter(|mount| of_hierarchy(mount));
+        let placed = mounts.map(|mount| (mount.root.clone(), place(&mount.point)));
+        placed.filter(|(_, folder)| folder.is_dir()).collect()
     };
-    let ours = read(target.proc.join("self/mountinfo"), &|point| match point.strip_prefix("/sys/") {
+    let ours = there(&target.own_mounts(), &|point| match point.strip_prefix("/sys/") {
         Some(below) => target.sys.join(below),
         None => point.into(),
     });
     if !ours.is_empty() {
         return ours;
     }
-    let servers = read(target.process("mountinfo"), &|point| {
-        target.process("root").join(point.trim_start_matches('/'))
-    });
+    let text = kernel_file::read(&target.process("mountinfo")).unwrap_or_default();
+    let servers =
+        there(&parse_mountinfo(&text), &|point| target.process("root").join(point.trim_start_matches('/')));
     if !servers.is_empty() {
         return servers;
     }
@@ -364,7 +364,7 @@ mod tests {
         let fixture = format!("{FIXTURES}/procfs/gopsutil/cgroup/own/cgroup1-private");
         let text = std::fs::read_to_string(format!("{fixture}/proc/self/cgroup")).unwrap();
         put(root.path(), "proc/7/cgroup", &text);
-        let target = Target { sys: format!("{fixture}/sys").into(), ..target(root.path()) };
+        let target = Target::under(7, target(root.path()).proc, format!("{fixture}/sys"));
         let found = find(&target, "memory").unwrap().unwrap();
         assert_eq!(found.levels.len(), 1);
         assert!(found.levels[0].folder.join("memory.limit_in_bytes").is_file());
@@ -384,7 +384,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         put(root.path(), "proc/7/stat", "");
         assert_eq!(find(&target(root.path()), "cpu"), Ok(None));
-        let gone = Target { pid: 8, ..target(root.path()) };
+        let gone = Target::under(8, root.path().join("proc"), root.path().join("sys"));
         assert!(find(&gone, "cpu").unwrap_err().because.contains("ended"));
     }
 

@@ -169,8 +169,7 @@ mod tests {
     #[test]
     fn a_westmere_on_bare_metal_is_known() {
         let root = format!("{FIXTURES}/procfs/ghw-8581cf3a52");
-        let target =
-            Target { pid: 7, proc: format!("{root}/proc").into(), sys: format!("{root}/sys").into() };
+        let target = Target::under(7, format!("{root}/proc"), format!("{root}/sys"));
         assert_eq!(
             collect(&target).unwrap(),
             CpuModel {

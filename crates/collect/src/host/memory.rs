@@ -130,7 +130,7 @@ mod tests {
         let docker = "/docker/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
         for (version, line) in [(1, "9:memory:"), (2, "0::")] {
             let sys = format!("{cgroups}/cgroup{version}/sys");
-            let target = Target { pid: 7, proc: proc.clone(), sys: sys.into() };
+            let target = Target::under(7, &proc, sys);
             put(root.path(), "proc/7/cgroup", &format!("{line}{scope}\n"));
             assert_eq!(cgroup_memory(&target, 1 << 34), (Some(268_435_456), Some(123_456_789)));
             put(root.path(), "proc/7/cgroup", &format!("{line}{docker}\n"));

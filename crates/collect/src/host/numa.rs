@@ -114,7 +114,7 @@ mod tests {
     fn two_nodes(root: &std::path::Path, resident_kb: u64) -> Target {
         put(root, "proc/7/status", &format!("VmRSS:\t{resident_kb} kB\n"));
         let sys = format!("{FIXTURES}/procfs/ghw-8581cf3a52/sys");
-        Target { pid: 7, proc: root.join("proc"), sys: sys.into() }
+        Target::under(7, root.join("proc"), sys)
     }
 
     const MAPS: &str = "7f0000000000 interleave:0-1 anon=3 dirty=3 N0=1 N1=2 kernelpagesize_kB=4\n\

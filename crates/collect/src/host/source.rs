@@ -1,9 +1,13 @@
 //! What a source of the host is: a name and a reader under root folders that a test can replace.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use spindoctor_model::{HostSample, Reading, Unavailable};
 
+use super::cgroup::{Mount, parse_mountinfo};
+use super::kernel_file;
 use crate::source::{Answer, Cadence};
 
 /// Whose host is read, and under which folders: `/proc` and `/sys`, or fixtures in their place.
@@ -15,12 +19,43 @@ pub struct Target {
     pub proc: PathBuf,
     /// Stands for `/sys`.
     pub sys: PathBuf,
+    /// Where cgroup file systems are mounted, as it was read last.
+    mounts: Arc<Mutex<Option<Mounts>>>,
+}
+
+/// For so long it is not read again where cgroup file systems are mounted: six sources ask for it each second, and it takes
+/// the kernel longer to tell than all that they ask besides.
+const MOUNTS_KEPT: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+struct Mounts {
+    read: Instant,
+    mounts: Arc<[Mount]>,
 }
 
 impl Target {
     /// The live host.
     pub fn live(pid: u32) -> Self {
-        Self { pid, proc: "/proc".into(), sys: "/sys".into() }
+        Self::under(pid, "/proc", "/sys")
+    }
+
+    /// A host whose `/proc` and `/sys` are these folders.
+    pub fn under(pid: u32, proc: impl Into<PathBuf>, sys: impl Into<PathBuf>) -> Self {
+        Self { pid, proc: proc.into(), sys: sys.into(), mounts: Arc::default() }
+    }
+
+    /// Where cgroup file systems are mounted, as spindoctor sees it: up to ten seconds old.
+    pub(crate) fn own_mounts(&self) -> Arc<[Mount]> {
+        let mut kept = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some(Mounts { read, mounts }) if read.elapsed() < MOUNTS_KEPT => Arc::clone(mounts),
+            _ => {
+                let text = kernel_file::read(&self.proc.join("self/mountinfo")).unwrap_or_default();
+                let mounts: Arc<[Mount]> = parse_mountinfo(&text).into();
+                *kept = Some(Mounts { read: Instant::now(), mounts: Arc::clone(&mounts) });
+                mounts
+            }
+        }
     }
 
     /// A path below the process's folder: `/proc/PID/stat`.

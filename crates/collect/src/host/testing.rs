@@ -61,12 +61,12 @@ pub(crate) fn never_panics<T>(parse: impl Fn(&str) -> T) {
 /// A process of the tree that Prometheus' procfs reader is tested with.
 pub(crate) fn prometheus(pid: u32) -> Target {
     let root = format!("{FIXTURES}/procfs/prometheus-procfs");
-    Target { pid, proc: format!("{root}/proc").into(), sys: format!("{root}/sys").into() }
+    Target::under(pid, format!("{root}/proc"), format!("{root}/sys"))
 }
 
 /// Process 7 of a host that the test writes below a root, with [`put`].
 pub(crate) fn target(root: &Path) -> Target {
-    Target { pid: 7, proc: root.join("proc"), sys: root.join("sys") }
+    Target::under(7, root.join("proc"), root.join("sys"))
 }
 
 /// Writes a file below a root, with the folders above it.

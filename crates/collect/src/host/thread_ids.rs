@@ -87,7 +87,7 @@ mod tests {
         put(root.path(), "4310/status", "Name:\tmysqld\nNSpid:\t4310\t1\n");
         put(root.path(), "4310/task/4310/status", "Name:\tmysqld\nNSpid:\t4310\t1\n");
         put(root.path(), "4310/task/4351/status", "Name:\tconnection\nNSpid:\t4351\t17\n");
-        let target = Target { pid: 4310, proc: root.path().to_owned(), sys: "/sys".into() };
+        let target = Target::under(4310, root.path(), "/sys");
         let mut ids = ThreadIds::of(target);
         assert_eq!(ids.here(17), None, "nothing was read yet");
         ids.refresh_if_unknown([17]);

@@ -89,7 +89,7 @@ mod tests {
             put(root.path(), &format!("27079/task/{tid}/stat"), &stat);
             put(root.path(), &format!("27079/task/{tid}/schedstat"), &format!("{tid} 93680043 79\n"));
         }
-        let target = Target { proc: root.path().into(), ..prometheus(27079) };
+        let target = Target::under(27079, root.path(), prometheus(27079).sys);
         let mut threads = collect(&target).unwrap();
         threads.sort_by_key(|thread| thread.tid);
         assert_eq!(

@@ -83,7 +83,7 @@ mod tests {
     fn gopsutil(root: &std::path::Path, version: u8, group: &str) -> Target {
         put(root, "proc/7/cgroup", group);
         let sys = format!("{FIXTURES}/procfs/gopsutil/cgroup/cgroup{version}/sys");
-        Target { pid: 7, proc: root.join("proc"), sys: sys.into() }
+        Target::under(7, root.join("proc"), sys)
     }
 
     const SCOPE: &str =

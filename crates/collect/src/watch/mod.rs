@@ -209,11 +209,7 @@ pub async fn watch(
     let mut window = Window { server, start: jiff::Timestamp::now(), ..Window::default() };
     let no_session = session.as_ref().err().map(|(_, error)| error);
     let samples = RefCell::new(empty_samples(schedule, &window.server, no_session));
-    let target_host = window.server.pid.map(|pid| host::Target {
-        pid,
-        proc: options.proc.clone(),
-        sys: options.sys.clone(),
-    });
+    let target_host = window.server.pid.map(|pid| host::Target::under(pid, &options.proc, &options.sys));
     let profiler = options.profiling.zip(window.server.pid).map(|(profiling, pid)| profiling.start(pid));
     let watch_host = watch_host(target_host.as_ref(), options, schedule, start, &samples, &tell);
     match (session, version) {

@@ -2,7 +2,20 @@
 //!
 //! Nothing is copied cell by cell until somebody writes it somewhere.
 
+use std::sync::{Mutex, PoisonError};
+
 use super::bytes::{Bytes, put_text};
+
+/// Rows that came together and are at least this many bytes lie in memory that is used again.
+const MANY_BYTES: usize = 16 << 10;
+/// Memory of so many answers' parts is kept to be used again,
+const MOST_SPARE: usize = 16;
+/// each of no more than this: more was one row's, and is seldom wanted.
+const MOST_SPARE_BYTES: usize = 1 << 20;
+
+/// Memory of rows that are gone. The allocator would give it back to the kernel each time and ask for it again, and the
+/// kernel clear each page: hundreds of MiB of rows pass through a few of these.
+static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 /// Rows of one answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,6 +50,9 @@ impl Rows {
 
     /// Adds so many rows as they are kept here. Their cells were counted.
     pub fn push_run(&mut self, rows: &[u8], count: usize) {
+        if self.bytes.capacity() == 0 && rows.len() >= MANY_BYTES {
+            self.bytes = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        }
         self.bytes.extend_from_slice(rows);
         self.count += count;
     }
@@ -78,6 +94,18 @@ impl Rows {
     /// As it was kept outside of memory.
     pub(crate) fn from_bytes(bytes: Vec<u8>, count: usize) -> Self {
         Self { bytes, count }
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        if (MANY_BYTES..=MOST_SPARE_BYTES).contains(&self.bytes.capacity()) {
+            let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+            if spare.len() < MOST_SPARE {
+                self.bytes.clear();
+                spare.push(std::mem::take(&mut self.bytes));
+            }
+        }
     }
 }
 

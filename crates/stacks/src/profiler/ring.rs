@@ -62,18 +62,18 @@ pub struct RingOptions {
 }
 
 impl Default for RingOptions {
-    /// One snapshot a second, 12 s of them, for 0.3 % of a core.
+    /// One snapshot a second, 12 s of them, for 0.1 % of a core.
     ///
     /// An event has 10 s from before it, and is seen up to 2 s late. A snapshot of 1,000 threads takes 1.2 ms of a core
-    /// where all rest and 5.2 ms where all have moved (`BENCHMARKS.md`, snapshot): 2.2 ms, 0.22 % of a core, where 256 of
-    /// them work. What the bound adds to that is for servers that are busier: of one where all 1,000 move, 7 snapshots
-    /// are held.
+    /// where all rest and 5.2 ms where all have moved (`BENCHMARKS.md`, snapshot), and 2.2 ms where 256 of them work: then
+    /// five are held, and two of one where all 1,000 move. A tenth of what a recorder may take is for them; up to 450
+    /// threads that rest there is one each second.
     fn default() -> Self {
         Self {
             source: None,
             keep: Duration::from_secs(12),
             hz: 1.0,
-            most_core_percent: 0.3,
+            most_core_percent: 0.1,
             cpu: true,
             frames: &[],
         }

@@ -481,7 +481,7 @@ mod tests {
         symlink("/nowhere", root.join("root/data/shop/broken.ibd")).unwrap();
         std::fs::create_dir_all(root.join("proc/7/fd")).unwrap();
         symlink(root.join("root"), root.join("proc/7/root")).unwrap();
-        let target = Target { pid: 7, proc: root.join("proc"), sys: root.join("sys") };
+        let target = Target::under(7, root.join("proc"), root.join("sys"));
         let variables = [
             ("datadir", "/data/"),
             ("log_bin_basename", "/data/binlog"),
