@@ -71,6 +71,40 @@ struct ServerSource {
     given_up: Option<GivenUp>,
 }
 
+impl ServerSource {
+    /// The place of the source that it goes with.
+    fn goes_with(&self) -> Option<usize> {
+        place(self.paced.goes_with()?)
+    }
+
+    /// The place of the source that it stands in for.
+    fn instead_of(&self) -> Option<usize> {
+        place(self.paced.instead_of()?)
+    }
+
+    fn is_given_up(&self, second: u64) -> bool {
+        self.given_up.as_ref().is_some_and(|given_up| second < given_up.until)
+    }
+}
+
+/// A source's place in the list of them.
+fn place(name: &str) -> Option<usize> {
+    mysql::SOURCES.iter().position(|source| source.name == name)
+}
+
+/// The sources whose turn it is, asked or not. One that stands in for another has that one's turns: where the other was not
+/// due it has nothing to stand in for.
+fn due_sources(sources: &[ServerSource], second: u64, is_hurry: bool) -> Vec<bool> {
+    let mut due: Vec<bool> = sources.iter().map(|source| source.paced.is_due(second, is_hurry)).collect();
+    for (place, source) in sources.iter().enumerate() {
+        let first = source.instead_of().filter(|&first| !sources[first].is_given_up(second));
+        if let Some(other) = source.goes_with().or(first) {
+            due[place] = due[other];
+        }
+    }
+    due
+}
+
 /// A source that is not asked.
 struct GivenUp {
     /// None where another source tells the same.
@@ -179,7 +213,7 @@ impl Sampler {
             self.clock_was_set(step).await?;
         }
         let begun = Instant::now();
-        let due = self.due_sources();
+        let due = due_sources(&self.server_sources, self.second, self.shared.is_hurry());
         self.request(&due).await?;
         let mut sample = Sample { at_s: self.clock.at_s(begun), ..Sample::default() };
         self.read_host(&mut sample).await?;
@@ -228,36 +262,6 @@ impl Sampler {
         Ok(())
     }
 
-    /// The server's sources whose turn it is, asked or not.
-    fn due_sources(&self) -> Vec<bool> {
-        let is_hurry = self.shared.is_hurry();
-        let mut due: Vec<bool> =
-            self.server_sources.iter().map(|source| source.paced.is_due(self.second, is_hurry)).collect();
-        for place in 0..due.len() {
-            let first = self.instead_of(place).filter(|&first| !self.is_given_up(first));
-            if let Some(other) = self.goes_with(place).or(first) {
-                due[place] = due[other];
-            }
-        }
-        due
-    }
-
-    /// The source that this one stands in for: its place in the list.
-    fn instead_of(&self, place: usize) -> Option<usize> {
-        let other = self.server_sources[place].paced.instead_of()?;
-        mysql::SOURCES.iter().position(|source| source.name == other)
-    }
-
-    fn is_given_up(&self, place: usize) -> bool {
-        self.server_sources[place].given_up.as_ref().is_some_and(|given_up| self.second < given_up.until)
-    }
-
-    /// The source that this one goes with: its place in the list.
-    fn goes_with(&self, place: usize) -> Option<usize> {
-        let other = self.server_sources[place].paced.goes_with()?;
-        mysql::SOURCES.iter().position(|source| source.name == other)
-    }
-
     /// Has the server's half do what is to be done now, where it is free.
     async fn request(&mut self, due: &[bool]) -> Result<(), Stopped> {
         match self.state {
@@ -279,8 +283,9 @@ impl Sampler {
     }
 
     fn turn(&self, place: usize, due: &[bool]) -> Turn {
-        match self.goes_with(place) {
-            _ if self.is_given_up(place) => Turn::NotNow,
+        let source = &self.server_sources[place];
+        match source.goes_with() {
+            _ if source.is_given_up(self.second) => Turn::NotNow,
             Some(other) => Turn::With(other),
             None if due[place] => Turn::Now,
             None => Turn::NotNow,
@@ -375,7 +380,7 @@ impl Sampler {
         };
         let given_up = |place: usize| self.server_sources[place].given_up.as_ref();
         for (place, source) in mysql::SOURCES.iter().enumerate().filter(|(place, _)| due[*place]) {
-            let given_up = given_up(place).or_else(|| given_up(self.goes_with(place)?));
+            let given_up = given_up(place).or_else(|| given_up(self.server_sources[place].goes_with()?));
             match (given_up, away) {
                 (Some(GivenUp { why: Some(why), .. }), _) => (source.fail)(why.clone(), sample),
                 (None, Some(away)) => (source.fail)(Unavailable::because(away), sample),
@@ -493,5 +498,40 @@ impl Sampler {
 
     async fn note(&self, note: Note) -> Result<(), Stopped> {
         self.shared.send(Followed::Note(note)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::follow::paces::PACES;
+
+    #[test]
+    fn who_stands_in_for_another_has_its_turns_and_its_own_where_that_one_is_given_up() {
+        let of = |(place, &pace)| ServerSource { paced: Paced::new(pace, place), given_up: None };
+        let mut sources: Vec<ServerSource> =
+            PACES.iter().enumerate().map(of).take(mysql::SOURCES.len()).collect();
+        let threads = place("performance_schema.threads").unwrap();
+        let list = place("information_schema.PROCESSLIST").unwrap();
+        let is_due = |sources: &[ServerSource], second| {
+            let due = due_sources(sources, second, false);
+            (due[threads], due[list])
+        };
+        // The list of threads has its turns, and a hundred thousand rows; its stand-in is not asked.
+        let dear = Taken { took: Duration::from_millis(1), rows: 100_000, in_time: true };
+        let mut turns = Vec::new();
+        for second in 0..9 {
+            let (threads_due, list_due) = is_due(&sources, second);
+            assert_eq!(threads_due, list_due, "second {second}");
+            if threads_due {
+                sources[threads].paced.had_turn(second);
+                sources[threads].paced.took(dear, false);
+            }
+            turns.push(threads_due);
+        }
+        assert!(turns.contains(&true) && turns.contains(&false), "{turns:?}");
+        let second = turns.iter().position(|turn| !turn).unwrap() as u64;
+        sources[threads].given_up = Some(GivenUp { why: None, until: u64::MAX });
+        assert!(is_due(&sources, second).1);
     }
 }
