@@ -22,6 +22,16 @@ const DEADLINE: Duration = Duration::from_secs(1);
 /// None of the 7,194 answers in the recordings of steady load (`crates/record/tests/stalls/real`) took that long.
 const OVERDUE: Duration = Duration::from_millis(60);
 
+/// And longer than so many times the mean of late: a server whose CPUs are all busy may take that long for each answer.
+const OVERDUE_TIMES: u32 = 5;
+
+/// One answer's part of the mean of late.
+const MEAN_PART: i32 = 16;
+
+/// Woken so much later than it asked for, this program did not run itself: it was stopped, or its machine was. The answer may
+/// have been there for long.
+const HELD: Duration = Duration::from_millis(500);
+
 /// The probe, before it runs.
 pub(super) struct Prober {
     shared: Shared,
@@ -68,7 +78,7 @@ enum Connection {
     Open {
         session: Session,
         statement: &'static str,
-        turn: u64,
+        lately: Lately,
     },
 }
 
@@ -103,7 +113,7 @@ impl Connection {
                     Ok(session) => {
                         shared.leave_out(session.connection_id());
                         let statement = statement(session.version().unwrap_or_default());
-                        *self = Self::Open { session, statement, turn: 0 };
+                        *self = Self::Open { session, statement, lately: Lately::default() };
                         return None;
                     }
                     Err(error) => failure_to_connect(&error),
@@ -113,20 +123,31 @@ impl Connection {
                 *self = Self::None { again, backoff };
                 Some(without_answer(asked.elapsed(), failure))
             }
-            Self::Open { session, statement, turn } => {
-                *turn += 1;
+            Self::Open { session, statement, lately } => {
                 let asked = Instant::now();
-                let answer = {
+                let overdue = lately.overdue();
+                let (answer, was_held) = {
                     let mut answer = std::pin::pin!(session.query(statement));
-                    match tokio::time::timeout(OVERDUE, &mut answer).await {
-                        Ok(answer) => answer,
+                    match tokio::time::timeout(overdue, &mut answer).await {
+                        Ok(answer) => (answer, asked.elapsed() > overdue + HELD),
+                        Err(_) if asked.elapsed() > overdue + HELD => (answer.await, true),
                         Err(_) => {
                             shared.send_overdue(asked);
-                            answer.await
+                            let answer = answer.await;
+                            (answer, asked.elapsed() > DEADLINE + HELD)
                         }
                     }
                 };
                 let took = asked.elapsed();
+                if was_held {
+                    // Nobody knows how long the server took. What a session that broke meanwhile means, the next probe tells.
+                    if session.is_broken() {
+                        shared.no_longer_leave_out(session.connection_id());
+                        *self = Self::None { again: Instant::now(), backoff: Backoff::default() };
+                    }
+                    return None;
+                }
+                lately.took(took);
                 shared.costs.count(PROBE, took, answer.as_ref().map_or(0, Rows::len));
                 match answer {
                     Ok(rows) => {
@@ -143,6 +164,25 @@ impl Connection {
                 }
             }
         }
+    }
+}
+
+/// How long the answers of late took.
+#[derive(Debug, Default)]
+struct Lately {
+    mean_us: i32,
+}
+
+impl Lately {
+    fn took(&mut self, took: Duration) {
+        let took_us = i32::try_from(took.as_micros()).unwrap_or(i32::MAX);
+        self.mean_us += (took_us - self.mean_us) / MEAN_PART;
+    }
+
+    /// After how long an answer is overdue.
+    fn overdue(&self) -> Duration {
+        let mean = Duration::from_micros(u64::try_from(self.mean_us).unwrap_or(0));
+        OVERDUE.max(mean * OVERDUE_TIMES)
     }
 }
 
@@ -240,6 +280,21 @@ mod tests {
         let cells =
             pairs.iter().map(|(name, value)| vec![Some((*name).to_owned()), Some((*value).to_owned())]);
         Rows::new(vec!["Variable_name".to_owned(), "Value".to_owned()], cells.collect())
+    }
+
+    #[test]
+    fn an_answer_is_overdue_by_what_is_usual_and_one_late_answer_changes_little() {
+        let mut lately = Lately::default();
+        let mut took = |ms, times| {
+            for _ in 0..times {
+                lately.took(Duration::from_millis(ms));
+            }
+            lately.overdue().as_millis()
+        };
+        assert_eq!(took(2, 100), 60);
+        assert!(took(200, 1) < 80);
+        assert_eq!(took(2, 20), 60);
+        assert!((300..=350).contains(&took(70, 200)));
     }
 
     #[test]
