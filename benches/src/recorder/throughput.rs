@@ -20,6 +20,8 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// How long each window is: a whole number of seconds, as each looks once a second.
 const WINDOW: Duration = Duration::from_secs(1);
 
+/// How long the CPU time is taken where nothing is halted: two rounds of what is done twice a minute.
+const UNHALTED: Duration = Duration::from_secs(60);
 /// The recorder's quads to a run that was asked for: what is to be told apart from 1 % needs many.
 const QUADS: usize = 16;
 
@@ -33,8 +35,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
             the middle of all quads stands here (Hodges and Lehmann) with an interval that holds it in 95 of 100 cases \
             (signed ranks; with fewer than a hundred quads the median and its own), and *reached* means that the whole \
             interval lies within the goal. Lost to nothing is what the method cannot tell from zero on this machine. Beside \
-            it what the program and its statements took of all CPUs in the windows: what it must cost at least, without \
-            what it may hold up.",
+            it what the program and its statements took of all CPUs in the windows, and in a minute before the first halt: \
+            what it must cost at least, without what it may hold up.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -65,6 +67,7 @@ async fn measure(
     quads: usize,
 ) -> anyhow::Result<Vec<Row>> {
     let (mut losses, mut taken) = (Vec::new(), Vec::new());
+    let whole = if goal.is_some() { Some(unhalted_percent(ground, &mut looking).await?) } else { None };
     let mut looks = true;
     for quad in 0..quads {
         if quad % 16 == 0 {
@@ -99,6 +102,10 @@ async fn measure(
             format!("{name} and its statements: CPU time"),
             Spread::of(&taken).told("% of all CPUs"),
         ));
+        if let Some(percent) = whole {
+            let what = format!("{name} and its statements: CPU time in a minute without a halt");
+            rows.push(Row::plain(what, format!("{} % of all CPUs", short(percent))));
+        }
     }
     Ok(rows)
 }
@@ -118,6 +125,17 @@ fn row(name: &str, goal: Option<f64>, losses: &[f64]) -> Row {
     });
     let percent = |ratio: f64| short(ratio * 100.0);
     Row { what, measured: format!("{} % ({} to {})", percent(median), percent(low), percent(high)), goal }
+}
+
+/// What it takes of all CPUs where it is not halted.
+async fn unhalted_percent(
+    ground: &mut Ground,
+    looking: &mut Option<(Looker, Looking)>,
+) -> anyhow::Result<f64> {
+    let (begun, before) = (Instant::now(), taken_s(ground, looking).await?);
+    tokio::time::sleep(UNHALTED).await;
+    let after = taken_s(ground, looking).await?;
+    Ok(100.0 * (after - before) / (begun.elapsed().as_secs_f64() * cpus()))
 }
 
 /// CPU time of the program and of its statements on the server so far, seconds.
