@@ -30,6 +30,13 @@ pub enum Note {
     },
     /// A source is asked less often, or as often as before again.
     Pace(PaceChange),
+    /// The probe asks less often, or as often as before again.
+    Probe {
+        /// So often from now on.
+        every: Duration,
+        /// How long its answers take, where that is why.
+        because_takes: Option<Duration>,
+    },
     /// The clock was set.
     ClockSet {
         /// By how much, seconds; above zero where it was set forward, or where the machine was suspended.
@@ -58,6 +65,13 @@ impl fmt::Display for Note {
             }
             Self::Pace(PaceChange { source, because: None, period_s }) => {
                 write!(f, "{source} is asked every {period_s} s again")
+            }
+            Self::Probe { every, because_takes: Some(takes) } => {
+                let (every_ms, takes_ms) = (every.as_millis(), takes.as_millis());
+                write!(f, "the probe asks every {every_ms} ms from now on: each answer takes {takes_ms} ms")
+            }
+            Self::Probe { every, because_takes: None } => {
+                write!(f, "the probe asks every {} ms again", every.as_millis())
             }
             Self::ClockSet { by_s } if *by_s > 0.0 => {
                 write!(f, "the clock was set forward by {by_s:.1} s, or this machine was suspended")
@@ -92,6 +106,9 @@ mod tests {
             "SHOW GLOBAL STATUS is asked every 2 s from now on: its answer takes 70 ms, more than 50 ms"
         );
         assert_eq!(change(None), "SHOW GLOBAL STATUS is asked every 2 s again");
+        let probe =
+            Note::Probe { every: Duration::from_millis(200), because_takes: Some(Duration::from_millis(70)) };
+        assert_eq!(probe.to_string(), "the probe asks every 200 ms from now on: each answer takes 70 ms");
         assert_eq!(Note::ClockSet { by_s: -60.0 }.to_string(), "the clock was set back by 60.0 s");
     }
 }

@@ -28,6 +28,15 @@ const OVERDUE_TIMES: u32 = 5;
 /// One answer's part of the mean of late.
 const MEAN_PART: i32 = 16;
 
+/// Answers that take more than this part of the time keep a server busy that has no time: they are asked for half as often,
+const BUSY_PART: u32 = 2;
+/// and as often as before again where they then would take less than this part.
+const CALM_PART: u32 = 5;
+/// So many times the usual time lies between two probes at most.
+const MOST_TIMES: u32 = 4;
+/// To the mean of late no answer counts more than this: a stall alone makes no probe seldom.
+const MOST_COUNTED: Duration = Duration::from_millis(200);
+
 /// Woken so much later than it asked for, this program did not run itself: it was stopped, or its machine was. The answer may
 /// have been there for long.
 const HELD: Duration = Duration::from_millis(500);
@@ -92,6 +101,7 @@ impl Connection {
             {
                 return stopped;
             }
+            let every = self.every(shared, every);
             due += every;
             // Those that a late answer has made impossible are not made up for.
             let now = Instant::now();
@@ -100,6 +110,16 @@ impl Connection {
             }
             tokio::time::sleep_until(due.into()).await;
         }
+    }
+
+    /// From one probe to the next: longer where each answer takes long, but for a stall that is looked at.
+    fn every(&mut self, shared: &Shared, usual: Duration) -> Duration {
+        let Self::Open { lately, .. } = self else { return usual };
+        if lately.paced(usual) {
+            let because_takes = (lately.times > 1).then(|| lately.mean());
+            shared.probe_asks(usual * lately.times, because_takes);
+        }
+        if shared.is_hurry() { usual } else { usual * lately.times }
     }
 
     /// Probes; none where there is nothing to be asked yet.
@@ -168,21 +188,42 @@ impl Connection {
 }
 
 /// How long the answers of late took.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Lately {
     mean_us: i32,
+    /// So many times the usual time lies between two probes.
+    times: u32,
+}
+
+impl Default for Lately {
+    fn default() -> Self {
+        Self { mean_us: 0, times: 1 }
+    }
 }
 
 impl Lately {
     fn took(&mut self, took: Duration) {
-        let took_us = i32::try_from(took.as_micros()).unwrap_or(i32::MAX);
+        let took_us = i32::try_from(took.min(MOST_COUNTED).as_micros()).unwrap_or(i32::MAX);
         self.mean_us += (took_us - self.mean_us) / MEAN_PART;
+    }
+
+    fn mean(&self) -> Duration {
+        Duration::from_micros(u64::try_from(self.mean_us).unwrap_or(0))
     }
 
     /// After how long an answer is overdue.
     fn overdue(&self) -> Duration {
-        let mean = Duration::from_micros(u64::try_from(self.mean_us).unwrap_or(0));
-        OVERDUE.max(mean * OVERDUE_TIMES)
+        OVERDUE.max(self.mean() * OVERDUE_TIMES)
+    }
+
+    /// Fits the time between two probes to what answers take. True where it changed.
+    fn paced(&mut self, usual: Duration) -> bool {
+        let times = match self.times {
+            times if times < MOST_TIMES && self.mean() * BUSY_PART > usual * times => times * 2,
+            times if times > 1 && self.mean() * CALM_PART < usual * times / 2 => times / 2,
+            times => times,
+        };
+        std::mem::replace(&mut self.times, times) != times
     }
 }
 
@@ -295,6 +336,24 @@ mod tests {
         assert!(took(200, 1) < 80);
         assert_eq!(took(2, 20), 60);
         assert!((300..=350).contains(&took(70, 200)));
+    }
+
+    #[test]
+    fn a_busy_server_is_asked_less_often_and_one_that_hangs_for_seconds_is_not() {
+        let mut lately = Lately::default();
+        let mut every_ms = |ms, times| {
+            for _ in 0..times {
+                lately.took(Duration::from_millis(ms));
+                lately.paced(EVERY);
+            }
+            (EVERY * lately.times).as_millis()
+        };
+        assert_eq!(every_ms(2, 100), 100);
+        assert_eq!(every_ms(1000, 4), 100);
+        assert_eq!(every_ms(2, 100), 100);
+        assert_eq!(every_ms(70, 100), 200);
+        assert_eq!(every_ms(30, 100), 200);
+        assert_eq!(every_ms(10, 100), 100);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::clock::SegmentClock;
 use super::costs::{Costs, PROBE};
 use super::door::Door;
+use super::note::Note;
 use super::pace::Period;
 use super::{FollowOptions, Followed};
 use crate::mysql::Target;
@@ -95,6 +96,12 @@ impl Shared {
             }
             Err(TrySendError::Closed(_)) => Err(Stopped),
         }
+    }
+
+    /// Says that the probe asks so often from now on. The line is left out where the caller is behind.
+    pub(super) fn probe_asks(&self, every: Duration, because_takes: Option<Duration>) {
+        self.costs.set_period(PROBE, every.as_secs_f64());
+        let _full = self.followed.try_send(Followed::Note(Note::Probe { every, because_takes }));
     }
 
     /// How many probes were left out since this was asked last.
