@@ -17,20 +17,21 @@ use crate::{Bench, Benchmark, progress};
 const WARM_UP: Duration = Duration::from_secs(10);
 /// After it went on or was halted, before a window begins: what fell due meanwhile is done.
 const SETTLE: Duration = Duration::from_millis(300);
-/// How long each window is: a whole number of seconds, as each looks once a second.
-const WINDOW: Duration = Duration::from_secs(1);
+/// How long each window is. What looks once a second keeps to the clock: as two quads are no whole number of seconds, its
+/// looks fall into windows and the times between them alike.
+const WINDOW: Duration = Duration::from_millis(500);
 
 /// How long the CPU time is taken where nothing is halted: two rounds of what is done twice a minute.
 const UNHALTED: Duration = Duration::from_secs(60);
 /// The recorder's quads to a run that was asked for: what is to be told apart from 1 % needs many.
-const QUADS: usize = 16;
+const QUADS: usize = 32;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "recorder-throughput",
     story: "The same 1,000 connections, 256 of them sysbench's oltp_point_select as fast as they can, on the same CPUs as \
             the server and those that look: the CPUs are never idle. One of them at a time runs throughout; it is halted \
-            with SIGSTOP and goes on in quads of windows of 1 s: without, with, with, without, or the other way round in \
-            turn, 0.3 s after each change, so that what fell due meanwhile is not in a window. What counts the queries runs \
+            with SIGSTOP and goes on in quads of windows of half a second: without, with, with, without, or the other way \
+            round in turn, 0.3 s after each change, so that what fell due meanwhile is not in a window. What counts the queries runs \
             before all others (SCHED_FIFO). The loss of a quad is 1 minus the ratio of its windows with to those without; \
             the middle of all quads stands here (Hodges and Lehmann) with an interval that holds it in 95 of 100 cases \
             (signed ranks; with fewer than a hundred quads the median and its own), and *reached* means that the whole \
