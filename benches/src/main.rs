@@ -3,6 +3,7 @@
 //! Each benchmark has a file, runs the built program as a user would, with its peers in the same run, and gives rows
 //! for `BENCHMARKS.md`. Nothing here is a test: a slow machine fails no build.
 
+mod counter;
 mod fleet;
 mod halting;
 mod idle_threads;
@@ -12,6 +13,7 @@ mod page_cache;
 mod paired;
 mod peer;
 mod program;
+mod quads;
 mod recorded_scenarios;
 mod recorder;
 mod snapshot;

@@ -1,17 +1,15 @@
 //! What looking costs a server that is as busy as it can be.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
-use mysql_async::Conn;
-use mysql_async::prelude::Queryable as _;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
 use spindoctor_lab::{Server, ServerSpec};
 
+use crate::counter::Counter;
 use crate::halting::Halting;
-use crate::page::{Row, Verdict};
-use crate::paired::{Interval, short};
+use crate::page::Row;
+use crate::paired::{Spread, short};
+use crate::quads::Quads;
 use crate::{Bench, Benchmark, progress};
 
 const CLIENTS: u32 = 256;
@@ -67,18 +65,20 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "throughput",
     story: "256 clients of sysbench's oltp_point_select on a MySQL with its data in memory, on the same CPUs as the \
             clients and spindoctor: the CPUs are never idle, and no lock adds noise of its own. spindoctor runs \
-            throughout; it is halted (SIGSTOP, and its perf events disabled) and goes on in quads of windows of 0.4 s: \
-            without, with, with, without, or the other way round in turn. What counts the queries runs before all others \
-            (SCHED_FIFO). The bound on the CPU time of `stacks`, 0.025 % of the \
-            CPUs for each of `--hz` up to 3 % (`--max-cpu`), counts the time in which it is halted, so here it is given \
-            half of it: its own CPU time in the windows and in 10 s in which it has all of its bound and is not halted \
-            stand below. What fell due while it was halted is done at once when it goes on, so the windows with `doctor` \
-            hold more samples of it than one a second. The loss of a quad is 1 minus the ratio of \
-            its windows with to those without; the middle of all quads stands here (Hodges and Lehmann) with an interval \
-            that holds it in 95 of 100 cases (signed ranks). *Reached* means that the whole interval lies within the goal. \
-            Lost to nothing is what the method cannot tell from zero on this machine: nothing is started, and the same is \
-            computed. How many snapshots a second were taken is from a run of 10 s. Own CPU time is a part of what all CPUs \
-            have.",
+            throughout; it is halted (SIGSTOP, and its perf events disabled) and goes on in quads of windows of 0.4 \
+            s: without, with, with, without, or the other way round in turn. What counts the queries runs before all \
+            others (SCHED_FIFO). The bound on the CPU time of `stacks`, 0.025 % of the CPUs for each of `--hz` up to \
+            3 % (`--max-cpu`), counts the time in which it is halted, so here it is given half of it: its own CPU \
+            time in the windows and in 10 s in which it has all of its bound and is not halted stand below. What \
+            fell due while it was halted is done at once when it goes on, so the windows with `doctor` hold more \
+            samples of it than one a second. The loss of a quad is 1 minus the ratio of its windows with to those \
+            without. How fast the CPUs of a shared machine are changes by far more than what is looked for: each \
+            runs a loop of some 50 us every 4 ms, and as much of a quad's loss as follows from the loops' times (a \
+            straight line with the least squares) is taken off. The middle of all quads stands here (Hodges and \
+            Lehmann) with an interval that holds it in 95 of 100 cases (signed ranks). *Reached* means that the \
+            whole interval lies within the goal. Lost to nothing is what the method cannot tell from zero on this \
+            machine: nothing is started, and the same is computed. How many snapshots a second were taken is from a \
+            run of 10 s. Own CPU time is a part of what all CPUs have.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -93,13 +93,12 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut load =
         Load::start(server.socket(), LoadSpec { workload, threads: CLIENTS, rate: None, tables: TABLES })?;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let mut counter = server.connect().await?;
-    run_ahead(&mut counter).await?;
+    let mut counter = Counter::start(&server).await?;
     let mut rows = Vec::new();
     for looker in LOOKERS {
         rows.extend(lost_to(bench, looker, &server, &mut load, &mut counter).await?);
     }
-    counter.disconnect().await?;
+    drop(counter);
     load.stop().await;
     server.stop()?;
     Ok(rows)
@@ -111,12 +110,12 @@ pub(crate) async fn lost_to(
     looker: &Looker,
     server: &Server,
     load: &mut Load,
-    counter: &mut Conn,
+    counter: &mut Counter,
 ) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let whole = unhalted_percent(bench, looker, server).await?;
     let looking = look(bench, looker, looker.halved, server).await?;
-    let mut losses = Vec::new();
+    let mut all = Quads::default();
     let mut alone = Vec::new();
     let mut own = Vec::new();
     let quads = bench.runs * looker.quads;
@@ -125,27 +124,28 @@ pub(crate) async fn lost_to(
             progress(&format!("throughput: {}, quad {} of {quads}", looker.name, quad + 1));
         }
         load.check()?;
-        let order = if quad % 2 == 0 { [false, true, true, false] } else { [true, false, false, true] };
-        let (mut with, mut without) = (0.0, 0.0);
-        for looks in order {
+        let mut windows = Vec::with_capacity(4);
+        for looks in all.order() {
             if let Some(looking) = &looking {
                 if looks { looking.go_on()? } else { looking.halt()? }
             }
             tokio::time::sleep(SETTLE).await;
             let own_before = looking.as_ref().map(Halting::cpu).transpose()?;
-            let rate = rate(counter).await?;
+            let window = counter.window(WINDOW).await?;
             if let (true, Some(looking), Some(before)) = (looks, &looking, own_before) {
                 own.push(100.0 * (looking.cpu()? - before).as_secs_f64() / (WINDOW.as_secs_f64() * cpus()));
             }
-            *(if looks { &mut with } else { &mut without }) += rate;
+            if !looks {
+                alone.push(window.queries_per_s);
+            }
+            windows.push(window);
         }
-        losses.push(1.0 - with / without);
-        alone.push(without / 2.0);
+        all.push(&windows);
     }
     drop(looking);
-    rows.push(row(looker, &losses));
+    rows.extend(all.rows(looker.name, looker.goal_ratio));
     if !own.is_empty() {
-        let own = crate::paired::Spread::of(&own).told("% of all CPUs");
+        let own = Spread::of(&own).told("% of all CPUs");
         rows.push(Row::plain("its own CPU time in the windows", own));
     }
     if let Some(whole) = whole {
@@ -157,59 +157,12 @@ pub(crate) async fn lost_to(
         let taken = snapshots_a_second(bench, hz, server).await?;
         rows.push(Row::plain("its snapshots", format!("{} a second", short(taken))));
     }
-    rows.push(Row::plain("queries a second without it", crate::paired::Spread::of(&alone).told("1/s")));
+    rows.push(Row::plain("queries a second without it", Spread::of(&alone).told("1/s")));
     Ok(rows)
-}
-
-fn row(looker: &Looker, losses: &[f64]) -> Row {
-    let what = format!("throughput lost to {}", looker.name);
-    let Some(Interval { median, low, high }) = Interval::of_symmetric(losses) else {
-        return Row::plain(what, "too few quads for an interval: --runs 6");
-    };
-    let goal = looker.goal_ratio.map(|goal| {
-        let verdict = match goal {
-            goal if high <= goal => Verdict::Reached,
-            goal if low > goal => Verdict::Missed,
-            _ => Verdict::Open,
-        };
-        (format!("<= {:.0} %", goal * 100.0), verdict)
-    });
-    let percent = |ratio: f64| short(ratio * 100.0);
-    Row { what, measured: format!("{} % ({} to {})", percent(median), percent(low), percent(high)), goal }
 }
 
 fn cpus() -> f64 {
     std::thread::available_parallelism().map_or(1, usize::from) as f64
-}
-
-/// Lets this program and the server's thread that answers it run before all others (`SCHED_FIFO`), so that what is counted
-/// is counted at the time that is written beside it: behind 256 busy threads an answer comes up to 20 ms late, which is
-/// more of a window than what is looked for. What this program starts does not inherit it.
-pub(crate) async fn run_ahead(counter: &mut Conn) -> anyhow::Result<()> {
-    let asked = "SELECT THREAD_OS_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()";
-    let answers: Option<u32> = counter.query_first(asked).await?;
-    let answers = answers.context("the server does not tell which thread answers")?;
-    for thread in [answers, std::process::id()] {
-        let thread = thread.to_string();
-        let ran = Command::new("chrt").args(["--reset-on-fork", "--fifo", "--pid", "1", &thread]).status()?;
-        ensure!(ran.success(), "chrt could not let thread {thread} run before all others");
-    }
-    Ok(())
-}
-
-/// Queries a second over a window from now, as the server counts them: exact to the instants of the two answers,
-/// where sysbench tells whole seconds.
-async fn rate(counter: &mut Conn) -> anyhow::Result<f64> {
-    let (begun, before) = queries(counter).await?;
-    tokio::time::sleep(WINDOW).await;
-    let (ended, after) = queries(counter).await?;
-    Ok((after - before) / (ended - begun).as_secs_f64())
-}
-
-async fn queries(counter: &mut Conn) -> anyhow::Result<(Instant, f64)> {
-    let row: Option<(String, String)> = counter.query_first("SHOW GLOBAL STATUS LIKE 'Com_select'").await?;
-    let count = row.and_then(|(_, count)| count.parse().ok()).context("the server counts no queries")?;
-    Ok((Instant::now(), count))
 }
 
 /// How many it takes of those that were asked for: it takes fewer where they would cost too much.

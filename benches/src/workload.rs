@@ -10,9 +10,10 @@ use serde_json::Value;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
 use spindoctor_lab::{Server, ServerSpec};
 
+use crate::counter::Counter;
 use crate::page::Row;
 use crate::paired::short;
-use crate::throughput::{Looker, lost_to, run_ahead};
+use crate::throughput::{Looker, lost_to};
 use crate::{Bench, Benchmark, progress};
 
 const TABLES: Tables = Tables { count: 4, rows: 10_000 };
@@ -57,8 +58,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let spec = |workload, threads| LoadSpec { workload, threads, rate: None, tables: TABLES };
     let mut load = Load::start(server.socket(), spec(Workload::OltpPointSelect, BUSY))?;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let mut counter = server.connect().await?;
-    run_ahead(&mut counter).await?;
+    let mut counter = Counter::start(&server).await?;
     let mut rows = lost_to(bench, &LOOKER, &server, &mut load, &mut counter).await?;
     let looked = look(bench, &server, "10s").await?;
     let looks = looked.number("/samples")? / looked.number("/seconds")?.max(1.0);
@@ -67,9 +67,9 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 
     let mut load = Load::start(server.socket(), spec(Workload::OltpReadWrite, COMPARED_CLIENTS))?;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let before = times(&mut counter).await?;
+    let before = times(&mut counter.conn).await?;
     let looked = look(bench, &server, COMPARED).await?;
-    let after = times(&mut counter).await?;
+    let after = times(&mut counter.conn).await?;
     load.check()?;
     load.stop().await;
     let (points, digest) = largest_difference(&looked.json, &before, &after)?;
@@ -79,7 +79,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         format!("<= {POINTS:.0} points"),
         points <= POINTS,
     ));
-    counter.disconnect().await?;
+    drop(counter);
     drop(resting);
     server.stop()?;
     Ok(rows)

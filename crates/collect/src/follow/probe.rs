@@ -28,14 +28,15 @@ const OVERDUE_TIMES: u32 = 5;
 /// One answer's part of the mean of late.
 const MEAN_PART: i32 = 16;
 
-/// Answers that take more than this part of the time keep a server busy that has no time: they are asked for half as often,
-const BUSY_PART: u32 = 2;
-/// and as often as before again where they then would take less than this part.
-const CALM_PART: u32 = 5;
+/// Answers that take more than this part of the time, where they need 1 ms or 2 of a CPU, wait for one that is free: a server
+/// that has no time is asked half as often,
+const BUSY_PART: u32 = 5;
+/// and as often as before again where they take less than this part of what then were the time.
+const CALM_PART: u32 = 10;
 /// So many times the usual time lies between two probes at most.
 const MOST_TIMES: u32 = 4;
 /// To the mean of late no answer counts more than this: a stall alone makes no probe seldom.
-const MOST_COUNTED: Duration = Duration::from_millis(200);
+const MOST_COUNTED: Duration = Duration::from_millis(100);
 
 /// Woken so much later than it asked for, this program did not run itself: it was stopped, or its machine was. The answer may
 /// have been there for long.
@@ -349,11 +350,13 @@ mod tests {
             (EVERY * lately.times).as_millis()
         };
         assert_eq!(every_ms(2, 100), 100);
-        assert_eq!(every_ms(1000, 4), 100);
+        assert_eq!(every_ms(1000, 3), 100);
         assert_eq!(every_ms(2, 100), 100);
-        assert_eq!(every_ms(70, 100), 200);
         assert_eq!(every_ms(30, 100), 200);
-        assert_eq!(every_ms(10, 100), 100);
+        assert_eq!(every_ms(50, 100), 400);
+        assert_eq!(every_ms(30, 100), 400);
+        assert_eq!(every_ms(15, 100), 200);
+        assert_eq!(every_ms(5, 100), 100);
     }
 
     #[test]
