@@ -1,7 +1,7 @@
 //! `spindoctor workload` on real servers, on recordings and on files.
 
 use std::io::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
@@ -36,7 +36,16 @@ fn what_a_busy_server_runs_is_told_with_its_panel_its_phases_and_its_cost() {
         let spec = ServerSpec { which: which.clone(), tables: Some(TABLES), ..ServerSpec::default() };
         let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
         let load = LoadSpec { workload: Workload::OltpReadWrite, threads: 8, rate: None, tables: TABLES };
-        let load = runtime.block_on(async { Load::start(server.socket(), load) }).expect("sysbench");
+        let load = runtime.block_on(async {
+            let load = Load::start(server.socket(), load).expect("sysbench");
+            // On a starved machine its clients take seconds to connect.
+            let begun = Instant::now();
+            while load.since(begun).is_none() {
+                assert!(begun.elapsed() < Duration::from_secs(30), "{which:?}: sysbench reports nothing");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            load
+        });
         let line =
             format!("workload -u root -S {} --no-defaults --duration 6s --json", server.socket().display());
         if which == Which::Mysql {
@@ -68,7 +77,12 @@ fn what_a_busy_server_runs_is_told_with_its_panel_its_phases_and_its_cost() {
         );
         let total: f64 = digests.iter().filter_map(|group| group["share"].as_f64()).sum();
         assert!((total - 1.0).abs() < 1e-6, "{which:?}: {total}");
-        assert_eq!(groups(&seen, "user").first().map(|group| &group["key"]), Some(&Value::from("app")));
+        let users = groups(&seen, "user");
+        assert_eq!(
+            users.first().map(|group| &group["key"]),
+            Some(&Value::from("app")),
+            "{which:?}: {users:#?}"
+        );
         assert!(
             groups(&seen, "tag").iter().any(|group| group["key"] == "route=/cart"),
             "{which:?}: {seen:#}"
