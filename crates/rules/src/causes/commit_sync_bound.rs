@@ -8,6 +8,7 @@ use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::redo_sync::{CommitQueue, redo_sync_behind};
 use crate::sessions::{Waiting, mean};
+use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::wait_graph::root_at_the_end;
 use crate::{Cause, Outcome, Stacks};
 
@@ -29,8 +30,9 @@ pub(crate) const CAUSE: Cause = Cause {
                times. It \
                fires when two or more sessions on average are in commit, they are 30 % or more of the sessions \
                at work, one sync takes 300 us or more, and the logs are being written half of the time. The \
-               score is the share of sessions in commit times the share of time the logs are busy. Clear when \
-               neither log is synced at commit.",
+               score is the share of sessions in commit times the share of time the logs are busy. Where neither \
+               log is synced at commit it fires by the stacks alone: two sessions and a tenth of those at work wait \
+               to write the redo log while another thread, as a rule the page cleaner, syncs it.",
     looks_alike: "Commits of many sessions on fast storage (50 us a sync) queue for a moment and are no trouble. \
                   With commits burning CPU instead of sleeping, see quota-blind-spin. Waiting for semi-sync ACK \
                   is the network and the replica. Waiting for commit lock is a backup: global-lock-pileup. A \
@@ -70,6 +72,15 @@ const IN_COMMIT_RATIO: f64 = 0.3;
 /// One sync of this length is slow: protected caches and good flash take 20 to 150 us.
 const SLOW_SYNC_US: f64 = 300.0;
 
+/// Without threads of the log (innodb_log_writer_threads=OFF, the default on few CPUs from MySQL 9.5 on) one mutex is held
+/// over a sync: a commit that only writes waits for the sync of the page cleaner, which may write no page that is newer than
+/// the log (MySQL: log0write.cc, log_write_up_to; buf0flu.cc, buf_flush_write_block_low).
+const SYNC_OF_ANOTHER: Look = Look {
+    does: &["Log_file_handle::fsync"],
+    waits: |names| names.contains(&"log_write_up_to") && names.iter().any(|name| LATCH_WAITS.contains(name)),
+    waits_beside: nobody,
+};
+
 /// Share of the time in which a log is being written or synced: below half, commits wait for something
 /// else.
 const LOGS_BUSY: f64 = 0.5;
@@ -83,7 +94,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let variables = window.need(|s| &s.server.variables)?;
     let binlog = variables.switch("log_bin") == Some(true) && variables.number("sync_binlog") == Some(1.0);
     if redo != 1.0 && !binlog {
-        return Ok(None);
+        return Ok(behind_another(window));
     }
     let waiting = Waiting::count(window, is_in_commit)?;
     let ratio = waiting.lost_ratio();
@@ -133,13 +144,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence_if(
             commits_per_s(window).ok().map(|per_s| Evidence::new("commits", per_s, "1/s", "SHOW GLOBAL STATUS Com_*")),
         )
-        .remedy(Remedy {
-            statement: "Put the redo and binary logs on storage with a power-protected write cache".into(),
-            why: "A sync then ends when the cache has it, in tens of microseconds.".into(),
-            dynamic: false,
-            risk: "A cache that only claims to be protected loses transactions when the power goes.".into(),
-            undo: "Move the logs back.".into(),
-        })
+        .remedy(faster_storage())
         .remedy_if((binlog && !is_mariadb).then(|| Remedy {
             statement: "SET GLOBAL binlog_group_commit_sync_delay = 300".into(),
             why: "Commits wait 300 us for company and share one sync.".into(),
@@ -167,6 +172,55 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     ))
 }
 
+/// Commits that need no sync and wait for the sync of another thread; none where no stacks tell.
+fn behind_another(window: &Window) -> Option<Finding> {
+    let stall = Stall::count(window, SYNC_OF_ANOTHER).ok().flatten()?;
+    if !stall.matters() || stall.doing == 0.0 {
+        return None;
+    }
+    let [waiting, share] = stall.evidence("sessions that wait to write the redo log");
+    Some(
+        Draft::new(
+            &CAUSE,
+            stall.ratio(),
+            format!(
+                "{:.1} sessions on average wait to write the redo log, which another thread syncs",
+                stall.held_up
+            ),
+        )
+        .why(
+            "Commits need not wait for a sync here. Without threads of its own for the log the server holds one mutex \
+             over each sync, and the page cleaner syncs the log before it writes pages: whoever writes to the log \
+             waits for the disk.",
+        )
+        .evidence(waiting)
+        .evidence(share)
+        .evidence(Evidence::new("snapshots with a sync of the redo log", stall.seen_ratio, "ratio", "stacks"))
+        .remedy_if((window.variable("innodb_log_writer_threads") == Some("OFF")).then(|| Remedy {
+            statement: "SET GLOBAL innodb_log_writer_threads = ON".into(),
+            why: "Threads of the log then write and sync it, and a commit that need not be on disk waits for the write \
+                  alone."
+                .into(),
+            dynamic: true,
+            risk: "The threads spin for a while: with few CPUs, or a quota, that takes CPU time from the clients.".into(),
+            undo: "SET GLOBAL innodb_log_writer_threads = OFF".into(),
+        }))
+        .remedy(faster_storage())
+        .root(stall.root(window))
+        .finding(),
+    )
+}
+
+fn faster_storage() -> Remedy {
+    Remedy {
+        statement: "Put the redo and binary logs on storage with a power-protected write cache".into(),
+        why: "A sync then ends when the cache has it, in tens of microseconds.".into(),
+        dynamic: false,
+        risk: "A cache that only claims to be protected loses transactions when the power goes.".into(),
+        undo: "Move the logs back.".into(),
+    }
+}
+
 /// True for a session that commits: by its state, or by its statement where the state says little.
 fn is_in_commit(thread: &ServerThread) -> bool {
     const STATES: [&str; 6] = [
@@ -192,6 +246,8 @@ fn is_in_commit(thread: &ServerThread) -> bool {
 
 #[cfg(test)]
 pub(crate) mod cases {
+    use spindoctor_model::stack::ThreadState;
+
     use super::*;
     use crate::testing::{Build, session};
 
@@ -277,5 +333,40 @@ pub(crate) mod cases {
             .variable("sync_binlog", "0")
             .window();
         assert_eq!(evaluate(&window), Outcome::Clear);
+    }
+
+    const CLEANER: &[&str] = &[
+        "fdatasync",
+        "Log_file_handle::fsync",
+        "log_write_up_to",
+        "buf_flush_page",
+        "buf_flush_page_cleaner_thread",
+    ];
+    const WRITER: &[&str] = &[
+        "futex",
+        "mutex_enter_inline",
+        "log_write_up_to",
+        "trx_commit_complete_for_mysql",
+        "dispatch_command",
+    ];
+
+    #[test]
+    fn commits_that_need_no_sync_wait_for_that_of_the_page_cleaner() {
+        let window = |threads: &[(u32, ThreadState, &[&str])]| {
+            Build::busy("9.7.0")
+                .variable("innodb_flush_log_at_trx_commit", "2")
+                .variable("sync_binlog", "0")
+                .variable("innodb_log_writer_threads", "OFF")
+                .snapshots(threads)
+                .window()
+        };
+        let cleaner = (1, ThreadState::Sync, CLEANER);
+        let finding = found(&window(&[(6, ThreadState::Futex, WRITER), cleaner]));
+        assert_eq!(finding.score, 0.75, "six of eight");
+        assert_eq!(finding.remedies[0].statement, "SET GLOBAL innodb_log_writer_threads = ON");
+        assert_eq!(finding.root.unwrap().stack.last().map(String::as_str), CLEANER.last().copied());
+        assert_eq!(evaluate(&window(&[(1, ThreadState::Futex, WRITER), cleaner])), Outcome::Clear);
+        // Nobody syncs: they wait for one another's writes.
+        assert_eq!(evaluate(&window(&[(6, ThreadState::Futex, WRITER)])), Outcome::Clear);
     }
 }
