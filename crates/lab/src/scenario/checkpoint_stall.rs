@@ -9,7 +9,6 @@ use super::{ALL, Scenario, Suffering, symptom};
 use crate::cgroup::Limits;
 use crate::error::Result;
 use crate::load::clients::Clients;
-use crate::load::sessions::Sessions;
 use crate::load::{LoadSpec, Tables, Workload};
 use crate::server::{Data, Server, ServerSpec};
 
@@ -17,11 +16,6 @@ use crate::server::{Data, Server, ServerSpec};
 const LARGE: Tables = Tables { count: 4, rows: 100_000 };
 /// Writes per second of the disk that the data is on.
 const DISK_WRITES_PER_S: u32 = 1_500;
-/// The same in [`ONSET`], where clients keep to a pace.
-const FEW_WRITES_PER_S: u32 = 400;
-/// In [`ONSET`], as on larger servers by default: without them the page cleaner's syncs of the log hold up every commit, so
-/// that so slow a disk is felt before the log is full.
-const LOG_THREADS: &str = "--loose-innodb-log-writer-threads=ON";
 /// Clients.
 const CLIENTS: u32 = 32;
 
@@ -42,16 +36,13 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 pub(super) const ONSET: Onset = Onset {
     scenario: &SCENARIO,
-    story: "32 clients update 300 rows a second at random, and pages are written as fast: a redo log of 16 MiB is \
-            enough; then the disk does 400 writes a second, and within seconds it is full.",
+    story: "32 clients update 100 rows a second at random, and pages are written as fast: a redo log of 16 MiB is \
+            enough; then 32 clients more update as fast as they can, on a disk that does 1500 writes a second, and \
+            within seconds the log is full.",
     lasts: Duration::from_secs(12),
-    spec: |flavor| {
-        let mut spec = spec(flavor, 16);
-        spec.options.push(LOG_THREADS.to_owned());
-        spec
-    },
+    spec: |flavor| spec(flavor, 16),
     calm: |server| {
-        Box::pin(Clients::start(server, CLIENTS, 300.0, |rng| {
+        Box::pin(Clients::start(server, CLIENTS, 100.0, |rng| {
             format!(
                 "UPDATE sbtest{} SET k = k + 1 WHERE id = {}",
                 rng.u32(1..=LARGE.count),
@@ -59,12 +50,7 @@ pub(super) const ONSET: Onset = Onset {
             )
         }))
     },
-    begin: |server| {
-        Box::pin(async move {
-            server.limit_writes(Some(FEW_WRITES_PER_S))?;
-            Ok(Suffering::by(Sessions::default()))
-        })
-    },
+    begin: |server| Box::pin(begin(server)),
     end: free_disk,
 };
 

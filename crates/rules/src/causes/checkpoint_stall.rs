@@ -6,7 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, redo_log,
 
 use crate::draft::Draft;
 use crate::sessions::mean;
-use crate::stall::{Look, Stall, nobody};
+use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
@@ -29,9 +29,12 @@ pub(crate) const CAUSE: Cause = Cause {
                sessions whose stacks wait for room in the log (log_free_check_wait), and the metric \
                log_on_file_space_waits where it is enabled. It fires when the log is filled within ten minutes and \
                the age is at 7/8 of the limit or more in half of the samples, or stops were counted between half \
-               of them, or on average two sessions and a tenth of those at work wait for room. The score is the \
-               share of the sessions at work that wait for room, or half the share of samples at the limit where \
-               that is more: an estimate, because a thread that is stopped holds up others elsewhere.",
+               of them, or on average two sessions and a tenth of those at work wait for room. A log that is filled \
+               within a minute is flushed all the time, and on a slow disk that alone holds up writers: as many \
+               that wait for a page, while the stacks show the page cleaner in the middle of writing one, are the \
+               same stall. The score is the share of the sessions at work that wait for room or for such a page, or \
+               half the share of samples at the limit where that is more: an estimate, because a thread that is \
+               stopped holds up others elsewhere.",
     looks_alike: "Innodb_log_waits counts waits for the log buffer in memory, another thing: raise \
                   innodb_log_buffer_size for that. Commits that wait for fsync are commit-sync-bound. A high age \
                   that stands still on a server that writes little is a lazy checkpoint, not a stall. Threads \
@@ -84,6 +87,24 @@ const LOOK: Look = Look {
     waits: |names| names.iter().any(|name| WAITS_FOR_ROOM.contains(name)),
     waits_beside: nobody,
 };
+
+/// Sessions that wait for a page, and whoever writes one. A page that is written is latched until its changes are in the log
+/// on disk and its copy is in the doublewrite buffer (MySQL: buf0flu.cc, buf_flush_page), and one that waits to change it
+/// keeps all others from reading it.
+const FLUSHED: Look = Look {
+    does: &["buf_flush_page"],
+    waits: nobody,
+    waits_beside: |names| {
+        names.contains(&"buf_page_get_gen") && names.iter().any(|name| LATCH_WAITS.contains(name))
+    },
+};
+
+/// Share of the snapshots in which a page is being written from which on the disk is slow: one takes some microseconds.
+const FLUSHES_RATIO: f64 = 0.3;
+
+/// A log that is filled sooner than this is what pages are written for, whatever its age is when somebody looks: a minute
+/// is less than it takes for a page to be written once by plan (lru and io_capacity), even of a small buffer pool.
+const FLUSHED_WITHIN_S: f64 = 60.0;
 
 /// A log that takes longer than this to fill once gives the flushing time enough: at that pace a high
 /// age is a choice of the flusher.
@@ -156,10 +177,12 @@ struct Stopped {
     counted_ratio: Option<f64>,
     /// Sessions in whose stacks it is seen; none where no stacks were taken, or they have no names.
     seen: Option<Stall>,
+    /// Those that wait for a page that is written, where they are enough to be a queue and the log is the reason.
+    behind_flushes: Option<Stall>,
 }
 
 impl Stopped {
-    fn of(window: &Window) -> Self {
+    fn of(window: &Window, filled_in_s: f64) -> Self {
         let counts = window.all(|s| &s.server.innodb_metrics);
         let counts = counts.iter().filter_map(|&(at_s, metrics)| {
             let metric = metrics.get(STOPS).filter(|metric| metric.enabled)?;
@@ -169,7 +192,11 @@ impl Stopped {
         let grew = rates.iter().map(|&(_, per_s)| f64::from(u8::from(per_s > 0.0)));
         // Of one growth nobody knows whether it was a burst.
         let counted_ratio = (rates.len() > 1).then(|| mean(grew));
-        Self { counted_ratio, seen: Stall::count(window, LOOK).ok().flatten() }
+        let seen = |look| Stall::count(window, look).ok().flatten();
+        let is_behind = |stall: &Stall| {
+            filled_in_s <= FLUSHED_WITHIN_S && stall.matters() && stall.seen_ratio >= FLUSHES_RATIO
+        };
+        Self { counted_ratio, seen: seen(LOOK), behind_flushes: seen(FLUSHED).filter(is_behind) }
     }
 
     /// Share of the samples that count as full by what was counted.
@@ -177,16 +204,19 @@ impl Stopped {
         self.counted_ratio.unwrap_or_default()
     }
 
-    /// Share of the sessions at work that wait for room, where they are enough to be a queue.
+    /// Share of the sessions at work that wait for room or for a page that is written, where they are enough to be a queue.
     fn queue_ratio(&self) -> Option<f64> {
-        self.seen.as_ref().filter(|stall| stall.matters()).map(Stall::ratio)
+        let for_room = self.seen.as_ref().filter(|stall| stall.matters());
+        let queues: Vec<f64> =
+            [for_room, self.behind_flushes.as_ref()].into_iter().flatten().map(Stall::ratio).collect();
+        (!queues.is_empty()).then(|| queues.iter().sum::<f64>().min(1.0))
     }
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let Filling { ratios, mean_ratio, at_limit, limit, per_s, filled_in_s, age_by, limit_by } =
         filling(window)?;
-    let stopped = Stopped::of(window);
+    let stopped = Stopped::of(window, filled_in_s);
     let full = at_limit.max(stopped.counted());
     let queue = stopped.queue_ratio();
     if (full < SAMPLES_AT_LIMIT && queue.is_none()) || filled_in_s > FILLED_WITHIN_S {
@@ -218,8 +248,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     .evidence(Evidence::new("limit of the checkpoint age", limit, "bytes", limit_by))
     .evidence(Evidence::new("redo written", per_s, "bytes/s", age_by))
     .evidence(Evidence::new("the log is filled once in", filled_in_s, "s", "computed").expected("> 600"));
-    if let Some(seen) = stopped.seen.filter(|stall| stall.waiting > 0.0) {
+    if let Some(seen) = stopped.seen.as_ref().filter(|stall| stall.waiting > 0.0) {
         let [waiting, share] = seen.evidence("sessions that wait for room in the log");
+        draft = draft.evidence(waiting).evidence(share);
+    }
+    if let Some(behind) = &stopped.behind_flushes {
+        let [waiting, share] = behind.evidence("sessions that wait for a page while one is written");
         draft = draft.evidence(waiting).evidence(share);
     }
     Ok(Some(
@@ -233,8 +267,17 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 Evidence::new("stops counted", count, "", &format!("INNODB_METRICS {name}"))
             }))
             .remedy(larger_log(window, per_s))
+            .explains(syncs_of_the_cleaner(window))
             .finding(),
     ))
+}
+
+/// Commits that need no sync wait for one only because pages are flushed in a hurry.
+fn syncs_of_the_cleaner(window: &Window) -> &'static [&'static str] {
+    match window.variable_number("innodb_flush_log_at_trx_commit") {
+        Some(at_commit) if at_commit != 1.0 => &["commit-sync-bound"],
+        _ => &[],
+    }
 }
 
 /// Bytes between the last checkpoint and the newest redo, over time.
@@ -413,6 +456,35 @@ pub(crate) mod cases {
         let threads = [(6, ThreadState::Sleep, WAITS)];
         let silent = Build::busy("9.7.4").lsn(1e9, 65e6, 5e3).snapshots(&threads).window();
         assert_eq!(evaluate(&silent), Outcome::Clear);
+    }
+
+    #[test]
+    fn sessions_that_wait_for_pages_of_a_hurried_page_cleaner_are_the_same_stall() {
+        const WAITS: &[&str] = &[
+            "futex",
+            "sync_array_wait_event",
+            "rw_lock_x_lock_func",
+            "buf_page_get_gen",
+            "dispatch_command",
+        ];
+        const FLUSHES: &[&str] = &["futex", "dblwr::write", "buf_flush_page", "buf_flush_do_batch"];
+        let window = |redo_per_s, flushing| {
+            let threads: [(u32, ThreadState, &[&str]); 2] =
+                [(6, ThreadState::Lock, WAITS), (flushing, ThreadState::Condition, FLUSHES)];
+            Build::busy("9.7.4")
+                .lsn(1e9, 55e6, redo_per_s)
+                .variable("innodb_flush_log_at_trx_commit", "2")
+                .snapshots(&threads)
+                .window()
+        };
+        let finding = found(&window(4e6, 1));
+        assert_eq!(
+            (finding.score, finding.explains.as_slice()),
+            (0.75, ["commit-sync-bound".to_owned()].as_slice())
+        );
+        // They wait for one another's changes, or the log is large enough.
+        assert_eq!(evaluate(&window(4e6, 0)), Outcome::Clear);
+        assert_eq!(evaluate(&window(0.4e6, 1)), Outcome::Clear);
     }
 
     #[test]
