@@ -16,8 +16,8 @@ use crate::page::Row;
 use crate::paired::Spread;
 use crate::{Bench, Benchmark, progress};
 
-/// How many threads run usually is told from three whole minutes.
-const LEARNS: Duration = Duration::from_secs(200);
+/// What is usual is told from a minute of it.
+const LEARNS: Duration = Duration::from_secs(90);
 /// Stalls that come again every half minute are a habit of the load, and no longer what harms it.
 const RESTS: Duration = Duration::from_secs(50);
 /// An event begins within so much of the truth.
@@ -26,7 +26,7 @@ const WITHIN: SignedDuration = SignedDuration::from_secs(1);
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "recorded-scenarios",
     story: "The stalls that the second seed names, overload and hung I/O, made on servers that are calm under a steady load: \
-            `spindoctor record` runs for 200 s, then the server suffers for 6 to 12 s, is calm for 52 s, and suffers again. \
+            `spindoctor record` runs for 90 s, then the server suffers for 6 to 12 s, is calm for 52 s, and suffers again. \
             A stall is caught where there is an event whose first cause is the scenario's label, with stacks from before \
             the clients felt anything, and which begins between a second before the stall was asked for and a second after \
             a client first waited for 200 ms. What was not caught stands in brackets. Other events are those that no \

@@ -128,7 +128,7 @@ pub enum StallKind {
     ProbeSlow,
     /// The server did not answer in time.
     NoAnswer,
-    /// Far more threads ran than usually at this hour.
+    /// Far more threads ran than usually at this hour, by the server's own count, or wanted a CPU.
     ThreadsRunning,
     /// The redo log is nearly full.
     CheckpointAge,

@@ -19,6 +19,7 @@ mod lock_waits;
 mod no_answer;
 mod probe_slow;
 mod recent;
+mod run_queue;
 pub mod suspicion;
 mod threads_running;
 mod throughput;
@@ -37,6 +38,7 @@ use interval::Intervals;
 use lock_waits::LockWaits;
 use no_answer::NoAnswer;
 use probe_slow::ProbeSlow;
+use run_queue::RunQueue;
 use threads_running::{Crowd, ThreadsRunning};
 use throughput::Throughput;
 
@@ -71,6 +73,7 @@ pub struct Stalls {
     probe_slow: ProbeSlow,
     no_answer: NoAnswer,
     threads_running: ThreadsRunning,
+    run_queue: RunQueue,
     checkpoint_age: CheckpointAge,
     connections_fail: ConnectionsFail,
     lock_waits: LockWaits,
@@ -90,6 +93,7 @@ impl Stalls {
             probe_slow: ProbeSlow::new(),
             no_answer: NoAnswer::default(),
             threads_running: ThreadsRunning::new(baseline),
+            run_queue: RunQueue::new(),
             checkpoint_age: CheckpointAge::new(),
             connections_fail: ConnectionsFail::new(),
             lock_waits: LockWaits::new(),
@@ -108,6 +112,7 @@ impl Stalls {
         self.probe_slow = ProbeSlow::new();
         self.no_answer = NoAnswer::default();
         self.threads_running.begin_segment();
+        self.run_queue = RunQueue::new();
         self.checkpoint_age = CheckpointAge::of(segment.server.version);
         self.connections_fail = ConnectionsFail::new();
         self.lock_waits = LockWaits::new();
@@ -139,6 +144,7 @@ impl Stalls {
         let at = self.began + SignedDuration::from_secs_f64(probe.at_s);
         let others = self.lasting.iter().any(|stall| stall.kind != StallKind::ThreadsRunning);
         let sight = self.threads_running.look(at, probe, others);
+        let sight = sight.or_else(|| self.run_queue.lasts(now_s));
         self.note(StallKind::ThreadsRunning, sight, now_s, &mut changes);
         changes
     }
@@ -162,6 +168,16 @@ impl Stalls {
         let mut changes = Vec::new();
         let sight = self.lock_waits.look(look);
         self.note(StallKind::LockWaits, sight, look.sample.at_s, &mut changes);
+        changes
+    }
+
+    /// What a snapshot of the stacks changes in which so many threads of the server ran or waited for a CPU.
+    pub fn runnable(&mut self, at_s: f64, threads: u32) -> Vec<StallChange> {
+        let mut changes = Vec::new();
+        // When it is over is told with the next probe, which knows of those that the server counts.
+        if let Some(sight) = self.run_queue.look(at_s, threads) {
+            self.note(StallKind::ThreadsRunning, Some(sight), at_s, &mut changes);
+        }
         changes
     }
 

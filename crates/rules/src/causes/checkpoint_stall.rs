@@ -102,8 +102,9 @@ const FLUSHED: Look = Look {
 /// Share of the snapshots in which a page is being written from which on the disk is slow: one takes some microseconds.
 const FLUSHES_RATIO: f64 = 0.3;
 
-/// A log that is filled sooner than this is what pages are written for, whatever its age is when somebody looks: a minute
-/// is less than it takes for a page to be written once by plan (lru and io_capacity), even of a small buffer pool.
+/// A log that is filled sooner than this is what pages are written for, whatever its age is when somebody looks: adaptive
+/// flushing then has all of them written within a minute, and would otherwise leave most of them for many (an estimate; the
+/// lab's stalls fill theirs in 3 to 20 s).
 const FLUSHED_WITHIN_S: f64 = 60.0;
 
 /// A log that takes longer than this to fill once gives the flushing time enough: at that pace a high

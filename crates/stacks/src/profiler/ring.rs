@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use spindoctor_model::stack::{Activity, Profile, StackSource};
+use spindoctor_model::stack::{Activity, Observation, Profile, StackSource, ThreadState};
 
 use super::budget::Budget;
 use super::tables::Tables;
@@ -279,6 +279,17 @@ impl Ring {
     pub fn read_futex_waits(&mut self) -> &FutexWaits {
         self.locks_at_us = self.profiler.taken.back().map(|snapshot| snapshot.cost.at_us);
         self.profiler.read_futex_waits()
+    }
+
+    /// When the last snapshot was begun, and how many threads ran or waited for a CPU in it; none where snapshots are not
+    /// of all threads.
+    pub fn runnable(&self) -> Option<(Instant, u32)> {
+        let last = self.profiler.taken.back().filter(|_| self.source() != StackSource::Cpu)?;
+        let wants_cpu =
+            |one: &&Observation| matches!(one.state, ThreadState::Running | ThreadState::Runnable);
+        let runnable = last.observations.iter().filter(wants_cpu).count();
+        let at = self.profiler.begun + Duration::from_micros(last.cost.at_us);
+        Some((at, u32::try_from(runnable).unwrap_or(u32::MAX)))
     }
 
     /// When the oldest snapshot that is held was begun, and the newest.

@@ -1,8 +1,8 @@
 //! A ring on a thread of its own, which keeps the clock; whoever needs something of it asks and goes on.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,7 @@ struct Seen {
     snapshots: AtomicU64,
     own_cpu_us: AtomicU64,
     has_ended: AtomicBool,
+    runnable: Mutex<Option<(Instant, u32)>>,
 }
 
 /// What a ring cost so far.
@@ -96,6 +97,12 @@ impl RingThread {
         self.seen.has_ended.load(Ordering::Relaxed)
     }
 
+    /// When the last snapshot was begun, and how many threads ran or waited for a CPU in it; none where that was asked
+    /// before, or is not known.
+    pub fn runnable(&self) -> Option<(Instant, u32)> {
+        self.seen.runnable.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// What it cost so far.
     pub fn cost(&self) -> RingCost {
         RingCost {
@@ -158,6 +165,9 @@ fn run(ring: &mut Ring, orders: &Receiver<Order>, seen: &Seen) {
 fn snapshot(ring: &mut Ring, seen: &Seen) -> bool {
     let is_there = matches!(ring.snapshot(), Ok(Taken::Snapshot(_)));
     seen.snapshots.fetch_add(u64::from(is_there), Ordering::Relaxed);
+    if is_there {
+        *seen.runnable.lock().unwrap_or_else(PoisonError::into_inner) = ring.runnable();
+    }
     is_there
 }
 
@@ -192,6 +202,8 @@ mod tests {
         assert!(second.snapshots.len() >= 5);
         assert_eq!(second.hz, 50.0);
         assert!(ring.cost().own_cpu_us > 0);
+        // The ring's own thread, for one, runs.
+        assert!(ring.runnable().unwrap().1 >= 1);
     }
 
     #[test]

@@ -132,13 +132,24 @@ impl Recorder {
         for why in self.stalls.never_hold(&sample) {
             note(&why);
         }
-        let changes = self.stalls.sample(&sample);
+        let mut changes = self.stalls.sample(&sample);
+        changes.extend(self.runnable(follower));
         self.written(|writer| writer.write_sample(sample))?;
         self.told.samples += 1;
         if let Some((snapshots, took_ms)) = self.stacks.cost() {
             self.writer.add_cost("stacks", snapshots, took_ms);
         }
         self.step(&changes, follower)
+    }
+
+    /// How many threads want a CPU, by the last snapshot.
+    fn runnable(&mut self, follower: &Follower) -> Vec<StallChange> {
+        let (Some((at, threads)), Some(zero)) = (self.stacks.runnable(), follower.instant_of(0.0)) else {
+            return Vec::new();
+        };
+        // One that was taken before this segment belongs to another.
+        at.checked_duration_since(zero)
+            .map_or_else(Vec::new, |after| self.stalls.runnable(after.as_secs_f64(), threads))
     }
 
     fn probe(&mut self, probe: Probe, follower: &Follower) -> Result<Option<Reason>, Error> {

@@ -68,6 +68,11 @@ impl Stacks {
         Some((cost.snapshots.saturating_sub(snapshots), took_ms))
     }
 
+    /// When the last snapshot was taken, and how many threads ran or waited for a CPU in it; none where it was asked before.
+    pub(super) fn runnable(&self) -> Option<(Instant, u32)> {
+        self.of.as_ref()?.ring.runnable()
+    }
+
     /// Has the stacks of a time handed over; none where there are none.
     pub(super) fn profile(
         &self,
