@@ -54,10 +54,11 @@ impl Spindoctor {
         Command::new(&self.path)
     }
 
-    /// Starts it; what it prints goes nowhere.
+    /// Starts it; what it prints goes nowhere. It ends with this program, however that ends.
     pub(crate) fn start(&self, arguments: &[&str]) -> anyhow::Result<Child> {
-        let mut command = Command::new(&self.path);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM"]).arg(&self.path).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(command.spawn()?)
     }
 
