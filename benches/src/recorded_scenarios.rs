@@ -75,12 +75,12 @@ async fn suffers(bench: &Bench, onset: &'static Onset, which: &Which) -> anyhow:
         }
     }
     let others = heads.iter().filter(|head| all.iter().all(|suffered| !belongs(head, suffered))).count();
-    if !missed.is_empty() {
+    if !missed.is_empty() || others > 0 {
         let kept = folder.keep();
         progress(&format!(
-            "recorded-scenarios: {scenario} on {server}: {}: {}",
+            "recorded-scenarios: {scenario} on {server}: {}: {}; other events: {others}",
             kept.display(),
-            missed.join("; ")
+            if missed.is_empty() { "all caught".to_owned() } else { missed.join("; ") }
         ));
     }
     let told = match missed.is_empty() {

@@ -4,7 +4,7 @@
 //! now, from 0 to 1. Findings stand in order of score, with one correction: a finding that explains
 //! another weighs at least as much and stands before it, however the scores fall. Curing the
 //! explaining one cures the other; a server that is throttled *because* it spins should hear of the
-//! spinning first.
+//! spinning first. What nobody would notice explains nothing that somebody is woken for.
 
 use spindoctor_model::{Finding, Severity};
 
@@ -31,9 +31,18 @@ pub fn severity(score: f64) -> Severity {
 
 /// Puts findings in order of weight, each explaining finding before those that it explains.
 ///
+/// A note does not explain a critical finding, and says so no more: clients that come when a server is
+/// overloaded make threads, at a thousandth of its CPU time.
+///
 /// A cause that explains itself or a ring of causes changes nothing: what cannot be put before
 /// itself stays in order of weight.
 pub fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let is = |severity| move |finding: &&mut Finding| finding.severity == severity;
+    let critical: Vec<String> =
+        findings.iter_mut().filter(is(Severity::Critical)).map(|finding| finding.cause.clone()).collect();
+    for note in findings.iter_mut().filter(is(Severity::Note)) {
+        note.explains.retain(|cause| !critical.contains(cause));
+    }
     let mut weights: Vec<f64> = findings.iter().map(|finding| finding.score).collect();
     // A chain of explanations is at most as long as there are findings.
     for _ in 0..findings.len() {
@@ -102,6 +111,18 @@ mod tests {
             finding("root", 0.1, &["symptom"]),
         ];
         assert_eq!(order(findings), ["root", "symptom", "other"]);
+    }
+
+    #[test]
+    fn a_note_explains_a_warning_and_nothing_critical() {
+        let findings = vec![
+            finding("critical", 0.5, &[]),
+            finding("warning", 0.1, &[]),
+            finding("note", 0.001, &["critical", "warning"]),
+        ];
+        let ranked = rank(findings);
+        assert_eq!(ranked[1].explains, ["warning"]);
+        assert_eq!(order(ranked), ["critical", "note", "warning"]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `purge-lag`: old row versions pile up, and statements that write are delayed for it or read through them.
 
 use spindoctor_model::mysql::Transaction;
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::window::Series;
+use spindoctor_model::{Evidence, Finding, InnodbStatus, Remedy, ServerVersion, Unavailable, Window};
 
 use crate::draft::Draft;
 use crate::history::history;
@@ -21,9 +22,11 @@ pub(crate) const CAUSE: Cause = Cause {
                    the undo tablespaces grow.",
     evidence: "The history list's length over the window (Innodb_history_list_length, the metric trx_rseg_history_len, or \
                SHOW ENGINE INNODB STATUS), innodb_max_purge_lag and innodb_max_purge_lag_delay, the oldest open \
-               transaction. It fires where the list is longer than innodb_max_purge_lag and changes are delayed: the score \
-               is the delay times the rows changed a second (Handler_write, _update, _delete), of the time of the sessions \
-               at work. It fires too, as a warning, where the list has a million entries and grows.",
+               transaction. It fires where the list is, or was, longer than innodb_max_purge_lag and changes are delayed: \
+               the score is the delay, the mean of all samples, times the rows changed a second (Handler_write, _update, \
+               _delete), of the time of the sessions at work. It fires too, as a warning, where the list has a million \
+               entries and grows, and on MariaDB, which delays nobody while nothing can be purged, where it is too long and \
+               \"Purge done for\" stands: the delay comes when purge goes on.",
     looks_alike: "A long list that gets shorter: purge catches up after a bulk change. Updates that wait for rows are \
                   row-lock-pileup; the transaction that holds them may be the old one.",
     remedies: "End the old transaction, and find out why it stays open: a client that forgot to commit, a backup with a \
@@ -36,6 +39,7 @@ pub(crate) const CAUSE: Cause = Cause {
     references: &[
         "MySQL Reference Manual: Purge Configuration; innodb_max_purge_lag, innodb_max_purge_lag_delay",
         "MySQL 8.0 source, trx0purge.cc (trx_purge_dml_delay)",
+        "MariaDB 10.11 source, trx0purge.cc (trx_purge)",
         "Domas Mituzas, on performance stalls: Purge stalls the server",
     ],
     stacks: Stacks::Nothing,
@@ -45,111 +49,205 @@ pub(crate) const CAUSE: Cause = Cause {
 /// From here on the list is long: the manual's own example of a limit on it (innodb_max_purge_lag).
 pub(crate) const LONG_HISTORY: f64 = 1e6;
 
-/// No counter tells what a long list costs those who read through it: a warning, and no more.
+/// No counter tells what a long list costs those who read through it: a warning, and no more. Nor does one tell for how
+/// long changes will be delayed when purge goes on.
 const LONG_HISTORY_SCORE: f64 = 0.1;
 
 /// A transaction that is open for longer than this may be what purge waits for.
 pub(crate) const OLD_TRANSACTION_S: f64 = 60.0;
 
-/// Where changes are delayed already, a younger one that is older than any statement at work is named.
+/// Where the list has passed its limit already, a younger one that is older than any statement at work is named.
 const OLDER_THAN_WORK_S: f64 = 5.0;
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
+/// The history list over a window, and what it does to those who change rows.
+struct Lag {
+    /// Its length over time.
+    lengths: Series,
+    longest: f64,
+    last: f64,
+    per_s: f64,
+    /// innodb_max_purge_lag, where it is set.
+    limit: Option<f64>,
+    /// How long a change of a row sleeps at each length, microseconds.
+    delays_us: Vec<f64>,
+    /// The limit is passed and nobody is delayed, because nothing is purged.
+    is_held_back: bool,
+}
+
+impl Lag {
+    fn of(window: &Window) -> Result<Option<Self>, Unavailable> {
+        let lengths = history(window)?;
+        let (Some(&(first_s, first)), Some(&(last_s, last))) = (lengths.first(), lengths.last()) else {
+            return Ok(None);
+        };
+        // Without them nobody knows whether changes are delayed.
+        window.need(|s| &s.server.variables)?;
+        let limit = window.variable_number("innodb_max_purge_lag").filter(|&limit| limit > 0.0);
+        let longest = lengths.iter().map(|&(_, length)| length).fold(0.0, f64::max);
+        let is_passed = limit.is_some_and(|limit| longest > limit);
+        let is_held_back = is_passed && delays_no_one(window, &lengths);
+        let delays_us = match limit {
+            Some(limit) if !is_held_back => delays_us(window, &lengths, limit),
+            _ => Vec::new(),
+        };
+        let per_s = (last - first) / (last_s - first_s).max(f64::MIN_POSITIVE);
+        Ok(Some(Self { lengths, longest, last, per_s, limit, delays_us, is_held_back }))
+    }
+
+    fn longest_delay_us(&self) -> f64 {
+        self.delays_us.iter().copied().fold(0.0, f64::max)
+    }
+
+    fn mean_delay_us(&self) -> f64 {
+        self.delays_us.iter().sum::<f64>() / (self.delays_us.len() as f64).max(1.0)
+    }
+
+    fn delays(&self) -> bool {
+        self.longest_delay_us() > 0.0
+    }
+
+    /// Changes were delayed, and are no more.
+    fn is_over(&self) -> bool {
+        self.delays() && self.delays_us.last() == Some(&0.0)
+    }
+
+    fn grows_long(&self) -> bool {
+        self.last >= LONG_HISTORY && self.per_s > 0.0
+    }
+
+    fn headline(&self) -> String {
+        let (longest, ms) = (self.longest, self.longest_delay_us() / 1e3);
+        if self.is_over() {
+            format!("Every change of a row slept {ms:.0} ms: {longest:.0} transactions waited to be purged")
+        } else if self.delays() {
+            format!("Every change of a row sleeps {ms:.0} ms: {longest:.0} transactions wait to be purged")
+        } else if self.is_held_back {
+            format!(
+                "{longest:.0} transactions wait to be purged; changes are delayed as soon as purge goes on"
+            )
+        } else {
+            let (millions, per_s) = (self.last / 1e6, self.per_s);
+            format!("{millions:.1} million transactions wait to be purged, {per_s:.0} more each second")
+        }
+    }
+
+    fn why(&self, oldest: Option<&Transaction>) -> String {
+        let holds = match oldest {
+            Some(oldest) => format!(
+                "A transaction is open for {:.0} s{}, and purge keeps what it may still see.",
+                oldest.age_s,
+                oldest.connection_id.map_or(String::new(), |id| format!(" (connection {id})"))
+            ),
+            None if self.is_held_back => "Nothing is purged, and no old transaction is seen.".to_owned(),
+            None if self.is_over() => {
+                "Purge has caught up: what held it back, an old transaction as a rule, is gone.".to_owned()
+            }
+            None => "No old transaction holds purge back: it removes less than is made.".to_owned(),
+        };
+        let limit = self.limit.filter(|&limit| self.longest > limit).map_or(String::new(), |limit| {
+            let whom = if self.is_held_back {
+                "MariaDB delays changes while it purges a longer list"
+            } else {
+                "the server delays whoever adds to the list"
+            };
+            format!(" innodb_max_purge_lag allows {limit:.0}, and {whom}.")
+        });
+        holds + &limit
+    }
+}
+
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
-    let series = history(window)?;
-    let (Some(&(first_s, first)), Some(&(last_s, last))) = (series.first(), series.last()) else {
+    let Some(lag) = Lag::of(window)?.filter(|lag| lag.delays() || lag.is_held_back || lag.grows_long())
+    else {
         return Ok(None);
     };
-    let per_s = (last - first) / (last_s - first_s).max(f64::MIN_POSITIVE);
-    // Without them nobody knows whether changes are delayed.
-    window.need(|s| &s.server.variables)?;
-    let most = window.variable_number("innodb_max_purge_lag").filter(|&most| most > 0.0);
-    let delay_us = most.map_or(0.0, |most| delay_us(window, last / most));
-    let grows_long = last >= LONG_HISTORY && per_s > 0.0;
-    if delay_us <= 0.0 && !grows_long {
-        return Ok(None);
-    }
     let changes_per_s: f64 = ["Handler_write", "Handler_update", "Handler_delete"]
         .iter()
         .filter_map(|name| window.status_per_s(name))
         .sum();
     let at_work = Waiting::count(window, |_| true)?.mean;
-    let delayed = delay_us / 1e6 * changes_per_s / at_work.max(1.0);
-    let score = delayed.min(1.0).max(if grows_long { LONG_HISTORY_SCORE } else { 0.0 });
-    let oldest_from_s = if delay_us > 0.0 { OLDER_THAN_WORK_S } else { OLD_TRANSACTION_S };
+    let delayed = lag.mean_delay_us() / 1e6 * changes_per_s / at_work.max(1.0);
+    let may_harm = lag.is_held_back || lag.grows_long();
+    let score = delayed.min(1.0).max(if may_harm { LONG_HISTORY_SCORE } else { 0.0 });
+    let is_limited = lag.delays() || lag.is_held_back;
+    let oldest_from_s = if is_limited { OLDER_THAN_WORK_S } else { OLD_TRANSACTION_S };
     let oldest = window
         .latest(|s| &s.server.transactions)
         .and_then(|all| all.iter().max_by(|a, b| a.age_s.total_cmp(&b.age_s)))
         .filter(|oldest| oldest.age_s >= oldest_from_s);
-    let headline = match delay_us > 0.0 {
-        true => format!(
-            "Every change of a row sleeps {:.0} ms: {last:.0} transactions wait to be purged",
-            delay_us / 1e3
-        ),
-        false => {
-            format!("{:.1} million transactions wait to be purged, {per_s:.0} more each second", last / 1e6)
-        }
-    };
+    let mut draft = Draft::new(&CAUSE, score, lag.headline())
+        .why(lag.why(oldest))
+        .evidence(
+            Evidence::new(
+                "length of the history list",
+                lag.longest,
+                "",
+                "INNODB_METRICS trx_rseg_history_len",
+            )
+            .expected(format!("< {:.0}", lag.limit.unwrap_or(LONG_HISTORY)))
+            .series(lag.lengths.clone()),
+        )
+        .evidence(Evidence::new("it grows by", lag.per_s, "1/s", "computed").expected("<= 0"));
+    if lag.delays() {
+        let delay = |reading, us| Evidence::new(reading, us, "us", "computed from innodb_max_purge_lag");
+        draft = draft
+            .evidence(delay("delay of each change, at most", lag.longest_delay_us()).expected("0"))
+            .evidence(delay("its mean over the window", lag.mean_delay_us()).expected("0"))
+            .evidence(Evidence::new("rows changed", changes_per_s, "1/s", "SHOW GLOBAL STATUS"));
+    }
+    let kill = oldest.and_then(|oldest| kill(window, oldest));
+    let lift = is_limited.then(|| Remedy {
+        statement: "SET GLOBAL innodb_max_purge_lag = 0".into(),
+        why: "Changes are then not delayed.".into(),
+        dynamic: true,
+        risk: "The history list grows faster until its cause is gone.".into(),
+        undo: format!("SET GLOBAL innodb_max_purge_lag = {:.0}", lag.limit.unwrap_or_default()),
+    });
+    // Who ends what holds purge back wants no delay to begin.
+    let (first, second) = if lag.is_held_back { (lift, kill) } else { (kill, lift) };
     Ok(Some(
-        Draft::new(&CAUSE, score, headline)
-            .why(why(oldest, most, last))
-            .evidence(
-                Evidence::new("length of the history list", last, "", "INNODB_METRICS trx_rseg_history_len")
-                    .expected(format!("< {:.0}", most.unwrap_or(LONG_HISTORY)))
-                    .series(series.clone()),
-            )
-            .evidence(Evidence::new("it grows by", per_s, "1/s", "computed").expected("<= 0"))
-            .evidence_if((delay_us > 0.0).then(|| {
-                Evidence::new("delay of each change", delay_us, "us", "computed from innodb_max_purge_lag")
-                    .expected("0")
-            }))
-            .evidence_if(
-                (delay_us > 0.0)
-                    .then(|| Evidence::new("rows changed", changes_per_s, "1/s", "SHOW GLOBAL STATUS")),
-            )
+        draft
             .evidence_if(oldest.map(|oldest| {
                 Evidence::new("oldest open transaction", oldest.age_s, "s", "information_schema.innodb_trx")
                     .expected(format!("< {oldest_from_s:.0}"))
             }))
-            .remedy_if(oldest.and_then(|oldest| kill(window, oldest)))
-            .remedy_if((delay_us > 0.0).then(|| Remedy {
-                statement: "SET GLOBAL innodb_max_purge_lag = 0".into(),
-                why: "Changes are then not delayed.".into(),
-                dynamic: true,
-                risk: "The history list grows faster until its cause is gone.".into(),
-                undo: format!("SET GLOBAL innodb_max_purge_lag = {:.0}", most.unwrap_or_default()),
-            }))
-            .remedy_if(oldest.is_none().then(|| larger_batch(window)))
+            .remedy_if(first)
+            .remedy_if(second)
+            .remedy_if((oldest.is_none() && !lag.is_over()).then(|| larger_batch(window)))
             .finding(),
     ))
 }
 
-/// How long a change of a row sleeps, microseconds: the metric where it is enabled, else as the server computes it
-/// (trx_purge_dml_delay: at least 5 ms, 10 ms for each time that the list is as long as its limit, up to
-/// innodb_max_purge_lag_delay).
-fn delay_us(window: &Window, ratio: f64) -> f64 {
-    if let Some(us) = window.metric("purge_dml_delay_usec") {
-        return us;
-    }
-    let most_us = window.variable_number("innodb_max_purge_lag_delay").unwrap_or(0.0);
-    if ratio <= 1.0 { 0.0 } else { ((ratio - 0.5) * 10_000.0).min(most_us) }
+/// MariaDB delays changes only while it purges (trx0purge.cc, trx_purge): not where all that is left may still be seen.
+fn delays_no_one(window: &Window, lengths: &[(f64, f64)]) -> bool {
+    let is_mariadb = window.server.version.is_some_and(ServerVersion::is_mariadb);
+    let purged = |status: &InnodbStatus| status.transactions.purge_done;
+    let stands = window
+        .change(|s| &s.server.innodb_status)
+        .is_some_and(|change| purged(change.first).is_some() && purged(change.first) == purged(change.last));
+    is_mariadb && stands && lengths.windows(2).all(|pair| pair[0].1 <= pair[1].1)
 }
 
-fn why(oldest: Option<&Transaction>, most: Option<f64>, last: f64) -> String {
-    let limit = most.filter(|&most| last > most).map_or(String::new(), |most| {
-        format!(" innodb_max_purge_lag allows {most:.0}, and the server delays whoever adds to the list.")
+/// How long a change of a row sleeps, microseconds, sample for sample: the metric where it is enabled, else as the server
+/// computes it (trx_purge_dml_delay: at least 5 ms, 10 ms for each time that the list is as long as its limit, up to
+/// innodb_max_purge_lag_delay). MariaDB finds that the list is too long when purge goes on, and then it may be short within
+/// a second.
+fn delays_us(window: &Window, lengths: &[(f64, f64)], limit: f64) -> Vec<f64> {
+    let told = window.samples.iter().filter_map(|sample| {
+        let metric = sample.server.innodb_metrics.value()?.get("purge_dml_delay_usec")?;
+        metric.enabled.then_some(metric.count)
     });
-    match oldest {
-        Some(oldest) => format!(
-            "A transaction is open for {:.0} s{}, and purge keeps what it may still see.{limit}",
-            oldest.age_s,
-            oldest.connection_id.map_or(String::new(), |id| format!(" (connection {id})"))
-        ),
-        None => format!("No old transaction holds purge back: it removes less than is made.{limit}"),
+    let told: Vec<f64> = told.collect();
+    if !told.is_empty() {
+        return told;
     }
+    let most_us = window.variable_number("innodb_max_purge_lag_delay").unwrap_or(0.0);
+    let computed = |ratio: f64| if ratio <= 1.0 { 0.0 } else { ((ratio - 0.5) * 10_000.0).min(most_us) };
+    lengths.iter().map(|&(_, length)| computed(length / limit)).collect()
 }
 
 fn kill(window: &Window, oldest: &Transaction) -> Option<Remedy> {
@@ -175,14 +273,15 @@ fn larger_batch(window: &Window) -> Remedy {
 
 #[cfg(test)]
 pub(crate) mod cases {
-    use spindoctor_model::Reading;
+    use spindoctor_model::innodb_status::TransactionsSection;
+    use spindoctor_model::{Reading, Severity, Value};
 
     use super::*;
     use crate::testing::{Build, answer, session, transaction};
 
     /// Eight sessions that change rows, four hundred a second, with a limit on the list.
-    fn limited(length: f64) -> Build {
-        Build::busy("8.0.36")
+    fn limited(version: &str, length: f64) -> Build {
+        Build::busy(version)
             .metric("trx_rseg_history_len", length, 40.0)
             .variable("innodb_max_purge_lag", "1000")
             .variable("innodb_max_purge_lag_delay", "300000")
@@ -191,7 +290,7 @@ pub(crate) mod cases {
     }
 
     pub(crate) fn fires() -> Window {
-        limited(2_000.0)
+        limited("8.0.36", 2_000.0)
             .each(|at_s, server, _| {
                 server.transactions = answer(at_s, vec![transaction(12, "RUNNING", 30.0)]);
             })
@@ -200,7 +299,7 @@ pub(crate) mod cases {
 
     /// As long a list, and the limit is not passed.
     pub(crate) fn near_miss() -> Window {
-        limited(500.0).window()
+        limited("8.0.36", 500.0).window()
     }
 
     pub(crate) fn missing() -> Window {
@@ -224,10 +323,38 @@ pub(crate) mod cases {
     }
 
     #[test]
+    fn a_list_that_is_short_again_has_delayed_those_before() {
+        let finding =
+            found(&limited("8.0.36", 3_000.0).metric("trx_rseg_history_len", 3_000.0, -300.0).window());
+        // (3000 / 1000 - 0.5) * 10 ms, and nothing at the end.
+        assert!(finding.headline.contains("slept 25 ms: 3000 transactions waited"), "{}", finding.headline);
+        let mean = finding.evidence.iter().find(|e| e.reading == "its mean over the window").unwrap();
+        let Value::Number(mean_us) = mean.value else { panic!("{:?}", mean.value) };
+        assert!((5_000.0..20_000.0).contains(&mean_us), "{mean_us}");
+    }
+
+    #[test]
+    fn mariadb_delays_nobody_while_nothing_is_purged() {
+        let purged = |each_s: u64| {
+            let long = limited("10.11.19-MariaDB", 0.0).gauge("Innodb_history_list_length", 2_400.0);
+            long.each(move |at_s, server, _| {
+                let purge_done = Some(100 + (at_s as u64) * each_s);
+                let transactions = TransactionsSection { purge_done, ..TransactionsSection::default() };
+                server.innodb_status = answer(at_s, InnodbStatus { transactions, ..InnodbStatus::default() });
+            })
+        };
+        assert!(found(&purged(5).window()).headline.contains("sleeps 19 ms"));
+        let held_back = found(&purged(0).window());
+        assert!(held_back.headline.contains("as soon as purge goes on"), "{}", held_back.headline);
+        assert_eq!(held_back.severity, Severity::Warning);
+        assert_eq!(held_back.remedies[0].statement, "SET GLOBAL innodb_max_purge_lag = 0");
+    }
+
+    #[test]
     fn a_list_of_a_million_that_grows_is_a_warning_and_one_that_shrinks_is_none() {
         let long = |per_s| Build::busy("8.0.36").metric("trx_rseg_history_len", 2e6, per_s).window();
         let finding = found(&long(3_000.0));
-        assert_eq!(finding.severity, spindoctor_model::Severity::Warning);
+        assert_eq!(finding.severity, Severity::Warning);
         assert!(finding.remedies[0].statement.contains("innodb_purge_batch_size"), "{:?}", finding.remedies);
         assert_eq!(evaluate(&long(-3_000.0)), Outcome::Clear);
     }
