@@ -19,7 +19,7 @@ use crate::{Bench, Benchmark, progress};
 /// What is usual is told from a minute of it.
 const LEARNS: Duration = Duration::from_secs(90);
 /// Stalls that come again every half minute are a habit of the load, and no longer what harms it.
-const RESTS: Duration = Duration::from_secs(50);
+const RESTS: Duration = Duration::from_secs(47);
 /// An event begins within so much of the truth.
 const WITHIN: SignedDuration = SignedDuration::from_secs(1);
 

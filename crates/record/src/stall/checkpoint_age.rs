@@ -1,7 +1,8 @@
 //! [`StallKind::CheckpointAge`](spindoctor_model::StallKind): the redo log is so full that writers are held up.
 //!
 //! The limit is the one that the rules judge by (`spindoctor_model::redo_log`): there InnoDB flushes everything old at
-//! once, or writers wait for room.
+//! once, or writers wait for room. MariaDB may stay at its limit for long while few write: it flushes a little whenever a
+//! statement comes to it. Where no statement is at work, nobody waits for room.
 
 use std::collections::BTreeMap;
 
@@ -105,13 +106,14 @@ impl CheckpointAge {
         };
         let ratio = age as f64 / limit;
         let is_full = ratio >= STALLS_RATIO;
+        let holds_up = is_full && probe.threads_running != Some(0);
         if ratio < OVER_RATIO {
             self.lasts = None;
         }
-        if is_full && self.readings == 0 {
+        if holds_up && self.readings == 0 {
             self.since_s = probe.at_s;
         }
-        self.readings = if is_full { self.readings + 1 } else { 0 };
+        self.readings = if holds_up { self.readings + 1 } else { 0 };
         let stays = self.readings >= LEAST_READINGS && probe.at_s - self.since_s >= LEAST_S;
         if stays && !self.is_habit && self.lasts.is_none() {
             self.lasts = Some(Sight {
@@ -152,7 +154,9 @@ mod tests {
 
     fn look(age: &mut CheckpointAge, at_s: f64, ratio: f64) -> Option<Sight> {
         let bytes = (ratio * LIMIT as f64) as u64;
-        age.look(&Probe { at_s, answered: true, checkpoint_age_bytes: Some(bytes), ..Probe::default() })
+        let threads_running = Some(3);
+        let checkpoint_age_bytes = Some(bytes);
+        age.look(&Probe { at_s, answered: true, threads_running, checkpoint_age_bytes, ..Probe::default() })
     }
 
     #[test]
@@ -179,6 +183,24 @@ mod tests {
             let ratio = 0.3 + 0.0078 * f64::from(tenth % 90);
             assert_eq!(look(&mut age, f64::from(tenth) / 10.0, ratio), None);
         }
+    }
+
+    #[test]
+    fn a_full_log_that_nobody_waits_for_is_none() {
+        let full = |tenth: u32, running| Probe {
+            at_s: f64::from(tenth) / 10.0,
+            answered: true,
+            threads_running: Some(running),
+            checkpoint_age_bytes: Some(LIMIT),
+            ..Probe::default()
+        };
+        let mut age = knowing();
+        // Below the readings that make a habit of it.
+        for tenth in 0..60 {
+            assert_eq!(age.look(&full(tenth, u64::from(tenth % 4 == 0))), None);
+        }
+        let sights: Vec<_> = (60..66).map(|tenth| age.look(&full(tenth, 2))).collect();
+        assert_eq!(sights.iter().flatten().next().map(|sight| sight.began_s), Some(6.0));
     }
 
     #[test]
