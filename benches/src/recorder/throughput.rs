@@ -22,7 +22,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// How long the CPU time is taken where nothing is halted: two rounds of what is done twice a minute.
 const UNHALTED: Duration = Duration::from_secs(60);
 /// The recorder's quads to a run that was asked for: what is to be told apart from 1 % needs many.
-const QUADS: usize = 14;
+const QUADS: usize = 34;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "recorder-throughput",
