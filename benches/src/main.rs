@@ -131,6 +131,9 @@ async fn main() -> anyhow::Result<()> {
         let known: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
         bail!("there is no benchmark {unknown}; there are {}", known.join(", "));
     }
+    if !asked.only.is_empty() && asked.names != [recorded_scenarios::BENCHMARK.name] {
+        bail!("--only goes with {} alone: the others have no scenarios", recorded_scenarios::BENCHMARK.name);
+    }
     let bench = Bench {
         home: Home::open()?,
         spindoctor: Spindoctor::at(&asked.spindoctor)?,
@@ -151,6 +154,7 @@ async fn main() -> anyhow::Result<()> {
                     name: benchmark.name,
                     story: benchmark.story,
                     with: with.clone(),
+                    only: bench.only.clone(),
                     rows,
                 });
             }

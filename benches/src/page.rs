@@ -10,6 +10,8 @@ pub(crate) struct Section {
     pub(crate) story: &'static str,
     /// On which machine, with which versions, when.
     pub(crate) with: String,
+    /// Of a benchmark with many scenarios those that were measured: the rows of the others stay. All where it is empty.
+    pub(crate) only: Vec<String>,
     /// The numbers.
     pub(crate) rows: Vec<Row>,
 }
@@ -62,19 +64,47 @@ pub(crate) fn render(earlier: &str, sections: &[Section], order: &[&str]) -> Str
     let earlier: Vec<(&str, &str)> =
         earlier.split("\n## ").skip(1).filter_map(|s| s.split_once('\n')).collect();
     for name in order {
-        if let Some(section) = sections.iter().find(|section| section.name == *name) {
-            let _ = write!(page, "\n## {name}\n\n{}", section.told());
-        } else if let Some((_, told)) = earlier.iter().find(|(earlier, _)| earlier == name) {
-            let _ = write!(page, "\n## {name}\n\n{}\n", told.trim());
-        }
+        let before = earlier.iter().find(|(earlier, _)| earlier == name).map(|(_, told)| told.trim());
+        let section = sections.iter().find(|section| section.name == *name);
+        let _ = match (section, before) {
+            (Some(section), Some(before)) if !section.only.is_empty() => {
+                write!(page, "\n## {name}\n\n{}", section.told_among(before))
+            }
+            (Some(section), _) => write!(page, "\n## {name}\n\n{}", section.told()),
+            (None, Some(before)) => write!(page, "\n## {name}\n\n{before}\n"),
+            (None, None) => Ok(()),
+        };
     }
     page
 }
 
+const HEAD: &str = "| what | measured | goal | reached |\n|---|---:|---:|---|\n";
+
 impl Section {
     fn told(&self) -> String {
-        let mut told = format!("{}\n\nMeasured with {}.\n\n", self.story, self.with);
-        told.push_str("| what | measured | goal | reached |\n|---|---:|---:|---|\n");
+        format!("{}\n\nMeasured with {}.\n\n{HEAD}{}", self.story, self.with, self.told_rows())
+    }
+
+    /// The same, in place of the rows of the same scenarios in an earlier page; at its end where it had none.
+    fn told_among(&self, before: &str) -> String {
+        let is_again = |row: &str| self.only.iter().any(|only| row.starts_with(&format!("| {only}, ")));
+        let again = format!("{} measured again with {}.", self.only.join(", "), self.with);
+        let measured = before
+            .lines()
+            .filter(|line| line.starts_with("Measured with ") || line.contains(" measured again with "));
+        let measured = measured.filter(|line| {
+            line.split_once(" measured again").is_none_or(|(of, _)| of != self.only.join(", "))
+        });
+        let measured: String = measured.map(|line| format!("{line}\n\n")).collect();
+        let rows = || before.lines().filter(|line| line.starts_with("| ")).skip(1);
+        let first = rows().take_while(|row| !is_again(row)).map(|row| format!("{row}\n"));
+        let rest = rows().skip_while(|row| !is_again(row)).filter(|row| !is_again(row));
+        let (first, rest): (String, String) = (first.collect(), rest.map(|row| format!("{row}\n")).collect());
+        format!("{}\n\n{measured}{again}\n\n{HEAD}{first}{}{rest}", self.story, self.told_rows())
+    }
+
+    fn told_rows(&self) -> String {
+        let mut told = String::new();
         for row in &self.rows {
             let (goal, verdict) = match &row.goal {
                 None => ("", ""),
@@ -94,7 +124,31 @@ mod tests {
 
     fn section(name: &'static str, number: &str) -> Section {
         let rows = vec![Row::goal("one snapshot", number, "<= 10 ms", true)];
-        Section { name, story: "How.", with: "a machine".to_owned(), rows }
+        Section { name, story: "How.", with: "a machine".to_owned(), only: Vec::new(), rows }
+    }
+
+    #[test]
+    fn a_scenario_that_was_measured_again_stands_where_it_stood_and_the_others_stay() {
+        let rows = |numbers: &[(&str, &str)]| -> Vec<Row> {
+            numbers.iter().map(|(of, number)| Row::plain(format!("{of}, MySQL: caught"), *number)).collect()
+        };
+        let whole = Section { rows: rows(&[("a", "1"), ("b", "2"), ("c", "3")]), ..section("stalls", "") };
+        let page = render("", &[whole], &["stalls"]);
+        let again = |with: &str, number: &str| Section {
+            with: with.to_owned(),
+            only: vec!["b".to_owned()],
+            rows: rows(&[("b", number)]),
+            ..section("stalls", "")
+        };
+        let page = render(&page, &[again("another", "4")], &["stalls"]);
+        let page = render(&page, &[again("a third", "5")], &["stalls"]);
+        assert!(
+            page.contains("Measured with a machine.\n\nb measured again with a third.\n\n| what |"),
+            "{page}"
+        );
+        let numbers: Vec<&str> =
+            page.lines().filter_map(|line| line.split("caught | ").nth(1)?.split(' ').next()).collect();
+        assert_eq!(numbers, ["1", "5", "3"]);
     }
 
     #[test]

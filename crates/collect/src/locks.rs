@@ -147,6 +147,14 @@ impl Locks {
         Ok(sample)
     }
 
+    /// Asks for nothing: the server keeps a connection that does not rest, and one that is gone shows.
+    ///
+    /// # Errors
+    /// As for [`Locks::read`].
+    pub async fn ping(&mut self) -> Result<(), QueryError> {
+        self.session.ping().await
+    }
+
     /// Says goodbye to the server.
     pub async fn close(self) {
         self.session.close().await;

@@ -73,6 +73,19 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// True where a page of a recording holds something else than it should: what is in it can still be read in parts, and
+    /// nothing can be added.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Database { source, .. } => {
+                source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What was being done to which file, for the errors of the database.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Doing<'a> {

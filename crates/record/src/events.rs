@@ -19,6 +19,12 @@ const LISTED_STACKS: usize = 200;
 pub(crate) fn write(db: &Connection, event: &Event) -> rusqlite::Result<()> {
     let id = event.head.id.cast_signed();
     write_head(db, &event.head)?;
+    // Its number is not given again when it is gone.
+    db.execute(
+        "INSERT INTO meta (name, value) VALUES ('last_event', ?1) ON CONFLICT (name) DO UPDATE SET value = ?1
+         WHERE CAST(value AS INTEGER) < ?1",
+        [id],
+    )?;
     if let Some(diagnosis) = &event.diagnosis {
         write_findings(db, id, diagnosis)?;
         replace_blob(db, id, "diagnosis", diagnosis)?;
@@ -163,7 +169,8 @@ fn head(row: &Row<'_>) -> rusqlite::Result<EventHead> {
     })
 }
 
-/// One event with all its parts; a part whose blob is damaged is handed to `damaged` and left out.
+/// One event with all its parts; a part whose blob is damaged is handed to `damaged` and left out, as is one that the file
+/// cannot give any more.
 pub(crate) fn read(
     db: &Connection,
     id: u64,
@@ -175,12 +182,16 @@ pub(crate) fn read(
         .optional()?;
     let Some(head) = found else { return Ok(None) };
     let mut event = Event { head, ..Event::default() };
-    let mut statement = db.prepare("SELECT kind, at_ms, data FROM blobs WHERE event = ?1 ORDER BY id")?;
+    let mut statement = db.prepare("SELECT kind, at_ms, id FROM blobs WHERE event = ?1 ORDER BY id")?;
     let mut rows = statement.query([id.cast_signed()])?;
     while let Some(row) = rows.next()? {
         let kind: String = row.get(0)?;
         let at = row.get::<_, Option<i64>>(1)?.map(from_ms).unwrap_or(Timestamp::UNIX_EPOCH);
-        let data: Vec<u8> = row.get(2)?;
+        // Each by itself, so that a page that is damaged takes no other part along.
+        let data = db
+            .prepare_cached("SELECT data FROM blobs WHERE id = ?1")?
+            .query_row([row.get::<_, i64>(2)?], |row| row.get::<_, Vec<u8>>(0));
+        let Ok(data) = data else { continue };
         let put = match kind.as_str() {
             "diagnosis" => part(&data).map(|diagnosis| event.diagnosis = Some(diagnosis)),
             "before" => part(&data).map(|profile| event.before = Some(profile)),

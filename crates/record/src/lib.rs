@@ -4,6 +4,7 @@
 //! [`Window`](spindoctor_model::Window) that whoever looks computes in. Rates are computed in [`stall`] alone, for its own
 //! use. `FORMAT.md` beside this crate describes the file for people who query it with sqlite3.
 
+mod aside;
 mod codec;
 pub mod condition;
 mod costs;
@@ -24,10 +25,12 @@ mod thin;
 mod time;
 mod writer;
 
+pub use aside::set_aside;
 pub use costs::SourceCost;
 pub use disk::{NoRoom, has_room_in};
 pub use error::Error;
 pub use overview::OverviewPoint;
+pub use rare::moves_by_itself;
 pub use reader::Recording;
 pub use stretch::Stretch;
 pub use writer::{Writer, WriterOptions, Written};

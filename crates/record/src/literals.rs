@@ -2,9 +2,9 @@
 //!
 //! The server's own digest text is taken where a source has it. Elsewhere a small tokenizer does what the server would
 //! do: numbers and quoted texts become `?`, lists of them `...`, comments go. It needs no grammar, so a statement that
-//! the server cut in the middle is no trouble. A backslash escapes, as it does unless `NO_BACKSLASH_ESCAPES` is set, and
-//! double quotes hold a text, as they do unless `ANSI_QUOTES` is set: the name in them is lost then, and nothing shows
-//! that should not.
+//! the server cut in the middle is no trouble. A backslash escapes, unless the server's `sql_mode` has
+//! `NO_BACKSLASH_ESCAPES` (a session that sets it for itself alone is not known), and double quotes hold a text, as they do
+//! unless `ANSI_QUOTES` is set: the name in them is lost then, and nothing shows that should not.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -15,6 +15,18 @@ use spindoctor_model::{Event, Profile, Sample, WaitGraph};
 
 /// Between an index and what a lock on one of its records names.
 const RECORD: &str = " record ";
+/// What stands around the name of a user's lock.
+const USER_LOCK: &str = "user lock '";
+
+/// What a backslash in a quoted text does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Backslash {
+    /// It escapes what follows.
+    #[default]
+    Escapes,
+    /// It is a letter as any other: `NO_BACKSLASH_ESCAPES`.
+    IsText,
+}
 
 /// A statement without numbers, quoted texts and comments.
 ///
@@ -23,6 +35,10 @@ const RECORD: &str = " record ";
 /// assert_eq!(normalised("SELECT c FROM t1 WHERE id IN (1, 2) /* web */"), "SELECT c FROM t1 WHERE id IN (...)");
 /// ```
 pub fn normalised(statement: &str) -> String {
+    normalised_as(statement, Backslash::Escapes)
+}
+
+fn normalised_as(statement: &str, backslash: Backslash) -> String {
     let mut text = String::with_capacity(statement.len());
     let mut rest = statement;
     while let Some(c) = rest.chars().next() {
@@ -30,10 +46,10 @@ pub fn normalised(statement: &str) -> String {
             '\'' | '"' => {
                 // `x'1F'`, `_utf8'text'` and `N'text'` are one literal.
                 literal(&mut text);
-                quoted(rest, c)
+                quoted(rest, c, backslash)
             }
             '`' => {
-                let length = quoted(rest, c);
+                let length = quoted(rest, c, Backslash::IsText);
                 text.push_str(&rest[..length]);
                 length
             }
@@ -90,10 +106,10 @@ fn line(rest: &str) -> usize {
 }
 
 /// The length of what stands in quotes, both included; to the end where the closing one is missing.
-fn quoted(rest: &str, quote: char) -> usize {
+fn quoted(rest: &str, quote: char, backslash: Backslash) -> usize {
     let mut chars = rest.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
-        if c == '\\' && quote != '`' {
+        if c == '\\' && backslash == Backslash::Escapes {
             chars.next();
         } else if c == quote {
             // A doubled quote stands for itself.
@@ -167,11 +183,21 @@ pub struct Literals {
     /// Records of tables become numbers that differ where the records do, and that nobody can turn back: the key lives as
     /// long as the process.
     key: RandomState,
+    backslash: Backslash,
 }
 
 impl Literals {
+    /// Learns from the server's variables, where a sample has them, how it reads quoted texts.
+    pub fn learn(&mut self, sample: &Sample) {
+        if let Some(mode) = sample.server.variables.value().and_then(|variables| variables.text("sql_mode")) {
+            let is_text = mode.split(',').any(|mode| mode == "NO_BACKSLASH_ESCAPES");
+            self.backslash = if is_text { Backslash::IsText } else { Backslash::Escapes };
+        }
+    }
+
     /// Takes them out of a sample.
     pub fn take_out_of_sample(&self, sample: &mut Sample) {
+        let normalised = |text: &str| normalised_as(text, self.backslash);
         let server = &mut sample.server;
         for thread in each(&mut server.threads) {
             let digest = thread.digest_text.as_deref();
@@ -184,6 +210,9 @@ impl Literals {
         }
         for wait in each(&mut server.row_lock_waits) {
             wait.record = self.record(&wait.record);
+        }
+        for lock in each(&mut server.metadata_locks).filter(|lock| lock.object_type == "USER LEVEL LOCK") {
+            lock.name = self.record(&lock.name);
         }
         for channel in each(&mut server.replication) {
             channel.receiver_error = without_query(&channel.receiver_error);
@@ -202,6 +231,7 @@ impl Literals {
 
     /// Takes them out of a profile.
     pub fn take_out_of_profile(&self, profile: &mut Profile) {
+        let normalised = |text: &str| normalised_as(text, self.backslash);
         for activity in &mut profile.activities {
             let digest = activity.digest_text.as_deref();
             activity.statement =
@@ -211,6 +241,7 @@ impl Literals {
 
     /// Takes them out of a wait graph.
     pub fn take_out_of_graph(&self, graph: &mut WaitGraph) {
+        let normalised = |text: &str| normalised_as(text, self.backslash);
         for thread in &mut graph.threads {
             thread.statement = thread.statement.as_deref().map(normalised);
         }
@@ -224,6 +255,7 @@ impl Literals {
     /// A headline may quote a statement, of which the quoted texts go, and the numbers cannot be told from others: so rules
     /// should be given samples and graphs that have none.
     pub fn take_out_of_diagnosis(&self, diagnosis: &mut Diagnosis) {
+        let normalised = |text: &str| normalised_as(text, self.backslash);
         for finding in &mut diagnosis.findings {
             finding.headline = without_quoted(&finding.headline);
             finding.why = without_quoted(&finding.why);
@@ -260,8 +292,11 @@ impl Literals {
         format!("#{:08x}", self.key.hash_one(record) as u32)
     }
 
-    /// `shop.stock PRIMARY record 5` with the record masked.
+    /// `shop.stock PRIMARY record 5` with the record masked, `user lock 'nightly'` with the name.
     fn place(&self, object: &str) -> String {
+        if let Some(name) = object.strip_prefix(USER_LOCK).and_then(|rest| rest.strip_suffix('\'')) {
+            return format!("{USER_LOCK}{}'", self.record(name));
+        }
         match object.split_once(RECORD) {
             Some((index, record)) => format!("{index}{RECORD}{}", self.record(record)),
             None => object.to_owned(),
@@ -305,7 +340,7 @@ fn without_quoted(sentence: &str) -> String {
             1
         } else {
             text.push('?');
-            quoted(&rest[at..], quote)
+            quoted(&rest[at..], quote, Backslash::Escapes)
         };
         rest = &rest[at + length..];
     }
@@ -322,8 +357,9 @@ fn keep_heads(event: &mut PrintedEvent) {
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_model::Reading;
-    use spindoctor_model::mysql::{RowLockWait, ServerThread};
+    use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread};
+    use spindoctor_model::wait_graph::WaitingThread;
+    use spindoctor_model::{Reading, ServerSample};
 
     use super::*;
 
@@ -379,6 +415,47 @@ mod tests {
         let once = sample.clone();
         literals.take_out_of_sample(&mut sample);
         assert_eq!(sample, once);
+    }
+
+    #[test]
+    fn a_backslash_is_a_letter_where_the_server_says_so() {
+        let mut literals = Literals::default();
+        let statement = r"SELECT c FROM t WHERE a = 'C:\' AND b = 'secret'".to_owned();
+        let variables = |mode: &str| {
+            let value = [("sql_mode".to_owned(), mode.to_owned())].into_iter().collect();
+            let variables = Reading::Available { at_s: 0.0, took_ms: 1.0, value };
+            Sample { server: ServerSample { variables, ..ServerSample::default() }, ..Sample::default() }
+        };
+        literals.learn(&variables("STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES"));
+        let mut graph = WaitGraph {
+            threads: vec![WaitingThread { statement: Some(statement), ..WaitingThread::default() }],
+            ..WaitGraph::default()
+        };
+        literals.take_out_of_graph(&mut graph);
+        assert_eq!(graph.threads[0].statement.as_deref(), Some("SELECT c FROM t WHERE a = ? AND b = ?"));
+        literals.learn(&variables("STRICT_TRANS_TABLES"));
+        assert_eq!(literals.backslash, Backslash::Escapes);
+    }
+
+    #[test]
+    fn the_name_of_a_users_lock_is_a_literal_too_and_is_the_same_wherever_it_stands() {
+        let literals = Literals::default();
+        let lock = MetadataLock {
+            object_type: "USER LEVEL LOCK".into(),
+            name: "customer:4711".into(),
+            ..MetadataLock::default()
+        };
+        let table = MetadataLock { object_type: "TABLE".into(), name: "t".into(), ..MetadataLock::default() };
+        let mut sample = Sample::default();
+        sample.server.metadata_locks =
+            Reading::Available { at_s: 0.0, took_ms: 1.0, value: vec![lock, table] };
+        literals.take_out_of_sample(&mut sample);
+        let locks = sample.server.metadata_locks.value().unwrap();
+        assert!(is_masked(&locks[0].name), "{locks:?}");
+        assert_eq!(locks[1].name, "t");
+        let place = literals.place("user lock 'customer:4711'");
+        assert_eq!(place, format!("user lock '{}'", locks[0].name));
+        assert_eq!(literals.place(&place), place);
     }
 
     #[test]

@@ -102,8 +102,8 @@ fn integer(number: Option<u64>) -> Option<i64> {
     number.and_then(|number| i64::try_from(number).ok())
 }
 
-/// Writes a minute's point.
-pub(crate) fn insert(db: &Connection, at_ms: i64, point: &OverviewPoint) -> rusqlite::Result<()> {
+/// Writes a minute's point; the number of its row.
+pub(crate) fn insert(db: &Connection, at_ms: i64, point: &OverviewPoint) -> rusqlite::Result<i64> {
     db.prepare_cached(
         "INSERT INTO minutes (segment, at_ms, uptime_s, questions, commits, slow_queries, threads_connected,
              threads_running, threads_running_max, rows_read, rows_changed, checkpoint_age_bytes, server_cpu_us,
@@ -131,16 +131,16 @@ pub(crate) fn insert(db: &Connection, at_ms: i64, point: &OverviewPoint) -> rusq
         integer(point.disk_written_bytes),
         point.replica_behind_s,
     ])?;
-    Ok(())
+    Ok(db.last_insert_rowid())
 }
 
-/// Raises the highest `Threads_running` of the latest minute.
-pub(crate) fn raise_threads_running(db: &Connection, threads_running: u64) -> rusqlite::Result<()> {
+/// Raises the highest `Threads_running` of a minute.
+pub(crate) fn raise_threads_running(db: &Connection, row: i64, threads_running: u64) -> rusqlite::Result<()> {
     db.prepare_cached(
         "UPDATE minutes SET threads_running_max = ?1
-         WHERE id = (SELECT max(id) FROM minutes) AND (threads_running_max IS NULL OR threads_running_max < ?1)",
+         WHERE id = ?2 AND (threads_running_max IS NULL OR threads_running_max < ?1)",
     )?
-    .execute([integer(Some(threads_running))])?;
+    .execute([integer(Some(threads_running)), Some(row)])?;
     Ok(())
 }
 

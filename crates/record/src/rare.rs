@@ -1,4 +1,5 @@
 //! What changes rarely is written when it changes: the server's variables, one row each, and what is known of the host.
+//! Variables that the server moves on by itself are no settings, and would be a row each minute: they are left out.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,29 @@ use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{HostSample, Reading, RecordedSetting, Sample};
 
 use crate::time::from_ms;
+
+/// What the server itself moves on: where it stands in its logs, and what belongs to the session that asks.
+const MOVES_BY_ITSELF: [&str; 14] = [
+    "error_count",
+    "gtid_binlog_pos",
+    "gtid_binlog_state",
+    "gtid_current_pos",
+    "gtid_executed",
+    "gtid_purged",
+    "gtid_slave_pos",
+    "identity",
+    "last_gtid",
+    "last_insert_id",
+    "pseudo_thread_id",
+    "rand_seed1",
+    "timestamp",
+    "warning_count",
+];
+
+/// True for a variable, in lower case, that no person changes: the server moves it on by itself.
+pub fn moves_by_itself(name: &str) -> bool {
+    MOVES_BY_ITSELF.contains(&name)
+}
 
 /// The last values that were written.
 #[derive(Debug)]
@@ -50,14 +74,14 @@ impl Rare {
     fn write_settings(&mut self, db: &Connection, at_ms: i64, now: &NamedValues) -> rusqlite::Result<()> {
         let mut insert =
             db.prepare_cached("INSERT OR REPLACE INTO settings (name, at_ms, value) VALUES (?1, ?2, ?3)")?;
-        for (name, value) in now.iter() {
+        for (name, value) in now.iter().filter(|(name, _)| !moves_by_itself(name)) {
             if self.settings.get(name).is_none_or(|before| before != value) {
                 insert.execute(params![name, at_ms, value])?;
                 self.settings.insert(name.to_owned(), value.to_owned());
             }
         }
-        let gone: Vec<String> =
-            self.settings.keys().filter(|name| now.text(name).is_none()).cloned().collect();
+        let is_gone = |name: &&String| moves_by_itself(name) || now.text(name).is_none();
+        let gone: Vec<String> = self.settings.keys().filter(is_gone).cloned().collect();
         for name in gone {
             insert.execute(params![name, at_ms, None::<String>])?;
             self.settings.remove(&name);

@@ -464,7 +464,11 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(BUSY)?;
     let refused = match db.query_row("SELECT 1 FROM sqlite_schema LIMIT 1", [], |_| Ok(())) {
-        Err(error) => matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)),
+        // On a disk that is full to the last byte the index cannot be made either: that is SQLITE_IOERR_SHMSIZE.
+        Err(error) => matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure)
+        ),
         Ok(()) => false,
     };
     if !refused {

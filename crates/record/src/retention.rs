@@ -1,20 +1,22 @@
 //! What is taken away, and when.
 //!
 //! 1. Samples older than the age go, a chunk (a minute) at a time, and with them what else is older: events, the
-//!    overview's points, gaps, costs, segments that ended, statements that nothing names any more, and of the settings all
-//!    but the last value.
-//! 2. Where the file is larger than its bound, samples go, the oldest first, whatever their age. Events stay: they are
-//!    what the recording is kept for.
+//!    overview's points, gaps, costs, segments of which nothing is left, statements that nothing names any more, and of the
+//!    settings all but the last value.
+//! 2. Where the file is larger than its bound, samples go, the oldest first, whatever their age, and the costs from before
+//!    them. Events stay: they are what the recording is kept for.
 //! 3. Where it is still larger and no chunk is left, events go, the oldest first.
 //!
-//! Each time only so much is done: a recording that is far beyond its bounds gets there within hours, and no second of
-//! it is held up. Freed pages are used again; where the file itself is larger than its bound they are given back to the
+//! Each time only so much is done: a recording that is far beyond its bounds gets there within hours, no second of it is
+//! held up, and a clock that is set years ahead for a moment does not cost what is there. Freed pages are used again; where the file itself is larger than its bound they are given back to the
 //! file system, a few at a time.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 /// Chunks that one run takes away at most: half an hour of samples, a few milliseconds of work.
 const CHUNKS_AT_ONCE: i64 = 30;
+/// Of what is small, one run takes away so much time at most: what goes with the chunks.
+const SMALL_AT_ONCE_MS: i64 = CHUNKS_AT_ONCE * crate::writer::CHUNK_MS;
 /// Events that one run takes away at most.
 const EVENTS_AT_ONCE: usize = 3;
 /// Pages that one run gives back to the file system at most: 1 MiB.
@@ -40,6 +42,10 @@ pub(crate) fn retain(db: &Connection, now_ms: i64, bounds: Bounds) -> rusqlite::
     let mut excess_bytes = used_bytes(db)?.saturating_sub(bounds.bytes);
     if excess_bytes > 0 {
         are_samples_gone |= remove_oldest_chunks(db, excess_bytes)? > 0;
+        db.execute(
+            "DELETE FROM costs WHERE minute_ms < (SELECT min(from_ms) FROM chunks) - ?1",
+            [crate::writer::CHUNK_MS],
+        )?;
         for _ in 0..EVENTS_AT_ONCE {
             excess_bytes = used_bytes(db)?.saturating_sub(bounds.bytes);
             if excess_bytes <= 0 || oldest_chunk(db)?.is_some() || !remove_oldest_event(db)? {
@@ -112,12 +118,19 @@ fn remove_older(db: &Connection, horizon_ms: i64) -> rusqlite::Result<()> {
         crate::events::remove(db, id)?;
     }
     for (table, column) in [("minutes", "at_ms"), ("gaps", "to_ms"), ("costs", "minute_ms")] {
-        db.execute(&format!("DELETE FROM {table} WHERE {column} < ?1"), [horizon_ms])?;
+        db.execute(
+            &format!(
+                "DELETE FROM {table} WHERE {column} < min(?1, (SELECT min({column}) FROM {table}) + ?2)"
+            ),
+            [horizon_ms, SMALL_AT_ONCE_MS],
+        )?;
     }
-    // A segment lasts until the next one begins; the last one is going on.
+    // What is the oldest that is kept; the last segment is going on.
+    let oldest_ms = oldest_sample_ms(db)?.map_or(horizon_ms, |oldest_ms| oldest_ms.min(horizon_ms));
     db.execute(
-        "DELETE FROM segments WHERE began_ms < ?1 AND id < (SELECT max(id) FROM segments WHERE began_ms < ?1)
-             AND id NOT IN (SELECT segment FROM events)",
+        "DELETE FROM segments WHERE began_ms < ?1 AND id < (SELECT max(id) FROM segments)
+             AND id NOT IN (SELECT segment FROM events) AND id NOT IN (SELECT segment FROM chunks)
+             AND id NOT IN (SELECT segment FROM samples)",
         [horizon_ms],
     )?;
     for table in ["settings", "facts"] {
@@ -126,10 +139,19 @@ fn remove_older(db: &Connection, horizon_ms: i64) -> rusqlite::Result<()> {
                 "DELETE FROM {table} WHERE at_ms < ?1
                      AND at_ms < (SELECT max(at_ms) FROM {table} later WHERE later.name = {table}.name AND at_ms <= ?1)"
             ),
-            [horizon_ms],
+            [oldest_ms],
         )?;
     }
     Ok(())
+}
+
+/// The first sample that is kept; none where there is none.
+fn oldest_sample_ms(db: &Connection) -> rusqlite::Result<Option<i64>> {
+    db.query_row(
+        "SELECT min(at_ms) FROM (SELECT min(from_ms) AS at_ms FROM chunks UNION ALL SELECT min(at_ms) FROM samples)",
+        [],
+        |row| row.get(0),
+    )
 }
 
 /// Takes away the statements that were last seen before the oldest sample.

@@ -5,7 +5,7 @@
 //! and never damages what is before. `FULL` would wait for the disk every second, the disk of a server in trouble.
 
 use std::fs::{DirBuilder, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -82,8 +82,12 @@ pub struct Writer {
     path: PathBuf,
     folder: PathBuf,
     db: Connection,
+    /// The file's device and inode.
+    file: Option<(u64, u64)>,
     /// The file's.
     version: i64,
+    /// What a writer does first is in the file: see [`begin`].
+    has_begun: bool,
     options: WriterOptions,
     literals: Literals,
     state: State,
@@ -99,11 +103,32 @@ struct State {
     statements: Statements,
     costs: Costs,
     chunk: Option<OpenChunk>,
+    /// The latest point of the overview.
+    pointed: Option<Pointed>,
     next_chunk: i64,
     next_segment: u64,
     next_event: u64,
+    /// A minute has ended, and what is too old by this time is to be taken away.
+    retain_at_ms: Option<i64>,
     /// A segment that is not in the file yet: it is written with the first thing that is in it.
     segment: Option<Segment>,
+}
+
+/// The minute of a point of the overview.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pointed {
+    row: i64,
+    segment: u64,
+    minute: i64,
+}
+
+/// What is added to a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A sample of the grid of seconds.
+    Sample,
+    /// What was seen between two of them, and may be written later: it has no status, and is no minute's point.
+    Look,
 }
 
 /// The chunk that samples are added to.
@@ -142,23 +167,27 @@ impl Writer {
         DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
         let lock = Lock::take(&path)?;
         // SQLite would make it with the rights that the umask leaves, and gives its other files the rights of this one.
-        OpenOptions::new()
+        let failed = |source| Error::Io { path: path.clone(), doing: "opened", source };
+        let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
             .mode(0o600)
             .open(&path)
-            .map_err(|source| Error::Io { path: path.clone(), doing: "opened", source })?;
+            .and_then(|file| file.metadata())
+            .map_err(failed)?;
         let opened = Doing { path: &path, doing: "opened" };
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(&path, flags).map_err(|error| opened.failed(error))?;
-        let version = prepare(&db, &path, &options)?;
+        let version = prepare(&db, &path)?;
         let state = State::load(&db).map_err(|error| opened.failed(error))?;
         let mut writer = Self {
             folder,
             db,
+            file: Some((file.dev(), file.ino())),
             version,
+            has_begun: false,
             options,
             literals: Literals::default(),
             state,
@@ -166,7 +195,9 @@ impl Writer {
             _lock: lock,
             path,
         };
-        writer.fold_what_was_left()?;
+        writer.write(Timestamp::now(), |_, _| Ok(()))?;
+        // Where there was no room, the first write says so to its caller.
+        writer.room = Room::Enough { last: None };
         Ok(writer)
     }
 
@@ -185,19 +216,33 @@ impl Writer {
     /// # Errors
     /// The file is damaged or gone. A disk without room is no error: see [`Written`].
     pub fn write_sample(&mut self, recorded: RecordedSample) -> Result<Written, Error> {
+        let at = recorded.at;
+        let written = self.add(recorded, Kind::Sample)?;
+        if let (Written::Done | Written::Again, Room::Enough { last }) = (&written, &mut self.room) {
+            *last = Some(at);
+        }
+        Ok(written)
+    }
+
+    /// Writes what was seen between two samples of the grid, perhaps some seconds ago. It is read as any other sample.
+    ///
+    /// # Errors
+    /// As [`Writer::write_sample`].
+    pub fn write_look(&mut self, look: RecordedSample) -> Result<Written, Error> {
+        self.add(look, Kind::Look)
+    }
+
+    fn add(&mut self, recorded: RecordedSample, kind: Kind) -> Result<Written, Error> {
         let RecordedSample { at, segment, mut sample } = recorded;
         if matches!(self.room, Room::None { .. }) && !self.has_room() {
             return Ok(Written::Dropped);
         }
         if !self.options.literals {
+            self.literals.learn(&sample);
             self.literals.take_out_of_sample(&mut sample);
         }
         let options = self.options.clone();
-        let written = self.write(at, |db, state| state.add(db, to_ms(at), segment, sample, &options))?;
-        if let (Written::Done | Written::Again, Room::Enough { last }) = (&written, &mut self.room) {
-            *last = Some(at);
-        }
-        Ok(written)
+        self.write(at, |db, state| state.add(db, to_ms(at), segment, sample, kind, &options))
     }
 
     /// Writes a gap; one with the same beginning is replaced, so that a gap that goes on can be ended.
@@ -255,6 +300,13 @@ impl Writer {
             .map_err(|error| Doing { path: &self.path, doing: "read" }.failed(error))
     }
 
+    /// True where the file is no longer at its path: somebody moved or removed it, and what is written goes to where nobody
+    /// looks for it.
+    pub fn is_elsewhere(&self) -> bool {
+        let now = std::fs::metadata(&self.path).map(|file| (file.dev(), file.ino())).ok();
+        now != self.file
+    }
+
     /// Changes what is kept from now on, as after a reload.
     pub fn set_options(&mut self, options: WriterOptions) {
         // A chunk has its statements with literals or without.
@@ -280,6 +332,9 @@ impl Writer {
             if self.version < schema::VERSION {
                 bring_up_to_date(transaction, self.version)?;
             }
+            if !self.has_begun {
+                begin(transaction, &self.options)?;
+            }
             if let Room::None { since, because } = &self.room {
                 let gap = Gap { from: since.unwrap_or(at), to: Some(at), because: because.to_string() };
                 write_gap(transaction, &gap)?;
@@ -292,7 +347,9 @@ impl Writer {
         match done {
             Ok(()) => {
                 self.version = schema::VERSION;
+                self.has_begun = true;
                 self.state.segment = None;
+                self.retain()?;
                 let again = matches!(self.room, Room::None { .. });
                 if again {
                     self.room = Room::Enough { last: Some(at) };
@@ -326,10 +383,18 @@ impl Writer {
         }
     }
 
-    /// Folds the rows of a recorder that was killed.
-    fn fold_what_was_left(&mut self) -> Result<(), Error> {
-        self.write(Timestamp::now(), |db, _| fold_all(db, Layout::ManyWithExpected))?;
-        Ok(())
+    /// Takes away what is too old, where a minute has ended: in a transaction of its own, so that what cannot be taken away
+    /// holds up nothing that is written. What fails now is tried again a minute later.
+    fn retain(&mut self) -> Result<(), Error> {
+        let Some(now_ms) = self.state.retain_at_ms.take() else { return Ok(()) };
+        let bounds = self.options.bounds();
+        let done = transaction(&self.db, |db| retention::retain(db, now_ms, bounds));
+        match done {
+            Err(error) if refusal(&error).is_none() => {
+                Err(Doing { path: &self.path, doing: "written" }.failed(error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 }
 
@@ -341,12 +406,19 @@ impl State {
             statements: Statements::default(),
             costs: Costs::default(),
             chunk: None,
+            pointed: Pointed::load(db)?,
+            retain_at_ms: None,
             next_chunk: next(
                 "SELECT 1 + max(coalesce((SELECT max(id) FROM chunks), 0),
                                              coalesce((SELECT max(chunk) FROM samples), 0))",
             )?,
             next_segment: next("SELECT 1 + coalesce(max(id), 0) FROM segments")?.cast_unsigned(),
-            next_event: next("SELECT 1 + coalesce(max(id), 0) FROM events")?.cast_unsigned(),
+            // Numbers of events that are gone are not given again: files that were made of them have them.
+            next_event: next(
+                "SELECT 1 + max(coalesce((SELECT max(id) FROM events), 0),
+                                coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'last_event'), 0))",
+            )?
+            .cast_unsigned(),
             segment: None,
         })
     }
@@ -354,6 +426,7 @@ impl State {
     /// After a transaction that was rolled back: what was thought to be in the file may not be.
     fn forget(&mut self, db: &Connection) {
         self.chunk = None;
+        self.pointed = Pointed::load(db).unwrap_or_default();
         self.statements = Statements::default();
         if let Ok(rare) = Rare::load(db) {
             self.rare = rare;
@@ -367,6 +440,7 @@ impl State {
         at_ms: i64,
         segment: u64,
         mut sample: Sample,
+        kind: Kind,
         options: &WriterOptions,
     ) -> rusqlite::Result<()> {
         let minute = at_ms.div_euclid(CHUNK_MS);
@@ -375,10 +449,10 @@ impl State {
             .as_ref()
             .is_some_and(|open| open.segment == segment && open.minute == minute && open.last_ms <= at_ms);
         if !is_open {
-            self.begin_chunk(db, at_ms, segment, options)?;
-            overview::insert(db, at_ms, &overview::point(from_ms(at_ms), segment, &sample))?;
-        } else if let Some(threads_running) = overview::threads_running(&sample) {
-            overview::raise_threads_running(db, threads_running)?;
+            self.begin_chunk(db, at_ms, segment)?;
+        }
+        if kind == Kind::Sample {
+            self.point(db, at_ms, segment, &sample)?;
         }
         if let Reading::Available { value, .. } = &mut sample.server.threads {
             // Servers list the busy first; in an order that stays, each is beside what it was a second before.
@@ -400,24 +474,40 @@ impl State {
         Ok(())
     }
 
-    /// Folds the open chunk; false where there is none.
-    fn end_chunk(&mut self, db: &Connection) -> rusqlite::Result<bool> {
-        let Some(open) = self.chunk.take() else { return Ok(false) };
-        fold(db, open.id, Layout::ManyWithExpected)?;
-        self.costs.write(db, open.minute * CHUNK_MS)?;
-        Ok(true)
+    /// The first sample of a minute is its point; the others raise the most of its running threads. One that comes when its
+    /// minute is over does neither.
+    fn point(&mut self, db: &Connection, at_ms: i64, segment: u64, sample: &Sample) -> rusqlite::Result<()> {
+        let minute = at_ms.div_euclid(CHUNK_MS);
+        match self.pointed {
+            Some(pointed) if pointed.segment == segment && pointed.minute == minute => {
+                if let Some(threads_running) = overview::threads_running(sample) {
+                    overview::raise_threads_running(db, pointed.row, threads_running)?;
+                }
+            }
+            Some(pointed) if pointed.segment == segment && pointed.minute > minute => {}
+            _ => {
+                let row = overview::insert(db, at_ms, &overview::point(from_ms(at_ms), segment, sample))?;
+                self.pointed = Some(Pointed { row, segment, minute });
+                self.retain_at_ms = Some(at_ms);
+            }
+        }
+        Ok(())
     }
 
-    /// Folds the open chunk, takes away what is too old, and begins the next one.
-    fn begin_chunk(
-        &mut self,
-        db: &Connection,
-        at_ms: i64,
-        segment: u64,
-        options: &WriterOptions,
-    ) -> rusqlite::Result<()> {
-        if self.end_chunk(db)? {
-            retention::retain(db, at_ms, options.bounds())?;
+    /// Folds the open chunk, where there is one.
+    fn end_chunk(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let Some(open) = self.chunk.take() else { return Ok(()) };
+        fold(db, open.id, Layout::ManyWithExpected)?;
+        self.costs.write(db, open.minute * CHUNK_MS)
+    }
+
+    /// Folds the open chunk and begins the next one.
+    fn begin_chunk(&mut self, db: &Connection, at_ms: i64, segment: u64) -> rusqlite::Result<()> {
+        if self.chunk.is_some() {
+            self.end_chunk(db)?;
+        } else {
+            // After a write that failed, its chunk's rows are still there.
+            fold_all(db, Layout::ManyWithExpected)?;
         }
         let minute = at_ms.div_euclid(CHUNK_MS);
         let id = self.next_chunk;
@@ -431,6 +521,21 @@ impl State {
             encoder: Encoder::default(),
         });
         Ok(())
+    }
+}
+
+impl Pointed {
+    /// Of the latest point in a recording.
+    fn load(db: &Connection) -> rusqlite::Result<Option<Self>> {
+        db.query_row("SELECT id, segment, at_ms FROM minutes ORDER BY id DESC LIMIT 1", [], |row| {
+            let (segment, at_ms): (i64, i64) = (row.get(1)?, row.get(2)?);
+            Ok(Self {
+                row: row.get(0)?,
+                segment: segment.cast_unsigned(),
+                minute: at_ms.div_euclid(CHUNK_MS),
+            })
+        })
+        .optional()
     }
 }
 
@@ -449,13 +554,13 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if matches!(self.room, Room::Enough { .. }) && self.has_room() {
             let state = &mut self.state;
-            let _ = transaction(&self.db, |db| state.end_chunk(db).map(drop));
+            let _ = transaction(&self.db, |db| state.end_chunk(db));
         }
     }
 }
 
 /// Makes the tables where there are none, and sets how the file is written. The version that it is of.
-fn prepare(db: &Connection, path: &Path, options: &WriterOptions) -> Result<i64, Error> {
+fn prepare(db: &Connection, path: &Path) -> Result<i64, Error> {
     let opened = Doing { path, doing: "opened" };
     let set_up = || -> rusqlite::Result<()> {
         db.busy_timeout(BUSY)?;
@@ -468,16 +573,32 @@ fn prepare(db: &Connection, path: &Path, options: &WriterOptions) -> Result<i64,
     if schema::is_blank(db) {
         schema::create(db).map_err(|error| Doing { path, doing: "made" }.failed(error))?;
     }
-    let version = schema::version(db, path)?;
-    let write_meta = || -> rusqlite::Result<()> {
-        let mut insert = db.prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
-        insert.execute(["format", "spindoctor.recording/2"])?;
-        insert.execute(["written_by", env!("CARGO_PKG_VERSION")])?;
-        insert.execute(["literals", if options.literals { "kept" } else { "taken out" }])?;
-        Ok(())
-    };
-    write_meta().map_err(|error| opened.failed(error))?;
-    Ok(version)
+    schema::version(db, path)
+}
+
+/// What a writer does first, with the first transaction for which there is room: it says who it is, folds the rows of one
+/// that was killed, and ends the gaps that nobody ended, as whoever knew of them is gone.
+fn begin(db: &Connection, options: &WriterOptions) -> rusqlite::Result<()> {
+    let mut insert = db.prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
+    insert.execute(["format", "spindoctor.recording/2"])?;
+    insert.execute(["written_by", env!("CARGO_PKG_VERSION")])?;
+    insert.execute(["literals", if options.literals { "kept" } else { "taken out" }])?;
+    fold_all(db, Layout::ManyWithExpected)?;
+    end_gaps(db)
+}
+
+/// A gap that its recorder did not end lasted until that one's last sample: until a later segment began, where there is
+/// one. A segment that begins with its gap begins up to a second after it.
+fn end_gaps(db: &Connection) -> rusqlite::Result<()> {
+    const BEGINS_WITH_MS: i64 = 2_000;
+    db.execute(
+        "UPDATE gaps SET to_ms = max(from_ms, coalesce(
+             (SELECT min(began_ms) FROM segments WHERE began_ms > gaps.from_ms + ?1),
+             (SELECT max(to_ms) FROM chunks), from_ms))
+         WHERE to_ms IS NULL",
+        [BEGINS_WITH_MS],
+    )?;
+    Ok(())
 }
 
 /// One transaction; what it did is undone where it fails.
@@ -518,6 +639,8 @@ fn write_gap(db: &Connection, gap: &Gap) -> rusqlite::Result<()> {
 }
 
 fn write_segment(db: &Connection, segment: &Segment) -> rusqlite::Result<()> {
+    // The clock was set forward, which made a gap, and back again: what follows is no gap.
+    db.execute("UPDATE gaps SET to_ms = max(from_ms, ?1) WHERE to_ms > ?1", [to_ms(segment.began)])?;
     let body = serde_json::to_string(segment).map_err(unwritable)?;
     db.execute(
         "INSERT OR REPLACE INTO segments (id, began_ms, hostname, address, server_version, written_by, body)

@@ -110,3 +110,26 @@ fn a_bound_that_samples_do_not_meet_takes_the_oldest_events() {
     let ids: Vec<_> = events.iter().map(|event| event.id).collect();
     assert!(ids.windows(2).all(|pair| pair[1] == pair[0] + 1));
 }
+
+#[test]
+fn a_clock_that_is_a_year_ahead_for_a_moment_does_not_cost_what_is_there() {
+    const YEAR_S: u64 = 365 * 86_400;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.spindoctor");
+    let options = WriterOptions { keep_for: 24 * HOUR, literals: true, ..WriterOptions::default() };
+    let mut writer = Writer::open(&path, options).unwrap();
+    let segment = writer.begin_segment(story::began(), story::server());
+    // Two hours, a sample a minute.
+    for minute in 0..120 {
+        writer.write_sample(story::sample(segment, minute * 60)).unwrap();
+    }
+    let ahead = writer.begin_segment(story::after(YEAR_S), story::server());
+    writer.write_sample(story::sample(ahead, YEAR_S)).unwrap();
+    drop(writer);
+    // One run has taken away half an hour.
+    let minutes = count(&path, "SELECT count(*) FROM minutes");
+    assert!((90..=92).contains(&minutes), "{minutes}");
+    assert_eq!(count(&path, "SELECT count(*) FROM segments"), 2, "its samples are still there");
+    let chunks = count(&path, "SELECT count(*) FROM chunks");
+    assert!((90..=92).contains(&chunks), "{chunks}");
+}

@@ -6,7 +6,7 @@ mod story;
 
 use std::path::{Path, PathBuf};
 
-use spindoctor_model::{EventHead, Gap, RecordedSample};
+use spindoctor_model::{EventHead, Gap, RecordedSample, Sample};
 use spindoctor_record::{Recording, Stretch, Writer, WriterOptions, Written};
 
 /// The story in a file of its own, its writer still there.
@@ -187,6 +187,30 @@ fn the_overview_has_the_first_reading_of_each_minute_and_costs_are_by_the_minute
     let status: f64 =
         costs.iter().filter(|cost| cost.source == "server.status").map(|cost| cost.took_ms).sum();
     assert_eq!(status, 0.5 * (story::FIRST_S + story::SECOND_S) as f64);
+}
+
+#[test]
+fn what_was_seen_between_samples_and_is_written_late_is_no_minutes_point() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.spindoctor");
+    let mut writer = Writer::open(&path, WriterOptions::default()).unwrap();
+    let segment = writer.begin_segment(story::began(), story::server());
+    for second in 0..20 {
+        writer.write_sample(story::sample(segment, second)).unwrap();
+    }
+    for second in [12, 15] {
+        let sample = Sample { at_s: second as f64, ..Sample::default() };
+        writer.write_look(RecordedSample { at: story::after(second), segment, sample }).unwrap();
+    }
+    for second in 20..39 {
+        writer.write_sample(story::sample(segment, second)).unwrap();
+    }
+    let recording = Recording::open(&path).unwrap();
+    let (from, to) = recording.extent().unwrap().unwrap();
+    assert_eq!(recording.samples(from, to).unwrap().len(), 41, "it is read as any other");
+    let points = recording.overview(from, to, 1000).unwrap();
+    assert_eq!(points.len(), 1, "{points:?}");
+    assert_eq!((points[0].at, points[0].threads_running_max), (story::sample(segment, 0).at, Some(8)));
 }
 
 fn began_of_minute() -> jiff::Timestamp {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use spindoctor_model::RecordedSample;
+use spindoctor_model::{Gap, RecordedSample};
 use spindoctor_record::{Error, NoRoom, Recording, Writer, WriterOptions, Written};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_spindoctor-record-driver");
@@ -226,4 +226,68 @@ fn a_recording_on_a_medium_that_cannot_be_written_opens_with_what_a_killed_write
     let again =
         Recording::open(&disk.path()).unwrap().samples(story::after(0), story::after(100_000)).unwrap();
     assert!(samples == again);
+}
+
+#[test]
+fn a_gap_that_its_recorder_did_not_end_is_ended_by_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.spindoctor");
+    let open = |path: &Path| Writer::open(path, WriterOptions::default()).unwrap();
+    let away = |second| Gap { from: story::after(second), to: None, because: "away".into() };
+    let mut writer = open(&path);
+    let segment = writer.begin_segment(story::began(), story::server());
+    for second in 0..90 {
+        writer.write_sample(story::sample(segment, second)).unwrap();
+    }
+    // The host is sampled on, and the recorder ends before the server is back.
+    writer.write_gap(&away(80)).unwrap();
+    drop(writer);
+    let gaps = |path: &Path| Recording::open(path).unwrap().gaps().unwrap();
+    assert_eq!(gaps(&path)[0].to, None, "to the end of what there is");
+    let mut writer = open(&path);
+    assert_eq!(gaps(&path)[0].to, Some(story::sample(1, 89).at));
+    let segment = writer.begin_segment(story::after(600), story::server());
+    writer.write_sample(story::sample(segment, 601)).unwrap();
+    writer.write_gap(&away(602)).unwrap();
+    assert_eq!(gaps(&path)[1].to, None, "this one goes on");
+}
+
+#[test]
+fn a_gap_that_a_jump_of_the_clock_made_ends_where_the_clock_was_set_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.spindoctor");
+    let mut writer = Writer::open(&path, WriterOptions::default()).unwrap();
+    let segment = writer.begin_segment(story::began(), story::server());
+    writer.write_sample(story::sample(segment, 0)).unwrap();
+    let jump = Gap { from: story::after(1), to: Some(story::after(86_400)), because: "jump".into() };
+    writer.write_gap(&jump).unwrap();
+    let segment = writer.begin_segment(story::after(10), story::server());
+    writer.write_sample(story::sample(segment, 11)).unwrap();
+    assert_eq!(Recording::open(&path).unwrap().gaps().unwrap()[0].to, Some(story::after(10)));
+}
+
+#[test]
+fn numbers_of_events_that_are_gone_are_not_given_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.spindoctor");
+    let mut writer = Writer::open(&path, WriterOptions::default()).unwrap();
+    for _ in 0..3 {
+        let id = writer.new_event();
+        writer.write_event(story::event(id)).unwrap();
+    }
+    drop(writer);
+    rusqlite::Connection::open(&path).unwrap().execute("DELETE FROM events", []).unwrap();
+    assert_eq!(Writer::open(&path, WriterOptions::default()).unwrap().new_event(), 4);
+}
+
+#[test]
+fn a_file_that_was_moved_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.spindoctor");
+    let writer = Writer::open(&path, WriterOptions::default()).unwrap();
+    assert!(!writer.is_elsewhere());
+    std::fs::rename(&path, folder.path().join("b.spindoctor")).unwrap();
+    assert!(writer.is_elsewhere());
+    std::fs::write(&path, "another").unwrap();
+    assert!(writer.is_elsewhere());
 }

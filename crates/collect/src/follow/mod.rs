@@ -30,7 +30,7 @@ use tokio::task::JoinHandle;
 
 use crate::mysql::Target;
 use crate::watch::HostChoice;
-pub use backoff::Backoff;
+pub use backoff::{Backoff, Reconnect};
 pub use costs::{PROBE, SourceCost};
 pub use note::Note;
 pub use pace::{Pace, PaceChange, Period};
@@ -97,7 +97,8 @@ pub enum Followed {
 pub struct Follower {
     followed: Receiver<Followed>,
     shared: Shared,
-    sampler: JoinHandle<()>,
+    /// None where it has ended by itself.
+    sampler: Option<JoinHandle<()>>,
 }
 
 impl Follower {
@@ -107,11 +108,22 @@ impl Follower {
         let shared = Shared::new(target, &options, sender);
         let prober = options.probe_every.map(|every| Prober::new(shared.clone(), every));
         let sampler = tokio::spawn(sampler::run(shared.clone(), options, prober));
-        Self { followed, shared, sampler }
+        Self { followed, shared, sampler: Some(sampler) }
     }
 
-    /// What comes next. It has no end: none only where sampling itself has failed.
+    /// What comes next. It has no end: none only where sampling itself has failed, behind what it had sent before.
     pub async fn next(&mut self) -> Option<Followed> {
+        if let Some(sampler) = &mut self.sampler {
+            tokio::select! {
+                biased;
+                followed = self.followed.recv() => return followed,
+                _ended = sampler => {}
+            }
+            self.sampler = None;
+            // The probe alone would go on for ever.
+            self.shared.stop();
+            self.followed.close();
+        }
         self.followed.recv().await
     }
 
@@ -147,8 +159,10 @@ impl Follower {
     pub async fn finish(mut self) {
         self.shared.stop();
         self.followed.close();
-        // It does not panic; if it did, it has ended.
-        let _ended = (&mut self.sampler).await;
+        if let Some(sampler) = &mut self.sampler {
+            // It does not panic; if it did, it has ended.
+            let _ended = sampler.await;
+        }
         self.shared.ended().await;
     }
 }
@@ -156,6 +170,31 @@ impl Follower {
 impl Drop for Follower {
     fn drop(&mut self) {
         self.shared.stop();
-        self.sampler.abort();
+        if let Some(sampler) = &self.sampler {
+            sampler.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mysql::Endpoint;
+
+    #[tokio::test]
+    async fn a_sampler_that_fails_is_the_end_behind_what_it_had_sent_although_the_probe_goes_on() {
+        let target = Target::new(Endpoint::Socket("/nowhere".into()), "root");
+        let (sender, followed) = channel(MOST_WAITING);
+        let shared = Shared::new(target, &FollowOptions::default(), sender);
+        let (of_sampler, of_probe) = (shared.clone(), shared.clone());
+        let sampler = tokio::spawn(async move {
+            of_sampler.send(Followed::Overdue(1.0)).await.unwrap();
+        });
+        let mut follower = Follower { followed, shared, sampler: Some(sampler) };
+        assert_eq!(follower.next().await, Some(Followed::Overdue(1.0)));
+        assert_eq!(follower.next().await, None);
+        assert!(of_probe.send(Followed::Overdue(2.0)).await.is_err(), "the probe is told to end");
+        assert_eq!(follower.next().await, None);
+        follower.finish().await;
     }
 }

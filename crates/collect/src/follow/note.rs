@@ -30,12 +30,28 @@ pub enum Note {
     },
     /// A source is asked less often, or as often as before again.
     Pace(PaceChange),
+    /// A source gave no answer again and again, and each time the session was lost: it rests.
+    Rests {
+        /// The source's name.
+        source: &'static str,
+        /// How long the last answer was waited for.
+        waited: Duration,
+        /// How often in a row there was none.
+        times: u32,
+        /// When it is asked again.
+        again_in: Duration,
+    },
     /// The probe asks less often, or as often as before again.
     Probe {
         /// So often from now on.
         every: Duration,
         /// How long its answers take, where that is why.
         because_takes: Option<Duration>,
+    },
+    /// There is no probe any more.
+    NoProbe {
+        /// What happened.
+        because: String,
     },
     /// The clock was set.
     ClockSet {
@@ -66,12 +82,21 @@ impl fmt::Display for Note {
             Self::Pace(PaceChange { source, because: None, period_s }) => {
                 write!(f, "{source} is asked every {period_s} s again")
             }
+            Self::Rests { source, waited, times, again_in } => {
+                let (waited_s, again_in_s) = (waited.as_secs_f64(), again_in.as_secs());
+                write!(f, "{source} gave no answer within {waited_s:.1} s, {times} times in a row: ")?;
+                write!(f, "it is asked again in {again_in_s} s")
+            }
             Self::Probe { every, because_takes: Some(takes) } => {
                 let (every_ms, takes_ms) = (every.as_millis(), takes.as_millis());
                 write!(f, "the probe asks every {every_ms} ms from now on: each answer takes {takes_ms} ms")
             }
             Self::Probe { every, because_takes: None } => {
                 write!(f, "the probe asks every {} ms again", every.as_millis())
+            }
+            Self::NoProbe { because } => {
+                write!(f, "nothing is probed from now on, and short stalls are not seen: {because}; ")?;
+                write!(f, "start spindoctor anew")
             }
             Self::ClockSet { by_s } if *by_s > 0.0 => {
                 write!(f, "the clock was set forward by {by_s:.1} s, or this machine was suspended")
@@ -109,6 +134,16 @@ mod tests {
         let probe =
             Note::Probe { every: Duration::from_millis(200), because_takes: Some(Duration::from_millis(70)) };
         assert_eq!(probe.to_string(), "the probe asks every 200 ms from now on: each answer takes 70 ms");
+        let rests = Note::Rests {
+            source: "SHOW REPLICA STATUS",
+            waited: Duration::from_millis(2004),
+            times: 3,
+            again_in: Duration::from_secs(60),
+        };
+        assert_eq!(
+            rests.to_string(),
+            "SHOW REPLICA STATUS gave no answer within 2.0 s, 3 times in a row: it is asked again in 60 s"
+        );
         assert_eq!(Note::ClockSet { by_s: -60.0 }.to_string(), "the clock was set back by 60.0 s");
     }
 }

@@ -14,9 +14,12 @@ const CHEAP_IN_A_ROW: u8 = 10;
 /// An answer is cheap below this part of the bounds: one that is just below would be dear again when asked more often.
 const CHEAP_RATIO: f64 = 0.5;
 
-/// So many questions in a row without an answer in time are the source's fault: each costs a session, and what hangs
-/// may be the server.
+/// So many questions in a row without an answer in time are the source's fault: what hangs once may be the server.
 const MISSED_IN_A_ROW: u8 = 2;
+
+/// A source over which each session is lost rests no longer than this, seconds. The server's thread stays with such a
+/// question until it can answer, and its connection too: at six an hour they fill the 151 of both servers' defaults in a day.
+const LONGEST_REST_S: u32 = 600;
 
 /// How often a source is asked where nothing is wrong, and what makes it slow itself down.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,7 +70,7 @@ pub struct PaceChange {
 pub(super) struct Taken {
     pub(super) took: Duration,
     pub(super) rows: usize,
-    /// False where there was no answer within the deadline.
+    /// False where the server ended the question at its time limit.
     pub(super) in_time: bool,
 }
 
@@ -87,6 +90,8 @@ pub(super) struct Paced {
     missed: u8,
     /// It missed its deadlines, and has not answered since.
     is_silent: bool,
+    /// So many questions in a row had no answer at all: each cost a session.
+    unanswered: u32,
 }
 
 impl Paced {
@@ -107,6 +112,7 @@ impl Paced {
             cheap: 0,
             missed: 0,
             is_silent: false,
+            unanswered: 0,
         };
         paced.begin(0);
         paced
@@ -158,8 +164,34 @@ impl Paced {
         self.asked_before = true;
     }
 
-    /// What its answer took. In a hurry only one that does not come slows it down, where it hurries.
+    /// It had no answer, and its session is lost over it. For how long it is to rest, seconds, where that is so again and
+    /// again: each time twice as long, so that what was over soon is known soon.
+    pub(super) fn had_no_answer(&mut self) -> Option<u32> {
+        self.unanswered = self.unanswered.saturating_add(1);
+        let again = self.unanswered.checked_sub(u32::from(MISSED_IN_A_ROW))?;
+        let first_s = self.pace.longest_s.max(1);
+        Some(first_s.saturating_mul(2_u32.saturating_pow(again)).min(LONGEST_REST_S))
+    }
+
+    /// How many questions in a row had no answer.
+    pub(super) fn unanswered(&self) -> u32 {
+        self.unanswered
+    }
+
+    /// True where sessions are lost over it: it rests.
+    pub(super) fn rests(&self) -> bool {
+        self.unanswered >= u32::from(MISSED_IN_A_ROW)
+    }
+
+    /// The server said something to it, or it is another server.
+    pub(super) fn answered(&mut self) {
+        self.unanswered = 0;
+    }
+
+    /// What its answer took, or that the server ended the question at its limit. In a hurry only the latter slows it down,
+    /// where it hurries.
     pub(super) fn took(&mut self, taken: Taken, is_hurry: bool) -> Option<PaceChange> {
+        self.answered();
         if !matches!(self.pace.period, Period::Every(_)) {
             return None;
         }
@@ -330,6 +362,38 @@ mod tests {
             (change.period_s, change.because.as_deref()),
             (15, Some("it had no answer in 2.0 s, twice"))
         );
+    }
+
+    #[test]
+    fn a_source_over_which_sessions_are_lost_rests_longer_each_time_until_it_answers() {
+        let mut paced = Paced::new(PACE, 0);
+        let mut rests = Vec::new();
+        for _ in 0..9 {
+            rests.extend(paced.had_no_answer());
+            assert_eq!(paced.rests(), !rests.is_empty());
+        }
+        assert_eq!(rests, [15, 30, 60, 120, 240, 480, 600, 600]);
+        assert_eq!(paced.unanswered(), 9);
+        paced.took(answer(1, 1), false);
+        assert!(!paced.rests());
+        assert_eq!(paced.had_no_answer(), None, "what hangs once may be the server");
+        // The server ended it at its limit: that is an answer.
+        paced.took(Taken { in_time: false, ..answer(1500, 0) }, false);
+        assert_eq!(paced.had_no_answer(), None);
+    }
+
+    #[test]
+    fn a_source_that_hangs_for_half_a_day_does_not_take_the_server_its_connections() {
+        for pace in crate::follow::PACES {
+            let mut paced = Paced::new(*pace, 0);
+            // Each question takes its deadline of 2 s, and the next a new session.
+            let (mut second, mut sessions) = (0, 0);
+            while second < 43_200 {
+                second += 3 + paced.had_no_answer().unwrap_or(0);
+                sessions += 1;
+            }
+            assert!(sessions < 100, "{}: {sessions}", pace.source);
+        }
     }
 
     #[test]

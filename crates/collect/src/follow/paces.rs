@@ -22,7 +22,8 @@ const HOST_LEAST_MS: f64 = 20.0;
 /// stall every second, whatever they are.
 const ROWS_PER_S: usize = 600;
 
-/// `longest_s`: how old its answers may become before nobody can use them.
+/// `longest_s`: how old its answers may become before nobody can use them; and so long it rests at first where sessions are
+/// lost over it.
 const fn server(source: &'static str, period_s: u32, longest_s: u32) -> Pace {
     let share_ms = period_s as f64 * 1e3 * SERVER_SHARE;
     let dear_ms = if share_ms < LONGEST_ANSWER_MS { share_ms } else { LONGEST_ANSWER_MS };
@@ -47,13 +48,14 @@ const fn hurrying(source: &'static str, period_s: u32, longest_s: u32) -> Pace {
     Pace { hurries: true, ..server(source, period_s, longest_s) }
 }
 
+/// It rests as the transactions do, with which both of these go.
 const fn with(source: &'static str, other: &'static str) -> Pace {
     Pace {
         source,
         period: Period::With(other),
         dear_ms: f64::MAX,
         rows_per_s: usize::MAX,
-        longest_s: 0,
+        longest_s: 30,
         instead_of: None,
         hurries: false,
     }

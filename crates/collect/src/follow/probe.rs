@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use spindoctor_model::{Probe, ProbeFailure, ServerVersion};
 
-use super::backoff::Backoff;
+use super::backoff::Reconnect;
 use super::costs::PROBE;
 use super::shared::{Shared, Stopped};
 use crate::mysql::{ConnectError, Limits, QueryError, Rows, Session};
@@ -56,19 +56,25 @@ impl Prober {
 
     /// Probes on a thread of its own, until the caller is gone.
     pub(super) fn start(self) {
+        let shared = self.shared.clone();
         let thread = std::thread::Builder::new().name("probe".to_owned());
-        // Where the system has no room for another thread, sampling goes on without probes.
-        let _started = thread.spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let Ok(runtime) = runtime else { return };
-            runtime.block_on(self.run());
+        let started = thread.spawn(move || {
+            let _told = ToldWhereItPanics(self.shared.clone());
+            match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime.block_on(self.run()),
+                Err(error) => self.shared.no_probe(error.to_string()),
+            }
         });
+        // Where the system has no room for another thread, sampling goes on without probes.
+        if let Err(error) = started {
+            shared.no_probe(error.to_string());
+        }
     }
 
     async fn run(self) {
         let Self { shared, every } = self;
         let _running = shared.running();
-        let mut connection = Connection::None { again: Instant::now(), backoff: Backoff::default() };
+        let mut connection = Connection::None { again: Instant::now(), reconnect: Reconnect::default() };
         tokio::select! {
             () = shared.stopped() => {}
             Stopped = connection.probe_for_ever(&shared, every) => {}
@@ -79,17 +85,29 @@ impl Prober {
     }
 }
 
+/// Says so where the probe's thread panics.
+struct ToldWhereItPanics(Shared);
+
+impl Drop for ToldWhereItPanics {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.no_probe("the probe failed; please report it".to_owned());
+        }
+    }
+}
+
 /// The probe's connection.
 enum Connection {
     /// There is none; it is tried again then.
     None {
         again: Instant,
-        backoff: Backoff,
+        reconnect: Reconnect,
     },
     Open {
         session: Session,
         statement: &'static str,
         lately: Lately,
+        reconnect: Reconnect,
     },
 }
 
@@ -128,24 +146,24 @@ impl Connection {
     async fn probe(&mut self, shared: &Shared) -> Option<Probe> {
         match self {
             Self::None { again, .. } if Instant::now() < *again => None,
-            Self::None { backoff, .. } => {
+            Self::None { reconnect, .. } => {
+                let mut reconnect = *reconnect;
                 let asked = Instant::now();
                 let limits = Limits { connect: DEADLINE, query: DEADLINE };
                 let failure = match shared.door.connect(&limits).await {
                     Ok(session) => {
                         shared.leave_out(session.connection_id());
                         let statement = statement(session.version().unwrap_or_default());
-                        *self = Self::Open { session, statement, lately: Lately::default() };
+                        *self = Self::Open { session, statement, lately: Lately::default(), reconnect };
                         return None;
                     }
                     Err(error) => failure_to_connect(&error),
                 };
-                let mut backoff = *backoff;
-                let again = Instant::now() + again_in(failure, &mut backoff);
-                *self = Self::None { again, backoff };
+                let again = Instant::now() + again_in(failure, &mut reconnect);
+                *self = Self::None { again, reconnect };
                 Some(without_answer(asked.elapsed(), failure))
             }
-            Self::Open { session, statement, lately } => {
+            Self::Open { session, statement, lately, reconnect } => {
                 let asked = Instant::now();
                 let overdue = lately.overdue();
                 let (answer, was_held) = {
@@ -161,6 +179,9 @@ impl Connection {
                     }
                 };
                 let took = asked.elapsed();
+                if !session.is_broken() {
+                    reconnect.answered();
+                }
                 if was_held {
                     // Nobody knows how long the server took. What a session that broke meanwhile means, the next probe tells.
                     self.let_go_of_broken(shared);
@@ -182,13 +203,15 @@ impl Connection {
         }
     }
 
-    /// Where its session is broken there is none; a new one is tried at once.
+    /// Where its session is broken there is none; a new one is tried at once where this one had answered.
     fn let_go_of_broken(&mut self, shared: &Shared) {
-        if let Self::Open { session, .. } = self
+        if let Self::Open { session, reconnect, .. } = self
             && session.is_broken()
         {
             shared.no_longer_leave_out(session.connection_id());
-            *self = Self::None { again: Instant::now(), backoff: Backoff::default() };
+            let mut reconnect = *reconnect;
+            let again = Instant::now() + reconnect.failed();
+            *self = Self::None { again, reconnect };
         }
     }
 }
@@ -317,12 +340,13 @@ fn failure_to_connect(error: &ConnectError) -> ProbeFailure {
     }
 }
 
-/// When to try again. What may be over any moment is tried each second: that is when a restart or a hang ends. What
-/// somebody has to mend is tried less and less often: each try is a line in the server's log.
-fn again_in(failure: ProbeFailure, backoff: &mut Backoff) -> Duration {
+/// When to try again. What may be over any moment and leaves nothing behind is tried each second: that is when a restart
+/// ends. What somebody has to mend is tried less and less often, as each try is a line in the server's log; and so is a
+/// server that is silent, which may keep a connection of each login that it does not answer.
+fn again_in(failure: ProbeFailure, reconnect: &mut Reconnect) -> Duration {
     match failure {
-        ProbeFailure::NotConnected | ProbeFailure::Error => backoff.failed(),
-        _ => DEADLINE,
+        ProbeFailure::NotConnected | ProbeFailure::Error | ProbeFailure::NoAnswer => reconnect.failed(),
+        ProbeFailure::Refused | ProbeFailure::Closed | ProbeFailure::TooManyConnections => DEADLINE,
     }
 }
 
@@ -411,9 +435,32 @@ mod tests {
         let silent = ConnectError::Silent { address: address(), after: DEADLINE };
         assert_eq!(failure_to_connect(&silent), ProbeFailure::NoAnswer);
         assert_eq!(failure(&QueryError::Gone { reason: String::new() }), ProbeFailure::Closed);
-        let mut backoff = Backoff::default();
-        assert_eq!(again_in(ProbeFailure::Refused, &mut backoff), DEADLINE);
-        assert_eq!(again_in(ProbeFailure::NotConnected, &mut backoff), Duration::from_secs(1));
-        assert_eq!(again_in(ProbeFailure::NotConnected, &mut backoff), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn a_server_that_is_held_for_ten_seconds_is_probed_again_some_seconds_later() {
+        let mut reconnect = Reconnect::default();
+        reconnect.answered();
+        // Held at 0, it leaves one question without an answer, and then each login.
+        let mut second = DEADLINE + reconnect.failed();
+        let mut logins = Vec::new();
+        while second < Duration::from_secs(10) {
+            logins.push(second.as_secs());
+            second += DEADLINE + again_in(ProbeFailure::NoAnswer, &mut reconnect);
+        }
+        assert_eq!(logins, [1, 3, 6]);
+        assert_eq!(second, Duration::from_secs(11));
+    }
+
+    #[test]
+    fn a_server_that_is_down_is_tried_each_second_and_one_that_is_silent_less_and_less_often() {
+        let mut reconnect = Reconnect::default();
+        let mut waits_s = |failure, tries: usize| -> Vec<u64> {
+            (0..tries).map(|_| again_in(failure, &mut reconnect).as_secs()).collect()
+        };
+        assert_eq!(waits_s(ProbeFailure::Refused, 3), [1, 1, 1]);
+        assert_eq!(waits_s(ProbeFailure::NotConnected, 2), [1, 2]);
+        assert_eq!(waits_s(ProbeFailure::NoAnswer, 4), [4, 8, 16, 30]);
+        assert_eq!(waits_s(ProbeFailure::TooManyConnections, 2), [1, 1]);
     }
 }

@@ -13,14 +13,14 @@ use spindoctor_model::{
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::backoff::Backoff;
+use super::backoff::Reconnect;
 use super::clock::SegmentClock;
 use super::host::Host;
 use super::identity::Identity;
 use super::note::Note;
 use super::pace::{Paced, Taken};
 use super::probe::Prober;
-use super::server::{Asked, Outcome, Reply, Request, Turn};
+use super::server::{Asked, Outcome, Reply, Request, Told, Turn};
 use super::shared::{Shared, Stopped};
 use super::{FollowOptions, Followed, server};
 use crate::mysql::ConnectError;
@@ -53,6 +53,8 @@ pub(super) struct Sampler {
     /// For each of [`host::SOURCES`].
     host_sources: Vec<Paced>,
     state: State,
+    /// A session counts as one that answers when it has outlived a round of questions.
+    reconnect: Reconnect,
     /// Why there is no session, where there is none.
     away_because: String,
     no_session: Option<NoSession>,
@@ -82,8 +84,25 @@ impl ServerSource {
         place(self.paced.instead_of()?)
     }
 
+    /// Why it is not asked in this second, where it is not.
+    fn given_up(&self, second: u64) -> Option<&GivenUp> {
+        self.given_up.as_ref().filter(|given_up| second < given_up.until)
+    }
+
     fn is_given_up(&self, second: u64) -> bool {
-        self.given_up.as_ref().is_some_and(|given_up| second < given_up.until)
+        self.given_up(second).is_some()
+    }
+
+    /// There is a new session, and everything is due over it from this second on. What cost sessions with the same server
+    /// goes on to rest.
+    fn enter(&mut self, second: u64, is_same: bool) {
+        if !is_same {
+            self.paced.answered();
+        }
+        if !self.paced.rests() {
+            self.given_up = None;
+        }
+        self.paced.begin(second);
     }
 }
 
@@ -105,6 +124,14 @@ fn due_sources(sources: &[ServerSource], second: u64, is_hurry: bool) -> Vec<boo
     due
 }
 
+/// Why a source rests over which sessions are lost.
+fn rests(waited: Duration, times: u32, again: Timestamp) -> Unavailable {
+    let (waited_s, again) = (waited.as_secs_f64(), again.strftime("%H:%M:%S"));
+    Unavailable::because(format!(
+        "no answer within {waited_s:.1} s, {times} times in a row; it is asked again at {again} UTC"
+    ))
+}
+
 /// A source that is not asked.
 struct GivenUp {
     /// None where another source tells the same.
@@ -117,9 +144,9 @@ struct GivenUp {
 #[derive(Clone, Copy)]
 enum State {
     /// There is no session; it is tried again then.
-    Away { again: Instant, backoff: Backoff },
+    Away { again: Instant },
     /// It connects.
-    Connecting { backoff: Backoff },
+    Connecting,
     /// It waits for questions.
     Ready,
     /// It asks; the times of the answers count from then.
@@ -163,7 +190,8 @@ impl Sampler {
             host: Host::find(&options, shared.door.target()),
             server_sources,
             host_sources,
-            state: State::Away { again: origin, backoff: Backoff::default() },
+            state: State::Away { again: origin },
+            reconnect: Reconnect::default(),
             away_because: "the server has not answered yet".to_owned(),
             no_session: None,
             identity: None,
@@ -178,10 +206,10 @@ impl Sampler {
 
     async fn sample_for_ever(&mut self, prober: Option<Prober>) -> Result<Infallible, Stopped> {
         // A server that is well answers at once: then the first segment is known to be its own.
-        self.connect(Backoff::default()).await?;
+        self.connect().await?;
         match self.reply_until(Instant::now() + GRID).await? {
             Some(Reply::Connected { identity, notes }) => {
-                self.enter(*identity);
+                self.enter(*identity, false);
                 self.begin(self.options.first_segment, 0).await?;
                 self.tell_connected(notes).await?;
             }
@@ -218,7 +246,7 @@ impl Sampler {
         let mut sample = Sample { at_s: self.clock.at_s(begun), ..Sample::default() };
         self.read_host(&mut sample).await?;
         let mut back = None;
-        if matches!(self.state, State::Asking { .. } | State::Connecting { .. }) {
+        if matches!(self.state, State::Asking { .. } | State::Connecting) {
             match self.reply_until(self.due(self.second + 1)).await? {
                 Some(Reply::Asked(asked)) => {
                     sample.server = self.asked(*asked, self.clock.at(begun)).await?;
@@ -265,7 +293,7 @@ impl Sampler {
     /// Has the server's half do what is to be done now, where it is free.
     async fn request(&mut self, due: &[bool]) -> Result<(), Stopped> {
         match self.state {
-            State::Away { again, backoff } if again <= Instant::now() => self.connect(backoff).await?,
+            State::Away { again } if again <= Instant::now() => self.connect().await?,
             State::Ready => {
                 let turns = (0..due.len()).map(|place| self.turn(place, due)).collect();
                 let origin = self.clock.origin;
@@ -274,7 +302,7 @@ impl Sampler {
             }
             // What is due now will be asked when it has answered.
             State::Asking { .. } => return Ok(()),
-            State::Away { .. } | State::Connecting { .. } => {}
+            State::Away { .. } | State::Connecting => {}
         }
         for (source, _) in self.server_sources.iter_mut().zip(due).filter(|(_, due)| **due) {
             source.paced.had_turn(self.second);
@@ -292,8 +320,8 @@ impl Sampler {
         }
     }
 
-    async fn connect(&mut self, backoff: Backoff) -> Result<(), Stopped> {
-        self.state = State::Connecting { backoff };
+    async fn connect(&mut self) -> Result<(), Stopped> {
+        self.state = State::Connecting;
         self.requests.send(Request::Connect).await.map_err(|_| Stopped)
     }
 
@@ -339,14 +367,15 @@ impl Sampler {
             sample.shift(self.clock.at_s(origin));
         }
         self.state = State::Ready;
-        for told in told {
-            let name = mysql::SOURCES[told.place].name;
-            let source = &mut self.server_sources[told.place];
-            match told.outcome {
+        let mut has_answer = false;
+        for Told { place, outcome } in told {
+            let name = mysql::SOURCES[place].name;
+            let source = &mut self.server_sources[place];
+            match outcome {
                 Outcome::Taken(taken) => {
                     source.given_up = None;
                     if taken.in_time {
-                        self.last_answered = begun;
+                        (self.last_answered, has_answer) = (begun, true);
                     }
                     let change = source.paced.took(taken, self.shared.is_hurry());
                     self.shared.costs.count(name, taken.took, taken.rows);
@@ -355,20 +384,40 @@ impl Sampler {
                         self.note(Note::Pace(change)).await?;
                     }
                 }
+                Outcome::NoAnswer(waited) => self.had_no_answer(place, waited).await?,
                 Outcome::NotAsked => {}
                 Outcome::GivenUp(why) => {
                     let until = why.as_ref().map_or(u64::MAX, |_| self.second + ASKED_AGAIN_S);
                     source.given_up = Some(GivenUp { why, until });
+                    source.paced.answered();
                 }
             }
         }
-        if let Some(because) = lost {
-            self.state = State::Away { again: Instant::now(), backoff: Backoff::default() };
-            self.away_because.clone_from(&because);
-            self.note(Note::Lost { because: because.clone() }).await?;
-            self.open_gap(because).await?;
+        match lost {
+            Some(because) => {
+                self.state = State::Away { again: Instant::now() + self.reconnect.failed() };
+                self.away_because.clone_from(&because);
+                self.note(Note::Lost { because: because.clone() }).await?;
+                self.open_gap(because).await?;
+            }
+            None if has_answer => self.reconnect.answered(),
+            None => {}
         }
         Ok(sample)
+    }
+
+    /// A session was lost over a source: where that is so again and again, the source rests.
+    async fn had_no_answer(&mut self, place: usize, waited: Duration) -> Result<(), Stopped> {
+        let name = mysql::SOURCES[place].name;
+        self.shared.costs.count(name, waited, 0);
+        let paced = &mut self.server_sources[place].paced;
+        let Some(rest_s) = paced.had_no_answer() else { return Ok(()) };
+        let times = paced.unanswered();
+        let until = self.second + u64::from(rest_s);
+        let why = Some(rests(waited, times, self.clock.at(self.due(until))));
+        self.server_sources[place].given_up = Some(GivenUp { why, until });
+        let again_in = Duration::from_secs(rest_s.into());
+        self.note(Note::Rests { source: name, waited, times, again_in }).await
     }
 
     /// Says of each source that was due and has no answer why that is.
@@ -376,9 +425,9 @@ impl Sampler {
         let away = match self.state {
             State::Ready => None,
             State::Asking { .. } => Some("the server has not answered yet"),
-            State::Away { .. } | State::Connecting { .. } => Some(self.away_because.as_str()),
+            State::Away { .. } | State::Connecting => Some(self.away_because.as_str()),
         };
-        let given_up = |place: usize| self.server_sources[place].given_up.as_ref();
+        let given_up = |place: usize| self.server_sources[place].given_up(self.second);
         for (place, source) in mysql::SOURCES.iter().enumerate().filter(|(place, _)| due[*place]) {
             let given_up = given_up(place).or_else(|| given_up(self.server_sources[place].goes_with()?));
             match (given_up, away) {
@@ -390,12 +439,8 @@ impl Sampler {
     }
 
     async fn not_connected(&mut self, error: ConnectError) -> Result<(), Stopped> {
-        let mut backoff = match self.state {
-            State::Connecting { backoff } => backoff,
-            _ => Backoff::default(),
-        };
-        let again_in = backoff.failed();
-        self.state = State::Away { again: Instant::now() + again_in, backoff };
+        let again_in = self.reconnect.failed();
+        self.state = State::Away { again: Instant::now() + again_in };
         self.no_session = error.as_no_session();
         let because = error.to_string();
         // Said once, not every half minute for as long as it lasts.
@@ -415,14 +460,13 @@ impl Sampler {
         self.shared.send(Followed::Gap(gap)).await
     }
 
-    /// There is a session: everything may be asked over it.
-    fn enter(&mut self, identity: Identity) {
+    /// There is a session, with the same server process as the one before or with another.
+    fn enter(&mut self, identity: Identity, is_same: bool) {
         self.state = State::Ready;
         self.no_session = None;
         self.identity = Some(identity);
         for source in &mut self.server_sources {
-            source.given_up = None;
-            source.paced.begin(self.second + 1);
+            source.enter(self.second + 1, is_same);
         }
     }
 
@@ -435,7 +479,7 @@ impl Sampler {
         });
         let is_same = self.identity.is_some() && restarted.is_none() && host.is_same(&self.host);
         self.host = host;
-        self.enter(identity);
+        self.enter(identity, is_same);
         if let Some(gap) = self.gap.take() {
             let because = restarted.map_or(gap.because, str::to_owned);
             let next = self.clock.at(if is_same { self.due(self.second + 1) } else { Instant::now() });
@@ -533,5 +577,37 @@ mod tests {
         let second = turns.iter().position(|turn| !turn).unwrap() as u64;
         sources[threads].given_up = Some(GivenUp { why: None, until: u64::MAX });
         assert!(is_due(&sources, second).1);
+    }
+
+    #[test]
+    fn a_source_over_which_sessions_are_lost_rests_over_new_ones_until_another_server_answers() {
+        let place = place("SHOW REPLICA STATUS").unwrap();
+        let given_up = || Some(GivenUp { why: Some(Unavailable::because("no answer")), until: 40 });
+        let mut source = ServerSource { paced: Paced::new(PACES[place], place), given_up: None };
+        // Once may be the server's fault.
+        assert_eq!(source.paced.had_no_answer(), None);
+        source.enter(6, true);
+        assert!(source.paced.is_due(6, false) && !source.is_given_up(6));
+        assert_eq!(source.paced.had_no_answer(), Some(30));
+        source.given_up = given_up();
+        source.enter(10, true);
+        assert!(source.is_given_up(10) && source.is_given_up(39) && !source.is_given_up(40));
+        assert_eq!(source.paced.had_no_answer(), Some(60), "it hangs still");
+        source.given_up = given_up();
+        source.enter(11, false);
+        assert!(source.paced.is_due(11, false) && !source.is_given_up(11));
+        assert_eq!(source.paced.had_no_answer(), None, "the other server is another");
+        // What the server refused is asked over each new session.
+        source.paced.answered();
+        source.given_up = given_up();
+        source.enter(12, true);
+        assert!(!source.is_given_up(12));
+    }
+
+    #[test]
+    fn a_source_that_rests_says_for_how_long_it_was_waited_for_and_when_it_is_asked_again() {
+        let again = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(50_000);
+        let why = rests(Duration::from_millis(2003), 2, again).because;
+        assert_eq!(why, "no answer within 2.0 s, 2 times in a row; it is asked again at 13:53:20 UTC");
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
@@ -74,8 +74,10 @@ pub(super) struct Told {
 /// What came of it.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It was asked; what that took, answer or none.
+    /// It was asked, and the server said something; what that took.
     Taken(Taken),
+    /// It was asked, and there was no answer for so long: the session is lost over it.
+    NoAnswer(Duration),
     /// It was not asked: what was answered before says enough.
     NotAsked,
     /// There is no use in asking it over this session: why, or none where another source tells the same.
@@ -170,9 +172,10 @@ impl Server {
                             (source.fail)(refusal.why.clone(), &mut asked.sample);
                             match refusal.kind {
                                 RefusalKind::ForGood => Outcome::GivenUp(Some(refusal.why)),
-                                RefusalKind::TooSlow => {
+                                RefusalKind::TooSlow if self.asker.has_session() => {
                                     Outcome::Taken(Taken { took, rows: 0, in_time: false })
                                 }
+                                RefusalKind::TooSlow => Outcome::NoAnswer(took),
                                 RefusalKind::Other => Outcome::NotAsked,
                             }
                         }

@@ -104,6 +104,11 @@ impl Shared {
         let _full = self.followed.try_send(Followed::Note(Note::Probe { every, because_takes }));
     }
 
+    /// Says that nothing is probed any more, and why. The line is left out where the caller is behind.
+    pub(super) fn no_probe(&self, because: String) {
+        let _full = self.followed.try_send(Followed::Note(Note::NoProbe { because }));
+    }
+
     /// How many probes were left out since this was asked last.
     pub(super) fn take_left_out(&self) -> u64 {
         self.left_out.swap(0, Ordering::Relaxed)

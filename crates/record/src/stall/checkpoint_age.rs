@@ -15,8 +15,10 @@ use super::recent::Recent;
 /// From this share of the limit on the next writes reach it. Flushing by age, which is gentler, begins at 14/15 of the
 /// limit (7/8 against 15/16 of the capacity), and a steady load may live there.
 const STALLS_RATIO: f64 = 0.98;
-/// It is over where flushing by age would end, too.
+/// It is over where flushing by age would end, too,
 const OVER_RATIO: f64 = 0.93;
+/// or where it has held up nobody for so long: MariaDB's log stays full when the load is gone.
+const LET_GO_AFTER_S: f64 = 5.0;
 /// One reading may be between two steps of the checkpoint: two in a row.
 const LEAST_READINGS: u32 = 2;
 /// And over this long. With a log of some megabytes MySQL lets the age come to the limit every few seconds, and is back at a
@@ -43,6 +45,8 @@ pub(super) struct CheckpointAge {
     is_habit: bool,
     readings: u32,
     since_s: f64,
+    /// When it held up somebody last.
+    held_s: f64,
     lasts: Option<Sight>,
 }
 
@@ -59,6 +63,7 @@ impl CheckpointAge {
             is_habit: false,
             readings: 0,
             since_s: 0.0,
+            held_s: f64::NEG_INFINITY,
             lasts: None,
         }
     }
@@ -107,7 +112,10 @@ impl CheckpointAge {
         let ratio = age as f64 / limit;
         let is_full = ratio >= STALLS_RATIO;
         let holds_up = is_full && probe.threads_running != Some(0);
-        if ratio < OVER_RATIO {
+        if holds_up {
+            self.held_s = probe.at_s;
+        }
+        if ratio < OVER_RATIO || probe.at_s - self.held_s >= LET_GO_AFTER_S {
             self.lasts = None;
         }
         if holds_up && self.readings == 0 {
@@ -201,6 +209,9 @@ mod tests {
         }
         let sights: Vec<_> = (60..66).map(|tenth| age.look(&full(tenth, 2))).collect();
         assert_eq!(sights.iter().flatten().next().map(|sight| sight.began_s), Some(6.0));
+        // The load is gone, and the log stays as it is.
+        assert!(age.look(&full(70, 0)).is_some());
+        assert_eq!(age.look(&full(116, 0)), None);
     }
 
     #[test]

@@ -2,7 +2,10 @@
 //!
 //! An event opens with a stall, takes in those that follow within five seconds, and closes five seconds after the last
 //! one was over. A stall of an hour is one event. Stalls that come again and again make an event of five minutes, and then
-//! the next.
+//! the next; so does one that comes when another has lasted for longer than that: it may be another trouble.
+//!
+//! A hiccup seconds before a stall is no part of it: judged as one, both would be half a stall. So where what follows lasts
+//! far longer than what was before it, that closes as an event of its own, and the stall is the next.
 //!
 //! What is kept is bounded: detail (stacks at the raised rate, wait graphs) for thirty seconds of an event at most, and for
 //! sixty events at once; every six minutes there is room for one more. That is 300 in the worst day. An event beyond that
@@ -16,6 +19,12 @@ use super::StallChange;
 pub const CLOSES_AFTER_S: f64 = 5.0;
 /// For so long an event takes in stalls that follow.
 pub const TAKES_IN_FOR_S: f64 = 300.0;
+/// A stall that begins so long after the last one was over,
+const APART_S: f64 = 0.5;
+/// that has lasted for so long,
+const OUTGROWS_S: f64 = 2.0;
+/// and for so many times as long as all before it in the event, is the next event.
+const OUTGROWS_TIMES: f64 = 4.0;
 /// For so long the detail of one event is kept.
 pub const DETAIL_FOR_S: f64 = 30.0;
 /// So many events are kept with detail at once: an afternoon of trouble.
@@ -60,6 +69,55 @@ struct Open {
     has_detail: bool,
     /// The latest instant with a stall.
     stalled_s: f64,
+    /// Since then no stall has lasted.
+    is_calm: bool,
+    /// When the stalls that follow each other without a pause began.
+    began_s: f64,
+    /// What was in the event before those; none where nothing was.
+    before: Option<Before>,
+}
+
+/// Stalls of an event that were over for a while when others began.
+#[derive(Debug)]
+struct Before {
+    /// How long they lasted together.
+    lasted_s: f64,
+    /// When the last of them was over.
+    until_s: f64,
+    /// The one that came next.
+    next: Stall,
+}
+
+impl Open {
+    fn with(stall: &Stall, now_s: f64, has_detail: bool) -> Self {
+        Self {
+            opened_s: now_s,
+            has_detail,
+            stalled_s: stall.seen_s,
+            is_calm: false,
+            began_s: stall.began_s,
+            before: None,
+        }
+    }
+
+    fn take_in(&mut self, stall: &Stall) {
+        if self.is_calm && stall.began_s - self.stalled_s >= APART_S {
+            let earlier_s = self.before.as_ref().map_or(0.0, |before| before.lasted_s);
+            let lasted_s = earlier_s + self.stalled_s - self.began_s;
+            self.before = Some(Before { lasted_s, until_s: self.stalled_s, next: stall.clone() });
+            self.began_s = stall.began_s;
+        }
+        self.is_calm = false;
+        self.stalled_s = self.stalled_s.max(stall.seen_s);
+    }
+
+    /// What lasts now, where that is far longer than what was before it.
+    fn outgrown(&self, now_s: f64) -> Option<&Before> {
+        let lasts_s = now_s - self.began_s;
+        self.before
+            .as_ref()
+            .filter(|before| lasts_s >= OUTGROWS_S && lasts_s >= OUTGROWS_TIMES * before.lasted_s)
+    }
 }
 
 impl Default for Events {
@@ -94,8 +152,15 @@ impl Events {
             }
         }
         let Some(open) = &mut self.open else { return acts };
+        open.is_calm = !a_stall_lasts;
         if a_stall_lasts {
             open.stalled_s = open.stalled_s.max(now_s);
+            if let Some(Before { until_s, next, .. }) = open.outgrown(now_s) {
+                let (until_s, next) = (*until_s, next.clone());
+                self.close(Some(until_s), &mut acts);
+                self.open(&next, now_s, &mut acts);
+                return acts;
+            }
         }
         if open.has_detail && now_s - open.opened_s >= DETAIL_FOR_S {
             open.has_detail = false;
@@ -119,20 +184,24 @@ impl Events {
 
     fn take(&mut self, now_s: f64, stall: &Stall, acts: &mut Vec<Act>) {
         if let Some(open) = &mut self.open {
-            if now_s - open.opened_s < TAKES_IN_FOR_S || stall.began_s <= open.stalled_s {
-                open.stalled_s = open.stalled_s.max(stall.seen_s);
+            if now_s - open.opened_s < TAKES_IN_FOR_S {
+                open.take_in(stall);
                 acts.push(Act::TakeIn(stall.clone()));
                 return;
             }
             let ended_s = Some(open.stalled_s);
             self.close(ended_s, acts);
         }
+        self.open(stall, now_s, acts);
+    }
+
+    fn open(&mut self, stall: &Stall, now_s: f64, acts: &mut Vec<Act>) {
         self.make_room(now_s);
         let with_detail = self.room >= 1.0;
         if with_detail {
             self.room -= 1.0;
         }
-        self.open = Some(Open { opened_s: now_s, has_detail: with_detail, stalled_s: stall.seen_s });
+        self.open = Some(Open::with(stall, now_s, with_detail));
         acts.push(Act::Open { stall: stall.clone(), with_detail });
     }
 
@@ -193,6 +262,32 @@ mod tests {
     }
 
     #[test]
+    fn a_hiccup_before_a_stall_is_an_event_of_its_own_once_the_stall_has_outgrown_it() {
+        let mut events = Events::default();
+        events.step(10.2, &opened(10.0), true);
+        events.step(10.3, &over(10.3), false);
+        assert_eq!(events.step(14.2, &opened(14.0), true), [Act::TakeIn(stall(14.0))]);
+        assert_eq!(events.step(15.9, &[], true), []);
+        let opens = Act::Open { stall: stall(14.0), with_detail: true };
+        let closes = Act::Close { ended_s: Some(10.3) };
+        assert_eq!(events.step(16.0, &[], true), [Act::EndDetail, closes, opens]);
+        assert_eq!(events.step(20.0, &over(20.0), false), []);
+        assert_eq!(events.step(25.0, &[], false), [Act::EndDetail, Act::Close { ended_s: Some(20.0) }]);
+    }
+
+    #[test]
+    fn a_stall_that_is_interrupted_and_one_that_is_no_longer_than_the_last_are_one_event() {
+        for (again_s, lasts_s) in [(12.2, 9.0), (14.0, 7.9)] {
+            let mut events = Events::default();
+            events.step(10.2, &opened(10.0), true);
+            events.step(12.0, &over(12.0), false);
+            let mut acts = events.step(again_s + 0.2, &opened(again_s), true);
+            acts.extend(events.step(again_s + lasts_s, &[], true));
+            assert_eq!(acts, [Act::TakeIn(stall(again_s))]);
+        }
+    }
+
+    #[test]
     fn a_stall_of_an_hour_is_one_event_with_thirty_seconds_of_detail() {
         let mut events = Events::default();
         let mut acts = events.step(0.2, &opened(0.0), true);
@@ -203,6 +298,22 @@ mod tests {
         acts.extend(events.step(3605.0, &[], false));
         let opens = Act::Open { stall: stall(0.0), with_detail: true };
         assert_eq!(acts, [opens, Act::EndDetail, Act::Close { ended_s: Some(3600.0) }]);
+    }
+
+    #[test]
+    fn a_stall_in_one_that_has_lasted_for_hours_is_an_event_of_its_own_with_detail() {
+        let mut events = Events::default();
+        events.step(0.2, &opened(0.0), true);
+        for second in 1..7200 {
+            events.step(f64::from(second), &[], true);
+        }
+        let other = stall(7200.0);
+        let acts = events.step(7200.2, &[StallChange::Opened(other.clone())], true);
+        let opens = Act::Open { stall: other, with_detail: true };
+        assert_eq!(acts, [Act::Close { ended_s: Some(7199.0) }, opens]);
+        // When it is over, what lasted before it lasts still.
+        assert_eq!(events.step(7203.0, &over(7203.0), true), []);
+        assert!(events.is_open());
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl Stalls {
         }
         let at = self.began + SignedDuration::from_secs_f64(probe.at_s);
         let others = self.lasting.iter().any(|stall| stall.kind != StallKind::ThreadsRunning);
-        let sight = self.threads_running.look(at, probe, others);
+        let sight = self.threads_running.look(at, probe, others).map(|sight| self.run_queue.since(sight));
         let sight = sight.or_else(|| self.run_queue.lasts(now_s));
         self.note(StallKind::ThreadsRunning, sight, now_s, &mut changes);
         changes

@@ -1,34 +1,71 @@
 //! [`StallKind::NoAnswer`](spindoctor_model::StallKind): a server that answered does so no more.
 
-use spindoctor_model::Probe;
+use spindoctor_model::{Probe, ProbeFailure};
 
 use super::Sight;
 
-/// Watches for answers that do not come. Refused connections are another thing.
+/// Watches for answers that do not come. Refused connections are another thing, and an error is an answer.
 #[derive(Debug, Default)]
 pub(super) struct NoAnswer {
     has_answered: bool,
+    /// The server closed the connection then. Somebody may have killed it: that alone is no stall, and the next one tells.
+    closed_s: Option<f64>,
     since: Option<Sight>,
 }
 
 impl NoAnswer {
     pub(super) fn look(&mut self, probe: &Probe) -> Option<Sight> {
-        if probe.answered || probe.was_refused() {
+        let is_error = probe.failure == Some(ProbeFailure::Error);
+        if probe.answered || probe.was_refused() || is_error {
             self.has_answered |= probe.answered;
-            self.since = None;
-        } else if self.has_answered && self.since.is_none() {
-            let because = format!("the server gave no answer in {:.1} s", probe.took_ms / 1e3);
-            self.since = Some(Sight { began_s: probe.at_s, because });
+            (self.closed_s, self.since) = (None, None);
+            return None;
         }
+        if !self.has_answered || self.since.is_some() {
+            return self.since.clone();
+        }
+        let is_closed = probe.failure == Some(ProbeFailure::Closed);
+        let began_s = match self.closed_s {
+            None if is_closed => {
+                self.closed_s = Some(probe.at_s);
+                return None;
+            }
+            closed_s => closed_s.unwrap_or(probe.at_s),
+        };
+        let because = match is_closed {
+            true => "the server closed the connection, and the next one too".to_owned(),
+            false => format!("the server gave no answer in {:.1} s", probe.took_ms / 1e3),
+        };
+        self.since = Some(Sight { began_s, because });
         self.since.clone()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_model::ProbeFailure;
-
     use super::*;
+
+    #[test]
+    fn a_connection_that_was_killed_is_no_stall_and_two_that_were_closed_are() {
+        let mut no_answer = NoAnswer::default();
+        let probe = |at_s, failure: Option<ProbeFailure>| Probe {
+            at_s,
+            answered: failure.is_none(),
+            failure,
+            took_ms: 1.0,
+            ..Probe::default()
+        };
+        let mut look = |at_s, failure| no_answer.look(&probe(at_s, failure)).map(|sight| sight.began_s);
+        assert_eq!(look(0.0, None), None);
+        assert_eq!(look(1.0, Some(ProbeFailure::Closed)), None);
+        assert_eq!(look(1.1, None), None);
+        assert_eq!(look(2.0, Some(ProbeFailure::Error)), None, "an error is an answer");
+        assert_eq!(look(3.0, Some(ProbeFailure::Closed)), None);
+        assert_eq!(look(3.1, Some(ProbeFailure::Closed)), Some(3.0));
+        assert_eq!(look(3.2, None), None);
+        assert_eq!(look(4.0, Some(ProbeFailure::Closed)), None);
+        assert_eq!(look(4.1, Some(ProbeFailure::NoAnswer)), Some(4.0));
+    }
 
     #[test]
     fn it_lasts_from_the_first_question_without_an_answer_to_the_next_answer() {

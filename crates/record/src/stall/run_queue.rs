@@ -90,6 +90,13 @@ impl RunQueue {
         self.lasts(at_s)
     }
 
+    /// A pile-up that the server's own count has shown began when threads began to wait for CPUs, where that was before: with
+    /// short statements few are counted at first.
+    pub(super) fn since(&self, counted: Sight) -> Sight {
+        let began_s = self.many.as_ref().map_or(counted.began_s, |many| many.began_s.min(counted.began_s));
+        Sight { began_s, ..counted }
+    }
+
     /// The pile-up, while it lasts.
     pub(super) fn lasts(&self, now_s: f64) -> Option<Sight> {
         let many = self.many.as_ref().filter(|many| many.is_stall(now_s))?;
@@ -106,6 +113,19 @@ impl RunQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pile_up_that_the_server_counts_later_began_with_the_first_snapshot_of_it() {
+        let mut queue = RunQueue::new();
+        for second in 0..20 {
+            queue.look(f64::from(second), 1);
+        }
+        let counted = |began_s| Sight { began_s, because: "14 threads run".to_owned() };
+        assert_eq!(queue.since(counted(19.9)), counted(19.9));
+        assert_eq!(queue.look(20.0, 40), None, "one snapshot alone is no stall");
+        assert_eq!(queue.since(counted(20.8)), counted(19.5));
+        assert_eq!(queue.since(counted(19.2)), counted(19.2));
+    }
 
     /// A snapshot a second; the sights of all.
     fn run(queue: &mut RunQueue, from_s: u32, to_s: u32, runnable: impl Fn(u32) -> u32) -> Vec<Sight> {

@@ -153,6 +153,8 @@ impl ThreadsRunning {
                 sight
             }
             Some(pile_up) => {
+                // What has come to be usual at this hour is none: a load that grew for good.
+                pile_up.bound = pile_up.bound.max(hour.map_or(0.0, bound));
                 pile_up.is_told |= running > hour.map_or(f64::INFINITY, bound);
                 self.told()
             }

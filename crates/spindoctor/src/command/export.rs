@@ -11,11 +11,11 @@ use crate::cli::{Export as Asked, FileFormat, Layout};
 use crate::exit::ExitStatus;
 use crate::export::dated::Dated;
 use crate::export::file::{Whole, Writing};
-use crate::export::part;
+use crate::export::part::{self, Touching};
 use crate::export::slice::{More, Position};
 use crate::export::table::{TABLES, Table, by_name};
-use crate::incident::Span;
 use crate::incident::told::day_and_time;
+use crate::incident::{Ends, Span};
 use crate::output;
 use crate::report::number;
 use crate::terminal::safe;
@@ -98,7 +98,8 @@ fn flat(
     let mut files: Vec<Writing> =
         tables.into_iter().map(|(table, path)| Writing::new(format, table, path)).collect();
     files.iter_mut().try_for_each(Writing::begin)?;
-    part::write(recording, &span, &mut files)?;
+    let ends = Ends::of(&recording.segments()?, &recording.stretches(0)?);
+    part::write(recording, &Touching { span, ends }, &mut files)?;
     files.into_iter().filter_map(|file| file.end().transpose()).collect()
 }
 

@@ -97,6 +97,16 @@ pub(super) fn target(connection: &Connection) -> anyhow::Result<Target> {
     with_password(target)
 }
 
+/// The same, read anew while a command runs: where a password was typed nobody is there to type it again, and what was
+/// known before holds.
+pub(super) fn target_again(connection: &Connection, before: &Target) -> anyhow::Result<Target> {
+    let target = resolve(&flags(connection), &Environment::from_process())?;
+    for passed_over in &target.notes {
+        note(passed_over);
+    }
+    Ok(if target.needs_password() { before.clone() } else { target })
+}
+
 /// With the password that the user typed, where one is to be asked for.
 pub(super) fn with_password(target: Target) -> anyhow::Result<Target> {
     if !target.needs_password() {

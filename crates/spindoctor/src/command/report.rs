@@ -12,7 +12,7 @@ use crate::cli::Report as Asked;
 use crate::exit::ExitStatus;
 use crate::incident::scope::{after, before, segment_span, worst};
 use crate::incident::told::{day_and_time, event_lasted};
-use crate::incident::{Incident, Point, Recorded, Scope, Span};
+use crate::incident::{Ends, Incident, Point, Recorded, Scope, Span};
 use crate::output;
 use crate::report::incident as formats;
 use crate::terminal::{Look, safe};
@@ -70,6 +70,7 @@ fn incident(asked: &Asked, recording: &Recording) -> anyhow::Result<Incident> {
     };
     let extent = Span::new(first, last);
     let (segments, events) = (recording.segments()?, recording.events()?);
+    let ends = Ends::of(&segments, &recording.stretches(0)?);
     let is_stretch = asked.from.is_some() || asked.to.is_some();
     let (scope, told) = if is_stretch {
         let from = asked.from.map_or(extent.from, |from| from.of(extent.to));
@@ -86,12 +87,12 @@ fn incident(asked: &Asked, recording: &Recording) -> anyhow::Result<Incident> {
                 day_and_time(last)
             );
         };
-        let within = events.iter().filter(|head| scope.shown.meets_event(head));
-        (scope, worst(within, extent))
+        let within = events.iter().filter(|head| scope.shown.meets_event(head, &ends));
+        (scope, worst(within, &ends, extent))
     } else {
         let head = match asked.event {
             Some(id) => events.iter().find(|head| head.id == id),
-            None => worst(events.iter(), extent),
+            None => worst(events.iter(), &ends, extent),
         };
         let Some(head) = head else {
             match asked.event {
@@ -103,7 +104,7 @@ fn incident(asked: &Asked, recording: &Recording) -> anyhow::Result<Incident> {
                 ),
             }
         };
-        (Scope::of_event(head, &events, &segments, extent), Some(head))
+        (Scope::of_event(head, &events, &segments, &ends, extent), Some(head))
     };
     let event: Option<Event> = match told {
         Some(head) => recording.event(head.id)?,
@@ -123,6 +124,7 @@ fn incident(asked: &Asked, recording: &Recording) -> anyhow::Result<Incident> {
         gaps: recording.gaps()?,
         segments,
         events: events.clone(),
+        ends,
         event,
     };
     Ok(Incident::of(scope, recorded))

@@ -4,9 +4,13 @@
 //! Names follow Prometheus's rules: `spindoctor_`, base units (seconds, bytes, ratio) at the end, `_total` for counters.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use spindoctor_collect::follow::SourceCost;
 use spindoctor_model::Window;
+
+use crate::incident::scope::before;
 
 /// A family of metrics: one name, and a point for each set of labels.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +23,8 @@ pub(crate) struct Family {
     pub(crate) unit: &'static str,
     /// What its numbers are.
     pub(crate) kind: Kind,
+    /// Since when they count.
+    pub(crate) since: Since,
     /// Its points.
     pub(crate) points: Vec<Point>,
 }
@@ -32,6 +38,18 @@ pub(crate) enum Kind {
     Gauge,
     /// Counts by upper bounds.
     Histogram,
+}
+
+/// Since when a counter counts. Who takes its first value for growth since then must not be told a time after which it did
+/// not grow so much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Since {
+    /// Since the recorder began.
+    Recorder,
+    /// Since then: a restart makes it later.
+    Instant(Timestamp),
+    /// Since a time that nobody told.
+    Unknown,
 }
 
 /// One number, or one histogram.
@@ -213,7 +231,7 @@ const STATUS: [Status; 24] = [
 
 /// Everything that is known, as families; what is not known has no family.
 pub(crate) fn families(window: Option<&Window>, recorder: &Recorder) -> Vec<Family> {
-    let mut families = Families(Vec::new());
+    let mut families = Families { all: Vec::new(), since: Since::Recorder };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     families.one(
         "spindoctor_build_info",
@@ -233,14 +251,32 @@ pub(crate) fn families(window: Option<&Window>, recorder: &Recorder) -> Vec<Fami
         up,
     );
     if let Some(window) = window {
+        families.since = server_began(window);
         server(&mut families, window);
+        // These count since the server's process, its cgroup or the system began.
+        families.since = Since::Unknown;
         host(&mut families, window);
     }
+    families.since = Since::Recorder;
     own(&mut families, recorder);
-    families.0
+    families.all
 }
 
-struct Families(Vec<Family>);
+/// From what was known when the window's segment began, so that it stays the same until the server restarts: `Uptime` is
+/// whole seconds, and a beginning that moves with each answer would tell of restarts.
+fn server_began(window: &Window) -> Since {
+    let is_dated = window.start > Timestamp::UNIX_EPOCH;
+    match window.server.uptime_s.filter(|_| is_dated) {
+        Some(uptime_s) => Since::Instant(before(window.start, Duration::from_secs(uptime_s))),
+        None => Since::Unknown,
+    }
+}
+
+struct Families {
+    all: Vec<Family>,
+    /// Of those that are added now.
+    since: Since,
+}
 
 impl Families {
     /// Adds a point to its family; nothing where there is no number, or none that counts.
@@ -259,9 +295,11 @@ impl Families {
     }
 
     fn add(&mut self, name: &'static str, help: &'static str, unit: &'static str, kind: Kind, point: Point) {
-        match self.0.iter_mut().find(|family| family.name == name) {
+        match self.all.iter_mut().find(|family| family.name == name) {
             Some(family) => family.points.push(point),
-            None => self.0.push(Family { name, help, unit, kind, points: vec![point] }),
+            None => {
+                self.all.push(Family { name, help, unit, kind, since: self.since, points: vec![point] });
+            }
         }
     }
 }
@@ -624,6 +662,30 @@ pub(crate) mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_counter_of_the_server_counts_since_the_server_began() {
+        let since = |window: &Window, name: &str| {
+            let families = families(Some(window), &recorder());
+            families.iter().find(|family| family.name == name).unwrap().since
+        };
+        let (_, recorded) = sample::recorded();
+        let mut window = recorded.stall.unwrap();
+        let questions = "spindoctor_mysql_questions_total";
+        // It was up for 812 s when the segment began.
+        window.start = sample::at(-120.0);
+        assert_eq!(since(&window, questions), Since::Instant(sample::at(-932.0)));
+        assert_eq!(since(&window, "spindoctor_server_cpu_seconds_total"), Since::Unknown);
+        assert_eq!(since(&window, "spindoctor_events_total"), Since::Recorder);
+        assert_eq!(since(&window, "spindoctor_probe_seconds"), Since::Recorder);
+        // It was restarted.
+        (window.start, window.server.uptime_s) = (sample::at(40.0), Some(3));
+        assert_eq!(since(&window, questions), Since::Instant(sample::at(37.0)));
+        window.server.uptime_s = None;
+        assert_eq!(since(&window, questions), Since::Unknown);
+        (window.start, window.server.uptime_s) = (Timestamp::default(), Some(3));
+        assert_eq!(since(&window, questions), Since::Unknown, "nobody said when the segment began");
     }
 
     #[test]

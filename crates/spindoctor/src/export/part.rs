@@ -8,8 +8,8 @@ use spindoctor_record::Recording;
 
 use super::file::Writing;
 use super::table::{Rows, Whose};
-use crate::incident::Span;
 use crate::incident::scope::after;
+use crate::incident::{Ends, Span};
 
 /// So many milliseconds of a recording are held in memory at once: one of its chunks, so that each is decoded once.
 const AT_ONCE_MS: i64 = 60_000;
@@ -42,10 +42,18 @@ pub(crate) trait Part {
     fn has_segment(&self, segment: &Segment) -> bool;
 }
 
-/// A stretch of time has all that touches it, and the settings as they were in it.
-impl Part for Span {
+/// All that touches a stretch of time, and the settings as they were in it.
+#[derive(Debug)]
+pub(crate) struct Touching {
+    /// The stretch.
+    pub(crate) span: Span,
+    /// Where segments broke off: an event that nobody saw the end of touches nothing after that.
+    pub(crate) ends: Ends,
+}
+
+impl Part for Touching {
     fn span(&self) -> Span {
-        *self
+        self.span
     }
 
     fn segment(&self) -> Option<u64> {
@@ -53,15 +61,15 @@ impl Part for Span {
     }
 
     fn has_event(&self, head: &EventHead) -> bool {
-        self.meets_event(head)
+        self.span.meets_event(head, &self.ends)
     }
 
     fn has_setting(&self, setting: &RecordedSetting) -> bool {
-        setting.at <= self.to
+        setting.at <= self.span.to
     }
 
     fn has_gap(&self, gap: &Gap) -> bool {
-        self.meets_gap(gap)
+        self.span.meets_gap(gap)
     }
 
     fn has_segment(&self, _: &Segment) -> bool {

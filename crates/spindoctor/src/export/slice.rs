@@ -20,8 +20,9 @@ use crate::incident::scope::after;
 
 const DAY_MS: i64 = 86_400_000;
 const MINUTE_MS: i64 = 60_000;
-/// A slice is cut when its segment has samples from so long after it. By then the recorder has written what it writes late:
-/// what it saw of locks up to 12 s before a stall was known, and that an event has ended, which it knows after 5 s.
+/// A slice is cut when there are samples of so long after it, of its segment or of those that followed. By then the
+/// recorder has written what it writes late: what it saw of locks up to 12 s before a stall was known, and that an event
+/// has ended, which it knows after 5 s.
 pub(crate) const SETTLES: Duration = Duration::from_secs(15);
 /// An event without a finding is waited for so long after its end: on a machine that is on its knees its diagnosis may be
 /// on the way.
@@ -60,6 +61,8 @@ pub(crate) struct Slice {
     begins: Timestamp,
     is_first: bool,
     is_last: bool,
+    /// No slice follows it, now or later.
+    is_final: bool,
     /// The last sample of its segment so far.
     seen: Timestamp,
     events: BTreeSet<u64>,
@@ -69,8 +72,11 @@ pub(crate) struct Slice {
 ///
 /// `stretches` are those of the position's segment and of all later ones.
 pub(crate) fn next(position: &Position, stretches: &[Stretch], every: Duration, more: More) -> Option<Slice> {
-    let mut later = stretches.iter().filter(|stretch| stretch.segment >= position.segment).peekable();
-    while let Some(stretch) = later.next() {
+    for (place, stretch) in stretches.iter().enumerate() {
+        if stretch.segment < position.segment {
+            continue;
+        }
+        let later = &stretches[place + 1..];
         let is_first = stretch.segment != position.segment;
         let from = if is_first { stretch.first } else { position.until.max(stretch.first) };
         if from > stretch.last {
@@ -79,9 +85,9 @@ pub(crate) fn next(position: &Position, stretches: &[Stretch], every: Duration, 
         let (strikes, end) = struck(from, every);
         let is_last = end > stretch.last;
         let is_due = more == More::Ended
-            || match later.peek() {
-                Some(next) => next.last >= after(next.first, SETTLES),
-                None => !is_last && stretch.last >= after(end, SETTLES),
+            || match later {
+                [] => !is_last && stretch.last >= after(end, SETTLES),
+                _ => sampled(later) >= SETTLES,
             };
         let last_ms = end.as_millisecond() - 1;
         let to = stretch.last.min(Timestamp::from_millisecond(last_ms).unwrap_or(stretch.last));
@@ -92,11 +98,17 @@ pub(crate) fn next(position: &Position, stretches: &[Stretch], every: Duration, 
             begins: if is_first { strikes } else { strikes.max(position.until) },
             is_first,
             is_last,
+            is_final: is_last && later.is_empty() && more == More::Ended,
             seen: stretch.last,
             events: BTreeSet::new(),
         });
     }
     None
+}
+
+/// For how long there are samples, whatever the clock was set to between them.
+fn sampled(stretches: &[Stretch]) -> Duration {
+    stretches.iter().map(|stretch| Span::new(stretch.first, stretch.last).length()).sum()
 }
 
 /// When the clock struck last at or before an instant, and when it strikes next: at midnight (UTC), and each so often
@@ -205,12 +217,11 @@ impl Part for Slice {
         Span::new(self.since, self.span.to).contains(setting.at)
     }
 
-    /// In which it ends; one that nobody saw the end of is in the last one of a segment.
+    /// In which it ends, which may be many slices after its beginning. One that goes on when nothing more comes is in the
+    /// last of all slices, and so is one that ended after the last sample.
     fn has_gap(&self, gap: &Gap) -> bool {
-        match gap.to {
-            Some(to) => Span::new(self.since, self.span.to).contains(to),
-            None => self.is_last && self.since <= gap.from && gap.from <= self.span.to,
-        }
+        let to = if self.is_final { Timestamp::MAX } else { self.span.to };
+        Span::new(self.since, to).contains(gap.to.unwrap_or(Timestamp::MAX))
     }
 
     fn has_segment(&self, segment: &Segment) -> bool {
@@ -284,6 +295,22 @@ mod tests {
     }
 
     #[test]
+    fn segments_that_are_shorter_than_that_hold_nothing_up() {
+        let mut position = Position::default();
+        let long = stretch(1, "09:32:10", "09:36:00");
+        let short = stretch(2, "09:36:10", "09:36:15");
+        let cut = |position: &mut Position, running| {
+            cut(position, &[long, short, stretch(3, "09:36:20", running)], &[], More::Comes)
+        };
+        assert!(cut(&mut position, "09:36:29").is_empty());
+        let told = cut(&mut position, "09:36:30");
+        assert_eq!(told, ["1 09:32:10..09:34:59", "1 09:35:00..09:36:00"], "5 s and 10 s followed");
+        assert_eq!(cut(&mut position, "09:36:35"), ["2 09:36:10..09:36:15"]);
+        assert!(cut(&mut position, "09:40:14").is_empty());
+        assert_eq!(cut(&mut position, "09:40:15"), ["3 09:36:20..09:39:59"]);
+    }
+
+    #[test]
     fn midnight_ends_a_slice() {
         let every = Duration::from_secs(7 * 3_600);
         let (_, end) = struck(at("23:00:00"), every);
@@ -350,10 +377,32 @@ mod tests {
             told,
             [
                 [false, false, true, false, true, false],
-                [false, true, false, true, false, false],
-                [true, false, false, false, false, true],
+                [false, false, false, true, false, false],
+                [true, true, false, false, false, true],
             ]
         );
+    }
+
+    #[test]
+    fn a_gap_is_in_the_slice_in_which_it_ends_or_in_the_last_of_all() {
+        // The server was away for some slices. The samples are of its host.
+        let mut position = Position::default();
+        let gap = |to: Option<&str>| Gap { from: at("09:33:00"), to: to.map(at), ..Gap::default() };
+        let mut told = |last, more| {
+            let mut told = Vec::new();
+            while let Some(slice) = next(&position, &[stretch(1, "09:32:10", last)], EVERY, more) {
+                told.push([
+                    slice.has_gap(&gap(Some("09:42:00"))),
+                    slice.has_gap(&gap(None)),
+                    slice.has_gap(&gap(Some("09:51:01"))),
+                ]);
+                position = position.behind(&slice, &[]);
+            }
+            told
+        };
+        let (none, ends) = ([false, false, false], [true, false, false]);
+        assert_eq!(told("09:46:00", More::Comes), [none, none, ends]);
+        assert_eq!(told("09:51:00", More::Ended), [none, [false, true, true]]);
     }
 
     #[test]

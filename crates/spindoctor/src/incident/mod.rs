@@ -21,7 +21,7 @@ use spindoctor_model::{
 use crate::locks::Locks;
 pub(crate) use numbers::Compared;
 pub(crate) use point::Point;
-pub(crate) use scope::{Scope, Span};
+pub(crate) use scope::{Ends, Scope, Span};
 pub(crate) use settings::Settings;
 pub(crate) use statements::Statements;
 pub(crate) use timeline::Timeline;
@@ -36,6 +36,8 @@ pub(crate) struct Recorded {
     pub(crate) gaps: Vec<Gap>,
     /// The heads of all events, in order.
     pub(crate) events: Vec<EventHead>,
+    /// Where segments broke off.
+    pub(crate) ends: Ends,
     /// The event that is told, where there is one.
     pub(crate) event: Option<Event>,
     /// Of each sample of the stretch that is shown what the timeline draws, in order.
@@ -63,6 +65,8 @@ pub(crate) struct Incident {
     pub(crate) event: Option<Event>,
     /// All events of what is shown, in order.
     pub(crate) events: Vec<EventHead>,
+    /// Where segments broke off: until when those lasted that nobody saw the end of.
+    pub(crate) ends: Ends,
     /// The server in numbers, before and during.
     pub(crate) numbers: Vec<Compared>,
     /// What is drawn over time.
@@ -84,7 +88,8 @@ pub(crate) struct Incident {
 impl Incident {
     /// The incident of what was read.
     pub(crate) fn of(scope: Scope, recorded: Recorded) -> Self {
-        let Recorded { segments, gaps, events, event, points, calm, stall, around, settings } = recorded;
+        let Recorded { segments, gaps, events, ends, event, points, calm, stall, around, settings } =
+            recorded;
         let segment = segment_of(&segments, event.as_ref(), scope.stall);
         let server = match (&stall, segment) {
             (Some(window), _) => window.server.clone(),
@@ -98,7 +103,7 @@ impl Incident {
             .or_else(|| diagnosed(stall.as_ref()?, event.as_ref()));
         let gaps: Vec<Gap> = gaps.into_iter().filter(|gap| scope.shown.meets_gap(gap)).collect();
         let events: Vec<EventHead> =
-            events.into_iter().filter(|head| scope.shown.meets_event(head)).collect();
+            events.into_iter().filter(|head| scope.shown.meets_event(head, &ends)).collect();
         let settings = Settings::of(&settings, scope.stall, diagnosis.as_ref());
         Self {
             numbers: numbers::compared(&points, scope),
@@ -112,6 +117,7 @@ impl Incident {
             scope,
             event,
             events,
+            ends,
             diagnosis,
             gaps,
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use spindoctor_model::mysql::NamedValues;
-use spindoctor_model::{Event, Probe, RecordedSample, Sample, Segment};
+use spindoctor_model::{Event, Probe, ProbeFailure, RecordedSample, Sample, Segment};
 
 use super::Span;
 
@@ -56,10 +56,12 @@ impl Point {
     fn of_probe(probe: &Probe, began: Timestamp, segment: u64) -> Option<Self> {
         let at_s = Duration::try_from_secs_f64(probe.at_s).ok()?;
         let number = |counter: Option<u64>| counter.map(|counter| counter as f64);
+        // A refusal is quick, and no answer.
+        let was_waited_for = probe.answered || probe.failure == Some(ProbeFailure::NoAnswer);
         Some(Self {
             at: began.checked_add(at_s).ok()?,
             segment,
-            answer_ms: Some(probe.took_ms),
+            answer_ms: was_waited_for.then_some(probe.took_ms),
             threads_running: number(probe.threads_running),
             questions: number(probe.questions),
             commits: number(probe.commits),
@@ -142,6 +144,19 @@ mod tests {
         assert_eq!(age(&ends), Some(300.0));
         assert_eq!(age(&[("Innodb_checkpoint_age", "9")]), Some(9.0));
         assert_eq!(age(&[]), None);
+    }
+
+    #[test]
+    fn a_connection_that_is_refused_at_once_is_no_quick_answer() {
+        let answer_ms = |answered, failure| {
+            let probe = Probe { at_s: 1.0, took_ms: 0.1, answered, failure, ..Probe::default() };
+            Point::of_probe(&probe, Timestamp::UNIX_EPOCH, 1).unwrap().answer_ms
+        };
+        assert_eq!(answer_ms(true, None), Some(0.1));
+        assert_eq!(answer_ms(false, Some(ProbeFailure::NoAnswer)), Some(0.1), "it took longer than that");
+        for failure in [ProbeFailure::Refused, ProbeFailure::Closed, ProbeFailure::TooManyConnections] {
+            assert_eq!(answer_ms(false, Some(failure)), None, "{failure:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use spindoctor_model::{
     ServerIdentity, ServerVersion, Stall, StallKind, Unavailable, Window,
 };
 
-use super::{Incident, Point, Recorded, Scope, Span};
+use super::{Ends, Incident, Point, Recorded, Scope, Span};
 use crate::{locks, profile, report};
 
 /// Seconds of samples before time zero.
@@ -137,12 +137,14 @@ pub(crate) fn recorded() -> (Scope, Recorded) {
     }];
     let extent = Span::new(at(-(BEFORE_S as f64)), at(30.0));
     let events = vec![head.clone()];
-    let scope = Scope::of_event(&head, &events, &segments, extent);
+    let ends = Ends::of(&segments, &[]);
+    let scope = Scope::of_event(&head, &events, &segments, &ends, extent);
     let points = (-BEFORE_S..=30).map(|second| Point::of_sample(&sample(second))).collect();
     let recorded = Recorded {
         segments,
         gaps: Vec::new(),
         events,
+        ends,
         event: Some(event),
         points,
         calm: scope.calm.and_then(window),

@@ -1,9 +1,11 @@
 //! Which times of a recording an incident is made of: the stall, the calm before it, what the timeline shows.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use spindoctor_model::{EventHead, Gap, Segment, StallKind};
+use spindoctor_record::Stretch;
 
 /// The calm before a stall is at most this long: long enough for rates that chance does not decide, short enough that
 /// the load was the same.
@@ -68,14 +70,50 @@ impl Span {
         Self { from: before(self.from, by), to: after(self.to, by) }
     }
 
-    /// True where a gap has some of it.
+    /// True where a gap has some of it. One that is open goes on to the end of the recording.
     pub(crate) fn meets_gap(self, gap: &Gap) -> bool {
         gap.from <= self.to && gap.to.is_none_or(|to| to >= self.from)
     }
 
     /// True where an event has some of it.
-    pub(crate) fn meets_event(self, head: &EventHead) -> bool {
-        head.began <= self.to && head.ended.is_none_or(|ended| ended >= self.from)
+    pub(crate) fn meets_event(self, head: &EventHead, ends: &Ends) -> bool {
+        head.began <= self.to && ends.until(head).is_none_or(|until| until >= self.from)
+    }
+}
+
+/// Where the segments of a recording broke off. Nobody saw the end of an event that was open then: the server or the
+/// recorder ended in it, or the clock was set. That its end is not known is no reason to take it to last until today.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Ends {
+    /// By segment: its last sample.
+    sampled: BTreeMap<u64, Timestamp>,
+    /// By segment that is over: when the one after it began.
+    followed: BTreeMap<u64, Timestamp>,
+    /// The last segment: an event in it may last still.
+    last: u64,
+}
+
+impl Ends {
+    /// Of all segments of a recording, in order, and of what it has of each.
+    pub(crate) fn of(segments: &[Segment], stretches: &[Stretch]) -> Self {
+        let followed = segments.iter().zip(segments.iter().skip(1));
+        Self {
+            sampled: stretches.iter().map(|stretch| (stretch.segment, stretch.last)).collect(),
+            followed: followed.map(|(segment, next)| (segment.id, next.began)).collect(),
+            last: segments.last().map_or(0, |segment| segment.id),
+        }
+    }
+
+    /// Until when an event lasted, as far as anybody knows: its end, else the last sample of its segment; none where it
+    /// may last still. Where retention took the samples, it lasted until the next segment at most.
+    pub(crate) fn until(&self, head: &EventHead) -> Option<Timestamp> {
+        if head.ended.is_some() || head.segment >= self.last {
+            return head.ended;
+        }
+        let longest = after(head.began, LONGEST_OPEN);
+        let followed = || self.followed.get(&head.segment).map_or(longest, |next| longest.min(*next));
+        let until = self.sampled.get(&head.segment).copied().unwrap_or_else(followed);
+        Some(until.max(head.began))
     }
 }
 
@@ -100,10 +138,12 @@ impl Scope {
         head: &EventHead,
         events: &[EventHead],
         segments: &[Segment],
+        ends: &Ends,
         extent: Span,
     ) -> Self {
         let home = segment_span(segments, head.segment, extent);
-        let ended = head.ended.unwrap_or_else(|| home.to.min(after(head.began, LONGEST_OPEN)));
+        let until = ends.until(head).unwrap_or(extent.to);
+        let ended = head.ended.unwrap_or_else(|| until.min(after(head.began, LONGEST_OPEN)));
         let stall = Span::new(head.began, ended);
         // Another stall is no calm, nor is another process of the server.
         let others = events.iter().filter(|other| other.id != head.id && other.began < head.began);
@@ -134,8 +174,12 @@ impl Scope {
 
 /// The event to tell where the user named none: the longest of those in which clients stood still, else the longest of
 /// those that only warn; the latest of equals.
-pub(crate) fn worst<'a>(events: impl Iterator<Item = &'a EventHead>, extent: Span) -> Option<&'a EventHead> {
-    let length = |head: &EventHead| Span::new(head.began, head.ended.unwrap_or(extent.to)).length();
+pub(crate) fn worst<'a>(
+    events: impl Iterator<Item = &'a EventHead>,
+    ends: &Ends,
+    extent: Span,
+) -> Option<&'a EventHead> {
+    let length = |head: &EventHead| Span::new(head.began, ends.until(head).unwrap_or(extent.to)).length();
     events.max_by_key(|head| (stands_still(head.stall.kind), length(head), head.began))
 }
 
@@ -208,23 +252,29 @@ mod tests {
             .to_vec()
     }
 
+    /// The first segment has samples until half an hour before the second: the recorder was ended.
+    fn ends() -> Ends {
+        let stretch = |segment, first, last| Stretch { segment, first: at(first), last: at(last) };
+        Ends::of(&segments(), &[stretch(1, 0, 7_200), stretch(2, 9_000, 10_000)])
+    }
+
     #[test]
     fn the_calm_ends_before_the_stall_and_begins_after_the_one_before() {
         let events = [
             event(1, 950, Some(960), StallKind::CommitsStopped),
             event(2, 1_000, Some(1_002), StallKind::CommitsStopped),
         ];
-        let scope = Scope::of_event(&events[1], &events, &segments(), extent());
+        let scope = Scope::of_event(&events[1], &events, &segments(), &ends(), extent());
         assert_eq!(scope.calm, Some(Span::new(at(961), at(999))));
         assert_eq!(scope.shown, Span::new(at(990), at(1_007)));
-        let first = Scope::of_event(&events[0], &events, &segments(), extent());
+        let first = Scope::of_event(&events[0], &events, &segments(), &ends(), extent());
         assert_eq!(first.calm, Some(Span::new(at(830), at(949))));
     }
 
     #[test]
     fn a_stall_at_the_very_beginning_has_no_calm() {
         let events = [event(1, 1, Some(5), StallKind::NoAnswer)];
-        let scope = Scope::of_event(&events[0], &events, &segments(), extent());
+        let scope = Scope::of_event(&events[0], &events, &segments(), &ends(), extent());
         assert_eq!(scope.calm, None);
         assert_eq!(scope.shown.from, at(0));
     }
@@ -232,10 +282,10 @@ mod tests {
     #[test]
     fn a_stall_without_an_end_is_told_for_ten_minutes_or_to_the_end_of_its_segment() {
         let long = [event(1, 100, None, StallKind::NoAnswer)];
-        assert_eq!(Scope::of_event(&long[0], &long, &segments(), extent()).stall.to, at(700));
-        let late = [event(1, 8_990, None, StallKind::NoAnswer)];
-        let scope = Scope::of_event(&late[0], &late, &segments(), extent());
-        assert_eq!((scope.stall.to, scope.is_over), (at(9_000), false));
+        assert_eq!(Scope::of_event(&long[0], &long, &segments(), &ends(), extent()).stall.to, at(700));
+        let late = [event(1, 7_190, None, StallKind::NoAnswer)];
+        let scope = Scope::of_event(&late[0], &late, &segments(), &ends(), extent());
+        assert_eq!((scope.stall.to, scope.is_over), (at(7_200), false));
     }
 
     #[test]
@@ -255,8 +305,41 @@ mod tests {
             event(3, 300, Some(309), StallKind::NoAnswer),
             event(4, 400, Some(409), StallKind::ThroughputCollapsed),
         ];
-        assert_eq!(worst(events.iter(), extent()).unwrap().id, 4);
-        assert_eq!(worst(events[..1].iter(), extent()).unwrap().id, 1);
-        assert_eq!(worst([].iter(), extent()), None);
+        assert_eq!(worst(events.iter(), &ends(), extent()).unwrap().id, 4);
+        assert_eq!(worst(events[..1].iter(), &ends(), extent()).unwrap().id, 1);
+        assert_eq!(worst([].iter(), &ends(), extent()), None);
+    }
+
+    #[test]
+    fn an_event_that_its_segment_broke_off_in_lasted_no_longer_than_the_segment() {
+        let broken_off = event(1, 7_190, None, StallKind::NoAnswer);
+        assert_eq!(ends().until(&broken_off), Some(at(7_200)));
+        let lasts = EventHead { segment: 2, ..event(2, 9_500, None, StallKind::NoAnswer) };
+        assert_eq!(ends().until(&lasts), None);
+        let seen = event(3, 300, Some(390), StallKind::NoAnswer);
+        assert_eq!(ends().until(&seen), Some(at(390)));
+        let stretch = |from, to| Span::new(at(from), at(to));
+        let meets = |head: &EventHead, span: Span| span.meets_event(head, &ends());
+        assert!(meets(&broken_off, stretch(7_195, 7_300)) && !meets(&broken_off, stretch(8_000, 9_900)));
+        assert!(meets(&lasts, stretch(9_900, 10_000)) && meets(&lasts, stretch(9_400, 9_500)));
+        let events = [broken_off.clone(), seen];
+        assert_eq!(
+            worst(events.iter(), &ends(), extent()).unwrap().id,
+            3,
+            "it lasted ten seconds, not 2,810"
+        );
+        let events = [broken_off, lasts];
+        assert_eq!(worst(events.iter(), &ends(), extent()).unwrap().id, 2);
+    }
+
+    #[test]
+    fn an_event_whose_samples_are_gone_lasted_until_the_next_segment_or_ten_minutes() {
+        let unsampled = Ends::of(&segments(), &[]);
+        assert_eq!(unsampled.until(&event(1, 8_990, None, StallKind::NoAnswer)), Some(at(9_000)));
+        assert_eq!(unsampled.until(&event(1, 100, None, StallKind::NoAnswer)), Some(at(700)));
+        let first = EventHead { segment: 0, ..event(1, 100, None, StallKind::NoAnswer) };
+        assert_eq!(unsampled.until(&first), Some(at(700)), "its segment is gone, too");
+        // It was seen after the last sample.
+        assert_eq!(ends().until(&event(1, 7_201, None, StallKind::NoAnswer)), Some(at(7_201)));
     }
 }

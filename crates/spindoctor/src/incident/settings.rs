@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use spindoctor_model::{Diagnosis, RecordedSetting, Value};
+use spindoctor_record::moves_by_itself;
 
 use super::Span;
 
@@ -27,21 +28,6 @@ const WORTH_SHOWING: [&str; 18] = [
     "table_open_cache",
     "thread_cache_size",
     "transaction_isolation",
-];
-/// What the server itself moves on: where it stands in its logs, and its clock.
-const MOVES_BY_ITSELF: [&str; 12] = [
-    "gtid_executed",
-    "gtid_purged",
-    "gtid_binlog_pos",
-    "gtid_binlog_state",
-    "gtid_current_pos",
-    "gtid_slave_pos",
-    "last_gtid",
-    "pseudo_thread_id",
-    "timestamp",
-    "error_count",
-    "warning_count",
-    "identity",
 ];
 /// Changes that are listed; earlier ones are counted.
 pub(crate) const CHANGES_LISTED: usize = 40;
@@ -87,7 +73,7 @@ impl Settings {
                 None => now.remove(name),
             };
             let is_first = Some(setting.at) == known_since;
-            if !is_first && from != setting.value.as_deref() && !MOVES_BY_ITSELF.contains(&name) {
+            if !is_first && from != setting.value.as_deref() && !moves_by_itself(name) {
                 changes.push(SettingChange {
                     at: setting.at,
                     name: name.to_owned(),

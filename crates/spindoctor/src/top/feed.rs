@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{Event, EventHead, Gap, Window};
 
 use super::point::Point;
+use crate::incident::Ends;
 
 /// The first and the last instant of which there are samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,9 +19,10 @@ impl Extent {
         (self.from..=self.to).contains(&at)
     }
 
-    /// The instant of the extent that is nearest.
+    /// The instant of the extent that is nearest; the last one where the clock was set back so far that it is before the
+    /// first.
     pub(crate) fn nearest(self, at: Timestamp) -> Timestamp {
-        at.clamp(self.from, self.to)
+        at.max(self.from).min(self.to)
     }
 
     /// From the first to the last, seconds.
@@ -68,6 +70,12 @@ pub(crate) trait Feed {
     /// The recording cannot be read.
     fn events(&mut self) -> anyhow::Result<Vec<EventHead>>;
 
+    /// Where segments broke off: until when stalls lasted that nobody saw the end of.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    fn ends(&mut self) -> anyhow::Result<Ends>;
+
     /// A stall with all that was kept of it.
     ///
     /// # Errors
@@ -82,4 +90,18 @@ pub(crate) trait Feed {
 
     /// Why no samples come at the moment, or what else is wrong with the source; None where all is well.
     fn trouble(&self) -> Option<String>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_instant_is_one_of_the_extent_even_where_the_clock_was_set_back() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let extent = Extent { from: at(100), to: at(200) };
+        assert_eq!([50, 150, 250].map(|second| extent.nearest(at(second))), [at(100), at(150), at(200)]);
+        let set_back = Extent { from: at(200), to: at(100) };
+        assert_eq!([50, 150, 250].map(|second| set_back.nearest(at(second))), [at(100); 3]);
+    }
 }

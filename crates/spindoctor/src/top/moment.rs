@@ -5,6 +5,7 @@ use spindoctor_model::{EventHead, Gap, RecordedGraph, ServerIdentity, Window};
 
 use super::feed::{Extent, Feed};
 use super::point::Point;
+use crate::incident::Ends;
 
 /// Samples before the instant that are read: two answers of a source that a recorder asks every thirty seconds.
 const WINDOW: SignedDuration = SignedDuration::from_secs(65);
@@ -34,6 +35,8 @@ pub(crate) struct Moment {
     pub(crate) overview: Vec<(Timestamp, f64)>,
     /// The stalls, in order of time.
     pub(crate) events: Vec<EventHead>,
+    /// Until when those lasted that nobody saw the end of.
+    pub(crate) ends: Ends,
     /// Why there are no samples of the instant, where there are none.
     pub(crate) gap: Option<Gap>,
     /// Who held up whom then, where an event kept it.
@@ -55,13 +58,20 @@ impl Moment {
             (Some(at), Some(extent)) => Some(extent.nearest(at)),
             (_, extent) => extent.map(|extent| extent.to),
         };
+        let events = feed.events()?;
+        // Where the end of all was seen, there is nothing to read.
+        let ends = match events.iter().any(|event| event.ended.is_none()) {
+            true => feed.ends()?,
+            false => Ends::default(),
+        };
         let mut moment = Self {
             is_live: feed.is_live(),
             name: feed.name(),
             extent,
             at,
             overview: feed.overview()?,
-            events: feed.events()?,
+            events,
+            ends,
             trouble: feed.trouble(),
             ..Self::default()
         };
@@ -100,13 +110,13 @@ impl Moment {
         self.events
             .iter()
             .rev()
-            .find(|event| event.began <= at && event.ended.is_none_or(|ended| at <= ended))
+            .find(|event| event.began <= at && self.ends.until(event).is_none_or(|until| at <= until))
     }
 
-    /// The last stall that was over by then.
+    /// The last stall that was over by then, or that its segment had broken off in.
     pub(crate) fn event_before(&self) -> Option<&EventHead> {
         let at = self.at?;
-        self.events.iter().rev().find(|event| event.ended.is_some_and(|ended| ended < at))
+        self.events.iter().rev().find(|event| self.ends.until(event).is_some_and(|until| until < at))
     }
 
     /// Whose samples these are.
@@ -119,5 +129,28 @@ impl Moment {
         let window = self.window.as_ref()?;
         let last_s = window.samples.last()?.at_s;
         window.start.checked_add(SignedDuration::try_from_secs_f64(last_s).ok()?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::sample;
+
+    #[test]
+    fn a_stall_that_its_segment_broke_off_in_does_not_go_on_for_the_days_after_it() {
+        let mut moment = sample::broken_off();
+        let of = |event: Option<&EventHead>| event.map(|event| event.id);
+        assert_eq!((of(moment.event()), of(moment.event_before())), (Some(2), Some(1)));
+        moment.at = Some(sample::now() + SignedDuration::from_hours(2));
+        assert_eq!((of(moment.event()), of(moment.event_before())), (None, Some(2)));
+    }
+
+    #[test]
+    fn a_stall_of_the_last_segment_may_go_on() {
+        let mut moment = sample::stalled();
+        moment.events[1].ended = None;
+        moment.at = Some(sample::now() + SignedDuration::from_hours(2));
+        assert_eq!(moment.event().map(|event| event.id), Some(2));
     }
 }

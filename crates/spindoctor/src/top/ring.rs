@@ -43,8 +43,9 @@ impl Ring {
         self.segments.push(segment);
     }
 
-    /// Takes a sample; those that are too old make room.
+    /// Takes a sample; those that are too old make room. Where the clock was set back, so do those of later than now.
     pub(crate) fn push(&mut self, recorded: RecordedSample) {
+        self.forget_after(recorded.at);
         if let Some(variables) = recorded.sample.server.variables.value() {
             self.variables = Some(variables.clone());
         }
@@ -63,6 +64,23 @@ impl Ring {
         }
         let oldest = self.samples.front().map(|kept| kept.recorded.segment);
         self.segments.retain(|segment| oldest.is_none_or(|oldest| segment.id >= oldest));
+    }
+
+    /// Forgets what is of later than an instant: what comes now would stand before it.
+    fn forget_after(&mut self, at: Timestamp) {
+        if self.samples.back().is_none_or(|newest| newest.recorded.at <= at) {
+            return;
+        }
+        while self.samples.back().is_some_and(|newest| newest.recorded.at > at) {
+            self.bytes -= self.samples.pop_back().map_or(0, |kept| kept.bytes);
+        }
+        while self.points.back().is_some_and(|newest| newest.at > at) {
+            self.points.pop_back();
+        }
+        self.gaps.retain(|gap| gap.from <= at);
+        for gap in &mut self.gaps {
+            gap.to = gap.to.map(|to| to.min(at));
+        }
     }
 
     /// Takes a time without samples; one that began already goes on or ends.
@@ -202,6 +220,28 @@ mod tests {
         let window =
             ring.window(Timestamp::from_second(1_012).unwrap(), SignedDuration::from_secs(60)).unwrap();
         assert_eq!(window.samples.len(), 1);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_leaves_nothing_that_is_later_than_now() {
+        let mut ring = ring(30);
+        let at = |second: i64| Timestamp::from_second(1_000 + second).unwrap();
+        let gap = |from, to| Gap { from: at(from), to: Some(at(to)), because: "it was set".to_owned() };
+        ring.note_gap(gap(5, 3_600));
+        ring.note_gap(gap(20, 25));
+        ring.begin(Segment { id: 2, ..Segment::default() });
+        let bytes = ring.bytes;
+        ring.push(recorded(10, 2));
+        let extent = ring.extent().unwrap();
+        assert_eq!((extent.from, extent.to), (at(0), at(10)));
+        assert_eq!(ring.points(at(0), at(100)).len(), 12);
+        assert_eq!(ring.gaps(), [gap(5, 10)]);
+        assert!(ring.bytes < bytes);
+        let window = ring.window(at(10), SignedDuration::from_secs(60)).unwrap();
+        assert_eq!(window.samples.len(), 1, "of the new segment");
+        (11..=40).for_each(|second| ring.push(recorded(second, 2)));
+        assert_eq!(ring.extent().unwrap().to, at(40));
+        assert_eq!(ring.points(at(0), at(100)).len(), 42);
     }
 
     #[test]

@@ -9,12 +9,15 @@ use spindoctor_model::mysql::{
     MetadataLock, NamedValues, ReplicaChannel, ServerThread, StatementDigest, Transaction, WaitSummary,
 };
 use spindoctor_model::{
-    EventHead, Gap, Reading, Sample, ServerIdentity, ServerVersion, Stall, StallKind, Unavailable, Window,
+    EventHead, Gap, Reading, Sample, Segment, ServerIdentity, ServerVersion, Stall, StallKind, Unavailable,
+    Window,
 };
+use spindoctor_record::Stretch;
 
 use super::feed::Extent;
 use super::moment::Moment;
 use super::point::Point;
+use crate::incident::Ends;
 
 /// Seconds of a moment's window.
 const SECONDS: i64 = 25;
@@ -381,6 +384,19 @@ pub(crate) fn stalled() -> Moment {
     moment
 }
 
+/// The same recording where its segment broke off in the stall, and another began a minute later.
+pub(crate) fn broken_off() -> Moment {
+    let mut moment = stalled();
+    moment.events[1].ended = None;
+    moment.events[1].cause = None;
+    let instant = |second: i64| now() + SignedDuration::from_secs(second);
+    let segment = |id, began| Segment { id, began: instant(began), ..Segment::default() };
+    let segments = [segment(1, -90_000), segment(2, 101)];
+    let stretch = Stretch { segment: 1, first: instant(-90_000), last: instant(41) };
+    moment.ends = Ends::of(&segments, &[stretch]);
+    moment
+}
+
 /// A replica whose applier stopped, and a server whose every name would steer a terminal.
 pub(crate) fn hostile() -> Moment {
     let mut thread = session(12, "Query", 7.0, HOSTILE, &format!("SELECT '{HOSTILE}' FROM `日本語` -- 🐬"));
@@ -462,6 +478,7 @@ pub(crate) fn all() -> Vec<(&'static str, Moment)> {
     vec![
         ("busy", busy()),
         ("stalled", stalled()),
+        ("broken off", broken_off()),
         ("hostile", hostile()),
         ("remote", remote()),
         ("silent", silent()),

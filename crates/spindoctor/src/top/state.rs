@@ -287,6 +287,7 @@ impl State {
     fn escape(&mut self) {
         if self.screen == Screen::Help {
             self.screen = self.behind_help;
+            return;
         }
         self.list_mut().filter.clear();
     }
@@ -503,6 +504,12 @@ mod tests {
         assert_eq!(after("2 / q enter 3").list().filter, "", "each list has its own");
         assert_eq!(after("2 / q enter esc").list().filter, "");
         assert_eq!(after("2 / q esc").list().filter, "");
+        let state = after("2 / q enter ? esc");
+        assert_eq!(
+            (state.screen, state.list().filter.as_str()),
+            (Screen::Threads, "q"),
+            "Esc left help, and nothing else"
+        );
     }
 
     #[test]

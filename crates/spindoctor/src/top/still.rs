@@ -5,6 +5,7 @@ use spindoctor_model::{Event, EventHead, Gap, Window};
 
 use super::feed::{Extent, Feed};
 use super::point::Point;
+use crate::incident::Ends;
 
 /// One window, whose last sample is now.
 #[derive(Debug)]
@@ -52,6 +53,10 @@ impl Feed for Still {
 
     fn events(&mut self) -> anyhow::Result<Vec<EventHead>> {
         Ok(Vec::new())
+    }
+
+    fn ends(&mut self) -> anyhow::Result<Ends> {
+        Ok(Ends::default())
     }
 
     fn event(&mut self, _: u64) -> anyhow::Result<Option<Event>> {

@@ -1,7 +1,7 @@
 //! A ring on a thread of its own, which keeps the clock; whoever needs something of it asks and goes on.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -92,9 +92,11 @@ impl RingThread {
         self.order(Order::Profile { from, to, then: Box::new(then) });
     }
 
-    /// True where the process has ended, or nothing of it may be read any more. What was seen can still be had.
+    /// True where the process has ended, or nothing of it may be read any more. What was seen can still be had, unless the
+    /// thread itself has failed.
     pub fn has_ended(&self) -> bool {
         self.seen.has_ended.load(Ordering::Relaxed)
+            || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// When the last snapshot was begun, and how many threads ran or waited for a CPU in it; none where that was asked
@@ -112,8 +114,11 @@ impl RingThread {
     }
 
     fn order(&self, order: Order) {
-        // The thread listens for as long as this lives.
-        let _heard = self.orders.send(order);
+        // The thread listens for as long as this lives, unless it has failed: whoever waits for a profile must not wait
+        // for ever.
+        if let Err(SendError(Order::Profile { then, .. })) = self.orders.send(order) {
+            then(Profile::default());
+        }
     }
 }
 
@@ -204,6 +209,25 @@ mod tests {
         assert!(ring.cost().own_cpu_us > 0);
         // The ring's own thread, for one, runs.
         assert!(ring.runnable().unwrap().1 >= 1);
+    }
+
+    #[test]
+    fn a_ring_whose_thread_has_failed_has_ended_and_gives_empty_profiles() {
+        let options = RingOptions {
+            source: Some(StackSource::Procfs),
+            hz: 0.001,
+            cpu: false,
+            ..RingOptions::default()
+        };
+        let ring = RingThread::start(std::process::id(), options).unwrap();
+        let now = Instant::now();
+        ring.profile(now, now, |_| panic!("what comes of what was read"));
+        while !ring.has_ended() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (send, receive) = channel();
+        ring.profile(now, now, move |profile| send.send(profile).unwrap());
+        assert_eq!(receive.recv().unwrap(), Profile::default());
     }
 
     #[test]

@@ -17,9 +17,23 @@ pub(super) enum Phase {
 pub(super) struct Gathering {
     open: Option<Open>,
     /// Over, and not diagnosed yet.
-    closing: Vec<Event>,
+    closing: Vec<Closing>,
     /// Events that are over, until somebody asks for them.
-    ended: Vec<EventHead>,
+    ended: Vec<Over>,
+}
+
+/// An event that is over, and not diagnosed yet.
+struct Closing {
+    event: Event,
+    seen_until: Timestamp,
+}
+
+/// An event that is over and written.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Over {
+    pub(super) head: EventHead,
+    /// Until when it was seen to last: where the recording broke off in it nobody knows its end.
+    pub(super) seen_until: Timestamp,
 }
 
 /// The event that lasts.
@@ -56,7 +70,7 @@ impl Gathering {
     }
 
     /// The events that ended since this was asked last.
-    pub(super) fn ended(&mut self) -> Vec<EventHead> {
+    pub(super) fn ended(&mut self) -> Vec<Over> {
         std::mem::take(&mut self.ended)
     }
 
@@ -70,8 +84,8 @@ impl Gathering {
     pub(super) fn graph(&mut self, graph: &RecordedGraph) {
         if let Some(Open { event, with_detail: true, .. }) = &mut self.open {
             event.graphs.push(graph.clone());
-        } else if let Some(event) = self.closing.iter_mut().find(|event| event.head.ended >= Some(graph.at)) {
-            event.graphs.push(graph.clone());
+        } else if let Some(closing) = self.closing.iter_mut().find(|closing| closing.seen_until >= graph.at) {
+            closing.event.graphs.push(graph.clone());
         }
     }
 
@@ -85,24 +99,30 @@ impl Gathering {
 
     /// The event is over, or the recording broke off in it. Its stacks, where they are wanted; the event itself where
     /// nothing more belongs to it, to be written.
-    pub(super) fn close(&mut self, ended: Option<Timestamp>) -> (Option<Wanted>, Option<Event>) {
+    pub(super) fn close(
+        &mut self,
+        ended: Option<Timestamp>,
+        now: Timestamp,
+    ) -> (Option<Wanted>, Option<Event>) {
+        let seen_until = ended.unwrap_or(now);
         if let Some(open) = &mut self.open {
             open.event.head.ended = ended;
         }
         let wanted = self.wants_stacks();
         let Some(Open { event, with_detail, .. }) = self.open.take() else { return (None, None) };
         if with_detail {
-            self.closing.push(event);
+            self.closing.push(Closing { event, seen_until });
             return (wanted, None);
         }
-        self.ended.push(event.head.clone());
+        self.ended.push(Over { head: event.head.clone(), seen_until });
         (wanted, Some(event))
     }
 
     /// Stacks that were wanted. The event is given back where it has all that a diagnosis needs.
     pub(super) fn stacks(&mut self, id: u64, phase: Phase, profile: Option<Profile>) -> Option<Event> {
         let open = self.open.iter_mut().map(|open| &mut open.event);
-        let event = self.closing.iter_mut().chain(open).find(|event| event.head.id == id)?;
+        let closing = self.closing.iter_mut().map(|closing| &mut closing.event);
+        let event = closing.chain(open).find(|event| event.head.id == id)?;
         match phase {
             Phase::Before => {
                 event.before = profile;
@@ -123,10 +143,10 @@ impl Gathering {
             open.with_detail = false;
             return Some(open.event.clone());
         }
-        let at = self.closing.iter().position(|event| event.head.id == id)?;
-        let mut event = self.closing.remove(at);
+        let at = self.closing.iter().position(|closing| closing.event.head.id == id)?;
+        let Closing { mut event, seen_until } = self.closing.remove(at);
         tell(&mut event, diagnosis);
-        self.ended.push(event.head.clone());
+        self.ended.push(Over { head: event.head.clone(), seen_until });
         Some(event)
     }
 }
@@ -178,7 +198,7 @@ mod tests {
         gathering.open(event(1), true);
         gathering.probe(Probe::default());
         let wanted = Wanted { event: 1, from_s: 5.0, to: Some(at(8)) };
-        assert_eq!(gathering.close(Some(at(8))), (Some(wanted), None));
+        assert_eq!(gathering.close(Some(at(8)), at(13)), (Some(wanted), None));
         assert!(gathering.is_closing() && !gathering.is_open());
         let graph = |second| RecordedGraph { at: at(second), ..RecordedGraph::default() };
         gathering.graph(&graph(7));
@@ -188,7 +208,7 @@ mod tests {
         assert_eq!((whole.probes.len(), whole.graphs.len(), whole.before.is_some()), (1, 1, true));
         let written = gathering.diagnosed(1, Some(finding())).unwrap();
         assert_eq!(written.head.cause.as_deref(), Some("row-lock-pileup"));
-        assert_eq!(gathering.ended(), [written.head]);
+        assert_eq!(gathering.ended(), [Over { head: written.head, seen_until: at(8) }]);
         assert!(!gathering.is_closing());
     }
 
@@ -199,7 +219,7 @@ mod tests {
         assert_eq!(gathering.wants_stacks().map(|wanted| wanted.to), Some(None));
         assert_eq!(gathering.wants_stacks(), None, "once");
         assert!(gathering.diagnosed(2, Some(finding())).is_some());
-        let (wanted, written) = gathering.close(Some(at(90)));
+        let (wanted, written) = gathering.close(Some(at(90)), at(95));
         assert_eq!(wanted, None);
         let head = written.unwrap().head;
         assert_eq!((head.cause.as_deref(), head.ended), (Some("row-lock-pileup"), Some(at(90))));
@@ -210,8 +230,10 @@ mod tests {
         let mut gathering = Gathering::default();
         gathering.open(event(3), false);
         gathering.probe(Probe::default());
-        let (wanted, written) = gathering.close(None);
+        let (wanted, written) = gathering.close(None, at(30));
         assert_eq!((wanted, written), (None, Some(event(3))));
+        let ended = gathering.ended();
+        assert_eq!((ended[0].head.ended, ended[0].seen_until), (None, at(30)));
         assert_eq!(gathering.stacks(3, Phase::During, None), None);
     }
 }

@@ -1,15 +1,19 @@
 //! The lists of locks, read when something is suspicious, over a connection that stands: a server that is full lets no
 //! new one in.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use spindoctor_collect::host;
+use spindoctor_collect::follow::Reconnect;
+use spindoctor_collect::host::{self, find_server};
 use spindoctor_collect::locks::Locks;
 use spindoctor_collect::mysql::Target;
+use spindoctor_collect::watch::HostChoice;
 use spindoctor_model::{HostSample, Reading, Sample, ServerSample, ServerVersion};
 use spindoctor_record::stall::suspicion::Reason;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// Looks may take a twentieth of one of the server's threads,
 const SHARE: f64 = 0.05;
@@ -20,8 +24,14 @@ const KEPT_FOR_STRONG: f64 = 0.5;
 /// InnoDB makes its copy of who waits anew when nobody has read the last one for 0.1 s (`CACHE_MIN_IDLE_TIME` in its
 /// `trx0i_s.cc`): who asks sooner sees the old one, and keeps it alive.
 const COPY_IS_NEW_AFTER: Duration = Duration::from_millis(105);
-/// A server that refused or broke the session is asked again after this long.
-const RECONNECT_AFTER: Duration = Duration::from_secs(5);
+/// A look that loses its connection takes twice as much as the one before it did, and so many times as much at most: one of 2 s,
+/// which is a question's usual deadline, comes every ten minutes then. The server's thread stays with what it cannot answer,
+/// and its connection too.
+const MOST_TIMES: u32 = 16;
+/// A connection that has nothing to do is tried this often, so that the server does not close it: `wait_timeout` is 8 hours
+/// where nobody sets it, and seldom below some 15 s. One that broke is noticed before it is needed. A ping takes the server
+/// 0.02 ms.
+const PING_EVERY: Duration = Duration::from_secs(10);
 
 /// What the looker has to say.
 pub(super) enum Looked {
@@ -67,11 +77,12 @@ pub(super) struct Looker {
 }
 
 impl Looker {
-    /// Begins, and connects.
-    pub(super) fn start(target: Target, process: Option<host::Target>) -> Self {
+    /// Begins, and connects. Whose process is the server is looked up with each connection.
+    pub(super) fn start(target: Target, host: HostChoice) -> Self {
         let (orders, ordered) = channel(1);
         let (sender, looked) = channel(4);
-        let task = tokio::spawn(Task { target, process, sender, open: None }.run(ordered));
+        let (reconnect, again_in) = (Reconnect::default(), Duration::ZERO);
+        let task = tokio::spawn(Task { target, host, sender, open: None, reconnect, again_in }.run(ordered));
         Self { orders, looked, task }
     }
 
@@ -98,9 +109,12 @@ impl Drop for Looker {
 
 struct Task {
     target: Target,
-    process: Option<host::Target>,
+    host: HostChoice,
     sender: Sender<Looked>,
     open: Option<Open>,
+    reconnect: Reconnect,
+    /// Where there is no connection, how long it waits for the next try.
+    again_in: Duration,
 }
 
 /// How long the server may be busy with looks.
@@ -108,12 +122,15 @@ struct Allowance {
     left_s: f64,
     /// When the last look ended.
     asked_until: Instant,
+    /// So many times of what it took a look that loses its connection takes.
+    times: u32,
 }
 
 impl Allowance {
     /// All that it can be.
     fn new(now: Instant) -> Self {
-        Self { left_s: AT_ONCE_S, asked_until: now.checked_sub(COPY_IS_NEW_AFTER).unwrap_or(now) }
+        let asked_until = now.checked_sub(COPY_IS_NEW_AFTER).unwrap_or(now);
+        Self { left_s: AT_ONCE_S, asked_until, times: 1 }
     }
 
     fn is_left(&self, now: Instant, reason: Reason) -> bool {
@@ -129,9 +146,11 @@ impl Allowance {
         (self.left_s + since_s * SHARE).min(AT_ONCE_S)
     }
 
-    /// A look takes what it took, also where it took more than was left.
-    fn take(&mut self, begun: Instant, ended: Instant) {
-        let took_s = ended.saturating_duration_since(begun).as_secs_f64();
+    /// A look takes what it took, also where it took more than was left; and more where it lost its connection.
+    fn take(&mut self, begun: Instant, ended: Instant, is_answered: bool) {
+        let times = if is_answered { 1 } else { self.times };
+        self.times = if is_answered { 1 } else { (self.times * 2).min(MOST_TIMES) };
+        let took_s = ended.saturating_duration_since(begun).as_secs_f64() * f64::from(times);
         (self.left_s, self.asked_until) = (self.grown(begun) - took_s, ended);
     }
 }
@@ -146,51 +165,79 @@ impl Task {
         let mut allowance = Allowance::new(Instant::now());
         loop {
             if self.open.is_none() {
+                tokio::time::sleep(self.again_in).await;
                 self.connect().await;
-                if self.open.is_none() {
-                    tokio::time::sleep(RECONNECT_AFTER).await;
-                    continue;
-                }
+                continue;
             }
-            let Some(reason) = orders.recv().await else { return };
+            let Ok(order) = timeout(PING_EVERY, orders.recv()).await else {
+                if self.ping().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let Some(reason) = order else { return };
             if !allowance.is_left(Instant::now(), reason) {
                 continue;
             }
             tokio::time::sleep_until((allowance.asked_until + COPY_IS_NEW_AFTER).into()).await;
             let begun = Instant::now();
-            if self.look(begun).await.is_err() {
-                return;
-            }
-            allowance.take(begun, Instant::now());
+            let Ok(is_answered) = self.look(begun).await else { return };
+            allowance.take(begun, Instant::now(), is_answered);
         }
     }
 
     async fn connect(&mut self) {
-        // Why there is no session is told by those that sample.
-        if let Ok(session) = Locks::connect(&self.target, self.process.clone()).await {
-            let _heard = self.sender.send(Looked::Connected(session.connection_id())).await;
-            self.open = Some(Open { session, clock: Instant::now() });
+        match Locks::connect(&self.target, self.process()).await {
+            Ok(session) => {
+                let _heard = self.sender.send(Looked::Connected(session.connection_id())).await;
+                self.open = Some(Open { session, clock: Instant::now() });
+            }
+            // Why there is no session is told by those that sample.
+            Err(_) => self.again_in = self.reconnect.failed(),
         }
     }
 
-    /// One look. An error where nobody listens any more.
-    async fn look(&mut self, begun: Instant) -> Result<(), ()> {
-        let Some(open) = &mut self.open else { return Ok(()) };
-        let looked = match open.session.read().await {
-            Ok(server) => Looked::Saw(Box::new(Look {
-                clock: open.clock,
-                begun,
-                took: begun.elapsed(),
-                version: open.session.version(),
-                server,
-            })),
-            Err(_) => {
-                let lost = open.session.connection_id();
-                self.open = None;
-                Looked::Lost(lost)
-            }
+    /// The server's process as it is now: the one that was named, as long as it is there, else the one that listens.
+    fn process(&self) -> Option<host::Target> {
+        let pid = match self.host {
+            HostChoice::None { .. } => return None,
+            HostChoice::Pid(pid) if Path::new("/proc").join(pid.to_string()).is_dir() => pid,
+            HostChoice::Pid(_) | HostChoice::Find => find_server::find(&self.target).ok()?,
         };
-        self.sender.send(looked).await.map_err(drop)
+        Some(host::Target::live(pid))
+    }
+
+    /// One look, and whether it was answered. An error where nobody listens any more.
+    async fn look(&mut self, begun: Instant) -> Result<bool, ()> {
+        let Some(open) = &mut self.open else { return Ok(false) };
+        let Ok(server) = open.session.read().await else {
+            self.lose().await?;
+            return Ok(false);
+        };
+        let (clock, version) = (open.clock, open.session.version());
+        let look = Look { clock, begun, took: begun.elapsed(), version, server };
+        self.reconnect.answered();
+        self.sender.send(Looked::Saw(Box::new(look))).await.map_err(drop)?;
+        Ok(true)
+    }
+
+    /// Keeps the connection, and sees whether it is still there. An error where nobody listens any more.
+    async fn ping(&mut self) -> Result<(), ()> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        match open.session.ping().await {
+            Ok(()) => {
+                self.reconnect.answered();
+                Ok(())
+            }
+            Err(_) => self.lose().await,
+        }
+    }
+
+    /// The connection is of no more use.
+    async fn lose(&mut self) -> Result<(), ()> {
+        let Some(Open { session, .. }) = self.open.take() else { return Ok(()) };
+        self.again_in = self.reconnect.failed();
+        self.sender.send(Looked::Lost(session.connection_id())).await.map_err(drop)
     }
 }
 
@@ -207,7 +254,7 @@ mod tests {
         // One of 40 ms is wanted every 100 ms.
         for ms in (0..60_000).step_by(100) {
             if allowance.is_left(at(ms), Reason::Strong) {
-                allowance.take(at(ms), at(ms + 40));
+                allowance.take(at(ms), at(ms + 40), true);
                 looks.push(ms);
             }
         }
@@ -224,11 +271,31 @@ mod tests {
         // A busy machine makes each take 40 ms, and gives reason to one every half second.
         for ms in (0..60_000).step_by(500) {
             if allowance.is_left(at(ms), Reason::Weak) {
-                allowance.take(at(ms), at(ms + 40));
+                allowance.take(at(ms), at(ms + 40), true);
                 looks += 1;
             }
             assert!(allowance.is_left(at(ms + 40), Reason::Strong), "{ms}");
         }
         assert!((60..119).contains(&looks), "{looks}");
+    }
+
+    #[test]
+    fn looks_that_lose_their_connections_become_rare_until_one_is_answered() {
+        let zero = Instant::now();
+        let at = |ms: u64| zero + Duration::from_millis(ms);
+        let (mut allowance, mut ended_ms, mut looks) = (Allowance::new(zero), 0, Vec::new());
+        // A stall of an hour asks for one every half second.
+        for ms in (0..3_600_000).step_by(500) {
+            if ms >= ended_ms && allowance.is_left(at(ms), Reason::Strong) {
+                ended_ms = ms + 2000;
+                allowance.take(at(ms), at(ended_ms), false);
+                looks.push(ms / 1000);
+            }
+        }
+        assert!((8..=10).contains(&looks.len()) && looks[1] < 60, "{looks:?}");
+        let later = ended_ms + 700_000;
+        assert!(allowance.is_left(at(later), Reason::Strong));
+        allowance.take(at(later), at(later + 40), true);
+        assert!(allowance.is_left(at(later + 40), Reason::Strong), "it goes on as before");
     }
 }

@@ -8,17 +8,18 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
-use spindoctor_collect::follow::{Followed, Follower};
+use spindoctor_collect::follow::{Followed, Follower, SourceCost};
 use spindoctor_collect::host::{Target, process};
 use spindoctor_collect::source::Answer;
-use spindoctor_model::{EventHead, Heard, HostSample, Reading, RecordedSample, Sample, Window};
+use spindoctor_model::{Heard, HostSample, ProbeFailure, Reading, RecordedSample, Sample, Window};
 use spindoctor_rules::CAUSES;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::gathering::Over;
 use super::history::Shipped;
 use crate::cli::Record;
 use crate::command::live::note;
@@ -27,6 +28,8 @@ use crate::export::{metrics, otlp, prometheus, serve, table};
 
 /// How often metrics are pushed: the period that OpenTelemetry's own agents have for a host.
 const PUSH_EVERY: Duration = Duration::from_secs(10);
+/// Two servers that began within this are one: uptimes are whole seconds (`identity.rs` of `crates/collect/src/follow`).
+const SAME_START: SignedDuration = SignedDuration::from_secs(5);
 
 /// Tells monitoring systems; where the user wants neither way, it does nothing.
 pub(super) struct Metrics {
@@ -36,6 +39,10 @@ pub(super) struct Metrics {
     /// The server, and one sample: of each source that is told, what it answered last.
     window: Window,
     known: metrics::Recorder,
+    /// When the last gap began.
+    gap_from: Option<Timestamp>,
+    /// What sources had cost when sampling began anew.
+    costs_before: Vec<SourceCost>,
 }
 
 /// The page, and the task that serves it.
@@ -69,7 +76,9 @@ impl Metrics {
             files: asked.parquet.as_ref().map(|_| metrics::Files::default()),
             ..metrics::Recorder::default()
         };
-        Ok(Self { page, push, began: Timestamp::now(), window: Window::default(), known })
+        let began = Timestamp::now();
+        let window = Window::default();
+        Ok(Self { page, push, began, window, known, gap_from: None, costs_before: Vec::new() })
     }
 
     /// Takes note of what was sampled; with each sample there is a new page.
@@ -79,26 +88,46 @@ impl Metrics {
         }
         match followed {
             Followed::Segment(segment) => {
-                self.window = Window { server: segment.server.clone(), ..Window::default() };
+                let mut window =
+                    Window { server: segment.server.clone(), start: segment.began, ..Window::default() };
+                // A beginning that moves by a second would tell of a restart.
+                if let (Some(before), Some(now)) = (started(&self.window), started(&window))
+                    && now.duration_since(before).abs() <= SAME_START
+                {
+                    window.start = self.window.start;
+                    window.server.uptime_s = self.window.server.uptime_s;
+                }
+                self.window = window;
             }
             Followed::Probe(probe) => {
                 self.known.is_up = probe.answered;
-                self.known.probe.observe(probe.took_ms / 1e3);
+                // A connection that is refused at once tells nothing of how long answers take.
+                if probe.answered || probe.failure == Some(ProbeFailure::NoAnswer) {
+                    self.known.probe.observe(probe.took_ms / 1e3);
+                }
             }
-            Followed::Gap(gap) => self.known.gaps += u64::from(gap.to.is_none()),
+            // One that ends is told again, with the same beginning.
+            Followed::Gap(gap) => {
+                self.known.gaps += u64::from(self.gap_from.replace(gap.from) != Some(gap.from));
+            }
             Followed::Sample(sample) => {
                 self.sample(sample);
-                self.known.costs = follower.costs();
+                self.known.costs = sum_of(&self.costs_before, follower.costs());
                 self.publish(recording);
             }
             Followed::Note(_) | Followed::Overdue(_) => {}
         }
     }
 
+    /// Sampling begins anew, with counts of its own.
+    pub(super) fn sampling_ended(&mut self) {
+        self.costs_before.clone_from(&self.known.costs);
+    }
+
     /// An event has ended.
-    pub(super) fn event(&mut self, head: &EventHead) {
+    pub(super) fn event(&mut self, Over { head, seen_until }: &Over) {
         let of = (table::word(&head.stall.kind), head.cause.clone().unwrap_or_default());
-        let stalled = head.ended.map_or(0.0, |ended| ended.duration_since(head.began).as_secs_f64());
+        let stalled = seen_until.duration_since(head.began).as_secs_f64();
         *self.known.stalled_s.entry(of.1.clone()).or_default() += stalled.max(0.0);
         *self.known.events.entry(of).or_default() += 1;
         if let Some(push) = &self.push {
@@ -180,6 +209,24 @@ impl Drop for Page {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// When the server of a window began, as its uptime tells.
+fn started(window: &Window) -> Option<Timestamp> {
+    let uptime = SignedDuration::try_from_secs_f64(window.server.uptime_s? as f64).ok()?;
+    window.start.checked_sub(uptime).ok()
+}
+
+/// What sources cost so far: before sampling began anew, and since.
+fn sum_of(before: &[SourceCost], mut since: Vec<SourceCost>) -> Vec<SourceCost> {
+    for cost in &mut since {
+        if let Some(before) = before.iter().find(|before| before.source == cost.source) {
+            cost.asked += before.asked;
+            cost.took_ms += before.took_ms;
+            cost.rows += before.rows;
+        }
+    }
+    since
 }
 
 /// What a source that was not due said last still holds.

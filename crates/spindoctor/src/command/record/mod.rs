@@ -11,14 +11,16 @@ mod recorder;
 mod stacks;
 mod turns;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
+use jiff::Timestamp;
 use spindoctor_collect::follow::{FollowOptions, Followed, Follower};
+use spindoctor_collect::memory;
 use spindoctor_collect::mysql::Target;
 use spindoctor_collect::priority::Ahead;
-use spindoctor_collect::{host, memory};
 use spindoctor_model::Event;
 use spindoctor_record::stall::{Baseline, Stalls};
 use spindoctor_record::{Writer, WriterOptions};
@@ -55,12 +57,30 @@ pub(crate) fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
         let mut metrics = Metrics::start(asked).await?;
         let mut history = None;
         let until = asked.duration.map(|duration| Instant::now() + duration);
+        let mut target = live::target(&asked.connection)?;
         loop {
-            // Option files are read anew each time: a password may have changed.
-            let target = live::target(&asked.connection)?;
-            match record(asked, &path, target, &mut metrics, &mut history, &mut signals, until).await? {
-                Ended::Asked => return Ok(ExitStatus::Done),
-                Ended::Reload => note("SIGHUP: option files are read anew"),
+            let ended =
+                record(asked, &path, target.clone(), &mut metrics, &mut history, &mut signals, until).await;
+            metrics.sampling_ended();
+            match ended {
+                Ok(Ended::Asked) => return Ok(ExitStatus::Done),
+                Ok(Ended::Reload) => {
+                    note("SIGHUP: option files are read anew");
+                    // A password may have changed. A file that somebody is just writing is no reason to end.
+                    match live::target_again(&asked.connection, &target) {
+                        Ok(again) => target = again,
+                        Err(error) => note(&format!("what was read before holds: {error:#}")),
+                    }
+                }
+                Ok(Ended::Moved) => {
+                    note(&format!("{} was moved or removed: another is begun", path.display()));
+                }
+                Err(error) if is_damage(&error) => {
+                    history = None;
+                    let aside = spindoctor_record::set_aside(&path, Timestamp::now())?;
+                    note(&format!("{error:#}; it is now {}, and another is begun", aside.display()));
+                }
+                Err(error) => return Err(error),
             }
         }
     })
@@ -77,11 +97,18 @@ fn path(asked: &Record) -> anyhow::Result<PathBuf> {
     }
 }
 
+/// True where the recording's file is damaged, so that nothing can be added to it.
+fn is_damage(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<spindoctor_record::Error>().is_some_and(spindoctor_record::Error::is_damage)
+}
+
 /// Why a recording ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
     Asked,
     Reload,
+    /// Its file is no longer at its path: as log rotation does it, or by mistake.
+    Moved,
 }
 
 struct Signals {
@@ -133,15 +160,14 @@ async fn record(
     let (order, mut done) = unbounded_channel();
     let mut recorder = Recorder::new(writer, stalls, !asked.no_stacks, order.clone());
     let host = live::host(&asked.connection);
-    let process = live::process(&asked.connection, &target).ok().map(|(pid, _)| host::Target::live(pid));
-    let mut looker = Looker::start(target.clone(), process.filter(|_| !asked.connection.remote));
+    let mut looker = Looker::start(target.clone(), host.clone());
     let mut follower = Follower::start(target, FollowOptions { host, ..FollowOptions::default() });
     note(&format!("recording into {}", recorder.path().display()));
 
     let mut remember = interval_at(Instant::now() + REMEMBER_EVERY, REMEMBER_EVERY);
     remember.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let ended = loop {
-        recorder.ended().iter().for_each(|head| metrics.event(head));
+        recorder.ended().iter().for_each(|over| metrics.event(over));
         tokio::select! {
             biased;
             ended = signals.next() => break ended,
@@ -149,6 +175,9 @@ async fn record(
             followed = follower.next() => {
                 let followed = followed.context("sampling ended by itself; please report it")?;
                 let followed = named(followed, asked.name.as_deref());
+                if matches!(followed, Followed::Sample(_)) && recorder.is_elsewhere() {
+                    break Ended::Moved;
+                }
                 metrics.followed(&followed, &follower, recorder.path());
                 if let Some(reason) = recorder.take(followed, &follower)? {
                     looker.look(reason);
@@ -167,13 +196,14 @@ async fn record(
             _ = remember.tick() => recorder.remember()?,
         }
     };
-    recorder.end(&follower)?;
+    recorder.end()?;
     drop(looker);
     // Where it takes longer, the event stays without a diagnosis.
     let _in_time = timeout(LAST_WORDS, last_words(&mut recorder, &mut done, &order)).await;
-    recorder.ended().iter().for_each(|head| metrics.event(head));
+    recorder.ended().iter().for_each(|over| metrics.event(over));
     recorder.remember()?;
-    if ended == Ended::Asked
+    // Another file has numbers of its own: what was made of this one ends with it.
+    if ended != Ended::Reload
         && let Some(history) = history.take()
     {
         let place = history.place.clone();
@@ -232,7 +262,10 @@ fn finish(recorder: &mut Recorder, what: Done, order: &UnboundedSender<Done>) ->
         let (path, order) = (recorder.path().to_owned(), order.clone());
         tokio::task::spawn_blocking(move || {
             let Event { head, .. } = &event;
-            let diagnosis = Box::new(diagnosis::of_event(&path, &event));
+            // A rule that fails on what it never met must not leave the event open for ever.
+            let diagnosis = catch_unwind(AssertUnwindSafe(|| diagnosis::of_event(&path, &event)));
+            let diagnosis =
+                Box::new(diagnosis.unwrap_or_else(|_| Err(anyhow!("a rule failed; please report it"))));
             let _heard = order.send(Done::Diagnosed { event: head.id, diagnosis });
         });
     }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits: what takes time is ordered, and comes back as [`Done`].
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use spindoctor_record::{Error, Writer, Written};
 use spindoctor_rules::wait_graph::{self, Readings};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::gathering::{Gathering, Phase, Wanted};
+use super::gathering::{Gathering, Over, Phase, Wanted};
 use super::history::Shipped;
 use super::lately::Lately;
 use super::looker::Look;
@@ -52,6 +53,9 @@ pub(super) struct Recorder {
     suspicion: Suspicion,
     events: Events,
     segment: Option<Segment>,
+    /// When the segment began, by the clock that stacks are known by. The follower's own may be that of the next one
+    /// already, while what belongs to this one is still on its way.
+    zero: Option<Instant>,
     stacks: Stacks,
     done: UnboundedSender<Done>,
     lately: Lately,
@@ -86,6 +90,7 @@ impl Recorder {
             suspicion: Suspicion::default(),
             events: Events::default(),
             segment: None,
+            zero: None,
             stacks: Stacks::new(with_stacks),
             done,
             lately: Lately::default(),
@@ -102,9 +107,11 @@ impl Recorder {
         match followed {
             Followed::Segment(segment) => self.begin(segment, follower)?,
             Followed::Sample(sample) => self.sample(*sample, follower)?,
-            Followed::Overdue(asked_s) => self.overdue(asked_s, follower)?,
+            Followed::Overdue(asked_s) => self.overdue(asked_s)?,
             Followed::Probe(probe) => return self.probe(probe, follower),
-            Followed::Gap(gap) => self.written(|writer| writer.write_gap(&gap))?,
+            Followed::Gap(gap) => {
+                self.written(|writer| writer.write_gap(&gap))?;
+            }
             Followed::Note(what) => note(&what.to_string()),
         }
         Ok(None)
@@ -112,9 +119,10 @@ impl Recorder {
 
     fn begin(&mut self, segment: Segment, follower: &Follower) -> Result<(), Error> {
         let acts = self.events.end_segment(self.now_s);
-        self.act(acts, follower)?;
+        self.act(acts)?;
         let id = self.writer.begin_segment(segment.began, segment.server.clone());
         let segment = Segment { id, ..segment };
+        self.zero = follower.instant_of(0.0);
         self.stalls.begin_segment(&segment);
         self.suspicion = Suspicion::default();
         self.lately = Lately::default();
@@ -133,9 +141,9 @@ impl Recorder {
             note(&why);
         }
         let mut changes = self.stalls.sample(&sample);
-        changes.extend(self.runnable(follower));
-        self.written(|writer| writer.write_sample(sample))?;
-        self.told.samples += 1;
+        changes.extend(self.runnable());
+        let is_written = self.written(|writer| writer.write_sample(sample))?;
+        self.told.samples += u64::from(is_written);
         if let Some((snapshots, took_ms)) = self.stacks.cost() {
             self.writer.add_cost("stacks", snapshots, took_ms);
         }
@@ -143,8 +151,8 @@ impl Recorder {
     }
 
     /// How many threads want a CPU, by the last snapshot.
-    fn runnable(&mut self, follower: &Follower) -> Vec<StallChange> {
-        let (Some((at, threads)), Some(zero)) = (self.stacks.runnable(), follower.instant_of(0.0)) else {
+    fn runnable(&mut self) -> Vec<StallChange> {
+        let (Some((at, threads)), Some(zero)) = (self.stacks.runnable(), self.zero) else {
             return Vec::new();
         };
         // One that was taken before this segment belongs to another.
@@ -173,8 +181,8 @@ impl Recorder {
     }
 
     /// The server holds up even the probe: what holds it is looked at from outside.
-    fn overdue(&mut self, asked_s: f64, follower: &Follower) -> Result<(), Error> {
-        let Some(zero) = follower.instant_of(0.0) else { return Ok(()) };
+    fn overdue(&mut self, asked_s: f64) -> Result<(), Error> {
+        let Some(zero) = self.zero else { return Ok(()) };
         if self.turns.take(asked_s, Some(Reason::Strong)) {
             self.stacks.snapshot();
         }
@@ -191,7 +199,8 @@ impl Recorder {
     /// Keeps what was seen between the samples of each second, where it belongs to an event or may yet.
     fn keep_look(&mut self, look: RecordedSample) -> Result<(), Error> {
         if self.gathering.is_open() {
-            return self.written(|writer| writer.write_sample(look));
+            self.written(|writer| writer.write_look(look))?;
+            return Ok(());
         }
         self.lately.look(look, self.wall(self.now_s - BEFORE_S));
         Ok(())
@@ -200,25 +209,30 @@ impl Recorder {
     fn step(&mut self, changes: &[StallChange], follower: &Follower) -> Result<(), Error> {
         let acts = self.events.step(self.now_s, changes, !self.stalls.lasting().is_empty());
         follower.hurry(self.events.has_detail());
-        self.act(acts, follower)
+        self.act(acts)
     }
 
-    fn act(&mut self, acts: Vec<Act>, follower: &Follower) -> Result<(), Error> {
+    fn act(&mut self, acts: Vec<Act>) -> Result<(), Error> {
         let closes = acts.iter().any(|act| matches!(act, Act::Close { .. }));
         for act in acts {
             match act {
-                Act::Open { stall, with_detail } => self.open(stall, with_detail, follower)?,
+                Act::Open { stall, with_detail } => self.open(stall, with_detail)?,
                 Act::TakeIn(stall) => note(&format!("still: {}", stall.because)),
                 // The stacks of an event that closes end with its stall, and not now.
                 Act::EndDetail if closes => {}
                 Act::EndDetail => {
                     let wanted = self.gathering.wants_stacks();
-                    self.order_stacks(wanted, follower);
+                    self.order_stacks(wanted);
                 }
-                Act::Close { ended_s } => self.close(ended_s, follower)?,
+                Act::Close { ended_s } => self.close(ended_s)?,
             }
         }
         Ok(())
+    }
+
+    /// When a time of the segment was, by the clock of the stacks; none before the first segment.
+    fn instant(&self, at_s: f64) -> Option<Instant> {
+        self.zero?.checked_add(Duration::try_from_secs_f64(at_s.max(0.0)).ok()?)
     }
 
     /// When a time of the segment was, by the wall clock.
@@ -227,7 +241,7 @@ impl Recorder {
         began + SignedDuration::from_secs_f64(at_s)
     }
 
-    fn open(&mut self, stall: Stall, with_detail: bool, follower: &Follower) -> Result<(), Error> {
+    fn open(&mut self, stall: Stall, with_detail: bool) -> Result<(), Error> {
         let head = EventHead {
             id: self.writer.new_event(),
             segment: self.segment.as_ref().map_or(0, |segment| segment.id),
@@ -244,11 +258,10 @@ impl Recorder {
             event.probes = self.lately.probes_since(began_s - BEFORE_S);
             event.graphs = self.lately.graphs();
             for look in self.lately.take_looks() {
-                self.written(|writer| writer.write_sample(look))?;
+                self.written(|writer| writer.write_look(look))?;
             }
             self.stacks.hurry();
-            let (from, to) =
-                (follower.instant_of((began_s - BEFORE_S).max(0.0)), follower.instant_of(began_s));
+            let (from, to) = (self.instant(began_s - BEFORE_S), self.instant(began_s));
             self.order(event.head.id, Phase::Before, from, to);
         }
         self.gathering.open(event, with_detail);
@@ -256,13 +269,13 @@ impl Recorder {
     }
 
     /// Has the stacks of a stall handed over: until now, where it lasts.
-    fn order_stacks(&self, wanted: Option<Wanted>, follower: &Follower) {
+    fn order_stacks(&self, wanted: Option<Wanted>) {
         let (Some(Wanted { event, from_s, to }), Some(segment)) = (wanted, &self.segment) else { return };
         let to = match to {
-            Some(to) => follower.instant_of(to.duration_since(segment.began).as_secs_f64()),
+            Some(to) => self.instant(to.duration_since(segment.began).as_secs_f64()),
             None => Some(Instant::now()),
         };
-        self.order(event, Phase::During, follower.instant_of(from_s.max(0.0)), to);
+        self.order(event, Phase::During, self.instant(from_s), to);
     }
 
     fn order(&self, event: u64, phase: Phase, from: Option<Instant>, to: Option<Instant>) {
@@ -272,16 +285,19 @@ impl Recorder {
         });
     }
 
-    fn close(&mut self, ended_s: Option<f64>, follower: &Follower) -> Result<(), Error> {
+    fn close(&mut self, ended_s: Option<f64>) -> Result<(), Error> {
         let ended = ended_s.map(|ended_s| self.wall(ended_s));
-        let (wanted, whole) = self.gathering.close(ended);
-        self.order_stacks(wanted, follower);
-        whole.map_or(Ok(()), |event| self.written(|writer| writer.write_event(event)))
+        let (wanted, whole) = self.gathering.close(ended, self.wall(self.now_s));
+        self.order_stacks(wanted);
+        match whole {
+            Some(event) => self.written(|writer| writer.write_event(event)).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Takes what the looker saw.
     pub(super) fn looked(&mut self, look: Look, follower: &Follower) -> Result<(), Error> {
-        let (Some(segment), Some(zero)) = (&self.segment, follower.instant_of(0.0)) else { return Ok(()) };
+        let (Some(segment), Some(zero)) = (&self.segment, self.zero) else { return Ok(()) };
         let since_zero_s = |instant: Instant| match instant.checked_duration_since(zero) {
             Some(after) => after.as_secs_f64(),
             None => -zero.duration_since(instant).as_secs_f64(),
@@ -298,7 +314,9 @@ impl Recorder {
         self.stacks.profile(Some(from), Some(Instant::now()), move |profile| {
             let readings =
                 Readings { version: Some(version), server: &server, again: None, profile: profile.as_ref() };
-            let _heard = done.send(Done::Graph(RecordedGraph { at, graph: wait_graph::build(&readings) }));
+            // This is the thread of the ring, which must go on whatever is wrong with what was read.
+            let graph = catch_unwind(AssertUnwindSafe(|| wait_graph::build(&readings))).unwrap_or_default();
+            let _heard = done.send(Done::Graph(RecordedGraph { at, graph }));
         });
         self.keep_look(recorded)?;
         self.step(&changes, follower)
@@ -333,18 +351,23 @@ impl Recorder {
         if !event.head.headline.is_empty() {
             note(&format!("event {id}: {}", event.head.headline));
         }
-        self.written(|writer| writer.write_event(event))
+        self.written(|writer| writer.write_event(event)).map(drop)
+    }
+
+    /// True where the recording is no longer at its path.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.writer.is_elsewhere()
     }
 
     /// The events that ended since this was asked last.
-    pub(super) fn ended(&mut self) -> Vec<EventHead> {
+    pub(super) fn ended(&mut self) -> Vec<Over> {
         self.gathering.ended()
     }
 
     /// Closes what is open, as the recording ends here.
-    pub(super) fn end(&mut self, follower: &Follower) -> Result<(), Error> {
+    pub(super) fn end(&mut self) -> Result<(), Error> {
         let acts = self.events.end_segment(self.now_s);
-        self.act(acts, follower)
+        self.act(acts)
     }
 
     /// True while an event waits for its stacks or its diagnosis.
@@ -365,23 +388,27 @@ impl Recorder {
     /// Saves what is usual on this server, so that the next recorder need not learn it anew.
     pub(super) fn remember(&mut self) -> Result<(), Error> {
         let usual = serde_json::to_string(self.stalls.baseline()).unwrap_or_default();
-        self.written(|writer| writer.remember(super::USUAL, &usual))
+        self.written(|writer| writer.remember(super::USUAL, &usual)).map(drop)
     }
 
     /// Saves how far files have what is recorded, so that the next recorder goes on from there.
     pub(super) fn shipped(&mut self, place: &str, shipped: &Shipped) -> Result<(), Error> {
         let Shipped::Written { position, .. } = shipped else { return Ok(()) };
         let position = serde_json::to_string(position).unwrap_or_default();
-        self.written(|writer| writer.remember(place, &position))
+        self.written(|writer| writer.remember(place, &position)).map(drop)
     }
 
-    /// Writes, and tells where there is no room, or room again.
-    fn written(&mut self, write: impl FnOnce(&mut Writer) -> Result<Written, Error>) -> Result<(), Error> {
+    /// Writes, and tells where there is no room, or room again. False where it is not in the file.
+    fn written(&mut self, write: impl FnOnce(&mut Writer) -> Result<Written, Error>) -> Result<bool, Error> {
         match write(&mut self.writer)? {
-            Written::Done | Written::Dropped => {}
-            Written::Again => note("there is room again: the recording goes on"),
+            Written::Done => return Ok(true),
+            Written::Dropped => {}
+            Written::Again => {
+                note("there is room again: the recording goes on");
+                return Ok(true);
+            }
             Written::Stopped(no_room) => note(&format!("nothing is recorded for now: {no_room}")),
         }
-        Ok(())
+        Ok(false)
     }
 }

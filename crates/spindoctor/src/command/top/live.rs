@@ -14,6 +14,7 @@ use super::stalls::Seen;
 use crate::cli::Connection;
 use crate::command::live::{host, note, target};
 use crate::command::wait_for;
+use crate::incident::Ends;
 use crate::top::{Extent, Feed, Point, Ring};
 
 /// What a recorder asks for less often than that is asked for that often while somebody looks, seconds: an answer takes
@@ -160,6 +161,11 @@ impl Feed for Live {
 
     fn events(&mut self) -> anyhow::Result<Vec<EventHead>> {
         Ok(self.kept().stalls.heads().to_vec())
+    }
+
+    /// Here a stall that its segment broke off in has an end.
+    fn ends(&mut self) -> anyhow::Result<Ends> {
+        Ok(Ends::default())
     }
 
     fn event(&mut self, _: u64) -> anyhow::Result<Option<Event>> {

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{Event, EventHead, Gap, Window};
 use spindoctor_record::{OverviewPoint, Recording};
 
+use crate::incident::Ends;
 use crate::top::{Extent, Feed, Point};
 
 /// Points of the line that shows all of the recording: more than a window has columns.
@@ -99,6 +100,10 @@ impl Feed for Replay {
 
     fn events(&mut self) -> anyhow::Result<Vec<EventHead>> {
         Ok(self.recording.events()?)
+    }
+
+    fn ends(&mut self) -> anyhow::Result<Ends> {
+        Ok(Ends::of(&self.recording.segments()?, &self.recording.stretches(0)?))
     }
 
     fn event(&mut self, id: u64) -> anyhow::Result<Option<Event>> {

@@ -1,5 +1,6 @@
-//! Stalls of a live server, found as the recorder finds them. Nothing is kept of them but when and why: for their cause
-//! there is `spindoctor record`.
+//! Stalls of a live server, found by the recorder's detectors on the probe and the samples. The recorder looks at the locks
+//! and at the stacks between samples, too, and sees short waits for locks and threads that want a CPU where this does not.
+//! Nothing is kept of stalls but when and why: for their cause there is `spindoctor record`.
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{EventHead, Probe, RecordedSample, Segment};

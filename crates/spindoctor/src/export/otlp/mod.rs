@@ -14,27 +14,28 @@ use self::proto::{
     Any, AnyValue, Data, ExportLogs, ExportMetrics, Gauge, HistogramPoint, KeyValue, LogRecord, Metric,
     NumberPoint, Resource, ResourceLogs, ResourceMetrics, Scope, ScopeLogs, ScopeMetrics, Sum,
 };
-use super::metrics::{Family, Kind, PROBE_BOUNDS_S, Point, Value};
+use super::metrics::{Family, Kind, PROBE_BOUNDS_S, Point, Since, Value};
 use crate::incident::told::kind_told;
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: i32 = 2;
+/// A time that is not told (metrics.proto: "Value of 0 indicates that the timestamp is unspecified").
+const UNTOLD: u64 = 0;
 /// `SEVERITY_NUMBER_WARN`.
 const WARN: i32 = 13;
 /// What an event is called among other events.
 const EVENT_NAME: &str = "spindoctor.stall";
 
-/// A request for `/v1/metrics`. Counters count from when the recorder began.
+/// A request for `/v1/metrics`. The recorder began then; other counters count from when their family says.
 pub(crate) fn metrics(
     families: &[Family],
     server: &ServerIdentity,
     began: Timestamp,
     at: Timestamp,
 ) -> Vec<u8> {
-    let times = (nanoseconds(began), nanoseconds(at));
     let scope_metrics = vec![ScopeMetrics {
         scope: Some(scope()),
-        metrics: families.iter().map(|family| metric(family, times)).collect(),
+        metrics: families.iter().map(|family| metric(family, began, at)).collect(),
     }];
     let resource = Some(resource(server));
     ExportMetrics { resource_metrics: vec![ResourceMetrics { resource, scope_metrics }] }.encode_to_vec()
@@ -74,7 +75,13 @@ pub(crate) fn event(head: &EventHead, server: &ServerIdentity, at: Timestamp) ->
     ExportLogs { resource_logs: vec![ResourceLogs { resource, scope_logs }] }.encode_to_vec()
 }
 
-fn metric(family: &Family, times: (u64, u64)) -> Metric {
+fn metric(family: &Family, began: Timestamp, at: Timestamp) -> Metric {
+    let start = match (family.kind, family.since) {
+        (Kind::Gauge, _) | (_, Since::Unknown) => UNTOLD,
+        (_, Since::Recorder) => nanoseconds(began),
+        (_, Since::Instant(since)) => nanoseconds(since),
+    };
+    let times = (start, nanoseconds(at));
     let numbers = || family.points.iter().filter_map(|point| number(point, times)).collect();
     let data = match family.kind {
         Kind::Gauge => Data::Gauge(Gauge { data_points: numbers() }),
@@ -94,20 +101,20 @@ fn metric(family: &Family, times: (u64, u64)) -> Metric {
     }
 }
 
-fn number(point: &Point, (began, at): (u64, u64)) -> Option<NumberPoint> {
+fn number(point: &Point, (start, at): (u64, u64)) -> Option<NumberPoint> {
     let Value::Number(number) = point.value else { return None };
     Some(NumberPoint {
-        start_time_unix_nano: began,
+        start_time_unix_nano: start,
         time_unix_nano: at,
         as_double: Some(number),
         attributes: attributes(point),
     })
 }
 
-fn histogram(point: &Point, (began, at): (u64, u64)) -> Option<HistogramPoint> {
+fn histogram(point: &Point, (start, at): (u64, u64)) -> Option<HistogramPoint> {
     let Value::Histogram(histogram) = &point.value else { return None };
     Some(HistogramPoint {
-        start_time_unix_nano: began,
+        start_time_unix_nano: start,
         time_unix_nano: at,
         count: histogram.count(),
         sum: Some(histogram.sum_s),
@@ -186,6 +193,29 @@ mod tests {
             };
             assert_eq!((metric.name.as_str(), points), (family.name, family.points.len()));
         }
+    }
+
+    #[test]
+    fn a_counter_starts_when_it_began_to_count_and_not_when_somebody_looked_first() {
+        let server = sample::pileup().server;
+        let began = sample::at(0.0);
+        let bytes = metrics(&all(), &server, began, sample::at(1.0));
+        let read = ExportMetrics::decode(bytes.as_slice()).unwrap();
+        let read = &read.resource_metrics[0].scope_metrics[0].metrics;
+        let start = |name: &str| {
+            let metric = read.iter().find(|metric| metric.name == name).unwrap();
+            match metric.data.as_ref().unwrap() {
+                Data::Gauge(gauge) => gauge.data_points[0].start_time_unix_nano,
+                Data::Sum(sum) => sum.data_points[0].start_time_unix_nano,
+                Data::Histogram(histogram) => histogram.data_points[0].start_time_unix_nano,
+            }
+        };
+        // The window begins a second before the recorder, and the server was up for 812 s then.
+        assert_eq!(start("spindoctor_mysql_questions_total"), nanoseconds(sample::at(-813.0)));
+        assert_eq!(start("spindoctor_server_cpu_seconds_total"), UNTOLD);
+        assert_eq!(start("spindoctor_mysql_threads_running"), UNTOLD);
+        assert_eq!(start("spindoctor_events_total"), nanoseconds(began));
+        assert_eq!(start("spindoctor_probe_seconds"), nanoseconds(began));
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Marks {
         let event = |head: &EventHead| {
             let class = if told_id == Some(head.id) { "event told" } else { "event" };
             let told = format!("event {}: {}, {}", head.id, kind_told(head.stall.kind), event_lasted(head));
-            mark(head.began, end(head.ended), class, head.id.to_string(), told)
+            mark(head.began, end(incident.ends.until(head)), class, head.id.to_string(), told)
         };
         let changes = incident.settings.changes.iter().filter(|change| shown.contains(change.at));
         Self {
@@ -227,8 +227,11 @@ fn ticks(shown: Span) -> Vec<(f64, String)> {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::Segment;
+    use spindoctor_record::Stretch;
+
     use super::*;
-    use crate::incident::sample;
+    use crate::incident::{Ends, sample};
 
     #[test]
     fn times_below_are_round_and_no_more_than_there_is_room_for() {
@@ -259,6 +262,24 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part} is missing in {page}");
         }
+    }
+
+    #[test]
+    fn an_event_that_nobody_saw_the_end_of_is_marked_until_its_segment_broke_off() {
+        let mut incident = sample::stretch();
+        incident.events[0].ended = None;
+        let segment = |id, began| Segment { id, began: sample::at(began), ..Segment::default() };
+        let segments = [segment(1, -120.0), segment(2, 20.0)];
+        let stretch = Stretch { segment: 1, first: sample::at(-120.0), last: sample::at(-60.0) };
+        incident.ends = Ends::of(&segments, &[stretch]);
+        // From -71 s to -60 s of the 135 s from -110 s on.
+        let marks = Marks::of(&incident);
+        let right = marks.events[0].left + marks.events[0].width;
+        assert!((right - 50.0 / 135.0 * 100.0).abs() < 0.01, "{right}");
+        incident.ends = Ends::of(&segments[..1], &[stretch]);
+        let marks = Marks::of(&incident);
+        let right = marks.events[0].left + marks.events[0].width;
+        assert!((right - 100.0).abs() < 0.01, "it may last still: {right}");
     }
 
     #[test]

@@ -8,21 +8,30 @@ use super::{Mood, Target};
 use crate::report::number;
 use crate::top::{Moment, State};
 
-const COLUMNS: &[Column<EventHead>] = &[
+/// What is said of a stall that its segment broke off in: nobody knows how long it went on.
+pub(super) const END_NOT_SEEN: &str = "end not seen";
+
+/// A stall, and until when it lasted as far as anybody knows; none while it may last.
+struct Row {
+    event: EventHead,
+    until: Option<Timestamp>,
+}
+
+const COLUMNS: &[Column<Row>] = &[
     Column {
         title: "event",
         width: 5,
         align: Align::Right,
         from: 0,
-        text: |event| event.id.to_string(),
-        by: By::Number(|event| event.id as f64),
+        text: |row| row.event.id.to_string(),
+        by: By::Number(|row| row.event.id as f64),
     },
     Column {
         title: "began (UTC)",
         width: 19,
         align: Align::Left,
         from: 0,
-        text: |event| day_and_time(event.began),
+        text: |row| day_and_time(row.event.began),
         by: By::Nothing,
     },
     Column {
@@ -30,31 +39,39 @@ const COLUMNS: &[Column<EventHead>] = &[
         width: 8,
         align: Align::Right,
         from: 0,
-        text: |event| lasted_s(event).map_or_else(|| "open".to_owned(), duration),
-        by: By::Number(|event| lasted_s(event).unwrap_or(f64::INFINITY)),
+        text: lasted,
+        by: By::Number(|row| row.until.map_or(f64::INFINITY, |until| between_s(row.event.began, until))),
     },
     Column {
         title: "cause",
         width: 21,
         align: Align::Left,
         from: 0,
-        text: |event| cause(event).to_owned(),
-        by: By::Text(|event| cause(event)),
+        text: |row| cause(row).to_owned(),
+        by: By::Text(|row| cause(row)),
     },
     Column {
         title: "kind",
         width: 20,
         align: Align::Left,
         from: 120,
-        text: |event| kind(event.stall.kind).to_owned(),
-        by: By::Text(|event| kind(event.stall.kind)),
+        text: |row| kind(row.event.stall.kind).to_owned(),
+        by: By::Text(|row| kind(row.event.stall.kind)),
     },
-    Column { title: "because", width: 0, align: Align::Left, from: 0, text: because, by: By::Nothing },
+    Column {
+        title: "because",
+        width: 0,
+        align: Align::Left,
+        from: 0,
+        text: |row| because(&row.event),
+        by: By::Nothing,
+    },
 ];
 
 /// The list.
 pub(super) fn listing(state: &State, moment: &Moment) -> Listing {
-    let items: Vec<EventHead> = moment.events.iter().rev().cloned().collect();
+    let row = |event: &EventHead| Row { event: event.clone(), until: moment.ends.until(event) };
+    let items: Vec<Row> = moment.events.iter().rev().map(row).collect();
     let title =
         format!("events  {}, Enter goes there", number::counted(items.len() as u64, "stall", "stalls"));
     let empty = if moment.is_live {
@@ -66,18 +83,28 @@ pub(super) fn listing(state: &State, moment: &Moment) -> Listing {
         title,
         items,
         empty,
-        mood: |event| if event.ended.is_none() { Mood::Alarm } else { Mood::Plain },
-        target: |event| Some(Target::Event(event.id)),
+        mood: |row| if row.until.is_none() { Mood::Alarm } else { Mood::Plain },
+        target: |row| Some(Target::Event(row.event.id)),
     }
     .shown(COLUMNS, state.list())
 }
 
 /// Its cause in the catalogue's word.
-pub(super) fn cause(event: &EventHead) -> &str {
-    match (&event.cause, event.ended) {
-        (Some(cause), _) => cause,
-        (None, None) => "(goes on)",
-        (None, Some(_)) => "(none named)",
+fn cause(row: &Row) -> &str {
+    match (&row.event.cause, row.event.ended, row.until) {
+        (Some(cause), _, _) => cause,
+        (None, Some(_), _) => "(none named)",
+        (None, None, None) => "(goes on)",
+        (None, None, Some(_)) => "(end not seen)",
+    }
+}
+
+/// How long, in the eight columns that there are.
+fn lasted(row: &Row) -> String {
+    match (lasted_s(&row.event), row.until) {
+        (Some(seconds), _) => duration(seconds),
+        (None, None) => "open".to_owned(),
+        (None, Some(_)) => "not seen".to_owned(),
     }
 }
 
@@ -86,9 +113,13 @@ pub(super) fn because(event: &EventHead) -> String {
     if event.headline.is_empty() { event.stall.because.clone() } else { event.headline.clone() }
 }
 
-/// How long it lasted, seconds; None while it does.
+/// How long it lasted, seconds; None where nobody saw its end.
 pub(super) fn lasted_s(event: &EventHead) -> Option<f64> {
-    (event.ended? - event.began).total(jiff::Unit::Second).ok()
+    Some(between_s(event.began, event.ended?))
+}
+
+fn between_s(began: Timestamp, until: Timestamp) -> f64 {
+    until.duration_since(began).as_secs_f64()
 }
 
 /// `2026-11-22 14:03:20`
@@ -112,5 +143,29 @@ fn kind(kind: StallKind) -> &'static str {
         StallKind::ConnectionsFail => "connections fail",
         StallKind::LockWaits => "lock waits",
         StallKind::Asked => "asked for",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::sample;
+    use crate::top::screen::Screen;
+
+    #[test]
+    fn a_stall_that_nobody_saw_the_end_of_is_no_alarm_and_one_that_goes_on_is() {
+        let first = |moment: &Moment| listing(&State::new(Screen::Events), moment).rows[0].clone();
+        let mut moment = sample::broken_off();
+        let row = first(&moment);
+        assert_eq!((row.mood, &row.cells[2..4]), (Mood::Plain, &told(["not seen", "(end not seen)"])[..]));
+        moment.ends = crate::incident::Ends::default();
+        let row = first(&moment);
+        assert_eq!((row.mood, &row.cells[2..4]), (Mood::Alarm, &told(["open", "(goes on)"])[..]));
+        let row = first(&sample::stalled());
+        assert_eq!((row.mood, &row.cells[2..4]), (Mood::Plain, &told(["70 s", "metadata-lock-pileup"])[..]));
+    }
+
+    fn told(cells: [&str; 2]) -> [String; 2] {
+        cells.map(str::to_owned)
     }
 }

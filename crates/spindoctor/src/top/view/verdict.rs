@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use spindoctor_model::{ServerIdentity, Window};
 
-use super::events::{because, duration, lasted_s};
+use super::events::{END_NOT_SEEN, because, duration, lasted_s};
 use super::{Mood, Told};
 use crate::locks::{Forest, Locks, Top};
 use crate::report::number;
@@ -59,8 +59,8 @@ pub(super) fn of(moment: &Moment, window: &Window, seen: &Seen<'_>) -> Told {
         return Told::new(told, Mood::Warn);
     }
     let before = moment.event_before().map(|event| {
-        let lasted = lasted_s(event).map_or_else(String::new, |s| format!(", {}", duration(s)));
-        format!("; last stall {}{lasted}: {}", clock(event.began), because(event))
+        let lasted = lasted_s(event).map_or_else(|| END_NOT_SEEN.to_owned(), duration);
+        format!("; last stall {}, {lasted}: {}", clock(event.began), because(event))
     });
     let before = before.unwrap_or_default();
     if !seen.host.is_empty() {

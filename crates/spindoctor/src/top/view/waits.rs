@@ -9,6 +9,8 @@ use super::{Mood, no_change, queries};
 use crate::report::number;
 use crate::top::State;
 
+/// A reading lists so many, those with the most time (`crates/collect/src/mysql/perf_schema_waits.rs`).
+const LISTED: usize = 100;
 /// Waits that are no waits: threads that have nothing to do.
 const IDLE: &[&str] = &["idle", "wait/io/socket/sql/client_connection"];
 
@@ -25,18 +27,26 @@ pub(super) struct Wait<'a> {
 }
 
 /// What was waited for of late, the longest first, and over how many seconds; why that is not known where it is not.
+///
+/// What the first reading does not have had never been waited for by then, and grew from zero; but where that list is full
+/// it may have been below its bound, and how much it grew nobody knows.
 pub(super) fn waits(window: &Window, over_s: f64) -> Result<(Vec<Wait<'_>>, f64), String> {
     let change = window
         .recent_change(over_s, |s| &s.server.waits)
         .ok_or_else(|| no_change(window, |s| &s.server.waits))?;
     let before: HashMap<&str, (u64, u64)> =
         change.first.iter().map(|wait| (wait.event.as_str(), (wait.count, wait.total_ns))).collect();
+    let is_full = change.first.len() >= LISTED;
     let mut all: Vec<Wait<'_>> = change
         .last
         .iter()
         .filter(|wait| !IDLE.contains(&wait.event.as_str()))
         .filter_map(|wait| {
-            let (count, total_ns) = before.get(wait.event.as_str()).copied().unwrap_or_default();
+            let (count, total_ns) = match before.get(wait.event.as_str()) {
+                Some(before) => *before,
+                None if is_full => return None,
+                None => (0, 0),
+            };
             let count = wait.count.checked_sub(count).filter(|&waited| waited > 0)?;
             let total_ns = wait.total_ns.checked_sub(total_ns)? as f64;
             Some(Wait {
@@ -114,4 +124,40 @@ pub(super) fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
         Err(why) => ("waits".to_owned(), Vec::new(), format!("waits are not told: {why}")),
     };
     Listed { title, items, empty, mood: |_| Mood::Plain, target: |_| None }.shown(&columns(), state.list())
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::mysql::WaitSummary;
+    use spindoctor_model::{Reading, Sample};
+
+    use super::*;
+
+    fn sample(at_s: f64, waits: impl Iterator<Item = (usize, u64)>) -> Sample {
+        let mut sample = Sample { at_s, ..Sample::default() };
+        let value = waits.map(|(event, count)| WaitSummary {
+            event: format!("wait/io/file/{event}"),
+            count,
+            total_ns: count * 1_000_000,
+        });
+        sample.server.waits = Reading::Available { at_s, took_ms: 1.0, value: value.collect() };
+        sample
+    }
+
+    /// What was told of a wait that was in the second of two lists alone, beside so many that were in both.
+    fn rate_of_the_new(others: usize) -> Option<f64> {
+        let all = |count| (0..others).map(move |event| (event, count));
+        let samples = vec![sample(0.0, all(1_000)), sample(10.0, all(1_010).chain([(999, 5_000)]))];
+        let window = Window { samples, ..Window::default() };
+        let (waits, seconds) = waits(&window, 1.0).unwrap();
+        assert_eq!(seconds, 10.0);
+        assert_eq!(waits.iter().filter(|wait| wait.per_s == 1.0).count(), others);
+        waits.iter().find(|wait| wait.event == "io/file/999").map(|wait| wait.per_s)
+    }
+
+    #[test]
+    fn a_wait_that_climbs_into_a_full_list_is_not_given_its_whole_life() {
+        assert_eq!(rate_of_the_new(LISTED), None);
+        assert_eq!(rate_of_the_new(LISTED - 1), Some(500.0), "the first list had all there were");
+    }
 }
