@@ -59,8 +59,11 @@ pub(super) fn head(canvas: &mut Canvas<'_>, state: &State, moment: &Moment) {
 /// Uptime, and the file where it is a recording.
 fn about(server: &ServerIdentity, moment: &Moment) -> String {
     let mut told = Vec::new();
-    if let Some(uptime_s) = server.uptime_s {
-        told.push(format!("up {}", number::duration(uptime_s as f64)));
+    // The server's own word at that moment; else what it was when this segment began.
+    let status = moment.window.as_ref().and_then(|window| window.latest(|sample| &sample.server.status));
+    let now_s = status.and_then(|status| status.number("Uptime"));
+    if let Some(uptime_s) = now_s.or(server.uptime_s.map(|began_s| began_s as f64)) {
+        told.push(format!("up {}", number::duration(uptime_s)));
     }
     if !moment.is_live {
         told.push(moment.name.clone());
@@ -182,5 +185,25 @@ pub(super) fn detail(canvas: &mut Canvas<'_>, body: Rect, detail: Option<(String
             canvas.text(area, LABELS, y, &line, Mood::Plain);
             y += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::Reading;
+    use spindoctor_model::mysql::NamedValues;
+
+    use super::*;
+    use crate::top::sample;
+
+    #[test]
+    fn the_uptime_is_that_of_the_moment_and_not_of_when_the_segment_began() {
+        let mut moment = sample::busy();
+        let server = moment.server().unwrap().clone();
+        assert_eq!(about(&server, &moment), "up 3 days 5 h");
+        let last = moment.window.as_mut().unwrap().samples.last_mut().unwrap();
+        let value = NamedValues::from_iter([("Uptime", "90")]);
+        last.server.status = Reading::Available { at_s: last.at_s, took_ms: 1.0, value };
+        assert_eq!(about(&server, &moment), "up 90 s");
     }
 }
