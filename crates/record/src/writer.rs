@@ -5,6 +5,7 @@
 //! and never damages what is before. `FULL` would wait for the disk every second, the disk of a server in trouble.
 
 use std::fs::{DirBuilder, OpenOptions};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use jiff::Timestamp;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params,
 };
+use rustix::fs::{Mode, OFlags};
 use spindoctor_model::{Event, Gap, Reading, RecordedSample, Sample, Segment, ServerIdentity};
 
 use crate::codec::{self, Encoder, Layout, Second};
@@ -20,7 +22,7 @@ use crate::costs::Costs;
 use crate::disk::{self, NoRoom};
 use crate::error::{Doing, Error};
 use crate::literals::Literals;
-use crate::lock::Lock;
+use crate::lock::{Lock, beside};
 use crate::rare::Rare;
 use crate::retention::{self, Bounds};
 use crate::statements::Statements;
@@ -84,6 +86,8 @@ pub struct Writer {
     db: Connection,
     /// The file's device and inode.
     file: Option<(u64, u64)>,
+    /// The file, wherever it is: opened as a place alone, as closing it otherwise would let go of SQLite's locks.
+    place: OwnedFd,
     /// The file's.
     version: i64,
     /// What a writer does first is in the file: see [`begin`].
@@ -177,6 +181,8 @@ impl Writer {
             .open(&path)
             .and_then(|file| file.metadata())
             .map_err(failed)?;
+        let place = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| failed(error.into()))?;
         let opened = Doing { path: &path, doing: "opened" };
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(&path, flags).map_err(|error| opened.failed(error))?;
@@ -186,6 +192,7 @@ impl Writer {
             folder,
             db,
             file: Some((file.dev(), file.ino())),
+            place,
             version,
             has_begun: false,
             options,
@@ -303,8 +310,17 @@ impl Writer {
     /// True where the file is no longer at its path: somebody moved or removed it, and what is written goes to where nobody
     /// looks for it.
     pub fn is_elsewhere(&self) -> bool {
-        let now = std::fs::metadata(&self.path).map(|file| (file.dev(), file.ino())).ok();
-        now != self.file
+        !self.is_at(&self.path)
+    }
+
+    fn is_at(&self, path: &Path) -> bool {
+        std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok() == self.file
+    }
+
+    /// Where the file was moved to; none where it was removed, or is where it was.
+    fn moved_to(&self) -> Option<PathBuf> {
+        let place = std::fs::read_link(format!("/proc/self/fd/{}", self.place.as_raw_fd())).ok()?;
+        (self.is_elsewhere() && self.is_at(&place)).then_some(place)
     }
 
     /// Changes what is kept from now on, as after a reload.
@@ -550,11 +566,15 @@ impl WriterOptions {
 
 impl Drop for Writer {
     /// Folds the open chunk and writes what the sources cost, where there is room: a writer that is killed leaves that to
-    /// the next one.
+    /// the next one. A file that was moved is followed by its log.
     fn drop(&mut self) {
         if matches!(self.room, Room::Enough { .. }) && self.has_room() {
             let state = &mut self.state;
             let _ = transaction(&self.db, |db| state.end_chunk(db));
+        }
+        // SQLite leaves the log of a file that was moved where it is, with all that is not in the file yet.
+        if let Some(place) = self.moved_to() {
+            let _ = std::fs::rename(beside(&self.path, "-wal"), beside(&place, "-wal"));
         }
     }
 }

@@ -281,13 +281,26 @@ fn numbers_of_events_that_are_gone_are_not_given_again() {
 }
 
 #[test]
-fn a_file_that_was_moved_is_noticed() {
+fn a_file_that_was_moved_is_noticed_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.spindoctor");
-    let writer = Writer::open(&path, WriterOptions::default()).unwrap();
+    let (path, moved) = (folder.path().join("a.spindoctor"), folder.path().join("b.spindoctor"));
+    let mut writer = Writer::open(&path, WriterOptions::default()).unwrap();
+    let segment = writer.begin_segment(story::began(), story::server());
+    for second in 0..50 {
+        writer.write_sample(story::sample(segment, second)).unwrap();
+    }
     assert!(!writer.is_elsewhere());
-    std::fs::rename(&path, folder.path().join("b.spindoctor")).unwrap();
+    std::fs::rename(&path, &moved).unwrap();
     assert!(writer.is_elsewhere());
-    std::fs::write(&path, "another").unwrap();
+    writer.write_sample(story::sample(segment, 50)).unwrap();
+    drop(writer);
+    let mut writer = Writer::open(&path, WriterOptions::default()).unwrap();
+    let segment = writer.begin_segment(story::after(60), story::server());
+    writer.write_sample(story::sample(segment, 60)).unwrap();
+    std::fs::remove_file(&path).unwrap();
     assert!(writer.is_elsewhere());
+    drop(writer);
+    let recording = Recording::open(&moved).unwrap();
+    let (from, to) = recording.extent().unwrap().unwrap();
+    assert_eq!(recording.samples(from, to).unwrap().len(), 51);
 }
