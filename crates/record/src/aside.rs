@@ -17,7 +17,7 @@ pub fn set_aside(path: &Path, now: Timestamp) -> Result<PathBuf, Error> {
     std::fs::rename(path, &aside).map_err(|source| Error::Io {
         path: path.to_owned(),
         doing: "set aside",
-        source,
+        because: source,
     })?;
     // There may be none. The index of the log is made anew.
     let _ = std::fs::rename(beside(path, "-wal"), beside(&aside, "-wal"));

@@ -44,24 +44,24 @@ pub enum Error {
         pid: String,
     },
     /// The system refused.
-    #[error("{path} cannot be {doing}: {source}")]
+    #[error("{path} cannot be {doing}: {because}")]
     Io {
         /// The file or folder.
         path: PathBuf,
         /// What was tried: `opened`, `locked`.
         doing: &'static str,
         /// The system's words.
-        source: io::Error,
+        because: io::Error,
     },
     /// The database refused.
-    #[error("{path} cannot be {doing}: {source}")]
+    #[error("{path} cannot be {doing}: {because}")]
     Database {
         /// The file.
         path: PathBuf,
         /// What was tried: `read`, `written`.
         doing: &'static str,
         /// The database's words.
-        source: rusqlite::Error,
+        because: rusqlite::Error,
     },
     /// Something in it cannot be understood.
     #[error("{path} is damaged: {because}")]
@@ -78,8 +78,8 @@ impl Error {
     /// nothing can be added.
     pub fn is_damage(&self) -> bool {
         match self {
-            Self::Database { source, .. } => {
-                source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt)
+            Self::Database { because, .. } => {
+                because.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt)
             }
             _ => false,
         }
@@ -96,6 +96,6 @@ pub(crate) struct Doing<'a> {
 impl Doing<'_> {
     /// Puts the file's name to an error of the database.
     pub(crate) fn failed(&self, source: rusqlite::Error) -> Error {
-        Error::Database { path: self.path.to_owned(), doing: self.doing, source }
+        Error::Database { path: self.path.to_owned(), doing: self.doing, because: source }
     }
 }

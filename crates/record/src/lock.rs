@@ -24,7 +24,7 @@ impl Lock {
     /// Takes the lock of a recording, or says who has it.
     pub(crate) fn take(recording: &Path) -> Result<Self, Error> {
         let path = beside(recording, "-lock");
-        let failed = |source| Error::Io { path: path.clone(), doing: "locked", source };
+        let failed = |source| Error::Io { path: path.clone(), doing: "locked", because: source };
         loop {
             let mut file = OpenOptions::new()
                 .read(true)

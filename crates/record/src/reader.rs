@@ -76,7 +76,7 @@ impl Recording {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(Error::Missing { path: path.to_owned() });
             }
-            Err(source) => return Err(Error::Io { path: path.to_owned(), doing: "opened", source }),
+            Err(source) => return Err(Error::Io { path: path.to_owned(), doing: "opened", because: source }),
         }
         let db = connect(path).map_err(|error| opened.failed(error))?;
         let layout = schema::layout(schema::version(&db, path)?);

@@ -8,8 +8,8 @@
 //! 3. Where it is still larger and no chunk is left, events go, the oldest first.
 //!
 //! Each time only so much is done: a recording that is far beyond its bounds gets there within hours, no second of it is
-//! held up, and a clock that is set years ahead for a moment does not cost what is there. Freed pages are used again; where the file itself is larger than its bound they are given back to the
-//! file system, a few at a time.
+//! held up, and a clock that is set years ahead for a moment does not cost what is there. Freed pages are used again; where
+//! the file itself is larger than its bound they are given back to the file system, a few at a time.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 

@@ -164,14 +164,14 @@ impl Writer {
         let path = std::path::absolute(path).map_err(|source| Error::Io {
             path: path.to_owned(),
             doing: "opened",
-            source,
+            because: source,
         })?;
         let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
-        let failed = |source| Error::Io { path: path.clone(), doing: "made", source };
+        let failed = |source| Error::Io { path: path.clone(), doing: "made", because: source };
         DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
         let lock = Lock::take(&path)?;
         // SQLite would make it with the rights that the umask leaves, and gives its other files the rights of this one.
-        let failed = |source| Error::Io { path: path.clone(), doing: "opened", source };
+        let failed = |source| Error::Io { path: path.clone(), doing: "opened", because: source };
         let file = OpenOptions::new()
             .read(true)
             .write(true)
