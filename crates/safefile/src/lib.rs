@@ -1,0 +1,252 @@
+//! Files that no other account can turn against us. spindoctor often runs as root, and what it opens may lie where
+//! somebody else can write: in `/tmp`, in a service account's folder, in a home.
+//!
+//! * [`Folder`] is for what spindoctor believes later: journals, logs, locks. The folder is ours, 0700, and nobody but root
+//!   can replace it or one above it. In it, a file is read only if it is a regular file of ours with one name that nobody
+//!   else can write, and is not larger than its reader allows.
+//! * [`create`], [`write`], [`append`] and [`read_write`] are for what the user named: a page, a table, a recording. A new file
+//!   is 0600 and made with `O_EXCL`. A file that is there must be ours, with one name. A symbolic link is followed only
+//!   where it and the folder that it lies in belong to us or to root.
+//!
+//! A path is walked one component at a time, each opened below the one before and without following links, so that what
+//! was checked is what is used: nobody can exchange a component between the check and its use. It is `openat2` with
+//! `RESOLVE_NO_SYMLINKS` done by hand, because own links must be followed and kernels before 5.6 have no `openat2`.
+//! (The crate fs-mistrust checks paths instead of descriptors, trusts some groups, and looks at neither links' owners nor hard
+//! links.)
+//!
+//! Every refusal is an [`io::Error`] of the kind `PermissionDenied` whose text is one line that says what to do.
+
+mod folder;
+mod walk;
+
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, ftruncate, openat};
+use rustix::io::Errno;
+use thiserror::Error;
+
+pub use folder::Folder;
+use walk::{Parents, link_refused, walk};
+
+/// Why a file or folder is not used.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// A link that somebody else may have made.
+    #[error(
+        "{} is a symbolic link that another account may have made ({}): it is not followed; remove it, or name another file",
+        path.display(), account(*uid)
+    )]
+    Link {
+        /// The link.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
+    /// It belongs to somebody else.
+    #[error(
+        "{} belongs to {}, not to {}: another account could change it; move it away, or name another one",
+        path.display(), account(*uid), account(own_uid())
+    )]
+    Owner {
+        /// The file or folder.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
+    /// Others can write it.
+    #[error(
+        "{} can be changed by other accounts (mode {:04o}): it is not trusted; run chmod go-w on it after a look at what is in it",
+        path.display(), mode
+    )]
+    Writable {
+        /// The file or folder.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// It is no regular file.
+    #[error("{} is a {kind}, not a regular file: it is not opened; remove it", path.display())]
+    Kind {
+        /// What it should be.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// It has several names.
+    #[error(
+        "{} has {names} names (hard links), so that it may be another file: it is not opened; remove it",
+        path.display()
+    )]
+    Names {
+        /// The file.
+        path: PathBuf,
+        /// How many names it has.
+        names: u64,
+    },
+    /// It is larger than such a file ever is.
+    #[error("{} has more than {most_bytes} bytes: it is not read; remove it", path.display())]
+    Size {
+        /// The file.
+        path: PathBuf,
+        /// What is allowed.
+        most_bytes: u64,
+    },
+}
+
+impl From<Refusal> for io::Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(io::ErrorKind::PermissionDenied, refusal)
+    }
+}
+
+fn account(uid: u32) -> String {
+    if uid == 0 { "root".to_owned() } else { format!("uid {uid}") }
+}
+
+/// A file to be written from its beginning: a new one, readable for its owner alone, or one of ours, which is emptied.
+///
+/// # Errors
+/// Something there is not ours ([`Refusal`]); or the system's error.
+pub fn create(path: &Path) -> io::Result<File> {
+    let file = open(path, OFlags::WRONLY)?;
+    // A device or pipe has no length.
+    match ftruncate(&file, 0) {
+        Err(Errno::INVAL) | Ok(()) => Ok(file),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// As [`create`], with all that is to be in it.
+///
+/// # Errors
+/// As [`create`]; or it cannot be written.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    create(path)?.write_all(bytes.as_ref())
+}
+
+/// A file to which is added: a new one, readable for its owner alone, or one of ours.
+///
+/// # Errors
+/// As [`create`].
+pub fn append(path: &Path) -> io::Result<File> {
+    open(path, OFlags::WRONLY | OFlags::APPEND)
+}
+
+/// A file to be read and written, not emptied: a new one, readable for its owner alone, or one of ours.
+///
+/// # Errors
+/// As [`create`].
+pub fn read_write(path: &Path) -> io::Result<File> {
+    open(path, OFlags::RDWR)
+}
+
+/// Fails where [`create`] would, without touching anything.
+///
+/// # Errors
+/// As [`create`].
+pub fn expect_writable(path: &Path) -> io::Result<()> {
+    let (folder, name, shown) = match walk(path)? {
+        walk::End::Below { folder, name, path } => (folder, name, path),
+        walk::End::Special(_) => return Ok(()),
+    };
+    match open_existing(&folder, &name, &shown, OFlags::WRONLY) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+            let flags = rustix::fs::AtFlags::EACCESS;
+            Ok(rustix::fs::accessat(&folder, c".", access, flags)?)
+        }
+        outcome => outcome.map(drop),
+    }
+}
+
+/// Makes a folder, and those above it that are missing, for its owner alone. One that is there stays as it is.
+///
+/// # Errors
+/// A link on the way is not ours ([`Refusal`]); or the system's error.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    walk::walk_into(path, Parents::Any, walk::Missing::Made).map(drop)
+}
+
+fn open(path: &Path, access: OFlags) -> io::Result<File> {
+    // Somebody may make or remove the file between two tries; nobody has a reason to do that again and again.
+    for _ in 0..100 {
+        let (folder, name, shown) = match walk(path)? {
+            walk::End::Below { folder, name, path } => (folder, name, path),
+            walk::End::Special(link) => return link.open(access),
+        };
+        match open_existing(&folder, &name, &shown, access) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            outcome => return outcome,
+        }
+        let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(&folder, &name, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => return Ok(file.into()),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Errno::AGAIN.into())
+}
+
+/// Opens what is there, if it is ours.
+fn open_existing(folder: impl AsFd, name: &OsStr, shown: &Path, access: OFlags) -> io::Result<File> {
+    // Never blocks: a FIFO without a reader is an error.
+    let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file: File = match openat(folder.as_fd(), name, flags, Mode::empty()) {
+        Err(Errno::LOOP) => return Err(link_refused(folder.as_fd(), name, shown)),
+        outcome => outcome?.into(),
+    };
+    let found = file.metadata()?;
+    match FileType::from_raw_mode(found.mode()) {
+        FileType::RegularFile => {
+            expect_owner(shown, &found)?;
+            expect_one_name(shown, &found)?;
+        }
+        // `/dev/null`, a terminal, a pipe that the user made.
+        FileType::CharacterDevice | FileType::Fifo if [own_uid(), 0].contains(&found.uid()) => {}
+        FileType::Directory => return Err(Errno::ISDIR.into()),
+        other => return Err(Refusal::Kind { path: shown.to_owned(), kind: kind(other) }.into()),
+    }
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn expect_owner(path: &Path, found: &Metadata) -> io::Result<()> {
+    if found.uid() == own_uid() {
+        Ok(())
+    } else {
+        Err(Refusal::Owner { path: path.to_owned(), uid: found.uid() }.into())
+    }
+}
+
+fn expect_one_name(path: &Path, found: &Metadata) -> io::Result<()> {
+    // None at all: it was removed a moment ago.
+    match found.nlink() {
+        ..=1 => Ok(()),
+        names => Err(Refusal::Names { path: path.to_owned(), names }.into()),
+    }
+}
+
+fn kind(kind: FileType) -> &'static str {
+    match kind {
+        FileType::RegularFile => "regular file",
+        FileType::Directory => "folder",
+        FileType::Symlink => "symbolic link",
+        FileType::Fifo => "FIFO",
+        FileType::Socket => "socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "device",
+        _ => "file of an unknown kind",
+    }
+}
+
+#[cfg(test)]
+mod tests;
