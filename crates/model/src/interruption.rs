@@ -1,4 +1,4 @@
-//! What broke a window off: the server's answers ended before it did, or the server restarted in it.
+//! What broke a window off: the server's answers ended before it did, the server restarted in it, or the user ended it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +9,9 @@ use crate::window::{Sample, Window};
 const UPTIME_STEP_S: f64 = 1.0;
 /// Clocks are corrected by less than this: a server whose start moved by more started again.
 const CLOCK_STEP_S: f64 = 1.0;
+/// The last sample is taken on time, within a fraction of a second; a window that lasted for less than this share of what was
+/// asked for was ended by the user.
+const WHOLE_RATIO: f64 = 0.9;
 
 /// The point up to which a window tells about the server.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -17,6 +20,9 @@ pub struct Interruption {
     pub at_s: f64,
     /// What happened then, in one clause.
     pub because: String,
+    /// How long the server was to be watched, seconds, where it was watched for less than that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_s: Option<f64>,
 }
 
 impl Window {
@@ -28,12 +34,12 @@ impl Window {
         }
         if let Some(at) = self.restarted_at() {
             let at_s = self.samples[..at].iter().rev().find_map(answered_at).unwrap_or_default();
-            return Some(Interruption { at_s, because: "the server restarted".to_owned() });
+            return Some(Interruption { at_s, because: "the server restarted".to_owned(), of_s: None });
         }
         let last = self.samples.len().checked_sub(1)?;
         let answered = self.samples.iter().rposition(|sample| answered_at(sample).is_some());
         if answered == Some(last) {
-            return None;
+            return self.ended_early();
         }
         let silent = &self.samples[answered.map_or(0, |at| at + 1)..];
         // Without a reason nobody asked: such a window was not taken by `watch`.
@@ -43,7 +49,17 @@ impl Window {
             false => format!("the server stopped answering: {}", first_reason.because),
         };
         let at_s = answered.and_then(|at| answered_at(&self.samples[at])).unwrap_or_default();
-        Some(Interruption { at_s, because })
+        Some(Interruption { at_s, because, of_s: None })
+    }
+
+    /// The user ended it (Ctrl-C) before the time was over.
+    fn ended_early(&self) -> Option<Interruption> {
+        let (asked_s, at_s) = (self.asked_s?, self.samples.last()?.at_s);
+        (at_s < asked_s * WHOLE_RATIO).then(|| Interruption {
+            at_s,
+            because: "the user stopped it".to_owned(),
+            of_s: Some(asked_s),
+        })
     }
 
     /// The samples before the server restarted, where it did: rates across a restart mean nothing.
@@ -146,6 +162,14 @@ mod tests {
         assert_eq!((found.at_s, found.because.as_str()), (2.0, "the server restarted"));
         assert_eq!(restarted.before_restart().unwrap().samples.len(), 3);
         assert_eq!(window([Some("1"), Some("3"), Some("5"), Some("7")]).before_restart(), None);
+    }
+
+    #[test]
+    fn a_window_that_the_user_ended_says_how_much_of_it_there_is() {
+        let answers = [Some("9"), Some("11"), Some("13"), Some("15")];
+        let cut = Window { asked_s: Some(10.0), ..window(answers) }.interruption().unwrap();
+        assert_eq!((cut.at_s, cut.of_s), (6.0, Some(10.0)));
+        assert_eq!(Window { asked_s: Some(6.1), ..window(answers) }.interruption(), None);
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub struct Window {
     pub server: ServerIdentity,
     /// When the first sample was begun.
     pub start: Timestamp,
+    /// How long the server was to be watched, seconds; None where that was not limited, or not kept.
+    pub asked_s: Option<f64>,
     /// Samples in order of time; at least one.
     pub samples: Vec<Sample>,
     /// Every thread's stack, again and again over the window, and samples of what ran on a CPU.

@@ -621,7 +621,23 @@ pub(crate) enum FailOn {
 
 /// The command line as the user typed it.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(with_long_password(arguments))
+    Cli::try_parse_from(with_long_password(with_help(arguments)))
+}
+
+/// `help COMMAND` and a `-h` that nothing follows as `--help`: people type both. A `-h` with a value is the server's host, as
+/// with any MySQL client.
+fn with_help(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.get(1).is_some_and(|first| first == "help") {
+        arguments.remove(1);
+        arguments.push("--help".into());
+    }
+    let is_last_of_ours = !arguments.iter().any(|argument| argument == "--");
+    match arguments.last_mut() {
+        Some(last) if is_last_of_ours && last == "-h" => *last = "--help".into(),
+        _ => {}
+    }
+    arguments
 }
 
 /// `-pSECRET` as `--password=SECRET` and `-p` as `--password`: MySQL's clients take the value attached or

@@ -206,7 +206,12 @@ pub async fn watch(
 
     let schedule = Schedule::new(options.duration, options.every);
     let start = Instant::now();
-    let mut window = Window { server, start: jiff::Timestamp::now(), ..Window::default() };
+    let mut window = Window {
+        server,
+        start: jiff::Timestamp::now(),
+        asked_s: Some(options.duration.as_secs_f64()),
+        ..Window::default()
+    };
     let no_session = session.as_ref().err().map(|(_, error)| error);
     let samples = RefCell::new(empty_samples(schedule, &window.server, no_session));
     let target_host = window.server.pid.map(|pid| host::Target::under(pid, &options.proc, &options.sys));

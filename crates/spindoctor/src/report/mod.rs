@@ -53,7 +53,7 @@ pub(crate) fn unexplained_interruption(diagnosis: &Diagnosis) -> Option<&Interru
 
 /// `interrupted after 4.1 s of 10 s: the server's process ended`.
 fn interruption_told(interrupted: &Interruption, window_s: f64) -> String {
-    let (after, of) = (window_told(interrupted.at_s), window_told(window_s));
+    let (after, of) = (window_told(interrupted.at_s), window_told(interrupted.of_s.unwrap_or(window_s)));
     format!("interrupted after {after} of {of}: {}", interrupted.because)
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn silent() -> Diagnosis {
 pub(crate) fn interrupted() -> Diagnosis {
     let mut diagnosis = healthy();
     diagnosis.interrupted =
-        Some(Interruption { at_s: 4.1, because: "the server's process ended".to_owned() });
+        Some(Interruption { at_s: 4.1, because: "the server's process ended".to_owned(), of_s: None });
     diagnosis
 }
 

@@ -66,13 +66,30 @@ fn the_help_of_top_is_this() {
 }
 
 #[test]
+fn help_is_where_people_look_for_it() {
+    for (line, same) in [
+        ("help", "--help"),
+        ("-h", "--help"),
+        ("help doctor", "doctor --help"),
+        ("doctor -h", "doctor --help"),
+        ("help fleet query", "fleet query --help"),
+        ("lab -h", "lab --help"),
+    ] {
+        assert_eq!(printed(line), printed(same), "{line}");
+    }
+    let (message, code) = complained("doctor -h nobody.invalid --duration 1s --no-defaults");
+    assert_eq!(code, 2);
+    assert!(message.contains("nobody.invalid"), "-h with a value is the host: {message}");
+}
+
+#[test]
 fn the_version_is_a_result() {
     assert_eq!(printed("--version"), (format!("spindoctor {}\n", env!("CARGO_PKG_VERSION")), 0));
 }
 
 #[test]
 fn a_mistake_is_told_on_standard_error_with_exit_2() {
-    for line in ["", "doctr", "doctor --fail-on sometimes", "doctor --duration 3d", "doctor -h"] {
+    for line in ["", "doctr", "doctor --fail-on sometimes", "doctor --duration 3d", "help doctr"] {
         let (message, code) = complained(line);
         assert_eq!(code, 2, "{line}");
         assert!(!message.is_empty(), "{line}");

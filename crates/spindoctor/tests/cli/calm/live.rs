@@ -139,6 +139,8 @@ fn ctrl_c_ends_the_window_early_and_what_was_seen_is_diagnosed() {
         child.stdout.take().expect("it is piped").read_to_string(&mut report).expect("UTF-8");
         let status = child.wait().expect("it ends");
         assert!(report.contains("cost: "), "{report}");
-        assert!(matches!(status.code(), Some(0 | 1)), "{status}");
+        assert!(report.contains("of 60 min 0 s: the user stopped it"), "{report}");
+        assert!(!report.contains("Nothing found that costs"), "one second is no diagnosis: {report}");
+        assert_eq!(status.code(), Some(2), "{report}");
     });
 }
