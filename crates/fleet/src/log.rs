@@ -3,9 +3,8 @@
 //! The line of a wave stands in the file before the wave begins, so that after a kill it is known which servers may
 //! have been reached. Statements are kept without passwords.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -38,10 +37,9 @@ impl Log {
     /// Adds to the file, which is made where it is missing, with its folder.
     pub fn open(path: &Path, statement: &Statement) -> io::Result<Self> {
         if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
-            std::fs::create_dir_all(folder)?;
+            spindoctor_safefile::make_folder(folder)?;
         }
-        // Statements are nobody else's business.
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let file = spindoctor_safefile::append(path)?;
         let run = format!("{}-{}", Timestamp::now().strftime("%Y%m%dT%H%M%SZ"), std::process::id());
         Ok(Self { file, path: path.to_path_buf(), run, statement: statement.without_secrets() })
     }

@@ -8,7 +8,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fchmod, fsync, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, fchmod, fsync, openat, renameat, renameat_with,
+    statat, unlinkat,
+};
 use rustix::io::Errno;
 
 use crate::walk::{Missing, Parents, walk_into};
@@ -127,6 +130,32 @@ impl Folder {
     /// The disk refuses; the file says what it said before.
     pub fn write(&self, name: impl AsRef<OsStr>, bytes: &[u8]) -> io::Result<()> {
         let name = plain(name.as_ref())?;
+        let unfinished = self.write_unfinished(name, bytes)?;
+        renameat(&self.fd, &unfinished, &self.fd, name)?;
+        Ok(fsync(&self.fd)?)
+    }
+
+    /// As [`Folder::write`], for a file that must be there: one that somebody has taken away meanwhile does not come back.
+    ///
+    /// # Errors
+    /// As [`Folder::write`]; `NotFound` where it is gone.
+    pub fn replace(&self, name: impl AsRef<OsStr>, bytes: &[u8]) -> io::Result<()> {
+        let name = plain(name.as_ref())?;
+        let unfinished = self.write_unfinished(name, bytes)?;
+        let exchanged = renameat_with(&self.fd, &unfinished, &self.fd, name, RenameFlags::EXCHANGE);
+        let replaced = match exchanged {
+            // A kernel or file system that exchanges no names: NFS.
+            Err(Errno::INVAL | Errno::NOSYS) => statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+                .and_then(|_| renameat(&self.fd, &unfinished, &self.fd, name)),
+            exchanged => exchanged,
+        };
+        let _gone = unlinkat(&self.fd, &unfinished, AtFlags::empty());
+        replaced?;
+        Ok(fsync(&self.fd)?)
+    }
+
+    /// Writes a new file beside that of the name; what it is called.
+    fn write_unfinished(&self, name: &OsStr, bytes: &[u8]) -> io::Result<OsString> {
         let unfinished = unfinished(name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let make = || openat(&self.fd, &unfinished, flags, Mode::RUSR | Mode::WUSR);
@@ -140,8 +169,7 @@ impl Folder {
         };
         file.write_all(bytes)?;
         file.sync_all()?;
-        renameat(&self.fd, &unfinished, &self.fd, name)?;
-        Ok(fsync(&self.fd)?)
+        Ok(unfinished)
     }
 
     /// A file to which is added; made where it is missing.

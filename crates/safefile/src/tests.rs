@@ -155,9 +155,14 @@ fn a_private_folder_is_made_and_everything_in_it_is_ours() {
     drop(private.read_write("lock").unwrap());
     assert_eq!(mode(&path.join("lock")), 0o600);
     assert_eq!(private.names().unwrap(), ["a", "lock", "log.1"]);
+    private.replace("a", b"new").unwrap();
+    assert_eq!(private.read("a", 3).unwrap().as_deref(), Some(&b"new"[..]));
     private.remove("a").unwrap();
     private.remove("a").unwrap();
     assert_eq!(private.read("a", 3).unwrap(), None);
+    let gone = private.replace("a", b"back").unwrap_err();
+    assert_eq!((gone.kind(), private.read("a", 4).unwrap()), (io::ErrorKind::NotFound, None));
+    assert_eq!(private.names().unwrap(), ["lock", "log.1"], "nothing is left beside it");
     for name in ["", ".", "..", "../x", "a/b", "/etc/passwd"] {
         assert!(private.read(name, 1).is_err() && private.write(name, b"").is_err(), "{name}");
     }

@@ -7,9 +7,52 @@
 //! 3. a **dead man's switch** is armed: an EVENT on the server that has shown in a rehearsal that it works, and a guardian,
 //!    a process of its own that has been on the server ([`crate::guardian`]). One of them is needed; most servers have both.
 //!
-//! Every change asks for the lease in the statement that makes it, so that a process that was stopped, and lost its lease
-//! meanwhile, changes nothing when it goes on. Whoever puts something back holds the lock while it does. A variable that
-//! somebody else set meanwhile is left alone and told.
+//! # The protocol
+//!
+//! Who is there: the tuner, with a connection W that sets and a connection L that holds the lock and is asked something every
+//! half second; the guardian G, with a pipe from the tuner; the EVENT E, once a second on the server; `tune --recover` R; the
+//! next tuner N; anybody else, who may set a variable (a DBA) or hold the lock (F).
+//!
+//! The journal has: `server` and `started` (which start of which server), `holder` (L's id), `writer` (W's id), and of each
+//! variable `original` and `set`. **Ours** is a value in `set` that is not `original`. E's body has the same, and E's name has
+//! `holder` and `started` in it: who drops an EVENT drops the one of his journal only.
+//!
+//! Every write is one statement that fails, and writes nothing, unless its condition holds at that moment ([`lease::set`]):
+//! the lock is held by whom it must be, and each variable has the value that its writer believes.
+//!
+//! *Taking.* W connects; L takes the lock; what dead tuners left is put back (as R does, under L's lock); `original` is read;
+//! W sets each variable from `original` to `original` (what the account may not do shows now); G starts and visits the
+//! server; the journal is made; E is rehearsed (sets `original` where that stands, and drops itself), then made. Whatever fails
+//! undoes the steps before it.
+//!
+//! *A change.* A value that is not in `set` yet is announced: it is looked whether every variable has the value that W last
+//! read, and whether L holds the lock; the value is added to `set`, with whatever the server may make of it; journal saved
+//! (only over the file that is there: one that is gone stays gone, and the lease is lost), E altered. Then W sets, where L
+//! holds the lock and every variable has the value that W last read; then W reads back. Where a variable had another value,
+//! nothing is set, and what was announced is taken back: that is somebody else's doing, [`ApplyError::Changed`], and the trial
+//! ends. [`Settings::check`] looks for the same once a second while a block runs.
+//!
+//! *Giving back*, by the tuner itself, G, R or N: (1) the journal is read under the right to write, see below; (2) another
+//! start of the server: nothing to do; (3) it is looked whether the server still works on a statement of `writer`; (4) each
+//! variable that is ours gets `original`; (5) all are read: one that is ours still, a statement in (3), or a right that is
+//! gone, means again from (1); (6) E is dropped, the journal removed, the lock given back. The tuner itself, while it lives,
+//! takes for ours only what it last set. E does (3) to (5) once the lock is not held by `holder`, and drops itself when
+//! nothing is left.
+//!
+//! *The right to write.* The tuner: L holds the lock. Who gives back: its own connection holds the lock. Where the lock is held by
+//! a connection F that is neither `holder` nor a giver's for [`FOREIGN`] (any account may take it): F holds it still, which
+//! keeps every tuner out as well as holding it oneself does. So nobody can keep settings changed by holding the lock, or by
+//! waiting for it. While `holder` holds it, the tuner may live: G and R wait; the server ends that connection
+//! [`lease::IDLE_S`] seconds after it fell silent. The same holds of each connection that takes the lock.
+//!
+//! *Keeping.* It is looked at values and lock as before a change; `is_kept` is saved to the journal; E is dropped; it is asked
+//! whether L still holds the lock. If so, the values are kept, and the journal is removed. If not, E may have given back before
+//! it was dropped, and another tuner may be at work: nothing is put back, the journal is removed, and the caller learns what
+//! stands. G, R and N leave the values of such a journal. `SET PERSIST` comes after that, of values that still stand.
+//!
+//! *What remains.* The window of one statement ([`lease`]). A DBA who sets the very value that is ours. Two tuners on two
+//! hosts, the first of which is cut off together with its guardian: its EVENT gives back, the second keeps the same value, and
+//! the guardian, back on the network, takes that for its own.
 
 pub(crate) mod writer;
 
@@ -18,6 +61,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use spindoctor_collect::mysql::{ConnectError, Target};
 use spindoctor_model::ServerVersion;
 use thiserror::Error;
@@ -26,7 +70,7 @@ use tokio::time::sleep;
 use crate::guardian::Charge;
 use crate::heartbeat::{Heartbeat, NoLease};
 use crate::journal::{self, Journal, JournalError, JournalFile, ProcessMark};
-use crate::lease::{self, Held, Watched};
+use crate::lease::{self, Held, LockedBy, Watched, Write};
 use crate::variables::{Refused, Variable, find};
 use writer::{Facts, Writer};
 
@@ -38,6 +82,9 @@ const LEFTOVER: Duration = Duration::from_secs(5);
 const PUT_BACK: Duration = Duration::from_secs(10);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long a connection that is neither the tuner's nor known to give back may hold the lock before somebody gives back beside
+/// it. Who gives back takes some milliseconds for it, the adaptive hash index aside.
+pub(crate) const FOREIGN: Duration = Duration::from_secs(1);
 
 /// Variables of which the server changes one when the other is set beyond it (MariaDB raises the maximum, MySQL lowers the
 /// capacity). Whoever takes one takes both, and the one that is not asked for is set to what it is: no value changes that
@@ -141,6 +188,44 @@ pub enum ApplyError {
         /// The server's words.
         reason: String,
     },
+    /// The account may not do it.
+    #[error("{account} lacks a privilege: GRANT {privilege} TO {account} (the server says: {reason})")]
+    Denied {
+        /// The account, as the server knows it.
+        account: String,
+        /// What it lacks: `SYSTEM_VARIABLES_ADMIN ON *.*`.
+        privilege: String,
+        /// The server's words.
+        reason: String,
+    },
+    /// Somebody else changed a variable that is lent.
+    #[error("{}; {} left so, and nothing more is tried", changes(seen), if seen.len() == 1 { "it is" } else { "they are" })]
+    Changed {
+        /// What was seen.
+        seen: Vec<Seen>,
+    },
+    /// The value that stands is nothing that could be put back.
+    #[error("{variable} is {value:?}, which spindoctor does not know how to put back; it is not changed")]
+    Strange {
+        /// The variable.
+        variable: String,
+        /// What it is.
+        value: String,
+    },
+    /// A value is beyond another variable that limits it.
+    #[error(
+        "{low} = {value} is more than {high} = {limit}: give a value for {high}, too, as in --only {high}=VALUE"
+    )]
+    Beyond {
+        /// The variable.
+        low: &'static str,
+        /// Its value.
+        value: String,
+        /// What limits it.
+        high: &'static str,
+        /// Its value.
+        limit: String,
+    },
     /// The server has no such variable.
     #[error("this server has no variable {0}")]
     Missing(String),
@@ -209,6 +294,29 @@ pub enum ApplyError {
     },
 }
 
+/// A change that was somebody else's doing. Who it was the server does not say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The variable.
+    pub variable: String,
+    /// What this process had set, or found when it began.
+    pub expected: String,
+    /// What it is.
+    pub found: String,
+    /// When that was seen.
+    pub at: Timestamp,
+}
+
+fn changes(seen: &[Seen]) -> String {
+    let one = |Seen { variable, expected, found, at }: &Seen| {
+        let at = at.strftime("%H:%M:%S UTC");
+        format!(
+            "{variable} was set to {found} by somebody else (seen at {at}; spindoctor had left it at {expected})"
+        )
+    };
+    seen.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
 /// What became of settings that were put back.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restored {
@@ -264,6 +372,10 @@ pub struct Settings {
     journal: JournalFile,
     /// As last read back, in the journal's order.
     current: Vec<String>,
+    /// True from the moment a value is sent until it is read back: what the variables have is not known between.
+    is_uncertain: bool,
+    /// What the server persisted of the variables when they were taken; none where this account may not read that.
+    persisted: Option<Vec<(String, String)>>,
     event: Result<String, String>,
     notes: Vec<String>,
 }
@@ -290,7 +402,8 @@ impl Settings {
                 return Err(ApplyError::Taken { address: target.address(), who });
             }
         };
-        let notes = clear_up(&mut writer, &facts, &options.state).await?;
+        let notes =
+            clear_up(&mut writer, &facts, &options.state, LockedBy::Connection(heartbeat.holder)).await?;
 
         let mut variables = variables.to_vec();
         for position in 0..variables.len() {
@@ -304,16 +417,32 @@ impl Settings {
                 return Err(Refused::Fixed { name: variable.name, version: facts.version }.into());
             }
             let original = value.ok_or_else(|| ApplyError::Missing(variable.name.to_owned()))?;
+            if !variable.has_form(&original) {
+                return Err(ApplyError::Strange { variable: variable.name.to_owned(), value: original });
+            }
             if !held.iter().any(|held: &Held| held.name == variable.name) {
-                let name = variable.name.to_owned();
-                held.push(Held { name, original, set: Vec::new(), is_changing: false });
+                held.push(Held { name: variable.name.to_owned(), original, set: Vec::new() });
             }
         }
-        // The same values, set as every later one is: what this account may not do is told now.
-        let same = held.iter().map(|held| (held.name.as_str(), held.original.as_str()));
+        let by = LockedBy::Connection(heartbeat.holder);
+        // The same values, set as every later one is: what this account may not do shows now.
         if !held.is_empty() {
-            writer.run(&lease::set(heartbeat.holder, same)).await?;
+            let same: Vec<Write<'_>> = held
+                .iter()
+                .map(|held| Write {
+                    name: &held.name,
+                    expected: std::slice::from_ref(&held.original),
+                    wanted: &held.original,
+                })
+                .collect();
+            if !writer.run_if(&lease::set(by, &same)).await? {
+                return Err(ApplyError::Lost {
+                    reason: "somebody else set a variable or took the lease before anything was changed"
+                        .to_owned(),
+                });
+            }
         }
+        let persisted = writer.persisted(&names, facts.version).await.ok();
 
         let tuner = ProcessMark::own().map_err(|error| ApplyError::State {
             path: PathBuf::from("/proc/self/stat"),
@@ -321,7 +450,7 @@ impl Settings {
         })?;
         let server = facts.server.clone();
         let mut journal =
-            Journal::new(target.address(), server.clone(), facts.started, tuner, heartbeat.holder);
+            Journal::new(target.address(), server.clone(), facts.started, tuner, heartbeat.holder, writer.id);
         journal.variables = held;
         let current = journal.variables.iter().map(|held| held.original.clone()).collect();
         let journal = JournalFile::plan(&options.state, journal);
@@ -330,7 +459,18 @@ impl Settings {
         let guardian = heartbeat.guard(options.program.clone(), charge).await;
         let event = Err("not tried yet".to_owned());
         let target = target.clone();
-        let mut settings = Self { target, facts, writer, heartbeat, journal, current, event, notes };
+        let mut settings = Self {
+            target,
+            facts,
+            writer,
+            heartbeat,
+            journal,
+            current,
+            is_uncertain: false,
+            persisted,
+            event,
+            notes,
+        };
         if let Err(error) = settings.arm(guardian).await {
             // What is left of it is in the journal, if there is one.
             let _disarmed = settings.disarm().await;
@@ -360,7 +500,7 @@ impl Settings {
         let mut why = String::new();
         for schema in lease::SCHEMAS {
             match self.arm_event_in(schema).await {
-                Ok(()) => return Ok(format!("{schema}.{}", lease::EVENT)),
+                Ok(()) => return Ok(format!("{schema}.{}", self.journal.journal.event_name())),
                 Err(error) if why.is_empty() => why = error,
                 Err(_) => {}
             }
@@ -374,17 +514,19 @@ impl Settings {
         self.journal.journal.event_schema = Some(schema.to_owned());
         self.journal.save().map_err(|error| error.to_string())?;
         let rehearsal = lease::rehearsal(&self.watched(schema));
-        let outcome = self.rehearse(schema, &comment, &rehearsal).await;
-        let made = match outcome {
+        let made = match self.rehearse(schema, &comment, &rehearsal).await {
             Ok(()) => {
-                let body = lease::body(&self.watched(schema));
-                self.writer.create_event(schema, &comment, &body).await.map_err(|error| error.to_string())
+                let watched = watched(&self.facts, &self.journal.journal, schema);
+                self.writer
+                    .create_event(&watched, &comment, &lease::body(&watched))
+                    .await
+                    .map_err(|error| error.to_string())
             }
             Err(why) => Err(why),
         };
         if made.is_err() {
             // A rehearsal that did not work must not stand there.
-            let _absent = self.writer.drop_event(schema).await;
+            let _absent = self.writer.drop_event(schema, &self.journal.journal.event_name()).await;
             self.journal.journal.event_schema = None;
             self.journal.save().map_err(|error| error.to_string())?;
         }
@@ -393,14 +535,16 @@ impl Settings {
 
     /// Lets an EVENT do once, with the values that stand, what the real one may have to do.
     async fn rehearse(&mut self, schema: &str, comment: &str, body: &str) -> Result<(), String> {
-        self.writer.create_event(schema, comment, body).await.map_err(|error| error.to_string())?;
+        let watched = watched(&self.facts, &self.journal.journal, schema);
+        self.writer.create_event(&watched, comment, body).await.map_err(|error| error.to_string())?;
+        let own = self.journal.journal.event_name();
         let begun = Instant::now();
         while begun.elapsed() < REHEARSAL {
-            match self.writer.event().await {
-                Ok(None) => return Ok(()),
-                Ok(Some(_)) => sleep(PAUSE).await,
-                Err(error) => return Err(error.to_string()),
+            let events = self.writer.events().await.map_err(|error| error.to_string())?;
+            if !events.iter().any(|(_, name, _)| *name == own) {
+                return Ok(());
             }
+            sleep(PAUSE).await;
         }
         Err(format!(
             "a rehearsal did not end within {} s: the EVENT's definer may lack a privilege, see the server's error log",
@@ -409,14 +553,7 @@ impl Settings {
     }
 
     fn watched<'a>(&'a self, schema: &'a str) -> Watched<'a> {
-        Watched {
-            schema,
-            holder: self.heartbeat.holder,
-            started: self.facts.started,
-            variables: &self.journal.journal.variables,
-            has_binary_log: self.facts.has_binary_log,
-            version: self.facts.version,
-        }
+        watched(&self.facts, &self.journal.journal, schema)
     }
 
     /// The server's version.
@@ -471,11 +608,7 @@ impl Settings {
             }
         }
         self.still_held()?;
-        let before = self.current.clone();
-        let is_new = |held: &Held, value: &str| {
-            !lease::same(value, &held.original) && !held.set.iter().any(|set| lease::same(set, value))
-        };
-        let outcome = self.set_wanted(&wanted, &before, is_new).await;
+        let outcome = self.set_wanted(&wanted).await;
         match outcome {
             // Whatever failed, it failed because somebody else has put everything back meanwhile.
             Err(error) if !matches!(error, ApplyError::Lost { .. }) => match self.writer.holder().await {
@@ -488,70 +621,115 @@ impl Settings {
         }
     }
 
-    async fn set_wanted(
-        &mut self,
-        wanted: &[(usize, &str, String)],
-        before: &[String],
-        is_new: impl Fn(&Held, &str) -> bool,
-    ) -> Result<(), ApplyError> {
-        let variables = &self.journal.journal.variables;
-        let has_new = wanted.iter().any(|(position, _, value)| is_new(&variables[*position], value));
-        if has_new {
-            for (position, ..) in wanted {
-                self.journal.journal.variables[*position].is_changing = true;
-            }
+    async fn set_wanted(&mut self, wanted: &[(usize, &str, String)]) -> Result<(), ApplyError> {
+        let before = self.current.clone();
+        let known: Vec<usize> = self.journal.journal.variables.iter().map(|held| held.set.len()).collect();
+        let possible: Vec<Vec<String>> =
+            wanted.iter().map(|(_, name, value)| may_become(name, value, wanted, &before)).collect();
+        let positions = wanted.iter().map(|(position, ..)| *position);
+        let is_new = self.add(positions.zip(possible));
+        if is_new {
+            self.look().await.inspect_err(|_| self.forget(&known))?;
             self.announce().await?;
         }
-        let set = self.set_and_read(wanted).await;
-        if let Err(error) = set {
-            // What is announced stays so: whatever the variables have now is this process's doing, until they are put back.
-            let old: Vec<_> = wanted.iter().map(|(at, name, _)| (*at, *name, before[*at].clone())).collect();
-            if self.still_held().is_ok() && self.set_and_read(&old).await.is_ok() && has_new {
-                self.changed(wanted);
+        let Err(error) = self.set_and_read(wanted).await else { return Ok(()) };
+        if is_new
+            && !self.is_uncertain
+            && matches!(error, ApplyError::Changed { .. } | ApplyError::Lost { .. })
+        {
+            // Nothing was set: who sets the same value now, sets his own.
+            self.forget(&known);
+            let _gone = self.announce().await;
+        }
+        if matches!(error, ApplyError::Adjusted { .. }) {
+            // What the server made of it is this process's doing, too.
+            let made: Vec<(usize, Vec<String>)> = wanted
+                .iter()
+                .map(|(position, ..)| (*position, vec![self.current[*position].clone()]))
+                .collect();
+            if self.add(made.into_iter()) {
                 self.announce().await?;
             }
-            return Err(error);
+            let old: Vec<_> = wanted.iter().map(|(at, name, _)| (*at, *name, before[*at].clone())).collect();
+            self.set_and_read(&old).await?;
         }
-        if has_new {
-            for (position, _, value) in wanted {
-                let held = &mut self.journal.journal.variables[*position];
-                if is_new(held, value) {
-                    held.set.push(value.clone());
-                }
-            }
-            self.changed(wanted);
-            self.announce().await?;
-        }
-        Ok(())
+        Err(error)
     }
 
-    /// No value of these is new any more.
-    fn changed(&mut self, wanted: &[(usize, &str, String)]) {
-        for (position, ..) in wanted {
-            self.journal.journal.variables[*position].is_changing = false;
+    /// These values may be this process's doing from now on; true where one of them is new.
+    fn add(&mut self, possible: impl Iterator<Item = (usize, Vec<String>)>) -> bool {
+        let mut has_new = false;
+        for (position, values) in possible {
+            let held = &mut self.journal.journal.variables[position];
+            for value in values {
+                let is_known = |value: &str| {
+                    lease::same(value, &held.original) || held.set.iter().any(|set| lease::same(set, value))
+                };
+                if !is_known(&value) {
+                    held.set.push(value);
+                    has_new = true;
+                }
+            }
         }
+        has_new
+    }
+
+    /// Only so many values of each variable are this process's doing.
+    fn forget(&mut self, known: &[usize]) {
+        for (held, known) in self.journal.journal.variables.iter_mut().zip(known) {
+            held.set.truncate(*known);
+        }
+    }
+
+    /// Looks at the values, then at the lease: both stood as this process believes.
+    async fn look(&mut self) -> Result<(), ApplyError> {
+        self.check().await?;
+        self.expect_lease().await
     }
 
     /// Journal and EVENT learn what may be this process's doing.
     async fn announce(&mut self) -> Result<(), ApplyError> {
-        self.journal.save()?;
+        self.save()?;
         if let Some(schema) = self.journal.journal.event_schema.clone() {
-            let watched = Watched {
-                schema: &schema,
-                holder: self.heartbeat.holder,
-                started: self.facts.started,
-                variables: &self.journal.journal.variables,
-                has_binary_log: self.facts.has_binary_log,
-                version: self.facts.version,
-            };
+            let watched = watched(&self.facts, &self.journal.journal, &schema);
             self.writer.alter_event(&watched).await?;
         }
         Ok(())
     }
 
+    /// Saves the journal; where it is gone, everything has been put back.
+    fn save(&self) -> Result<(), ApplyError> {
+        self.journal.save().map_err(|error| match error.error.kind() {
+            std::io::ErrorKind::NotFound => {
+                ApplyError::Lost { reason: "the journal is gone, the old values were put back".to_owned() }
+            }
+            _ => error.into(),
+        })
+    }
+
     async fn set_and_read(&mut self, wanted: &[(usize, &str, String)]) -> Result<(), ApplyError> {
-        let assignments = wanted.iter().map(|(_, name, value)| (*name, value.as_str()));
-        self.writer.run(&lease::set(self.heartbeat.holder, assignments)).await?;
+        let writes: Vec<Write<'_>> = wanted
+            .iter()
+            .map(|(position, name, value)| Write {
+                name,
+                expected: std::slice::from_ref(&self.current[*position]),
+                wanted: value,
+            })
+            .collect();
+        let statement = lease::set(LockedBy::Connection(self.heartbeat.holder), &writes);
+        self.is_uncertain = true;
+        if !self.writer.run_if(&statement).await? {
+            self.is_uncertain = false;
+            let names: Vec<&str> = wanted.iter().map(|(_, name, _)| *name).collect();
+            let now = self.writer.variables(&names).await?;
+            let found = wanted.iter().zip(now).map(|((position, ..), now)| (*position, now));
+            let seen = self.seen(found);
+            return Err(match seen.is_empty() {
+                // The lease is gone, or the variable has its value again.
+                true => ApplyError::Lost { reason: "the server gave it up".to_owned() },
+                false => ApplyError::Changed { seen },
+            });
+        }
         let names: Vec<&str> = wanted.iter().map(|(_, name, _)| *name).collect();
         let now = self.writer.variables(&names).await?;
         let mut adjusted = None;
@@ -563,10 +741,48 @@ impl Settings {
             }
             self.current[*position] = got;
         }
+        self.is_uncertain = false;
         let Some(adjusted) = adjusted else { return Ok(()) };
-        // Where the lease was lost between, each variable has kept what it had.
+        // Where the lease was lost between, somebody has put the old values back.
         match self.writer.holder().await? {
             Some(holder) if holder == self.heartbeat.holder => Err(adjusted),
+            _ => Err(ApplyError::Lost { reason: "the server gave it up".to_owned() }),
+        }
+    }
+
+    /// Which of these have another value than this process last read.
+    fn seen(&self, found: impl Iterator<Item = (usize, Option<String>)>) -> Vec<Seen> {
+        let at = Timestamp::now();
+        found
+            .filter_map(|(position, found)| {
+                let (found, expected) = (found?, &self.current[position]);
+                (!lease::same(&found, expected)).then(|| Seen {
+                    variable: self.journal.journal.variables[position].name.clone(),
+                    expected: expected.clone(),
+                    found,
+                    at,
+                })
+            })
+            .collect()
+    }
+
+    /// Looks whether every variable has the value that this process last set, or found.
+    ///
+    /// # Errors
+    /// Somebody else set one meanwhile, or the server does not answer.
+    pub async fn check(&mut self) -> Result<(), ApplyError> {
+        let names: Vec<&str> = self.journal.journal.variables.iter().map(|held| held.name.as_str()).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let now = self.writer.variables(&names).await?;
+        let seen = self.seen(now.into_iter().enumerate());
+        if seen.is_empty() {
+            return Ok(());
+        }
+        // Where the lease is gone, it was the switch.
+        match self.writer.holder().await? {
+            Some(holder) if holder == self.heartbeat.holder => Err(ApplyError::Changed { seen }),
             _ => Err(ApplyError::Lost { reason: "the server gave it up".to_owned() }),
         }
     }
@@ -582,44 +798,53 @@ impl Settings {
     pub async fn restore(mut self) -> Result<Restored, ApplyError> {
         let begun = Instant::now();
         let mut last_error = None;
+        let mut foreign = Foreign::default();
         let restored = loop {
-            match self.try_restore().await {
+            match self.try_restore(&mut foreign).await {
                 Ok(Some(restored)) => break restored,
                 Ok(None) => {}
                 Err(error) => last_error = Some(error),
             }
             if begun.elapsed() > PUT_BACK {
                 let reason = last_error
-                    .map_or_else(|| "another tuner holds the server".to_owned(), |error| error.to_string());
+                    .map_or_else(|| "another connection has the lease".to_owned(), |error| error.to_string());
                 return Err(ApplyError::NotPutBack { reason, switch: Box::new(self.switch()) });
             }
             sleep(PAUSE).await;
-            if let Ok(writer) = Writer::connect(&self.target).await {
-                std::mem::replace(&mut self.writer, writer).close().await;
+            if self.writer.is_broken()
+                && let Ok(writer) = Writer::connect(&self.target).await
+            {
+                self.writer = writer;
             }
         };
         self.end().await;
         Ok(restored)
     }
 
-    /// One try; none where somebody else holds the lock, who may be the guardian.
-    async fn try_restore(&mut self) -> Result<Option<Restored>, ApplyError> {
-        let is_ours = self.writer.holder().await? == Some(self.heartbeat.holder);
-        if !is_ours && !self.writer.lock().await? {
-            // The guardian was faster, and somebody else tunes already: what stands there is no business of ours.
-            let is_done = matches!(Journal::read(self.journal.path()), Ok(None));
-            return Ok(is_done.then(|| Restored {
-                restored: self
-                    .journal
-                    .journal
-                    .variables
-                    .iter()
-                    .map(|held| (held.name.clone(), held.original.clone()))
-                    .collect(),
-                ..Restored::default()
-            }));
+    /// One try; none where somebody else may be giving back.
+    async fn try_restore(&mut self, foreign: &mut Foreign) -> Result<Option<Restored>, ApplyError> {
+        let own = self.heartbeat.holder;
+        let by = match self.writer.holder().await? {
+            Some(holder) if holder == own => LockedBy::Connection(own),
+            _ => match foreign.right(&mut self.writer, own).await? {
+                Some(by) => by,
+                None => return Ok(None),
+            },
+        };
+        // The guardian was faster: what stands there now is no business of ours.
+        if matches!(Journal::read(self.journal.path()), Ok(None)) {
+            let old = |held: &Held| (held.name.clone(), held.original.clone());
+            let restored = self.journal.journal.variables.iter().map(old).collect();
+            return Ok(Some(Restored { restored, ..Restored::default() }));
         }
-        let restored = finish(&mut self.writer, self.journal.path(), &self.journal.journal).await?;
+        let mut variables = self.journal.journal.variables.clone();
+        if !self.is_uncertain {
+            for (held, current) in variables.iter_mut().zip(&self.current) {
+                held.set = vec![current.clone()];
+            }
+        }
+        let restored =
+            finish(&mut self.writer, self.journal.path(), &self.journal.journal, &variables, by).await?;
         Ok(Some(restored))
     }
 
@@ -628,21 +853,68 @@ impl Settings {
     /// # Errors
     /// The lease was lost before: the old values are back then.
     pub async fn keep(mut self) -> Result<(), ApplyError> {
-        self.decide_to_keep().await?;
+        if let Err(error) = self.decide_to_keep().await {
+            return Err(self.not_kept(error).await);
+        }
+        let kept = self.close_kept().await;
         self.end().await;
-        Ok(())
+        kept
     }
 
+    /// Makes it so that the values stay. What fails before the EVENT is gone leaves the lease as it is.
     async fn decide_to_keep(&mut self) -> Result<(), ApplyError> {
         self.still_held()?;
-        if self.writer.holder().await? != Some(self.heartbeat.holder) {
-            return Err(ApplyError::Lost { reason: "the server gave it up".to_owned() });
-        }
+        self.look().await?;
         // From here on the guardian and `--recover` leave the values alone. The EVENT, should this process end before it has
         // taken it away, puts all of them back: all new or all old.
         self.journal.journal.is_kept = true;
-        self.journal.save()?;
-        self.disarm().await
+        self.save()?;
+        if let Some(schema) = self.journal.journal.event_schema.clone() {
+            self.writer.drop_event(&schema, &self.journal.journal.event_name()).await?;
+            self.journal.journal.event_schema = None;
+        }
+        Ok(())
+    }
+
+    /// The end of keeping: whether the values stand.
+    async fn close_kept(&mut self) -> Result<(), ApplyError> {
+        let held = self.expect_lease().await;
+        let names: Vec<&str> = self.journal.journal.variables.iter().map(|held| held.name.as_str()).collect();
+        let stand = match held {
+            Ok(()) => None,
+            Err(_) => Some(self.writer.variables(&names).await.unwrap_or_default()),
+        };
+        journal::remove(self.journal.path())?;
+        let Some(stand) = stand else { return Ok(()) };
+        let stand: Vec<String> = names
+            .iter()
+            .zip(stand)
+            .filter_map(|(name, value)| Some(format!("{name} = {}", value?)))
+            .collect();
+        Err(ApplyError::Lost {
+            reason: format!(
+                "that happened while the values were being kept, so that they may be new or old: {}",
+                stand.join(", ")
+            ),
+        })
+    }
+
+    async fn expect_lease(&mut self) -> Result<(), ApplyError> {
+        match self.writer.holder().await? {
+            Some(holder) if holder == self.heartbeat.holder => Ok(()),
+            _ => Err(ApplyError::Lost { reason: "the server gave it up".to_owned() }),
+        }
+    }
+
+    /// What could not be kept is put back.
+    async fn not_kept(mut self, error: ApplyError) -> ApplyError {
+        self.journal.journal.is_kept = false;
+        // Where it is gone, the old values are back.
+        let _gone = self.save();
+        match self.restore().await {
+            Ok(_) => error,
+            Err(not_put_back) => not_put_back,
+        }
     }
 
     /// As [`Settings::keep`], and makes those values last over a restart that differ from the old ones.
@@ -655,7 +927,13 @@ impl Settings {
             .filter(|(held, now)| !lease::same(&held.original, now))
             .map(|(held, now)| (held.name.clone(), now.clone()))
             .collect();
-        self.decide_to_keep().await?;
+        if let Err(error) = self.decide_to_keep().await {
+            return Err(self.not_kept(error).await);
+        }
+        if let Err(error) = self.close_kept().await {
+            self.end().await;
+            return Err(error);
+        }
         let persisted = if changed.is_empty() {
             Ok(Persisted::OptionFile(String::new()))
         } else if self.facts.version.mysql_at_least(8, 0, 0) {
@@ -664,9 +942,9 @@ impl Settings {
                 .map(|(name, value)| format!("PERSIST {name} = {}", lease::literal(value)))
                 .collect();
             let statement = format!("SET {}", sets.join(", "));
-            match self.writer.run(&statement).await {
+            match self.set_persist(&changed).await {
                 Ok(()) => Ok(Persisted::Statement(statement)),
-                Err(error) => Err(ApplyError::NotPersisted { statement, reason: error.to_string() }),
+                Err(reason) => Err(ApplyError::NotPersisted { statement, reason }),
             }
         } else {
             let lines: Vec<String> =
@@ -677,12 +955,28 @@ impl Settings {
         persisted
     }
 
+    /// Persists, where nobody else has persisted or set one of the variables since they were taken.
+    async fn set_persist(&mut self, changed: &[(String, String)]) -> Result<(), String> {
+        let names: Vec<&str> = self.journal.journal.variables.iter().map(|held| held.name.as_str()).collect();
+        let now = self.writer.persisted(&names, self.facts.version).await.ok();
+        if now != self.persisted && now.is_some() && self.persisted.is_some() {
+            return Err("somebody else persisted one of these variables meanwhile".to_owned());
+        }
+        let writes: Vec<Write<'_>> = changed
+            .iter()
+            .map(|(name, value)| Write { name, expected: std::slice::from_ref(value), wanted: value })
+            .collect();
+        match self.writer.run_if(&lease::persist(LockedBy::Connection(self.heartbeat.holder), &writes)).await
+        {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("somebody else set one of these variables meanwhile".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     /// Takes EVENT and journal away. Values must be old, or kept.
     async fn disarm(&mut self) -> Result<(), ApplyError> {
-        if let Some(schema) = self.journal.journal.event_schema.clone() {
-            self.writer.drop_event(&schema).await?;
-        }
-        Ok(journal::remove(self.journal.path())?)
+        take_away(&mut self.writer, self.journal.path(), &self.journal.journal).await
     }
 
     /// Sends the guardian home, gives the lease back, closes.
@@ -713,18 +1007,96 @@ impl Settings {
     }
 }
 
-/// Puts a journal's values back, takes its EVENT and the journal itself away. The caller holds the lock.
+/// Who else has the lock, and since when that is seen.
+#[derive(Debug, Default)]
+pub(crate) struct Foreign(Option<(u64, Instant)>);
+
+impl Foreign {
+    /// The right to give back what the tuner with that connection changed, see the protocol above; none where this connection
+    /// has to wait: the tuner may live, or somebody else may be giving back.
+    pub(crate) async fn right(
+        &mut self,
+        writer: &mut Writer,
+        holder: u64,
+    ) -> Result<Option<LockedBy>, ApplyError> {
+        if writer.lock(lease::GIVER_IDLE_S).await? {
+            return Ok(Some(LockedBy::Own));
+        }
+        match writer.holder().await? {
+            Some(other) if other != holder => {
+                let since = match self.0 {
+                    Some((before, since)) if before == other => since,
+                    _ => Instant::now(),
+                };
+                self.0 = Some((other, since));
+                Ok((since.elapsed() >= FOREIGN).then_some(LockedBy::Connection(other)))
+            }
+            _ => {
+                self.0 = None;
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn watched<'a>(facts: &Facts, journal: &'a Journal, schema: &'a str) -> Watched<'a> {
+    Watched {
+        schema,
+        holder: journal.holder,
+        writer: journal.writer,
+        started: facts.started,
+        variables: &journal.variables,
+        has_binary_log: facts.has_binary_log,
+        version: facts.version,
+    }
+}
+
+/// What a variable may have after it was set to this: the value, and of two that depend on each other what the server makes of
+/// the other one (`innodb_io_capacity_update` and `innodb_io_capacity_max_update` in ha_innodb.cc): MySQL sets either to the
+/// other, MariaDB the maximum to twice the capacity.
+fn may_become(name: &str, value: &str, wanted: &[(usize, &str, String)], before: &[String]) -> Vec<String> {
+    let mut values = vec![value.to_owned()];
+    if let Some(other) = companion(name) {
+        let range = |value: &String| other.is_in_widest_range(value);
+        for (position, _, wanted) in
+            wanted.iter().filter(|(_, wanted, _)| *wanted == name || *wanted == other.name)
+        {
+            values.push(wanted.clone());
+            values.push(before[*position].clone());
+            if let Ok(number) = wanted.parse::<u64>() {
+                values.extend(Some(number.saturating_mul(2).to_string()).filter(range));
+            }
+        }
+    }
+    values
+}
+
+/// Puts a journal's values back, takes its EVENT and the journal itself away. The caller has the right to.
 pub(crate) async fn finish(
     writer: &mut Writer,
     path: &Path,
     journal: &Journal,
+    variables: &[Held],
+    by: LockedBy,
 ) -> Result<Restored, ApplyError> {
-    let restored = writer.put_back(journal).await?;
-    if let Some(schema) = &journal.event_schema {
-        writer.drop_event(schema).await?;
+    let restored = writer.put_back(journal, variables, by).await?;
+    // Without the right something may have been refused, and somebody else may be at it.
+    if !writer.is_held(by).await? {
+        return Err(ApplyError::Statement {
+            doing: "put the old values back".to_owned(),
+            reason: "another connection has the lease now".to_owned(),
+        });
     }
-    journal::remove(path)?;
+    take_away(writer, path, journal).await?;
     Ok(restored)
+}
+
+/// Takes a journal's EVENT and the journal itself away.
+pub(crate) async fn take_away(writer: &mut Writer, path: &Path, journal: &Journal) -> Result<(), ApplyError> {
+    if let Some(schema) = &journal.event_schema {
+        writer.drop_event(schema, &journal.event_name()).await?;
+    }
+    Ok(journal::remove(path)?)
 }
 
 /// Who holds the lease, as far as the server and the journals here tell.
@@ -746,34 +1118,70 @@ async fn who_holds(writer: &mut Writer, holder: Option<u64>, facts: &Facts, stat
         Some([Some(user), Some(host)]) => format!("{user} from {host}, connection {holder}"),
         _ => format!("connection {holder}"),
     };
-    match writer.event().await {
-        Ok(Some((_, created))) if !created.is_empty() => {
-            format!("{account}, since {created} (the server's time)")
-        }
-        _ => account,
+    let own = lease::event_name(holder, facts.started);
+    let events = writer.events().await.unwrap_or_default();
+    match events.into_iter().find(|(_, name, created)| *name == own && !created.is_empty()) {
+        Some((.., created)) => format!("{account}, since {created} (the server's time)"),
+        None => account,
     }
 }
 
-/// Puts back what dead tuners left on this server, while the lock is held; what was done, in sentences.
-async fn clear_up(writer: &mut Writer, facts: &Facts, state: &Path) -> Result<Vec<String>, ApplyError> {
+/// Puts back what dead tuners left on this server; what was done, in sentences.
+async fn clear_up(
+    writer: &mut Writer,
+    facts: &Facts,
+    state: &Path,
+    by: LockedBy,
+) -> Result<Vec<String>, ApplyError> {
     let mut notes = Vec::new();
     for (path, journal) in list(state)? {
         match journal {
             Ok(journal) if journal.server == facts.server => {
-                notes.push(clear_journal(writer, &path, &journal).await?);
+                let begun = Instant::now();
+                loop {
+                    match clear_journal(writer, &path, &journal, by).await {
+                        Ok(done) => break notes.push(done),
+                        // A statement of the dead tuner's may be under way, and end.
+                        Err(ApplyError::Statement { .. }) if begun.elapsed() < LEFTOVER => sleep(PAUSE).await,
+                        Err(error) => return Err(error),
+                    }
+                }
             }
             Ok(_) => {}
-            Err(error) => notes.push(format!("the journal {} cannot be understood: {error}", path.display())),
+            Err(error) => notes.push(not_used(&path, &error)),
         }
     }
+    wait_for_events(writer, facts).await?;
+    Ok(notes)
+}
+
+fn not_used(path: &Path, error: &std::io::Error) -> String {
+    let path = path.display();
+    // A refusal names the file itself.
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => format!("a journal is not used: {error}"),
+        _ => format!("the journal {path} is not used: {error}; remove it after a look at what is in it"),
+    }
+}
+
+/// Waits until the EVENTs of tuners that are gone have run: once a second, unless somebody switched the scheduler off. One
+/// of an earlier start of the server has nothing to put back.
+async fn wait_for_events(writer: &mut Writer, facts: &Facts) -> Result<(), ApplyError> {
     let begun = Instant::now();
-    while let Some((schema, _)) = writer.event().await? {
+    loop {
+        let mut standing = None;
+        for (schema, name, _) in writer.events().await? {
+            match lease::event_started(&name) {
+                Some(started) if started != facts.started => writer.drop_event(&schema, &name).await?,
+                _ => standing = Some(format!("{schema}.{name}")),
+            }
+        }
+        let Some(name) = standing else { return Ok(()) };
         if begun.elapsed() > LEFTOVER {
-            return Err(ApplyError::Leftover { name: format!("{schema}.{}", lease::EVENT) });
+            return Err(ApplyError::Leftover { name });
         }
         sleep(PAUSE).await;
     }
-    Ok(notes)
 }
 
 fn list(state: &Path) -> Result<Vec<(PathBuf, std::io::Result<Journal>)>, ApplyError> {
@@ -781,17 +1189,64 @@ fn list(state: &Path) -> Result<Vec<(PathBuf, std::io::Result<Journal>)>, ApplyE
         .map_err(|error| ApplyError::State { path: state.to_owned(), reason: error.to_string() })
 }
 
-async fn clear_journal(writer: &mut Writer, path: &Path, journal: &Journal) -> Result<String, ApplyError> {
+async fn clear_journal(
+    writer: &mut Writer,
+    path: &Path,
+    journal: &Journal,
+    by: LockedBy,
+) -> Result<String, ApplyError> {
     let tuner = format!("process {} tuned here and ended without a word", journal.tuner.pid);
     if journal.is_kept {
-        if let Some(schema) = &journal.event_schema {
-            writer.drop_event(schema).await?;
-        }
-        journal::remove(path)?;
+        take_away(writer, path, journal).await?;
         return Ok(format!("{tuner}; it had decided to keep its values"));
     }
-    let restored = finish(writer, path, journal).await?;
+    let restored = finish(writer, path, journal, &journal.variables, by).await?;
     Ok(format!("{tuner}; {restored}"))
+}
+
+/// Looks whether a server can take these values, without changing or arming anything.
+///
+/// # Errors
+/// A variable is not there or cannot be changed, a value is out of the range of this server, or beyond another variable that
+/// limits it.
+pub async fn expect_possible(
+    target: &Target,
+    values: &[(&'static Variable, String)],
+) -> Result<(), ApplyError> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let mut writer = Writer::connect(target).await?;
+    let facts = writer.facts().await?;
+    for (variable, value) in values {
+        variable.value(facts.version, value)?;
+        if writer.variables(&[variable.name]).await?.first().is_none_or(Option::is_none) {
+            return Err(ApplyError::Missing(variable.name.to_owned()));
+        }
+    }
+    // MySQL takes the maximum for a capacity beyond it, MariaDB raises the maximum: neither is what was asked for.
+    for [low, high] in TOGETHER {
+        let mut now = writer.variables(&[low, high]).await?;
+        for (position, name) in [low, high].iter().enumerate() {
+            if let Some((_, value)) = values.iter().find(|(variable, _)| variable.name == *name) {
+                now[position] = Some(value.clone());
+            }
+        }
+        let is_asked = values.iter().any(|(variable, _)| [low, high].contains(&variable.name));
+        if let [Some(low_value), Some(high_value)] = now.as_slice()
+            && is_asked
+            && matches!((low_value.parse::<u64>(), high_value.parse::<u64>()), (Ok(low), Ok(high)) if low > high)
+        {
+            return Err(ApplyError::Beyond {
+                low,
+                value: low_value.clone(),
+                high,
+                limit: high_value.clone(),
+            });
+        }
+    }
+    writer.close().await;
+    Ok(())
 }
 
 /// What [`recover`] found and did.
@@ -799,8 +1254,10 @@ async fn clear_journal(writer: &mut Writer, path: &Path, journal: &Journal) -> R
 pub struct Recovered {
     /// What was put back on this server, a sentence for each tuner that was killed.
     pub done: Vec<String>,
-    /// Journals here of other servers, and those that cannot be understood: what to do about each.
+    /// Journals here of other servers: what to do about each.
     pub others: Vec<String>,
+    /// Journals here that are not believed: why.
+    pub refused: Vec<String>,
 }
 
 /// Puts back what tuners that were killed left changed on this server.
@@ -810,40 +1267,63 @@ pub struct Recovered {
 pub async fn recover(target: &Target, state: &Path) -> Result<Recovered, ApplyError> {
     let mut writer = Writer::connect(target).await?;
     let facts = writer.facts().await?;
-    let begun = Instant::now();
-    // A guardian may be at it right now.
-    while !writer.lock().await? {
-        if begun.elapsed() > LEFTOVER {
+    let mut recovered = Recovered::default();
+    let mut own = Vec::new();
+    for (path, journal) in list(state)? {
+        match journal {
+            Ok(journal) if journal.server == facts.server => own.push(path),
+            Ok(journal) => recovered.others.push(format!(
+                "process {} left a journal of {}: run `spindoctor tune --recover` for that server",
+                journal.tuner.pid, journal.address
+            )),
+            Err(error) => recovered.refused.push(not_used(&path, &error)),
+        }
+    }
+    // A lock that anybody holds is no reason to leave settings changed; the lock of a tuner that lives is.
+    let tuners: Vec<u64> = own
+        .iter()
+        .filter_map(|path| Journal::read(path).ok().flatten())
+        .filter(|journal| journal.server_started == facts.started)
+        .map(|journal| journal.holder)
+        .collect();
+    let (begun, mut foreign) = (Instant::now(), Foreign::default());
+    loop {
+        let tuner = writer.holder().await?.filter(|holder| tuners.contains(holder));
+        let by = match foreign.right(&mut writer, tuner.unwrap_or_default()).await? {
+            Some(LockedBy::Own) => Some(LockedBy::Own),
+            // Beside a lock that a tuner elsewhere may hold, only what is known here is given back.
+            by => by.filter(|_| !own.is_empty()),
+        };
+        if let Some(by) = by {
+            match recover_journals(&mut writer, &own, by, &mut recovered.done).await {
+                Ok(()) => break,
+                // A statement of the tuner's may be under way, and end.
+                Err(ApplyError::Statement { .. }) if begun.elapsed() < LEFTOVER => {}
+                Err(error) => return Err(error),
+            }
+        } else if begun.elapsed() > LEFTOVER {
             let holder = writer.holder().await?;
             let who = who_holds(&mut writer, holder, &facts, state).await;
             return Err(ApplyError::Taken { address: target.address(), who });
         }
         sleep(PAUSE).await;
     }
-    let mut recovered = Recovered::default();
-    for (path, journal) in list(state)? {
-        match journal {
-            Ok(journal) if journal.server == facts.server => {
-                recovered.done.push(clear_journal(&mut writer, &path, &journal).await?);
-            }
-            Ok(journal) => recovered.others.push(format!(
-                "process {} left a journal of {}: run `spindoctor tune --recover` for that server",
-                journal.tuner.pid, journal.address
-            )),
-            Err(error) => recovered.others.push(format!(
-                "the journal {} cannot be understood: {error}; it holds the old values",
-                path.display()
-            )),
-        }
-    }
-    // The EVENT of a tuner on another host: it runs once a second, unless somebody switched the scheduler off.
-    let begun = Instant::now();
-    while let Some((schema, _)) = writer.event().await? {
-        if begun.elapsed() > LEFTOVER {
-            return Err(ApplyError::Leftover { name: format!("{schema}.{}", lease::EVENT) });
-        }
-        sleep(PAUSE).await;
-    }
+    wait_for_events(&mut writer, &facts).await?;
     writer.close().await;
     Ok(recovered)
+}
+
+async fn recover_journals(
+    writer: &mut Writer,
+    own: &[PathBuf],
+    by: LockedBy,
+    done: &mut Vec<String>,
+) -> Result<(), ApplyError> {
+    for path in own {
+        // Read again under the lock: who held it before may have put everything back.
+        if let Ok(Some(journal)) = Journal::read(path) {
+            done.push(clear_journal(writer, path, &journal, by).await?);
+        }
+    }
+    Ok(())
 }

@@ -39,6 +39,11 @@ pub trait Writer {
 
     /// Why nothing can be set any more, once that is so.
     fn lost(&self) -> Option<String>;
+
+    /// Looks whether everything is as it was set: somebody else may have set something meanwhile.
+    fn check(&mut self) -> impl Future<Output = Result<(), String>> {
+        std::future::ready(Ok(()))
+    }
 }
 
 impl Writer for Settings {
@@ -48,6 +53,10 @@ impl Writer for Settings {
 
     fn lost(&self) -> Option<String> {
         Settings::lost(self)
+    }
+
+    async fn check(&mut self) -> Result<(), String> {
+        Settings::check(self).await.map_err(|error| error.to_string())
     }
 }
 
@@ -91,9 +100,12 @@ pub enum Ended {
     /// The server does not answer.
     #[error("the server stopped answering: {0}")]
     Lost(String),
-    /// The server did not take the setting, or the lease is lost.
+    /// The server did not take the setting, the lease is lost, or somebody else set a variable meanwhile.
     #[error("{0}")]
     NotSet(String),
+    /// The time that it had is over; the old setting is to be set.
+    #[error("the time that --max-time gives was over")]
+    TimeUp,
 }
 
 impl From<MeasureError> for Ended {
@@ -165,6 +177,8 @@ pub struct Bench<'a, W> {
     series: Vec<f64>,
     load_per_s: f64,
     last: Option<Counters>,
+    /// When it must be over.
+    until: Option<Instant>,
 }
 
 impl<W> std::fmt::Debug for Bench<'_, W> {
@@ -213,7 +227,13 @@ impl<'a, W: Writer> Bench<'a, W> {
         }
         let rails = Rails::of(&seconds).ok_or(Ended::LoadGone { per_s: load_per_s })?;
         let series = seconds.iter().map(|(_, rates)| rates.throughput_per_s).collect();
-        Ok(Self { meter, writer, stop, tell, begun, rails, series, load_per_s, last: Some(before) })
+        let (last, until) = (Some(before), None);
+        Ok(Self { meter, writer, stop, tell, begun, rails, series, load_per_s, last, until })
+    }
+
+    /// A block that is not over then is broken off.
+    pub fn end_at(&mut self, until: Instant) {
+        self.until = Some(until);
     }
 
     /// Sets the values, lets them settle, and measures.
@@ -265,7 +285,11 @@ impl<'a, W: Writer> Bench<'a, W> {
         let mut next = Instant::now();
         while calm < CALM_SECONDS {
             next += EVERY;
-            pause_until(next, &mut self.stop).await?;
+            match self.pause_until(next).await {
+                // Whether the server calms down is not waited for: it has the old setting again.
+                Err(Ended::TimeUp) if wanted.is_new => return Err(Ended::Tripped(trip)),
+                paused => paused?,
+            }
             let now = self.read().await?;
             let rates = now.since(&before).ok_or(Ended::Restarted)?;
             if self.rails.is_within(&now, &rates) {
@@ -316,8 +340,11 @@ impl<'a, W: Writer> Bench<'a, W> {
             next += EVERY;
             // A rest shorter than half a second joins the second before it: rates of moments are noise.
             let due = if until.saturating_duration_since(next) < EVERY / 2 { until } else { next };
-            pause_until(due, &mut self.stop).await?;
+            self.pause_until(due).await?;
             if let Some(why) = self.writer.lost() {
+                return Err(self.why_lost(why).await);
+            }
+            if let Err(why) = self.writer.check().await {
                 return Err(self.why_lost(why).await);
             }
             let now = self.read().await?;
@@ -329,6 +356,17 @@ impl<'a, W: Writer> Bench<'a, W> {
                 return Ok(Stretch::Over(Box::new((first, now))));
             }
             before = now;
+        }
+    }
+
+    /// Sleeps until then, but not beyond the time that it has.
+    async fn pause_until(&mut self, instant: Instant) -> Result<(), Ended> {
+        match self.until {
+            Some(until) if until < instant => {
+                pause_until(until, &mut self.stop).await?;
+                Err(Ended::TimeUp)
+            }
+            _ => pause_until(instant, &mut self.stop).await,
         }
     }
 

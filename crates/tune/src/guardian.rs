@@ -2,12 +2,13 @@
 //!
 //! The tuner starts it, and tells it over a pipe which server it is and where the journal lies: neither a password nor
 //! anything else stands in its arguments or environment. A line comes every half second; the end of the pipe, or silence for
-//! two and a half seconds, means that the tuner is dead or stopped. Then the guardian takes the lock on a fresh connection, gives the
-//! variables their old values, takes the EVENT and the journal away, and ends. It tries for as long as the journal stands.
+//! four and a half seconds, means that the tuner is dead or stopped. Then the guardian takes the lock on a fresh connection, gives the
+//! variables their old values, takes the EVENT and the journal away, and ends. It tries for as long as the journal stands; a
+//! lock that some other connection holds keeps it from nothing ([`crate::apply`]).
 
 use std::io;
 use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -17,9 +18,9 @@ use tokio::net::unix::pipe;
 use tokio::time::{sleep, timeout};
 
 use crate::apply::writer::Writer;
-use crate::apply::{ApplyError, Restored, finish};
+use crate::apply::{ApplyError, Foreign, Restored, finish, take_away};
 use crate::interrupt::Interrupts;
-use crate::journal::{Journal, remove};
+use crate::journal::Journal;
 use crate::lease::IDLE_S;
 
 /// The argument that makes the program a guardian.
@@ -251,10 +252,11 @@ impl Outcome {
 async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut Listening<R>) -> Option<Outcome> {
     let mut pause = PAUSE;
     let mut down_since: Option<Instant> = None;
+    let mut foreign = Foreign::default();
     loop {
         match Journal::read(&charge.journal) {
             Ok(None) => return Some(Outcome::Done),
-            Ok(Some(journal)) => match attempt(charge, &journal).await {
+            Ok(Some(journal)) => match attempt(charge, &journal, &mut foreign).await {
                 Ok(Some(outcome)) => return Some(outcome),
                 // The lease stands: the server notices within its own time that nobody is there.
                 Ok(None) => pause = PAUSE,
@@ -281,32 +283,35 @@ async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut List
     }
 }
 
-/// One try; none where somebody holds the lock.
-async fn attempt(charge: &Charge, journal: &Journal) -> Result<Option<Outcome>, ApplyError> {
+/// One try; none where the tuner may live, or somebody else may be giving back.
+async fn attempt(
+    charge: &Charge,
+    journal: &Journal,
+    foreign: &mut Foreign,
+) -> Result<Option<Outcome>, ApplyError> {
     let mut writer = Writer::connect(&charge.target).await?;
-    if !writer.lock().await? {
+    // A holder of another start of the server is nobody that is known.
+    let holder = match writer.facts().await?.started == journal.server_started {
+        true => journal.holder,
+        false => 0,
+    };
+    let Some(by) = foreign.right(&mut writer, holder).await? else {
         writer.close().await;
         return Ok(None);
-    }
+    };
     // Read again under the lock: whoever held it before may have put everything back, or decided to keep it.
-    let outcome = match Journal::read(&charge.journal) {
+    let path = &charge.journal;
+    let outcome = match Journal::read(path) {
         Ok(Some(now)) if now.is_kept => {
-            clear(&mut writer, &charge.journal, &now).await?;
+            take_away(&mut writer, path, &now).await?;
             Outcome::Kept
         }
-        Ok(Some(now)) => Outcome::PutBack(finish(&mut writer, &charge.journal, &now).await?),
+        Ok(Some(now)) => Outcome::PutBack(finish(&mut writer, path, &now, &now.variables, by).await?),
         Ok(None) => Outcome::Done,
-        Err(_) => Outcome::PutBack(finish(&mut writer, &charge.journal, journal).await?),
+        Err(_) => Outcome::PutBack(finish(&mut writer, path, journal, &journal.variables, by).await?),
     };
     writer.close().await;
     Ok(Some(outcome))
-}
-
-async fn clear(writer: &mut Writer, path: &Path, journal: &Journal) -> Result<(), ApplyError> {
-    if let Some(schema) = &journal.event_schema {
-        writer.drop_event(schema).await?;
-    }
-    Ok(remove(path)?)
 }
 
 #[cfg(test)]

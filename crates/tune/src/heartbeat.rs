@@ -1,8 +1,8 @@
-//! What keeps the lease, and watches over the guardian: a thread of its own, so that nothing which the tuner does delays a
-//! heartbeat.
+//! What keeps the lease, and watches over the guardian: two threads of their own, so that nothing which the tuner does delays a
+//! heartbeat, nor does the start of a guardian, which may have to wait for a disk.
 //!
-//! The thread holds the connection that holds the lock, and asks it something every [`HEARTBEAT`]. It writes a line to the
-//! guardian as often, and starts another one when the guardian ends. What it finds out is read through watch channels.
+//! One holds the connection that holds the lock, and asks it something every [`HEARTBEAT`]. The other writes a line to the
+//! guardian as often, and starts another one when the guardian ends. What they find out is read through watch channels.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use spindoctor_collect::mysql::Target;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -24,8 +25,9 @@ use crate::guardian::{self, Charge};
 use crate::lease::{HEARTBEAT, IDLE_S, LOCK};
 
 /// How long the server may take to answer a heartbeat. While it works on an answer, the connection is not idle and the lock
-/// is kept: a server under load is slow, a network that is gone answers never.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// is kept: a server that stands still for some seconds takes the lease from nobody. A network that is gone answers never; the
+/// server has given everything back by then.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a guardian may hold the lock while it puts back what a tuner before left; a tuner holds it for longer.
 const GUARDIAN_WORKS: Duration = Duration::from_secs(1);
 /// How long a guardian may take from its start to its first connection.
@@ -34,7 +36,7 @@ const GUARDIAN_START: Duration = Duration::from_secs(10);
 const MOST_GUARDIANS: usize = 5;
 const GUARDIANS_WITHIN: Duration = Duration::from_secs(60);
 
-/// What the thread is asked for.
+/// What the second thread is asked for.
 enum Wish {
     /// A guardian, started with this program and given this charge.
     Guard { program: PathBuf, charge: Box<Charge>, started: oneshot::Sender<Result<u32, String>> },
@@ -42,7 +44,7 @@ enum Wish {
     Release { done: oneshot::Sender<()> },
 }
 
-/// The thread, as its owner sees it.
+/// The threads, as their owner sees them.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     /// The connection that holds the lock.
@@ -52,7 +54,7 @@ pub(crate) struct Heartbeat {
     guardian: watch::Receiver<Result<u32, String>>,
     /// True while an EVENT stands, too: the lease then outlives the last guardian.
     pub(crate) has_event: Arc<AtomicBool>,
-    _thread: JoinHandle<()>,
+    _threads: [JoinHandle<()>; 2],
 }
 
 /// Why there is no lease.
@@ -72,33 +74,33 @@ impl Heartbeat {
         let (tell_guardian, guardian) = watch::channel(Err("none was asked for".to_owned()));
         let (begun, begin) = oneshot::channel();
         let target = target.clone();
-        let stands = Arc::new(AtomicBool::new(false));
-        let has_event = Arc::clone(&stands);
-        let work = move || {
-            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-                Ok(runtime) => runtime,
-                Err(error) => {
-                    let _gone = begun.send(Err(NoLease::Failed(no_thread(&error))));
-                    return;
-                }
-            };
-            runtime.block_on(async {
+        let (stop, stopped) = watch::channel(false);
+        let tell = tell_lost.clone();
+        let keep = move || match new_runtime() {
+            Err(error) => drop(begun.send(Err(NoLease::Failed(no_thread(&error))))),
+            Ok(runtime) => runtime.block_on(async {
                 match take_lock(&target).await {
                     Ok((conn, holder)) => {
                         let _gone = begun.send(Ok(holder));
-                        let (stop, stopped) = watch::channel(false);
-                        let ping = ping(conn, tell_lost.clone(), stopped);
-                        tokio::join!(ping, serve(wished, tell_lost, tell_guardian, stop, &has_event));
+                        ping(conn, tell, stopped).await;
                     }
                     Err(why) => drop(begun.send(Err(why))),
                 }
-            });
+            }),
         };
-        let thread = std::thread::Builder::new().name("spin_lease".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| NoLease::Failed(no_thread(&error)))?;
+        let keeps = thread("spin_lease", keep).map_err(|error| NoLease::Failed(no_thread(&error)))?;
         let holder =
             begin.await.unwrap_or_else(|_| Err(NoLease::Failed(no_thread(&io::ErrorKind::Other.into()))))?;
-        Ok(Self { holder, wishes, lost, guardian, has_event: stands, _thread: thread })
+        let stands = Arc::new(AtomicBool::new(false));
+        let has_event = Arc::clone(&stands);
+        let tell = tell_lost.clone();
+        let watch_over = move || match new_runtime() {
+            Err(error) => drop(tell.send_replace(Some(no_thread(&error).to_string()))),
+            Ok(runtime) => runtime.block_on(serve(wished, tell, tell_guardian, stop, &has_event)),
+        };
+        let watches =
+            thread("spin_guards", watch_over).map_err(|error| NoLease::Failed(no_thread(&error)))?;
+        Ok(Self { holder, wishes, lost, guardian, has_event: stands, _threads: [keeps, watches] })
     }
 
     /// Starts a guardian, and others when it ends.
@@ -138,6 +140,14 @@ impl Heartbeat {
     }
 }
 
+fn new_runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work)
+}
+
 fn no_thread(error: &io::Error) -> ApplyError {
     ApplyError::Statement { doing: "start the lease's thread".to_owned(), reason: error.to_string() }
 }
@@ -155,14 +165,11 @@ async fn take_lock(target: &Target) -> Result<(Writer, u64), NoLease> {
 }
 
 async fn lock(conn: &mut Writer) -> Result<Result<u64, Option<u64>>, ApplyError> {
-    conn.run(&format!("SET SESSION wait_timeout = {IDLE_S}")).await?;
-    // Not what the handshake said: a proxy between may have made that up.
-    let own = conn.number("SELECT CONNECTION_ID()").await?.and_then(|id| u64::try_from(id).ok());
     let begun = Instant::now();
     loop {
-        let is_ours = conn.lock().await?;
-        match own {
-            Some(own) if is_ours => return Ok(Ok(own)),
+        let is_ours = conn.lock(IDLE_S).await?;
+        match is_ours {
+            true => return Ok(Ok(conn.id)),
             _ if begun.elapsed() > GUARDIAN_WORKS => return Ok(Err(conn.holder().await?)),
             _ => sleep(GUARDIAN_WORKS / 20).await,
         }

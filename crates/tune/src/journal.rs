@@ -2,22 +2,31 @@
 //!
 //! One file for each tuner that runs, in the folder of its user's state. It is written whole, synced, renamed into place and
 //! its folder synced, so that whoever reads it after a kill or a power cut finds the last state or the one before. No
-//! password is in it. It is gone when the server has its old values again, or keeps the new ones.
+//! password is in it. It is gone when the server has its old values again, or keeps the new ones; one that is gone never comes
+//! back.
+//!
+//! What it says is set on a server by an account that may set everything. So it is believed only where nobody else can have
+//! written it ([`spindoctor_safefile::Folder`]), and only what a tuner writes is understood: variables of the list, with
+//! values of their form.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use spindoctor_collect::host::process::parse_task_stat;
+use spindoctor_safefile::Folder;
 use thiserror::Error;
 
-use crate::lease::Held;
+use crate::lease::{self, Held};
+use crate::variables::find;
 
 /// Name and version of the file's form.
 const SCHEMA: &str = "spindoctor.journal/1";
+/// A journal of every variable with a hundred values each has 50 kB.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +45,9 @@ pub struct Journal {
     pub tuner: ProcessMark,
     /// The connection that holds the lease.
     pub holder: u64,
+    /// The connection that sets; 0 where that is not known.
+    #[serde(default)]
+    pub writer: u64,
     /// The schema of the EVENT, where there is one.
     pub event_schema: Option<String>,
     /// True once the tuner decided to leave the values as they are.
@@ -111,6 +123,7 @@ impl Journal {
         server_started: i64,
         tuner: ProcessMark,
         holder: u64,
+        writer: u64,
     ) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
@@ -120,32 +133,77 @@ impl Journal {
             taken: Timestamp::now(),
             tuner,
             holder,
+            writer,
             event_schema: None,
             is_kept: false,
             variables: Vec::new(),
         }
     }
 
+    /// The EVENT's name, where there is one.
+    pub fn event_name(&self) -> String {
+        lease::event_name(self.holder, self.server_started)
+    }
+
     /// Reads a file; none where it is gone.
     ///
     /// # Errors
-    /// It cannot be read or understood.
+    /// It cannot be read or understood, or somebody else may have written it.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
-        match fs::read(path) {
-            Ok(bytes) => {
-                let journal: Self = serde_json::from_slice(&bytes)?;
-                if journal.schema != SCHEMA {
-                    return Err(io::Error::other(format!(
-                        "its schema is {:?}, not {SCHEMA}",
-                        journal.schema
-                    )));
-                }
-                Ok(Some(journal))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        let (folder, name) = parts(path);
+        match Folder::existing(folder)? {
+            Some(folder) => Self::read_in(&folder, name),
+            None => Ok(None),
         }
     }
+
+    fn read_in(folder: &Folder, name: &OsStr) -> io::Result<Option<Self>> {
+        let Some(bytes) = folder.read(name, MOST_BYTES)? else { return Ok(None) };
+        let journal: Self = serde_json::from_slice(&bytes)?;
+        journal.check().map_err(io::Error::other)?;
+        Ok(Some(journal))
+    }
+
+    /// Whether a tuner can have written it.
+    fn check(&self) -> Result<(), String> {
+        if self.schema != SCHEMA {
+            return Err(format!("its schema is {:?}, not {SCHEMA}", self.schema));
+        }
+        if let Some(schema) = &self.event_schema
+            && !lease::SCHEMAS.contains(&schema.as_str())
+        {
+            return Err(format!("no EVENT of spindoctor's stands in {schema:?}"));
+        }
+        let is_original = |value: &String| self.variables.iter().any(|held| held.original == *value);
+        for (position, held) in self.variables.iter().enumerate() {
+            let variable = find(&held.name).ok().filter(|variable| variable.name == held.name);
+            let Some(variable) = variable else {
+                return Err(format!(
+                    "{:?} is not on the list of variables that spindoctor changes",
+                    held.name
+                ));
+            };
+            if self.variables[..position].iter().any(|other| other.name == held.name) {
+                return Err(format!("it names {} twice", held.name));
+            }
+            // The old value may lie outside of what may be tried: it was there before.
+            if !variable.has_form(&held.original) {
+                return Err(format!("{:?} is no value of {}", held.original, held.name));
+            }
+            let is_known = |value: &&String| {
+                variable.is_in_widest_range(value) || (variable.has_form(value) && is_original(value))
+            };
+            if let Some(value) = held.set.iter().find(|value| !is_known(value)) {
+                return Err(format!("{value:?} is no value of {}", held.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The folder and the name in it.
+fn parts(path: &Path) -> (&Path, &OsStr) {
+    (path.parent().unwrap_or(Path::new("/")), path.file_name().unwrap_or_default())
 }
 
 impl JournalFile {
@@ -158,12 +216,11 @@ impl JournalFile {
     /// Makes the file, and the folder where it is missing.
     ///
     /// # Errors
-    /// The disk refuses.
+    /// The disk refuses, or another account can change the folder.
     pub fn create(&self) -> Result<(), JournalError> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        let failed = |error| JournalError { path: folder.to_owned(), doing: "written", error };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-        self.save()
+        let (folder, name) = parts(&self.path);
+        let write = || Folder::private(folder)?.write(name, &serde_json::to_vec_pretty(&self.journal)?);
+        write().map_err(|error| self.failed(error))
     }
 
     /// The file.
@@ -174,22 +231,15 @@ impl JournalFile {
     /// Writes what it says now; on disk when this returns.
     ///
     /// # Errors
-    /// The disk refuses: the file says what it said before.
+    /// The disk refuses: the file says what it said before. `NotFound`: somebody has put everything back and taken it away.
     pub fn save(&self) -> Result<(), JournalError> {
-        let write = || {
-            let unfinished = self.path.with_extension("unfinished");
-            let mut file = fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&unfinished)?;
-            file.write_all(&serde_json::to_vec_pretty(&self.journal)?)?;
-            file.sync_all()?;
-            fs::rename(&unfinished, &self.path)?;
-            sync_folder(&self.path)
-        };
-        write().map_err(|error| JournalError { path: self.path.clone(), doing: "written", error })
+        let (folder, name) = parts(&self.path);
+        let write = || Folder::private(folder)?.replace(name, &serde_json::to_vec_pretty(&self.journal)?);
+        write().map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: io::Error) -> JournalError {
+        JournalError { path: self.path.clone(), doing: "written", error }
     }
 }
 
@@ -198,11 +248,11 @@ impl JournalFile {
 /// # Errors
 /// The disk refuses.
 pub fn remove(path: &Path) -> Result<(), JournalError> {
-    // Left over where a tuner was killed between writing and renaming.
-    let _absent = fs::remove_file(path.with_extension("unfinished"));
-    let removed = match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => sync_folder(path),
+    let (folder, name) = parts(path);
+    let removed = match Folder::existing(folder) {
+        Ok(Some(folder)) => folder.remove(name),
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
     };
     removed.map_err(|error| JournalError { path: path.to_owned(), doing: "removed", error })
 }
@@ -210,27 +260,19 @@ pub fn remove(path: &Path) -> Result<(), JournalError> {
 /// The journals of a folder, with what they say; those that cannot be understood with the reason.
 ///
 /// # Errors
-/// The folder cannot be read. One that does not exist has none.
+/// The folder cannot be read, or another account can change it. One that does not exist has none.
 pub fn list(folder: &Path) -> io::Result<Vec<(PathBuf, io::Result<Journal>)>> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
+    let Some(opened) = Folder::existing(folder)? else { return Ok(Vec::new()) };
     let mut journals = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
+    for name in opened.names()? {
+        let path = folder.join(&name);
         if path.extension().is_some_and(|extension| extension == "journal")
-            && let Some(read) = Journal::read(&path).transpose()
+            && let Some(read) = Journal::read_in(&opened, &name).transpose()
         {
             journals.push((path, read));
         }
     }
-    journals.sort_by(|one, other| one.0.cmp(&other.0));
     Ok(journals)
-}
-
-fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]
@@ -238,19 +280,20 @@ mod tests {
     use super::*;
 
     fn journal() -> Journal {
-        let mut journal =
-            Journal::new("/s".into(), "db17:3306".into(), 1_700_000_000, ProcessMark::own().unwrap(), 17);
-        journal.variables.push(Held {
-            name: "a".into(),
-            original: "1".into(),
-            set: vec!["2".into()],
-            is_changing: false,
-        });
+        let tuner = ProcessMark::own().unwrap();
+        let mut journal = Journal::new("/s".into(), "db17:3306".into(), 1_700_000_000, tuner, 17, 16);
+        journal.variables.push(held("innodb_spin_wait_delay", "7000", &["2", "7000"]));
+        journal.variables.push(held("innodb_adaptive_hash_index", "ON", &["OFF"]));
         journal
     }
 
+    fn held(name: &str, original: &str, set: &[&str]) -> Held {
+        let set = set.iter().map(|&value| value.to_owned()).collect();
+        Held { name: name.into(), original: original.into(), set }
+    }
+
     #[test]
-    fn what_was_written_is_read_and_what_was_removed_is_gone() {
+    fn what_was_written_is_read_and_what_was_removed_is_gone_for_good() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("not/yet");
         assert!(list(&state).unwrap().is_empty());
@@ -265,14 +308,61 @@ mod tests {
         remove(&path).unwrap();
         assert_eq!(Journal::read(&path).unwrap(), None);
         assert!(fs::read_dir(&state).unwrap().next().is_none(), "nothing is left beside it");
+        // A tuner that was stopped meanwhile does not raise it.
+        assert_eq!(file.save().unwrap_err().error.kind(), io::ErrorKind::NotFound);
+        assert!(fs::read_dir(&state).unwrap().next().is_none());
+    }
+
+    /// A folder with a journal that says this.
+    fn forged(forge: impl FnOnce(&mut Journal)) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = JournalFile::plan(folder.path(), journal());
+        forge(&mut file.journal);
+        file.create().unwrap();
+        let error = list(folder.path()).unwrap().remove(0).1.unwrap_err();
+        assert_eq!(Journal::read(file.path()).unwrap_err().to_string(), error.to_string());
+        error.to_string()
+    }
+
+    #[test]
+    fn a_journal_that_no_tuner_writes_is_refused_with_the_reason() {
+        let add = |name: &'static str, original: &'static str, set: &'static [&'static str]| {
+            forged(move |journal| journal.variables.push(held(name, original, set)))
+        };
+        for name in
+            ["init_connect", "general_log_file", "secure_file_priv", "innodb_io_capacity = 1, GLOBAL x", ""]
+        {
+            let error = add(name, "1", &["2"]);
+            assert!(error.contains("is not on the list of variables"), "{error}");
+        }
+        // The list's own name only: what is written into a statement is the journal's.
+        assert!(add("INNODB-IO-CAPACITY", "1", &["2"]).contains("is not on the list"));
+        assert!(add("innodb_spin_wait_delay", "1", &["2"]).contains("twice"));
+        for value in ["", "ON", "-1", "2e3", "200, GLOBAL general_log = 1", "18446744073709551616"] {
+            let error = add("innodb_io_capacity", value, &[]);
+            assert!(error.contains("is no value of innodb_io_capacity"), "{error}");
+        }
+        let long: &'static str = "9".repeat(1_000).leak();
+        assert!(add("innodb_io_capacity", long, &[]).contains("is no value of"));
+        assert!(add("innodb_io_capacity", "200", &["99999999999"]).contains("is no value of"));
+        assert!(
+            forged(|journal| journal.event_schema = Some("mysql.x; DROP DATABASE y; --".into()))
+                .contains("no EVENT")
+        );
+        assert!(forged(|journal| journal.schema = "spindoctor.journal/9".into()).contains("its schema is"));
     }
 
     #[test]
     fn a_journal_that_cannot_be_understood_is_listed_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("tune-1-1.journal"), "{").unwrap();
+        fs::write(folder.path().join("tune-2-2.journal"), vec![b' '; 2 << 20]).unwrap();
+        std::os::unix::fs::symlink("tune-1-1.journal", folder.path().join("tune-3-3.journal")).unwrap();
         let listed = list(folder.path()).unwrap();
-        assert!(listed[0].1.is_err());
+        assert_eq!(listed.len(), 3);
+        assert!(listed.iter().all(|(_, read)| read.is_err()));
+        assert!(listed[1].1.as_ref().unwrap_err().to_string().contains("more than 1048576 bytes"));
+        assert!(listed[2].1.as_ref().unwrap_err().to_string().contains("symbolic link"));
     }
 
     #[test]

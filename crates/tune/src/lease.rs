@@ -4,6 +4,12 @@
 //! after [`IDLE_S`] seconds of silence, so that a process that is dead, stopped or cut off loses the lock by the server's own
 //! doing. A one-second EVENT sees that the lock is not held by that connection any more, gives each variable its old value
 //! where it still has one that the tuner set, and drops itself. It leaves no trace in the binary log.
+//!
+//! Every write compares before it sets, in one statement ([`set`]): where the lock is not held by whom it must be held, or a
+//! variable has another value than the writer believes, the statement fails and writes nothing, not even the same value.
+//! What window remains: the server works out all conditions of a statement, then sets its variables one after the other. A
+//! `SET GLOBAL` of somebody else's that falls between the two (microseconds; seconds where the adaptive hash index is
+//! emptied by the same statement) is overwritten. A change to the very value that spindoctor has set cannot be told from its own.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,8 +20,21 @@ use spindoctor_model::ServerVersion;
 /// The user lock. One for a server: two tuners exclude each other.
 pub const LOCK: &str = "spindoctor.lease";
 
-/// The EVENT's name.
+/// The beginning of an EVENT's name, see [`event_name`].
 pub const EVENT: &str = "spindoctor_lease";
+
+/// The name of the EVENT that watches the lease of one connection of one start of the server. No two tuners ever have the
+/// same, so that whoever drops one by its name, however late, drops no other's.
+pub fn event_name(holder: u64, started: i64) -> String {
+    format!("{EVENT}_{holder}_{started}")
+}
+
+/// When the server was started for which an EVENT was made; none where it is not such a name.
+pub fn event_started(name: &str) -> Option<i64> {
+    let (holder, started) = name.strip_prefix(EVENT)?.strip_prefix('_')?.split_once('_')?;
+    let _is_number: u64 = holder.parse().ok()?;
+    started.parse().ok()
+}
 
 /// Where the EVENT may stand, the first that works: schemas that every server has, so that none is made for it.
 /// `sys` comes with MySQL 5.7.7 and MariaDB 10.6.
@@ -24,9 +43,13 @@ pub const SCHEMAS: [&str; 2] = ["sys", "mysql"];
 /// How often the lease's connection asks something.
 pub const HEARTBEAT: Duration = Duration::from_millis(500);
 
-/// After so many seconds without a question the server closes the lease's connection: four heartbeats. With the EVENT's one
-/// second, old values are back within 3.5 s.
-pub const IDLE_S: u32 = 2;
+/// After so many seconds without a question the server closes the lease's connection: eight heartbeats, so that a host which
+/// runs nobody for three seconds does not end a trial. With the EVENT's one second, old values are back within the 5 s that
+/// are promised of a tuner that is stopped.
+pub const IDLE_S: u32 = 4;
+
+/// The same for a connection that holds the lock to give something back: it asks all the time.
+pub(crate) const GIVER_IDLE_S: u32 = 2;
 
 /// One variable that was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,17 +58,14 @@ pub struct Held {
     pub name: String,
     /// Its value before, as the server prints it.
     pub original: String,
-    /// The values that the tuner set, as the server printed them afterwards.
+    /// The values that may be the tuner's doing: each stands here before it is set.
     pub set: Vec<String>,
-    /// True while a value is being set that was never set before: the server may make another of it, so that whatever the
-    /// variable has then is the tuner's doing.
-    pub is_changing: bool,
 }
 
 impl Held {
     /// True where a value is not the old one, and the tuner's doing.
     pub fn is_ours(&self, value: &str) -> bool {
-        !same(value, &self.original) && (self.is_changing || self.set.iter().any(|ours| same(value, ours)))
+        !same(value, &self.original) && self.set.iter().any(|ours| same(value, ours))
     }
 }
 
@@ -56,6 +76,8 @@ pub struct Watched<'a> {
     pub schema: &'a str,
     /// The connection that holds the lock.
     pub holder: u64,
+    /// The connection that sets.
+    pub writer: u64,
     /// When the server was started, Unix seconds of its own clock: see [`started`].
     pub started: i64,
     /// What it puts back.
@@ -83,7 +105,7 @@ fn is_number(value: &str) -> bool {
         && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.' || byte == b'-')
 }
 
-fn quoted(value: &str) -> String {
+pub(crate) fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"))
 }
 
@@ -117,43 +139,51 @@ pub fn started(version: ServerVersion) -> String {
 }
 
 /// What stands before the EVENT's body to make it.
-pub fn create(schema: &str, comment: &str, body: &str) -> String {
+pub fn create(watched: &Watched<'_>, comment: &str, body: &str) -> String {
     let comment: String = comment.chars().filter(|letter| !matches!(letter, '\'' | '\\')).take(60).collect();
+    let (schema, name) = (watched.schema, event_name(watched.holder, watched.started));
     format!(
-        "CREATE EVENT {schema}.{EVENT} ON SCHEDULE EVERY 1 SECOND ON COMPLETION PRESERVE ENABLE COMMENT '{comment}' DO {body}"
+        "CREATE EVENT {schema}.{name} ON SCHEDULE EVERY 1 SECOND ON COMPLETION PRESERVE ENABLE COMMENT '{comment}' DO {body}"
     )
 }
 
 /// Gives it another body.
-pub fn alter(schema: &str, body: &str) -> String {
-    format!("ALTER EVENT {schema}.{EVENT} DO {body}")
+pub fn alter(watched: &Watched<'_>, body: &str) -> String {
+    format!("ALTER EVENT {}.{} DO {body}", watched.schema, event_name(watched.holder, watched.started))
 }
 
-/// Takes it away.
-pub fn drop(schema: &str) -> String {
-    format!("DROP EVENT IF EXISTS {schema}.{EVENT}")
+/// Takes an EVENT away.
+pub fn drop(schema: &str, name: &str) -> String {
+    format!("DROP EVENT IF EXISTS {schema}.{name}")
+}
+
+/// How many statements a connection is at. Of a process that is gone the server notices at the statement's end.
+pub fn busy(connection: u64) -> String {
+    format!(
+        "(SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {connection} AND COMMAND <> 'Sleep' AND ID <> CONNECTION_ID())"
+    )
 }
 
 /// The body of the EVENT that stands while settings are taken. It stays while something is left to put back: a variable that
-/// depends on another one, set first, is put back a second later.
+/// depends on another one, set first, is put back a second later. It stays, too, while the tuner's connection is at a
+/// statement: that may have begun under the lease, and set something yet. That is looked at first, because a statement that
+/// begins later finds no lease.
 pub fn body(watched: &Watched<'_>) -> String {
     let mut puts_back = String::new();
     for held in watched.variables {
-        let (name, old) = (&held.name, literal(&held.original));
-        let is_ours = if held.is_changing {
-            format!("NOT {}", has_one_of(name, std::iter::once(held.original.as_str())))
-        } else {
-            let ours = held.set.iter().map(String::as_str).filter(|value| !same(value, &held.original));
-            if ours.clone().next().is_none() {
-                continue;
-            }
-            has_one_of(name, ours)
-        };
+        let ours = held.set.iter().map(String::as_str).filter(|value| !same(value, &held.original));
+        if ours.clone().next().is_none() {
+            continue;
+        }
+        let name = &held.name;
+        let is_ours = has_one_of(name, ours);
+        let old = either(&is_ours, &held.original);
         let _ = writeln!(puts_back, "   IF {is_ours} THEN SET GLOBAL {name} = {old}; END IF;");
         let _ = writeln!(puts_back, "   IF {is_ours} THEN SET undone = undone + 1; END IF;");
     }
-    let (started, silence, drop) = (started(watched.version), silence(watched), drop(watched.schema));
-    let (holder, server) = (watched.holder, watched.started);
+    let (started, silence) = (started(watched.version), silence(watched));
+    let drop = drop(watched.schema, &event_name(watched.holder, watched.started));
+    let (holder, server, busy) = (watched.holder, watched.started, busy(watched.writer));
     format!(
         "BEGIN
  DECLARE undone INT DEFAULT 0;
@@ -162,8 +192,8 @@ pub fn body(watched: &Watched<'_>) -> String {
  IF NOT (IS_USED_LOCK('{LOCK}') <=> {holder}) THEN
   {silence}SET started = {started};
   IF started IS NULL OR started = {server} THEN
-{puts_back}   SET undone = undone;
-  END IF;
+   SET undone = undone + {busy};
+{puts_back}  END IF;
   IF undone = 0 THEN {drop}; END IF;
  END IF;
 END"
@@ -171,17 +201,23 @@ END"
 }
 
 /// The body of a rehearsal: everything that the other one may have to do, once, with the values that stand. Where it is gone
-/// a moment later, the scheduler runs, and whoever made it has the privileges.
+/// a moment later, the scheduler runs, and whoever made it has the privileges. A variable that somebody else set meanwhile is
+/// left alone.
 pub fn rehearsal(watched: &Watched<'_>) -> String {
     let sets: String = watched
         .variables
         .iter()
-        .map(|held| format!(" SET GLOBAL {} = {};\n", held.name, literal(&held.original)))
+        .map(|held| {
+            let (name, old) = (&held.name, held.original.as_str());
+            let stands = has_one_of(name, std::iter::once(old));
+            format!("  IF {stands} THEN SET GLOBAL {name} = {}; END IF;\n", either(&stands, old))
+        })
         .collect();
-    let (started, silence, drop) = (started(watched.version), silence(watched), drop(watched.schema));
+    let (started, silence) = (started(watched.version), silence(watched));
+    let drop = drop(watched.schema, &event_name(watched.holder, watched.started));
+    let (holder, busy) = (watched.holder, busy(watched.writer));
     format!(
-        "BEGIN\n DECLARE started BIGINT DEFAULT NULL;\n {silence}SET started = {started};\n IF IS_USED_LOCK('{LOCK}') <=> {} THEN\n{sets} END IF;\n {drop};\nEND",
-        watched.holder
+        "BEGIN\n DECLARE started BIGINT DEFAULT NULL;\n {silence}SET started = {started};\n SET started = {busy};\n IF IS_USED_LOCK('{LOCK}') <=> {holder} THEN\n{sets} END IF;\n {drop};\nEND"
     )
 }
 
@@ -189,76 +225,132 @@ fn silence(watched: &Watched<'_>) -> &'static str {
     if watched.has_binary_log { "SET SESSION sql_log_bin = 0; " } else { "" }
 }
 
-/// Sets values, all or none, where the lease still stands at that very moment; else each keeps what it has. `CAST`, because
-/// some variables are signed and others not, and of both together the server makes a decimal, which no variable takes.
-pub fn set<'a>(holder: u64, values: impl Iterator<Item = (&'a str, &'a str)>) -> String {
-    let assignments: Vec<String> = values
-        .map(|(name, value)| {
-            let (wanted, now) = match value.parse::<u64>() {
-                Ok(number) => {
-                    (format!("CAST({number} AS UNSIGNED)"), format!("CAST(@@GLOBAL.{name} AS UNSIGNED)"))
-                }
-                Err(_) => (literal(value), format!("@@GLOBAL.{name}")),
-            };
-            format!("GLOBAL {name} = IF(IS_USED_LOCK('{LOCK}') <=> {holder}, {wanted}, {now})")
-        })
+/// Who must hold the lock for a value to be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockedBy {
+    /// This connection.
+    Connection(u64),
+    /// The connection that sets.
+    Own,
+}
+
+/// One variable in a statement that sets.
+#[derive(Debug, Clone, Copy)]
+pub struct Write<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The values of which it must have one.
+    pub expected: &'a [String],
+    /// The value that it gets.
+    pub wanted: &'a str,
+}
+
+/// Sets values, all or none, where the lock is held by whom it must be and every variable has a value that is expected, both at
+/// that very moment; else it fails with the error [`NOT_AS_EXPECTED`]. The server works out all values before it sets the
+/// first.
+pub fn set(by: LockedBy, writes: &[Write<'_>]) -> String {
+    assign("GLOBAL", by, writes)
+}
+
+/// As [`set`], over a restart, too.
+pub fn persist(by: LockedBy, writes: &[Write<'_>]) -> String {
+    assign("PERSIST", by, writes)
+}
+
+fn assign(scope: &str, by: LockedBy, writes: &[Write<'_>]) -> String {
+    let holder = match by {
+        LockedBy::Connection(id) => id.to_string(),
+        LockedBy::Own => "CONNECTION_ID()".to_owned(),
+    };
+    let mut all = format!("IS_USED_LOCK('{LOCK}') <=> {holder}");
+    for write in writes {
+        let _ = write!(all, " AND {}", has_one_of(write.name, write.expected.iter().map(String::as_str)));
+    }
+    let assignments: Vec<String> = writes
+        .iter()
+        .map(|write| format!("{scope} {} = {}", write.name, either(&all, write.wanted)))
         .collect();
     format!("SET {}", assignments.join(", "))
+}
+
+/// `ER_SUBQUERY_NO_1_ROW` of both lines.
+pub const NOT_AS_EXPECTED: u16 = 1242;
+
+/// The value where the condition holds, else an error. `CAST`, because some variables are signed and others not, and of both
+/// together the server makes a decimal, which no variable takes.
+fn either(condition: &str, value: &str) -> String {
+    match value.parse::<u64>() {
+        Ok(number) => format!(
+            "IF({condition}, CAST({number} AS UNSIGNED), (SELECT CAST(1 AS UNSIGNED) UNION SELECT CAST(2 AS UNSIGNED)))"
+        ),
+        Err(_) if is_number(value) => format!("IF({condition}, {value}, (SELECT 1.5 UNION SELECT 2.5))"),
+        Err(_) => format!("IF({condition}, {}, (SELECT 'a' UNION SELECT 'b'))", quoted(value)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn held(set: &[&str], is_changing: bool) -> Held {
+    fn held(set: &[&str]) -> Held {
         let set = set.iter().map(|&value| value.to_owned()).collect();
-        Held { name: "innodb_spin_wait_delay".to_owned(), original: "100".to_owned(), set, is_changing }
+        Held { name: "innodb_spin_wait_delay".to_owned(), original: "100".to_owned(), set }
     }
 
     fn text(variables: &[Held], has_binary_log: bool, version: &str) -> String {
         let version = ServerVersion::parse(version, "").unwrap();
-        body(&Watched {
-            schema: "sys",
-            holder: 17,
-            started: 1_700_000_000,
-            variables,
-            has_binary_log,
-            version,
-        })
+        let (schema, holder, writer, started) = ("sys", 17, 16, 1_700_000_000);
+        body(&Watched { schema, holder, writer, started, variables, has_binary_log, version })
     }
 
     #[test]
     fn the_event_puts_back_what_the_tuner_set_and_nothing_else() {
-        let text = text(&[held(&["100", "6", "12"], false)], true, "9.7.4");
+        let text = text(&[held(&["100", "6", "12"])], true, "9.7.4");
         assert!(text.contains("IF NOT (IS_USED_LOCK('spindoctor.lease') <=> 17) THEN"), "{text}");
-        let puts_back = "IF @@GLOBAL.innodb_spin_wait_delay IN (6, 12) THEN SET GLOBAL innodb_spin_wait_delay = 100; END IF;";
+        let puts_back = "IF @@GLOBAL.innodb_spin_wait_delay IN (6, 12) THEN SET GLOBAL innodb_spin_wait_delay = \
+            IF(@@GLOBAL.innodb_spin_wait_delay IN (6, 12), CAST(100 AS UNSIGNED), (SELECT CAST(1 AS UNSIGNED) UNION SELECT CAST(2 AS UNSIGNED))); END IF;";
         assert!(text.contains(puts_back), "{text}");
         assert!(text.contains("SET SESSION sql_log_bin = 0; "), "{text}");
-        assert!(text.contains("DROP EVENT IF EXISTS sys.spindoctor_lease"), "{text}");
+        assert!(text.contains("DROP EVENT IF EXISTS sys.spindoctor_lease_17_1700000000"), "{text}");
+        let (busy, values) = (text.find("WHERE ID = 16").unwrap(), text.find("@@GLOBAL").unwrap());
+        assert!(busy < values, "whether the tuner is at a statement is looked at before the values: {text}");
+        assert!(held(&["6"]).is_ours("6.0") && !held(&["6"]).is_ours("7") && !held(&["100"]).is_ours("100"));
     }
 
     #[test]
-    fn while_a_new_value_is_being_set_whatever_stands_is_put_back() {
-        let text = text(&[held(&["6"], true)], false, "10.11.6-MariaDB");
-        assert!(text.contains("IF NOT @@GLOBAL.innodb_spin_wait_delay IN (100) THEN"), "{text}");
+    fn on_mariadb_the_start_is_read_elsewhere_and_without_a_binary_log_none_is_silenced() {
+        let text = text(&[held(&["6"])], false, "10.11.6-MariaDB");
         assert!(!text.contains("sql_log_bin"), "{text}");
         assert!(text.contains("information_schema.GLOBAL_STATUS"), "{text}");
-        assert!(held(&[], true).is_ours("7") && !held(&[], true).is_ours("100"));
-        assert!(held(&["6"], false).is_ours("6.0") && !held(&["6"], false).is_ours("7"));
     }
 
     #[test]
     fn a_variable_that_was_only_taken_is_left_alone() {
-        assert!(!text(&[held(&[], false)], true, "8.0.36").contains("@@GLOBAL"));
-        assert!(!text(&[held(&["100"], false)], true, "8.0.36").contains("@@GLOBAL"));
+        assert!(!text(&[held(&[])], true, "8.0.36").contains("@@GLOBAL"));
+        assert!(!text(&[held(&["100"])], true, "8.0.36").contains("@@GLOBAL"));
     }
 
     #[test]
     fn a_switch_is_known_by_its_word_and_by_its_number() {
-        let switch = Held { original: "OFF".into(), set: vec!["ON".into()], ..held(&[], false) };
+        let switch = Held { original: "OFF".into(), set: vec!["ON".into()], ..held(&[]) };
         let text = text(&[switch], false, "9.7.4");
-        let puts_back = "IF CAST(@@GLOBAL.innodb_spin_wait_delay AS CHAR) IN ('ON', '1') THEN SET GLOBAL innodb_spin_wait_delay = 'OFF'";
-        assert!(text.contains(puts_back), "{text}");
+        let puts_back = "IF CAST(@@GLOBAL.innodb_spin_wait_delay AS CHAR) IN ('ON', '1') THEN SET GLOBAL innodb_spin_wait_delay = IF(";
+        assert!(
+            text.contains(puts_back) && text.contains(", 'OFF', (SELECT 'a' UNION SELECT 'b'))"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_events_name_says_whose_it_is() {
+        assert_eq!(event_name(17, 1_700_000_000), "spindoctor_lease_17_1700000000");
+        assert_eq!(event_started("spindoctor_lease_17_1700000000"), Some(1_700_000_000));
+        for other in ["spindoctor_lease", "spindoctor_lease_", "spindoctor_lease_17", "spindoctor_lease_x_1"]
+        {
+            assert_eq!(event_started(other), None);
+        }
+        // A server's names have 64 letters at most.
+        assert!(event_name(u64::MAX, i64::MIN).len() <= 64);
     }
 
     #[test]
@@ -272,12 +364,21 @@ mod tests {
     }
 
     #[test]
-    fn setting_asks_for_the_lease_in_the_same_statement() {
-        let sql = set(17, [("a", "6"), ("b", "OFF")].into_iter());
+    fn setting_asks_for_the_lease_and_for_the_values_in_the_same_statement() {
+        let expected = ["7".to_owned(), "8".to_owned()];
+        let switch = ["ON".to_owned()];
+        let writes = [
+            Write { name: "a", expected: &expected, wanted: "6" },
+            Write { name: "b", expected: &switch, wanted: "OFF" },
+        ];
+        let all = "IS_USED_LOCK('spindoctor.lease') <=> 17 AND @@GLOBAL.a IN (7, 8) AND CAST(@@GLOBAL.b AS CHAR) IN ('ON', '1')";
         assert_eq!(
-            sql,
-            "SET GLOBAL a = IF(IS_USED_LOCK('spindoctor.lease') <=> 17, CAST(6 AS UNSIGNED), CAST(@@GLOBAL.a AS UNSIGNED)), \
-             GLOBAL b = IF(IS_USED_LOCK('spindoctor.lease') <=> 17, 'OFF', @@GLOBAL.b)"
+            set(LockedBy::Connection(17), &writes),
+            format!(
+                "SET GLOBAL a = IF({all}, CAST(6 AS UNSIGNED), (SELECT CAST(1 AS UNSIGNED) UNION SELECT CAST(2 AS UNSIGNED))), \
+                 GLOBAL b = IF({all}, 'OFF', (SELECT 'a' UNION SELECT 'b'))"
+            )
         );
+        assert!(set(LockedBy::Own, &writes).contains("<=> CONNECTION_ID() AND"));
     }
 }

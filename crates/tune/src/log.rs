@@ -4,12 +4,11 @@
 //! In: a folder and a [`Tuning`]. Out: a line in `trials.jsonl` there. A file that has grown large becomes
 //! `trials.1.jsonl`, in the place of the one before.
 
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use spindoctor_model::Tuning;
+use spindoctor_safefile::Folder;
 
 /// The file.
 const NAME: &str = "trials.jsonl";
@@ -21,28 +20,29 @@ const MOST_BYTES: u64 = 8 << 20;
 /// Adds a tuning to the log in that folder, which is made where it is missing. Says which file has it.
 ///
 /// # Errors
-/// The folder or the file cannot be written.
+/// The folder or the file cannot be written, or is not this account's own.
 pub fn append(folder: &Path, tuning: &Tuning) -> io::Result<PathBuf> {
     append_up_to(folder, tuning, MOST_BYTES)
 }
 
 fn append_up_to(folder: &Path, tuning: &Tuning, most_bytes: u64) -> io::Result<PathBuf> {
-    fs::create_dir_all(folder)?;
-    let path = folder.join(NAME);
-    if fs::metadata(&path).is_ok_and(|file| file.len() >= most_bytes) {
-        fs::rename(&path, folder.join(BEFORE))?;
-    }
+    let opened = Folder::private(folder)?;
     let mut line = serde_json::to_vec(tuning)?;
     line.push(b'\n');
-    // Host names and settings are nobody else's business.
-    let mut file: File = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+    let mut file = opened.append(NAME)?;
+    if file.metadata()?.len() >= most_bytes {
+        opened.rename(NAME, BEFORE)?;
+        file = opened.append(NAME)?;
+    }
     // One write: two programs that log at once do not mix their lines.
     file.write_all(&line)?;
-    Ok(path)
+    Ok(folder.join(NAME))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use spindoctor_model::diagnosis::DiagnosedServer;
     use spindoctor_model::trial::TRIAL_SCHEMA;
     use spindoctor_model::{Effects, Trial, Verdict};
@@ -82,5 +82,20 @@ mod tests {
         append_up_to(&folder, &tuning(), 10).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
         assert_eq!(fs::read_to_string(folder.join(BEFORE)).unwrap(), text);
+    }
+
+    #[test]
+    fn a_link_or_a_second_name_in_the_place_of_the_log_is_not_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "as it was").unwrap();
+        let state = folder.path().join("state");
+        fs::create_dir(&state).unwrap();
+        std::os::unix::fs::symlink(&victim, state.join(NAME)).unwrap();
+        assert!(append(&state, &tuning()).unwrap_err().to_string().contains("symbolic link"));
+        fs::remove_file(state.join(NAME)).unwrap();
+        fs::hard_link(&victim, state.join(NAME)).unwrap();
+        assert!(append(&state, &tuning()).unwrap_err().to_string().contains("2 names"));
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "as it was");
     }
 }

@@ -67,7 +67,7 @@ impl Candidate {
 }
 
 /// The slowest of some variables.
-pub(crate) fn slowest<'a>(variables: impl Iterator<Item = &'a Variable>) -> Settles {
+pub fn slowest<'a>(variables: impl Iterator<Item = &'a Variable>) -> Settles {
     let rank = |settles: Settles| match settles {
         Settles::AtOnce => 0,
         Settles::Caches => 1,

@@ -338,7 +338,10 @@ impl<W: Writer> Search<'_, '_, W> {
                     blocks.push(None);
                 }
                 Err(ended) => {
-                    if matches!(ended, Ended::Stopped | Ended::LoadGone { .. } | Ended::Trouble(_)) {
+                    if matches!(
+                        ended,
+                        Ended::Stopped | Ended::LoadGone { .. } | Ended::Trouble(_) | Ended::TimeUp
+                    ) {
                         self.bench.set(old).await?;
                     }
                     return Err(ended);

@@ -260,6 +260,47 @@ pub fn find(name: &str) -> Result<&'static Variable, Refused> {
 }
 
 impl Variable {
+    /// True where a value is of this variable's form, as a server prints it, whatever its range: a whole number, ON or OFF.
+    pub fn has_form(&self, value: &str) -> bool {
+        match self.values {
+            Values::Numbers { .. } => {
+                value.bytes().all(|byte| byte.is_ascii_digit()) && value.parse::<u64>().is_ok()
+            }
+            Values::Switch => ["ON", "OFF"].iter().any(|word| value.eq_ignore_ascii_case(word)),
+        }
+    }
+
+    /// True where some server takes the value.
+    pub fn is_in_widest_range(&self, value: &str) -> bool {
+        self.has_form(value)
+            && match self.values {
+                Values::Numbers { from, to } => {
+                    value.parse().is_ok_and(|number| (from..=to).contains(&number))
+                }
+                Values::Switch => true,
+            }
+    }
+
+    /// Fails where no server takes the value: that needs no server to be known.
+    ///
+    /// # Errors
+    /// What the variable takes.
+    pub fn expect_in_widest_range(&self, value: &str) -> Result<(), Refused> {
+        let value = value.trim();
+        let word = match (self.values, value) {
+            (Values::Switch, "0" | "1") => "ON",
+            _ => value,
+        };
+        if self.is_in_widest_range(word) {
+            return Ok(());
+        }
+        let wanted = match self.values {
+            Values::Numbers { from, to } => format!("a whole number from {from} to {to}"),
+            Values::Switch => "ON or OFF".to_owned(),
+        };
+        Err(Refused::BadValue { name: self.name, value: value.to_owned(), wanted })
+    }
+
     /// Which values it takes on a server.
     pub fn values_on(&self, version: ServerVersion) -> Values {
         let narrower = NARROWER.iter().find(|(name, is_so, _)| *name == self.name && is_so(version));
@@ -306,6 +347,30 @@ mod tests {
         let delay = find("innodb_spin_wait_delay").unwrap();
         assert!(delay.value(version, "1001").is_err());
         assert_eq!(delay.value(old, "1001"), Ok("1001".to_owned()));
-        assert_eq!(find("innodb_log_writer_threads").unwrap().value(version, "off"), Ok("OFF".to_owned()));
+        let switch = find("innodb_log_writer_threads").unwrap();
+        assert_eq!(switch.value(version, "off"), Ok("OFF".to_owned()));
+        // Before any server is known.
+        assert!(
+            delay.expect_in_widest_range("1001").is_ok()
+                && delay.expect_in_widest_range("4294967296").is_err()
+        );
+        assert!(switch.expect_in_widest_range("1").is_ok() && switch.expect_in_widest_range("2").is_err());
+        let error = delay.expect_in_widest_range("99999999999").unwrap_err().to_string();
+        assert!(error.contains("a whole number from 0 to 4294967295"), "{error}");
+    }
+
+    #[test]
+    fn what_a_server_printed_has_the_variables_form_and_nothing_else_has() {
+        let (delay, switch) =
+            (find("innodb_spin_wait_delay").unwrap(), find("innodb_adaptive_hash_index").unwrap());
+        // Out of range, but a number: it may have been so before.
+        for value in ["0", "6", "18446744073709551615"] {
+            assert!(delay.has_form(value), "{value}");
+        }
+        for value in ["", "-1", "+6", "6.0", "1e3", "6; DROP", "ON", " 6", "18446744073709551616"] {
+            assert!(!delay.has_form(value), "{value}");
+        }
+        assert!(switch.has_form("ON") && switch.has_form("off"));
+        assert!(!switch.has_form("1") && !switch.has_form("'ON'") && !switch.has_form(""));
     }
 }

@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use spindoctor_collect::mysql::{Endpoint, Target};
+use spindoctor_collect::mysql::{Endpoint, Session, Target};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
-use spindoctor_tune::apply::{ApplyError, Persisted, Settings, TakeOptions, recover};
-use spindoctor_tune::variables::{VARIABLES, Variable, find};
+use spindoctor_tune::apply::{ApplyError, Persisted, Settings, TakeOptions, expect_possible, recover};
+use spindoctor_tune::variables::{VARIABLES, Values, Variable, find};
 use spindoctor_tune::{journal, lease};
 
 /// The promise. It is held to the middle one of many: a machine with other work to do is late now and then.
@@ -388,6 +388,269 @@ fn what_somebody_else_set_meanwhile_is_left_and_the_rest_is_put_back(scene: &Sce
     }
 }
 
+fn somebody_elses_change_ends_the_tuner_which_says_what_it_saw(scene: &Scene) {
+    let mut ways = vec!["SET GLOBAL innodb_spin_wait_delay = 55"];
+    if matches!(scene.which, Which::Mysql) {
+        ways.push("SET PERSIST innodb_spin_wait_delay = 55");
+    }
+    for way in ways {
+        // In the middle of changes as fast as they come, and between two that are far apart.
+        for what in ["flip", "check"] {
+            scene.reset();
+            let tuner = scene.start(what);
+            let guardian = tuner.guardian;
+            scene.execute(way);
+            let word = tuner.end();
+            assert!(
+                word.contains("innodb_spin_wait_delay was set to 55 by somebody else (seen at "),
+                "{way}, {what}: {word}"
+            );
+            assert!(
+                word.contains("left as somebody else set it: innodb_spin_wait_delay = 55"),
+                "{way}, {what}: {word}"
+            );
+            assert_eq!(scene.values(), ["55", "31"], "{way}, {what}");
+            scene.wait_for_nothing(guardian, what);
+        }
+    }
+    if matches!(scene.which, Which::Mysql) {
+        scene.execute("RESET PERSIST");
+    }
+}
+
+fn somebody_elses_change_after_the_tuners_death_is_respected(scene: &Scene) {
+    // Killed anywhere between two changes: a DBA who is faster than the switch keeps what he set.
+    for _ in 0..5 {
+        scene.reset();
+        let mut tuner = scene.start("flip");
+        let guardian = tuner.guardian;
+        tuner.kill();
+        scene.execute("SET GLOBAL innodb_spin_wait_delay = 55");
+        let is_so = || scene.values() == ["55", "31"];
+        until(Instant::now(), "killed", is_so, || format!("{:?}", scene.values()));
+        scene.wait_for_nothing(guardian, "killed");
+        assert!(is_so(), "{:?}", scene.values());
+    }
+}
+
+/// An account without any privilege that waits for the lock, and keeps it.
+struct Stranger {
+    go: std::sync::mpsc::Sender<()>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Stranger {
+    fn of(scene: &Scene) -> Self {
+        scene.execute("CREATE USER IF NOT EXISTS weak@localhost");
+        let mut target = Target::new(Endpoint::Socket(scene.server.socket().to_owned()), "weak");
+        target.limits.query = 2 * PATIENCE;
+        let (go, gone) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let mut session = Session::connect(&target, &target.limits).await.unwrap();
+                session.query("SELECT GET_LOCK('spindoctor.lease', 100)").await.unwrap();
+                while gone.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                    session.ping().await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                session.close().await;
+            });
+        });
+        Self { go, thread: Some(thread) }
+    }
+
+    fn waits_or_holds(&self, scene: &Scene) {
+        let question = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'weak' AND INFO LIKE '%GET_LOCK%'";
+        until(Instant::now(), "it waits", || scene.ask(question) != "0" || Self::holds(scene), String::new);
+    }
+
+    fn holds(scene: &Scene) -> bool {
+        let question = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'weak' AND ID = IS_USED_LOCK('spindoctor.lease')";
+        scene.ask(question) != "0"
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ended = self.go.send(());
+        if let Some(thread) = self.thread.take() {
+            let _failed = thread.join();
+        }
+    }
+}
+
+fn a_lock_that_another_account_waits_for_keeps_no_setting_changed(scene: &Scene) {
+    for how in ["guardian and event", "recover", "tuner"] {
+        scene.reset();
+        let mut tuner = scene.start("hold");
+        let stranger = Stranger::of(scene);
+        stranger.waits_or_holds(scene);
+        let killed = Instant::now();
+        match how {
+            "guardian and event" => tuner.kill(),
+            // Nobody but recovery is left, where there is no EVENT.
+            "recover" => {
+                send(tuner.pid(), Signal::STOP);
+                send(tuner.guardian, Signal::KILL);
+                tuner.kill();
+                let recovered = scene.recover();
+                assert!(tuner.has_event || recovered.len() == 1, "{recovered:?}");
+            }
+            // The tuner itself, whose lease a DBA took away.
+            _ => {
+                let holder = scene.ask("SELECT IS_USED_LOCK('spindoctor.lease')");
+                scene.execute(&format!("KILL {holder}"));
+                let guardian = tuner.guardian;
+                // Its next change would fail; here it waits for being asked.
+                until(
+                    killed,
+                    how,
+                    || Stranger::holds(scene),
+                    || "the stranger does not have the lock".to_owned(),
+                );
+                let word = tuner.end();
+                assert!(word.starts_with("lost: "), "{word}");
+                until(killed, how, || scene.is_as_before(), || format!("{:?}", scene.values()));
+                until(
+                    killed,
+                    how,
+                    || scene.journals() == 0 && !runs(guardian),
+                    || "something is left".to_owned(),
+                );
+                assert!(Stranger::holds(scene));
+                continue;
+            }
+        }
+        let took = scene.wait_for_values(killed, how);
+        println!("{how}: old values back after {took:.1?} beside the stranger");
+        until(killed, how, || Stranger::holds(scene), || "the stranger does not have the lock".to_owned());
+        until(killed, how, || !scene.has_event(), || "an EVENT is left".to_owned());
+        until(killed, how, || scene.journals() == 0, || "a journal is left".to_owned());
+        until(killed, how, || !runs(tuner.guardian), || "the guardian runs".to_owned());
+        // No tuner beside it; it is told whose lock it is.
+        let address = scene.server.socket().display().to_string();
+        let output = scene.command("hold", &address).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains("weak from localhost"), "{said}");
+        assert!(scene.is_as_before());
+    }
+}
+
+fn a_server_that_stands_still_for_seconds_takes_the_lease_from_nobody(scene: &Scene) {
+    let tuner = scene.start("hold");
+    let guardian = tuner.guardian;
+    send(scene.server.pid(), Signal::STOP);
+    std::thread::sleep(Duration::from_secs(7));
+    send(scene.server.pid(), Signal::CONT);
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(scene.values(), ["1", "10"], "the settings are still lent");
+    send(tuner.pid(), Signal::INT);
+    let word = tuner.end();
+    assert!(word.starts_with("Ctrl-C: the old values are back"), "{word}");
+    scene.wait_for_nothing(guardian, "stood still");
+}
+
+fn a_tuner_that_stands_still_for_two_seconds_goes_on(scene: &Scene) {
+    let tuner = scene.start("hold");
+    let guardian = tuner.guardian;
+    send(tuner.pid(), Signal::STOP);
+    std::thread::sleep(Duration::from_millis(2_500));
+    send(tuner.pid(), Signal::CONT);
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(scene.values(), ["1", "10"], "the settings are still lent");
+    send(tuner.pid(), Signal::INT);
+    let word = tuner.end();
+    assert!(word.starts_with("Ctrl-C: the old values are back"), "{word}");
+    scene.wait_for_nothing(guardian, "went on");
+}
+
+fn an_account_that_may_not_set_is_told_the_grant_and_nothing_is_left(scene: &Scene) {
+    scene.execute("CREATE USER IF NOT EXISTS weak@localhost");
+    let target = Target::new(Endpoint::Socket(scene.server.socket().to_owned()), "weak");
+    let options = TakeOptions {
+        program: env!("CARGO_BIN_EXE_spindoctor-tune-driver").into(),
+        state: scene.state.path().to_owned(),
+    };
+    let variables = [find("innodb_spin_wait_delay").unwrap()];
+    let error =
+        scene.runtime.block_on(Settings::take(&target, &variables, &options)).unwrap_err().to_string();
+    let privilege = match scene.which {
+        Which::Mysql => "SYSTEM_VARIABLES_ADMIN",
+        _ => "SUPER",
+    };
+    let expected = format!(
+        "'weak'@'localhost' lacks a privilege: GRANT {privilege} ON *.* TO 'weak'@'localhost' (the server says: error 1227"
+    );
+    assert!(error.starts_with(&expected) && !error.contains('\n'), "{error}");
+    assert!(scene.journals() == 0 && !scene.has_event() && scene.is_as_before());
+    until(Instant::now(), "refused", || scene.is_free(), || "the lock is held".to_owned());
+}
+
+fn a_value_that_cannot_be_is_refused_before_anything_is_armed(scene: &Scene) {
+    let ask = |name: &str, value: &str| {
+        let values = [(find(name).unwrap(), value.to_owned())];
+        scene.runtime.block_on(expect_possible(&scene.target(), &values)).map_err(|error| error.to_string())
+    };
+    assert_eq!(ask("innodb_spin_wait_delay", "6"), Ok(()));
+    assert!(ask("innodb_spin_wait_delay", "99999999999").unwrap_err().contains("a whole number from 0 to"));
+    let error = ask("innodb_io_capacity", "4000000").unwrap_err();
+    assert!(error.contains("innodb_io_capacity = 4000000 is more than innodb_io_capacity_max = "), "{error}");
+    let fixed = match scene.which {
+        Which::Mysql => "innodb_log_file_size",
+        _ => "innodb_redo_log_capacity",
+    };
+    assert!(ask(fixed, "16777216").unwrap_err().contains("cannot be changed without a restart"));
+    assert!(scene.journals() == 0 && !scene.has_event() && scene.is_free());
+}
+
+/// What may be put back is known by the values that were asked for: so the server must make no other of them, but where two
+/// variables depend on each other.
+fn a_server_makes_no_other_value_of_one_that_it_takes(scene: &Scene) {
+    let version = scene.server.version();
+    for variable in VARIABLES.iter().filter(|variable| (variable.is_dynamic_on)(version)) {
+        if variable.name.starts_with("innodb_io_capacity") {
+            continue;
+        }
+        let before = scene.ask(&format!("SELECT @@GLOBAL.{}", variable.name));
+        let asked: Vec<String> = match variable.values_on(version) {
+            Values::Switch => vec!["'ON'".to_owned(), "'OFF'".to_owned()],
+            Values::Numbers { from, to } => {
+                let now: u64 = before.parse().unwrap();
+                [from, from + 1, now + 1, 2 * now + 3, now / 2 + 7]
+                    .into_iter()
+                    // Not a redo log of half a terabyte.
+                    .filter(|value| {
+                        (from..=to.min(now.saturating_mul(4).saturating_add(100))).contains(value)
+                    })
+                    .map(|value| value.to_string())
+                    .collect()
+            }
+        };
+        for value in asked {
+            let name = variable.name;
+            // As apply sets it; what is refused is no value.
+            let set = format!("SET GLOBAL {name} = {value}");
+            let outcome = scene
+                .runtime
+                .block_on(scene.server.execute(["SET SESSION sql_mode = 'STRICT_ALL_TABLES'", set.as_str()]));
+            if outcome.is_ok() {
+                let shown = format!(
+                    "SELECT VARIABLE_VALUE FROM {}.global_variables WHERE VARIABLE_NAME = '{name}'",
+                    if version.is_mariadb() { "information_schema" } else { "performance_schema" }
+                );
+                assert!(
+                    lease::same(&scene.ask(&shown), value.trim_matches('\'')),
+                    "{version}: {set}: {}",
+                    scene.ask(&shown)
+                );
+            }
+        }
+        let before = if before.parse::<f64>().is_ok() { before } else { format!("'{before}'") };
+        scene.execute(&format!("SET GLOBAL {} = {before}", variable.name));
+    }
+}
+
 fn a_second_tuner_is_refused_and_told_who_tunes_since_when(scene: &Scene) {
     let first = scene.start("hold");
     let address = scene.server.socket().display().to_string();
@@ -593,6 +856,14 @@ const CHECKS: &[(&str, Check)] = checks![
     a_tuner_that_is_stopped_loses_its_settings_and_changes_nothing_when_it_goes_on,
     every_signal_that_asks_for_the_end_puts_back_first,
     what_somebody_else_set_meanwhile_is_left_and_the_rest_is_put_back,
+    somebody_elses_change_ends_the_tuner_which_says_what_it_saw,
+    somebody_elses_change_after_the_tuners_death_is_respected,
+    a_lock_that_another_account_waits_for_keeps_no_setting_changed,
+    a_server_that_stands_still_for_seconds_takes_the_lease_from_nobody,
+    a_tuner_that_stands_still_for_two_seconds_goes_on,
+    an_account_that_may_not_set_is_told_the_grant_and_nothing_is_left,
+    a_value_that_cannot_be_is_refused_before_anything_is_armed,
+    a_server_makes_no_other_value_of_one_that_it_takes,
     a_second_tuner_is_refused_and_told_who_tunes_since_when,
     what_is_kept_stays_and_nothing_else_is_left,
     when_a_server_was_started_is_the_same_whenever_it_is_asked,

@@ -149,7 +149,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             statement: "SET GLOBAL binlog_group_commit_sync_delay = 300".into(),
             why: "Commits wait 300 us for company and share one sync.".into(),
             dynamic: true,
-            risk: "Each commit takes that much longer; with few sessions it only costs.".into(),
+            risk: crate::proposals::risks::COMMITS_LATER.into(),
             undo: format!(
                 "SET GLOBAL binlog_group_commit_sync_delay = {}",
                 window.variable("binlog_group_commit_sync_delay").unwrap_or("0")

@@ -144,7 +144,7 @@ fn concurrency_limit(window: &Window, runnable: f64, cpus: f64) -> Option<Remedy
               the CPU. It shortens no queue; it moves it to where waiting is cheap."
             .into(),
         dynamic: true,
-        risk: "Too low a value leaves CPUs idle while threads inside wait for locks or disks: measure.".into(),
+        risk: crate::proposals::risks::FEWER_INSIDE.into(),
         undo: "SET GLOBAL innodb_thread_concurrency = 0".into(),
     })
 }

@@ -208,7 +208,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         statement: "SET GLOBAL innodb_max_purge_lag = 0".into(),
         why: "Changes are then not delayed.".into(),
         dynamic: true,
-        risk: "The history list grows faster until its cause is gone.".into(),
+        risk: crate::proposals::risks::DELAYS_NOTHING.into(),
         undo: format!("SET GLOBAL innodb_max_purge_lag = {:.0}", lag.limit.unwrap_or_default()),
     });
     // Who ends what holds purge back wants no delay to begin.
@@ -270,7 +270,7 @@ fn larger_batch(window: &Window) -> Remedy {
         statement: format!("SET GLOBAL innodb_purge_batch_size = {:.0}", (4.0 * now).min(LARGEST_BATCH)),
         why: "More is removed at a time.".into(),
         dynamic: true,
-        risk: "Purge takes more CPU and I/O from statements while it catches up.".into(),
+        risk: crate::proposals::risks::PURGES_MORE.into(),
         undo: format!("SET GLOBAL innodb_purge_batch_size = {now:.0}"),
     }
 }

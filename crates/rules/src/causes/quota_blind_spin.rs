@@ -223,8 +223,7 @@ fn finding(found: &Spinning<'_>) -> Finding {
             format!("Half of {granted:.1} CPUs is {corrected:.0} % of {counted}: spinning stops where it was meant to.")
         },
         dynamic: true,
-        risk: "If the quota is raised or lifted, the mark is too low: commits then sleep where they could spin."
-            .into(),
+        risk: crate::proposals::risks::SPINS_LESS_FOR_THE_LOG.into(),
         undo: format!("SET GLOBAL innodb_log_spin_cpu_pct_hwm = {hwm:.0}"),
     })
     .remedy(Remedy {

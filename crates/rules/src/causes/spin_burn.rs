@@ -95,7 +95,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             statement: format!("SET GLOBAL {} = {:.0}", correction.variable, correction.to),
             why: format!("A full spin then lasts about {meant_us:.0} us on this CPU."),
             dynamic: true,
-            risk: "Latches that are free again soon are then slept for: more context switches.".into(),
+            risk: crate::proposals::risks::SPINS_LESS.into(),
             undo: format!("SET GLOBAL {} = {:.0}", correction.variable, correction.from),
         });
     }

@@ -142,7 +142,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             statement: format!("SET GLOBAL {} = {:.0}", correction.variable, correction.to),
             why: "A waiter then spins for as long as such waits last.".into(),
             dynamic: true,
-            risk: "CPU is burnt where latches are held for long: watch the spin share.".into(),
+            risk: crate::proposals::risks::SPINS_MORE.into(),
             undo: format!("SET GLOBAL {} = {:.0}", correction.variable, correction.from),
         });
     }

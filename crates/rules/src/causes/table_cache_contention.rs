@@ -137,7 +137,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 statement: format!("SET GLOBAL table_open_cache = {wanted:.0}"),
                 why: "An instance of a table then stays open from one statement to the next.".into(),
                 dynamic: true,
-                risk: "Each open instance takes some kilobytes to tens of them.".into(),
+                risk: crate::proposals::risks::KEEPS_TABLES.into(),
                 undo: format!("SET GLOBAL table_open_cache = {cache:.0}"),
             }
         }))

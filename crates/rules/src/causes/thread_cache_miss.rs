@@ -101,7 +101,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             statement: format!("SET GLOBAL thread_cache_size = {most:.0}"),
             why: "A client that comes finds the thread of one that left.".into(),
             dynamic: true,
-            risk: "Each kept thread holds some hundred kilobytes at most.".into(),
+            risk: crate::proposals::risks::KEEPS_THREADS.into(),
             undo: format!("SET GLOBAL thread_cache_size = {cache:.0}"),
         })
         .explains(&[connection_churn::CAUSE.name, cpu_saturated::CAUSE.name])

@@ -49,7 +49,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
         Some(_) => format!("{told}; the checkpoint does not keep up with the redo, and storage has room."),
         None => format!("{told}; dirty pages are at their limit, and storage has room."),
     };
-    let risk = "More pages are written that would have been changed again: watch the storage's wait times.";
+    let risk = super::risks::WRITES_MORE;
     let proposal = Proposal::setting(change.into_iter().collect(), why, risk);
     Ok(Advice::Propose(vec![match stalls {
         Some(finding) => proposal.of(finding),

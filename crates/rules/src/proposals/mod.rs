@@ -13,6 +13,7 @@ mod io_capacity;
 mod latch_spin;
 mod purge;
 mod redo_capacity;
+pub(crate) mod risks;
 mod rollback_segment_waits;
 mod table_cache;
 mod thread_cache;
@@ -21,6 +22,8 @@ mod undo_tablespaces;
 
 use spindoctor_model::plan::PLAN_SCHEMA;
 use spindoctor_model::{Elsewhere, Finding, Left, Plan, Proposal, Severity, Unavailable, Window};
+
+pub use risks::risk;
 
 use crate::diagnose::diagnose;
 use advice::{Advice, Examined};

@@ -44,6 +44,18 @@ fn the_service_starts_the_recorder_with_flags_that_it_has() {
 }
 
 #[test]
+fn the_recorders_account_does_not_get_the_folder_that_roots_tune_trusts() {
+    let unit = packaged("spindoctor-record.service");
+    let folders = unit.lines().find_map(|line| line.strip_prefix("StateDirectory=")).expect("a state folder");
+    // TakeOptions::of_process: /var/lib/spindoctor.
+    assert!(
+        folders.split_whitespace().all(|folder| folder != "spindoctor" && !folder.starts_with("spindoctor/"))
+    );
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a line that starts it");
+    assert!(start.contains(&format!("%S/{folders}/")), "{start}");
+}
+
+#[test]
 fn the_metadata_lock_plugin_is_installed_where_a_source_needs_it() {
     let text = packaged("least-privilege.sql");
     for source in SOURCES.iter().filter(|source| !source.install.is_empty()) {

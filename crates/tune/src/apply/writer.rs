@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::{ApplyError, Restored};
 use crate::journal::Journal;
-use crate::lease::{self, Held, LOCK, Watched};
+use crate::lease::{self, Held, LOCK, LockedBy, NOT_AS_EXPECTED, Watched, Write};
 
 /// Leads every statement, as in every session of spindoctor.
 const TAG: &str = "/* spindoctor tune */";
@@ -42,6 +42,12 @@ pub(crate) struct Writer {
     conn: Option<Conn>,
     /// True where nothing that it does enters the binary log.
     is_silent: bool,
+    /// Its own id, as the server says it: a proxy between may have made up the one of the handshake.
+    pub(crate) id: u64,
+    /// As the server knows it, quoted for a GRANT: `'tuner'@'%'`.
+    account: String,
+    /// The privilege that setting a global variable takes.
+    privilege: &'static str,
 }
 
 impl fmt::Debug for Writer {
@@ -56,10 +62,20 @@ impl Writer {
     pub(crate) async fn connect(target: &Target) -> Result<Self, ApplyError> {
         let limits = Limits { connect: target.limits.connect.min(CONNECT), ..target.limits };
         let conn = connect_writer(target, &limits).await?;
-        let mut writer = Self { conn: Some(conn), is_silent: false };
+        let (account, privilege) = (String::new(), "SUPER");
+        let mut writer = Self { conn: Some(conn), is_silent: false, id: 0, account, privilege };
         // STRICT_ALL_TABLES: a value outside a variable's range is an error, and not made to fit.
         writer.run("SET SESSION sql_mode = 'STRICT_ALL_TABLES', lock_wait_timeout = 2, autocommit = 1, wait_timeout = 28800").await?;
         writer.is_silent = writer.run("SET SESSION sql_log_bin = 0").await.is_ok();
+        let rows = writer.rows("SELECT CONNECTION_ID(), CURRENT_USER(), VERSION()").await?;
+        if let Some([Some(id), Some(account), Some(version)]) = rows.first().map(Vec::as_slice) {
+            writer.id = id.parse().unwrap_or_default();
+            let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
+            writer.account = format!("{}@{}", lease::quoted(user), lease::quoted(host));
+            if ServerVersion::parse(version, "").is_some_and(|version| version.mysql_at_least(8, 0, 0)) {
+                writer.privilege = "SYSTEM_VARIABLES_ADMIN";
+            }
+        }
         if writer.conn.is_none() {
             return Err(ApplyError::Statement {
                 doing: "log in".into(),
@@ -74,29 +90,70 @@ impl Writer {
         self.rows(sql).await.map(drop)
     }
 
+    /// Runs a statement of [`lease::set`]; false where it wrote nothing, because something is not as it expects.
+    pub(crate) async fn run_if(&mut self, sql: &str) -> Result<bool, ApplyError> {
+        match self.answer(sql).await {
+            Ok(_) => Ok(true),
+            Err(Failed { code: Some(NOT_AS_EXPECTED), .. }) => Ok(false),
+            Err(failed) => Err(self.error(sql, failed)),
+        }
+    }
+
     /// Runs a statement and reads its answer; NULL is None.
     pub(crate) async fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, ApplyError> {
-        let failed = |reason: String| {
-            let doing = sql.split_whitespace().take(6).collect::<Vec<_>>().join(" ");
-            ApplyError::Statement { doing, reason }
-        };
-        let Some(conn) = self.conn.as_mut() else { return Err(failed("the connection is broken".into())) };
+        match self.answer(sql).await {
+            Ok(rows) => Ok(rows),
+            Err(failed) => Err(self.error(sql, failed)),
+        }
+    }
+
+    async fn answer(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failed> {
+        let broken = |reason: String| Failed { code: None, reason };
+        let Some(conn) = self.conn.as_mut() else { return Err(broken("the connection is broken".into())) };
         match timeout(STATEMENT, conn.query::<Row, _>(format!("{TAG} {sql}"))).await {
             Ok(Ok(rows)) => {
                 Ok(rows.into_iter().map(|row| row.unwrap_raw().into_iter().map(text).collect()).collect())
             }
             Ok(Err(DriverError::Server(error))) => {
-                Err(failed(format!("error {}: {}{}", error.code, error.message, advice(error.code))))
+                let reason = format!("error {}: {}", error.code, error.message);
+                Err(Failed { code: Some(error.code), reason })
             }
             Ok(Err(error)) => {
                 self.conn = None;
-                Err(failed(format!("the connection broke: {error}")))
+                Err(broken(format!("the connection broke: {error}")))
             }
             Err(_) => {
                 self.conn = None;
-                Err(failed(format!("no answer in {} s", STATEMENT.as_secs())))
+                Err(broken(format!("no answer in {} s", STATEMENT.as_secs())))
             }
         }
+    }
+
+    /// In words; where a privilege is missing, with the GRANT.
+    fn error(&self, sql: &str, Failed { code, reason }: Failed) -> ApplyError {
+        let is_event = sql.contains(" EVENT ");
+        // ER_SPECIFIC_ACCESS_DENIED_ERROR; ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR: mysqld_error.h of both lines.
+        match code {
+            Some(1227) if !is_event => ApplyError::Denied {
+                account: self.account.clone(),
+                privilege: format!("{} ON *.*", self.privilege),
+                reason,
+            },
+            Some(1044 | 1142 | 1227) if is_event => ApplyError::Denied {
+                account: self.account.clone(),
+                privilege: "EVENT ON sys.*".to_owned(),
+                reason,
+            },
+            _ => {
+                let doing = sql.split_whitespace().take(6).collect::<Vec<_>>().join(" ");
+                ApplyError::Statement { doing, reason }
+            }
+        }
+    }
+
+    /// True once nothing can be asked any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.conn.is_none()
     }
 
     /// The first cell of the first row.
@@ -172,9 +229,20 @@ impl Writer {
         Ok(Facts { version, server, started, has_binary_log, no_event })
     }
 
-    /// Takes the lock without waiting; true where this connection has it now.
-    pub(crate) async fn lock(&mut self) -> Result<bool, ApplyError> {
+    /// Takes the lock without waiting; true where this connection has it now. The server closes the connection when it falls
+    /// silent for so long, so that a host that dies with the lock does not keep it.
+    pub(crate) async fn lock(&mut self, idle_s: u32) -> Result<bool, ApplyError> {
+        self.run(&format!("SET SESSION wait_timeout = {idle_s}")).await?;
         Ok(self.number(&format!("SELECT GET_LOCK('{LOCK}', 0)")).await? == Some(1))
+    }
+
+    /// True where the lock is held by whom it must be.
+    pub(crate) async fn is_held(&mut self, by: LockedBy) -> Result<bool, ApplyError> {
+        let holder = match by {
+            LockedBy::Own => self.id,
+            LockedBy::Connection(id) => id,
+        };
+        Ok(self.holder().await? == Some(holder))
     }
 
     /// The connection that holds the lock.
@@ -183,46 +251,56 @@ impl Writer {
         Ok(holder.and_then(|id| u64::try_from(id).ok()))
     }
 
-    /// Which of the schemas has the EVENT, with the time of its making.
-    pub(crate) async fn event(&mut self) -> Result<Option<(String, String)>, ApplyError> {
+    /// EVENTs of tuners: schema, name, and the time of its making.
+    pub(crate) async fn events(&mut self) -> Result<Vec<(String, String, String)>, ApplyError> {
         let sql = format!(
-            "SELECT EVENT_SCHEMA, CREATED FROM information_schema.EVENTS WHERE EVENT_NAME = '{}' AND EVENT_SCHEMA IN ('{}')",
-            lease::EVENT,
+            "SELECT EVENT_SCHEMA, EVENT_NAME, CREATED FROM information_schema.EVENTS WHERE EVENT_NAME LIKE '{}%' AND EVENT_SCHEMA IN ('{}')",
+            lease::EVENT.replace('_', "\\_"),
             lease::SCHEMAS.join("', '")
         );
         let rows = self.rows(&sql).await?;
-        Ok(rows.into_iter().next().and_then(|row| match row.as_slice() {
-            [Some(schema), created] => Some((schema.clone(), created.clone().unwrap_or_default())),
-            _ => None,
-        }))
+        Ok(rows
+            .into_iter()
+            .filter_map(|row| match row.as_slice() {
+                [Some(schema), Some(name), created] => {
+                    Some((schema.clone(), name.clone(), created.clone().unwrap_or_default()))
+                }
+                _ => None,
+            })
+            .collect())
     }
 
     /// Makes the EVENT.
     pub(crate) async fn create_event(
         &mut self,
-        schema: &str,
+        watched: &Watched<'_>,
         comment: &str,
         body: &str,
     ) -> Result<(), ApplyError> {
-        self.run(&lease::create(schema, comment, body)).await
+        self.run(&lease::create(watched, comment, body)).await
     }
 
     /// Gives the EVENT what it has to know now.
     pub(crate) async fn alter_event(&mut self, watched: &Watched<'_>) -> Result<(), ApplyError> {
-        self.run(&lease::alter(watched.schema, &lease::body(watched))).await
+        self.run(&lease::alter(watched, &lease::body(watched))).await
     }
 
-    /// Takes the EVENT away.
-    pub(crate) async fn drop_event(&mut self, schema: &str) -> Result<(), ApplyError> {
-        self.run(&lease::drop(schema)).await
+    /// Takes an EVENT away.
+    pub(crate) async fn drop_event(&mut self, schema: &str, name: &str) -> Result<(), ApplyError> {
+        self.run(&lease::drop(schema, name)).await
     }
 
-    /// Gives every variable of a journal its old value, where it still has one that the tuner set. Only the holder of the
-    /// lock may ask for it.
+    /// Gives every variable its old value, where it still has one that the tuner of the journal set, and while the lock is held by whom it
+    /// must be.
     ///
     /// # Errors
-    /// A variable cannot be read or set; what can be set is. Ask again.
-    pub(crate) async fn put_back(&mut self, journal: &Journal) -> Result<Restored, ApplyError> {
+    /// A variable cannot be read or set, or a statement of the tuner's is still under way; what can be set is. Ask again.
+    pub(crate) async fn put_back(
+        &mut self,
+        journal: &Journal,
+        variables: &[Held],
+        by: LockedBy,
+    ) -> Result<Restored, ApplyError> {
         let facts = self.facts().await?;
         if facts.server != journal.server {
             return Err(ApplyError::OtherServer { expected: journal.server.clone(), found: facts.server });
@@ -230,18 +308,30 @@ impl Writer {
         if facts.started != journal.server_started {
             return Ok(Restored { restarted: true, ..Restored::default() });
         }
+        // A statement that began under the lease may set something yet. Looked at before the values are: one that begins
+        // later finds no lease.
+        let is_busy = match journal.writer {
+            0 => false,
+            writer => self.number(&format!("SELECT {}", lease::busy(writer))).await? != Some(0),
+        };
         // Variables that depend on each other may need a second pass; the last set is the first put back.
-        let mut outcome = self.put_back_once(&journal.variables).await;
+        let mut outcome = self.put_back_once(variables, by).await;
         for _ in 0..2 {
             if outcome.is_ok() {
                 break;
             }
-            outcome = self.put_back_once(&journal.variables).await;
+            outcome = self.put_back_once(variables, by).await;
         }
-        outcome
+        match outcome {
+            Ok(_) if is_busy => Err(ApplyError::Statement {
+                doing: format!("wait for connection {} of the tuner", journal.writer),
+                reason: "the server is still at its last statement".to_owned(),
+            }),
+            outcome => outcome,
+        }
     }
 
-    async fn put_back_once(&mut self, variables: &[Held]) -> Result<Restored, ApplyError> {
+    async fn put_back_once(&mut self, variables: &[Held], by: LockedBy) -> Result<Restored, ApplyError> {
         let names: Vec<&str> = variables.iter().map(|held| held.name.as_str()).collect();
         if names.is_empty() {
             return Ok(Restored::default());
@@ -250,8 +340,11 @@ impl Writer {
         let mut failed = None;
         for (held, value) in variables.iter().zip(&now).rev() {
             if value.as_deref().is_some_and(|value| held.is_ours(value)) {
-                let sql = format!("SET GLOBAL {} = {}", held.name, lease::literal(&held.original));
-                if let Err(error) = self.run(&sql).await {
+                let ours: Vec<String> =
+                    held.set.iter().filter(|value| !lease::same(value, &held.original)).cloned().collect();
+                let write = Write { name: &held.name, expected: &ours, wanted: &held.original };
+                // Where it was not as expected, the values are read again below.
+                if let Err(error) = self.run_if(&lease::set(by, &[write])).await {
                     failed = Some(error);
                 }
             }
@@ -277,6 +370,28 @@ impl Writer {
         Ok(restored)
     }
 
+    /// What is persisted of these variables; nothing where the server persists nothing.
+    pub(crate) async fn persisted(
+        &mut self,
+        names: &[&str],
+        version: ServerVersion,
+    ) -> Result<Vec<(String, String)>, ApplyError> {
+        if !version.mysql_at_least(8, 0, 0) || names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let list: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+        let sql = format!(
+            "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables WHERE VARIABLE_NAME IN ({}) ORDER BY 1",
+            list.join(", ")
+        );
+        let rows = self.rows(&sql).await?;
+        let pair = |row: Vec<Option<String>>| {
+            let mut cells = row.into_iter();
+            Some((cells.next()??, cells.next()?.unwrap_or_default()))
+        };
+        Ok(rows.into_iter().filter_map(pair).collect())
+    }
+
     /// Says goodbye; whatever comes back, the socket is closed.
     pub(crate) async fn close(mut self) {
         if let Some(conn) = self.conn.take() {
@@ -285,21 +400,16 @@ impl Writer {
     }
 }
 
+/// A statement that failed: the server's number, where it was the server.
+struct Failed {
+    code: Option<u16>,
+    reason: String,
+}
+
 fn text(value: Option<Value>) -> Option<String> {
     match value {
         None | Some(Value::NULL) => None,
         Some(Value::Bytes(bytes)) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         Some(other) => Some(other.as_sql(true).trim_matches('\'').to_owned()),
-    }
-}
-
-/// What to do about an error of the server. Numbers: mysqld_error.h of both lines.
-fn advice(code: u16) -> &'static str {
-    match code {
-        // a named privilege is missing; access denied
-        1227 | 1044 | 1142 | 1045 => {
-            "; the account needs SYSTEM_VARIABLES_ADMIN (MySQL 8.0 and later) or SUPER"
-        }
-        _ => "",
     }
 }

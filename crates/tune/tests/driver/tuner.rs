@@ -3,7 +3,7 @@
 //! ADDRESS is a socket or `HOST:PORT` (user and password `spindoctor`). It says `armed`, with its guardian's process, and
 //! `flipping`, and flips until a signal asks it to end; then it says what became of the settings. With `keep` for `flip` it
 //! sets the first values, keeps them and ends; with `hold` it sets the first values, waits, and says `guardian` when it has
-//! another one.
+//! another one; with `check` it looks, while it waits, whether they are still as it set them.
 
 #![expect(clippy::print_stdout, reason = "the tests read it")]
 
@@ -75,6 +75,12 @@ async fn tune(arguments: &[String]) -> Result<String, ApplyError> {
         if turn == 0 {
             println!("flipping");
             match what.as_str() {
+                "check" => loop {
+                    if let Err(error) = settings.check().await {
+                        return Ok(format!("{error}: {}", settings.restore().await?));
+                    }
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                },
                 "keep" => return settings.keep().await.map(|()| "kept".to_owned()),
                 "hold" => {
                     let mut guardian = settings.switch().guardian;

@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use spindoctor_fleet::ask::{Question, channel};
 use spindoctor_fleet::log::{self, Log};
+use spindoctor_safefile::Folder;
 use spindoctor_tune::apply::TakeOptions;
 use tokio::sync::watch;
 
@@ -132,6 +133,8 @@ fn log_path(asked: &FleetQuery) -> anyhow::Result<PathBuf> {
         None => {
             let state =
                 TakeOptions::of_process().context("there is no place for the log: give --log FILE")?.state;
+            // A folder that another account can change is no place for it.
+            Folder::private(&state).context("there is no place for the log: give --log FILE")?;
             Ok(state.join(log::NAME))
         }
     }

@@ -1,7 +1,7 @@
 //! Finished runs of a sweep, kept in a file as they come: one line of JSON each, the first line says what they were
 //! made with. Whatever ends the sweep, at most the run under way is lost.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -52,12 +52,7 @@ fn lock(file: &File, path: &Path) -> anyhow::Result<()> {
 impl Cells {
     /// Opens the file, or makes it. What it holds must have been made under the same conditions.
     pub(super) fn open(path: &Path, conditions: &Conditions) -> anyhow::Result<Self> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
+        let mut file = spindoctor_safefile::read_write(path)
             .with_context(|| format!("could not open {}", path.display()))?;
         lock(&file, path)?;
         let mut text = String::new();

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use spindoctor_lab::load::{LoadSpec, Mark, measure};
+use spindoctor_safefile::Folder;
 use spindoctor_tune::apply::{Settings, TakeOptions};
 use spindoctor_tune::interrupt::Interrupts;
 use spindoctor_tune::sweep::{Axis, Cell, Grid, Measured, Sweep};
@@ -199,7 +200,7 @@ fn kept_in(asked: &Asked) -> anyhow::Result<PathBuf> {
         return Ok(file.clone());
     }
     let folder = TakeOptions::of_process()?.state.join("sweeps");
-    fs::create_dir_all(&folder)
+    Folder::private(&folder)
         .with_context(|| format!("could not make {}; name a file with --resume", folder.display()))?;
     Ok(folder.join(format!("{}-{}.jsonl", Timestamp::now().strftime("%Y%m%d-%H%M%S"), std::process::id())))
 }

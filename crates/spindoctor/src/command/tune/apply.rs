@@ -1,7 +1,7 @@
 //! `spindoctor tune --apply`: trials of changes on a live server; what helps is kept, everything else is put back.
 
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use spindoctor_collect::host;
@@ -9,13 +9,14 @@ use spindoctor_collect::mysql::Target;
 use spindoctor_collect::priority::Ahead;
 use spindoctor_collect::watch::Profiling;
 use spindoctor_model::{Change, Plan, Proposal, Remedy, Tuning, Verdict};
-use spindoctor_tune::apply::{Persisted, Restored, Settings, TakeOptions};
+use spindoctor_rules::proposals::risk;
+use spindoctor_tune::apply::{Persisted, Restored, Settings, TakeOptions, expect_possible};
 use spindoctor_tune::bench::{Bench, Ended};
 use spindoctor_tune::interrupt::Interrupts;
 use spindoctor_tune::log;
 use spindoctor_tune::measure::Meter;
 use spindoctor_tune::statistics::timing::Pace;
-use spindoctor_tune::trial::Times;
+use spindoctor_tune::trial::{Times, slowest};
 use spindoctor_tune::tuning::{NothingTried, Tuned, TuningOptions, tune};
 use spindoctor_tune::variables::{Variable, find};
 use tokio::sync::watch;
@@ -63,8 +64,8 @@ pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
         false => text::render(&tuning, Look::of_stdout()),
     })?;
     Ok(match ended {
+        Some(Ended::TimeUp) | None => ExitStatus::Done,
         Some(_) => ExitStatus::Failed,
-        None => ExitStatus::Done,
     })
 }
 
@@ -75,11 +76,20 @@ impl Wanted {
     fn of(only: &[String]) -> anyhow::Result<Self> {
         let one = |only: &String| -> anyhow::Result<(&'static Variable, Option<String>)> {
             Ok(match only.split_once('=') {
-                Some((name, value)) => (find(name)?, Some(value.trim().to_owned())),
+                Some((name, value)) => {
+                    let variable = find(name)?;
+                    variable.expect_in_widest_range(value)?;
+                    (variable, Some(value.trim().to_owned()))
+                }
                 None => (find(only)?, None),
             })
         };
         only.iter().map(one).collect::<anyhow::Result<_>>().map(Self)
+    }
+
+    /// The values that were given.
+    fn values(&self) -> Vec<(&'static Variable, String)> {
+        self.0.iter().filter_map(|(variable, value)| Some((*variable, value.clone()?))).collect()
     }
 
     /// True where no proposal is needed to know what is to be tried.
@@ -126,11 +136,17 @@ impl Wanted {
                 })
             })
             .collect();
+        let mut risks: Vec<&str> = Vec::new();
+        for risk in changes.iter().filter_map(|change| risk(&change.variable, &change.from, &change.to)) {
+            if !risks.contains(&risk) {
+                risks.push(risk);
+            }
+        }
         let remedy = Remedy {
             statement: statement(&changes, |change| &change.to),
             why: "--only names it".to_owned(),
             dynamic: true,
-            risk: "not known: no rule proposes it".to_owned(),
+            risk: risks.join(" "),
             undo: statement(&changes, |change| &change.from),
         };
         (!changes.is_empty()).then(|| Proposal {
@@ -175,6 +191,9 @@ async fn on_server(
     // Listening begins before anything is changed: from here on no signal ends the program before the old values are back.
     let mut interrupts = Interrupts::listen().context("could not listen for signals")?;
     let mut meter = Meter::connect(target, process.map(host::Target::live)).await?;
+    // What cannot be is said before anything is armed.
+    expect_possible(target, &wanted.values()).await?;
+    expect_time(asked, &variables, begun)?;
     let mut settings = Settings::take(target, &variables, &TakeOptions::of_process()?).await?;
     settings.notes().iter().for_each(|what| note(what));
     let switch = switch_told(&settings);
@@ -214,6 +233,29 @@ async fn on_server(
     Ok((tuned.tuning, tuned.ended))
 }
 
+/// How long blocks last.
+fn times(asked: &Tune) -> Times {
+    Times { settle: asked.settle, measure: asked.measure, pace: Pace::Production }
+}
+
+/// Fails where there is no time to look at the server and to measure one quad.
+fn expect_time(asked: &Tune, variables: &[&'static Variable], begun: Instant) -> anyhow::Result<()> {
+    let times = times(asked);
+    let (block, _) = times.block(&[], slowest(variables.iter().copied()));
+    let least = begun.elapsed() + times.look() + 4 * block.all();
+    if least > asked.max_time {
+        let whole = |time: Duration| time.as_secs_f64().ceil();
+        bail!(
+            "--max-time {:?} is too short: the server is watched for {}s, and four blocks take {}s at least; give --max-time {}s or more, or shorter blocks with --settle and --measure",
+            asked.max_time,
+            whole(times.look()),
+            whole(4 * block.all()),
+            whole(least)
+        );
+    }
+    Ok(())
+}
+
 async fn tried(
     asked: &Tune,
     proposals: &[Proposal],
@@ -223,12 +265,14 @@ async fn tried(
     shown: &mut Shown,
     begun: Instant,
 ) -> Result<Tuned, NothingTried> {
-    let times = Times { settle: asked.settle, measure: asked.measure, pace: Pace::Production };
+    let times = times(asked);
+    let until = tokio::time::Instant::now() + asked.max_time.saturating_sub(begun.elapsed());
     let mut tell = |event: spindoctor_tune::bench::Event<'_>| shown.event(&event);
     let mut bench = Bench::open(meter, settings, times.look(), stopped, &mut tell).await?;
+    bench.end_at(until);
     let options = TuningOptions {
         times,
-        until: tokio::time::Instant::now() + asked.max_time.saturating_sub(begun.elapsed()),
+        until,
         // Values that the user names are tried as they are.
         search: asked.only.iter().all(|only| !only.contains('=')),
     };
@@ -380,6 +424,12 @@ mod tests {
         let proposal = given.given(|_| Some("100".to_owned())).unwrap();
         assert_eq!(proposal.remedy.statement, "SET GLOBAL innodb_spin_wait_delay = 6");
         assert_eq!(proposal.remedy.undo, "SET GLOBAL innodb_spin_wait_delay = 100");
+        assert_eq!(
+            proposal.remedy.risk,
+            "Latches that are free again soon are then slept for: more context switches."
+        );
         assert!(Wanted::of(&["datadir=/tmp".to_owned()]).is_err());
+        let beyond = Wanted::of(&["innodb_io_capacity=99999999999".to_owned()]).err().unwrap().to_string();
+        assert!(beyond.contains("a whole number from 100 to 4294967295"), "{beyond}");
     }
 }

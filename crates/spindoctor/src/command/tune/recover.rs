@@ -14,8 +14,8 @@ pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
     let target = target(&asked.connection)?;
     let options = TakeOptions::of_process()?;
     let recovered = wait_for(async { Ok(recover(&target, &options.state).await?) })?;
-    for other in &recovered.others {
-        note(other);
+    for other in recovered.others.iter().chain(&recovered.refused) {
+        note(&safe(other));
     }
     let mut text = String::new();
     for done in &recovered.done {
@@ -23,11 +23,12 @@ pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
     }
     if recovered.done.is_empty() {
         text = format!(
-            "{}: nothing to put back; no journal in {}\n",
+            "{}: nothing to put back; no journal of this server in {}\n",
             safe(&target.address()),
             options.state.display()
         );
     }
     output::print(&text)?;
-    Ok(ExitStatus::Done)
+    // Whether such a file was a tuner's journal, nobody can tell.
+    Ok(if recovered.refused.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
 }

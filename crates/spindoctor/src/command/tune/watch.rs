@@ -162,6 +162,8 @@ impl Governed {
                 Err(_) => return Ok(()),
             }
         }
+        // Somebody else's change is left, and ends this.
+        self.settings.check().await?;
         let host = ground::read(&self.process, depth);
         let Ok(now) = ground::variables(&mut self.session, &LOOKS_AT).await else { return Ok(()) };
         let metric_cpus = match host.srv_cpu_usage.value() {
