@@ -1,43 +1,31 @@
 //! The statement that all servers are asked, and what keeps it from changing anything.
 //!
-//! Two guards stand before a statement without `--write`, because neither is enough alone:
+//! Three guards stand before a statement without `--write`, because none is enough alone:
 //!
 //! 1. **The session is read only** (`transaction_read_only = 1`, set and acknowledged before the statement is sent):
 //!    the server itself refuses INSERT, UPDATE, DELETE, DDL, GRANT, wherever they stand: behind a WITH, in a stored
-//!    function that a SELECT calls. It does not refuse SET GLOBAL, KILL, FLUSH, STOP REPLICA, SHUTDOWN, PURGE, or a
-//!    SELECT that writes a file: they are no changes of a transaction.
-//! 2. **The statement begins with a word that reads** ([`READING`]), and has none of what such a statement could still
-//!    do: INTO OUTFILE, executable comments, administrators' functions. It alone would not see what a function does.
+//!    function that a view calls. It does not refuse SET GLOBAL, KILL, FLUSH, STOP REPLICA, SHUTDOWN, PURGE, or a
+//!    SELECT that writes a file or takes a lock: they are no changes of a transaction.
+//! 2. **The statement is known to read only** ([`spindoctor_sql::reading`]): it begins with a word that reads, and calls no
+//!    function but built-in ones that are known to be harmless. Whatever is not known needs `--write`.
+//! 3. **A function that only the other flavour has built in** is no built-in one on this server: it is not asked there.
 //!
-//! Several statements in one text are refused by the server: the connection does not allow them
-//! (`CLIENT_MULTI_STATEMENTS` is off), so that nothing can stand behind the one that was looked at.
+//! What remains is what a view calls: a loadable function in it is seen by none of the three.
+//!
+//! Several statements in one text are refused by the server, too: the connection does not allow them
+//! (`CLIENT_MULTI_STATEMENTS` is off).
 
 use std::time::Duration;
 
 use spindoctor_model::ServerVersion;
+pub use spindoctor_sql::reading::READING;
+use spindoctor_sql::{End, Kind, Mode, lex};
 use thiserror::Error;
 
 use crate::failure::{Failure, Reason};
 
 /// Leads every statement, so that a DBA finds them in the process list and the general log.
 const TAG: &str = "/* spindoctor */";
-
-/// What a statement that reads begins with.
-pub const READING: &[&str] =
-    &["SELECT", "SHOW", "WITH", "TABLE", "VALUES", "DESCRIBE", "DESC", "EXPLAIN", "HELP"];
-
-/// What a SELECT could call that changes the server and is no change of a transaction: MySQL's group replication,
-/// asynchronous failover, audit log, keyring and firewall functions, MariaDB's sequences.
-const ACTING: &[&str] = &[
-    "GROUP_REPLICATION_",
-    "ASYNCHRONOUS_CONNECTION_FAILOVER_",
-    "AUDIT_LOG_",
-    "KEYRING_",
-    "MYSQL_FIREWALL_",
-    "SET_FIREWALL_",
-    "NEXTVAL",
-    "SETVAL",
-];
 
 /// How long a statement that reads waits for a lock, in seconds: the least that servers accept.
 const LOCK_WAIT_S: u32 = 1;
@@ -58,10 +46,7 @@ impl Statement {
     /// A statement that can be seen to read only.
     pub fn reading(sql: &str) -> Result<Self, NotReading> {
         let sql = trimmed(sql);
-        // Whether a backslash escapes a quote depends on the server's sql_mode: both ways of reading must be harmless.
-        for backslash in [Backslash::Escapes, Backslash::IsAByte] {
-            check(&bare(sql, backslash)?)?;
-        }
+        spindoctor_sql::check_reads(sql).map_err(|why| NotReading(why.0))?;
         Ok(Self { sql: sql.to_owned(), writes: false })
     }
 
@@ -90,6 +75,15 @@ impl Statement {
     /// Of one that may write the lock waits alone: a statement that waits for a metadata lock lets everybody wait behind it.
     pub fn preparation(&self, version: &str, limit: Duration) -> Result<Option<String>, Failure> {
         if !self.writes {
+            let is_mariadb = ServerVersion::parse(version, "").is_some_and(ServerVersion::is_mariadb);
+            if let Some(name) = spindoctor_sql::reading::built_in_elsewhere(&self.sql, is_mariadb) {
+                let flavour = if is_mariadb { "MariaDB" } else { "MySQL" };
+                let error = format!(
+                    "not asked: {}() is no built-in function of {flavour}; --write asks it all the same",
+                    name.to_ascii_uppercase()
+                );
+                return Err(Failure::new(Reason::Query, error));
+            }
             let told = |failure: Failure| {
                 let error = format!("{}; --write asks it all the same", failure.error);
                 Failure { error, ..failure }
@@ -110,10 +104,23 @@ impl Statement {
         if !upper.contains("IDENTIFIED") && !upper.contains("PASSWORD") && !upper.contains("SECRET") {
             return self.sql.clone();
         }
-        match bare(&self.sql, Backslash::Escapes) {
-            Ok(bare) => bare.replace("''", "'<secret>'"),
-            Err(_) => "<a statement with an executable comment>".to_owned(),
+        let lexed = lex(&self.sql, Mode::UNKNOWN);
+        let mut kept = String::with_capacity(self.sql.len());
+        let mut at = 0;
+        for token in &lexed.tokens {
+            kept.push_str(&self.sql[at..token.start]);
+            kept.push_str(match token.kind {
+                Kind::Text => "'<secret>'",
+                Kind::Comment | Kind::Hint | Kind::Conditional => " ",
+                _ => token.text,
+            });
+            at = token.end();
         }
+        kept.push_str(&self.sql[at..lexed.end_at]);
+        if lexed.end != End::Whole {
+            kept.push_str("'<secret>'");
+        }
+        kept
     }
 }
 
@@ -159,93 +166,6 @@ fn trimmed(sql: &str) -> &str {
     sql.trim().trim_end_matches([';', ' ', '\t', '\r', '\n'])
 }
 
-/// What a backslash within quotes means: `NO_BACKSLASH_ESCAPES` in sql_mode decides.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Backslash {
-    Escapes,
-    IsAByte,
-}
-
-/// The statement without comments, and with `''` for each quoted text.
-fn bare(sql: &str, backslash: Backslash) -> Result<String, NotReading> {
-    let mut out = String::with_capacity(sql.len());
-    let mut rest = sql;
-    while let Some(c) = rest.chars().next() {
-        if rest.starts_with("/*!") || rest.starts_with("/*M!") {
-            return Err(NotReading(
-                "what stands in /*! */ is executed by some servers and not by others".into(),
-            ));
-        }
-        if let Some(comment) = rest.strip_prefix("/*") {
-            out.push(' ');
-            rest = comment.split_once("*/").map_or("", |(_, behind)| behind);
-        } else if c == '#' || is_dashes(rest) {
-            out.push(' ');
-            rest = rest.split_once('\n').map_or("", |(_, behind)| behind);
-        } else if matches!(c, '\'' | '"' | '`') {
-            out.push_str("''");
-            rest = behind_quotes(&rest[1..], c, if c == '`' { Backslash::IsAByte } else { backslash });
-        } else {
-            out.push(c);
-            rest = &rest[c.len_utf8()..];
-        }
-    }
-    Ok(out)
-}
-
-/// `-- ` begins a comment, `--1` does not.
-fn is_dashes(rest: &str) -> bool {
-    rest.strip_prefix("--").is_some_and(|behind| {
-        behind.chars().next().is_none_or(|c| c.is_ascii_whitespace() || c.is_ascii_control())
-    })
-}
-
-/// What stands behind the closing quote; two quotes in a row are one in the text, and no end.
-fn behind_quotes(text: &str, quote: char, backslash: Backslash) -> &str {
-    let mut chars = text.char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
-        if c == '\\' && backslash == Backslash::Escapes {
-            chars.next();
-        } else if c == quote {
-            if chars.peek().is_some_and(|(_, next)| *next == quote) {
-                chars.next();
-            } else {
-                return &text[at + 1..];
-            }
-        }
-    }
-    ""
-}
-
-fn check(bare: &str) -> Result<(), NotReading> {
-    let upper = bare.to_ascii_uppercase();
-    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
-    let words: Vec<&str> = upper.split(|c: char| !is_word(c)).filter(|word| !word.is_empty()).collect();
-    let first = *words.first().ok_or_else(|| NotReading("there is no statement".into()))?;
-    if !READING.contains(&first)
-        || !upper.trim_start_matches(|c: char| c == '(' || c.is_whitespace()).starts_with(first)
-    {
-        return Err(NotReading(format!("{first} is not one of {}", READING.join(", "))));
-    }
-    if words.windows(2).any(|pair| pair[0] == "INTO" && matches!(pair[1], "OUTFILE" | "DUMPFILE")) {
-        return Err(NotReading("INTO OUTFILE writes a file on the server".into()));
-    }
-    if words.windows(3).any(|three| three == ["NEXT", "VALUE", "FOR"]) {
-        return Err(NotReading("NEXT VALUE FOR moves a sequence".into()));
-    }
-    let runs = words.iter().take(4).any(|word| *word == "ANALYZE");
-    if runs && words.iter().any(|word| matches!(*word, "INSERT" | "UPDATE" | "DELETE" | "REPLACE")) {
-        return Err(NotReading("EXPLAIN ANALYZE runs what it explains".into()));
-    }
-    for (at, _) in upper.match_indices('(') {
-        let name = upper[..at].trim_end().rsplit(|c: char| !is_word(c)).next().unwrap_or_default();
-        if ACTING.iter().any(|acting| name.starts_with(acting)) {
-            return Err(NotReading(format!("{name}() changes the server")));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -253,57 +173,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statements_that_read_pass() {
+    fn a_statement_that_is_not_known_to_read_needs_write() {
+        assert!(Statement::reading("  SELECT COUNT(*) FROM t; ").is_ok());
         for sql in [
-            "SELECT 1",
-            "  select @@read_only ;\n",
-            "(SELECT 1) UNION (SELECT 2)",
-            "-- why\nSHOW FULL PROCESSLIST",
-            "# why\n/* and how */ show variables like 'group_replication_%'",
-            "WITH a AS (SELECT 1) SELECT * FROM a",
-            "TABLE t",
-            "EXPLAIN ANALYZE SELECT 1",
-            "SELECT 'it''s; DELETE', \"INTO OUTFILE\", `/*! x */`",
-            r"SELECT 'it\'s'",
-            "SELECT 1--1",
-            "SELECT @@group_replication_group_name",
-            "SELECT /*+ MAX_EXECUTION_TIME(10) */ 1",
-            "DESC t",
+            "",
+            "UPDATE t SET a = 1",
+            "SELECT version_tokens_set('a=b')",
+            "SELECT mine()",
+            "SELECT 1 INTO @a",
         ] {
-            assert!(Statement::reading(sql).is_ok(), "{sql}: {:?}", Statement::reading(sql));
+            let error = Statement::reading(sql).unwrap_err().to_string();
+            assert!(error.ends_with("; --write asks it all the same"), "{error}");
         }
     }
 
     #[test]
-    fn everything_else_needs_write() {
-        for sql in [
-            "",
-            ";",
-            "-- nothing",
-            "DELETE FROM t",
-            "SET GLOBAL read_only = 0",
-            "KILL 7",
-            "/*! DELETE FROM t */",
-            "SELECT 1 /*M!100000 INTO OUTFILE 'x' */",
-            "SELECT * FROM t INTO OUTFILE '/tmp/x'",
-            "SELECT * FROM t INTO /* x */ DUMPFILE '/tmp/x'",
-            "EXPLAIN ANALYZE DELETE FROM t",
-            "ANALYZE SELECT 1",
-            "CALL p()",
-            "DO SLEEP(1)",
-            "FLUSH TABLES",
-            "SELECT group_replication_set_as_primary('x')",
-            "SELECT Group_Replication_Switch_To_Multi_Primary_Mode ()",
-            "SELECT NEXTVAL(s)",
-            "SELECT NEXT VALUE FOR s",
-            "'SELECT' 1",
-            // Where backslashes escape nothing, the quote ends before the words that count.
-            r"SELECT '\' INTO OUTFILE '/tmp/x",
-        ] {
-            assert!(Statement::reading(sql).is_err(), "{sql}");
-        }
-        let error = Statement::reading("UPDATE t SET a = 1").unwrap_err().to_string();
-        assert!(error.starts_with("UPDATE is not one of SELECT, ") && error.contains("--write"), "{error}");
+    fn a_function_of_the_other_flavour_is_not_asked() {
+        let limit = Duration::from_secs(1);
+        let of = |sql: &str, version: &str| Statement::reading(sql).unwrap().preparation(version, limit);
+        assert!(of("SELECT NVL(a, 1) FROM t", "10.11.19-MariaDB").is_ok());
+        let failure = of("SELECT NVL(a, 1) FROM t", "9.7.4").unwrap_err();
+        assert!(failure.error.contains("NVL() is no built-in function of MySQL"), "{}", failure.error);
+        assert!(of("SELECT GTID_SUBSET('a', 'b')", "11.4.2-MariaDB").is_err());
+        assert!(Statement::writing("SELECT NVL(a, 1) FROM t").preparation("9.7.4", limit).is_ok());
     }
 
     #[test]
@@ -340,6 +232,9 @@ mod tests {
         let kept = |sql: &str| Statement::writing(sql).without_secrets();
         assert_eq!(kept("ALTER USER a IDENTIFIED BY 'hunter2'"), "ALTER USER a IDENTIFIED BY '<secret>'");
         assert_eq!(kept("SET GLOBAL x = 'y'"), "SET GLOBAL x = 'y'");
+        assert_eq!(kept("SET PASSWORD = /* it's */ 'hunter2'"), "SET PASSWORD =   '<secret>'");
+        assert_eq!(kept(r"ALTER USER a IDENTIFIED BY 'a\' hunter2"), "ALTER USER a IDENTIFIED BY '<secret>'");
+        assert_eq!(kept("ALTER USER a IDENTIFIED BY 'hunter2"), "ALTER USER a IDENTIFIED BY '<secret>'");
     }
 
     proptest! {

@@ -1,10 +1,7 @@
 //! Statements without their literals, for recordings that keep digests only.
 //!
-//! The server's own digest text is taken where a source has it. Elsewhere a small tokenizer does what the server would
-//! do: numbers and quoted texts become `?`, lists of them `...`, comments go. It needs no grammar, so a statement that
-//! the server cut in the middle is no trouble. A backslash escapes, unless the server's `sql_mode` has
-//! `NO_BACKSLASH_ESCAPES` (a session that sets it for itself alone is not known), and double quotes hold a text, as they do
-//! unless `ANSI_QUOTES` is set: the name in them is lost then, and nothing shows that should not.
+//! The server's own digest text is taken where a source has it. Elsewhere [`spindoctor_sql::digest`] does what the server would
+//! do: numbers and quoted texts become `?`, lists of them `...`, comments go.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -12,170 +9,12 @@ use spindoctor_model::diagnosis::Diagnosis;
 use spindoctor_model::finding::Value;
 use spindoctor_model::innodb_status::PrintedEvent;
 use spindoctor_model::{Event, Profile, Sample, WaitGraph};
+use spindoctor_sql::digest;
 
 /// Between an index and what a lock on one of its records names.
 const RECORD: &str = " record ";
 /// What stands around the name of a user's lock.
 const USER_LOCK: &str = "user lock '";
-
-/// What a backslash in a quoted text does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Backslash {
-    /// It escapes what follows.
-    #[default]
-    Escapes,
-    /// It is a letter as any other: `NO_BACKSLASH_ESCAPES`.
-    IsText,
-}
-
-/// A statement without numbers, quoted texts and comments.
-///
-/// ```
-/// use spindoctor_record::literals::normalised;
-/// assert_eq!(normalised("SELECT c FROM t1 WHERE id IN (1, 2) /* web */"), "SELECT c FROM t1 WHERE id IN (...)");
-/// ```
-pub fn normalised(statement: &str) -> String {
-    normalised_as(statement, Backslash::Escapes)
-}
-
-fn normalised_as(statement: &str, backslash: Backslash) -> String {
-    let mut text = String::with_capacity(statement.len());
-    let mut rest = statement;
-    while let Some(c) = rest.chars().next() {
-        let length = match c {
-            '\'' | '"' => {
-                // `x'1F'`, `_utf8'text'` and `N'text'` are one literal.
-                literal(&mut text);
-                quoted(rest, c, backslash)
-            }
-            '`' => {
-                let length = quoted(rest, c, Backslash::IsText);
-                text.push_str(&rest[..length]);
-                length
-            }
-            '#' => line(rest),
-            '-' if is_dash_comment(rest) => line(rest),
-            '/' if rest.starts_with("/*") => {
-                blank(&mut text);
-                rest[2..].find("*/").map_or(rest.len(), |end| end + 4)
-            }
-            c if c.is_whitespace() => {
-                blank(&mut text);
-                c.len_utf8()
-            }
-            c if c.is_ascii_digit() || (c == '.' && starts_fraction(&text, rest)) => {
-                literal(&mut text);
-                number(rest)
-            }
-            c if is_word(c) => {
-                let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-                text.push_str(&rest[..length]);
-                length
-            }
-            c => {
-                text.push(c);
-                c.len_utf8()
-            }
-        };
-        rest = &rest[length..];
-        collapse(&mut text);
-    }
-    text.truncate(text.trim_end().len());
-    text
-}
-
-/// Letters of names and keywords; digits too, once a word has begun.
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '_' | '$' | '@')
-}
-
-/// A `.` with a digit behind it that does not part two names.
-fn starts_fraction(text: &str, rest: &str) -> bool {
-    let names = text.ends_with(|c| is_word(c) || c == '`');
-    !names && rest[1..].starts_with(|c: char| c.is_ascii_digit())
-}
-
-/// MySQL wants a blank behind the dashes; `5--3` is arithmetic.
-fn is_dash_comment(rest: &str) -> bool {
-    rest.strip_prefix("--").is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
-}
-
-/// The length of a comment that goes to the end of its line.
-fn line(rest: &str) -> usize {
-    rest.find('\n').unwrap_or(rest.len())
-}
-
-/// The length of what stands in quotes, both included; to the end where the closing one is missing.
-fn quoted(rest: &str, quote: char, backslash: Backslash) -> usize {
-    let mut chars = rest.char_indices().skip(1).peekable();
-    while let Some((at, c)) = chars.next() {
-        if c == '\\' && backslash == Backslash::Escapes {
-            chars.next();
-        } else if c == quote {
-            // A doubled quote stands for itself.
-            if chars.next_if(|(_, next)| *next == quote).is_none() {
-                return at + 1;
-            }
-        }
-    }
-    rest.len()
-}
-
-/// The length of a number: `15`, `1.5e-3`, `0xFF`.
-fn number(rest: &str) -> usize {
-    let mut before = ' ';
-    for (at, c) in rest.char_indices() {
-        let is_exponents_sign =
-            matches!(c, '+' | '-') && matches!(before, 'e' | 'E') && !rest.starts_with("0x");
-        if !(c.is_ascii_alphanumeric() || c == '.' || is_exponents_sign) {
-            return at;
-        }
-        before = c;
-    }
-    rest.len()
-}
-
-/// One blank, whatever there was.
-fn blank(text: &mut String) {
-    if !text.is_empty() && !text.ends_with(' ') {
-        text.push(' ');
-    }
-}
-
-/// Puts a `?`, and takes away the introducer before it (`x`, `_utf8mb4`).
-fn literal(text: &mut String) {
-    let word =
-        text.rfind(|c| !is_word(c)).map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
-    let is_introducer =
-        matches!(&text[word..], "x" | "X" | "b" | "B" | "n" | "N") || text[word..].starts_with('_');
-    if is_introducer {
-        text.truncate(word);
-    }
-    text.push('?');
-}
-
-/// `?, ?` becomes `...`, and `(...), (...)` becomes `(...)`: a list's length is no part of a statement's shape.
-fn collapse(text: &mut String) {
-    for (long, short) in [
-        ("?, ?", "..."),
-        ("?,?", "..."),
-        ("..., ?", "..."),
-        ("...,?", "..."),
-        ("(?), (?)", "(?)"),
-        ("(?),(?)", "(?)"),
-    ] {
-        if text.ends_with(long) {
-            text.truncate(text.len() - long.len());
-            text.push_str(short);
-            return;
-        }
-    }
-    for long in ["(...), (...)", "(...),(...)"] {
-        if text.ends_with(long) {
-            text.truncate(text.len() - long.len() + "(...)".len());
-        }
-    }
-}
 
 /// Takes the literals out of all that a recording keeps.
 #[derive(Debug, Default)]
@@ -183,30 +22,20 @@ pub struct Literals {
     /// Records of tables become numbers that differ where the records do, and that nobody can turn back: the key lives as
     /// long as the process.
     key: RandomState,
-    backslash: Backslash,
 }
 
 impl Literals {
-    /// Learns from the server's variables, where a sample has them, how it reads quoted texts.
-    pub fn learn(&mut self, sample: &Sample) {
-        if let Some(mode) = sample.server.variables.value().and_then(|variables| variables.text("sql_mode")) {
-            let is_text = mode.split(',').any(|mode| mode == "NO_BACKSLASH_ESCAPES");
-            self.backslash = if is_text { Backslash::IsText } else { Backslash::Escapes };
-        }
-    }
-
     /// Takes them out of a sample.
     pub fn take_out_of_sample(&self, sample: &mut Sample) {
-        let normalised = |text: &str| normalised_as(text, self.backslash);
         let server = &mut sample.server;
         for thread in each(&mut server.threads) {
-            let digest = thread.digest_text.as_deref();
+            let known = thread.digest_text.as_deref();
             thread.statement =
-                thread.statement.as_deref().map(|text| digest.map_or_else(|| normalised(text), Into::into));
-            thread.last_statement = thread.last_statement.as_deref().map(normalised);
+                thread.statement.as_deref().map(|text| known.map_or_else(|| digest(text), Into::into));
+            thread.last_statement = thread.last_statement.as_deref().map(digest);
         }
         for transaction in each(&mut server.transactions) {
-            transaction.statement = transaction.statement.as_deref().map(normalised);
+            transaction.statement = transaction.statement.as_deref().map(digest);
         }
         for wait in each(&mut server.row_lock_waits) {
             wait.record = self.record(&wait.record);
@@ -231,19 +60,17 @@ impl Literals {
 
     /// Takes them out of a profile.
     pub fn take_out_of_profile(&self, profile: &mut Profile) {
-        let normalised = |text: &str| normalised_as(text, self.backslash);
         for activity in &mut profile.activities {
-            let digest = activity.digest_text.as_deref();
+            let known = activity.digest_text.as_deref();
             activity.statement =
-                activity.statement.as_deref().map(|text| digest.map_or_else(|| normalised(text), Into::into));
+                activity.statement.as_deref().map(|text| known.map_or_else(|| digest(text), Into::into));
         }
     }
 
     /// Takes them out of a wait graph.
     pub fn take_out_of_graph(&self, graph: &mut WaitGraph) {
-        let normalised = |text: &str| normalised_as(text, self.backslash);
         for thread in &mut graph.threads {
-            thread.statement = thread.statement.as_deref().map(normalised);
+            thread.statement = thread.statement.as_deref().map(digest);
         }
         for edge in &mut graph.edges {
             edge.object = self.place(&edge.object);
@@ -255,12 +82,11 @@ impl Literals {
     /// A headline may quote a statement, of which the quoted texts go, and the numbers cannot be told from others: so rules
     /// should be given samples and graphs that have none.
     pub fn take_out_of_diagnosis(&self, diagnosis: &mut Diagnosis) {
-        let normalised = |text: &str| normalised_as(text, self.backslash);
         for finding in &mut diagnosis.findings {
             finding.headline = without_quoted(&finding.headline);
             finding.why = without_quoted(&finding.why);
             if let Some(root) = &mut finding.root {
-                root.statement = normalised(&root.statement);
+                root.statement = digest(&root.statement);
             }
             for evidence in &mut finding.evidence {
                 if let Value::Text(text) = &mut evidence.value {
@@ -269,7 +95,7 @@ impl Literals {
             }
             for remedy in &mut finding.remedies {
                 if let Some(explained) = remedy.statement.strip_prefix("EXPLAIN ") {
-                    remedy.statement = format!("EXPLAIN {}", normalised(explained));
+                    remedy.statement = format!("EXPLAIN {}", digest(explained));
                 }
             }
         }
@@ -340,11 +166,24 @@ fn without_quoted(sentence: &str) -> String {
             1
         } else {
             text.push('?');
-            quoted(&rest[at..], quote, Backslash::Escapes)
+            quoted(&rest[at..], quote)
         };
         rest = &rest[at + length..];
     }
     text + rest
+}
+
+/// The length of what stands in quotes, both included; to the end where the closing one is missing.
+fn quoted(rest: &str, quote: char) -> usize {
+    let mut chars = rest.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        if c == '\\' {
+            chars.next();
+        } else if c == quote && chars.next_if(|(_, next)| *next == quote).is_none() {
+            return at + 1;
+        }
+    }
+    rest.len()
 }
 
 /// Of a printed deadlock the lines that never hold a statement or a row: who waits for which lock of which index.
@@ -357,32 +196,11 @@ fn keep_heads(event: &mut PrintedEvent) {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::Reading;
     use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread};
     use spindoctor_model::wait_graph::WaitingThread;
-    use spindoctor_model::{Reading, ServerSample};
 
     use super::*;
-
-    #[test]
-    fn numbers_texts_and_comments_go_and_names_stay() {
-        for (statement, expected) in [
-            (
-                r"SELECT c1 FROM t2 WHERE a = 'it\'s' AND b = 1.5e-3 AND `k3` = 22",
-                "SELECT c1 FROM t2 WHERE a = ? AND b = ? AND `k3` = ?",
-            ),
-            ("SELECT 'a''b', \"c\" -- tail\n FROM t", "SELECT ... FROM t"),
-            ("SELECT /* user=17 */ x'1F', _utf8mb4'text', 0xFF, .5", "SELECT ..."),
-            ("INSERT INTO t VALUES (1, 'a'), (2, 'b')", "INSERT INTO t VALUES (...)"),
-            ("INSERT INTO t VALUES (1),(2),(3)", "INSERT INTO t VALUES (?)"),
-            ("UPDATE t1.t2 SET a = -5 # 42", "UPDATE t1.t2 SET a = -?"),
-            ("SELECT * FROM t WHERE a = 'cut in the mid", "SELECT * FROM t WHERE a = ?"),
-            ("SELECT @@x1, `1`.`2`.3a FROM db.1t", "SELECT @@x1, `1`.`2`.? FROM db.?"),
-            ("SELECT 5--3", "SELECT ?--?"),
-            ("", ""),
-        ] {
-            assert_eq!(normalised(statement), expected, "{statement}");
-        }
-    }
 
     #[test]
     fn a_sample_keeps_no_literal() {
@@ -418,23 +236,23 @@ mod tests {
     }
 
     #[test]
-    fn a_backslash_is_a_letter_where_the_server_says_so() {
-        let mut literals = Literals::default();
-        let statement = r"SELECT c FROM t WHERE a = 'C:\' AND b = 'secret'".to_owned();
-        let variables = |mode: &str| {
-            let value = [("sql_mode".to_owned(), mode.to_owned())].into_iter().collect();
-            let variables = Reading::Available { at_s: 0.0, took_ms: 1.0, value };
-            Sample { server: ServerSample { variables, ..ServerSample::default() }, ..Sample::default() }
-        };
-        literals.learn(&variables("STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES"));
-        let mut graph = WaitGraph {
-            threads: vec![WaitingThread { statement: Some(statement), ..WaitingThread::default() }],
-            ..WaitGraph::default()
-        };
-        literals.take_out_of_graph(&mut graph);
-        assert_eq!(graph.threads[0].statement.as_deref(), Some("SELECT c FROM t WHERE a = ? AND b = ?"));
-        literals.learn(&variables("STRICT_TRANS_TABLES"));
-        assert_eq!(literals.backslash, Backslash::Escapes);
+    fn a_literal_goes_whichever_way_the_session_reads_a_backslash_and_a_comment() {
+        let literals = Literals::default();
+        for (statement, expected) in [
+            (r"SELECT c FROM t WHERE a = 'C:\' AND b = 'secret'", "SELECT c FROM t WHERE a = ?"),
+            ("SELECT /* it's */ c FROM t WHERE b = 'secret'", "SELECT c FROM t WHERE b = ?"),
+            ("SELECT c FROM t -- it's\n WHERE b = 'secret'", "SELECT c FROM t WHERE b = ?"),
+        ] {
+            let mut graph = WaitGraph {
+                threads: vec![WaitingThread {
+                    statement: Some(statement.into()),
+                    ..WaitingThread::default()
+                }],
+                ..WaitGraph::default()
+            };
+            literals.take_out_of_graph(&mut graph);
+            assert_eq!(graph.threads[0].statement.as_deref(), Some(expected));
+        }
     }
 
     #[test]
@@ -478,16 +296,5 @@ mod tests {
         keep_heads(&mut event);
         assert_eq!(event.text.lines().count(), 4);
         assert!(!event.text.contains("secret"));
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_text_makes_it_panic_and_no_literal_comes_through(
-            before in "[ -~äß\n]{0,30}", hidden in "[a-z]{12}", after in "[ -~äß\n]{0,30}",
-        ) {
-            normalised(&format!("{before}'{hidden}'{after}"));
-            let plain = normalised(&format!("SELECT a FROM t WHERE b = '{hidden}' AND c = \"{hidden}\" {after}"));
-            proptest::prop_assert!(!plain.contains(&hidden));
-        }
     }
 }

@@ -245,7 +245,6 @@ impl Writer {
             return Ok(Written::Dropped);
         }
         if !self.options.literals {
-            self.literals.learn(&sample);
             self.literals.take_out_of_sample(&mut sample);
         }
         let options = self.options.clone();

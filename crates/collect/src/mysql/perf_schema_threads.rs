@@ -258,7 +258,7 @@ pub const APPLIERS: Source = Source {
 };
 
 /// Stands between the beginning and the end of a text that is longer than both.
-pub const CUT: &str = "/*[...]*/";
+pub use spindoctor_sql::CUT;
 
 /// Connections of [`SAMPLED`] at most, here and in the process list.
 pub(super) const SAMPLED_LIMIT: usize = 2000;

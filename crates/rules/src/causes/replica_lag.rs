@@ -144,7 +144,7 @@ fn work(window: &Window) -> Vec<(String, f64)> {
             (_, wait) if !wait.is_empty() => format!("waiting: {wait}"),
             ("statement", _) => {
                 let text = thread.statement.as_deref().unwrap_or_default();
-                sessions::shortened(&rows_read_waste::without_literals(text))
+                sessions::shortened(&spindoctor_sql::digest(text))
             }
             (event, _) => event.to_owned(),
         };

@@ -351,7 +351,7 @@ fn seen_most(window: &Window, ratio: f64) -> Option<String> {
             .filter(|thread| !thread.state.to_ascii_lowercase().starts_with("waiting"))
             .filter_map(|thread| thread.statement.as_deref())
             .filter(|text| !text.to_ascii_lowercase().contains("_schema"))
-            .map(without_literals)
+            .map(spindoctor_sql::digest)
             .collect();
         here.sort();
         here.dedup();
@@ -359,39 +359,6 @@ fn seen_most(window: &Window, ratio: f64) -> Option<String> {
     }
     let (text, samples) = seen.into_iter().max_by_key(|(_, samples)| *samples)?;
     (samples >= 2 && samples as f64 >= ratio * lists.len() as f64).then_some(text)
-}
-
-/// The statement with numbers and quoted texts replaced by `?`.
-pub(super) fn without_literals(statement: &str) -> String {
-    let mut text = String::with_capacity(statement.len());
-    let mut rest = statement.chars().peekable();
-    let mut in_word = false;
-    while let Some(c) = rest.next() {
-        match c {
-            '\'' | '"' => {
-                while let Some(inner) = rest.next() {
-                    if inner == '\\' {
-                        rest.next();
-                    } else if inner == c {
-                        break;
-                    }
-                }
-                text.push('?');
-                in_word = false;
-            }
-            digit if digit.is_ascii_digit() && !in_word => {
-                while rest.peek().is_some_and(|next| next.is_ascii_alphanumeric() || *next == '.') {
-                    rest.next();
-                }
-                text.push('?');
-            }
-            other => {
-                in_word = other.is_alphanumeric() || matches!(other, '_' | '$' | '`');
-                text.push(other);
-            }
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -469,13 +436,5 @@ pub(crate) mod cases {
             finding.headline
         );
         assert!((0.1..0.2).contains(&finding.score), "{}", finding.score);
-    }
-
-    #[test]
-    fn literals_are_taken_out_and_names_with_digits_stay() {
-        assert_eq!(
-            without_literals(r"SELECT c1 FROM t2 WHERE a = 'it\'s' AND b = 1.5e3 AND `k3` IN (1, 22)"),
-            "SELECT c1 FROM t2 WHERE a = ? AND b = ? AND `k3` IN (?, ?)"
-        );
     }
 }

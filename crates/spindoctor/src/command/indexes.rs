@@ -17,9 +17,9 @@ use spindoctor_collect::source::Answer;
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::stack::Activity;
 use spindoctor_model::{Finding, Profile, Sample, ServerVersion, Window};
-use spindoctor_record::literals::normalised;
 use spindoctor_rules::Outcome;
 use spindoctor_rules::dives::Estimating;
+use spindoctor_sql::digest as normalised;
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 use spindoctor_tune::statistics::quads::Order;
 

@@ -11,8 +11,8 @@ use spindoctor_model::{Event, Profile, Window};
 
 use super::Span;
 use super::scope::after;
-use crate::profile::statement::without_literals;
 use crate::profile::{By, Choice, View};
+use spindoctor_sql::digest;
 
 /// Statements that are listed.
 const LISTED: usize = 12;
@@ -145,7 +145,7 @@ fn in_stacks(profile: &Profile) -> Option<AtOnce> {
         let Some(activity) = view.activity(seen) else { continue };
         let told = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let text = told(&activity.digest_text)
-            .or_else(|| told(&activity.statement).map(|statement| without_literals(&statement)));
+            .or_else(|| told(&activity.statement).map(|statement| digest(&statement)));
         let runs = activity.command.as_deref().is_none_or(|command| command != "Sleep");
         if let (Some(text), true) = (text, runs) {
             at_once.entry(key(&text)).or_insert((text, 0.0)).1 += 1.0 / snapshots;
@@ -166,8 +166,7 @@ fn in_thread_lists(window: &Window, span: Option<Span>) -> AtOnce {
     let mut at_once = AtOnce::new();
     for (_, threads) in &wanted {
         for thread in threads.iter().filter(|thread| thread.command != "Sleep") {
-            let text =
-                thread.digest_text.clone().or_else(|| thread.statement.as_deref().map(without_literals));
+            let text = thread.digest_text.clone().or_else(|| thread.statement.as_deref().map(digest));
             if let Some(text) = text.filter(|text| !text.is_empty()) {
                 at_once.entry(key(&text)).or_insert((text, 0.0)).1 += 1.0 / wanted.len() as f64;
             }

@@ -4,6 +4,8 @@
 //! plain SELECT of one or several tables, and whatever it does not know it refuses. So no text that could change, lock,
 //! wait, or call what somebody wrote comes through, and none with a subquery, which EXPLAIN may run.
 
+use spindoctor_sql::{CUT, End, Kind, Mode, Token, lex};
+
 /// A plain SELECT.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Select {
@@ -183,52 +185,6 @@ const NO_ALIAS: &[&str] = &[
     "as", "set",
 ];
 
-/// A token: what it is, and where it stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Token<'a> {
-    kind: Kind,
-    text: &'a str,
-    end: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// A word without quotes: a keyword, a function, a name.
-    Word,
-    /// A name in backquotes, with them.
-    Name,
-    /// A number or a quoted text.
-    Literal,
-    /// Any other character.
-    Sign,
-}
-
-impl Token<'_> {
-    fn is(&self, word: &str) -> bool {
-        self.kind == Kind::Word && self.text.eq_ignore_ascii_case(word)
-    }
-
-    fn is_one_of(&self, words: &[&str]) -> bool {
-        words.iter().any(|word| self.is(word))
-    }
-
-    fn is_sign(&self, sign: &str) -> bool {
-        self.kind == Kind::Sign && self.text == sign
-    }
-
-    fn is_name(&self) -> bool {
-        matches!(self.kind, Kind::Word | Kind::Name)
-    }
-
-    /// The name that it stands for.
-    fn name(&self) -> String {
-        match self.kind {
-            Kind::Name => self.text[1..self.text.len() - 1].replace("``", "`"),
-            _ => self.text.to_owned(),
-        }
-    }
-}
-
 impl Select {
     /// A statement that may be explained, and run again by who was asked to; else why not.
     pub(crate) fn of(text: &str) -> Result<Self, String> {
@@ -275,7 +231,7 @@ fn refuse(tokens: &[Token<'_>]) -> Result<(), String> {
             return Err("it takes a number of a sequence".to_owned());
         }
         match token.text {
-            "?" if token.kind == Kind::Sign => {
+            "?" if token.kind == Kind::Placeholder => {
                 return Err("its values are not in its text (a prepared statement)".to_owned());
             }
             "@" if token.kind == Kind::Sign => return Err("it uses variables".to_owned()),
@@ -284,7 +240,7 @@ fn refuse(tokens: &[Token<'_>]) -> Result<(), String> {
         }
         let called = tokens.get(at + 1).is_some_and(|next| next.is_sign("("));
         // A text in double quotes is a name to a server in ANSI mode.
-        if called && token.kind != Kind::Sign {
+        if called && !matches!(token.kind, Kind::Sign | Kind::Placeholder) {
             let is_known = token.is_one_of(BEFORE_BRACKET) || token.is_one_of(HARMLESS);
             if after_dot || !is_known {
                 return Err(format!("it calls {}(), which is not known to be harmless", token.name()));
@@ -345,7 +301,7 @@ fn table(tokens: &[Token<'_>], at: usize) -> Option<(Table, usize)> {
         }
         _ => (None, first, at + 1),
     };
-    let mut end = named.end;
+    let mut end = named.end();
     let mut alias = None;
     if tokens.get(at).is_some_and(|token| token.is("as")) {
         at += 1;
@@ -356,7 +312,7 @@ fn table(tokens: &[Token<'_>], at: usize) -> Option<(Table, usize)> {
         && !token.is_one_of(NO_ALIAS)
     {
         alias = Some(token.name());
-        end = token.end;
+        end = token.end();
         at += 1;
     }
     let has_hint = tokens.get(at).is_some_and(|token| token.is_one_of(&["use", "force", "ignore"]));
@@ -398,75 +354,40 @@ fn deeper(depth: usize, token: &Token<'_>) -> usize {
 
 /// The tokens of a text, without comments.
 fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
-    let mut tokens = Vec::new();
-    let mut at = 0;
-    while let Some(first) = text[at..].chars().next() {
-        let rest = &text[at..];
-        let (kind, length) = match first {
-            c if c.is_whitespace() => (None, c.len_utf8()),
-            '\'' | '"' => (Some(Kind::Literal), quoted(rest, first)?),
-            '`' => (Some(Kind::Name), quoted(rest, first)?),
-            '#' => (None, rest.find('\n').unwrap_or(rest.len())),
-            '-' if is_dash_comment(rest) => (None, rest.find('\n').unwrap_or(rest.len())),
-            '/' if rest.starts_with("/*!") || rest.starts_with("/*M!") => {
+    if text.contains(CUT) {
+        return Err("the middle of its text was left out".to_owned());
+    }
+    let lexed = lex(text, Mode::UNKNOWN);
+    for token in &lexed.tokens {
+        match token.kind {
+            Kind::Executable | Kind::Conditional => {
                 return Err("it has a comment that some servers run".to_owned());
             }
-            '/' if rest.starts_with("/*") => {
-                let end = rest[2..].find("*/").ok_or("its text is cut in a comment")? + 2;
-                if rest.starts_with("/*+") && unsettles(&rest[..end]) {
-                    return Err("a hint of it sets limits or variables".to_owned());
-                }
-                (None, end + 2)
+            Kind::Hint if unsettles(token.text) => {
+                return Err("a hint of it sets limits or variables".to_owned());
             }
-            c if c.is_ascii_digit() => (Some(Kind::Literal), word_length(rest, true)),
-            c if is_word(c) => (Some(Kind::Word), word_length(rest, false)),
-            '\u{fffd}' => return Err("its text has bytes that are not UTF-8".to_owned()),
-            c => (Some(Kind::Sign), c.len_utf8()),
-        };
-        if let Some(kind) = kind {
-            tokens.push(Token { kind, text: &text[at..at + length], end: at + length });
+            Kind::Comment | Kind::Hint => {}
+            _ if token.text.contains('\u{fffd}') => {
+                return Err("its text has bytes that are not UTF-8".to_owned());
+            }
+            _ => {}
         }
-        at += length;
     }
-    Ok(tokens)
-}
-
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '_' | '$')
-}
-
-fn word_length(rest: &str, is_number: bool) -> usize {
-    rest.find(|c| !(is_word(c) || (is_number && c == '.'))).unwrap_or(rest.len())
+    match lexed.end {
+        End::Whole => Ok(lexed.code().copied().collect()),
+        End::Cut if text[lexed.end_at..].starts_with("/*") => Err("its text is cut in a comment".to_owned()),
+        End::Cut => Err("its text is cut in a quoted text".to_owned()),
+        End::Ambiguous => {
+            Err("a text or a comment of it ends where servers do not agree (a quote behind a backslash)"
+                .to_owned())
+        }
+    }
 }
 
 /// True for a hint of the optimizer that would undo the session's limits.
 fn unsettles(hint: &str) -> bool {
     let hint = hint.to_ascii_uppercase();
     ["MAX_EXECUTION_TIME", "SET_VAR", "RESOURCE_GROUP"].iter().any(|name| hint.contains(name))
-}
-
-/// MySQL wants a blank behind the dashes.
-fn is_dash_comment(rest: &str) -> bool {
-    rest.strip_prefix("--").is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
-}
-
-/// The length of what stands in quotes, both included.
-fn quoted(rest: &str, quote: char) -> Result<usize, String> {
-    let mut chars = rest.char_indices().skip(1).peekable();
-    while let Some((at, c)) = chars.next() {
-        if c == '\u{fffd}' {
-            return Err("its text has bytes that are not UTF-8".to_owned());
-        }
-        if c == '\\' && quote != '`' {
-            // Whether the text ends here depends on sql_mode.
-            if chars.next().is_some_and(|(_, next)| next == quote) {
-                return Err("a text of it has a quote behind a backslash".to_owned());
-            }
-        } else if c == quote && chars.next_if(|(_, next)| *next == quote).is_none() {
-            return Ok(at + quote.len_utf8());
-        }
-    }
-    Err("its text is cut in a quoted text".to_owned())
 }
 
 #[cfg(test)]
@@ -576,6 +497,7 @@ mod tests {
             ("SELECT a /*M!100100 INTO OUTFILE 'x' */ FROM t", "some servers run"),
             ("SELECT a FROM t WHERE b = 'cut in the mid", "cut in a quoted"),
             ("SELECT a FROM t /* cut", "cut in a comment"),
+            ("SELECT a FROM t /*[...]*/ WHERE b = 1", "middle"),
             ("SELECT a FROM t WHERE b = '\u{fffd}'", "UTF-8"),
             ("SELECT a FROM t PARTITION (p0)", "partitions"),
             ("SELECT a FROM JSON_TABLE('[]', '$' COLUMNS (a INT)) AS j", "JSON_TABLE()"),

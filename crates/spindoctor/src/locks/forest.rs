@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitRoot};
 
 use super::Locks;
-use crate::profile::statement::without_literals;
+use spindoctor_sql::digest;
 
 /// A root that holds up fewer threads than this, each for a moment, is traffic: two clients that met.
 const BRIEF_WAITERS: u32 = 10;
@@ -172,7 +172,7 @@ impl<'a> Forest<'a> {
     pub(crate) fn are_of_one_statement(&self, locks: &Locks, places: &[usize]) -> bool {
         let shape = |at: &usize| {
             let statement = locks.thread(self.nodes[*at].thread)?.statement.as_deref()?;
-            Some(without_literals(statement))
+            Some(digest(statement))
         };
         let mut shapes = places.iter().map(shape);
         let first = shapes.next();

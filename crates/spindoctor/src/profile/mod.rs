@@ -4,7 +4,6 @@
 pub(crate) mod difference;
 #[cfg(test)]
 pub(crate) mod sample;
-pub(crate) mod statement;
 pub(crate) mod tree;
 pub(crate) mod view;
 

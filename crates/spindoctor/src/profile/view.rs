@@ -11,8 +11,6 @@ use regex::Regex;
 use spindoctor_model::Profile;
 use spindoctor_model::stack::{Activity, Frame, Observation, Spin, StackEnd, StackSource, ThreadState};
 
-use super::statement;
-
 /// The least share of its time that an idle thread waits: background threads wake up once a second for a moment.
 const IDLE_SHARE: f64 = 0.95;
 /// What the process list says of threads that wait for work.
@@ -272,12 +270,12 @@ impl<'a> View<'a> {
                 ),
                 By::Digest => Some(match (told(&activity.digest_text), told(&activity.statement)) {
                     (Some(digest), _) => digest.into(),
-                    (None, Some(statement)) => statement::without_literals(statement).into(),
+                    (None, Some(statement)) => spindoctor_sql::digest(statement).into(),
                     (None, None) => "no statement".into(),
                 }),
                 By::Table => {
                     let statement = told(&activity.statement).or_else(|| told(&activity.digest_text));
-                    Some(statement.and_then(statement::first_table).map_or("no table".into(), Cow::from))
+                    Some(statement.and_then(spindoctor_sql::first_table).map_or("no table".into(), Cow::from))
                 }
             }
         };

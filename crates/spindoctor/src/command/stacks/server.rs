@@ -16,7 +16,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use crate::command::wait_for;
-use crate::profile::statement;
 use crate::trigger::{Reading, Trigger};
 
 /// The trigger is looked at ten times a second.
@@ -271,7 +270,7 @@ impl Asker {
 
 /// A profile is sent to others: no customer's name stays in it.
 fn without_literals(activity: Activity) -> Activity {
-    let shape = activity.statement.as_deref().map(statement::without_literals);
+    let shape = activity.statement.as_deref().map(spindoctor_sql::digest);
     Activity { digest_text: activity.digest_text.or(shape), statement: None, ..activity }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_record::literals::normalised;
+use spindoctor_sql::digest;
 
 use super::Mood;
 use super::listing::{Align, By, Column, Listed, Listing};
@@ -75,7 +75,7 @@ pub(crate) fn folded(board: &Board, names: &[String], state: &ListState) -> List
     let mut items: Vec<Folded> = Vec::new();
     let mut last_servers: Vec<usize> = Vec::new();
     for (server, thread) in board.running() {
-        let statement = normalised(&one_line(thread));
+        let statement = digest(thread.statement.as_deref().unwrap_or_default());
         let place = *places.entry(statement).or_insert_with_key(|statement| {
             items.push(Folded {
                 statement: statement.clone(),

@@ -1,0 +1,39 @@
+//! What a statement's text says, without running it and without a grammar.
+//!
+//! In: a text as a server, a capture or a user gives it, perhaps cut anywhere. Out: its [`tokens`], its [`shape()`] without
+//! literals, its [`digest`], its [`first_table`], the [`tags`] in its comments, and whether it only reads ([`reading`]).
+//! Pure: no I/O, no server.
+//!
+//! Every command takes statements apart with these functions, so that one statement looks the same everywhere, and no literal
+//! is shown by one command that another hides.
+//!
+//! # The rule for literals
+//!
+//! Where a backslash or a double quote stands for different things under different `sql_mode`s, the mode of the session that
+//! ran the statement is not known: a session sets it for itself. So whatever is a literal under *one* of the modes is hidden
+//! ([`Mode::UNKNOWN`]); where the modes disagree about where a literal ends, everything behind is hidden. What is cut within a
+//! literal, a name or a comment is hidden too. Comments are never part of a shape: they may hold a customer's values.
+
+pub mod mode;
+pub mod reading;
+pub mod shape;
+pub mod table;
+pub mod tags;
+pub mod tokens;
+
+pub use mode::{Backslash, DoubleQuotes, Mode};
+pub use reading::{NotReading, check_reads};
+pub use shape::{digest, kind, shape};
+pub use table::first_table;
+pub use tags::tags;
+pub use tokens::{End, Kind, Lexed, Token, lex};
+
+/// Stands between the beginning and the end of a text of which the middle was left out.
+///
+/// Only what stands before it is read as a statement: where a literal was cut, the rest would be read inside out.
+pub const CUT: &str = "/*[...]*/";
+
+/// A text without what stands behind its first [`CUT`].
+pub fn head(text: &str) -> &str {
+    text.split_once(CUT).map_or(text, |(head, _)| head)
+}
