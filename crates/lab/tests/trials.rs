@@ -6,7 +6,7 @@ use std::time::Duration;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use spindoctor_collect::host;
-use spindoctor_collect::mysql::{Endpoint, Target};
+use spindoctor_collect::mysql::{Endpoint, SslMode, Target};
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
 use spindoctor_model::{Change, Verdict};
@@ -41,6 +41,8 @@ enum Also {
     Nothing,
     /// The new setting stops all writes of the server, by a lock of its own.
     LockWrites,
+    /// While the new setting stands, nothing is answered that goes through the test's own port.
+    Hang(watch::Sender<bool>),
 }
 
 /// Sets over a connection of its own; what happens to settings when it dies is tested where they are taken.
@@ -57,8 +59,11 @@ impl Writer for TestWriter {
             let statement = format!("SET GLOBAL {} = {value}", variable.name);
             self.conn.query_drop(statement).await.map_err(|error| error.to_string())?;
         }
+        let is_new = values.iter().any(|(_, value)| value == "31");
+        if let Also::Hang(hang) = &self.also {
+            hang.send_replace(is_new);
+        }
         if let Also::LockWrites = self.also {
-            let is_new = values.iter().any(|(_, value)| value == "31");
             let statement = if is_new { "FLUSH TABLES WITH READ LOCK" } else { "UNLOCK TABLES" };
             self.conn.query_drop(statement).await.map_err(|error| error.to_string())?;
         }
@@ -193,6 +198,85 @@ async fn a_guard_rail_ends_the_block_at_once_and_the_old_setting_comes_back() {
     assert!(told.iter().any(|note| note.contains("the old setting is back")), "{told:?}");
     // Some seconds to look, some to see it, some to see that it is over.
     assert!(begun.elapsed() < Duration::from_secs(BLOCK_S), "the block went on");
+    let loops = server.ask("SELECT @@GLOBAL.innodb_sync_spin_loops").await.unwrap();
+    assert_eq!(loops.as_deref(), Some("30"));
+}
+
+#[tokio::test]
+async fn a_block_that_is_not_over_when_the_time_is_up_is_broken_off_and_the_old_setting_comes_back() {
+    let server = server(Which::Mariadb).await;
+    let _load = load(&server, Workload::OltpPointSelect, 8);
+    let mut writer = writer(&server, Also::Nothing).await;
+    let candidate = spin(&[("innodb_sync_spin_loops", "30", "31")], &server);
+    let mut meter = meter(&server).await;
+    let (_stop, stopped) = watch::channel(false);
+    let mut tell = |_: Event<'_>| {};
+    let look = Duration::from_secs(3);
+    let mut bench = Bench::open(&mut meter, &mut writer, look, stopped, &mut tell).await.unwrap();
+    let begun = Instant::now();
+    // The trial has more time than its bench.
+    bench.end_at(begun + Duration::from_secs(4));
+    let until = begun + Duration::from_secs(600);
+    let Tried { trial, ended } = run(&mut bench, &candidate, &times(500, 60_000), until, &mut |_| 0).await;
+    assert!(matches!(ended, Some(Ended::TimeUp)), "{ended:?}");
+    assert!(trial.verdict == Verdict::Inconclusive && trial.why.contains("--max-time"), "{}", trial.why);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let loops = server.ask("SELECT @@GLOBAL.innodb_sync_spin_loops").await.unwrap();
+    assert_eq!(loops.as_deref(), Some("30"));
+}
+
+#[tokio::test]
+async fn a_server_that_answers_nothing_gets_its_old_setting_back_within_the_block() {
+    let server = server(Which::Mysql).await;
+    let _load = load(&server, Workload::OltpPointSelect, 8);
+    // What the meter asks goes through here, and stays here once the new setting is there.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut target = Target::new(
+        Endpoint::Tcp { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() },
+        "spindoctor",
+    )
+    .with_password("spindoctor".into());
+    target.tls.mode = SslMode::Disabled;
+    let port = server.port();
+    let (hang, hangs) = watch::channel(false);
+    let _passes = tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let mut hangs = hangs.clone();
+            tokio::spawn(async move {
+                let mut client = client;
+                let mut server = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                let is_cut = async { while !*hangs.borrow() && hangs.changed().await.is_ok() {} };
+                let passed = tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut client, &mut server) => true,
+                    () = is_cut => false,
+                };
+                if !passed {
+                    // Both ends stay open, and nobody hears anything.
+                    tokio::time::sleep(Duration::from_secs(60)).await;
+                }
+            });
+        }
+    });
+    let mut meter = Meter::connect(&target, None).await.unwrap();
+    let mut writer = writer(&server, Also::Hang(hang)).await;
+    let candidate = spin(&[("innodb_sync_spin_loops", "30", "31")], &server);
+    let (_stop, stopped) = watch::channel(false);
+    let mut told = Vec::new();
+    let mut tell = |event: Event<'_>| {
+        if let Event::Note(what) = event {
+            told.push(what.to_owned());
+        }
+    };
+    let look = Duration::from_secs(3);
+    let mut bench = Bench::open(&mut meter, &mut writer, look, stopped, &mut tell).await.unwrap();
+    let begun = Instant::now();
+    let until = begun + Duration::from_secs(600);
+    let Tried { ended, .. } = run(&mut bench, &candidate, &times(500, 60_000), until, &mut |_| 0).await;
+    match &ended {
+        Some(Ended::Tripped(trip)) => assert_eq!(trip.rail, Rail::Silence),
+        other => panic!("{other:?} {told:?}"),
+    }
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     let loops = server.ask("SELECT @@GLOBAL.innodb_sync_spin_loops").await.unwrap();
     assert_eq!(loops.as_deref(), Some("30"));
 }

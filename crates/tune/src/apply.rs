@@ -41,7 +41,8 @@
 //!
 //! *The right to write.* The tuner: L holds the lock. Who gives back: its own connection holds the lock. Where the lock is held by
 //! a connection F that is neither `holder` nor a giver's for [`FOREIGN`] (any account may take it): F holds it still, which
-//! keeps every tuner out as well as holding it oneself does. So nobody can keep settings changed by holding the lock, or by
+//! keeps every other tuner out as well as holding it oneself does. F may be N itself: so that right ends two seconds after it
+//! was found, by the server's clock, and an N that found a journal waits for longer before it reads `original`. So nobody can keep settings changed by holding the lock, or by
 //! waiting for it. While `holder` holds it, the tuner may live: G and R wait; the server ends that connection
 //! [`lease::IDLE_S`] seconds after it fell silent. The same holds of each connection that takes the lock.
 //!
@@ -85,6 +86,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long a connection that is neither the tuner's nor known to give back may hold the lock before somebody gives back beside
 /// it. Who gives back takes some milliseconds for it, the adaptive hash index aside.
 pub(crate) const FOREIGN: Duration = Duration::from_secs(1);
+/// How long the right to give back beside another connection lasts, by the server's clock, which counts whole seconds here: the
+/// connection may be a tuner's on this host, which has put everything back and goes on.
+const FOREIGN_RIGHT_S: u32 = 2;
+/// So long a tuner that found a journal waits before it looks at the old values: until no such right is left.
+const AFTER_CLEARING_UP: Duration = Duration::from_millis(FOREIGN_RIGHT_S as u64 * 1_000 + 200);
 
 /// Variables of which the server changes one when the other is set beyond it (MariaDB raises the maximum, MySQL lowers the
 /// capacity). Whoever takes one takes both, and the one that is not asked for is set to what it is: no value changes that
@@ -374,6 +380,8 @@ pub struct Settings {
     current: Vec<String>,
     /// True from the moment a value is sent until it is read back: what the variables have is not known between.
     is_uncertain: bool,
+    /// False where it is known that the last statement that sets wrote nothing.
+    has_set: bool,
     /// What the server persisted of the variables when they were taken; none where this account may not read that.
     persisted: Option<Vec<(String, String)>>,
     event: Result<String, String>,
@@ -403,7 +411,7 @@ impl Settings {
             }
         };
         let notes =
-            clear_up(&mut writer, &facts, &options.state, LockedBy::Connection(heartbeat.holder)).await?;
+            clear_up(&mut writer, &facts, &options.state, &LockedBy::Connection(heartbeat.holder)).await?;
 
         let mut variables = variables.to_vec();
         for position in 0..variables.len() {
@@ -435,7 +443,7 @@ impl Settings {
                     wanted: &held.original,
                 })
                 .collect();
-            if !writer.run_if(&lease::set(by, &same)).await? {
+            if !writer.run_if(&lease::set(&by, &same)).await? {
                 return Err(ApplyError::Lost {
                     reason: "somebody else set a variable or took the lease before anything was changed"
                         .to_owned(),
@@ -467,6 +475,7 @@ impl Settings {
             journal,
             current,
             is_uncertain: false,
+            has_set: false,
             persisted,
             event,
             notes,
@@ -716,10 +725,12 @@ impl Settings {
                 wanted: value,
             })
             .collect();
-        let statement = lease::set(LockedBy::Connection(self.heartbeat.holder), &writes);
-        self.is_uncertain = true;
+        let statement = lease::set(&LockedBy::Connection(self.heartbeat.holder), &writes);
+        let possible: Vec<Vec<String>> =
+            wanted.iter().map(|(_, name, value)| may_become(name, value, wanted, &self.current)).collect();
+        (self.is_uncertain, self.has_set) = (true, true);
         if !self.writer.run_if(&statement).await? {
-            self.is_uncertain = false;
+            (self.is_uncertain, self.has_set) = (false, false);
             let names: Vec<&str> = wanted.iter().map(|(_, name, _)| *name).collect();
             let now = self.writer.variables(&names).await?;
             let found = wanted.iter().zip(now).map(|((position, ..), now)| (*position, now));
@@ -730,16 +741,31 @@ impl Settings {
                 false => ApplyError::Changed { seen },
             });
         }
+        // A server that makes another value of one says so.
+        let is_warned = self.writer.number("SELECT @@warning_count").await? != Some(0);
         let names: Vec<&str> = wanted.iter().map(|(_, name, _)| *name).collect();
         let now = self.writer.variables(&names).await?;
-        let mut adjusted = None;
-        for ((position, name, asked), got) in wanted.iter().zip(now) {
+        let (mut adjusted, mut foreign) = (None, Vec::new());
+        for (((position, name, asked), got), possible) in wanted.iter().zip(now).zip(possible) {
             let got = got.unwrap_or_default();
-            if !lease::same(asked, &got) {
+            let is_made = is_warned || possible.iter().any(|made| lease::same(made, &got));
+            if lease::same(asked, &got) {
+                self.current[*position] = got;
+            } else if is_made {
                 let (variable, asked) = ((*name).to_owned(), asked.clone());
                 adjusted = Some(ApplyError::Adjusted { variable, asked, got: got.clone() });
+                self.current[*position] = got;
+            } else {
+                self.current[*position] = asked.clone();
+                foreign.push((*position, Some(got)));
             }
-            self.current[*position] = got;
+        }
+        if !foreign.is_empty() {
+            // Somebody was faster than the reading back, or everything has been put back meanwhile.
+            self.is_uncertain = false;
+            let seen = self.seen(foreign.into_iter());
+            self.expect_lease().await?;
+            return Err(ApplyError::Changed { seen });
         }
         self.is_uncertain = false;
         let Some(adjusted) = adjusted else { return Ok(()) };
@@ -844,7 +870,7 @@ impl Settings {
             }
         }
         let restored =
-            finish(&mut self.writer, self.journal.path(), &self.journal.journal, &variables, by).await?;
+            finish(&mut self.writer, self.journal.path(), &self.journal.journal, &variables, &by).await?;
         Ok(Some(restored))
     }
 
@@ -966,7 +992,7 @@ impl Settings {
             .iter()
             .map(|(name, value)| Write { name, expected: std::slice::from_ref(value), wanted: value })
             .collect();
-        match self.writer.run_if(&lease::persist(LockedBy::Connection(self.heartbeat.holder), &writes)).await
+        match self.writer.run_if(&lease::persist(&LockedBy::Connection(self.heartbeat.holder), &writes)).await
         {
             Ok(true) => Ok(()),
             Ok(false) => Err("somebody else set one of these variables meanwhile".to_owned()),
@@ -1029,7 +1055,12 @@ impl Foreign {
                     _ => Instant::now(),
                 };
                 self.0 = Some((other, since));
-                Ok((since.elapsed() >= FOREIGN).then_some(LockedBy::Connection(other)))
+                if since.elapsed() < FOREIGN {
+                    return Ok(None);
+                }
+                let until = format!("SELECT SYSDATE() + INTERVAL {FOREIGN_RIGHT_S} SECOND");
+                let until = writer.cell(&until).await?.unwrap_or_default();
+                Ok(Some(LockedBy::Foreign { connection: other, until }))
             }
             _ => {
                 self.0 = None;
@@ -1077,7 +1108,7 @@ pub(crate) async fn finish(
     path: &Path,
     journal: &Journal,
     variables: &[Held],
-    by: LockedBy,
+    by: &LockedBy,
 ) -> Result<Restored, ApplyError> {
     let restored = writer.put_back(journal, variables, by).await?;
     // Without the right something may have been refused, and somebody else may be at it.
@@ -1131,7 +1162,7 @@ async fn clear_up(
     writer: &mut Writer,
     facts: &Facts,
     state: &Path,
-    by: LockedBy,
+    by: &LockedBy,
 ) -> Result<Vec<String>, ApplyError> {
     let mut notes = Vec::new();
     for (path, journal) in list(state)? {
@@ -1152,6 +1183,9 @@ async fn clear_up(
         }
     }
     wait_for_events(writer, facts).await?;
+    if !notes.is_empty() {
+        sleep(AFTER_CLEARING_UP).await;
+    }
     Ok(notes)
 }
 
@@ -1193,7 +1227,7 @@ async fn clear_journal(
     writer: &mut Writer,
     path: &Path,
     journal: &Journal,
-    by: LockedBy,
+    by: &LockedBy,
 ) -> Result<String, ApplyError> {
     let tuner = format!("process {} tuned here and ended without a word", journal.tuner.pid);
     if journal.is_kept {
@@ -1295,7 +1329,7 @@ pub async fn recover(target: &Target, state: &Path) -> Result<Recovered, ApplyEr
             by => by.filter(|_| !own.is_empty()),
         };
         if let Some(by) = by {
-            match recover_journals(&mut writer, &own, by, &mut recovered.done).await {
+            match recover_journals(&mut writer, &own, &by, &mut recovered.done).await {
                 Ok(()) => break,
                 // A statement of the tuner's may be under way, and end.
                 Err(ApplyError::Statement { .. }) if begun.elapsed() < LEFTOVER => {}
@@ -1316,7 +1350,7 @@ pub async fn recover(target: &Target, state: &Path) -> Result<Recovered, ApplyEr
 async fn recover_journals(
     writer: &mut Writer,
     own: &[PathBuf],
-    by: LockedBy,
+    by: &LockedBy,
     done: &mut Vec<String>,
 ) -> Result<(), ApplyError> {
     for path in own {

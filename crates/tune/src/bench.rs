@@ -9,7 +9,7 @@ use std::time::Duration;
 use spindoctor_model::Block;
 use thiserror::Error;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::apply::Settings;
 use crate::guard::{Rail, Rails, Trip};
@@ -25,6 +25,11 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Fewer statements a second than this are no load: a quad of a minute would compare 300 with 300, and by chance alone they
 /// differ by 8 %.
 const LEAST_LOAD_PER_S: f64 = 10.0;
+/// A server that answers for so long nothing of what is watched has stopped: no block waits longer for it. Ten times the
+/// slowest of those answers on a server with thousands of connections ([`crate::measure`]), and more where its own are slower.
+const SILENCE: Duration = Duration::from_secs(5);
+/// As many times as the slowest answer before.
+const SILENCE_FACTOR: u32 = 3;
 /// How long a server that hit a guard rail, or lost its load, may take to be as before.
 const RECOVERY: Duration = Duration::from_secs(60);
 /// So many seconds in a row within the rails mean that it is as before.
@@ -177,6 +182,8 @@ pub struct Bench<'a, W> {
     series: Vec<f64>,
     load_per_s: f64,
     last: Option<Counters>,
+    /// The slowest answer of the look.
+    slowest: Duration,
     /// When it must be over.
     until: Option<Instant>,
 }
@@ -212,11 +219,14 @@ impl<'a, W: Writer> Bench<'a, W> {
         tell(Event::Looking { seconds: look.as_secs_f64() });
         let mut stop = stop;
         let mut before = meter.read().await?;
+        let mut slowest = begun.elapsed();
         let (first, mut next) = (before.clone(), Instant::now());
         while begun.elapsed() < look {
             next += EVERY;
             pause_until(next, &mut stop).await?;
+            let asked = Instant::now();
             let now = meter.read().await?;
+            slowest = slowest.max(asked.elapsed());
             let rates = now.since(&before).ok_or(Ended::Restarted)?;
             seconds.push((now.clone(), rates));
             before = now;
@@ -228,7 +238,7 @@ impl<'a, W: Writer> Bench<'a, W> {
         let rails = Rails::of(&seconds).ok_or(Ended::LoadGone { per_s: load_per_s })?;
         let series = seconds.iter().map(|(_, rates)| rates.throughput_per_s).collect();
         let (last, until) = (Some(before), None);
-        Ok(Self { meter, writer, stop, tell, begun, rails, series, load_per_s, last, until })
+        Ok(Self { meter, writer, stop, tell, begun, rails, series, load_per_s, last, slowest, until })
     }
 
     /// A block that is not over then is broken off.
@@ -332,7 +342,10 @@ impl<'a, W: Writer> Bench<'a, W> {
     async fn stretch(&mut self, until: Instant, from: Option<Counters>) -> Result<Stretch, Ended> {
         let first = match from {
             Some(known) => known,
-            None => self.read().await?,
+            None => match self.read_or_trip().await? {
+                Ok(first) => first,
+                Err(trip) => return Ok(Stretch::Hit(trip)),
+            },
         };
         let mut before = first.clone();
         let mut next = Instant::now();
@@ -347,7 +360,10 @@ impl<'a, W: Writer> Bench<'a, W> {
             if let Err(why) = self.writer.check().await {
                 return Err(self.why_lost(why).await);
             }
-            let now = self.read().await?;
+            let now = match self.read_or_trip().await? {
+                Ok(now) => now,
+                Err(trip) => return Ok(Stretch::Hit(trip)),
+            };
             let rates = now.since(&before).ok_or(Ended::Restarted)?;
             if let Some(trip) = self.rails.check(&now, &rates) {
                 return Ok(Stretch::Hit(trip));
@@ -375,6 +391,19 @@ impl<'a, W: Writer> Bench<'a, W> {
         match self.read().await {
             Err(ended @ Ended::Restarted) => ended,
             _ => Ended::NotSet(why),
+        }
+    }
+
+    /// Reads, or hits the rail: a server that does not answer must not keep the setting that may be the reason.
+    async fn read_or_trip(&mut self) -> Result<Result<Counters, Trip>, Ended> {
+        let limit = SILENCE.max(SILENCE_FACTOR * self.slowest);
+        match timeout(limit, self.read()).await {
+            Ok(read) => read.map(Ok),
+            Err(_) => {
+                self.meter.give_up();
+                let (reading, baseline) = (limit.as_secs_f64(), self.slowest.as_secs_f64());
+                Ok(Err(Trip { rail: Rail::Silence, reading, limit: reading, baseline }))
+            }
         }
     }
 

@@ -43,6 +43,8 @@ pub enum Rail {
     ReplicationLag,
     /// Free space of the disk with the data.
     Disk,
+    /// How long the server does not answer what is watched.
+    Silence,
 }
 
 /// A rail that was hit, with its numbers.
@@ -128,7 +130,9 @@ impl Rails {
             let (reading, Limit { limit, baseline }) = (reading?, limit?);
             let is_beyond = match rail {
                 Rail::Collapse | Rail::Disk => reading < limit,
-                Rail::P95 | Rail::Errors | Rail::ThreadsRunning | Rail::ReplicationLag => reading > limit,
+                Rail::P95 | Rail::Errors | Rail::ThreadsRunning | Rail::ReplicationLag | Rail::Silence => {
+                    reading > limit
+                }
             };
             is_beyond.then_some(Trip { rail, reading, limit, baseline })
         };
@@ -203,6 +207,10 @@ impl fmt::Display for Trip {
             Rail::ReplicationLag => write!(
                 f,
                 "this replica is {reading:.0} s behind; the rail is {limit:.0} s, {BEHIND_RISE_S} s more than before ({baseline:.0} s)"
+            ),
+            Rail::Silence => write!(
+                f,
+                "the server did not answer for {reading:.1} s; the rail is {limit:.1} s (it answered within {baseline:.1} s before)"
             ),
             Rail::Disk => write!(
                 f,

@@ -306,9 +306,9 @@ async fn attempt(
             take_away(&mut writer, path, &now).await?;
             Outcome::Kept
         }
-        Ok(Some(now)) => Outcome::PutBack(finish(&mut writer, path, &now, &now.variables, by).await?),
+        Ok(Some(now)) => Outcome::PutBack(finish(&mut writer, path, &now, &now.variables, &by).await?),
         Ok(None) => Outcome::Done,
-        Err(_) => Outcome::PutBack(finish(&mut writer, path, journal, &journal.variables, by).await?),
+        Err(_) => Outcome::PutBack(finish(&mut writer, path, journal, &journal.variables, &by).await?),
     };
     writer.close().await;
     Ok(Some(outcome))

@@ -226,12 +226,32 @@ fn silence(watched: &Watched<'_>) -> &'static str {
 }
 
 /// Who must hold the lock for a value to be set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockedBy {
     /// This connection.
     Connection(u64),
     /// The connection that sets.
     Own,
+    /// A connection of which nothing is known, and only until then, by the server's clock.
+    Foreign {
+        /// The connection.
+        connection: u64,
+        /// A time as the server prints it.
+        until: String,
+    },
+}
+
+impl LockedBy {
+    fn condition(&self) -> String {
+        let by = |holder: &dyn std::fmt::Display| format!("IS_USED_LOCK('{LOCK}') <=> {holder}");
+        match self {
+            Self::Connection(id) => by(id),
+            Self::Own => by(&"CONNECTION_ID()"),
+            Self::Foreign { connection, until } => {
+                format!("{} AND SYSDATE() < {}", by(connection), quoted(until))
+            }
+        }
+    }
 }
 
 /// One variable in a statement that sets.
@@ -248,21 +268,17 @@ pub struct Write<'a> {
 /// Sets values, all or none, where the lock is held by whom it must be and every variable has a value that is expected, both at
 /// that very moment; else it fails with the error [`NOT_AS_EXPECTED`]. The server works out all values before it sets the
 /// first.
-pub fn set(by: LockedBy, writes: &[Write<'_>]) -> String {
+pub fn set(by: &LockedBy, writes: &[Write<'_>]) -> String {
     assign("GLOBAL", by, writes)
 }
 
 /// As [`set`], over a restart, too.
-pub fn persist(by: LockedBy, writes: &[Write<'_>]) -> String {
+pub fn persist(by: &LockedBy, writes: &[Write<'_>]) -> String {
     assign("PERSIST", by, writes)
 }
 
-fn assign(scope: &str, by: LockedBy, writes: &[Write<'_>]) -> String {
-    let holder = match by {
-        LockedBy::Connection(id) => id.to_string(),
-        LockedBy::Own => "CONNECTION_ID()".to_owned(),
-    };
-    let mut all = format!("IS_USED_LOCK('{LOCK}') <=> {holder}");
+fn assign(scope: &str, by: &LockedBy, writes: &[Write<'_>]) -> String {
+    let mut all = by.condition();
     for write in writes {
         let _ = write!(all, " AND {}", has_one_of(write.name, write.expected.iter().map(String::as_str)));
     }
@@ -373,12 +389,16 @@ mod tests {
         ];
         let all = "IS_USED_LOCK('spindoctor.lease') <=> 17 AND @@GLOBAL.a IN (7, 8) AND CAST(@@GLOBAL.b AS CHAR) IN ('ON', '1')";
         assert_eq!(
-            set(LockedBy::Connection(17), &writes),
+            set(&LockedBy::Connection(17), &writes),
             format!(
                 "SET GLOBAL a = IF({all}, CAST(6 AS UNSIGNED), (SELECT CAST(1 AS UNSIGNED) UNION SELECT CAST(2 AS UNSIGNED))), \
                  GLOBAL b = IF({all}, 'OFF', (SELECT 'a' UNION SELECT 'b'))"
             )
         );
-        assert!(set(LockedBy::Own, &writes).contains("<=> CONNECTION_ID() AND"));
+        assert!(set(&LockedBy::Own, &writes).contains("<=> CONNECTION_ID() AND"));
+        let foreign = LockedBy::Foreign { connection: 9, until: "2026-01-01 00:00:02".to_owned() };
+        let expected =
+            "IF(IS_USED_LOCK('spindoctor.lease') <=> 9 AND SYSDATE() < '2026-01-01 00:00:02' AND @@GLOBAL.a";
+        assert!(set(&foreign, &writes).contains(expected));
     }
 }

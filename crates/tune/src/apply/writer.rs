@@ -237,10 +237,10 @@ impl Writer {
     }
 
     /// True where the lock is held by whom it must be.
-    pub(crate) async fn is_held(&mut self, by: LockedBy) -> Result<bool, ApplyError> {
+    pub(crate) async fn is_held(&mut self, by: &LockedBy) -> Result<bool, ApplyError> {
         let holder = match by {
             LockedBy::Own => self.id,
-            LockedBy::Connection(id) => id,
+            LockedBy::Connection(id) | LockedBy::Foreign { connection: id, .. } => *id,
         };
         Ok(self.holder().await? == Some(holder))
     }
@@ -299,7 +299,7 @@ impl Writer {
         &mut self,
         journal: &Journal,
         variables: &[Held],
-        by: LockedBy,
+        by: &LockedBy,
     ) -> Result<Restored, ApplyError> {
         let facts = self.facts().await?;
         if facts.server != journal.server {
@@ -331,7 +331,7 @@ impl Writer {
         }
     }
 
-    async fn put_back_once(&mut self, variables: &[Held], by: LockedBy) -> Result<Restored, ApplyError> {
+    async fn put_back_once(&mut self, variables: &[Held], by: &LockedBy) -> Result<Restored, ApplyError> {
         let names: Vec<&str> = variables.iter().map(|held| held.name.as_str()).collect();
         if names.is_empty() {
             return Ok(Restored::default());

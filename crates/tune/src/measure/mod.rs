@@ -106,6 +106,8 @@ pub struct Meter {
     datadir: Option<PathBuf>,
     /// Statements that the meter sent over sessions that are gone.
     earlier: SessionCost,
+    /// True where a question was given up: its answer must not be taken for that of the next one.
+    is_given_up: bool,
     notes: Vec<String>,
 }
 
@@ -145,6 +147,7 @@ impl Meter {
             has: Has::default(),
             datadir: None,
             earlier: SessionCost::default(),
+            is_given_up: false,
             notes,
         };
         meter.find_out().await?;
@@ -191,6 +194,13 @@ impl Meter {
     /// Why there is no answer.
     pub async fn read(&mut self) -> Result<Counters, MeasureError> {
         let begun = Instant::now();
+        while self.is_given_up {
+            match self.reconnect().await {
+                Ok(()) => self.is_given_up = false,
+                Err(_) if begun.elapsed() < PATIENCE => tokio::time::sleep(Duration::from_millis(200)).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
         loop {
             match self.attempt().await {
                 Err(_) if self.session.is_broken() && begun.elapsed() < PATIENCE => {
@@ -201,6 +211,11 @@ impl Meter {
                 outcome => return outcome,
             }
         }
+    }
+
+    /// A reading was broken off in the middle: the next one begins on another connection.
+    pub fn give_up(&mut self) {
+        self.is_given_up = true;
     }
 
     async fn reconnect(&mut self) -> Result<(), ConnectError> {

@@ -395,6 +395,8 @@ async fn keep(asked: &Tune, mut settings: Settings, tuned: &mut Tuned) -> Vec<St
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_tune::variables::VARIABLES;
+
     use super::*;
 
     fn proposal(family: &str, variables: &[&str]) -> Proposal {
@@ -404,6 +406,19 @@ mod tests {
             family: family.to_owned(),
             changes: variables.iter().map(change).collect(),
             ..Proposal::default()
+        }
+    }
+
+    #[test]
+    fn each_variable_that_may_be_tried_has_a_risk_in_either_direction() {
+        for variable in VARIABLES {
+            for (from, to) in [("1", "2"), ("2", "1"), ("OFF", "ON"), ("ON", "OFF")] {
+                assert!(
+                    risk(variable.name, from, to).is_some_and(|risk| !risk.is_empty()),
+                    "{}",
+                    variable.name
+                );
+            }
         }
     }
 
