@@ -1,26 +1,34 @@
-//! A server that may say anything, to the fleet's client: a greeting, a login, an answer, cut anywhere.
+//! A server that may say anything, to every command's client: a greeting, a login, an answer, cut anywhere.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use spindoctor_fleet::wire::answer::{Answer, Item};
-use spindoctor_fleet::wire::login::{Account, Login};
-use spindoctor_fleet::wire::packets::Packets;
-use spindoctor_fleet::wire::rows::Rows;
-use spindoctor_fleet::wire::{Wrong, greeting};
+use spindoctor_wire::answer::{Answer, Item};
+use spindoctor_wire::login::{Account, Allowed, Login, Step};
+use spindoctor_wire::packets::Packets;
+use spindoctor_wire::peer::Channel;
+use spindoctor_wire::rows::Rows;
+use spindoctor_wire::{Wrong, greeting};
+
+const PASSWORD: &str = "hunter2hunter2";
 
 fuzz_target!(|input: (u8, Vec<Vec<u8>>, Vec<u8>)| {
     let (step, payloads, stream) = input;
+    let channel = [Channel::Plain, Channel::Unverified, Channel::Verified, Channel::OpenSocket][usize::from(step & 3)];
     // As packets that are whole, whatever is in them.
     let (mut login, mut answer, mut rows) = (None, Answer::new(), Rows::default());
     for payload in &payloads {
         if let Ok(Ok(greeting)) = greeting::parse(payload) {
-            let account = Account { user: "app", password: "secret", database: Some("d"), cleartext: true };
-            let mut begun = Login::new(greeting, account, step & 1 == 1);
+            let account = Account { user: "app", password: PASSWORD, database: Some("d"), cleartext: true };
+            let allowed = Allowed { any_key: step & 4 == 4, ..Allowed::default() };
+            let mut begun = Login::new(greeting, account, allowed, channel);
             begun.response();
             login = Some(begun);
         }
-        if let Some(login) = &mut login {
-            let _ = login.packet(payload);
+        if let Some(login) = &mut login
+            && let Ok(Step::Send(sent)) = login.packet(payload)
+        {
+            let is_there = sent.bytes().windows(PASSWORD.len()).any(|part| part == PASSWORD.as_bytes());
+            assert!(!is_there || channel == Channel::Verified, "the password went to nobody in particular");
         }
         if let Ok(Item::Row(row)) = answer.packet(payload) {
             rows.push_packet(row);

@@ -23,7 +23,6 @@ async fn connect_to(serve: impl FnOnce(TcpListener) + Send + 'static, limit: Dur
     target.tls.mode = SslMode::Disabled;
     let limits = Limits { connect: limit, query: limit };
     let error = Session::connect(&target, &limits).await.unwrap_err();
-    // The driver closes a connection that was given up in a task of its own.
     served.await.unwrap();
     assert!(!format!("{error} {error:?}").contains("topsecret"));
     assert!(!error.to_string().contains('\n'), "one line: {error}");
@@ -81,6 +80,37 @@ async fn a_full_server_says_so_before_the_handshake() {
     let full = answering(b"\x17\x00\x00\x00\xff\x10\x04Too many connections");
     let error = connect_to(full, PATIENT).await;
     assert!(matches!(error, ConnectError::TooManyConnections { .. }), "{error:?}");
+}
+
+/// Whoever closes in the middle of a packet spoke the protocol so far.
+#[tokio::test]
+async fn what_closes_in_the_middle_of_its_greeting_is_closed() {
+    for part in [&b"\x4a\x00\x00\x00\x0a9.7.4\x00\x0c"[..], b"\x4a\x00", b"\x4a\x00\x00\x00"] {
+        let error = connect_to(answering(part), PATIENT).await;
+        assert!(matches!(error, ConnectError::Closed { .. }), "{part:?}: {error:?}");
+        assert!(!error.to_string().contains("does not speak"), "{error}");
+    }
+}
+
+/// Root may look into every folder: only another user sees this one refused.
+#[tokio::test]
+async fn a_socket_below_a_folder_that_cannot_be_read_is_not_called_missing() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let hidden = folder.path().join("hidden");
+    std::fs::create_dir(&hidden).unwrap();
+    std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let target = Target::new(Endpoint::Socket(hidden.join("mysqld.sock")), "someone");
+    let error = Session::connect(&target, &Limits::default()).await.unwrap_err();
+    match std::fs::read_dir(&hidden) {
+        Ok(_) => assert!(matches!(error, ConnectError::NoSocket { .. }), "{error:?}"),
+        Err(_) => assert!(matches!(error, ConnectError::SocketDenied { .. }), "{error:?}"),
+    }
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let target = Target::new(Endpoint::Socket(file), "someone");
+    let error = Session::connect(&target, &Limits::default()).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Refused { .. }), "no server listens on a file: {error:?}");
 }
 
 #[tokio::test]

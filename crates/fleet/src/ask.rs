@@ -16,13 +16,18 @@ use crate::heard::Heard;
 use crate::outbox::{BATCHES, Outbox};
 use crate::piece::{Columns, Ended, Piece};
 use crate::schedule::Limits;
-use crate::session::{connect, prepared};
+use crate::session::{connect, prepared, whole};
 use crate::statement::Statement;
-use crate::tls::Connectors;
 use crate::turns;
 use crate::wire::answer::{Column, Item, Kind};
+use crate::wire::connection::Connection;
 use crate::wire::rows::Rows;
+use crate::wire::tls::Connectors;
 
+/// A row is never larger: MySQL's default for `max_allowed_packet`.
+const MOST_ROW_BYTES: usize = 64 << 20;
+/// Nor is one server's answer, most of which went on its way before the last of it came.
+const MOST_ANSWER_BYTES: usize = 256 << 20;
 /// Rows are handed on when they are this many bytes: small answers go in one piece.
 const PIECE_BYTES: usize = 32 << 10;
 
@@ -99,17 +104,14 @@ impl Question {
 
     /// Asks one server and keeps its whole answer: for what is known to be small.
     pub async fn one_answer(&self, server: usize) -> Result<(Columns, Rows), Failure> {
-        let outbox = Arc::new(Outbox::default());
-        self.clone().one(server, outbox.clone()).await;
-        let (mut columns, mut rows) = (Columns::default(), Rows::default());
-        for piece in outbox.take() {
-            columns = piece.columns;
-            piece.rows.iter().for_each(|row| rows.push_packet(row.packet()));
-            if let Some(end) = piece.end {
-                end?;
-            }
+        let mut budget = Budget::new(self.limits.query);
+        let mut connection = self.connection(server, &mut budget).await?;
+        let heard = whole(&mut connection, &self.statement, &mut budget).await?;
+        connection.close().await;
+        match heard.error {
+            Some(failure) => Err(failure),
+            None => Ok((heard.columns.unwrap_or_default(), heard.rows)),
         }
-        Ok((columns, rows))
     }
 
     /// Asks one server, to the end.
@@ -121,25 +123,39 @@ impl Question {
         telling.end(end);
     }
 
-    async fn conversation(&self, server: usize, telling: &mut Telling<'_>) -> Result<Arc<str>, Failure> {
-        let target = &self.targets[server];
-        let mut connection = connect(target, &self.limits, &self.connectors).await?;
-        let version = connection.version().clone();
-        let mut budget = Budget::new(self.limits.query);
-        if let Some(preparation) = self.statement.preparation(&version, self.limits.query)? {
-            connection = prepared(connection, &preparation, &mut budget).await?;
+    /// A connection that may be asked the statement.
+    async fn connection(&self, server: usize, budget: &mut Budget) -> Result<Connection, Failure> {
+        let connection = connect(&self.targets[server], &self.limits, &self.connectors).await?;
+        match self.statement.preparation(connection.version(), self.limits.query)? {
+            Some(preparation) => prepared(connection, &preparation, budget).await,
+            None => Ok(connection),
         }
-        budget.within(connection.ask(&self.statement.tagged())).await??;
-        let mut heard = Heard::default();
+    }
+
+    async fn conversation(&self, server: usize, telling: &mut Telling<'_>) -> Result<Arc<str>, Failure> {
+        let mut budget = Budget::new(self.limits.query);
+        let mut connection = self.connection(server, &mut budget).await?;
+        let version = connection.version().clone();
+        let asked = budget.within(connection.ask(&self.statement.tagged())).await?;
+        asked.map_err(|error| Failure::of_asking(&error))?;
+        let (mut sent, mut heard) = (0, Heard::default());
         let outbox = telling.outbox;
         let may = || outbox.has_room();
         loop {
             // What we need to write is not the server's time.
             outbox.room().await;
             let mut take = |item: Item<'_>| heard.item(item);
-            match budget.within(connection.hear(&may, &mut take)).await?? {
+            let heard_some = budget.within(connection.hear(&may, MOST_ROW_BYTES, &mut take)).await?;
+            if sent + heard.rows.bytes() > MOST_ANSWER_BYTES {
+                let told = format!("its answer is larger than {} MiB", MOST_ANSWER_BYTES >> 20);
+                return Err(Failure::new(Reason::Query, told));
+            }
+            match heard_some.map_err(Failure::of_trouble)? {
                 Some(true) => break,
-                Some(false) if heard.rows.bytes() >= PIECE_BYTES => telling.some(&mut heard),
+                Some(false) if heard.rows.bytes() >= PIECE_BYTES => {
+                    sent += heard.rows.bytes();
+                    telling.some(&mut heard);
+                }
                 Some(false) | None => {}
             }
         }

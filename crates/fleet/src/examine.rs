@@ -26,8 +26,8 @@ use crate::failure::{Failure, Reason};
 use crate::schedule::Limits;
 use crate::session::Session;
 use crate::sources::{Told, ask};
-use crate::tls::Connectors;
 use crate::turns;
+use crate::wire::tls::Connectors;
 
 /// What is asked, in order: what the rest depends on first, as in `collect`'s own list; then the [`REPLICA`]. Not asked: the
 /// summary of statements (200 texts of each server) and the text of `SHOW ENGINE INNODB STATUS`, neither of which a rule

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::wire::connection::{OpenError, Trouble};
 use crate::wire::login::Refused;
 use crate::wire::{ServerError, Wrong};
 
@@ -80,7 +81,13 @@ impl Failure {
             | ErrorKind::ConnectionReset
             | ErrorKind::ConnectionAborted
             | ErrorKind::BrokenPipe => Self::connect("the server closed the connection during the login"),
-            ErrorKind::NotFound => Self::new(Reason::Connect, "there is no such socket"),
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                Self::new(Reason::Connect, "there is no such socket")
+            }
+            ErrorKind::PermissionDenied => Self::new(
+                Reason::Connect,
+                "the socket may not be opened: this user may not read its folder or write the socket",
+            ),
             _ => Self::connect(error.to_string()),
         }
     }
@@ -130,25 +137,32 @@ impl Failure {
         }
     }
 
-    /// No login.
-    pub fn of_login(refused: Refused) -> Self {
-        match refused {
-            Refused::Server(error) => Self::of_refusal(&error),
-            Refused::Plugin(plugin) => Self::new(
-                Reason::Auth,
-                format!(
-                    "the account logs in by {plugin}, which spindoctor cannot; it does not exist there, or it needs caching_sha2_password or mysql_native_password"
-                ),
-            ),
-            Refused::NeedsPrivacy => Self::new(
-                Reason::Auth,
-                "the server wants the password itself and the connection is not encrypted; use --ssl-mode=REQUIRED",
-            ),
-            Refused::Cleartext => Self::new(
-                Reason::Auth,
-                "the server wants the password in clear text; allow it with enable-cleartext-plugin in [client] and --ssl-mode=REQUIRED",
-            ),
-            Refused::Wrong(wrong) => Self::of_wrong(wrong, false),
+    /// No connection.
+    pub fn of_open(error: OpenError) -> Self {
+        match error {
+            OpenError::UnknownHost(why) => Self::connect(format!("the host's name has no address: {why}")),
+            OpenError::Unreachable(error) | OpenError::Broken(error) => Self::of_connecting(&error),
+            OpenError::TlsNotOffered(mode) => {
+                let told = format!("the server offers no TLS, and --ssl-mode={} demands it", mode.name());
+                Self::new(Reason::Connect, told)
+            }
+            OpenError::Tls(why) => {
+                Self::new(Reason::Connect, format!("TLS failed: {why}; check --ssl-mode and --ssl-ca"))
+            }
+            OpenError::TlsOptions(why) => Self::new(Reason::Connect, format!("TLS: {why}")),
+            OpenError::Refused(Refused::Server(error)) => Self::of_refusal(&error),
+            OpenError::Refused(Refused::Wrong(wrong)) | OpenError::Wrong(wrong) => {
+                Self::of_wrong(wrong, false)
+            }
+            OpenError::Refused(refused) => Self::new(Reason::Auth, refused.to_string()),
+        }
+    }
+
+    /// No answer, or none to the end.
+    pub fn of_trouble(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::System(error) => Self::of_asking(&error),
+            Trouble::Wrong(wrong) => Self::of_wrong(wrong, true),
         }
     }
 }

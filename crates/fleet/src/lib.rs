@@ -12,7 +12,6 @@
 //! the others, [`running`] follows what all servers run, over connections that stay.
 
 pub mod ask;
-mod connection;
 mod deadline;
 pub mod discover;
 pub mod examine;
@@ -32,7 +31,7 @@ mod session;
 mod sources;
 pub mod statement;
 pub mod store;
-mod tls;
 mod turns;
 pub mod waves;
-pub mod wire;
+
+pub use spindoctor_wire as wire;

@@ -20,8 +20,8 @@ use crate::failure::{Failure, Reason};
 use crate::schedule::{Limits, Pace};
 use crate::session::Session;
 use crate::sources::ask;
-use crate::tls::Connectors;
 use crate::turns;
+use crate::wire::tls::Connectors;
 
 /// Whether performance_schema is on decides over who is asked, and does not change while a server runs.
 const SWITCH: Source = Source {

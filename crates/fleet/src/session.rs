@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use spindoctor_collect::mysql::Target;
 use tokio::time::timeout;
 
-use crate::connection::Connection;
 use crate::deadline::Budget;
 use crate::failure::{Failure, Reason};
 use crate::heard::Heard;
 use crate::piece::Columns;
 use crate::schedule::Limits;
 use crate::statement::{self, Statement};
-use crate::tls::Connectors;
 use crate::wire::answer::Item;
+use crate::wire::connection::Connection;
 use crate::wire::rows::Rows;
+use crate::wire::tls::Connectors;
 
 /// Before a connection that did not come about is tried again; twice as long each time, and up to half as long again.
 const FIRST_REST: Duration = Duration::from_millis(50);
@@ -33,7 +33,7 @@ pub(crate) async fn connect(
         let mut rest = FIRST_REST;
         let mut left = limits.retries;
         loop {
-            match Connection::open(target, connectors).await {
+            match Connection::open(&target.request(), connectors).await.map_err(Failure::of_open) {
                 Err(failure) if failure.passing && left > 0 => {
                     left -= 1;
                     // A little chance, or all come back at the same instant.
@@ -62,13 +62,13 @@ pub(crate) async fn prepared(
 ) -> Result<Connection, Failure> {
     let mut refused = None;
     let asked = async {
-        connection.ask(preparation).await?;
+        connection.ask(preparation).await.map_err(|error| Failure::of_asking(&error))?;
         let take = &mut |item: Item<'_>| {
             if let Item::Error(error) = item {
                 refused = Some(error);
             }
         };
-        while connection.hear(&|| true, take).await? != Some(true) {}
+        while connection.hear(&|| true, MOST_BYTES, take).await.map_err(Failure::of_trouble)? != Some(true) {}
         Ok::<(), Failure>(())
     };
     // Nothing that matters was sent yet.
@@ -81,6 +81,28 @@ pub(crate) async fn prepared(
             let failure = Failure::of_statement(&error);
             let told = format!("not asked: {preparation}: {}", failure.error);
             Err(Failure { error: told, ..failure })
+        }
+    }
+}
+
+/// Asks, and keeps the whole answer, which is known to be small.
+pub(crate) async fn whole(
+    connection: &mut Connection,
+    statement: &Statement,
+    budget: &mut Budget,
+) -> Result<Heard, Failure> {
+    let asked = budget.within(connection.ask(&statement.tagged())).await?;
+    asked.map_err(|error| Failure::of_asking(&error))?;
+    let mut heard = Heard::default();
+    loop {
+        let mut take = |item: Item<'_>| heard.item(item);
+        let some = budget.within(connection.hear(&|| true, MOST_BYTES, &mut take)).await?;
+        if heard.rows.bytes() > MOST_BYTES {
+            let told = format!("its answer is larger than {} MiB", MOST_BYTES >> 20);
+            return Err(Failure::new(Reason::Query, told));
+        }
+        if some.map_err(Failure::of_trouble)? == Some(true) {
+            return Ok(heard);
         }
     }
 }
@@ -122,7 +144,7 @@ impl Session {
     /// Asks, and keeps the whole answer. After a failure without a server's error number the session is of no more use.
     pub(crate) async fn answer(&mut self, statement: &Statement) -> Result<(Columns, Rows), Failure> {
         let begun = Instant::now();
-        let answer = self.heard(statement).await;
+        let answer = whole(&mut self.connection, statement, &mut Budget::new(self.limit)).await;
         self.asked += 1;
         self.busy += begun.elapsed();
         let heard = answer?;
@@ -130,21 +152,6 @@ impl Session {
             Some(failure) => Err(failure),
             None => Ok((heard.columns.unwrap_or_default(), heard.rows)),
         }
-    }
-
-    async fn heard(&mut self, statement: &Statement) -> Result<Heard, Failure> {
-        let mut budget = Budget::new(self.limit);
-        budget.within(self.connection.ask(&statement.tagged())).await??;
-        let mut heard = Heard::default();
-        while budget.within(self.connection.hear(&|| true, &mut |item| heard.item(item))).await??
-            != Some(true)
-        {
-            if heard.rows.bytes() > MOST_BYTES {
-                let told = format!("its answer is larger than {} MiB", MOST_BYTES >> 20);
-                return Err(Failure::new(Reason::Query, told));
-            }
-        }
-        Ok(heard)
     }
 
     /// Says goodbye, without which servers count an aborted client.

@@ -12,7 +12,7 @@ use crate::server::{Server, ServerSpec};
 pub(crate) async fn source(replica: &Server, tables: Tables, more: &[&str]) -> Result<Server> {
     let (which, forget) = match replica.version().flavor {
         Flavor::Mariadb => (Which::Mariadb, "RESET MASTER"),
-        Flavor::Mysql | Flavor::Percona => (Which::Mysql, "RESET BINARY LOGS AND GTIDS"),
+        _ => (Which::Mysql, "RESET BINARY LOGS AND GTIDS"),
     };
     let options = ["--server-id=2", "--log-bin=source"].iter().chain(more).map(|&option| option.to_owned());
     let spec =
@@ -34,7 +34,7 @@ pub(crate) fn follow(replica: &Server, port: u16) -> [String; 2] {
             ),
             "START SLAVE".into(),
         ],
-        Flavor::Mysql | Flavor::Percona => [
+        _ => [
             format!(
                 "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {port}, \
                  SOURCE_USER = 'follower', GET_SOURCE_PUBLIC_KEY = 1"

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::reading::Unavailable;
 
-/// The three lines of servers that differ in what they offer.
+/// The lines of servers that differ in what they offer, and what speaks for a server and is none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flavor {
@@ -17,6 +17,14 @@ pub enum Flavor {
     Mariadb,
     /// Percona Server for MySQL.
     Percona,
+    /// Amazon Aurora MySQL: MySQL with a storage of its own.
+    Aurora,
+    /// TiDB, which speaks as MySQL and is built otherwise.
+    Tidb,
+    /// Vitess, which stands before many servers of MySQL.
+    Vitess,
+    /// ProxySQL, which stands before servers of MySQL.
+    Proxysql,
 }
 
 impl fmt::Display for Flavor {
@@ -25,6 +33,10 @@ impl fmt::Display for Flavor {
             Self::Mysql => "MySQL",
             Self::Mariadb => "MariaDB",
             Self::Percona => "Percona Server",
+            Self::Aurora => "Aurora MySQL",
+            Self::Tidb => "TiDB as MySQL",
+            Self::Vitess => "Vitess as MySQL",
+            Self::Proxysql => "ProxySQL as MySQL",
         })
     }
 }
@@ -47,6 +59,8 @@ impl ServerVersion {
     ///
     /// Formats seen: `9.7.4`, `8.0.29-21` (Percona), `10.11.19-MariaDB-0+deb12u1`,
     /// `5.5.5-10.8.4-MariaDB-1:10.8.4+maria~ubu2204` (the prefix is for old replicas), `5.1.73-log`.
+    /// Of others: `8.0.11-TiDB-v7.5.1`, `8.0.30-Vitess`, `8.0.11 (ProxySQL)`, `8.0.mysql_aurora.3.05.2`, which say of which
+    /// MySQL they speak the language, the last one by its own numbers ([`aurora`]).
     /// None where no version number leads the text, or one that is beyond all versions.
     pub fn parse(version: &str, comment: &str) -> Option<Self> {
         let mariadb = version.to_ascii_lowercase().contains("mariadb");
@@ -56,12 +70,22 @@ impl ServerVersion {
         };
         let numbers = text.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
         let mut parts = numbers.split('.');
-        let (major, minor) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let (major, minor): (u16, u16) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let patch = match parts.next() {
             None | Some("") => 0,
             Some(digits) => digits.parse().ok()?,
         };
-        let flavor = if mariadb {
+        let said = format!("{version} {comment}").to_ascii_lowercase();
+        let flavor = if said.contains("mysql_aurora") || said.contains("aurora") {
+            let patch = aurora(major, minor, version).unwrap_or(patch);
+            return Some(Self { flavor: Flavor::Aurora, major, minor, patch });
+        } else if said.contains("tidb") {
+            Flavor::Tidb
+        } else if said.contains("vitess") {
+            Flavor::Vitess
+        } else if said.contains("proxysql") {
+            Flavor::Proxysql
+        } else if mariadb {
             Flavor::Mariadb
         } else if comment.to_ascii_lowercase().contains("percona") {
             Flavor::Percona
@@ -69,6 +93,11 @@ impl ServerVersion {
             Flavor::Mysql
         };
         Some(Self { flavor, major, minor, patch })
+    }
+
+    /// True for what speaks as MySQL and is no such server: its sessions, locks and settings are not those of one server.
+    pub fn only_speaks_as_mysql(self) -> bool {
+        matches!(self.flavor, Flavor::Tidb | Flavor::Vitess | Flavor::Proxysql)
     }
 
     /// True for MariaDB.
@@ -91,6 +120,34 @@ impl fmt::Display for ServerVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}.{}.{}", self.flavor, self.major, self.minor, self.patch)
     }
+}
+
+/// The patch of MySQL that an Aurora is compatible with, from its own numbers (Amazon's "Document history for the Aurora
+/// MySQL Release Notes"); of one that is newer than this table, the last that is known. None without such numbers.
+fn aurora(major: u16, minor: u16, version: &str) -> Option<u16> {
+    /// Aurora's numbers, and MySQL's patch from that one on.
+    const OF_8_0: [((u16, u16), u16); 10] = [
+        ((3, 1), 23),
+        ((3, 3), 26),
+        ((3, 4), 28),
+        ((3, 5), 32),
+        ((3, 6), 34),
+        ((3, 7), 36),
+        ((3, 8), 39),
+        ((3, 9), 40),
+        ((3, 10), 42),
+        ((3, 12), 44),
+    ];
+    const OF_5_7: [((u16, u16), u16); 2] = [((2, 0), 12), ((2, 12), 44)];
+    let (_, own) = version.split_once("mysql_aurora.")?;
+    let mut numbers = own.split(|c: char| !c.is_ascii_digit());
+    let own = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+    let table = match (major, minor) {
+        (8, 0) => &OF_8_0[..],
+        (5, 7) => &OF_5_7[..],
+        _ => return None,
+    };
+    table.iter().rev().find(|(from, _)| own >= *from).map(|(_, patch)| *patch)
 }
 
 /// Who is examined, and through what.
@@ -141,6 +198,32 @@ pub enum NoSessionKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_only_speaks_as_mysql_is_named() {
+        let parse = |text, comment| ServerVersion::parse(text, comment).unwrap();
+        for (text, comment, named) in [
+            ("5.7.25-TiDB-v7.5.1", "TiDB Server (Apache License 2.0)", "TiDB as MySQL 5.7.25"),
+            ("8.0.11-TiDB-v8.1.0", "", "TiDB as MySQL 8.0.11"),
+            ("8.0.30-Vitess", "Version: 19.0.4", "Vitess as MySQL 8.0.30"),
+            ("8.0.11 (ProxySQL)", "", "ProxySQL as MySQL 8.0.11"),
+            ("8.0.36", "(ProxySQL)", "ProxySQL as MySQL 8.0.36"),
+        ] {
+            assert_eq!(parse(text, comment).to_string(), named);
+            assert!(parse(text, comment).only_speaks_as_mysql());
+        }
+        for (text, named) in [
+            ("8.0.mysql_aurora.3.05.2", "Aurora MySQL 8.0.32"),
+            ("8.0.mysql_aurora.3.02.0", "Aurora MySQL 8.0.23"),
+            ("8.0.mysql_aurora.3.04.4", "Aurora MySQL 8.0.28"),
+            ("8.0.mysql_aurora.3.10.0", "Aurora MySQL 8.0.42"),
+            ("5.7.mysql_aurora.2.11.2", "Aurora MySQL 5.7.12"),
+            ("5.7.mysql_aurora.2.12.5", "Aurora MySQL 5.7.44"),
+        ] {
+            assert_eq!(parse(text, "").to_string(), named);
+            assert!(!parse(text, "").only_speaks_as_mysql() && parse(text, "").mysql_at_least(5, 7, 8));
+        }
+    }
 
     #[test]
     fn parses_the_versions_that_servers_print() {

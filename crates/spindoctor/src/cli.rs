@@ -604,6 +604,18 @@ pub(crate) struct Login {
     /// The key of our certificate
     #[arg(long, value_name = "FILE")]
     pub(crate) ssl_key: Option<PathBuf>,
+
+    /// Without TLS, encrypt the password with this public key of the server's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) server_public_key_path: Option<PathBuf>,
+
+    /// Without TLS, encrypt the password with the key that the server sends, whoever it is
+    #[arg(long)]
+    pub(crate) get_server_public_key: bool,
+
+    /// Send the password over TLS even where the certificate is not verified, whoever it is
+    #[arg(long)]
+    pub(crate) trust_unverified_server: bool,
 }
 
 /// The least severe finding that makes `doctor` exit with 1.

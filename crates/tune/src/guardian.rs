@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use spindoctor_collect::mysql::{ConnectError, Endpoint, Limits, Secret, SslMode, Target, Tls};
+use spindoctor_collect::mysql::{ConnectError, Endpoint, Limits, Secret, SslMode, Target, Tls, Trust};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
 use tokio::time::{sleep, timeout};
@@ -65,6 +65,9 @@ struct Line {
     ssl_ca: Option<PathBuf>,
     ssl_cert: Option<PathBuf>,
     ssl_key: Option<PathBuf>,
+    server_public_key: Option<PathBuf>,
+    get_server_public_key: bool,
+    trust_unverified_server: bool,
     cleartext: bool,
     connect_ms: u64,
     query_ms: u64,
@@ -91,6 +94,9 @@ impl Charge {
             ssl_ca: target.tls.ca.clone(),
             ssl_cert: target.tls.cert.clone(),
             ssl_key: target.tls.key.clone(),
+            server_public_key: target.trust.server_public_key.clone(),
+            get_server_public_key: target.trust.get_server_public_key,
+            trust_unverified_server: target.trust.unverified_server,
             cleartext: target.cleartext,
             connect_ms: ms(target.limits.connect),
             query_ms: ms(target.limits.query),
@@ -113,6 +119,11 @@ impl Charge {
         target.password = line.password.map(Secret::from);
         target.database = line.database;
         target.tls = Tls { mode, ca: line.ssl_ca, cert: line.ssl_cert, key: line.ssl_key };
+        target.trust = Trust {
+            server_public_key: line.server_public_key,
+            get_server_public_key: line.get_server_public_key,
+            unverified_server: line.trust_unverified_server,
+        };
         target.cleartext = line.cleartext;
         target.limits = Limits {
             connect: Duration::from_millis(line.connect_ms),
@@ -323,6 +334,11 @@ mod tests {
         let endpoint = Endpoint::Tcp { host: "db17".into(), port: 3307 };
         let mut target = Target::new(endpoint, "tuner").with_password("hunter2".into());
         target.tls = Tls { mode: SslMode::VerifyCa, ca: Some("/ca.pem".into()), cert: None, key: None };
+        target.trust = Trust {
+            server_public_key: Some("/key.pem".into()),
+            get_server_public_key: true,
+            unverified_server: true,
+        };
         target.limits = Limits { connect: Duration::from_millis(1500), query: Duration::from_secs(3) };
         let charge = Charge { target, journal: "/j".into(), server: "db17:3307".into() };
         let line = charge.to_line().unwrap();

@@ -104,7 +104,7 @@ enum Connection {
         reconnect: Reconnect,
     },
     Open {
-        session: Session,
+        session: Box<Session>,
         statement: &'static str,
         lately: Lately,
         reconnect: Reconnect,
@@ -154,7 +154,12 @@ impl Connection {
                     Ok(session) => {
                         shared.leave_out(session.connection_id());
                         let statement = statement(session.version().unwrap_or_default());
-                        *self = Self::Open { session, statement, lately: Lately::default(), reconnect };
+                        *self = Self::Open {
+                            session: Box::new(session),
+                            statement,
+                            lately: Lately::default(),
+                            reconnect,
+                        };
                         return None;
                     }
                     Err(error) => failure_to_connect(&error),

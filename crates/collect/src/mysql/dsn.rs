@@ -31,7 +31,8 @@ fn parse_dsn(text: &str) -> Result<Layer, ConnectError> {
         let Some((letter, value)) = part.split_once('=') else {
             // user:password@host, or the form of Go's driver: as a host it would be repeated in an error.
             if part.contains(['@', '/', '(']) {
-                return Err(bad("a word without = is a host name; a URL begins with mysql://"));
+                let told = "a word without = is a host name; a URL begins with mysql://".to_owned();
+                return Err(bad(told + &suggestion(part)));
             }
             layer.host = Some(part.to_owned());
             continue;
@@ -56,6 +57,21 @@ fn parse_dsn(text: &str) -> Result<Layer, ConnectError> {
         }
     }
     Ok(layer)
+}
+
+/// The URL that was meant by `root@localhost`. Of what may hold a password nothing is repeated.
+fn suggestion(text: &str) -> String {
+    let is_plain = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+    };
+    let Some((user, address)) = text.split_once('@') else {
+        return ": mysql://USER@HOST/DATABASE".to_owned();
+    };
+    let (host, port) = address.split_once(':').unwrap_or((address, "0"));
+    match is_plain(user) && is_plain(host) && port.parse::<u16>().is_ok() {
+        true => format!("; use mysql://{user}@{address}/"),
+        false => ": mysql://USER@HOST/DATABASE".to_owned(),
+    }
 }
 
 fn split_at_commas(text: &str) -> Vec<String> {
@@ -114,7 +130,7 @@ fn parse_url(text: &str) -> Result<Layer, ConnectError> {
         };
         if !known {
             return Err(bad(format!(
-                "unknown parameter {key}; known are socket, ssl-mode, ssl-ca, ssl-cert, ssl-key, connect-timeout"
+                "unknown parameter {key}; known are socket, ssl-mode, ssl-ca, ssl-cert, ssl-key, server-public-key-path, get-server-public-key, trust-unverified-server, connect-timeout"
             )));
         }
     }
@@ -137,6 +153,20 @@ mod tests {
             let refused = parse(text).map(|_| ()).unwrap_err().to_string();
             assert!(refused.contains("mysql://") && !refused.contains("topsecret"), "{refused}");
         }
+    }
+
+    #[test]
+    fn what_was_meant_is_suggested() {
+        for (text, meant) in [
+            ("root@localhost", "use mysql://root@localhost/"),
+            ("app@db17.example.com:3307", "use mysql://app@db17.example.com:3307/"),
+        ] {
+            let refused = parse(text).map(|_| ()).unwrap_err().to_string();
+            assert!(refused.contains(meant), "{refused}");
+            parse(meant.trim_start_matches("use ")).unwrap();
+        }
+        let refused = parse("app:topsecret@db17").map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("mysql://USER@HOST"), "{refused}");
     }
 
     #[test]

@@ -169,13 +169,13 @@ pub enum ConnectError {
         /// The server's name for it.
         plugin: String,
     },
-    /// The account wants the password in clear text, which is refused where others could read it.
-    #[error(
-        "{address} wants the password in clear text; allow it with enable-cleartext-plugin in [client] and --ssl-mode=REQUIRED"
-    )]
-    Cleartext {
+    /// The server wants the password itself, and has not proved who it is: it does not get it.
+    #[error("{address}: {because}")]
+    PasswordWithheld {
         /// What was tried.
         address: String,
+        /// What it wants, and what to do.
+        because: String,
     },
     /// Any other error of the server during login.
     #[error("{address} refused the connection with error {code}: {message}")]
@@ -251,6 +251,14 @@ pub enum QueryError {
         /// The system's or the server's words.
         reason: String,
     },
+    /// What comes is no answer, or larger than any. The session is broken; connect again.
+    #[error("the answer of {address} cannot be taken: {what}; the connection was given up")]
+    TooMuch {
+        /// What was asked.
+        address: String,
+        /// What is wrong with it.
+        what: String,
+    },
     /// Any other error of the server.
     #[error("the server answered with error {code}: {message}")]
     Server {
@@ -273,6 +281,6 @@ impl QueryError {
 
     /// True when the session is of no more use.
     pub(crate) fn breaks_session(&self) -> bool {
-        matches!(self, Self::NoAnswer { .. } | Self::Broken | Self::Gone { .. })
+        matches!(self, Self::NoAnswer { .. } | Self::Broken | Self::Gone { .. } | Self::TooMuch { .. })
     }
 }

@@ -1,6 +1,7 @@
 //! The server's side: how to connect, what to ask, how to read the answers.
 
 pub mod analyze_json;
+pub mod answer;
 mod dsn;
 pub mod error;
 #[cfg(test)]
@@ -11,6 +12,7 @@ pub mod innodb_locks;
 pub mod innodb_metrics;
 pub mod innodb_status;
 pub mod innodb_trx;
+mod login;
 pub mod login_path;
 pub mod metadata_lock_info;
 pub mod optimizer_trace;
@@ -30,12 +32,14 @@ pub mod source;
 pub mod target;
 mod tls;
 pub mod user_statistics;
+mod writing;
 
 pub use error::{ConnectError, QueryError};
 pub use rows::Rows;
-pub use session::{Limits, Session, SessionCost, connect_writer};
+pub use session::{Limits, Session, SessionCost};
 pub use source::{Plan, Source};
-pub use target::{ConnectFlags, Endpoint, Environment, Secret, SslMode, Target, Tls, resolve};
+pub use target::{ConnectFlags, Endpoint, Environment, Secret, SslMode, Target, Tls, Trust, resolve};
+pub use writing::{Unanswered, Writing, connect_writer};
 
 /// Every source of the server, in the order in which they are asked.
 ///

@@ -31,6 +31,10 @@ pub enum Line {
     Include(PathBuf),
     /// `!includedir FOLDER`
     IncludeDir(PathBuf),
+    /// `?include FILE` (MariaDB 11.4.10, 11.8.6): as `!include`, and the file need not exist.
+    MayInclude(PathBuf),
+    /// `?includedir FOLDER`: as `!includedir`, and the folder need not exist.
+    MayIncludeDir(PathBuf),
     /// A line that MySQL would refuse, with the reason.
     Wrong(&'static str),
 }
@@ -50,6 +54,11 @@ fn parse_line(line: &str) -> Option<Line> {
     match first {
         '#' | ';' => None,
         '!' => Some(parse_directive(&line[1..])),
+        '?' => Some(match parse_directive(&line[1..]) {
+            Line::Include(path) => Line::MayInclude(path),
+            Line::IncludeDir(path) => Line::MayIncludeDir(path),
+            _ => Line::Wrong("an unknown ? directive"),
+        }),
         '[' => Some(match line.find(']') {
             Some(end) => Line::Group(line[1..end].trim_end_matches(is_space).to_owned()),
             None => Line::Wrong("a group without its closing ]"),
@@ -241,13 +250,15 @@ impl<'a> Reader<'a> {
                     Some(_) => {}
                     None => self.note(format!("{}: an option before the first group", origin())),
                 },
+                Line::MayInclude(path) => self.read_if_there(&self.below_root(&path)),
+                Line::MayIncludeDir(folder) if !self.below_root(&folder).exists() => {}
                 Line::Include(path) => {
                     let path = self.below_root(&path);
                     if let Err(error) = self.read(&path) {
                         self.note(format!("{}: cannot include {}: {error}", origin(), path.display()));
                     }
                 }
-                Line::IncludeDir(folder) => {
+                Line::IncludeDir(folder) | Line::MayIncludeDir(folder) => {
                     let folder = self.below_root(&folder);
                     match option_files_in(&folder) {
                         Ok(paths) => paths.iter().for_each(|path| self.read_if_there(path)),
@@ -345,6 +356,25 @@ mod tests {
             }
         }
         assert!(seen >= 18, "only {seen} files");
+    }
+
+    /// As `mariadbd --print-defaults` of 11.8.9 reads them.
+    #[test]
+    fn a_question_mark_includes_what_need_not_be_there() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "d/1.cnf", "[client]\nuser=folder\n");
+        write(root.path(), "f.cnf", "[client]\nuser=file\n");
+        let text = "[client]\nuser=own\n  ?includedir\t/d  \n?include /f.cnf\n?includedir /none\n?include /none.cnf\n";
+        write(root.path(), "my.cnf", text);
+        let found = read(root.path(), "my.cnf", &["client"]);
+        assert_eq!(values(&found), ["own", "folder", "file"]);
+        assert_eq!(found.notes, [""; 0], "what is not there need not be");
+        write(root.path(), "odd.cnf", "[client]\n?includedir\n?something /d\n");
+        assert_eq!(
+            read(root.path(), "odd.cnf", &["client"]).notes.len(),
+            2,
+            "nothing is dropped without a word"
+        );
     }
 
     #[test]

@@ -30,6 +30,11 @@ impl Rows {
         self.iter().next()
     }
 
+    /// The cells alone, row by row.
+    pub(crate) fn into_cells(self) -> Vec<Vec<Option<String>>> {
+        self.rows
+    }
+
     /// How many rows there are.
     pub fn len(&self) -> usize {
         self.rows.len()

@@ -7,23 +7,19 @@
 
 use std::time::{Duration, Instant};
 
-use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, DriverError, Error as DriverFailure, IoError, Opts, OptsBuilder, Row, Value};
 use spindoctor_model::ServerVersion;
 use spindoctor_model::mysql::NamedValues;
+use spindoctor_wire::connection::Connection;
 use tokio::time::timeout;
 
+use super::answer::{self, Stopped};
 use super::error::{ConnectError, QueryError};
+use super::login::{log_in, refused};
 use super::rows::Rows;
-use super::target::{Endpoint, Secret, SslMode, Target};
-use super::tls;
+use super::target::Target;
 
 /// Leads every statement, so that a DBA finds them in the process list and the general log.
 const TAG: &str = "/* spindoctor */";
-
-/// The largest packet that is accepted: a full `SHOW ENGINE INNODB STATUS` or process list fits well.
-/// Set so that the driver does not ask the server for its own value on every connect.
-const MAX_PACKET_BYTES: usize = 64 << 20;
 
 /// How long a statement waits for a metadata or row lock, in seconds: the least that servers accept.
 const LOCK_WAIT_S: u32 = 1;
@@ -60,7 +56,8 @@ pub struct SessionCost {
 /// One open connection.
 pub struct Session {
     /// None once the session is broken.
-    conn: Option<Conn>,
+    conn: Option<Box<Connection>>,
+    address: String,
     limits: Limits,
     cost: SessionCost,
     connection_id: u64,
@@ -72,7 +69,7 @@ pub struct Session {
 }
 
 impl std::fmt::Debug for Session {
-    /// Without the driver's own state, which holds the password.
+    /// Who it is and how it is, without what the connection holds.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session")
             .field("connection_id", &self.connection_id)
@@ -93,17 +90,18 @@ impl Session {
     }
 
     async fn open(target: &Target, limits: &Limits) -> Result<Self, ConnectError> {
-        let (conn, encrypted, notes) = log_in(target).await?;
+        let conn = log_in(target).await?;
         let mut session = Self {
+            address: target.address(),
             connection_id: u64::from(conn.id()),
-            conn: Some(conn),
+            encrypted: conn.is_encrypted(),
+            notes: conn.note().map(str::to_owned).into_iter().collect(),
+            conn: Some(Box::new(conn)),
             limits: *limits,
             cost: SessionCost::default(),
-            encrypted,
             version_text: String::new(),
             version_comment: String::new(),
             hostname: String::new(),
-            notes,
         };
         session.set_up().await.map_err(|error| setup_failed(target, error))?;
         Ok(session)
@@ -115,6 +113,13 @@ impl Session {
         if let Some(row) = rows.first() {
             let text = |position| row.at(position).unwrap_or_default().to_owned();
             (self.version_text, self.version_comment, self.hostname) = (text(0), text(1), text(2));
+        }
+        if let Some(version) = self.version()
+            && version.only_speaks_as_mysql()
+        {
+            self.notes.push(format!(
+                "this is {version}: what it does not have of MySQL's is not checked; examine the servers behind it, where there are such"
+            ));
         }
         let settings = settings(self.version(), self.limits.query);
         match self.query(&format!("SET {}", settings.join(", "))).await {
@@ -132,22 +137,15 @@ impl Session {
         Ok(())
     }
 
-    /// Asks one statement and reads its whole answer, within the query deadline.
+    /// Asks one statement and reads its whole answer, within the query deadline and the bounds of every answer.
     pub async fn query(&mut self, sql: &str) -> Result<Rows, QueryError> {
         let Some(conn) = self.conn.as_mut() else { return Err(QueryError::Broken) };
         self.cost.queries += 1;
         let start = Instant::now();
-        let answer = timeout(self.limits.query, ask(conn, format!("{TAG} {sql}"))).await;
+        let answer = timeout(self.limits.query, answer::ask(conn, &format!("{TAG} {sql}"))).await;
         self.cost.busy_ms += start.elapsed().as_secs_f64() * 1000.0;
-        let outcome = match answer {
-            Ok(outcome) => outcome.map_err(|error| query_failed(error, self.limits.query)),
-            Err(_) => Err(QueryError::NoAnswer { after: self.limits.query }),
-        };
-        if outcome.as_ref().is_err_and(QueryError::breaks_session) {
-            // Dropping the connection closes its socket; the answer, should it come, is not read.
-            self.conn = None;
-        }
-        outcome
+        let outcome = self.outcome(answer);
+        self.keep(outcome)
     }
 
     /// Asks for nothing (`COM_PING`), within the query deadline: whether the server's thread answers, and how soon.
@@ -155,10 +153,29 @@ impl Session {
     /// Cost: some microseconds of the server's time; no lock, no statement.
     pub async fn ping(&mut self) -> Result<(), QueryError> {
         let Some(conn) = self.conn.as_mut() else { return Err(QueryError::Broken) };
-        let outcome = match timeout(self.limits.query, conn.ping()).await {
-            Ok(outcome) => outcome.map_err(|error| query_failed(error, self.limits.query)),
+        let answer = timeout(self.limits.query, answer::ping(conn)).await;
+        let outcome = self.outcome(answer);
+        self.keep(outcome)
+    }
+
+    fn outcome<T>(
+        &self,
+        answer: Result<Result<T, Stopped>, tokio::time::error::Elapsed>,
+    ) -> Result<T, QueryError> {
+        match answer {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(Stopped::Server(error))) => Err(answered(error.code, error.message, self.limits.query)),
+            Ok(Err(Stopped::Broken(reason))) => Err(QueryError::Gone { reason }),
+            Ok(Err(Stopped::TooMuch(what))) => {
+                Err(QueryError::TooMuch { address: self.address.clone(), what: what.to_owned() })
+            }
             Err(_) => Err(QueryError::NoAnswer { after: self.limits.query }),
-        };
+        }
+    }
+
+    /// Gives the connection up where it is of no more use: dropping it closes its socket, and the rest of the answer, should
+    /// it come, is not read.
+    fn keep<T>(&mut self, outcome: Result<T, QueryError>) -> Result<T, QueryError> {
         if outcome.as_ref().is_err_and(QueryError::breaks_session) {
             self.conn = None;
         }
@@ -238,7 +255,7 @@ impl Session {
     pub async fn close(mut self) {
         if let Some(conn) = self.conn.take() {
             // Whatever comes back, the socket is closed.
-            let _ = timeout(self.limits.query, conn.disconnect()).await;
+            let _ = timeout(self.limits.query, conn.close()).await;
         }
     }
 }
@@ -248,32 +265,6 @@ fn quote_account(account: &str) -> Option<String> {
     let (user, host) = account.rsplit_once('@')?;
     let quoted = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
     Some(format!("{}@{}", quoted(user), quoted(host)))
-}
-
-async fn ask(conn: &mut Conn, sql: String) -> Result<Rows, DriverFailure> {
-    let mut answer = conn.query_iter(sql).await?;
-    let columns = answer
-        .columns()
-        .map(|columns| columns.iter().map(|column| column.name_str().into_owned()).collect())
-        .unwrap_or_default();
-    let rows: Vec<Row> = answer.collect().await?;
-    answer.drop_result().await?;
-    Ok(Rows::new(
-        columns,
-        rows.into_iter().map(|row| row.unwrap_raw().into_iter().map(text).collect()).collect(),
-    ))
-}
-
-/// A cell of the text protocol; bytes that are not UTF-8 are shown as the replacement character.
-fn text(value: Option<Value>) -> Option<String> {
-    match value {
-        None | Some(Value::NULL) => None,
-        Some(Value::Bytes(bytes)) => Some(
-            String::from_utf8(bytes)
-                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
-        ),
-        Some(other) => Some(other.as_sql(true).trim_matches('\'').to_owned()),
-    }
 }
 
 /// What the session is set to, for each server only what that server knows.
@@ -319,166 +310,18 @@ fn settings(version: Option<ServerVersion>, query_limit: Duration) -> Vec<String
     settings
 }
 
-/// A bare connection that is not read only: logged in as every session is, and nothing set on it.
-///
-/// For the one module that changes settings, `spindoctor_tune::apply`; whoever reads uses a [`Session`].
-pub async fn connect_writer(target: &Target, limits: &Limits) -> Result<Conn, ConnectError> {
-    match timeout(limits.connect, log_in(target)).await {
-        Ok(outcome) => outcome.map(|(conn, _, _)| conn),
-        Err(_) => Err(ConnectError::Silent { address: target.address(), after: limits.connect }),
-    }
-}
-
-/// Connects and logs in; says whether the connection is encrypted, and what had to be given up.
-async fn log_in(target: &Target) -> Result<(Conn, bool, Vec<String>), ConnectError> {
-    let mode = match target.endpoint {
-        // MySQL's clients use no TLS over a unix socket unless it is demanded; nor is any needed.
-        Endpoint::Socket(_) => SslMode::Disabled,
-        Endpoint::Tcp { .. } => target.tls.mode,
-    };
-    if mode == SslMode::Disabled {
-        return Ok((attempt(target, None).await?, false, Vec::new()));
-    }
-    match attempt(target, Some(mode)).await {
-        Ok(conn) => Ok((conn, true, Vec::new())),
-        Err(ConnectError::TlsNotOffered { .. }) if mode == SslMode::Preferred => {
-            Ok((attempt(target, None).await?, false, Vec::new()))
-        }
-        // PREFERRED promises no protection against an active attacker, and a certificate that this
-        // TLS library cannot even read (X.509 v1) must not keep the user out.
-        Err(error @ ConnectError::Tls { .. }) if mode == SslMode::Preferred => {
-            Ok((attempt(target, None).await?, false, vec![format!("{error}; connected without TLS")]))
-        }
-        Err(error) => Err(error),
-    }
-}
-
-async fn attempt(target: &Target, tls_mode: Option<SslMode>) -> Result<Conn, ConnectError> {
-    if let Endpoint::Socket(path) = &target.endpoint
-        && !path.exists()
-    {
-        return Err(ConnectError::NoSocket { path: path.clone() });
-    }
-    Conn::new(options(target, tls_mode)).await.map_err(|error| connect_failed(target, error))
-}
-
-fn options(target: &Target, tls_mode: Option<SslMode>) -> Opts {
-    let plaintext_is_safe = tls_mode.is_some_and(|mode| mode >= SslMode::Required)
-        || matches!(target.endpoint, Endpoint::Socket(_));
-    let builder = OptsBuilder::default()
-        .user(Some(target.user.as_str()))
-        .pass(target.password.as_ref().map(Secret::expose))
-        .db_name(target.database.as_deref())
-        .enable_cleartext_plugin(target.cleartext && plaintext_is_safe)
-        .connect_attribute("program_name", "spindoctor")
-        // These three keep the driver from asking the server for them.
-        .prefer_socket(false)
-        .max_allowed_packet(Some(MAX_PACKET_BYTES))
-        .wait_timeout(Some(28_800));
-    match &target.endpoint {
-        Endpoint::Socket(path) => builder.socket(Some(path.to_string_lossy())).into(),
-        Endpoint::Tcp { host, port } => builder
-            .ip_or_hostname(host.as_str())
-            .tcp_port(*port)
-            .ssl_opts(tls_mode.map(|mode| tls::options(&target.tls, mode)))
-            .into(),
-    }
-}
-
-fn connect_failed(target: &Target, error: DriverFailure) -> ConnectError {
-    let address = target.address();
-    match error {
-        DriverFailure::Server(error) => refused(address, error.code, error.message),
-        DriverFailure::Io(IoError::Tls(error)) => tls::failed(address, &error.to_string()),
-        DriverFailure::Io(IoError::Io(error)) => system_failed(target, &error),
-        DriverFailure::Driver(error) => match error {
-            DriverError::NoClientSslFlagFromServer => {
-                ConnectError::TlsNotOffered { address, mode: target.tls.mode.name() }
-            }
-            DriverError::UnknownAuthPlugin { name } => ConnectError::Plugin { plugin: name },
-            DriverError::MysqlOldPasswordDisabled => {
-                ConnectError::Plugin { plugin: "mysql_old_password".to_owned() }
-            }
-            DriverError::CleartextPluginDisabled => ConnectError::Cleartext { address },
-            DriverError::ConnectionClosed => ConnectError::Closed { address },
-            // The payload of an unexpected packet is not shown: it may echo what was sent.
-            DriverError::UnexpectedPacket { .. } => {
-                ConnectError::NotMysql { address, reason: "unexpected packet".to_owned() }
-            }
-            DriverError::NoKeyFound => tls::failed(address, "no private key in the file of --ssl-key"),
-            other => ConnectError::NotMysql { address, reason: other.to_string() },
-        },
-        DriverFailure::Other(error) => ConnectError::NotMysql { address, reason: error.to_string() },
-        DriverFailure::Url(error) => ConnectError::NotMysql { address, reason: error.to_string() },
-    }
-}
-
-fn system_failed(target: &Target, error: &std::io::Error) -> ConnectError {
-    use std::io::ErrorKind;
-    let (address, reason) = (target.address(), error.to_string());
-    // rustls' own errors arrive as InvalidData of the stream.
-    if let Some(inner) = error.get_ref()
-        && inner.to_string().to_ascii_lowercase().contains("certificate")
-    {
-        return tls::failed(address, &inner.to_string());
-    }
-    match (error.kind(), &target.endpoint) {
-        (ErrorKind::NotFound, Endpoint::Socket(path)) => ConnectError::NoSocket { path: path.clone() },
-        (ErrorKind::PermissionDenied, Endpoint::Socket(path)) => {
-            ConnectError::SocketDenied { path: path.clone(), reason }
-        }
-        (ErrorKind::ConnectionRefused, _) => ConnectError::Refused { address },
-        (
-            ErrorKind::UnexpectedEof
-            | ErrorKind::ConnectionReset
-            | ErrorKind::ConnectionAborted
-            | ErrorKind::BrokenPipe,
-            _,
-        ) => ConnectError::Closed { address },
-        (ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other, _)
-            if error.raw_os_error().is_none() && !reason.contains("lookup") =>
-        {
-            ConnectError::NotMysql { address, reason }
-        }
-        _ if reason.contains("lookup") => ConnectError::UnknownHost { address, reason },
-        _ => ConnectError::Unreachable { address, reason },
-    }
-}
-
-/// The server's refusals during login. Numbers: MySQL's error reference, mysqld_error.h.
-fn refused(address: String, code: u16, message: String) -> ConnectError {
-    match code {
-        1040 => ConnectError::TooManyConnections { address, message },
-        1203 | 1226 => ConnectError::AccountLimit { address, message },
-        1129 | 1130 => ConnectError::HostNotAllowed { address, message },
-        // 1044 database denied, 1045 access denied, 1698 denied without a password, 1862 password
-        // expired, 3118 and 4151 account locked, 3159 secure transport required.
-        1044 | 1045 | 1698 | 1862 | 3118 | 3159 | 4151 => ConnectError::Denied { address, code, message },
-        _ => ConnectError::Server { address, code, message },
-    }
-}
-
 /// A failed setup statement is a failed connect: there is no session to work with.
 fn setup_failed(target: &Target, error: QueryError) -> ConnectError {
     let address = target.address();
     match error {
         QueryError::NoAnswer { after } => ConnectError::Silent { address, after },
         QueryError::Broken | QueryError::Gone { .. } => ConnectError::Closed { address },
+        QueryError::TooMuch { what, .. } => ConnectError::NotMysql { address, reason: what },
         QueryError::Denied { code, message }
         | QueryError::Unsupported { code, message }
         | QueryError::Server { code, message } => refused(address, code, message),
         QueryError::TooLong { after } => ConnectError::Silent { address, after },
         QueryError::LockWait { message } => ConnectError::Server { address, code: 1205, message },
-    }
-}
-
-fn query_failed(error: DriverFailure, limit: Duration) -> QueryError {
-    match error {
-        DriverFailure::Server(error) => answered(error.code, error.message, limit),
-        DriverFailure::Driver(DriverError::UnexpectedPacket { .. }) => {
-            QueryError::Gone { reason: "unexpected packet".to_owned() }
-        }
-        other => QueryError::Gone { reason: other.to_string() },
     }
 }
 
@@ -548,11 +391,5 @@ mod tests {
         assert_eq!(denied.into_unavailable(grant).unlock.as_deref(), Some(grant));
         let absent = answered(1146, "Table 'performance_schema.x' doesn't exist".into(), limit);
         assert_eq!(absent.into_unavailable(grant).unlock, None);
-    }
-
-    #[test]
-    fn bytes_that_are_not_utf8_do_not_lose_the_row() {
-        assert_eq!(text(Some(Value::Bytes(vec![b'a', 0xff, b'b']))).as_deref(), Some("a\u{fffd}b"));
-        assert_eq!(text(Some(Value::NULL)), None);
     }
 }

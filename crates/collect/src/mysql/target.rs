@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+pub use spindoctor_wire::peer::{Endpoint, SslMode, Tls, Trust};
+
 use super::error::ConnectError;
 use super::option_file::{Reader, Setting, Settings};
 use super::session::Limits;
@@ -70,50 +72,6 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How much TLS is wanted; MySQL's `--ssl-mode`, in order of strength.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum SslMode {
-    /// None.
-    Disabled,
-    /// Where the server offers it; nothing is verified.
-    #[default]
-    Preferred,
-    /// Always; nothing is verified.
-    Required,
-    /// Always, and the certificate must be signed by a trusted authority.
-    VerifyCa,
-    /// As before, and the certificate must name the host.
-    VerifyIdentity,
-}
-
-impl SslMode {
-    /// All modes, weakest first.
-    pub const ALL: [Self; 5] =
-        [Self::Disabled, Self::Preferred, Self::Required, Self::VerifyCa, Self::VerifyIdentity];
-
-    /// MySQL's name for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Disabled => "DISABLED",
-            Self::Preferred => "PREFERRED",
-            Self::Required => "REQUIRED",
-            Self::VerifyCa => "VERIFY_CA",
-            Self::VerifyIdentity => "VERIFY_IDENTITY",
-        }
-    }
-}
-
-impl FromStr for SslMode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wanted = text.replace('-', "_");
-        Self::ALL.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(&wanted)).ok_or_else(|| {
-            "it is one of DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY".to_owned()
-        })
-    }
-}
-
 /// What the command line said; the program fills it from its flags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConnectFlags {
@@ -147,6 +105,12 @@ pub struct ConnectFlags {
     pub ssl_cert: Option<PathBuf>,
     /// `--ssl-key`
     pub ssl_key: Option<PathBuf>,
+    /// `--server-public-key-path`
+    pub server_public_key_path: Option<PathBuf>,
+    /// `--get-server-public-key`
+    pub get_server_public_key: bool,
+    /// `--trust-unverified-server`
+    pub trust_unverified_server: bool,
     /// A DSN (`h=db17,u=app`) or a URL (`mysql://app@db17`); secret, for it may hold a password.
     pub dsn: Option<Secret>,
     /// `--connect-timeout`
@@ -235,33 +199,6 @@ fn name_of(uid: u32, passwd: &str) -> Option<String> {
     })
 }
 
-/// Where the server listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Endpoint {
-    /// A unix socket on this host.
-    Socket(PathBuf),
-    /// A host and port.
-    Tcp {
-        /// Name or address.
-        host: String,
-        /// Port.
-        port: u16,
-    },
-}
-
-/// What TLS needs.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tls {
-    /// How much is wanted.
-    pub mode: SslMode,
-    /// The authorities' certificates, PEM.
-    pub ca: Option<PathBuf>,
-    /// The client's certificate, PEM.
-    pub cert: Option<PathBuf>,
-    /// The client's key, PEM.
-    pub key: Option<PathBuf>,
-}
-
 /// Everything that a login needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -275,7 +212,9 @@ pub struct Target {
     pub database: Option<String>,
     /// TLS.
     pub tls: Tls,
-    /// True where the password may be sent in clear text through TLS or a socket (PAM, LDAP, IAM).
+    /// What is allowed where the server has not proved who it is.
+    pub trust: Trust,
+    /// True where plugins may have the password in clear text, over verified TLS or a socket (PAM, LDAP, IAM).
     pub cleartext: bool,
     /// Deadlines.
     pub limits: Limits,
@@ -293,6 +232,7 @@ impl Target {
             password: None,
             database: None,
             tls: Tls::default(),
+            trust: Trust::default(),
             cleartext: false,
             limits: Limits::default(),
             notes: Vec::new(),
@@ -363,6 +303,9 @@ pub(crate) struct Layer {
     pub(crate) ssl_ca: Option<PathBuf>,
     pub(crate) ssl_cert: Option<PathBuf>,
     pub(crate) ssl_key: Option<PathBuf>,
+    pub(crate) server_public_key: Option<PathBuf>,
+    pub(crate) get_server_public_key: Option<bool>,
+    pub(crate) trust_unverified_server: Option<bool>,
     pub(crate) cleartext: Option<bool>,
     pub(crate) connect_timeout: Option<Duration>,
 }
@@ -404,6 +347,9 @@ impl Layer {
             "ssl-ca" => self.ssl_ca = path(),
             "ssl-cert" => self.ssl_cert = path(),
             "ssl-key" => self.ssl_key = path(),
+            "server-public-key-path" => self.server_public_key = path(),
+            "get-server-public-key" => self.get_server_public_key = Some(is_on(value)),
+            "trust-unverified-server" => self.trust_unverified_server = Some(is_on(value)),
             "enable-cleartext-plugin" => self.cleartext = Some(is_on(value)),
             "connect-timeout" => {
                 let seconds =
@@ -441,6 +387,9 @@ impl Layer {
             ssl_ca: self.ssl_ca.or(weaker.ssl_ca),
             ssl_cert: self.ssl_cert.or(weaker.ssl_cert),
             ssl_key: self.ssl_key.or(weaker.ssl_key),
+            server_public_key: self.server_public_key.or(weaker.server_public_key),
+            get_server_public_key: self.get_server_public_key.or(weaker.get_server_public_key),
+            trust_unverified_server: self.trust_unverified_server.or(weaker.trust_unverified_server),
             cleartext: self.cleartext.or(weaker.cleartext),
             connect_timeout: self.connect_timeout.or(weaker.connect_timeout),
         }
@@ -500,6 +449,11 @@ pub fn resolve(flags: &ConnectFlags, environment: &Environment) -> Result<Target
         password: all.password.flatten(),
         database: all.database.filter(|name| !name.is_empty()),
         tls: Tls { mode, ca: all.ssl_ca, cert: all.ssl_cert, key: all.ssl_key },
+        trust: Trust {
+            server_public_key: all.server_public_key,
+            get_server_public_key: all.get_server_public_key.unwrap_or(false),
+            unverified_server: all.trust_unverified_server.unwrap_or(false),
+        },
         cleartext: all.cleartext.unwrap_or(false),
         limits,
         notes,
@@ -521,6 +475,9 @@ fn command_line(flags: &ConnectFlags) -> Result<Layer, ConnectError> {
         ssl_ca: flags.ssl_ca.clone(),
         ssl_cert: flags.ssl_cert.clone(),
         ssl_key: flags.ssl_key.clone(),
+        server_public_key: flags.server_public_key_path.clone(),
+        get_server_public_key: flags.get_server_public_key.then_some(true),
+        trust_unverified_server: flags.trust_unverified_server.then_some(true),
         connect_timeout: flags.connect_timeout,
         ..Layer::default()
     };
@@ -620,14 +577,14 @@ fn environment_layer(environment: &Environment, notes: &mut Vec<String>) -> Laye
     layer
 }
 
-/// The first default socket that exists, or the first of all, for the error to name.
+/// The first default socket that exists; or the first whose folder may not be looked into, where it may be; or the first of
+/// all, for the error to name.
 fn default_socket(root: &Path) -> PathBuf {
-    let below = |path: &str| root.join(path.trim_start_matches('/'));
-    DEFAULT_SOCKETS
-        .into_iter()
-        .map(below)
-        .find(|path| path.exists())
-        .unwrap_or_else(|| below(DEFAULT_SOCKETS[0]))
+    let all = DEFAULT_SOCKETS.map(|path| root.join(path.trim_start_matches('/')));
+    let is_hidden = |path: &&PathBuf| {
+        std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+    };
+    all.iter().find(|path| path.exists()).or_else(|| all.iter().find(is_hidden)).unwrap_or(&all[0]).clone()
 }
 
 #[cfg(test)]

@@ -1,43 +1,6 @@
-//! TLS as MySQL's clients mean it: what each mode verifies, and what its failures tell.
-//!
-//! In: [`Tls`] and a mode. Out: the driver's options. rustls with ring does the work.
-
-use mysql_async::{ClientIdentity, SslOpts};
+//! What the failures of TLS mean to the user. TLS itself is `spindoctor_wire`'s.
 
 use super::error::ConnectError;
-use super::target::{SslMode, Tls};
-
-/// The driver's options for a mode other than DISABLED.
-pub(crate) fn options(tls: &Tls, mode: SslMode) -> SslOpts {
-    let identity = tls
-        .cert
-        .as_ref()
-        .zip(tls.key.as_ref())
-        .map(|(cert, key)| ClientIdentity::new(cert.clone().into(), key.clone().into()));
-    let options = SslOpts::default().with_client_identity(identity);
-    match mode {
-        // MySQL: "PREFERRED and REQUIRED do not verify the server's certificate", --ssl-ca or not.
-        SslMode::Disabled | SslMode::Preferred | SslMode::Required => {
-            options.with_danger_accept_invalid_certs(true).with_danger_skip_domain_validation(true)
-        }
-        SslMode::VerifyCa => with_authority(options, tls)
-            .with_danger_skip_domain_validation(true)
-            // The driver (mysql_async 0.37.1) recognises "the chain is good, the name is not" by the
-            // text NotValidForName in rustls' error, which since rustls 0.23.24 reads "not valid for
-            // name \"<the name asked for>\"". Asking for this name makes the text match again. The
-            // chain is verified before the name is looked at, so nothing else is let through.
-            .with_danger_tls_hostname_override(Some("NotValidForName.invalid")),
-        SslMode::VerifyIdentity => with_authority(options, tls),
-    }
-}
-
-/// Trusts the given authority alone, or the public ones where none is given.
-fn with_authority(options: SslOpts, tls: &Tls) -> SslOpts {
-    match &tls.ca {
-        Some(ca) => options.with_root_certs(vec![ca.clone().into()]).with_disable_built_in_roots(true),
-        None => options,
-    }
-}
 
 /// What a failed handshake means to the user.
 pub(crate) fn failed(address: String, reason: &str) -> ConnectError {

@@ -32,9 +32,7 @@ fn options(flavor: Flavor) -> Vec<String> {
         Flavor::Mariadb => {
             ["--slave-parallel-threads=4", "--slave-parallel-mode=optimistic"].map(str::to_owned).into()
         }
-        Flavor::Mysql | Flavor::Percona => {
-            ["--replica-parallel-workers=4", "--replica-preserve-commit-order=ON"].map(str::to_owned).into()
-        }
+        _ => ["--replica-parallel-workers=4", "--replica-preserve-commit-order=ON"].map(str::to_owned).into(),
     }
 }
 
@@ -55,7 +53,7 @@ async fn waiting(server: &Server) -> Result<u64> {
     const WAITING: &str = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
     let in_order = match server.version().flavor {
         Flavor::Mariadb => "Waiting for prior transaction%",
-        Flavor::Mysql | Flavor::Percona => "Waiting for preceding transaction%",
+        _ => "Waiting for preceding transaction%",
     };
     Ok(symptom::number(server, WAITING).await? + symptom::sessions_in_state(server, in_order).await?)
 }

@@ -129,9 +129,7 @@ pub fn find(name: &str) -> Option<&'static Pileup> {
 async fn roots(server: &Server, connections: &[u64]) -> Result<Vec<Root>> {
     let question = match server.version().flavor {
         Flavor::Mariadb => "SELECT tid FROM information_schema.processlist WHERE id =",
-        Flavor::Mysql | Flavor::Percona => {
-            "SELECT thread_os_id FROM performance_schema.threads WHERE processlist_id ="
-        }
+        _ => "SELECT thread_os_id FROM performance_schema.threads WHERE processlist_id =",
     };
     let mut roots = Vec::new();
     for &connection_id in connections {
@@ -149,11 +147,11 @@ async fn waiting_for_table(server: &Server) -> Result<u64> {
 /// What makes a server list its metadata locks, where it does not by itself.
 fn lists_locks(flavor: Flavor) -> Vec<String> {
     match flavor {
-        Flavor::Mysql | Flavor::Percona => Vec::new(),
         Flavor::Mariadb => {
             ["--performance-schema=ON", "--performance-schema-instrument=wait/lock/metadata/sql/mdl=ON"]
                 .map(str::to_owned)
                 .into()
         }
+        _ => Vec::new(),
     }
 }

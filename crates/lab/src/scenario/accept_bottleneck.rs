@@ -49,7 +49,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn spec(flavor: Flavor) -> ServerSpec {
     let options = match flavor {
         Flavor::Mariadb => Vec::new(),
-        Flavor::Mysql | Flavor::Percona => vec![format!("--bind-address={}", addresses(ADDRESSES))],
+        _ => vec![format!("--bind-address={}", addresses(ADDRESSES))],
     };
     ServerSpec { tables: Some(TABLES), options, ..ServerSpec::default() }
 }

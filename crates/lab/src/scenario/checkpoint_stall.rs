@@ -57,7 +57,7 @@ pub(super) const ONSET: Onset = Onset {
 fn spec(flavor: Flavor, log_mib: u32) -> ServerSpec {
     let log = match flavor {
         Flavor::Mariadb => "innodb-log-file-size",
-        Flavor::Mysql | Flavor::Percona => "innodb-redo-log-capacity",
+        _ => "innodb-redo-log-capacity",
     };
     ServerSpec {
         data: Data::Disk,

@@ -42,7 +42,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn memory_bytes(flavor: Flavor) -> u64 {
     match flavor {
         Flavor::Mariadb => 448 << 20,
-        Flavor::Mysql | Flavor::Percona => 832 << 20,
+        _ => 832 << 20,
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn spec(flavor: Flavor) -> ServerSpec {
     let options: &[&str] = match flavor {
         Flavor::Mariadb => &["--slave-parallel-threads=0"],
-        Flavor::Mysql | Flavor::Percona => &["--replica-parallel-workers=1"],
+        _ => &["--replica-parallel-workers=1"],
     };
     let options = options.iter().map(|&option| option.to_owned()).collect();
     ServerSpec { tables: Some(TABLES), options, ..ServerSpec::default() }
@@ -90,7 +90,7 @@ async fn wait_for_table(server: &Server) -> Result<()> {
 async fn symptom(server: &Server) -> Result<Option<String>> {
     let (question, column) = match server.version().flavor {
         Flavor::Mariadb => ("SHOW SLAVE STATUS", "Seconds_Behind_Master"),
-        Flavor::Mysql | Flavor::Percona => ("SHOW REPLICA STATUS", "Seconds_Behind_Source"),
+        _ => ("SHOW REPLICA STATUS", "Seconds_Behind_Source"),
     };
     let mut conn = server.connect().await.map_err(Error::statement("connect"))?;
     let row: Option<mysql_async::Row> =

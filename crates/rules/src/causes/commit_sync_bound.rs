@@ -89,6 +89,20 @@ fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
+/// Why nothing says how long a sync takes. On the server's own host it is the disks that do not.
+fn no_sync_time(window: &Window) -> Unavailable {
+    const UNKNOWN: &str = "sessions are in commit, and nothing tells how long one sync takes";
+    let disks = window.need(|sample| &sample.host.disks).err();
+    match (window.server.pid, disks) {
+        (Some(_), Some(why)) => {
+            Unavailable::because(format!("{UNKNOWN}: {}", why.because)).unlock("switch performance_schema on")
+        }
+        (Some(_), None) => Unavailable::because(UNKNOWN).unlock("switch performance_schema on"),
+        (None, _) => Unavailable::because(UNKNOWN)
+            .unlock("run spindoctor on the server's host (disk times), or switch performance_schema on"),
+    }
+}
+
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let redo = window.need_variable("innodb_flush_log_at_trx_commit")?;
     let variables = window.need(|s| &s.server.variables)?;
@@ -103,10 +117,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let samples_ratio = mean(waiting.series.iter().map(|&(_, waiting)| f64::from(u8::from(waiting > 0.0))));
     let Some(sync) = redo_sync_behind(window, CommitQueue { mean: waiting.mean, samples_ratio }) else {
-        return Err(Unavailable::because(
-            "sessions are in commit, and nothing tells how long one sync takes",
-        )
-        .unlock("run spindoctor on the server's host (disk times), or switch performance_schema on"));
+        return Err(no_sync_time(window));
     };
     if sync.mean_us < SLOW_SYNC_US || sync.busy_ratio < LOGS_BUSY {
         return Ok(None);
@@ -280,6 +291,24 @@ pub(crate) mod cases {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn whoever_is_on_the_servers_host_is_not_sent_there() {
+        let mut window = missing();
+        let unlock = |window: &Window| match evaluate(window) {
+            Outcome::NotEnoughEvidence(why) => (why.because, why.unlock.unwrap_or_default()),
+            other => panic!("{other:?}"),
+        };
+        assert!(unlock(&window).1.contains("the server's host"));
+        // Its data are on a tmpfs.
+        window.server.pid = Some(42);
+        for sample in &mut window.samples {
+            let why = Unavailable::because("its files lie on no disk of this host");
+            sample.host.disks = spindoctor_model::Reading::Unavailable(why);
+        }
+        let (because, unlock) = unlock(&window);
+        assert!(because.contains("no disk of this host") && !unlock.contains("host"), "{because} {unlock}");
     }
 
     #[test]

@@ -90,7 +90,7 @@ fn data(version: ServerVersion, variables: &NamedValues, files: &[CachedFile]) -
              ends that{}",
             match version.flavor {
                 Flavor::Mariadb => " (the default since 10.6; a restart)",
-                Flavor::Mysql | Flavor::Percona => " (the default since 8.4; a restart)",
+                _ => " (the default since 8.4; a restart)",
             }
         ),
     };

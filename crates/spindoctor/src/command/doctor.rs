@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::Context as _;
 use spindoctor_collect::watch::Profiling;
-use spindoctor_model::{Diagnosis, Severity};
+use spindoctor_model::{Diagnosis, Heard, Severity, Window};
 
 use super::live::{self, WithoutSession};
 use super::locks;
@@ -40,6 +40,18 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
         window_file::save(file, &window)?;
     }
     let diagnosis = spindoctor_rules::diagnose(&window);
+    if diagnosis.findings.is_empty()
+        && diagnosis.interrupted.is_none()
+        && let Some(because) = nothing_read(&window)
+    {
+        anyhow::bail!(
+            "no source of {} could be read, so nothing is known about this server: {because}",
+            window
+                .server
+                .version
+                .map_or_else(|| window.server.address.clone(), |version| version.to_string())
+        );
+    }
     if let Some(file) = &asked.html {
         let waits = locks::of_window(&window);
         fs::write(file, html::render(&diagnosis, window.profile.value(), waits.as_ref()))
@@ -56,6 +68,18 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
     };
     output::print(&printed)?;
     Ok(status(&diagnosis, asked.fail_on))
+}
+
+/// Why no source of a server that let us in could be read, where that is so.
+fn nothing_read(window: &Window) -> Option<String> {
+    let heard = || window.samples.iter().flat_map(|sample| sample.server.heard());
+    let is_asked = window.server.version.is_some() && window.server.no_session.is_none();
+    let answered = heard().any(|(_, heard)| matches!(heard, Heard::Answer { .. }));
+    let refused = heard().find_map(|(_, heard)| match heard {
+        Heard::Refusal(why) => Some(why.because.clone()),
+        _ => None,
+    });
+    refused.filter(|_| is_asked && !answered)
 }
 
 fn status(diagnosis: &Diagnosis, fail_on: FailOn) -> ExitStatus {
@@ -76,6 +100,9 @@ fn status(diagnosis: &Diagnosis, fail_on: FailOn) -> ExitStatus {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::mysql::NamedValues;
+    use spindoctor_model::{Reading, Sample, ServerVersion, Unavailable};
+
     use super::*;
     use crate::report::sample;
 
@@ -94,5 +121,21 @@ mod tests {
         assert_eq!(status(&sample::interrupted(), FailOn::Warning), ExitStatus::Failed);
         let stopped = Diagnosis { interrupted: sample::interrupted().interrupted, ..sample::silent() };
         assert_eq!(status(&stopped, FailOn::Warning), ExitStatus::Findings);
+    }
+
+    #[test]
+    fn a_server_of_which_nothing_could_be_read_is_not_found_healthy() {
+        let mut window = Window::default();
+        window.server.version = ServerVersion::parse("8.0.30-Vitess", "");
+        let mut sample = Sample::default();
+        let why = Unavailable::because("this server does not have it: unknown");
+        sample.server.status = Reading::Unavailable(why);
+        window.samples = vec![sample.clone()];
+        assert!(nothing_read(&window).is_some_and(|because| because.contains("unknown")));
+        // One answer is something to judge by.
+        let value = NamedValues::default();
+        sample.server.variables = Reading::Available { at_s: 0.0, took_ms: 1.0, value };
+        window.samples.push(sample);
+        assert_eq!(nothing_read(&window), None);
     }
 }

@@ -158,6 +158,9 @@ pub(super) fn login_flags(login: &Login) -> ConnectFlags {
         ssl_ca,
         ssl_cert,
         ssl_key,
+        server_public_key_path,
+        get_server_public_key,
+        trust_unverified_server,
     } = login.clone();
     ConnectFlags {
         user,
@@ -171,6 +174,9 @@ pub(super) fn login_flags(login: &Login) -> ConnectFlags {
         ssl_ca,
         ssl_cert,
         ssl_key,
+        server_public_key_path,
+        get_server_public_key,
+        trust_unverified_server,
         ..ConnectFlags::default()
     }
 }

@@ -1,5 +1,6 @@
 //! The program from outside: what it prints where, and its exit codes. One file per subcommand.
 
+mod attack;
 mod cache;
 mod calm;
 mod connections;

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use mysql_async::prelude::Queryable as _;
-use mysql_async::{Conn, Error as DriverError, Row, Value};
-use spindoctor_collect::mysql::{Limits, Target, connect_writer};
+use spindoctor_collect::mysql::{Limits, Target, Unanswered, Writing, connect_writer};
 use spindoctor_model::ServerVersion;
 use tokio::time::timeout;
 
@@ -39,7 +37,7 @@ pub(crate) struct Facts {
 /// A connection that may write.
 pub(crate) struct Writer {
     /// None once it is broken.
-    conn: Option<Conn>,
+    conn: Option<Writing>,
     /// True where nothing that it does enters the binary log.
     is_silent: bool,
     /// Its own id, as the server says it: a proxy between may have made up the one of the handshake.
@@ -51,7 +49,7 @@ pub(crate) struct Writer {
 }
 
 impl fmt::Debug for Writer {
-    /// Without the driver's own state, which holds the password.
+    /// Without what the connection holds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer").field("is_silent", &self.is_silent).finish_non_exhaustive()
     }
@@ -110,15 +108,13 @@ impl Writer {
     async fn answer(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failed> {
         let broken = |reason: String| Failed { code: None, reason };
         let Some(conn) = self.conn.as_mut() else { return Err(broken("the connection is broken".into())) };
-        match timeout(STATEMENT, conn.query::<Row, _>(format!("{TAG} {sql}"))).await {
-            Ok(Ok(rows)) => {
-                Ok(rows.into_iter().map(|row| row.unwrap_raw().into_iter().map(text).collect()).collect())
-            }
-            Ok(Err(DriverError::Server(error))) => {
+        match timeout(STATEMENT, conn.query(&format!("{TAG} {sql}"))).await {
+            Ok(Ok(rows)) => Ok(rows),
+            Ok(Err(Unanswered::Server(error))) => {
                 let reason = format!("error {}: {}", error.code, error.message);
                 Err(Failed { code: Some(error.code), reason })
             }
-            Ok(Err(error)) => {
+            Ok(Err(Unanswered::Broken(error))) => {
                 self.conn = None;
                 Err(broken(format!("the connection broke: {error}")))
             }
@@ -203,6 +199,12 @@ impl Writer {
             doing: "ask for the version".into(),
             reason: format!("{:?} is no version", text(0)),
         })?;
+        if version.only_speaks_as_mysql() {
+            return Err(ApplyError::Statement {
+                doing: "ask for the version".into(),
+                reason: format!("this is {version}: its locks and settings are not those of one server"),
+            });
+        }
         let started = self.number(&format!("SELECT {}", lease::started(version))).await?;
         // The UUID lies in the data folder; MariaDB has none, and is known by where it is.
         let server = if text(5).is_empty() { [text(2), text(3), text(4)].join(":") } else { text(5) };
@@ -404,12 +406,4 @@ impl Writer {
 struct Failed {
     code: Option<u16>,
     reason: String,
-}
-
-fn text(value: Option<Value>) -> Option<String> {
-    match value {
-        None | Some(Value::NULL) => None,
-        Some(Value::Bytes(bytes)) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        Some(other) => Some(other.as_sql(true).trim_matches('\'').to_owned()),
-    }
 }

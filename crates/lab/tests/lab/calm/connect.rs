@@ -205,9 +205,31 @@ async fn mariadbs_refusals_are_told_apart() {
 async fn every_tls_mode_means_what_mysql_means_by_it() {
     let server = start(Which::Mysql, &[]).await;
     let with = |mode| by_tcp(&server, "spindoctor", "spindoctor", mode);
-    // The first login over plain TCP cannot be answered from the server's cache: RSA is used.
-    let session = connect(&with(SslMode::Disabled)).await;
+    // The first login cannot be answered from the server's cache: without TLS nobody has proved who he is.
+    let open = with(SslMode::Disabled);
+    let error = refused(&open).await;
+    assert!(error.to_string().contains("--server-public-key-path"), "{error}");
+    // The key of a certificate is none of the server's own.
+    let mut pinned = open.clone();
+    pinned.trust.server_public_key = Some(server.data().join("client-key.pem"));
+    let error = refused(&pinned).await;
+    assert!(error.to_string().contains("client-key.pem"), "{error}");
+    pinned.trust.server_public_key = Some(server.data().join("public_key.pem"));
+    let mut session = connect(&pinned).await;
     assert!(!session.is_encrypted());
+    // From here on the cache answers, with or without TLS.
+    assert!(!connect(&open).await.is_encrypted());
+    let flush = "GRANT RELOAD ON *.* TO spindoctor@'127.0.0.1'";
+    server.execute([flush, "FLUSH PRIVILEGES"]).await.unwrap();
+    session.query("SELECT 1").await.unwrap();
+    assert!(
+        matches!(refused(&open).await, ConnectError::PasswordWithheld { .. }),
+        "the cache is empty again"
+    );
+    let mut any = open;
+    any.trust.get_server_public_key = true;
+    assert!(!connect(&any).await.is_encrypted());
+    server.execute(["FLUSH PRIVILEGES"]).await.unwrap();
     for mode in [SslMode::Preferred, SslMode::Required] {
         let mut session = connect(&with(mode)).await;
         assert!(session.is_encrypted() && session.notes().is_empty(), "{mode:?}: {:?}", session.notes());
@@ -229,16 +251,43 @@ async fn every_tls_mode_means_what_mysql_means_by_it() {
     assert!(connect(&mutual).await.is_encrypted());
 }
 
+/// A key of the user's is used before TLS that nobody verified, and no other; the session is encrypted all the same.
+#[tokio::test]
+async fn with_tls_that_proves_nothing_the_password_goes_by_the_users_key() {
+    let server = start(Which::Mysql, &[]).await;
+    let mut target = by_tcp(&server, "spindoctor", "spindoctor", SslMode::Preferred);
+    target.trust.server_public_key = Some(server.data().join("public_key.pem"));
+    assert!(connect(&target).await.is_encrypted());
+}
+
+/// MariaDB's way of login by a signature.
+#[tokio::test]
+async fn an_account_of_mariadbs_ed25519_logs_in() {
+    let server = start(Which::Mariadb, &[]).await;
+    let account = [
+        "INSTALL SONAME 'auth_ed25519'",
+        "CREATE USER signer@'127.0.0.1' IDENTIFIED VIA ed25519 USING PASSWORD('secret')",
+    ];
+    if let Err(error) = server.execute(account).await {
+        eprintln!("not run: this MariaDB has no auth_ed25519: {error}");
+        return;
+    }
+    connect(&by_tcp(&server, "signer", "secret", SslMode::Preferred)).await;
+    let error = refused(&by_tcp(&server, "signer", "wrong", SslMode::Preferred)).await;
+    assert!(matches!(error, ConnectError::Denied { code: 1045, .. }), "{error:?}");
+}
+
 /// The files were made by `openssl req -new` and `openssl x509 -req -signkey`, for a hundred years.
 #[tokio::test]
-async fn a_certificate_of_version_1_is_told_and_keeps_out_only_who_demands_tls() {
+async fn a_certificate_of_version_1_encrypts_and_keeps_out_who_wants_it_verified() {
     let file = |name| format!("{}/tests/x509v1/{name}", env!("CARGO_MANIFEST_DIR"));
     let options = [format!("--ssl-cert={}", file("cert.pem")), format!("--ssl-key={}", file("key.pem"))];
     let server = start(Which::Mysql, &options.each_ref().map(String::as_str)).await;
     let session = connect(&by_tcp(&server, "spindoctor", "spindoctor", SslMode::Preferred)).await;
-    assert!(!session.is_encrypted());
-    assert!(session.notes()[0].contains("connected without TLS"), "{:?}", session.notes());
-    let error = refused(&by_tcp(&server, "spindoctor", "spindoctor", SslMode::Required)).await;
+    assert!(session.is_encrypted() && session.notes().is_empty(), "{:?}", session.notes());
+    let mut verified = by_tcp(&server, "spindoctor", "spindoctor", SslMode::VerifyCa);
+    verified.tls.ca = Some(file("cert.pem").into());
+    let error = refused(&verified).await;
     assert!(error.to_string().contains("X.509 v3"), "{error}");
 }
 

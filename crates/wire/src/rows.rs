@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::bytes::{Bytes, put_text};
+use crate::bytes::{Bytes, put_text};
 
 /// Rows that came together and are at least this many bytes lie in memory that is used again.
 const MANY_BYTES: usize = 16 << 10;
@@ -79,7 +79,12 @@ impl Rows {
 
     /// The rows in order.
     pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
-        let mut bytes = Bytes::new(&self.bytes);
+        Self::in_run(&self.bytes)
+    }
+
+    /// The rows of a run as it is handed on ([`crate::answer::Item::Rows`]), in order.
+    pub fn in_run(run: &[u8]) -> impl Iterator<Item = Row<'_>> {
+        let mut bytes = Bytes::new(run);
         std::iter::from_fn(move || {
             let length = bytes.u32()?;
             bytes.take(length as usize).map(Row)
@@ -87,12 +92,12 @@ impl Rows {
     }
 
     /// As it is kept outside of memory.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// As it was kept outside of memory.
-    pub(crate) fn from_bytes(bytes: Vec<u8>, count: usize) -> Self {
+    pub fn from_bytes(bytes: Vec<u8>, count: usize) -> Self {
         Self { bytes, count }
     }
 }
@@ -114,6 +119,11 @@ impl Drop for Rows {
 pub struct Row<'a>(&'a [u8]);
 
 impl<'a> Row<'a> {
+    /// A row as the wire has it. Its cells were counted.
+    pub fn of_packet(payload: &'a [u8]) -> Self {
+        Self(payload)
+    }
+
     /// The cells in order; None is NULL.
     pub fn cells(self) -> impl Iterator<Item = Option<&'a [u8]>> {
         let mut bytes = Bytes::new(self.0);

@@ -1,13 +1,15 @@
 //! The server's first packet: who it is, what it can, and the random bytes that a password is mixed with.
 
-use super::bytes::Bytes;
-use super::{ERROR, ServerError, Wrong, capability, server_error};
+use crate::bytes::Bytes;
+use crate::{ERROR, ServerError, Wrong, capability, server_error, shown};
 
 /// What a server says first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
     /// `9.7.4`, `5.5.5-10.11.19-MariaDB`.
     pub version: String,
+    /// The number of the connection, as the process list shows it.
+    pub id: u32,
     /// What it can.
     pub capabilities: u32,
     /// The way of login that it would take first.
@@ -31,8 +33,8 @@ fn greeting(payload: &[u8]) -> Result<Greeting, Wrong> {
     if bytes.u8() != Some(10) {
         return Err(Wrong("no greeting of protocol 10"));
     }
-    let version = String::from_utf8_lossy(bytes.until_zero().ok_or(cut)?).into_owned();
-    bytes.u32().ok_or(cut)?;
+    let version = shown(bytes.until_zero().ok_or(cut)?);
+    let id = bytes.u32().ok_or(cut)?;
     let mut nonce = bytes.take(8).ok_or(cut)?.to_vec();
     bytes.u8().ok_or(cut)?;
     let low = bytes.u16().ok_or(cut)?;
@@ -51,9 +53,9 @@ fn greeting(payload: &[u8]) -> Result<Greeting, Wrong> {
         // MySQL bug 59453: some servers leave out the last zero.
         let name = bytes.rest().strip_prefix(b"\0").unwrap_or(bytes.rest());
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-        plugin = String::from_utf8_lossy(name).into_owned();
+        plugin = shown(name);
     }
-    Ok(Greeting { version, capabilities, plugin, nonce })
+    Ok(Greeting { version, id, capabilities, plugin, nonce })
 }
 
 #[cfg(test)]
@@ -76,7 +78,7 @@ mod tests {
             (greeting.version.as_str(), greeting.plugin.as_str()),
             ("9.7.4-2", "caching_sha2_password")
         );
-        assert_eq!(greeting.nonce, b"aaaaaaaabbbbbbbbbbbb");
+        assert_eq!((greeting.id, greeting.nonce.as_slice()), (12, b"aaaaaaaabbbbbbbbbbbb".as_slice()));
         assert!(greeting.capabilities & capability::SSL != 0);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Packets that lie whole in what was read are handed on where they lie; only what is cut off is kept.
 
-use super::Wrong;
+use crate::Wrong;
 
 /// Bytes before each frame's payload.
 const HEADER: usize = 4;

@@ -1,12 +1,21 @@
 //! The answer to one statement, packet by packet: columns, rows, the end; or OK, or an error.
 
-use super::bytes::Bytes;
-use super::packets::Packets;
-use super::rows::has_cells;
-use super::{EOF, ERROR, OK, ServerError, Wrong, server_error};
+use crate::bytes::Bytes;
+use crate::packets::Packets;
+use crate::rows::has_cells;
+use crate::{EOF, ERROR, OK, ServerError, Wrong, server_error, shown};
 
 /// Columns of a result set at most: MySQL's own limit.
 const MOST_COLUMNS: u64 = 4096;
+/// Of what stands before the rows, no packet is larger: a column's name takes 256 characters at most
+/// (`MAX_ALIAS_NAME`), an error 512 bytes. Only names of expressions in old servers are as long as the expression.
+const MOST_DESCRIPTION_BYTES: usize = 64 << 10;
+/// The descriptions of all columns of an answer: a thousand bytes for each of the most columns.
+const MOST_DESCRIPTIONS_BYTES: usize = 4 << 20;
+/// Result sets of one answer: only a CALL has more than one.
+const MOST_RESULTS: u32 = 100;
+/// `fb FILE`: the server asks for a file of ours (LOAD DATA LOCAL), which nobody offered.
+const LOCAL_INFILE: u8 = 0xfb;
 /// `SERVER_MORE_RESULTS_EXISTS`.
 const MORE_RESULTS: u16 = 8;
 /// The character set of bytes that are no text.
@@ -52,7 +61,7 @@ pub enum Item<'a> {
     Columns(Vec<Column>),
     /// A row with as many cells as there are columns.
     Row(&'a [u8]),
-    /// Many of them, as [`super::rows::Rows`] keeps them, and how many.
+    /// Many of them, as [`crate::rows::Rows`] keeps them, and how many.
     Rows(&'a [u8], usize),
     /// The statement is done; of one without rows, what it did.
     End(Done),
@@ -77,6 +86,9 @@ pub struct Answer {
     stage: Stage,
     columns: Vec<Column>,
     expected: usize,
+    /// Bytes of descriptions so far, of all result sets.
+    described: usize,
+    results: u32,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -121,6 +133,10 @@ impl Answer {
             if count > 0 {
                 take(Item::Rows(rows, count));
             }
+            let most = match self.stage {
+                Stage::Rows => most,
+                _ => most.min(MOST_DESCRIPTION_BYTES),
+            };
             let used = packets.next(others, most, &mut |payload| {
                 take(self.packet(payload)?);
                 Ok::<(), Wrong>(())
@@ -146,8 +162,14 @@ impl Answer {
             return server_error(payload).map(Item::Error);
         }
         match self.stage {
-            Stage::Head if first == OK => self.ok(payload),
-            Stage::Head => self.head(payload),
+            Stage::Head if first == OK => {
+                self.begin_result()?;
+                self.ok(payload)
+            }
+            Stage::Head => {
+                self.begin_result()?;
+                self.head(payload)
+            }
             Stage::Columns => self.column(payload),
             Stage::EndOfColumns => {
                 eof(payload).ok_or(Wrong("columns without an end"))?;
@@ -170,6 +192,14 @@ impl Answer {
         }
     }
 
+    fn begin_result(&mut self) -> Result<(), Wrong> {
+        self.results += 1;
+        match self.results > MOST_RESULTS {
+            true => Err(Wrong("more result sets than any answer has")),
+            false => Ok(()),
+        }
+    }
+
     /// `00 AFFECTED ID STATUS[2] WARNINGS[2] INFO`
     fn ok(&mut self, payload: &[u8]) -> Result<Item<'static>, Wrong> {
         let cut = Wrong("an OK packet that is cut off");
@@ -186,16 +216,21 @@ impl Answer {
         };
         let more = status & MORE_RESULTS != 0;
         self.stage = if more { Stage::Head } else { Stage::Ended };
-        let info = String::from_utf8_lossy(info).into_owned();
+        let info = shown(info);
         Ok(Item::End(Done { affected: Some(affected), info, more }))
     }
 
     fn head(&mut self, payload: &[u8]) -> Result<Item<'static>, Wrong> {
+        if payload.first() == Some(&LOCAL_INFILE) {
+            return Err(Wrong("it asks for a file of this host, which it does not get"));
+        }
         let mut bytes = Bytes::new(payload);
-        // fb would be the server asking for a file of ours: number() refuses it.
         let count = bytes.number().filter(|_| bytes.is_empty());
-        let count = count.filter(|count| (1..=MOST_COLUMNS).contains(count));
-        self.expected = count.ok_or(Wrong("an answer that begins with nothing known"))? as usize;
+        let count = count.ok_or(Wrong("an answer that begins with nothing known"))?;
+        if !(1..=MOST_COLUMNS).contains(&count) {
+            return Err(Wrong("an answer with more columns than any table has"));
+        }
+        self.expected = count as usize;
         self.columns.clear();
         self.stage = Stage::Columns;
         Ok(Item::Description)
@@ -204,6 +239,10 @@ impl Answer {
     /// `CATALOG SCHEMA TABLE TABLE NAME NAME 0c CHARSET[2] LENGTH[4] TYPE[1] FLAGS[2] DECIMALS[1] 0[2]`
     fn column(&mut self, payload: &[u8]) -> Result<Item<'static>, Wrong> {
         let cut = Wrong("the description of a column is cut off");
+        self.described += payload.len();
+        if self.described > MOST_DESCRIPTIONS_BYTES {
+            return Err(Wrong("descriptions of columns that are longer than any"));
+        }
         let mut bytes = Bytes::new(payload);
         for _ in 0..4 {
             bytes.text().ok_or(cut)?;
@@ -247,9 +286,9 @@ fn kind(code: u8, charset: u16) -> Kind {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::bytes::put_text;
-    use super::super::rows::Rows;
     use super::*;
+    use crate::bytes::put_text;
+    use crate::rows::Rows;
 
     pub(crate) fn described(name: &str, code: u8) -> Vec<u8> {
         let mut packet = Vec::new();
@@ -372,7 +411,51 @@ mod tests {
 
     #[test]
     fn a_server_that_asks_for_a_file_gets_none() {
-        assert!(Answer::new().packet(b"\xfb/etc/passwd").is_err());
+        let told = Answer::new().packet(b"\xfb/etc/passwd").unwrap_err();
+        assert!(told.0.contains("a file of this host"), "{told}");
+    }
+
+    #[test]
+    fn nothing_is_made_room_for_that_a_server_only_claims() {
+        // Two to the fortieth columns.
+        let claimed = b"\xfe\0\0\0\0\0\x01\0\0";
+        assert!(Answer::new().packet(claimed).unwrap_err().0.contains("columns"));
+        assert!(Answer::new().packet(b"\xfc\x01\x10").is_err(), "4097");
+        assert_eq!(Answer::new().packet(b"\xfc\0\x10"), Ok(Item::Description), "4096");
+    }
+
+    /// Feeds what a server sends until it is refused, and how many bytes were taken until then.
+    fn refused_after(begin: &[&[u8]], endless: &[u8]) -> (Wrong, usize) {
+        let (mut answer, mut packets, mut stream) = (Answer::new(), Packets::new(), Vec::new());
+        let (mut theirs, mut fed) = (Packets::new(), 0);
+        begin.iter().for_each(|packet| theirs.frame(packet, &mut stream));
+        loop {
+            theirs.frame(endless, &mut stream);
+            for piece in stream.chunks_mut(100_000) {
+                if let Err(wrong) = answer.bytes(&mut packets, piece, 64 << 20, &mut |_| ()) {
+                    return (wrong, fed);
+                }
+                fed += piece.len();
+            }
+            assert!(fed < 256 << 20, "no end");
+            stream.clear();
+        }
+    }
+
+    #[test]
+    fn endless_descriptions_names_and_result_sets_end() {
+        let long = described(&"x".repeat(60_000), 253);
+        let (wrong, fed) = refused_after(&[b"\xfc\0\x10"], &long);
+        assert!(wrong.0.contains("descriptions") && fed <= 5 << 20, "{wrong} {fed}");
+        let (wrong, fed) = refused_after(&[b"\x01"], &described(&"x".repeat(16 << 20), 253));
+        assert!(wrong.0.contains("larger") && fed < 1 << 20, "{wrong} {fed}");
+        let (wrong, _) = refused_after(&[], b"\0\0\0\x0a\0\0\0");
+        assert!(wrong.0.contains("result sets"), "{wrong}");
+        // A packet that goes on frame after frame.
+        let mut endless = vec![0xfd, 0xff, 0xff, 0xfa];
+        endless.resize(80 << 20, b'x');
+        let (wrong, fed) = refused_after(&[b"\x01", &described("a", 253), END], &endless);
+        assert!(wrong.0.contains("larger") && fed <= 65 << 20, "{wrong} {fed}");
     }
 
     proptest! {

@@ -8,24 +8,22 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
-use spindoctor_collect::mysql::{SslMode, Tls};
 use tokio_rustls::TlsConnector;
 
-use crate::failure::{Failure, Reason};
+use crate::peer::{SslMode, Tls};
 
 /// Connectors that were made, one for each way that was asked for: certificates are read once, not for each server.
 #[derive(Default)]
-pub(crate) struct Connectors(Mutex<Vec<(Tls, TlsConnector)>>);
+pub struct Connectors(Mutex<Vec<(Tls, TlsConnector)>>);
 
 impl Connectors {
     /// The connector for these options.
-    pub(crate) fn of(&self, tls: &Tls) -> Result<TlsConnector, Failure> {
+    pub(crate) fn of(&self, tls: &Tls) -> Result<TlsConnector, String> {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, connector)) = made.iter().find(|(of, _)| of == tls) {
             return Ok(connector.clone());
         }
-        let config = config(tls).map_err(|why| Failure::new(Reason::Connect, format!("TLS: {why}")))?;
-        let connector = TlsConnector::from(Arc::new(config));
+        let connector = TlsConnector::from(Arc::new(config(tls)?));
         made.push((tls.clone(), connector.clone()));
         Ok(connector)
     }
@@ -59,7 +57,8 @@ fn config(tls: &Tls) -> Result<ClientConfig, String> {
             let chain = CertificateDer::pem_file_iter(cert)
                 .and_then(Iterator::collect)
                 .map_err(|error| told(cert, &error))?;
-            let key = PrivateKeyDer::from_pem_file(key).map_err(|error| told(key, &error))?;
+            let key = PrivateKeyDer::from_pem_file(key)
+                .map_err(|error| format!("no private key in the file of --ssl-key: {}", told(key, &error)))?;
             builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
         }
     };
