@@ -3,6 +3,7 @@
 //! [`up`], [`down`] and [`list`] keep servers for people; [`Server::start`] one for a program or test,
 //! gone when it is dropped. No command that looks at production uses this crate.
 
+pub mod capture;
 mod cgroup;
 mod command;
 mod error;
@@ -23,6 +24,7 @@ pub mod storm;
 pub mod stub;
 mod template;
 
+pub use capture::CAPTURES;
 pub use cgroup::Limits;
 pub use command::Progress;
 pub use error::{Error, Result};

@@ -268,7 +268,15 @@ impl Server {
         let fixed = ["--bind-address=127.0.0.1", "--skip-name-resolve", "--server-id=1"];
         arguments.extend(fixed.map(OsString::from));
         if !installation.version.is_mariadb() {
-            arguments.extend(["--secure-file-priv=NULL", "--loose-mysqlx=OFF"].map(OsString::from));
+            arguments.push("--loose-mysqlx=OFF".into());
+        }
+        // It makes a key for TLS at each start, which takes a busy machine a minute (MDEV-31856).
+        if installation.version.mariadb_at_least(11, 4, 0) {
+            arguments.push("--skip-ssl".into());
+        }
+        // Before, NULL is a folder's name (5.7.6 release notes).
+        if installation.version.mysql_at_least(5, 7, 6) {
+            arguments.push("--secure-file-priv=NULL".into());
         }
         if is_root() {
             arguments.push("--user=root".into());

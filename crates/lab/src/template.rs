@@ -20,6 +20,9 @@ use crate::server::{Launch, Server};
 /// Changes when templates are made differently: older ones are then not used again.
 const EDITION: u32 = 1;
 
+/// The first MySQL that initialises a data folder itself: `--initialize-insecure` (5.7.6 release notes).
+const INITIALISES: (u16, u16, u16) = (5, 7, 6);
+
 /// The template's data folder; made first where there is none yet.
 pub(crate) async fn ready(
     home: &Home,
@@ -99,14 +102,15 @@ fn initialise(installation: &Installation, data: &Path) -> Result<()> {
     if is_root() {
         server.arg("--user=root");
     }
-    if installation.version.is_mariadb() {
-        return bootstrap_mariadb(&mut server, installation, data);
+    let (major, minor, patch) = INITIALISES;
+    if installation.version.mysql_at_least(major, minor, patch) {
+        return run(server.arg("--initialize-insecure")).map(drop);
     }
-    run(server.arg("--initialize-insecure")).map(drop)
+    bootstrap(&mut server, installation, data)
 }
 
-/// What `mariadb-install-db` does, without the programs of other packages that it needs.
-fn bootstrap_mariadb(server: &mut Command, installation: &Installation, data: &Path) -> Result<()> {
+/// What `mariadb-install-db` and `mysql_install_db` do, without the programs of other packages that they need.
+fn bootstrap(server: &mut Command, installation: &Installation, data: &Path) -> Result<()> {
     // Named mysql_... until 11, mariadb_... since.
     const SCRIPTS: [&str; 5] =
         ["system_tables", "performance_tables", "system_tables_data", "", "sys_schema"];
@@ -119,7 +123,8 @@ fn bootstrap_mariadb(server: &mut Command, installation: &Installation, data: &P
             _ => [format!("mariadb_{script}.sql"), format!("mysql_{script}.sql")],
         };
         let files = names.map(|name| installation.share.join(name));
-        let file = files.iter().find(|file| file.is_file()).unwrap_or(&files[0]);
+        // Each version has the ones it needs: MySQL 5.5 knows no sys_schema.
+        let Some(file) = files.iter().find(|file| file.is_file()) else { continue };
         sql += &fs::read_to_string(file).map_err(Error::file("read", file))?;
         sql += "\n";
     }
@@ -141,7 +146,7 @@ fn bootstrap_mariadb(server: &mut Command, installation: &Installation, data: &P
         return Ok(());
     }
     Err(Error::Program {
-        program: "mariadbd --bootstrap".into(),
+        program: format!("{} --bootstrap", installation.server.display()),
         status: status.to_string(),
         said: last_lines(&fs::read_to_string(&log).unwrap_or_default(), 12),
     })
@@ -155,7 +160,8 @@ fn accounts(installation: &Installation) -> Vec<String> {
         "CREATE USER spindoctor@'127.0.0.1' IDENTIFIED BY 'spindoctor'",
         "GRANT SELECT ON performance_schema.* TO spindoctor@'127.0.0.1'",
     ];
-    statements.push(if installation.version.is_mariadb() {
+    // MariaDB has these rights apart since 10.5.2 and 10.5.9.
+    statements.push(if installation.version.mariadb_at_least(10, 5, 9) {
         "GRANT PROCESS, REPLICA MONITOR, BINLOG MONITOR ON *.* TO spindoctor@'127.0.0.1'"
     } else {
         "GRANT PROCESS, REPLICATION CLIENT ON *.* TO spindoctor@'127.0.0.1'"

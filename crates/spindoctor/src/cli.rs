@@ -360,6 +360,8 @@ pub(crate) enum Lab {
     Run(LabRun),
     /// Run scenarios several times each and count how often their label was named first
     Score(LabScore),
+    /// Put servers into trouble and write down what the sources read of them: the corpus that the tests read
+    Capture(LabCapture),
 }
 
 /// `spindoctor lab list`.
@@ -480,6 +482,30 @@ pub(crate) struct LabScore {
     /// Print JSON (schema spindoctor.score/1)
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `spindoctor lab capture`.
+#[derive(Debug, Args)]
+pub(crate) struct LabCapture {
+    /// The corpus's folder; files of other servers and captures stay as they are
+    #[arg(long, value_name = "FOLDER", default_value = "corpus")]
+    pub(crate) into: PathBuf,
+
+    /// Capture this server too, or all below this folder: a folder that has bin/mysqld or sbin/mysqld
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) basedir: Vec<PathBuf>,
+
+    /// Leave out the servers that the lab installs itself
+    #[arg(long, requires = "basedir")]
+    pub(crate) no_installed: bool,
+
+    /// Only this capture; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+
+    /// List the captures, and make none
+    #[arg(long)]
+    pub(crate) list: bool,
 }
 
 /// Which server a lab command starts, and where.

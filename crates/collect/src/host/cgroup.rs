@@ -240,7 +240,7 @@ fn unescape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FIXTURES, never_panics, put, target};
+    use super::super::testing::{never_panics, part, process, put, target, tree};
     use super::*;
 
     fn names(cgroup: &Cgroup) -> Vec<&str> {
@@ -302,8 +302,7 @@ mod tests {
     #[test]
     fn a_container_that_looks_at_itself_sees_its_group_as_the_root() {
         let root = tempfile::tempdir().unwrap();
-        let text = std::fs::read_to_string(format!("{FIXTURES}/procfs/victoriametrics-cgroup/self/cgroupv2"));
-        put(root.path(), "proc/7/cgroup", &text.unwrap());
+        put(root.path(), "proc/7/cgroup", &part("written/host-cgroup-v2", "proc/9/cgroup"));
         put(root.path(), "proc/self/mountinfo", V2);
         put(root.path(), "sys/fs/cgroup/cpu.max", "200000 100000\n");
         let found = find(&target(root.path()), "cpu").unwrap().unwrap();
@@ -360,12 +359,8 @@ mod tests {
 
     #[test]
     fn a_group_shown_as_the_root_by_a_bind_mount_is_taken_for_the_containers_own() {
-        let root = tempfile::tempdir().unwrap();
-        let fixture = format!("{FIXTURES}/procfs/gopsutil/cgroup/own/cgroup1-private");
-        let text = std::fs::read_to_string(format!("{fixture}/proc/self/cgroup")).unwrap();
-        put(root.path(), "proc/7/cgroup", &text);
-        let target = Target::under(7, target(root.path()).proc, format!("{fixture}/sys"));
-        let found = find(&target, "memory").unwrap().unwrap();
+        let root = tree("written/host-cgroup-v1-bind-mount");
+        let found = find(&target(root.path()), "memory").unwrap().unwrap();
         assert_eq!(found.levels.len(), 1);
         assert!(found.levels[0].folder.join("memory.limit_in_bytes").is_file());
     }
@@ -397,9 +392,9 @@ mod tests {
 
     #[test]
     fn other_file_systems_are_no_cgroups() {
-        let text =
-            std::fs::read_to_string(format!("{FIXTURES}/procfs/prometheus-procfs/proc/26231/mountinfo"));
-        assert_eq!(parse_mountinfo(&text.unwrap()), []);
+        let root = tree("written/host-processes");
+        let text = std::fs::read_to_string(process(root.path(), 4100).process("mountinfo")).unwrap();
+        assert_eq!(parse_mountinfo(&text), []);
     }
 
     #[test]

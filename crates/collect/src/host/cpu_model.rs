@@ -163,17 +163,16 @@ fn arm_core(implementer: u32, part: u32) -> (&'static str, Option<&'static str>)
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FIXTURES, never_panics, put, target};
+    use super::super::testing::{never_panics, put, target, tree};
     use super::*;
 
     #[test]
     fn a_westmere_on_bare_metal_is_known() {
-        let root = format!("{FIXTURES}/procfs/ghw-8581cf3a52");
-        let target = Target::under(7, format!("{root}/proc"), format!("{root}/sys"));
+        let root = tree("written/host-numa-two-nodes");
         assert_eq!(
-            collect(&target).unwrap(),
+            collect(&target(root.path())).unwrap(),
             CpuModel {
-                name: "Intel(R) Xeon(R) CPU L5640 @ 2.27GHz".into(),
+                name: "Intel(R) Xeon(R) CPU X5650 @ 2.67GHz".into(),
                 microarchitecture: Some("Westmere".into()),
                 vendor: "GenuineIntel".into(),
                 family_model: Some((6, 44)),

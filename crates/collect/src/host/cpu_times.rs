@@ -59,23 +59,23 @@ fn line<'a>(text: &'a str, name: &str) -> Option<impl Iterator<Item = &'a str>> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FIXTURES, never_panics};
+    use super::super::testing::{never_panics, part};
     use super::*;
 
     #[test]
     fn old_kernels_without_guest_nice_are_read() {
-        let text = std::fs::read_to_string(format!("{FIXTURES}/procfs/pmp/proc_stat-002.txt")).unwrap();
+        let text = part("written/host-old-kernel", "proc/stat");
         assert_eq!(
             parse_cpu_times(&text).unwrap(),
             CpuTimes {
-                user_us: (2_261_920 + 38_824) * 10_000,
-                system_us: (986_335 + 19_193 + 8_499) * 10_000,
-                idle_us: 396_836_980_000,
-                iowait_us: 623_680_000,
+                user_us: (310_500 + 2_500) * 10_000,
+                system_us: (104_000 + 1_700 + 8_300) * 10_000,
+                idle_us: 98_007_000_000,
+                iowait_us: 612_000_000,
                 steal_us: 0,
-                runnable: 2,
-                blocked: 0,
-                context_switches: 125_521_467,
+                runnable: 3,
+                blocked: 1,
+                context_switches: 77_001_234,
             }
         );
     }

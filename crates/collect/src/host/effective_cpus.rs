@@ -140,7 +140,7 @@ pub fn parse_cfs_quota(quota: &str, period: &str) -> Option<(u64, u64)> {
 mod tests {
     use std::path::Path;
 
-    use super::super::testing::{FIXTURES, LiveCgroup, never_panics, put, target};
+    use super::super::testing::{LiveCgroup, never_panics, process, put, target, tree};
     use super::*;
 
     /// Eight CPUs, of which CPU 7 is offline; the server's mask names CPUs that do not exist.
@@ -223,28 +223,19 @@ mod tests {
     }
 
     #[test]
-    fn the_containers_of_victoriametrics_are_read() {
-        let root = tempfile::tempdir().unwrap();
-        let fixture = format!("{FIXTURES}/procfs/victoriametrics-cgroup");
-        let text = |name: &str| std::fs::read_to_string(format!("{fixture}/{name}")).unwrap();
-        let target = host(root.path());
-        put(root.path(), "proc/7/cgroup", &text("self/cgroupv2"));
-        put(root.path(), "proc/self/mountinfo", V2);
-        put(root.path(), "sys/fs/cgroup/cpu.max", &text("cgroup/cpu.max"));
-        assert_eq!(collect(&target).unwrap().quota.unwrap().cpus, 2.0);
-
-        assert_eq!(
-            parse_cfs_quota(&text("cgroup/cpu.cfs_quota_us"), &text("cgroup/cpu.cfs_period_us")),
-            Some((10, 500_000))
-        );
-        let docker = "docker/74c9abf42b88b9a35b1b56061b08303e56fd1707fe5c5b4df93324dedb36b5db";
-        assert_eq!(
-            parse_cfs_quota(
-                &text(&format!("{docker}/cpu.cfs_quota_us")),
-                &text(&format!("{docker}/cpu.cfs_period_us"))
-            ),
-            None
-        );
+    fn containers_of_both_versions_are_read_with_a_quota_and_without() {
+        for version in [1, 2] {
+            let root = tree(&format!("written/host-cgroup-v{version}"));
+            for pid in [7, 8] {
+                put(root.path(), "sys/devices/system/cpu/online", "0-6\n");
+                put(root.path(), &format!("proc/{pid}/status"), "Cpus_allowed_list:\t0-127\n");
+            }
+            let limited = collect(&process(root.path(), 7)).unwrap();
+            assert_eq!((limited.cpus, limited.cgroup_version), (1.5, version));
+            assert!(limited.cgroup.starts_with("/system.slice/docker-"), "{limited:?}");
+            let free = collect(&process(root.path(), 8)).unwrap();
+            assert_eq!((free.cpus, free.quota), (7.0, None));
+        }
     }
 
     #[test]

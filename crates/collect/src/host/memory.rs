@@ -90,25 +90,21 @@ pub fn parse_swapped_pages(text: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FIXTURES, never_panics, put, target};
+    use super::super::testing::{never_panics, part, process, put, target, tree};
     use super::*;
-
-    fn fixture(name: &str) -> String {
-        std::fs::read_to_string(format!("{FIXTURES}/procfs/{name}")).unwrap()
-    }
 
     #[test]
     fn before_linux_3_14_what_is_available_is_estimated() {
-        let memory = parse_meminfo(&fixture("pmp/meminfo-001.txt")).unwrap();
-        assert_eq!(memory.total_bytes, 502_412 * 1024);
-        assert_eq!(memory.available_bytes, (38_228 + 20_216 + 67_376) * 1024);
-        assert_eq!((memory.swap_total_bytes, memory.swap_free_bytes), (1_015_800 * 1024, 738_288 * 1024));
+        let memory = parse_meminfo(&part("written/host-old-kernel", "proc/meminfo")).unwrap();
+        assert_eq!(memory.total_bytes, 1_034_000 * 1024);
+        assert_eq!(memory.available_bytes, (41_000 + 22_000 + 210_000) * 1024);
+        assert_eq!((memory.swap_total_bytes, memory.swap_free_bytes), (2_096_440 * 1024, 1_990_000 * 1024));
     }
 
     #[test]
     fn what_is_available_is_the_kernels_word_where_it_has_one() {
-        let memory = parse_meminfo(&fixture("ghw-8581cf3a52/proc/meminfo")).unwrap();
-        assert!(memory.available_bytes > 0 && memory.available_bytes < memory.total_bytes);
+        let memory = parse_meminfo(&part("written/host-numa-two-nodes", "proc/meminfo")).unwrap();
+        assert_eq!(memory.available_bytes, 21_400_800 * 1024);
         assert_eq!(
             parse_meminfo("MemTotal: 9 kB\nMemAvailable: 5 kB\nMemFree: 1 kB\n").unwrap().available_bytes,
             5120
@@ -117,24 +113,16 @@ mod tests {
 
     #[test]
     fn swapped_pages_are_counted() {
-        assert_eq!(parse_swapped_pages(&fixture("pmp/vmstat-001.txt")), Some((32, 1_274)));
+        assert_eq!(parse_swapped_pages(&part("written/host-old-kernel", "proc/vmstat")), Some((45, 3_120)));
     }
 
     #[test]
     fn a_containers_limit_is_found_and_no_limit_is_none() {
-        let root = tempfile::tempdir().unwrap();
-        let cgroups = format!("{FIXTURES}/procfs/gopsutil/cgroup");
-        let proc = root.path().join("proc");
-        let scope =
-            "/system.slice/docker-fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210.scope";
-        let docker = "/docker/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-        for (version, line) in [(1, "9:memory:"), (2, "0::")] {
-            let sys = format!("{cgroups}/cgroup{version}/sys");
-            let target = Target::under(7, &proc, sys);
-            put(root.path(), "proc/7/cgroup", &format!("{line}{scope}\n"));
-            assert_eq!(cgroup_memory(&target, 1 << 34), (Some(268_435_456), Some(123_456_789)));
-            put(root.path(), "proc/7/cgroup", &format!("{line}{docker}\n"));
-            assert_eq!(cgroup_memory(&target, 1 << 34), (None, Some(26_591_232)));
+        for version in [1, 2] {
+            let root = tree(&format!("written/host-cgroup-v{version}"));
+            let memory = |pid| cgroup_memory(&process(root.path(), pid), 1 << 34);
+            assert_eq!(memory(7), (Some(512 << 20), Some(383 << 20)), "version {version}");
+            assert_eq!(memory(8), (None, Some(70 << 20)), "version {version}");
         }
     }
 

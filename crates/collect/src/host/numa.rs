@@ -107,45 +107,38 @@ pub fn parse_numa_maps(text: &str) -> BTreeMap<u32, u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FIXTURES, never_panics, put};
+    use super::super::testing::{never_panics, put, target, tree};
     use super::*;
 
-    /// Two nodes of a real host, and a server that is made up.
-    fn two_nodes(root: &std::path::Path, resident_kb: u64) -> Target {
-        put(root, "proc/7/status", &format!("VmRSS:\t{resident_kb} kB\n"));
-        let sys = format!("{FIXTURES}/procfs/ghw-8581cf3a52/sys");
-        Target::under(7, root.join("proc"), sys)
+    /// Two nodes, and a server that has so much memory resident.
+    fn two_nodes(resident_kb: u64) -> tempfile::TempDir {
+        let root = tree("written/host-numa-two-nodes");
+        put(root.path(), "proc/7/status", &format!("VmRSS:\t{resident_kb} kB\n"));
+        root
     }
-
-    const MAPS: &str = "7f0000000000 interleave:0-1 anon=3 dirty=3 N0=1 N1=2 kernelpagesize_kB=4\n\
-        7f0000200000 default huge anon=1 N1=1 kernelpagesize_kB=2048\n\
-        7f0000400000 default file=/usr/sbin/mysqld mapped=5 N0=5\n";
 
     #[test]
     fn the_servers_memory_is_summed_by_node() {
-        let root = tempfile::tempdir().unwrap();
-        let target = two_nodes(root.path(), 4_000);
-        put(root.path(), "proc/7/numa_maps", MAPS);
-        let nodes = collect(&target).unwrap();
+        let root = two_nodes(4_000);
+        let nodes = collect(&target(root.path())).unwrap();
         assert_eq!(nodes.iter().map(|node| node.id).collect::<Vec<_>>(), [0, 1]);
-        assert_eq!(nodes[1].cpus, (1..24).step_by(2).collect::<Vec<_>>());
-        assert_eq!((nodes[0].total_bytes, nodes[0].free_bytes), (32_980_312 * 1024, 29_193_784 * 1024));
-        assert_eq!(nodes[0].server_bytes, Some(6 * 4096));
-        assert_eq!(nodes[1].server_bytes, Some(2 * 4096 + (2 << 20)));
+        assert_eq!(nodes[1].cpus, [4, 5, 6, 7, 12, 13, 14, 15]);
+        assert_eq!((nodes[0].total_bytes, nodes[0].free_bytes), (32_968_000 * 1024, 1_100_200 * 1024));
+        assert_eq!(nodes[0].server_bytes, Some(10 * 4096));
+        assert_eq!(nodes[1].server_bytes, Some(2 * 4096 + (4 << 20)));
     }
 
     #[test]
     fn a_large_server_is_not_made_to_wait() {
-        let root = tempfile::tempdir().unwrap();
-        let target = two_nodes(root.path(), (MOST_RESIDENT_BYTES >> 10) + 1);
-        put(root.path(), "proc/7/numa_maps", MAPS);
-        assert!(collect(&target).unwrap().iter().all(|node| node.server_bytes.is_none()));
+        let root = two_nodes((MOST_RESIDENT_BYTES >> 10) + 1);
+        assert!(collect(&target(root.path())).unwrap().iter().all(|node| node.server_bytes.is_none()));
     }
 
     #[test]
     fn without_the_right_to_numa_maps_the_nodes_are_still_known() {
-        let root = tempfile::tempdir().unwrap();
-        let nodes = collect(&two_nodes(root.path(), 4_000)).unwrap();
+        let root = two_nodes(4_000);
+        std::fs::remove_file(root.path().join("proc/7/numa_maps")).unwrap();
+        let nodes = collect(&target(root.path())).unwrap();
         assert_eq!(nodes.len(), 2);
         assert!(nodes.iter().all(|node| node.server_bytes.is_none()));
     }

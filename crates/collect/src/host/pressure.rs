@@ -68,20 +68,21 @@ pub fn parse_pressure(text: &str) -> Stalls {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FIXTURES, never_panics};
+    use super::super::testing::{never_panics, tree};
     use super::*;
 
     #[test]
     fn the_hosts_pressure_is_read() {
-        let folder = PathBuf::from(format!("{FIXTURES}/procfs/prometheus-procfs/proc/pressure"));
+        let root = tree("written/host-processes");
+        let folder = root.path().join("proc/pressure");
         assert_eq!(
             collect(|resource| folder.join(resource)).unwrap(),
             Pressure {
-                cpu_some_us: Some(15),
-                io_some_us: Some(15),
-                io_full_us: Some(25),
-                memory_some_us: Some(15),
-                memory_full_us: Some(25),
+                cpu_some_us: Some(4_200_123),
+                io_some_us: Some(310_044),
+                io_full_us: Some(280_011),
+                memory_some_us: Some(77),
+                memory_full_us: Some(55),
                 cgroup: None,
             }
         );

@@ -168,46 +168,53 @@ pub fn parse_cgroup_frozen(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{never_panics, prometheus, put, target};
+    use super::super::testing::{never_panics, process, put, target, tree};
     use super::*;
 
     #[test]
     fn a_process_is_read_whole() {
+        let root = tree("written/host-processes");
         assert_eq!(
-            collect(&prometheus(26231)).unwrap(),
+            collect(&process(root.path(), 4100)).unwrap(),
             ProcessStat {
-                name: "vim".into(),
-                state: "R".into(),
-                user_us: 16_770_000,
-                system_us: 440_000,
-                threads: 1,
-                resident_bytes: 6_716 * 1024,
-                swapped_bytes: 660 * 1024,
-                major_faults: 26,
+                name: "mysqld".into(),
+                state: "S".into(),
+                user_us: 1_234_560_000,
+                system_us: 78_900_000,
+                threads: 5,
+                resident_bytes: 812_344 * 1024,
+                swapped_bytes: 512 * 1024,
+                major_faults: 31,
                 tracer_pid: None,
                 frozen: false,
-                read_bytes: Some(1024),
-                written_bytes: Some(2048),
+                read_bytes: Some(1_048_576),
+                written_bytes: Some(7_340_032),
             }
         );
     }
 
     #[test]
     fn a_name_may_hold_spaces_and_parentheses() {
-        let text = std::fs::read_to_string(prometheus(584).process("stat")).unwrap();
-        assert_eq!(parse_task_stat(&text).unwrap().name, "(a b ) ( c d) ");
+        let root = tree("written/host-processes");
+        let text = std::fs::read_to_string(process(root.path(), 4300).process("stat")).unwrap();
+        assert_eq!(parse_task_stat(&text).unwrap().name, "my (sql) d) x");
     }
 
     #[test]
     fn negative_fields_of_kernel_threads_are_no_obstacle() {
-        let text = std::fs::read_to_string(prometheus(26232).process("stat")).unwrap();
+        let root = tree("written/host-processes");
+        let text = std::fs::read_to_string(process(root.path(), 4400).process("stat")).unwrap();
         let stat = parse_task_stat(&text).unwrap();
-        assert_eq!((stat.name.as_str(), stat.state.as_str(), stat.started_ticks), ("ata_sff", "S", 5));
+        assert_eq!(
+            (stat.name.as_str(), stat.state.as_str(), stat.started_ticks),
+            ("kworker/0:1H-kb", "I", 5)
+        );
     }
 
     #[test]
     fn a_process_that_is_gone_says_so() {
-        assert!(collect(&prometheus(1)).unwrap_err().because.starts_with("there is no "));
+        let root = tree("written/host-processes");
+        assert!(collect(&process(root.path(), 1)).unwrap_err().because.starts_with("there is no "));
     }
 
     #[test]

@@ -6,9 +6,6 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::Target;
 
-/// Where inputs taken from real hosts are.
-pub(crate) const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures");
-
 /// Feeds a parser with text that looks somewhat like the kernel's.
 pub(crate) fn never_panics<T>(parse: impl Fn(&str) -> T) {
     let words = [
@@ -58,15 +55,27 @@ pub(crate) fn never_panics<T>(parse: impl Fn(&str) -> T) {
         .unwrap();
 }
 
-/// A process of the tree that Prometheus' procfs reader is tested with.
-pub(crate) fn prometheus(pid: u32) -> Target {
-    let root = format!("{FIXTURES}/procfs/prometheus-procfs");
-    Target::under(pid, format!("{root}/proc"), format!("{root}/sys"))
+/// A document of the corpus, laid out as the tree of `/proc` and `/sys` that it is.
+pub(crate) fn tree(name: &str) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    spindoctor_corpus::document(name).unwrap().unpack(root.path()).unwrap();
+    root
+}
+
+/// A part of a document of the corpus, with the line break at its end.
+pub(crate) fn part(document: &str, name: &str) -> String {
+    let document = spindoctor_corpus::document(document).unwrap();
+    format!("{}\n", document.part(name).unwrap().text)
+}
+
+/// A process of a host below a root.
+pub(crate) fn process(root: &Path, pid: u32) -> Target {
+    Target::under(pid, root.join("proc"), root.join("sys"))
 }
 
 /// Process 7 of a host that the test writes below a root, with [`put`].
 pub(crate) fn target(root: &Path) -> Target {
-    Target::under(7, root.join("proc"), root.join("sys"))
+    process(root, 7)
 }
 
 /// Writes a file below a root, with the folders above it.

@@ -77,49 +77,65 @@ pub fn parse_schedstat(text: &str) -> Option<SchedStat> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{never_panics, prometheus, put};
+    use super::super::testing::{never_panics, process, tree};
     use super::*;
 
     #[test]
     fn every_thread_of_a_process_is_read() {
-        let root = tempfile::tempdir().unwrap();
-        for tid in 27079..=27083 {
-            let stat =
-                std::fs::read_to_string(prometheus(27079).process(format!("task/{tid}/stat"))).unwrap();
-            put(root.path(), &format!("27079/task/{tid}/stat"), &stat);
-            put(root.path(), &format!("27079/task/{tid}/schedstat"), &format!("{tid} 93680043 79\n"));
-        }
-        let target = Target::under(27079, root.path(), prometheus(27079).sys);
-        let mut threads = collect(&target).unwrap();
+        let root = tree("written/host-processes");
+        let mut threads = collect(&process(root.path(), 4100)).unwrap();
         threads.sort_by_key(|thread| thread.tid);
         assert_eq!(
             threads.iter().map(|thread| thread.tid).collect::<Vec<_>>(),
-            [27079, 27080, 27081, 27082, 27083]
+            [4100, 4101, 4102, 4103, 4104]
         );
         assert_eq!(
-            threads[1],
+            threads[2],
             ThreadStat {
-                tid: 27080,
-                name: "pthread_load".into(),
-                state: "R".into(),
-                user_us: 341_360_000,
-                system_us: 30_000,
-                ran_ns: 27_080,
-                run_queue_ns: 93_680_043,
+                tid: 4102,
+                name: "ib_pg_flush-1".into(),
+                state: "D".into(),
+                user_us: 3_110_000,
+                system_us: 2_040_000,
+                ran_ns: 5_150_000_000,
+                run_queue_ns: 87_000_000,
             }
         );
     }
 
     #[test]
+    fn every_thread_of_a_captured_server_is_read() {
+        for (server, host) in spindoctor_corpus::captures("host-of-a-throttled-server").unwrap() {
+            let root = tempfile::tempdir().unwrap();
+            host.unpack(root.path()).unwrap();
+            let tasks = |part: &&spindoctor_corpus::Part| {
+                part.name.starts_with("proc/")
+                    && part.name.contains("/task/")
+                    && part.name.ends_with("/schedstat")
+            };
+            let expected = host.parts.iter().filter(tasks).count();
+            let pid = host
+                .parts
+                .iter()
+                .find_map(|part| part.name.strip_prefix("proc/")?.split('/').next()?.parse().ok());
+            let threads = collect(&process(root.path(), pid.unwrap())).unwrap();
+            assert!(expected > 10, "{server}");
+            assert_eq!(threads.len(), expected, "{server}");
+        }
+    }
+
+    #[test]
     fn a_kernel_that_does_not_count_is_unavailable_and_not_idle() {
-        // This tree has no schedstat.
-        assert!(collect(&prometheus(27079)).unwrap_err().because.contains("does not count"));
+        // This process has no schedstat.
+        let root = tree("written/host-processes");
+        assert!(collect(&process(root.path(), 4200)).unwrap_err().because.contains("does not count"));
     }
 
     #[test]
     fn run_queue_time_is_told_from_time_on_a_cpu() {
-        let text = std::fs::read_to_string(prometheus(26231).process("schedstat")).unwrap();
-        let expected = SchedStat { ran_ns: 411_605_849, run_queue_ns: 93_680_043 };
+        let root = tree("written/host-processes");
+        let text = std::fs::read_to_string(process(root.path(), 4100).process("schedstat")).unwrap();
+        let expected = SchedStat { ran_ns: 1_234_567_890_123, run_queue_ns: 45_678_901_234 };
         assert_eq!(parse_schedstat(&text), Some(expected));
     }
 
@@ -141,7 +157,8 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_says_so() {
-        assert!(collect(&prometheus(1)).unwrap_err().because.starts_with("there is no "));
+        let root = tree("written/host-processes");
+        assert!(collect(&process(root.path(), 1)).unwrap_err().because.starts_with("there is no "));
     }
 
     #[test]

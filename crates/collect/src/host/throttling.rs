@@ -77,32 +77,47 @@ pub fn parse_cpuacct_usage(text: &str) -> Option<u64> {
 mod tests {
     use std::io::Write;
 
-    use super::super::testing::{FIXTURES, LiveCgroup, never_panics, put, target};
+    use super::super::testing::{LiveCgroup, never_panics, part, put, target, tree};
     use super::*;
 
-    fn gopsutil(root: &std::path::Path, version: u8, group: &str) -> Target {
-        put(root, "proc/7/cgroup", group);
-        let sys = format!("{FIXTURES}/procfs/gopsutil/cgroup/cgroup{version}/sys");
-        Target::under(7, root.join("proc"), sys)
+    #[test]
+    fn a_container_is_read_by_either_version_alike() {
+        let membership = part("written/host-cgroup-v2", "proc/7/cgroup");
+        let scope = membership.trim().trim_start_matches("0::");
+        for version in [1, 2] {
+            let root = tree(&format!("written/host-cgroup-v{version}"));
+            assert_eq!(
+                collect(&target(root.path())).unwrap(),
+                Throttling {
+                    cgroup: scope.into(),
+                    periods: 64,
+                    throttled_periods: 11,
+                    throttled_us: 905_300,
+                    usage_us: Some(7_300_125),
+                },
+                "version {version}"
+            );
+        }
     }
 
-    const SCOPE: &str =
-        "/system.slice/docker-fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210.scope";
-
     #[test]
-    fn a_v2_container_is_read() {
-        let root = tempfile::tempdir().unwrap();
-        let found = collect(&gopsutil(root.path(), 2, &format!("0::{SCOPE}\n"))).unwrap();
-        assert_eq!(
-            found,
-            Throttling {
-                cgroup: SCOPE.into(),
-                periods: 10,
-                throttled_periods: 2,
-                throttled_us: 12_345,
-                usage_us: Some(2_500_000),
-            }
-        );
+    fn a_throttled_server_is_stopped_more_often_from_one_reading_to_the_next() {
+        for (server, _) in spindoctor_corpus::captures("host-of-a-throttled-server").unwrap() {
+            let root = tree(&format!("{server}/host-of-a-throttled-server"));
+            let pid = server_of(root.path());
+            let at = |root: &std::path::Path| collect(&super::super::testing::process(root, pid)).unwrap();
+            let (before, after) = (at(root.path()), at(&root.path().join("later")));
+            assert!(after.throttled_periods > before.throttled_periods, "{server}: {before:?} {after:?}");
+            assert!(after.throttled_us > before.throttled_us && after.periods > before.periods, "{server}");
+            assert!(after.usage_us >= before.usage_us, "{server}");
+        }
+    }
+
+    /// The only process of a captured tree.
+    fn server_of(root: &std::path::Path) -> u32 {
+        let entries = std::fs::read_dir(root.join("proc")).unwrap();
+        let mut pids = entries.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+        pids.next().unwrap()
     }
 
     #[test]

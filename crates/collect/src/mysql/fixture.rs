@@ -1,68 +1,28 @@
-//! Reads the captured answers of `mysql` clients in the fixtures: vertical (`\G`), boxed and tabbed.
+//! Rows for the tests of parsers: answers of the corpus, and those that are written down in a test.
 
 use super::rows::Rows;
+use super::source::Source;
 
-/// Where inputs taken from real servers are.
-pub(super) const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures");
+/// What a source answered in each capture of a trouble, by the server's name: where it was asked and answered.
+pub(super) fn captures(trouble: &str, source: &Source) -> Vec<(String, Rows)> {
+    answers(trouble, source.name)
+}
 
-/// The answer in a fixture file.
-pub(super) fn rows(file: &str) -> Rows {
-    let bytes = std::fs::read(format!("{FIXTURES}/{file}")).unwrap();
-    parse(&String::from_utf8_lossy(&bytes))
+/// The same of any part of a capture.
+pub(super) fn answers(trouble: &str, part: &str) -> Vec<(String, Rows)> {
+    let captures = spindoctor_corpus::captures(trouble).unwrap();
+    assert!(!captures.is_empty(), "the corpus has no {trouble}");
+    captures
+        .into_iter()
+        .filter_map(|(server, document)| Some((server, rows(document.table(part)?))))
+        .collect()
 }
 
 /// An answer written down in a test, tabbed with a header line; `NULL` is NULL.
 pub(super) fn tabbed(text: &str) -> Rows {
-    parse(text)
+    rows(spindoctor_corpus::Table::of_text(text))
 }
 
-fn parse(text: &str) -> Rows {
-    if text.trim_start().starts_with("***") {
-        return vertical(text);
-    }
-    let boxed = text.starts_with('+');
-    let mut lines = text.lines().filter(|line| !line.starts_with('+')).map(|line| match boxed {
-        true => line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>(),
-        false => line.split('\t').map(str::to_owned).collect(),
-    });
-    let headed =
-        boxed || text.starts_with("Variable_name") || text.lines().next().unwrap().matches('\t').count() > 1;
-    let columns = match headed {
-        true => lines.next().unwrap(),
-        // `mysql -N`: names and values without a header.
-        false => vec!["Variable_name".into(), "Value".into()],
-    };
-    Rows::new(columns, lines.map(|cells| cells.into_iter().map(nullable).collect()).collect())
-}
-
-/// `*** 1. row ***`, then `  Name: value` a line; a line without a name goes on with the value.
-fn vertical(text: &str) -> Rows {
-    let mut columns: Vec<String> = Vec::new();
-    let mut rows: Vec<Vec<Option<String>>> = Vec::new();
-    for line in text.lines() {
-        if line.trim_start().starts_with("***") {
-            rows.push(Vec::new());
-        } else if let Some((name, value)) = line
-            .split_once(':')
-            .map(|(name, value)| (name.trim().to_owned(), value))
-            .filter(|(name, _)| is_name(name) && (rows.len() == 1 || columns.contains(name)))
-        {
-            if rows.len() == 1 {
-                columns.push(name);
-            }
-            rows.last_mut().unwrap().push(nullable(value.strip_prefix(' ').unwrap_or(value).to_owned()));
-        } else if let Some(Some(value)) = rows.last_mut().and_then(|row| row.last_mut()) {
-            value.push('\n');
-            value.push_str(line);
-        }
-    }
-    Rows::new(columns, rows)
-}
-
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
-fn nullable(cell: String) -> Option<String> {
-    (cell != "NULL").then_some(cell)
+fn rows(table: spindoctor_corpus::Table) -> Rows {
+    Rows::new(table.columns, table.rows)
 }

@@ -36,30 +36,38 @@ mod tests {
     use crate::source::Answer;
     use spindoctor_model::ServerSample;
 
-    fn status(file: &str) -> NamedValues {
-        let mut sample = ServerSample::default();
-        (SOURCE.parse)(&fixture::rows(&format!("status/{file}")), Answer::default(), &mut sample);
-        sample.status.value().unwrap().clone()
+    /// The status of each captured server.
+    fn statuses() -> Vec<(String, NamedValues)> {
+        let status = |(server, rows)| {
+            let mut sample = ServerSample::default();
+            (SOURCE.parse)(&rows, Answer::default(), &mut sample);
+            (server, sample.status.value().unwrap().clone())
+        };
+        fixture::captures("calm", &SOURCE).into_iter().map(status).collect()
     }
 
     #[test]
     fn reads_the_counters_of_every_captured_server() {
-        // Server, a counter of it, its value as the file says it.
-        for (file, name, value) in [
-            ("pt-temp_enc008-mysql-status.txt", "Aborted_clients", 50.0),
-            ("pt-temp002-mysql-status.txt", "Bytes_received", 197_237.0),
-            ("pmp-status-variables-001.txt", "bytes_sent", 8284.0),
-            ("netdata-percona-v8.0.29-global_status.txt", "aborted_connects", 1.0),
-            ("netdata-mariadb-v10.8.4-galera-cluster-global_status.txt", "Aborted_connects_preauth", 0.0),
-        ] {
-            assert_eq!(status(file).number(name), Some(value), "{name} of {file}");
+        let statuses = statuses();
+        assert!(statuses.len() >= 10, "only {} servers", statuses.len());
+        for (server, status) in statuses {
+            let document = spindoctor_corpus::document(&format!("{server}/calm")).unwrap();
+            let text = &document.part(SOURCE.name).unwrap().text;
+            for name in ["Threads_connected", "Questions", "Innodb_buffer_pool_pages_total", "Uptime"] {
+                let said = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t')).unwrap();
+                assert_eq!(status.number(name), said.parse().ok(), "{name} of {server}");
+                assert_eq!(status.number(&name.to_lowercase()), status.number(name), "{server}");
+            }
+            assert!(status.number("Threads_connected").is_some_and(|connected| connected >= 3.0), "{server}");
         }
     }
 
     #[test]
     fn an_empty_value_is_kept_as_empty_text_and_is_no_number() {
-        let status = status("netdata-percona-v8.0.29-global_status.txt");
-        assert_eq!(status.text("Binlog_snapshot_file"), Some(""));
-        assert_eq!(status.number("Binlog_snapshot_file"), None);
+        let statuses = statuses();
+        let empty: Vec<_> =
+            statuses.iter().filter(|(_, status)| status.text("Ssl_cipher") == Some("")).collect();
+        assert!(empty.len() >= 5, "{} servers", empty.len());
+        assert!(empty.iter().all(|(_, status)| status.number("Ssl_cipher").is_none()));
     }
 }

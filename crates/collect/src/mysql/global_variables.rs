@@ -29,23 +29,20 @@ mod tests {
     use crate::source::Answer;
     use spindoctor_model::{ServerSample, mysql::NamedValues};
 
-    fn variables(file: &str) -> NamedValues {
-        let mut sample = ServerSample::default();
-        (SOURCE.parse)(&fixture::rows(&format!("variables/{file}")), Answer::default(), &mut sample);
-        sample.variables.value().unwrap().clone()
-    }
-
     #[test]
-    fn reads_variables_from_5_1_to_8_0_in_any_layout() {
-        let percona_8_0 = variables("pt-temp_enc008.txt");
-        assert_eq!(percona_8_0.number("innodb_spin_wait_delay"), Some(6.0));
-        assert_eq!(percona_8_0.text("admin_address"), Some(""));
-        assert_eq!(percona_8_0.switch("performance_schema"), Some(true));
-        assert_eq!(
-            variables("netdata-mysql-v8.0.30-global_variables.txt").number("max_connections"),
-            Some(151.0)
-        );
-        assert_eq!(variables("pt-vars004.txt").number("AUTO_INCREMENT_INCREMENT"), Some(1.0));
-        assert_eq!(variables("pt-vars-baron-002.txt").number("auto_increment_offset"), Some(2.0));
+    fn reads_the_variables_of_every_captured_server() {
+        let all = fixture::captures("calm", &SOURCE);
+        assert!(all.len() >= 10, "only {} servers", all.len());
+        for (server, rows) in all {
+            let mut sample = ServerSample::default();
+            (SOURCE.parse)(&rows, Answer::default(), &mut sample);
+            let variables: &NamedValues = sample.variables.value().unwrap();
+            assert_eq!(variables.number("max_connections"), Some(151.0), "{server}");
+            assert_eq!(variables.number("AUTO_INCREMENT_INCREMENT"), Some(1.0), "{server}");
+            assert_eq!(variables.text("init_connect"), Some(""), "{server}");
+            // On where servers are installed since MySQL 5.6.6, off in 5.5 and in MariaDB.
+            let on = server.starts_with("mysql") && !server.starts_with("mysql-5.5");
+            assert_eq!(variables.switch("performance_schema"), Some(on), "{server}");
+        }
     }
 }

@@ -294,7 +294,6 @@ fn option_files_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::fixture::FIXTURES;
     use super::*;
 
     fn option(line: &str) -> (String, Option<String>) {
@@ -308,7 +307,7 @@ mod tests {
         option(line).1.unwrap()
     }
 
-    /// As `pt-mysql-summary` prints an option file: groups, and names padded to 35.
+    /// Groups, and names padded to 35.
     fn pretty(lines: &[(usize, Line)]) -> String {
         let mut out = String::new();
         for (_, line) in lines {
@@ -323,39 +322,34 @@ mod tests {
         out
     }
 
-    #[test]
-    fn reads_a_file_as_percona_toolkit_does() {
-        let text = fs::read(format!("{FIXTURES}/mycnf/pt-my.cnf-001.txt")).unwrap();
-        let expected = fs::read_to_string(format!("{FIXTURES}/mycnf/pt-my.cnf-001.expected.txt")).unwrap();
-        let lines = parse(&text);
-        // pt removes neither quotes nor `_`.
-        let folded = |text: &str| text.replace('_', "-").replace('"', "").trim().to_owned();
-        assert_eq!(folded(&pretty(&lines)), folded(&expected));
+    /// The files of a document of the corpus.
+    fn files(document: &str) -> Vec<(String, String)> {
+        let parts = spindoctor_corpus::document(document).unwrap().parts;
+        parts.into_iter().map(|part| (part.name, part.text + "\n")).collect()
     }
 
     #[test]
-    fn every_file_of_the_collection_has_groups_and_nothing_wrong() {
-        let mut folders = vec![PathBuf::from(FIXTURES).join("mycnf")];
-        let mut seen = 0;
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                    continue;
-                }
-                if path.ends_with("pt-myprintdef001.txt") || path.to_string_lossy().contains("expected") {
-                    continue; // output of programs, not option files
-                }
-                let lines = parse(&fs::read(&path).unwrap());
-                assert!(!lines.is_empty(), "{}", path.display());
-                for (number, line) in lines {
-                    assert!(!matches!(line, Line::Wrong(_)), "{} {number}: {line:?}", path.display());
-                }
-                seen += 1;
+    fn reads_a_file_as_it_is_written_down_beside_it() {
+        let files = files("written/option-files");
+        let text = |name: &str| files.iter().find(|(file, _)| file == name).unwrap().1.as_str();
+        assert_eq!(
+            pretty(&parse(text("every-form.cnf").as_bytes())).trim(),
+            text("every-form.expected").trim()
+        );
+    }
+
+    #[test]
+    fn every_file_of_the_corpus_has_groups_and_nothing_wrong() {
+        let files = [files("written/option-files"), files("written/option-files-debian")].concat();
+        let files: Vec<_> = files.iter().filter(|(name, _)| name.ends_with(".cnf")).collect();
+        assert!(files.len() >= 8, "only {} files", files.len());
+        for (name, text) in files {
+            let lines = parse(text.as_bytes());
+            assert!(lines.iter().any(|(_, line)| !matches!(line, Line::Wrong(_))), "{name}");
+            for (number, line) in lines {
+                assert!(!matches!(line, Line::Wrong(_)), "{name} {number}: {line:?}");
             }
         }
-        assert!(seen >= 18, "only {seen} files");
     }
 
     /// As `mariadbd --print-defaults` of 11.8.9 reads them.
@@ -412,17 +406,13 @@ mod tests {
     #[test]
     fn follows_debians_tree_of_includes() {
         let root = tempfile::tempdir().unwrap();
-        for path in [
-            "etc/mysql/mariadb.cnf",
-            "etc/mysql/conf.d/mysqldump.cnf",
-            "etc/mysql/mariadb.conf.d/50-server.cnf",
-        ] {
-            write(root.path(), path, &fs::read_to_string(format!("{FIXTURES}/mycnf/debian/{path}")).unwrap());
+        for (path, text) in files("written/option-files-debian") {
+            write(root.path(), &path, &text);
         }
         std::os::unix::fs::symlink("mariadb.cnf", root.path().join("etc/mysql/my.cnf")).unwrap();
         let found = read(root.path(), "etc/mysql/my.cnf", &["client-server", "mysqldump", "mysqld"]);
         assert!(found.notes.is_empty(), "{:?}", found.notes);
-        assert_eq!(values(&found)[..4], ["/run/mysqld/mysqld.sock", "-", "-", "16M"]);
+        assert_eq!(values(&found)[..4], ["/run/mysqld/mysqld.sock", "-", "-", "16M"], "{:?}", found.settings);
         assert!(found.settings.iter().any(|s| s.group == "mysqld" && s.key == "bind-address"));
     }
 

@@ -209,36 +209,79 @@ mod tests {
     use super::*;
     use spindoctor_model::ServerVersion;
 
-    fn list(file: &str) -> Vec<ServerThread> {
-        threads(&fixture::rows(&format!("processlist/{file}")))
+    /// As `SHOW FULL PROCESSLIST` has it, which every version has, by server.
+    fn lists(trouble: &str) -> Vec<(String, Vec<ServerThread>)> {
+        let lists = fixture::answers(trouble, "SHOW FULL PROCESSLIST").into_iter();
+        lists.map(|(server, rows)| (server, threads(&rows))).collect()
     }
 
     #[test]
-    fn reads_the_167_connections_of_a_busy_5_1_source() {
-        let threads = list("pt-processlist-001.txt");
-        assert_eq!(threads.len(), 167);
-        // As `grep -c` counts them; the expected text beside the fixture has them rounded.
-        let count = |command: &str| threads.iter().filter(|t| t.command == command).count();
-        assert_eq!((count("Binlog Dump"), count("Connect"), count("Query"), count("Sleep")), (1, 2, 2, 162));
-        let dump = &threads[0];
-        assert_eq!(
-            (dump.connection_id, dump.host.as_str(), dump.time_s),
-            (Some(1531), "10.17.85.74", 9_133_994.0)
+    fn reads_the_connections_of_a_full_list_of_every_version() {
+        let mut all = lists("full-process-list");
+        assert!(all.len() >= 10, "only {} servers", all.len());
+        // The source's own answer, where this version is asked for it, has the same.
+        all.extend(
+            fixture::captures("full-process-list", &SOURCE)
+                .into_iter()
+                .map(|(server, rows)| (server, threads(&rows))),
         );
-        assert_eq!(dump.statement, None);
-        let appliers = threads.iter().filter(|t| !t.is_connection).count();
-        assert_eq!(appliers, 2, "the two `system user` threads");
+        for (server, threads) in all {
+            let count = |user: &str, command: &str| {
+                threads.iter().filter(|t| t.user == user && t.command == command).count()
+            };
+            assert_eq!(
+                (count("shop", "Sleep"), count("tcp", "Sleep"), count("report", "Query")),
+                (40, 12, 6),
+                "{server}"
+            );
+            // Under the name of who called the procedure, or of its definer: MariaDB, MySQL 5.5.
+            let nightly = threads.iter().filter(|t| t.statement.as_deref() == Some("DO SLEEP(1)")).count();
+            assert_eq!(nightly, 1, "{server}");
+            let tcp = threads.iter().find(|t| t.user == "tcp").unwrap();
+            assert_eq!((tcp.host.as_str(), tcp.statement.as_ref()), ("127.0.0.1", None), "{server}");
+            let report = threads.iter().find(|t| t.user == "report").unwrap();
+            assert!(
+                report
+                    .statement
+                    .as_deref()
+                    .unwrap()
+                    .contains("'a statement\nof several lines; it''s number "),
+                "{server}"
+            );
+            for scheduler in threads.iter().filter(|t| t.user == "event_scheduler") {
+                assert!(!scheduler.is_connection, "{server}");
+            }
+        }
     }
 
     #[test]
-    fn reads_states_and_statements_of_5_5_and_8_0() {
-        let locked = list("pmp-locked-processlist-5.5-1.txt");
-        assert_eq!(locked[0].state, "Waiting for table level lock");
-        assert_eq!(locked[0].time_s, 480.0);
-        assert!(locked[0].statement.is_some());
-        let percona = list("pt-temp_enc008.txt");
-        assert_eq!(percona[0].user, "event_scheduler");
-        assert!(!percona[0].is_connection);
+    fn an_applier_is_no_connection() {
+        let all = lists("replica-lag");
+        assert!(all.len() >= 10, "only {} servers", all.len());
+        for (server, threads) in all {
+            let appliers: Vec<_> = threads.iter().filter(|t| t.user == "system user").collect();
+            assert!(
+                appliers.len() >= 2 && appliers.iter().all(|t| !t.is_connection),
+                "{server}: {appliers:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn reads_the_states_of_those_who_wait() {
+        for (trouble, state, waiting) in [
+            ("table-lock-pile-up", "Waiting for table level lock", 3),
+            ("metadata-lock-pile-up", "Waiting for table metadata lock", 5),
+        ] {
+            for (server, threads) in lists(trouble) {
+                let found: Vec<_> = threads.iter().filter(|t| t.state == state).collect();
+                assert!(found.len() >= waiting, "{server} {trouble}: {threads:#?}");
+                assert!(
+                    found.iter().all(|t| t.time_s >= 1.0 && t.statement.is_some()),
+                    "{server} {trouble}: {found:?}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -75,30 +75,50 @@ mod tests {
     use super::super::fixture;
     use super::*;
 
-    fn fixture(file: &str) -> Vec<ReplicaChannel> {
-        channels(&fixture::rows(&format!("replica_status/{file}")))
+    fn captured(trouble: &str) -> Vec<(String, Vec<ReplicaChannel>)> {
+        let all = fixture::captures(trouble, &SOURCE);
+        assert!(all.len() >= 8, "only {} servers", all.len());
+        all.into_iter().map(|(server, rows)| (server, channels(&rows))).collect()
     }
 
     #[test]
-    fn reads_replicas_that_run_that_lag_and_that_stand_still() {
-        let running = &fixture("replication-running-001.txt")[0];
-        assert_eq!((running.source_host.as_str(), running.source_port), ("master.db", 3306));
-        assert_eq!((running.receiver_running.as_str(), running.applier_running.as_str()), ("Yes", "Yes"));
-        let delayed = &fixture("replication-delay-001.txt")[0];
-        assert!(delayed.behind_s.is_some_and(|s| s > 0.0), "{delayed:?}");
-        let stopped = &fixture("replication-running-004.txt")[0];
-        assert_eq!(stopped.behind_s, None);
-        // How far it has received and applied, in the source's files.
-        assert!(running.received_position.is_some() && running.applied_position.is_some(), "{running:?}");
-        assert_eq!(running.received_file, running.applied_file);
+    fn reads_a_replica_that_lags_and_one_that_stopped_in_every_versions_words() {
+        for (server, channels) in captured("replica-lag") {
+            let lagging = &channels[0];
+            assert_eq!((lagging.source_host.as_str(), channels.len()), ("127.0.0.1", 1), "{server}");
+            assert_eq!(
+                (lagging.receiver_running.as_str(), lagging.applier_running.as_str()),
+                ("Yes", "Yes"),
+                "{server}"
+            );
+            assert!(lagging.behind_s.is_some_and(|s| s >= 1.0), "{server}: {lagging:?}");
+            // How far it has received and applied, in the source's files.
+            assert_eq!(lagging.received_file, "source.000001", "{server}");
+            assert!(lagging.received_position > lagging.applied_position, "{server}: {lagging:?}");
+            assert!(
+                lagging.applied_position.is_some() && lagging.source_port > 1024,
+                "{server}: {lagging:?}"
+            );
+        }
+        for (server, channels) in captured("replica-stopped") {
+            let stopped = &channels[0];
+            assert_eq!((stopped.applier_running.as_str(), stopped.behind_s), ("No", None), "{server}");
+            assert!(!stopped.applier_error.is_empty(), "{server}: {stopped:?}");
+        }
     }
 
     #[test]
-    fn reads_every_channel_of_a_mariadb_with_two_sources() {
-        let channels = fixture("netdata-mariadb-v10.8.4-all_slaves_status_multi_source.txt");
-        assert_eq!(channels.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["Master1", "Master2"]);
-        assert_eq!(channels[0].applier_state, "Slave has read all relay log; waiting for more updates");
-        assert_eq!(channels[0].behind_s, Some(0.0));
+    fn reads_every_channel_of_a_server_with_two_sources() {
+        for (server, mut channels) in captured("replica-of-two") {
+            channels.sort_by(|a, b| a.name.cmp(&b.name));
+            assert_eq!(
+                channels.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(),
+                ["north", "south"],
+                "{server}"
+            );
+            assert!(channels.iter().all(|c| c.behind_s == Some(0.0)), "{server}: {channels:?}");
+            assert!(channels[0].applier_state.contains("has read all relay log"), "{server}: {channels:?}");
+        }
     }
 
     #[test]

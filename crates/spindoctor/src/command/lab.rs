@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 use spindoctor_collect::priority::Ahead;
+use spindoctor_lab::capture;
 use spindoctor_lab::experiment::{Experiment, ExperimentOptions, find_experiment, run_experiment};
 use spindoctor_lab::load::Tables;
 use spindoctor_lab::scenario::{self, ONSETS, Onset, RunOptions, RunOutcome, Scenario, Score};
@@ -23,7 +24,7 @@ use spindoctor_tune::log;
 
 use super::tune::progress::Shown;
 use super::{locks, nearest, wait_for};
-use crate::cli::{Lab, LabProgram, LabRun, LabScore, LabUp, LabWhich};
+use crate::cli::{Lab, LabCapture, LabProgram, LabRun, LabScore, LabUp, LabWhich};
 use crate::exit::ExitStatus;
 use crate::report::{html, json, lab as report, tune};
 use crate::terminal::Look;
@@ -39,6 +40,7 @@ pub(crate) fn run(asked: &Lab) -> anyhow::Result<ExitStatus> {
         Lab::Down(asked) => down(&home, &asked.name)?,
         Lab::Run(asked) => return run_scenario(&home, asked),
         Lab::Score(asked) => return score(&home, asked),
+        Lab::Capture(asked) => return make_captures(&home, asked),
     }
     Ok(ExitStatus::Done)
 }
@@ -222,6 +224,52 @@ fn score(home: &Home, asked: &LabScore) -> anyhow::Result<ExitStatus> {
     })?;
     let enough = score.tallies.iter().all(|tally| tally.named_first * 10 >= tally.runs.len() * 9);
     Ok(if enough { ExitStatus::Done } else { ExitStatus::Findings })
+}
+
+/// Writes the corpus, or the part of it that was asked for.
+fn make_captures(home: &Home, asked: &LabCapture) -> anyhow::Result<ExitStatus> {
+    if asked.list {
+        let line = |capture: &capture::Capture| format!("{:<28} {}\n", capture.name, capture.trouble);
+        output::print(&capture::CAPTURES.iter().map(line).collect::<String>())?;
+        return Ok(ExitStatus::Done);
+    }
+    for name in &asked.only {
+        if capture::find(name).is_none() {
+            let names = capture::CAPTURES.iter().map(|capture| capture.name);
+            bail!(
+                "there is no capture named {name:?}; {}",
+                nearest(name, names, "spindoctor lab capture --list")
+            )
+        }
+    }
+    let mut servers = Vec::new();
+    for folder in &asked.basedir {
+        let is_server = ["bin", "sbin", "libexec", "usr/sbin"]
+            .iter()
+            .any(|below| ["mysqld", "mariadbd"].iter().any(|name| folder.join(below).join(name).is_file()));
+        match is_server {
+            true => servers.push(Which::Basedir(folder.clone())),
+            false => servers.extend(capture::servers_below(folder).into_iter().map(Which::Basedir)),
+        }
+    }
+    if !asked.no_installed {
+        servers.extend([Which::Mysql, Which::Mariadb]);
+    }
+    let options = capture::Options { into: asked.into.clone(), servers, only: asked.only.clone() };
+    let made = wait_for(async {
+        tokio::select! {
+            made = capture::run(home, &options, &tell) => Ok(made?),
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted.context("could not listen for Ctrl-C")?;
+                bail!("interrupted; the server was ended, and files that were written stay")
+            }
+        }
+    })?;
+    output::print(&format!("{} captures in {}\n", made.files.len(), asked.into.display()))?;
+    for failed in &made.failed {
+        output::print(&format!("not made: {failed}\n"))?;
+    }
+    Ok(if made.failed.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
 fn find(name: &str) -> anyhow::Result<&'static Scenario> {

@@ -344,17 +344,49 @@ mod tests {
         assert_eq!(texts(&read[1]), ["DO 1"]);
     }
 
+    /// What people hand in: the client's list, taken twice, as it prints it in batch mode and with `\\G`.
     #[test]
     fn the_lists_of_real_servers_are_read() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures/processlist");
-        let read = |file: &str| {
-            let bytes = std::fs::read(format!("{folder}/{file}")).unwrap();
-            looks(&String::from_utf8_lossy(&bytes))
-        };
-        assert_eq!(read("pt-processlist-001.txt")[0].threads.len(), 167);
-        let stalk = read("pt-stalk-2018_03_05_13_24_55-processlist");
-        assert!(stalk.len() > 1, "{} looks", stalk.len());
-        assert!(read("pt-recset002.txt")[0].threads.iter().all(|thread| thread.state == "Locked"));
+        let captures = spindoctor_corpus::captures("full-process-list").unwrap();
+        assert!(captures.len() >= 10, "only {} servers", captures.len());
+        for (server, document) in captures {
+            let tables: Vec<_> =
+                document.all("SHOW FULL PROCESSLIST").map(spindoctor_corpus::Part::table).collect();
+            assert_eq!(tables.len(), 2, "{server}");
+            let vertical: String = tables.iter().map(spindoctor_corpus::Table::to_vertical).collect();
+            let batch: String = tables.iter().map(spindoctor_corpus::Table::to_text).collect();
+            for text in [vertical, batch] {
+                let read = looks(&text);
+                assert_eq!(read.len(), 2, "{server}");
+                assert_eq!(read[0].threads.len(), tables[0].rows.len(), "{server}");
+                let of_shop = read[0].threads.iter().filter(|thread| thread.user == "shop").count();
+                assert_eq!(of_shop, 40, "{server}");
+            }
+        }
+        for (server, document) in spindoctor_corpus::captures("table-lock-pile-up").unwrap() {
+            let read = looks(&document.part("SHOW FULL PROCESSLIST").unwrap().table().to_vertical());
+            let waiting =
+                read[0].threads.iter().filter(|thread| thread.state == "Waiting for table level lock");
+            assert!(waiting.count() >= 3, "{server}");
+        }
+    }
+
+    /// Lists of other projects.
+    mod shared_fixtures {
+        use super::*;
+
+        #[test]
+        fn the_lists_of_percona_toolkit_are_read() {
+            let Some(folder) = spindoctor_corpus::shared("fixtures/processlist") else { return };
+            let read = |file: &str| {
+                let bytes = std::fs::read(folder.join(file)).unwrap();
+                looks(&String::from_utf8_lossy(&bytes))
+            };
+            assert_eq!(read("pt-processlist-001.txt")[0].threads.len(), 167);
+            let stalk = read("pt-stalk-2018_03_05_13_24_55-processlist");
+            assert!(stalk.len() > 1, "{} looks", stalk.len());
+            assert!(read("pt-recset002.txt")[0].threads.iter().all(|thread| thread.state == "Locked"));
+        }
     }
 
     #[test]

@@ -11,13 +11,14 @@ const NOT_READ: &[&str] = &["I/O thread ", "ibuf aio reads"];
 /// Reads the section.
 pub(super) fn parse(lines: &[&str], unknown: &mut Unknown) -> FileIo {
     let mut section = FileIo::default();
-    let mut waits_only_if_any = false;
+    let mut always_printed = false;
     for raw in lines {
         let line = squeeze(raw);
         // Pending normal aio reads: 45, aio writes: 0,                                       (5.0)
         // Pending normal aio reads: 0 [0, 0, 0, 0] , aio writes: 0 [0, 0, 0, 0] ,            (5.5)
         // Pending normal aio reads: [0, 0, 0, 0] , aio writes: [0, 0, 0, 0] ,                (5.7 and later)
         if let Some([reads, writes]) = values(&line, "Pending normal aio reads:{}, aio writes:{}") {
+            always_printed = true;
             section.pending_reads = pending(reads);
             section.pending_writes = pending(writes.trim_end_matches([',', ' ']));
         // Pending flushes (fsync) log: 0; buffer pool: 0
@@ -27,7 +28,6 @@ pub(super) fn parse(lines: &[&str], unknown: &mut Unknown) -> FileIo {
         // Pending flushes (fsync): 0                                                         (MariaDB 10.6 and later)
         } else if let Some([all]) = numbers(&line, "Pending flushes (fsync): {}") {
             section.pending_data_fsyncs = Some(all);
-            waits_only_if_any = true;
         // 28 OS file reads, 19 OS file writes, 14 OS fsyncs
         } else if let Some([reads, writes, fsyncs]) =
             numbers(&line, "{} OS file reads, {} OS file writes, {} OS fsyncs")
@@ -35,14 +35,14 @@ pub(super) fn parse(lines: &[&str], unknown: &mut Unknown) -> FileIo {
             section.os_reads = Some(reads);
             section.os_writes = Some(writes);
             section.os_fsyncs = Some(fsyncs);
-        // 1 pending reads, 0 pending writes                      (MariaDB 10.6 and later, where any)
+        // 1 pending reads, 0 pending writes                      (MariaDB 10.5 and later, where any)
         } else if let Some([reads, writes]) = numbers(&line, "{} pending reads, {} pending writes") {
             section.pending_reads = Some(reads);
             section.pending_writes = Some(writes);
         } else if line.contains(" avg bytes/read, ") {
-            // The rates come last. MariaDB 10.6 prints the line on pending I/O above them only where
-            // there is some (os_aio_print, os0file.cc): by now its absence means none.
-            if waits_only_if_any {
+            // The rates come last. MariaDB prints the line on pending I/O above them only where there is some, since
+            // 10.5 (os_aio_print, os0file.cc): by now its absence means none.
+            if !always_printed {
                 section.pending_reads.get_or_insert(0);
                 section.pending_writes.get_or_insert(0);
             }

@@ -264,6 +264,13 @@ impl<'c, 't> Sections<'c, 't> {
             .take(statements_from)
             .find(named)
             .or_else(|| self.found.iter().rev().find(named))?;
+        // What a statement in the list of transactions has made does not end the list: FILE I/O does, in all versions,
+        // and the last one of that name is the server's.
+        let file_io = self.found.iter().rev().find(|(heading, ..)| *heading == "FILE I/O");
+        let end = match file_io {
+            Some((_, below, _)) if name == "TRANSACTIONS" && below > begin => &(below - 3).max(*begin),
+            _ => end,
+        };
         self.capture.lines.get(*begin..*end)
     }
 

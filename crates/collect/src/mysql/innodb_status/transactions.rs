@@ -113,21 +113,29 @@ fn duration(text: &str) -> Option<f64> {
 /// RECORD LOCKS space id 0 page no 52 n bits 72 index `PRIMARY` of table `test/t1` trx id 0 3410 lock_mode X waiting  (5.0)
 /// RECORD LOCKS space id 0 page no 52 n bits 72 index `PRIMARY` of table `test`.`t` trx id 51C lock_mode X waiting    (5.5)
 /// RECORD LOCKS space id 2 page no 4 n bits 72 index PRIMARY of table `test`.`t` trx id 23 lock_mode X waiting        (5.7 and later)
+/// RECORD LOCKS space id 4 page no 3 n bits 72 index `PRIMARY` of table `t`.`a` trx table locks 1 total table locks 6  trx id 18 lock_mode X waiting (MariaDB 10.1)
 /// TABLE LOCK table `test`.`t` trx id 23 lock mode AUTO-INC waiting
 /// ```
 fn waits_for(raw: &str) -> Option<String> {
+    // MariaDB 10.1 counts the table's locks behind its name.
+    let name_only =
+        |table: &'_ str| table.rsplit_once(" trx table locks ").map_or(table.len(), |(name, _)| name.len());
     // Up to 5.1 a table is `test/t1`.
-    let plain = |name: &str| match name.contains("`.`") {
-        true => name.replace('`', ""),
-        false => name.replace('`', "").replacen('/', ".", 1),
+    let plain = |name: &str| {
+        // In ANSI_QUOTES a name is `"test"."t"`.
+        let quote = if name.starts_with('"') { '"' } else { '`' };
+        match name.contains(&format!("{quote}.{quote}")) {
+            true => name.replace(quote, ""),
+            false => name.replace(quote, "").replacen('/', ".", 1),
+        }
     };
     if let Some([_, _, _, index, table]) =
         values(raw, "RECORD LOCKS space id {} page no {} n bits {} index {} of table {} trx id ")
     {
-        return Some(format!("{} {}", plain(table), plain(index)));
+        return Some(format!("{} {}", plain(&table[..name_only(table)]), plain(index)));
     }
     let [table] = values(raw, "TABLE LOCK table {} trx id ")?;
-    Some(plain(table))
+    Some(plain(&table[..name_only(table)]))
 }
 
 /// The lines of an entry below its first.

@@ -9,8 +9,6 @@ use std::process::Command;
 use spindoctor_collect::mysql::option_file::Reader;
 use spindoctor_lab::{Home, Installation, Which};
 
-const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures/mycnf");
-
 const GROUPS: [&str; 6] = ["client", "mysqld", "mysql", "mysqld_safe", "client-server", "odd"];
 
 /// Lines that are easily read in another way.
@@ -99,25 +97,53 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
-#[test]
-fn option_files_are_read_as_mysql_reads_them() {
+/// Each text is read here and by `my_print_defaults`: how many there were, and how many options in them.
+fn compare(texts: &[(String, Vec<u8>)]) -> (usize, usize) {
     let installation = Installation::find(&Home::open().unwrap(), &Which::Mysql, &|_| ()).unwrap();
     let my_print_defaults = my_print_defaults(&installation);
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("my.cnf");
-    let mut texts: Vec<(String, Vec<u8>)> = files_below(Path::new(FIXTURES))
-        .into_iter()
-        .map(|path| (path.display().to_string(), std::fs::read(&path).unwrap()))
-        .filter(|(_, text)| !text.starts_with(b"--"))
-        .collect();
-    texts.extend(ODD.lines().map(|line| (line.to_owned(), format!("[odd]\n{line}\n").into_bytes())));
     let (mut compared, mut options) = (0, 0);
-    for (name, text) in &texts {
+    for (name, text) in texts {
         std::fs::write(&copy, text).unwrap();
         std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o600)).unwrap();
         let theirs = printed_by(my_print_defaults(), &copy);
         assert_eq!(read_here(&copy), theirs, "{name}");
         (compared, options) = (compared + 1, options + theirs.len());
     }
-    assert!(compared > 40 && options > 200, "{compared} texts, {options} options");
+    (compared, options)
+}
+
+#[test]
+fn option_files_are_read_as_mysql_reads_them() {
+    let mut texts: Vec<(String, Vec<u8>)> = Vec::new();
+    for document in spindoctor_corpus::names("written/option-files").unwrap() {
+        let parts = spindoctor_corpus::document(&document).unwrap().parts;
+        let files = parts.into_iter().filter(|part| part.name.ends_with(".cnf"));
+        // Where others are included, they would have to be there.
+        let alone = files.filter(|part| !part.text.contains("!include"));
+        texts.extend(
+            alone.map(|part| (format!("{document}: {}", part.name), format!("{}\n", part.text).into_bytes())),
+        );
+    }
+    texts.extend(ODD.lines().map(|line| (line.to_owned(), format!("[odd]\n{line}\n").into_bytes())));
+    let (compared, options) = compare(&texts);
+    assert!(compared > 40 && options > 60, "{compared} texts, {options} options");
+}
+
+/// Files of other projects.
+mod shared_fixtures {
+    use super::*;
+
+    #[test]
+    fn option_files_are_read_as_mysql_reads_them() {
+        let Some(folder) = spindoctor_corpus::shared("fixtures/mycnf") else { return };
+        let texts: Vec<(String, Vec<u8>)> = files_below(&folder)
+            .into_iter()
+            .map(|path| (path.display().to_string(), std::fs::read(&path).unwrap()))
+            .filter(|(_, text)| !text.starts_with(b"--"))
+            .collect();
+        let (compared, options) = compare(&texts);
+        assert!(compared > 15 && options > 150, "{compared} texts, {options} options");
+    }
 }

@@ -21,13 +21,16 @@ use spindoctor_rules::wait_graph::{Readings, build, cycles, roots};
 /// without a pause sees the first copy for ever (trx0i_s.cc, CACHE_MIN_IDLE_TIME).
 const COPY_RESTS: Duration = Duration::from_millis(150);
 
-const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures/innodb_status");
-
-fn of_text(file: &str) -> WaitGraph {
-    let bytes = std::fs::read(format!("{FIXTURES}/{file}")).unwrap();
-    let status = innodb_status::parse(&String::from_utf8_lossy(&bytes));
+fn of_text(text: &str) -> WaitGraph {
+    let status = innodb_status::parse(text);
     let server = ServerSample { innodb_status: Answer::default().reading(status), ..ServerSample::default() };
     build(&Readings::of_server(None, &server))
+}
+
+/// The graph of an InnoDB status of the corpus.
+fn of_document(name: &str) -> WaitGraph {
+    let document = spindoctor_corpus::document(name).unwrap();
+    of_text(&document.part(innodb_status::SOURCE.name).unwrap().text)
 }
 
 /// Whether the owner is visible, who waits directly, who in all, and the latch.
@@ -39,26 +42,68 @@ fn told(graph: &WaitGraph) -> Vec<(bool, u32, u32, String)> {
 }
 
 #[test]
-fn six_hundred_threads_of_5_5_wait_behind_the_readers_of_six_latches() {
-    // Counted with a script of its own from `--Thread`, `writer (thread id` and `RW-latch at`.
-    let graph = of_text("pmp-015.txt");
-    let told = told(&graph);
-    let counts: Vec<_> =
-        told.iter().map(|(visible, directly, in_all, _)| (*visible, *directly, *in_all)).collect();
-    println!("{told:#?} {}", graph.moved_on);
-    assert_eq!(counts[0], (false, 1, 350));
-    assert_eq!(told[0].3, "index or dictionary rw-lock 0xfffffd7ffebff200 (dict0dict.c:622)");
-    assert!(counts.contains(&(true, 7, 7)), "the writer 907813");
+fn one_writer_of_5_1_holds_up_four() {
+    let graph = of_document("written/innodb-status-5.1");
+    assert_eq!(told(&graph)[0].1, 4, "{graph:#?}");
+    let root = &roots(&graph)[0];
+    // `a writer (thread id 1310900)`: the list of transactions says whose thread that is.
+    assert_eq!(graph.threads[root.thread.unwrap() as usize].connection_id, Some(500));
+}
+
+#[test]
+fn the_root_of_a_chain_of_latches_is_who_waits_for_none() {
+    let graph = of_document("written/innodb-status-5.5-latch-chain");
+    let roots = roots(&graph);
+    assert_eq!(roots.len(), 1, "{roots:#?}");
+    assert_eq!((roots[0].waiting_directly, roots[0].waiting_in_all), (1, 4));
+    assert_eq!(graph.threads[roots[0].thread.unwrap() as usize].connection_id, Some(71));
+    assert!(roots[0].object.contains("0x7f10aa00 (dict0dict.c:622)"), "{}", roots[0].object);
     assert!(cycles(&graph).is_empty());
 }
 
 #[test]
-fn one_writer_of_5_1_holds_up_seven() {
-    let graph = of_text("pt-summary-004.txt");
-    assert_eq!(told(&graph)[0].1, 7);
-    let root = &roots(&graph)[0];
-    // `a writer (thread id 1220999488)`: the list of transactions says whose thread that is.
-    assert_eq!(graph.threads[root.thread.unwrap() as usize].connection_id, Some(822_913));
+fn nobody_of_a_captured_text_waits_for_a_latch_without_being_counted() {
+    for (server, _) in spindoctor_corpus::captures("semaphore-waits").unwrap() {
+        let graph = of_document(&format!("{server}/semaphore-waits"));
+        let told = told(&graph);
+        assert!(!told.is_empty(), "{server}: {graph:#?}");
+        let waiters: std::collections::BTreeSet<u32> = graph.edges.iter().map(|edge| edge.waiter).collect();
+        let in_all: u32 = told.iter().map(|(_, _, in_all, _)| in_all).sum();
+        assert!(in_all as usize >= waiters.len(), "{server}: {} wait, {told:?}", waiters.len());
+    }
+}
+
+/// Texts of other projects.
+mod shared_fixtures {
+    use super::*;
+
+    fn of_file(file: &str) -> Option<WaitGraph> {
+        let bytes = std::fs::read(spindoctor_corpus::shared("fixtures/innodb_status")?.join(file)).unwrap();
+        Some(of_text(&String::from_utf8_lossy(&bytes)))
+    }
+
+    #[test]
+    fn six_hundred_threads_of_5_5_wait_behind_the_readers_of_six_latches() {
+        // Counted with a script of its own from `--Thread`, `writer (thread id` and `RW-latch at`.
+        let Some(graph) = of_file("pmp-015.txt") else { return };
+        let told = told(&graph);
+        let counts: Vec<_> =
+            told.iter().map(|(visible, directly, in_all, _)| (*visible, *directly, *in_all)).collect();
+        println!("{told:#?} {}", graph.moved_on);
+        assert_eq!(counts[0], (false, 1, 350));
+        assert_eq!(told[0].3, "index or dictionary rw-lock 0xfffffd7ffebff200 (dict0dict.c:622)");
+        assert!(counts.contains(&(true, 7, 7)), "the writer 907813");
+        assert!(cycles(&graph).is_empty());
+    }
+
+    #[test]
+    fn one_writer_of_5_1_holds_up_seven() {
+        let Some(graph) = of_file("pt-summary-004.txt") else { return };
+        assert_eq!(told(&graph)[0].1, 7);
+        let root = &roots(&graph)[0];
+        // `a writer (thread id 1220999488)`: the list of transactions says whose thread that is.
+        assert_eq!(graph.threads[root.thread.unwrap() as usize].connection_id, Some(822_913));
+    }
 }
 
 async fn server(which: Which, options: &[&str]) -> Server {
