@@ -8,6 +8,7 @@ use spindoctor_collect::host::{
     cgroup, cpu_list, cpu_model, cpu_times, disks, effective_cpus, listen_queues, memory, numa, pressure, process,
     srv_cpu_usage, threads, throttling,
 };
+use spindoctor_model::ServerVersion;
 use spindoctor_stacks::module::maps;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -35,6 +36,8 @@ fuzz_target!(|bytes: &[u8]| {
     process::parse_status(text);
     process::parse_task_stat(text);
     srv_cpu_usage::parse_auxv_entry(bytes);
+    bytes.first_chunk().map(srv_cpu_usage::decode);
+    ServerVersion::parse(text, text);
     threads::parse_schedstat(text);
     throttling::parse_cpu_stat(text);
     throttling::parse_cpuacct_usage(text);

@@ -34,3 +34,14 @@ pub use rare::moves_by_itself;
 pub use reader::Recording;
 pub use stretch::Stretch;
 pub use writer::{Writer, WriterOptions, Written};
+
+/// Decodes the bytes of a chunk, whatever is in them: how many samples it has, none where they are no chunk. What is read
+/// of a recording goes through this; a fuzzer asks it directly.
+#[must_use]
+pub fn decoded(chunk: &[u8]) -> Option<usize> {
+    let read = |raw: &codec::Raw<'_>| raw.raise::<codec::ReadSecond>();
+    let samples = codec::samples(chunk, |_| codec::Wish::Take, read);
+    let _ = codec::times(chunk);
+    let _ = codec::unpack::<spindoctor_model::Event>(chunk);
+    samples.ok().map(|samples| samples.len())
+}

@@ -3,9 +3,9 @@
 //! The kernel lets go of the lock when the process ends, however it ends, so nothing has to be cleaned up after a
 //! kill -9. The database's own locks will not do: SQLite lets two writers take turns.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -26,14 +26,8 @@ impl Lock {
         let path = beside(recording, "-lock");
         let failed = |source| Error::Io { path: path.clone(), doing: "locked", because: source };
         loop {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(&path)
-                .map_err(failed)?;
+            // In a folder where others can write, a link of theirs is not followed, and a file of theirs not opened.
+            let mut file = spindoctor_safefile::read_write(&path).map_err(failed)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => {
@@ -47,7 +41,7 @@ impl Lock {
                 Err(error) => return Err(failed(error.into())),
             }
             // The holder before may have taken the file away between our opening and locking it.
-            let is_ours = std::fs::metadata(&path)
+            let is_ours = std::fs::symlink_metadata(&path)
                 .is_ok_and(|there| file.metadata().is_ok_and(|ours| ours.ino() == there.ino()));
             if is_ours {
                 let _ = file.set_len(0);

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, ErrorCode, OpenFlags, params};
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
 use spindoctor_model::{Event, EventHead, Gap, RecordedSample, RecordedSetting, Segment, Window};
 
 use crate::codec::{self, Layout, Raw, ReadSecond, Undecodable, Wish};
@@ -72,6 +74,10 @@ impl Recording {
                 };
                 return Err(Error::NotARecording { path: path.to_owned(), because });
             }
+            Ok(file) if !file.is_file() => {
+                let because = "it is not a regular file".to_owned();
+                return Err(Error::NotARecording { path: path.to_owned(), because });
+            }
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(Error::Missing { path: path.to_owned() });
@@ -79,6 +85,10 @@ impl Recording {
             Err(source) => return Err(Error::Io { path: path.to_owned(), doing: "opened", because: source }),
         }
         let db = connect(path).map_err(|error| opened.failed(error))?;
+        harden(&db).map_err(|error| opened.failed(error))?;
+        if let Some(because) = foreign(&db).map_err(|error| opened.failed(error))? {
+            return Err(Error::NotARecording { path: path.to_owned(), because });
+        }
         let layout = schema::layout(schema::version(&db, path)?);
         Ok(Self { path: path.to_owned(), db, layout, texts: RefCell::default(), damaged: RefCell::default() })
     }
@@ -452,6 +462,35 @@ impl Lists {
             (Self::Emptied, _) => raw.raise::<EmptiedSecond>().map(Into::into),
         }
     }
+}
+
+/// No value of a recording is longer: a chunk is at most this before it is packed.
+const LONGEST_VALUE: i32 = 256 << 20;
+
+/// Settings for a file that somebody else may have made (<https://www.sqlite.org/security.html>): its schema runs nothing,
+/// its pages are checked, and no value is longer than any of ours.
+fn harden(db: &Connection) -> rusqlite::Result<()> {
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
+    db.pragma_update(None, "cell_size_check", true)?;
+    // A file that is cut short while it is mapped would kill this process.
+    db.pragma_update(None, "mmap_size", 0)
+}
+
+/// What in a file's schema is none of a recording's: a view, a trigger or a virtual table would run what its maker wrote.
+fn foreign(db: &Connection) -> rusqlite::Result<Option<String>> {
+    let found = db.query_row(
+        "SELECT type, name FROM sqlite_schema
+         WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%' OR sql LIKE '%GENERATED%' OR sql LIKE '% AS (%'
+         LIMIT 1",
+        [],
+        |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)),
+    );
+    let found = found.optional()?;
+    Ok(found.map(|(kind, name)| format!("it has a {kind} that no recording has: {name}")))
 }
 
 /// Opens the database for reading.

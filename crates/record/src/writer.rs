@@ -4,9 +4,8 @@
 //! recorder loses nothing that it committed. It is synced at checkpoints only; a power cut may take the last minute or so
 //! and never damages what is before. `FULL` would wait for the disk every second, the disk of a server in trouble.
 
-use std::fs::{DirBuilder, OpenOptions};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -155,6 +154,22 @@ enum Room {
     None { since: Option<Timestamp>, because: NoRoom },
 }
 
+/// Fails where one of the files that SQLite keeps beside a recording is somebody else's: what stands in its log becomes a
+/// part of the recording.
+fn expect_ours_beside(path: &Path) -> Result<(), Error> {
+    for ending in ["-wal", "-shm", "-journal"] {
+        let beside = beside(path, ending);
+        if std::fs::symlink_metadata(&beside).is_ok() {
+            spindoctor_safefile::expect_writable(&beside).map_err(|because| Error::Io {
+                path: beside,
+                doing: "used",
+                because,
+            })?;
+        }
+    }
+    Ok(())
+}
+
 impl Writer {
     /// Opens a recording for writing; makes it where there is none, readable for its owner alone, and its folder.
     ///
@@ -168,19 +183,12 @@ impl Writer {
         })?;
         let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
         let failed = |source| Error::Io { path: path.clone(), doing: "made", because: source };
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+        spindoctor_safefile::make_folder(&folder).map_err(failed)?;
         let lock = Lock::take(&path)?;
         // SQLite would make it with the rights that the umask leaves, and gives its other files the rights of this one.
         let failed = |source| Error::Io { path: path.clone(), doing: "opened", because: source };
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .and_then(|file| file.metadata())
-            .map_err(failed)?;
+        let file = spindoctor_safefile::read_write(&path).and_then(|file| file.metadata()).map_err(failed)?;
+        expect_ours_beside(&path)?;
         let place = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .map_err(|error| failed(error.into()))?;
         let opened = Doing { path: &path, doing: "opened" };
@@ -203,6 +211,8 @@ impl Writer {
             path,
         };
         writer.write(Timestamp::now(), |_, _| Ok(()))?;
+        // By now SQLite has opened its log: somebody may have put one there meanwhile.
+        expect_ours_beside(&writer.path)?;
         // Where there was no room, the first write says so to its caller.
         writer.room = Room::Enough { last: None };
         Ok(writer)

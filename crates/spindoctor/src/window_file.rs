@@ -41,9 +41,11 @@ pub(crate) fn save(path: &Path, window: &Window) -> anyhow::Result<()> {
         .context("could not write the window as JSON")?;
     let written = if path.extension().is_some_and(|extension| extension == "gz") {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-        gzip.write_all(&json).and_then(|()| gzip.finish()).and_then(|bytes| fs::write(path, bytes))
+        gzip.write_all(&json)
+            .and_then(|()| gzip.finish())
+            .and_then(|bytes| spindoctor_safefile::write(path, bytes))
     } else {
-        fs::write(path, json)
+        spindoctor_safefile::write(path, json)
     };
     written.with_context(|| format!("could not save the window as {}", path.display()))
 }
@@ -52,24 +54,30 @@ pub(crate) fn save(path: &Path, window: &Window) -> anyhow::Result<()> {
 pub(crate) fn load(path: &Path) -> anyhow::Result<Window> {
     let name = path.display();
     let bytes = fs::read(path).with_context(|| format!("could not read the window file {name}"))?;
-    let mut json = Vec::new();
-    if bytes.starts_with(&GZIP_MAGIC) {
-        MultiGzDecoder::new(bytes.as_slice())
+    from_bytes(&bytes).with_context(|| format!("{name} cannot be used"))
+}
+
+/// Reads the bytes of a file that [`save`] wrote.
+pub(crate) fn from_bytes(bytes: &[u8]) -> anyhow::Result<Window> {
+    let mut unpacked = Vec::new();
+    let json = if bytes.starts_with(&GZIP_MAGIC) {
+        MultiGzDecoder::new(bytes)
             .take(LARGEST_BYTES)
-            .read_to_end(&mut json)
-            .with_context(|| format!("{name} is a gzip file that is cut short or damaged"))?;
+            .read_to_end(&mut unpacked)
+            .context("it is a gzip file that is cut short or damaged")?;
+        &unpacked
     } else {
-        json = bytes;
-    }
-    let schema = serde_json::from_slice::<Labelled>(&json)
-        .with_context(|| format!("{name} is no window file; `doctor --save-window FILE` writes one"))?
+        bytes
+    };
+    let schema = serde_json::from_slice::<Labelled>(json)
+        .context("it is no window file; `doctor --save-window FILE` writes one")?
         .schema;
     if schema != SCHEMA {
-        bail!("{name} says it holds {schema:?}; this version of spindoctor reads {SCHEMA:?} only");
+        bail!("it says it holds {schema:?}; this version of spindoctor reads {SCHEMA:?} only");
     }
-    let stored: Stored = serde_json::from_slice(&json).with_context(|| format!("{name} is damaged"))?;
+    let stored: Stored = serde_json::from_slice(json).context("it is damaged")?;
     if stored.window.samples.is_empty() {
-        bail!("{name} holds no sample, so there is nothing to diagnose");
+        bail!("it holds no sample, so there is nothing to diagnose");
     }
     Ok(stored.window)
 }

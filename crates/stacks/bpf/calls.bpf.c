@@ -60,12 +60,15 @@ static __always_inline __s64 number(struct task_struct *task)
 
 static __always_inline bool is_meant(struct traced *t)
 {
+	struct task_struct *current = bpf_get_current_task_btf();
 	__u64 task = bpf_get_current_task();
 
+	// The kernel gives the memory of a task that has ended to the next one, and the thread's id to another thread.
 	if (t->task)
-		return t->task == task;
-	if (!t->tid || tid_of(bpf_get_current_task_btf(), t->level) != t->tid)
+		return t->task == task && t->born == current->start_boottime;
+	if (!t->tid || tid_of(current, t->level) != t->tid || tid_of(current->group_leader, t->level) != t->pid)
 		return false;
+	t->born = current->start_boottime;
 	t->task = task;
 	return true;
 }

@@ -37,7 +37,7 @@ const MOST_HZ: f64 = 1e6;
 /// The file cannot be written.
 pub fn save(path: &Path, profile: &Profile) -> Result<()> {
     let file = |error| Error::File { path: path.to_owned(), error };
-    fs::write(path, to_bytes(profile).map_err(file)?).map_err(file)
+    spindoctor_safefile::write(path, to_bytes(profile).map_err(file)?).map_err(file)
 }
 
 /// Reads a profile that [`save`] wrote.

@@ -8,10 +8,7 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
-
-use object::{Object, ObjectSection};
 
 use crate::error::{Error, Result};
 use crate::module::Modules;
@@ -34,10 +31,10 @@ const MOST_FUNCTIONS: usize = 8;
 const NOTRACK: u8 = 0x3e;
 
 /// A function in its file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Function {
-    /// The file, as it can be opened here.
-    pub(crate) file: Arc<Path>,
+    /// The file.
+    pub(crate) file: Arc<Elf>,
     /// Its first byte in the file.
     pub(crate) entry: u64,
     /// Its instructions that return, or that jump into another function which returns in its place.
@@ -94,28 +91,27 @@ pub(crate) fn at(modules: &mut Modules, address: u64) -> std::result::Result<Fun
 
 /// Where calls of other libraries' functions go through: a jump there leaves the function.
 fn stubs(elf: &Elf) -> Vec<Range<u64>> {
-    let Some(object) = elf.object() else { return Vec::new() };
-    object
-        .sections()
-        .filter(|section| section.name().is_ok_and(|name| name.starts_with(".plt")))
-        .map(|section| section.address()..section.address().saturating_add(section.size()))
+    elf.sections()
+        .iter()
+        .filter(|section| section.name.starts_with(".plt"))
+        .map(|section| section.address..section.address.saturating_add(section.size))
         .collect()
 }
 
 /// Machine code between the bounds that the unwind table gives.
-struct Part<'a> {
+struct Part {
     start: u64,
-    bytes: &'a [u8],
+    bytes: Vec<u8>,
     is_stub: bool,
 }
 
 /// The addresses by which a function is left: returns, jumps that only registers know, and jumps to where another
 /// function begins. A jump within the function may be among the second: the program that is called there looks at
 /// the stack pointer.
-fn exits<'a>(
+fn exits(
     architecture: Architecture,
     start: u64,
-    code: &mut dyn FnMut(u64) -> Option<Part<'a>>,
+    code: &mut dyn FnMut(u64) -> Option<Part>,
 ) -> std::result::Result<Vec<u64>, String> {
     let mut waiting = vec![start];
     let mut parts: Vec<Range<u64>> = Vec::new();
@@ -183,7 +179,7 @@ mod tests {
         let mut code = |at: u64| {
             let (start, bytes) =
                 *parts.iter().find(|(start, bytes)| (*start..*start + bytes.len() as u64).contains(&at))?;
-            Some(Part { start, bytes, is_stub: start == 0x9000 })
+            Some(Part { start, bytes: bytes.to_vec(), is_stub: start == 0x9000 })
         };
         exits(Architecture::X86_64, parts[0].0, &mut code)
     }

@@ -18,6 +18,7 @@ pub mod process;
 pub mod profiler;
 pub mod registers;
 pub mod spin;
+pub mod target_file;
 pub mod thread_time;
 pub mod unwind;
 

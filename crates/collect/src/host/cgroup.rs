@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use spindoctor_model::Unavailable;
+use spindoctor_stacks::target_file::Root;
 
 use super::kernel_file;
 use super::source::Target;
@@ -120,8 +121,13 @@ fn mounts(target: &Target, membership: &Membership) -> Vec<(String, PathBuf)> {
         return ours;
     }
     let text = kernel_file::read(&target.process("mountinfo")).unwrap_or_default();
-    let servers =
-        there(&parse_mountinfo(&text), &|point| target.process("root").join(point.trim_start_matches('/')));
+    let root = target.process("root");
+    // The server names these folders: each must be what it is said to be.
+    let seen: Vec<Mount> = parse_mountinfo(&text)
+        .into_iter()
+        .filter(|mount| is_cgroup_file_system(target, &root, mount))
+        .collect();
+    let servers = there(&seen, &|point| root.join(point.trim_start_matches('/')));
     if !servers.is_empty() {
         return servers;
     }
@@ -133,6 +139,22 @@ fn mounts(target: &Target, membership: &Membership) -> Vec<(String, PathBuf)> {
         std::iter::once(&joined).chain(&membership.controllers).map(|name| tree.join(name)).collect()
     };
     customary.into_iter().filter(|point| point.is_dir()).map(|point| ("/".to_owned(), point)).collect()
+}
+
+/// True where a mount that the server's mountinfo names is a cgroup file system, below the server's root, and the path to it
+/// has no symbolic link: whoever may mount in the server's namespace could put anything there.
+fn is_cgroup_file_system(target: &Target, root: &Path, mount: &Mount) -> bool {
+    /// `CGROUP_SUPER_MAGIC`, `CGROUP2_SUPER_MAGIC` (include/uapi/linux/magic.h).
+    const MAGIC: [u64; 2] = [0x0027_e0eb, 0x6367_7270];
+    let Ok(found) = Root::at(root).and_then(|root| root.find(Path::new(&mount.point))) else { return false };
+    let plain = rustix::fs::stat(root.join(mount.point.trim_start_matches('/')));
+    let is_same = match (rustix::fs::fstat(&found), plain) {
+        (Ok(found), Ok(plain)) => (found.st_dev, found.st_ino) == (plain.st_dev, plain.st_ino),
+        _ => false,
+    };
+    let kind = rustix::fs::fstatfs(&found).map_or(0, |ground| ground.f_type as u64 & 0xffff_ffff);
+    // A folder of a test stands for /proc.
+    is_same && (MAGIC.contains(&kind) || target.proc != Path::new("/proc"))
 }
 
 /// The mount whose root is on the path, and the folders below it.

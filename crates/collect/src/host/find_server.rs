@@ -137,7 +137,12 @@ fn unix_listeners(table: &str, path: &Path) -> Vec<u64> {
             let flags = fields.nth(3)?;
             let inode = fields.nth(2)?.parse().ok()?;
             let bound = Path::new(line.get(line.find('/')?..)?);
-            let same = bound == path || real.is_some() && bound.canonicalize().ok() == real;
+            // Anybody may bind a socket to any name: only one that may be this one is looked up.
+            let may_be = [Some(path), real.as_deref()]
+                .iter()
+                .flatten()
+                .any(|one| one.file_name() == bound.file_name());
+            let same = bound == path || real.is_some() && may_be && bound.canonicalize().ok() == real;
             (flags == "00010000" && same).then_some(inode)
         })
         .collect()

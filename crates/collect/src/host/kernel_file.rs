@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use rustix::io::Errno;
@@ -30,7 +31,13 @@ pub(crate) fn read_if_any(path: &Path) -> Result<Option<String>, Unavailable> {
 pub(crate) fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     // Room for most of these files at once: each further read asks the kernel again.
     let mut bytes = Vec::with_capacity(4_096);
-    File::open(path)?.take(LONGEST_BYTES).read_to_end(&mut bytes)?;
+    // Files of /proc and /sys are regular files. What a container's runtime or its owner put in their place may be a FIFO,
+    // which must not hold us up.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    file.take(LONGEST_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -75,6 +82,16 @@ mod tests {
         let refused = because(Path::new("/proc/1/io"), &Error::from_raw_os_error(libc::EACCES));
         assert_eq!(refused.because, "no right to read /proc/1/io");
         assert!(refused.unlock.is_some_and(|unlock| unlock.contains("CAP_SYS_PTRACE")));
+    }
+
+    #[test]
+    fn a_fifo_in_the_place_of_a_file_holds_nobody_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cpu.max");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(read(&path).unwrap_err().because.ends_with("it is not a regular file"));
+        assert!(read(Path::new("/dev/zero")).unwrap_err().because.ends_with("it is not a regular file"));
     }
 
     #[test]

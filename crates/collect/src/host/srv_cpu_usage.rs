@@ -6,15 +6,13 @@
 //! was loaded is the difference between the entry point in its header and the one in
 //! `/proc/PID/auxv`. Then 40 bytes are copied by `process_vm_readv`: no thread is stopped.
 
-use std::fs::File;
 use std::io::Error;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use object::elf::{FileHeader64, SHT_DYNSYM, SHT_SYMTAB, STT_OBJECT, Sym64};
-use object::read::elf::{FileHeader, SectionHeader, Sym};
-use object::{Endianness, ReadCache, ReadRef, SectionIndex};
 use spindoctor_model::host::SrvCpuUsage;
 use spindoctor_model::{HostSample, Unavailable};
+use spindoctor_stacks::module::elf::Elf;
+use spindoctor_stacks::target_file::of_proc;
 
 use super::source::{HostSource, Target, reading};
 use super::{kernel_file, process};
@@ -85,60 +83,15 @@ fn cached_address(target: &Target) -> Result<u64, Unavailable> {
 /// that name and size.
 fn address_of(target: &Target, symbol: &str, size: u64) -> Result<Option<u64>, Unavailable> {
     let path = target.process("exe");
-    let file = File::open(&path).map_err(|error| kernel_file::because(&path, &error))?;
-    // Reads the headers and the tables that are asked for, not the file.
-    let file = ReadCache::new(file);
-    let (entry, value) = symbol_value(&file, symbol, size).map_err(|error| {
+    let file = of_proc(&path).map_err(|error| kernel_file::because(&path, &error))?;
+    let elf = Elf::open(file, &Arc::default()).map_err(|error| {
         Unavailable::because(format!("{} is no 64-bit ELF program: {error}", path.display()))
     })?;
-    let Some(value) = value else { return Ok(None) };
+    let Some(value) = elf.data_symbol(symbol, size) else { return Ok(None) };
     let path = target.process("auxv");
     let auxv = kernel_file::read_bytes(&path).map_err(|error| kernel_file::because(&path, &error))?;
     let loaded = parse_auxv_entry(&auxv).ok_or_else(|| kernel_file::unknown_form(&path))?;
-    Ok(Some(loaded.wrapping_sub(entry).wrapping_add(value)))
-}
-
-/// The entry point in the file's header, and the value of a data symbol: of the dynamic table, or
-/// of the full one, which most packages strip.
-fn symbol_value<'data, R: ReadRef<'data>>(
-    data: R,
-    symbol: &str,
-    size: u64,
-) -> object::Result<(u64, Option<u64>)> {
-    let header = FileHeader64::<Endianness>::parse(data)?;
-    let endian = header.endian()?;
-    let sections = header.sections(endian, data)?;
-    for kind in [SHT_DYNSYM, SHT_SYMTAB] {
-        let Some(table) = sections.iter().find(|section| section.sh_type(endian) == kind) else { continue };
-        let strings = SectionIndex(table.sh_link(endian) as usize);
-        let names = names_ending_in(sections.section(strings)?.data(endian, data)?, symbol);
-        let symbols: &[Sym64<Endianness>] = table.data_as_array(endian, data)?;
-        let found = symbols.iter().find(|entry| {
-            names.contains(&entry.st_name(endian))
-                && entry.st_type() == STT_OBJECT
-                && entry.st_size(endian) == size
-                && !entry.is_undefined(endian)
-        });
-        if let Some(found) = found {
-            return Ok((header.e_entry(endian), Some(found.st_value(endian))));
-        }
-    }
-    Ok((header.e_entry(endian), None))
-}
-
-/// Offsets at which the name is in a string table; a longer name may share its tail with it.
-///
-/// One pass over the strings, where a look at each symbol's name would be a read each.
-fn names_ending_in(strings: &[u8], name: &str) -> Vec<u32> {
-    let mut end = 0;
-    strings
-        .split(|&byte| byte == 0)
-        .filter_map(|string| {
-            end += string.len() + 1;
-            let at = end - 1 - name.len().min(string.len());
-            string.ends_with(name.as_bytes()).then(|| u32::try_from(at).ok()).flatten()
-        })
-        .collect()
+    Ok(Some(loaded.wrapping_sub(elf.entry()).wrapping_add(value)))
 }
 
 /// `AT_ENTRY` of `/proc/PID/auxv`: pairs of 64-bit words, kind and value (getauxval(3)).
@@ -199,6 +152,7 @@ pub fn decode(bytes: &[u8; SIZE]) -> Option<SrvCpuUsage> {
 #[cfg(test)]
 mod tests {
     use std::ffi::CStr;
+    use std::fs::File;
 
     use super::*;
 
@@ -237,8 +191,8 @@ mod tests {
         };
         // SAFETY: dladdr succeeded, so that the name is a string of the loader's, which lives on.
         let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_str().unwrap();
-        let file = ReadCache::new(File::open(path).unwrap());
-        let (_, value) = symbol_value(&file, NAME.to_str().unwrap(), 8).unwrap();
+        let elf = Elf::open(File::open(path).unwrap(), &Arc::default()).unwrap();
+        let value = elf.data_symbol(NAME.to_str().unwrap(), 8);
         assert_eq!(info.dli_fbase as u64 + value.unwrap(), address);
     }
 
@@ -270,12 +224,6 @@ mod tests {
         {
             assert_eq!(decode(&bytes(n_cpu, utime_abs)), None, "{n_cpu} {utime_abs}");
         }
-    }
-
-    #[test]
-    fn names_that_share_a_tail_are_found() {
-        assert_eq!(names_ending_in(b"\0abc\0xbc\0bcd\0bc\0", "bc"), [2, 6, 13]);
-        assert_eq!(names_ending_in(b"", "bc"), [] as [u32; 0]);
     }
 
     #[test]

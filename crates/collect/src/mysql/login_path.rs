@@ -11,6 +11,7 @@ use std::path::Path;
 
 use aes::Aes128;
 use cipher::{BlockDecrypt, Key, KeyInit};
+use zeroize::Zeroizing;
 
 /// Bytes of the key as stored.
 const KEY_BYTES: usize = 20;
@@ -23,7 +24,8 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
     let rest = bytes.strip_prefix(&[0; 4]).ok_or("it does not begin with four zero bytes")?;
     let (key, mut rest) = rest.split_at_checked(KEY_BYTES).ok_or("its key is cut off")?;
     let aes = Aes128::new(&fold(key));
-    let mut text = Vec::new();
+    // Never longer than the file, so that it does not move in memory and leave copies behind.
+    let mut text = Vec::with_capacity(bytes.len());
     while let Some((length, after)) = rest.split_first_chunk() {
         let length = u32::from_le_bytes(*length) as usize;
         let (chunk, after) = after.split_at_checked(length).ok_or("a line is cut off")?;
@@ -59,7 +61,7 @@ fn fold(key: &[u8]) -> Key<Aes128> {
 ///
 /// As MySQL does, one that group or others may read, write or run is passed over (my_default.cc,
 /// `check_file_permissions`).
-pub fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
+pub fn read(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, String> {
     let passed_over = |why: &str| format!("the login path file {} is passed over: {why}", path.display());
     let meta = match fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -69,7 +71,7 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
         return Err(passed_over("others may read it; run chmod 600 on it"));
     }
     let bytes = fs::read(path).map_err(|error| passed_over(&error.to_string()))?;
-    decode(&bytes).map(Some).map_err(passed_over)
+    decode(&bytes).map(|text| Some(Zeroizing::new(text))).map_err(passed_over)
 }
 
 #[cfg(test)]
@@ -106,7 +108,7 @@ pub(crate) mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         assert!(read(&path).unwrap_err().contains("chmod 600"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(read(&path), Ok(Some(b"[client]\n".to_vec())));
+        assert_eq!(read(&path), Ok(Some(b"[client]\n".to_vec().into())));
     }
 
     proptest! {

@@ -6,14 +6,20 @@
 //! is decided in [`super::target`].
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use zeroize::{Zeroize as _, Zeroizing};
 
 /// How deep `!include` may nest (my_default.cc, `max_recursion_level`).
 const MAX_DEPTH: usize = 10;
 
 /// How many files are read in all: two files that include each other's folder multiply.
 const MAX_FILES: usize = 256;
+
+/// What is read of one file: real ones have some KiB.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// One line of an option file that means something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,6 +167,13 @@ impl std::fmt::Debug for Setting {
     }
 }
 
+impl Drop for Setting {
+    /// It may be a password.
+    fn drop(&mut self) {
+        self.value.zeroize();
+    }
+}
+
 /// What the option files said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
@@ -227,7 +240,8 @@ impl<'a> Reader<'a> {
             self.note(format!("{} is passed over: too many !include", path.display()));
             return Ok(());
         }
-        let text = fs::read(&identity)?;
+        let mut text = Zeroizing::new(Vec::new());
+        fs::File::open(&identity)?.take(MAX_BYTES).read_to_end(&mut text)?;
         self.files += 1;
         self.open.push(identity);
         self.take(path, &text);

@@ -9,9 +9,11 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 pub use spindoctor_wire::peer::{Endpoint, SslMode, Tls, Trust};
+use zeroize::Zeroizing;
 
 use super::error::ConnectError;
 use super::option_file::{Reader, Setting, Settings};
@@ -35,9 +37,9 @@ const GROUPS: [&str; 4] = ["client", "client-server", "client-mariadb", OWN_GROU
 /// The tool's own group: an option there that is not known is worth a note.
 const OWN_GROUP: &str = "spindoctor";
 
-/// A text that is never shown.
+/// A text that is never shown, and that is overwritten with zeroes when it is no longer needed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     /// The text itself: for the login, and for the pipe to a process of the program's own that must log in, too.
@@ -48,13 +50,13 @@ impl Secret {
 
 impl From<String> for Secret {
     fn from(text: String) -> Self {
-        Self(text)
+        Self(Zeroizing::new(text))
     }
 }
 
 impl From<&str> for Secret {
     fn from(text: &str) -> Self {
-        Self(text.to_owned())
+        Self::from(text.to_owned())
     }
 }
 
@@ -119,6 +121,21 @@ pub struct ConnectFlags {
     pub query_timeout: Option<Duration>,
 }
 
+/// `MYSQL_PWD` as the process was started with it, once it is no longer in its environment.
+static TAKEN_PASSWORD: OnceLock<Option<Secret>> = OnceLock::new();
+
+/// Remembers what `MYSQL_PWD` was, for a program that takes it out of its environment. Counts once.
+pub fn keep_password_of_environment(password: Option<Secret>) {
+    let _ = TAKEN_PASSWORD.set(password);
+}
+
+fn password_of_environment() -> Option<Secret> {
+    match TAKEN_PASSWORD.get() {
+        Some(taken) => taken.clone(),
+        None => std::env::var("MYSQL_PWD").ok().map(Secret::from),
+    }
+}
+
 /// What surrounds the process, as far as connecting depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
@@ -178,7 +195,7 @@ impl Environment {
             home: path("HOME"),
             login_name,
             // An empty password is a password.
-            mysql_pwd: std::env::var("MYSQL_PWD").ok().map(Secret),
+            mysql_pwd: password_of_environment(),
             mysql_host: text("MYSQL_HOST"),
             mysql_tcp_port: text("MYSQL_TCP_PORT"),
             mysql_unix_port: path("MYSQL_UNIX_PORT"),

@@ -22,6 +22,10 @@ pub(crate) struct Export {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<FileFormat>,
 
+    /// CSV with each byte as it is, for programs: without it, what a spreadsheet would run or a terminal obey is made harmless
+    #[arg(long)]
+    pub(crate) raw_csv: bool,
+
     /// Where in the folder each table goes
     #[arg(long, value_name = "LAYOUT", default_value = "flat")]
     pub(crate) layout: Layout,

@@ -107,6 +107,10 @@ pub(crate) struct FleetQuery {
     #[arg(short = 'o', long, value_name = "FILE", help_heading = "Answers")]
     pub(crate) out: Option<PathBuf>,
 
+    /// CSV with each byte as it is, as in a pipe: else what a spreadsheet would run or a terminal obey is made harmless
+    #[arg(long, help_heading = "Answers")]
+    pub(crate) raw_csv: bool,
+
     /// Answers in the order of the list, not as they come
     #[arg(long, help_heading = "Answers")]
     pub(crate) ordered: bool,

@@ -24,7 +24,13 @@ use crate::{output, window_file};
 /// Looks for a while and shows what it saw.
 pub(crate) fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.output {
-        output::expect_writable(file)?;
+        let is_named = asked.json || asked.format.is_some();
+        let endings: Vec<_> = if is_named {
+            Vec::new()
+        } else {
+            FORMATS.iter().map(|format| format.name).chain(["txt"]).collect()
+        };
+        output::expect_writable(file, &endings)?;
     }
     let format = format(asked)?;
     let connections = match &asked.window {
@@ -37,8 +43,7 @@ pub(crate) fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     let look = if asked.output.is_some() { Look::of_file() } else { Look::of_stdout() };
     let text = (format.render)(&connections, look)?;
     match &asked.output {
-        Some(file) => std::fs::write(file, text)
-            .with_context(|| format!("could not write what accepting costs to {}", file.display()))?,
+        Some(file) => output::write_file(file, text, "what accepting costs")?,
         None => output::print(&text)?,
     }
     Ok(ExitStatus::Done)

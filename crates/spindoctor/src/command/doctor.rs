@@ -1,7 +1,5 @@
 //! `spindoctor doctor`: a window, through the rules, into the formats that were asked for.
 
-use std::fs;
-
 use anyhow::Context as _;
 use spindoctor_collect::watch::Profiling;
 use spindoctor_model::{Diagnosis, Heard, Severity, Window};
@@ -26,8 +24,11 @@ pub(crate) fn run(asked: &Doctor) -> anyhow::Result<ExitStatus> {
 }
 
 fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
-    for file in asked.html.iter().chain(&asked.save_window) {
-        output::expect_writable(file)?;
+    if let Some(file) = &asked.html {
+        output::expect_writable(file, output::HTML)?;
+    }
+    if let Some(file) = &asked.save_window {
+        output::expect_writable(file, output::WINDOW)?;
     }
     let window = match &asked.window {
         Some(file) => window_file::load(file)?,
@@ -54,8 +55,11 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
     }
     if let Some(file) = &asked.html {
         let waits = locks::of_window(&window);
-        fs::write(file, html::render(&diagnosis, window.profile.value(), waits.as_ref()))
-            .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
+        output::write_file(
+            file,
+            html::render(&diagnosis, window.profile.value(), waits.as_ref()),
+            "the HTML report",
+        )?;
     }
     if asked.nagios {
         let (printed, state) = nagios::render(&diagnosis);

@@ -1,6 +1,5 @@
 //! `spindoctor export`: tables of a recording as files that other programs read at once.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use anyhow::{Context as _, bail};
 use spindoctor_record::Recording;
 
 use crate::cli::{Export as Asked, FileFormat, Layout};
+use crate::csv::Reader;
 use crate::exit::ExitStatus;
 use crate::export::dated::Dated;
 use crate::export::file::{Whole, Writing};
@@ -31,13 +31,13 @@ pub(crate) fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
         bail!("{} has no sample yet; the recorder writes one a second", asked.file.display());
     };
     let written = match plan {
-        Plan::Flat { format, tables } => {
+        Plan::Flat { format, reader, tables } => {
             let from = asked.from.map_or(first, |from| from.of(last));
             let to = asked.to.map_or(last, |to| to.of(last));
             if from > to {
                 bail!("--from {} is after --to {}", day_and_time(from), day_and_time(to));
             }
-            flat(&recording, Span::new(from, to), format, tables)?
+            flat(&recording, Span::new(from, to), format, reader, tables)?
         }
         Plan::Dated(dated) => all_of(&recording, &dated)?,
     };
@@ -47,7 +47,7 @@ pub(crate) fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
 
 /// Which tables go where.
 enum Plan {
-    Flat { format: FileFormat, tables: Vec<(&'static Table, PathBuf)> },
+    Flat { format: FileFormat, reader: Reader, tables: Vec<(&'static Table, PathBuf)> },
     Dated(Dated),
 }
 
@@ -62,6 +62,7 @@ impl Plan {
             _ => None,
         };
         let format = asked.format.or(by_name_of_file).unwrap_or(FileFormat::Parquet);
+        let reader = Reader::of(asked.raw_csv, true);
         let wanted: Vec<&'static Table> = asked.table.iter().filter_map(|name| by_name(name)).collect();
         let is_file = by_name_of_file.is_some() && !asked.out.is_dir();
         if is_file && asked.layout == Layout::Flat {
@@ -70,21 +71,23 @@ impl Plan {
                 [table] => *table,
                 _ => bail!("{} is one file; several tables need a folder", asked.out.display()),
             };
-            output::expect_writable(&asked.out)?;
-            return Ok(Self::Flat { format, tables: vec![(table, asked.out.clone())] });
+            output::expect_writable(&asked.out, &[])?;
+            return Ok(Self::Flat { format, reader, tables: vec![(table, asked.out.clone())] });
         }
+        output::expect_folder(&asked.out)?;
         let wanted = if wanted.is_empty() { TABLES.iter().collect() } else { wanted };
-        fs::create_dir_all(&asked.out).with_context(|| format!("could not make {}", asked.out.display()))?;
+        spindoctor_safefile::make_folder(&asked.out)
+            .with_context(|| format!("could not make {}", asked.out.display()))?;
         if asked.layout == Layout::Dated {
             let folder = asked.out.clone();
-            return Ok(Self::Dated(Dated { folder, tables: wanted, format, every: A_DAY }));
+            return Ok(Self::Dated(Dated { folder, tables: wanted, format, reader, every: A_DAY }));
         }
         let place = |table: &Table| asked.out.join(format!("{}.{}", table.name, format.extension()));
         let tables: Vec<_> = wanted.into_iter().map(|table| (table, place(table))).collect();
         for (_, file) in &tables {
-            output::expect_writable(file)?;
+            output::expect_writable(file, &[])?;
         }
-        Ok(Self::Flat { format, tables })
+        Ok(Self::Flat { format, reader, tables })
     }
 }
 
@@ -93,10 +96,11 @@ fn flat(
     recording: &Recording,
     span: Span,
     format: FileFormat,
+    reader: Reader,
     tables: Vec<(&'static Table, PathBuf)>,
 ) -> anyhow::Result<Vec<Whole>> {
     let mut files: Vec<Writing> =
-        tables.into_iter().map(|(table, path)| Writing::new(format, table, path)).collect();
+        tables.into_iter().map(|(table, path)| Writing::new(format, reader, table, path)).collect();
     files.iter_mut().try_for_each(Writing::begin)?;
     let ends = Ends::of(&recording.segments()?, &recording.stretches(0)?);
     part::write(recording, &Touching { span, ends }, &mut files)?;

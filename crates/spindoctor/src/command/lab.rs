@@ -100,8 +100,11 @@ fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
         let code = ended.code().and_then(|code| u8::try_from(code).ok());
         return Ok(code.map_or(ExitStatus::Failed, ExitStatus::Command));
     }
-    for file in asked.html.iter().chain(&asked.save_window) {
-        output::expect_writable(file)?;
+    if let Some(file) = &asked.html {
+        output::expect_writable(file, output::HTML)?;
+    }
+    if let Some(file) = &asked.save_window {
+        output::expect_writable(file, output::WINDOW)?;
     }
     let options = RunOptions { which, window: asked.duration };
     let outcome = wait_for(async { Ok(scenario::run(home, scenario, &options, &tell).await?) })?;
@@ -110,8 +113,11 @@ fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
     }
     if let Some(file) = &asked.html {
         let waits = locks::of_window(&outcome.window);
-        fs::write(file, html::render(&outcome.diagnosis, outcome.window.profile.value(), waits.as_ref()))
-            .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
+        output::write_file(
+            file,
+            html::render(&outcome.diagnosis, outcome.window.profile.value(), waits.as_ref()),
+            "the HTML report",
+        )?;
     }
     output::print(&match asked.json {
         true => json::to_text(&Versioned::<RunOutcome> { schema: "spindoctor.lab-run/1", content: &outcome })
@@ -134,7 +140,7 @@ fn experiment_run(
         );
     }
     if let Some(file) = &asked.html {
-        output::expect_writable(file)?;
+        output::expect_writable(file, output::HTML)?;
     }
     let options = ExperimentOptions {
         which: which(&asked.which),
@@ -153,8 +159,7 @@ fn experiment_run(
         Err(why) => tell(&format!("the trial could not be logged: {why}")),
     }
     if let Some(file) = &asked.html {
-        fs::write(file, tune::html::render(&tuning))
-            .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
+        output::write_file(file, tune::html::render(&tuning), "the HTML report")?;
     }
     output::print(&match asked.json {
         true => tune::to_json(&tuning).context("could not write the trial as JSON")?,
@@ -214,8 +219,11 @@ fn score(home: &Home, asked: &LabScore) -> anyhow::Result<ExitStatus> {
     })?;
     if let Some(file) = &asked.markdown {
         let earlier = if asked.add { fs::read_to_string(file).unwrap_or_default() } else { String::new() };
-        fs::write(file, report::score_markdown(&score, asked.duration, &spindoctor_lab::machine(), &earlier))
-            .with_context(|| format!("could not write the score to {}", file.display()))?;
+        output::write_file(
+            file,
+            report::score_markdown(&score, asked.duration, &spindoctor_lab::machine(), &earlier),
+            "the score",
+        )?;
     }
     output::print(&match asked.json {
         true => json::to_text(&Versioned::<Score> { schema: "spindoctor.score/1", content: &score })

@@ -38,7 +38,7 @@ const KEPT: Duration = Duration::from_secs(5);
 /// Looks and shows what it saw.
 pub(crate) fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.output {
-        output::expect_writable(file)?;
+        output::expect_writable(file, &endings(asked))?;
     }
     let format = format(asked)?;
     if let Some(file) = &asked.window {
@@ -108,6 +108,12 @@ fn format(asked: &Asked) -> anyhow::Result<&'static Format> {
     }
 }
 
+/// How a file's name may end; with a format that is named, it may be any.
+fn endings(asked: &Asked) -> Vec<&'static str> {
+    let is_named = asked.json || asked.format.is_some();
+    if is_named { Vec::new() } else { FORMATS.iter().map(|format| format.name).chain(["txt"]).collect() }
+}
+
 /// A file is as wide as a mail; standard output tells how wide it is.
 fn look(asked: &Asked) -> Look {
     match &asked.output {
@@ -118,8 +124,7 @@ fn look(asked: &Asked) -> Look {
 
 fn write(asked: &Asked, text: &str) -> anyhow::Result<()> {
     match &asked.output {
-        Some(file) => std::fs::write(file, text)
-            .with_context(|| format!("could not write who waits for whom to {}", file.display())),
+        Some(file) => output::write_file(file, text, "who waits for whom"),
         None => output::print(text),
     }
 }

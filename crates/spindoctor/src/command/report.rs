@@ -1,6 +1,5 @@
 //! `spindoctor report`: an incident of a recording, as a page, in words, as JSON.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ const SLOW_SOURCES: Duration = Duration::from_secs(70);
 /// Reads the recording and tells the incident.
 pub(crate) fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.html {
-        output::expect_writable(file)?;
+        output::expect_writable(file, output::HTML)?;
     }
     let recording = Recording::open(&asked.file)?;
     let incident = incident(asked, &recording)?;
@@ -40,10 +39,9 @@ pub(crate) fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     };
     if let Some(file) = &page {
         if asked.html.is_none() {
-            output::expect_writable(file)?;
+            output::expect_writable(file, output::HTML)?;
         }
-        fs::write(file, formats::html::render(&incident))
-            .with_context(|| format!("could not write the page to {}", file.display()))?;
+        output::write_file(file, formats::html::render(&incident), "the page")?;
     }
     output::print(&match asked.json {
         true => formats::json::render(&incident).context("could not write the incident as JSON")?,

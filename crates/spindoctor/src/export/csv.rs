@@ -3,19 +3,22 @@
 use std::io::{BufWriter, Write};
 
 use super::table::{Cell, Sink, Table};
+use crate::csv::{self, Reader};
 
 /// Rows on their way into a file.
 pub(crate) struct Csv<W: Write> {
     out: BufWriter<W>,
+    reader: Reader,
+    text: Vec<u8>,
 }
 
 impl<W: Write> Csv<W> {
     /// Begins with the titles.
-    pub(crate) fn begin(out: W, table: &Table) -> anyhow::Result<Self> {
+    pub(crate) fn begin(out: W, table: &Table, reader: Reader) -> anyhow::Result<Self> {
         let mut out = BufWriter::new(out);
         let titles: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
         write!(out, "{}\r\n", titles.join(","))?;
-        Ok(Self { out })
+        Ok(Self { out, reader, text: Vec::new() })
     }
 }
 
@@ -31,11 +34,11 @@ impl<W: Write> Sink for Csv<W> {
                 Cell::Integer(number) => write!(self.out, "{number}")?,
                 Cell::Real(number) => write!(self.out, "{number}")?,
                 Cell::Truth(is) => write!(self.out, "{is}")?,
-                // Quoted, an empty text is told from nothing.
-                Cell::Text(text) if text.is_empty() || text.contains([',', '"', '\n', '\r']) => {
-                    write!(self.out, "\"{}\"", text.replace('"', "\"\""))?;
+                Cell::Text(text) => {
+                    self.text.clear();
+                    csv::cell(text.as_bytes(), self.reader, &mut self.text);
+                    self.out.write_all(&self.text)?;
                 }
-                Cell::Text(text) => self.out.write_all(text.as_bytes())?,
             }
         }
         self.out.write_all(b"\r\n")?;
@@ -54,7 +57,7 @@ mod tests {
 
     fn written(table: &Table) -> String {
         let mut bytes = Vec::new();
-        let mut csv = Box::new(Csv::begin(&mut bytes, table).unwrap());
+        let mut csv = Box::new(Csv::begin(&mut bytes, table, Reader::People).unwrap());
         visit(table, &mut |cells| csv.row(cells));
         csv.finish().unwrap();
         String::from_utf8(bytes).unwrap()

@@ -18,6 +18,7 @@ use super::part;
 use super::slice::{self, More, Position, Slice};
 use super::table::{self, Table};
 use crate::cli::FileFormat;
+use crate::csv::Reader;
 
 /// What Hive calls a partition whose value is not known.
 const UNKNOWN: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -33,6 +34,8 @@ pub(crate) struct Dated {
     pub(crate) tables: Vec<&'static Table>,
     /// How they are written.
     pub(crate) format: FileFormat,
+    /// Who reads CSV.
+    pub(crate) reader: Reader,
     /// How much time a file covers: at most a day.
     pub(crate) every: Duration,
 }
@@ -67,7 +70,7 @@ impl Dated {
         let mut files: Vec<Writing> = self
             .tables
             .iter()
-            .map(|table| Writing::new(self.format, table, self.place(table, at, &segment)))
+            .map(|table| Writing::new(self.format, self.reader, table, self.place(table, at, &segment)))
             .collect();
         part::write(recording, slice, &mut files)?;
         let mut written = Vec::new();
@@ -149,6 +152,7 @@ mod tests {
             folder: PathBuf::from("/srv/history"),
             tables: Vec::new(),
             format: FileFormat::Parquet,
+            reader: Reader::People,
             every: Duration::from_mins(5),
         };
         let mut segment = Segment { began: "2026-11-22T09:31:00Z".parse().unwrap(), ..Segment::default() };
@@ -227,6 +231,7 @@ mod tests {
             folder: folder.path().join(name),
             tables: TABLES.iter().collect(),
             format: FileFormat::Csv,
+            reader: Reader::People,
             every: Duration::from_mins(1),
         };
         let whole = dated("whole");

@@ -11,12 +11,14 @@ use super::csv::Csv;
 use super::parquet::Parquet;
 use super::table::{Cell, Sink, Table};
 use crate::cli::FileFormat;
+use crate::csv::Reader;
 
 /// A file that is being written.
 pub(crate) struct Writing {
     /// The table whose rows it takes.
     pub(crate) table: &'static Table,
     format: FileFormat,
+    reader: Reader,
     path: PathBuf,
     rows: u64,
     begun: Option<Begun>,
@@ -43,8 +45,8 @@ pub(crate) struct Whole {
 
 impl Writing {
     /// One that is made with its first row, and its folder with it.
-    pub(crate) fn new(format: FileFormat, table: &'static Table, path: PathBuf) -> Self {
-        Self { table, format, path, rows: 0, begun: None }
+    pub(crate) fn new(format: FileFormat, reader: Reader, table: &'static Table, path: PathBuf) -> Self {
+        Self { table, format, reader, path, rows: 0, begun: None }
     }
 
     /// The name that it will have.
@@ -62,11 +64,11 @@ impl Writing {
         }
         let partial = Partial::of(&self.path);
         let failed = || format!("could not make {}", partial.0.display());
-        let file = File::create(&partial.0).with_context(failed)?;
+        let file = spindoctor_safefile::create(&partial.0).with_context(failed)?;
         let out = file.try_clone().with_context(failed)?;
         let sink: Box<dyn Sink> = match self.format {
             FileFormat::Parquet => Box::new(Parquet::begin(out, self.table)?),
-            FileFormat::Csv => Box::new(Csv::begin(out, self.table)?),
+            FileFormat::Csv => Box::new(Csv::begin(out, self.table, self.reader)?),
         };
         self.begun = Some(Begun { sink, file, partial });
         Ok(())
@@ -165,7 +167,7 @@ mod tests {
     }
 
     fn gaps(path: PathBuf) -> Writing {
-        Writing::new(FileFormat::Csv, by_name("gaps").unwrap(), path)
+        Writing::new(FileFormat::Csv, Reader::People, by_name("gaps").unwrap(), path)
     }
 
     const ROW: [Cell<'static>; 4] = [Cell::Text("db17"), Cell::Nothing, Cell::Nothing, Cell::Text("x")];

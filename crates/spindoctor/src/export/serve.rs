@@ -3,6 +3,7 @@
 //! It reads nothing of a request but its first line and heads, keeps few connections, each for a short time, and answers
 //! with the text that the recorder published last.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,16 +17,18 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 use super::prometheus;
 
-/// Connections at once: a Prometheus or two, and somebody who looks. Others wait in the kernel's queue.
-const MOST_CONNECTIONS: usize = 16;
-/// How long the heads of a request may take.
-const HEADS_WITHIN: Duration = Duration::from_secs(5);
-/// How long a connection may live, whatever it does: Prometheus makes a new one.
-const LONGEST: Duration = Duration::from_secs(300);
+/// Connections at once: a Prometheus or two, and somebody who looks. The oldest makes room for one more: who answers
+/// quickly is gone by then, and who says nothing keeps nobody out.
+const MOST_CONNECTIONS: usize = 64;
+/// How long the heads of a request may take. Prometheus sends them in one packet.
+const HEADS_WITHIN: Duration = Duration::from_secs(1);
+/// How long a connection may live, whatever it does. One request is answered on each.
+const LONGEST: Duration = Duration::from_secs(10);
 /// After an error of accept(2), such as too many open files, it is tried again.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
@@ -39,9 +42,14 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// Answers until it is dropped. `page` holds the metrics as text.
 pub(crate) async fn serve(listener: TcpListener, page: watch::Receiver<Arc<str>>) {
-    let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    serve_within(listener, page, HEADS_WITHIN).await;
+}
+
+/// The same, with as much time for the heads of a request.
+async fn serve_within(listener: TcpListener, page: watch::Receiver<Arc<str>>, heads_within: Duration) {
+    // The oldest first.
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let Ok(place) = Arc::clone(&free).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(_) => {
@@ -49,20 +57,27 @@ pub(crate) async fn serve(listener: TcpListener, page: watch::Receiver<Arc<str>>
                 continue;
             }
         };
+        open.retain(|connection| !connection.is_finished());
+        if open.len() >= MOST_CONNECTIONS
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+        }
         let page = page.clone();
-        tokio::spawn(async move {
+        let connection = tokio::spawn(async move {
             let answer = service_fn(|request| {
                 let answered = answer(&request, &page.borrow());
                 async move { Ok::<_, Infallible>(answered) }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(HEADS_WITHIN)
+                .header_read_timeout(heads_within)
+                .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), answer);
             // Who breaks the connection off, or takes too long, has had what he gets.
-            drop(tokio::time::timeout(LONGEST, connection).await);
-            drop(place);
+            drop(tokio::time::timeout(heads_within + LONGEST, connection).await);
         });
+        open.push_back(connection.abort_handle());
     }
 }
 
@@ -128,18 +143,43 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn clients_that_say_nothing_do_not_keep_others_out_for_ever() {
+    async fn half_open_requests_do_not_delay_a_scrape() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let to = listener.local_addr().unwrap();
+        let (_publish, page) = watch::channel(Arc::from("spindoctor_up 1\n"));
+        // None of them times out in this test: who comes after them is answered all the same.
+        let server = tokio::spawn(serve_within(listener, page, Duration::from_secs(3_600)));
+        let mut half_open = Vec::new();
+        for _ in 0..5 * MOST_CONNECTIONS {
+            let mut stream = TcpStream::connect(to).await.unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost:").await.unwrap();
+            half_open.push(stream);
+        }
+        for _ in 0..3 {
+            let answered = said(to, &get("/metrics")).await;
+            assert!(answered.ends_with("spindoctor_up 1\n"), "{answered}");
+        }
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn a_half_open_request_is_hung_up_on() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let to = listener.local_addr().unwrap();
         let (_publish, page) = watch::channel(Arc::from("spindoctor_up 1\n"));
         let server = tokio::spawn(serve(listener, page));
-        let mut silent = Vec::new();
-        for _ in 0..MOST_CONNECTIONS {
-            silent.push(TcpStream::connect(to).await.unwrap());
+        let mut silent = TcpStream::connect(to).await.unwrap();
+        let mut half_open = TcpStream::connect(to).await.unwrap();
+        half_open.write_all(b"GET /metrics HTTP/1.1\r\nHost:").await.unwrap();
+        for stream in [&mut silent, &mut half_open] {
+            // The test ends when the server hangs up; it has no time of its own.
+            let mut heard = Vec::new();
+            let _ = stream.read_to_end(&mut heard).await;
+            assert!(!heard.windows(9).any(|text| text == b"spindocto"), "{heard:?}");
         }
-        let patience = 12 * HEADS_WITHIN;
-        let answered = tokio::time::timeout(patience, said(to, &get("/metrics"))).await.unwrap();
-        assert!(answered.ends_with("spindoctor_up 1\n"), "{answered}");
+        // A request that is answered is the last one of its connection.
+        assert!(said(to, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.ends_with("spindoctor_up 1\n"));
+        assert_eq!(HEADS_WITHIN, Duration::from_secs(1));
         server.abort();
     }
 

@@ -136,6 +136,7 @@ impl CallTrace {
         trace.hits_before = trace.passes();
         let shared = trace.state.get();
         shared.last_ns.store(trace.begun_ns, Relaxed);
+        shared.pid.store(u64::from(pid), Relaxed);
         shared.tid.store(u64::from(tid), Release);
         Ok(trace)
     }
@@ -353,8 +354,10 @@ struct Shared {
     secret: AtomicU64,
     level: AtomicU64,
     tid: AtomicU64,
+    pid: AtomicU64,
     futex: AtomicU64,
     task: AtomicU64,
+    born: AtomicU64,
     last_ns: AtomicU64,
     inside: AtomicU64,
     switches: AtomicU64,

@@ -131,22 +131,13 @@ impl CpuSampler {
     /// The samples since the last reading.
     pub fn read(&mut self) -> &CpuSamples {
         let Self { pid, buffers, format, read, .. } = self;
-        let CpuSamples { samples, stacks, lost } = read;
-        samples.clear();
-        stacks.clear();
-        *lost = 0;
+        read.samples.clear();
+        read.stacks.clear();
+        read.lost = 0;
         for buffer in buffers {
-            buffer.drain(
-                &mut |kind, misc, data| match RawEventRecord::new(kind, misc, data, *format).parse() {
-                    Ok(EventRecord::Sample(record)) => {
-                        samples.extend(raw(&record, *pid, CpuMode::from_misc(misc), stacks));
-                    }
-                    Ok(EventRecord::Lost(record)) => *lost += record.count,
-                    _ => {}
-                },
-            );
+            buffer.drain(&mut |kind, misc, data| take(read, *pid, *format, kind, misc, data));
         }
-        samples.sort_by_key(|sample| sample.at_ns);
+        read.samples.sort_by_key(|sample| sample.at_ns);
         read
     }
 }
@@ -380,29 +371,63 @@ impl Buffer {
         };
         // Pairs with the kernel's write barrier: what lies before the head was written before it.
         let end = head.load(Ordering::Acquire);
-        let mut at = tail.load(Ordering::Relaxed);
+        let at = tail.load(Ordering::Relaxed);
         let size = self.len - self.data_at;
         // SAFETY: the mapping holds `size` bytes from there on and lives as long as `self`. The kernel writes only
         // outside of what lies between tail and head, and nothing else is read through this slice.
         let data =
             unsafe { std::slice::from_raw_parts(self.page.as_ptr().cast::<u8>().add(self.data_at), size) };
-        while at < end {
-            let left = (end - at) as usize;
-            let mut record = at_ring(data, at, left);
-            // struct perf_event_header { u32 type; u16 misc; u16 size; }
-            let mut header = [0; 8];
-            if record.read_exact(&mut header).is_err() {
-                break;
-            }
-            let [a, b, c, d, misc @ .., e, f] = header;
-            let (kind, len) = (u32::from_ne_bytes([a, b, c, d]), usize::from(u16::from_ne_bytes([e, f])));
-            let body = len.checked_sub(header.len()).filter(|_| len <= left);
-            let Some(body) = body.and_then(|body| record.split_off_prefix(body).ok()) else { break };
-            each(RecordType(kind), u16::from_ne_bytes(misc), body);
-            at += len as u64;
-        }
+        records(data, at, end, each);
         // All was read, and what could not be understood is passed over.
         tail.store(end, Ordering::Release);
+    }
+}
+
+/// Hands over each record of a ring between two positions: its type, `misc` and body.
+fn records(data: &[u8], mut at: u64, end: u64, each: &mut dyn FnMut(RecordType, u16, RawData<'_>)) {
+    while at < end {
+        let left = usize::try_from(end - at).unwrap_or(usize::MAX).min(data.len());
+        let mut record = at_ring(data, at, left);
+        // struct perf_event_header { u32 type; u16 misc; u16 size; }
+        let mut header = [0; 8];
+        if record.read_exact(&mut header).is_err() {
+            break;
+        }
+        let [a, b, c, d, misc @ .., e, f] = header;
+        let (kind, len) = (u32::from_ne_bytes([a, b, c, d]), usize::from(u16::from_ne_bytes([e, f])));
+        let body = len.checked_sub(header.len()).filter(|_| len <= left);
+        let Some(body) = body.and_then(|body| record.split_off_prefix(body).ok()) else { break };
+        each(RecordType(kind), u16::from_ne_bytes(misc), body);
+        at += len as u64;
+    }
+}
+
+/// The samples of a process in a ring, whose size is a power of two, between two positions.
+pub fn parse_ring(ring: &[u8], from: u64, to: u64, pid: u32) -> CpuSamples {
+    let mut read = CpuSamples::default();
+    if ring.len().is_power_of_two() {
+        records(ring, from, to, &mut |kind, misc, data| {
+            take(&mut read, pid, record_format(), kind, misc, data);
+        });
+    }
+    read
+}
+
+/// Takes a record up.
+fn take(
+    read: &mut CpuSamples,
+    pid: u32,
+    format: RecordParseInfo,
+    kind: RecordType,
+    misc: u16,
+    data: RawData<'_>,
+) {
+    match RawEventRecord::new(kind, misc, data, format).parse() {
+        Ok(EventRecord::Sample(record)) => {
+            read.samples.extend(raw(&record, pid, CpuMode::from_misc(misc), &mut read.stacks));
+        }
+        Ok(EventRecord::Lost(record)) => read.lost = read.lost.saturating_add(record.count),
+        _ => {}
     }
 }
 

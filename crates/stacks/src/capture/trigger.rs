@@ -16,7 +16,6 @@ use std::error::Error as StdError;
 use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
@@ -33,6 +32,7 @@ use super::procfs;
 use crate::error::{Error, Result};
 use crate::function;
 use crate::module::Modules;
+use crate::module::elf::Elf;
 use crate::process::{Process, is_gone};
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../bpf/trigger.bpf.o"));
@@ -378,13 +378,15 @@ fn probe<'a>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut UProbe> {
 
 /// Loads a program and puts it into places of a file, as far as a process has mapped it; this process where none is
 /// given.
-fn attach(program: &mut UProbe, file: &Path, places: &[u64], pid: Option<u32>) -> Result<()> {
+fn attach(program: &mut UProbe, file: &Elf, places: &[u64], pid: Option<u32>) -> Result<()> {
     if program.fd().is_err() {
         program.load().map_err(|error| refused(NAME, &error))?;
     }
+    let file =
+        file.path().ok_or_else(|| refused(NAME, &std::io::Error::from(std::io::ErrorKind::NotFound)))?;
     let scope = pid.and_then(NonZeroU32::new).map_or(UProbeScope::CallingProcess, UProbeScope::OneProcess);
     for &place in places {
-        program.attach(place, file, scope).map_err(|error| refused(NAME, &error))?;
+        program.attach(place, &file, scope).map_err(|error| refused(NAME, &error))?;
     }
     Ok(())
 }

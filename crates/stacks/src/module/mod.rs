@@ -4,15 +4,17 @@
 //! A file is opened when the first address in it is looked up, by the first of these that is the mapped file:
 //! `/proc/PID/map_files` (the file itself, also when it was deleted or replaced; needs CAP_CHECKPOINT_RESTORE or
 //! CAP_SYS_ADMIN), `/proc/PID/exe` (the program, likewise), its path below `/proc/PID/root` (another mount
-//! namespace), its path. The last three count only where device and inode, or else the first page, are the mapping's.
+//! namespace). The last two count only where device and inode, or else the first page, are the mapping's. No other name of
+//! the process is opened, and only regular files are (see [`crate::target_file`]).
 
+pub mod bytes;
 pub(crate) mod cfi;
 pub mod elf;
 pub mod maps;
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, IoSliceMut};
+use std::fs::File;
+use std::io::{self, IoSliceMut, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +25,8 @@ use nix::unistd::Pid;
 use spindoctor_model::stack;
 
 use crate::error::{Error, Result};
+use crate::target_file::{Root, of_proc};
+use bytes::Budget;
 use cfi::Cfi;
 use elf::{Elf, ElfError, Machine};
 use maps::{Map, parse_maps};
@@ -30,6 +34,12 @@ use maps::{Map, parse_maps};
 /// How often at most the maps are read again because an address was in none: a library that was just loaded is
 /// known a tenth of a second later, and a program that jumps into nowhere all the time costs no more.
 const REFRESH: Duration = Duration::from_millis(100);
+
+/// Files of one process that are opened: each takes a descriptor. A server with all its plugins has a hundred.
+const MOST_FILES: usize = 400;
+
+/// `/proc/PID/maps` of 65,530 mappings (the default of vm.max_map_count) with long names has 16 MiB.
+const MOST_MAPS: u64 = 64 << 20;
 
 /// A mapped vDSO is two pages; what claims to be more is not read.
 const VDSO_MAX: u64 = 0x1_0000;
@@ -46,6 +56,10 @@ pub struct Modules {
     generation: u64,
     read_at: Instant,
     machine: Machine,
+    /// What may still be kept of all these files.
+    budget: Arc<Budget>,
+    /// How many of them are open.
+    opened: usize,
 }
 
 /// A mapping, and the module it belongs to.
@@ -80,8 +94,8 @@ pub(crate) struct Image {
     pub(crate) cfi: Arc<Cfi>,
     /// Address in the process less virtual address in the file.
     pub(crate) bias: u64,
-    /// Where it was opened; none for the vDSO.
-    pub(crate) opened: Option<Arc<Path>>,
+    /// False for the vDSO.
+    pub(crate) is_file: bool,
 }
 
 /// Where an address lies.
@@ -108,9 +122,12 @@ impl Modules {
             generation: 0,
             read_at: Instant::now(),
             machine: if cfg!(target_arch = "aarch64") { Machine::Aarch64 } else { Machine::X86_64 },
+            budget: Arc::default(),
+            opened: 0,
         };
         modules.refresh()?;
-        match File::open(modules.proc("exe")).map_err(ElfError::from).and_then(|file| Elf::open(&file)) {
+        let program = of_proc(&modules.proc("exe")).map_err(ElfError::from);
+        match program.and_then(|file| Elf::open(file, &modules.budget)) {
             Ok(elf) => modules.machine = elf.machine(),
             // Its libraries tell the rest: the program may be hidden from us.
             Err(ElfError::Io(_)) => (),
@@ -127,15 +144,15 @@ impl Modules {
     /// # Errors
     /// Where it cannot be read, or is not a 64-bit ELF file for a machine that is known.
     pub fn of_file(path: &Path) -> std::result::Result<Self, ElfError> {
-        let elf = Elf::open(&File::open(path)?)?;
+        let budget = Arc::default();
+        let elf = Elf::open(File::open(path)?, &budget)?;
         let name = path.display().to_string();
         let map =
             |(start, end, offset)| Map { start, end, offset, file: (String::new(), 0), path: name.clone() };
         let mut maps: Vec<Map> = elf.code().map(map).collect();
         maps.sort_by_key(|map| map.start);
         let machine = elf.machine();
-        let opened = Some(Arc::from(path));
-        let image = Image { elf: Arc::new(elf), cfi: Arc::default(), bias: 0, opened };
+        let image = Image { elf: Arc::new(elf), cfi: Arc::default(), bias: 0, is_file: true };
         Ok(Self {
             // No process has this id.
             pid: 0,
@@ -145,6 +162,8 @@ impl Modules {
             generation: 0,
             read_at: Instant::now(),
             machine,
+            budget,
+            opened: 1,
         })
     }
 
@@ -171,8 +190,9 @@ impl Modules {
         self.read_at = Instant::now();
         let path = self.proc("maps");
         // Names are bytes; one that is not UTF-8 is found by its inode all the same.
-        let text = match fs::read(&path) {
-            Ok(text) => text,
+        let mut text = Vec::new();
+        match File::open(&path).and_then(|file| file.take(MOST_MAPS).read_to_end(&mut text)) {
+            Ok(_) => (),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Error::NoProcess(self.pid)),
             Err(error) => return Err(Error::File { path, error }),
         };
@@ -241,12 +261,12 @@ impl Modules {
         self.image_of(index).cloned()
     }
 
-    /// The file at an address, as it can be opened, and the place in it.
-    pub(crate) fn file_at(&mut self, address: u64) -> Option<(Arc<Path>, u64)> {
+    /// The file at an address, and the place in it; none where no file can be opened.
+    pub(crate) fn file_at(&mut self, address: u64) -> Option<(Arc<Elf>, u64)> {
         let index = self.map_at(address)?;
-        let opened = self.image_of(index)?.opened.clone()?;
+        let image = self.image_of(index)?.clone();
         let map = &self.maps[index].map;
-        Some((opened, address - map.start + map.offset))
+        image.is_file.then_some((image.elf, address - map.start + map.offset))
     }
 
     /// Every module, and an address in it.
@@ -266,10 +286,13 @@ impl Modules {
         let placed = &self.maps[index];
         let module = placed.module? as usize;
         if let State::Unopened = self.modules[module].state {
-            let opened = self.open(&placed.map).and_then(|(elf, opened)| {
+            let opened =
+                if self.opened < MOST_FILES { self.open(&placed.map) } else { Err(ElfError::TooMany) };
+            let opened = opened.and_then(|(elf, is_file)| {
                 let bias = elf.bias(placed.map.start, placed.map.offset).ok_or(ElfError::NotElf)?;
-                Ok(Image { elf: Arc::new(elf), cfi: Arc::default(), bias, opened: opened.map(Arc::from) })
+                Ok(Image { elf: Arc::new(elf), cfi: Arc::default(), bias, is_file })
             });
+            self.opened += usize::from(opened.is_ok());
             self.modules[module].state = match opened {
                 Ok(image) => State::Open(image),
                 Err(error) => State::Unreadable(error.to_string()),
@@ -281,26 +304,28 @@ impl Modules {
         }
     }
 
-    fn open(&self, map: &Map) -> std::result::Result<(Elf, Option<PathBuf>), ElfError> {
+    /// The file of a mapping; false where it is in memory.
+    fn open(&self, map: &Map) -> std::result::Result<(Elf, bool), ElfError> {
         if map.path == "[vdso]" {
             let len = usize::try_from((map.end - map.start).min(VDSO_MAX)).unwrap_or(0);
-            let elf = Elf::of(self.memory(map.start, len).ok_or(ElfError::NotElf)?)?;
-            return Ok((elf, None));
+            let elf = Elf::of(self.memory(map.start, len).ok_or(ElfError::NotElf)?, &self.budget)?;
+            return Ok((elf, false));
         }
+        let elf = |file| Ok((Elf::open(file, &self.budget)?, true));
         let itself = self.proc(format!("map_files/{:x}-{:x}", map.start, map.end));
-        let mut refused = match File::open(&itself) {
-            Ok(file) => return Ok((Elf::open(&file)?, Some(itself))),
+        let mut refused = match of_proc(&itself) {
+            Ok(file) => return elf(file),
             Err(error) => error,
         };
-        let inside = self.proc("root").join(map.path.trim_start_matches('/'));
-        for path in [self.proc("exe"), inside, PathBuf::from(&map.path)] {
-            match File::open(&path) {
-                Ok(file) if is_mapped(&file, map) => return Ok((Elf::open(&file)?, Some(path))),
+        let inside = || Root::of_process(self.pid)?.file(Path::new(&map.path));
+        for file in [of_proc(&self.proc("exe")), inside()] {
+            match file {
+                Ok(file) if is_mapped(&file, map) => return elf(file),
                 Ok(file) => {
-                    if let Ok(elf) = Elf::open(&file)
+                    if let Ok(elf) = Elf::open(file, &self.budget)
                         && self.has_in_memory(&elf, map)
                     {
-                        return Ok((elf, Some(path)));
+                        return Ok((elf, true));
                     }
                 }
                 Err(error) => refused = error,
@@ -314,7 +339,7 @@ impl Modules {
         const PAGE: usize = 4096;
         let Some(bias) = elf.bias(map.start, map.offset) else { return false };
         let Some(file) = elf.at(map.start.wrapping_sub(bias), PAGE) else { return false };
-        elf.head(4) == b"\x7fELF" && self.memory(map.start, file.len()).is_some_and(|memory| memory == file)
+        elf.head(4) == b"\x7fELF" && self.memory(map.start, file.len()) == Some(file)
     }
 
     /// Instructions at an address, from the file or from the process; none where there is no code. Fewer than
@@ -326,7 +351,7 @@ impl Modules {
         if let Some(image) = self.image_of(index)
             && let Some(bytes) = image.elf.at(address.wrapping_sub(image.bias), len)
         {
-            return Some(bytes.to_vec());
+            return Some(bytes);
         }
         self.memory(address, len)
     }

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader};
 
 /// The kernel's functions, by address.
 #[derive(Debug, Default)]
-pub(crate) struct Kernel {
+pub struct Kernel {
     functions: Vec<Function>,
     /// Name after name. 150,000 of them take 3 MB.
     names: String,
@@ -35,7 +35,10 @@ impl Kernel {
     }
 
     /// `ffffffff81234560 t native_queued_spin_lock_slowpath [module]`, a tab before the module
-    fn parse(mut text: impl BufRead) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// It cannot be read, or is no text.
+    pub fn parse(mut text: impl BufRead) -> io::Result<Self> {
         let mut kernel = Self::default();
         let mut line = String::new();
         while text.read_line(&mut line)? > 0 {
@@ -65,7 +68,7 @@ impl Kernel {
     }
 
     /// The function that holds an address.
-    pub(crate) fn name(&self, address: u64) -> Option<&str> {
+    pub fn name(&self, address: u64) -> Option<&str> {
         let place = self.functions.partition_point(|function| function.address <= address).checked_sub(1)?;
         let Function { begin, length, .. } = self.functions[place];
         let begin = begin as usize;

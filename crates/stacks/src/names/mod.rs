@@ -8,32 +8,38 @@
 mod debug_file;
 mod debuginfod;
 pub mod demangle;
-mod kernel;
+pub mod kernel;
 mod symbols;
+pub mod xz;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use addr2line::Loader;
-use object::{Object, ObjectSection};
 use spindoctor_model::stack::Frame;
 
-use crate::module::elf::Elf;
+use crate::module::bytes::{Pages, PagesReader};
+use crate::module::elf::{Elf, Header, Which};
 use crate::module::{Image, Modules};
 use debuginfod::Debuginfod;
 use demangle::demangle;
 use kernel::Kernel;
-use symbols::{Symbols, Table};
+use symbols::{LONGEST_NAME, Symbols};
+
+/// Debug information of a file, ready for look-ups.
+type Lines = addr2line::Context<PagesReader>;
 
 /// Compressed debug information is unpacked into memory: above this much of it, names come from the symbol table
 /// alone, and lines are not shown. The profiler as a whole is to stay below 150 MiB.
 const UNPACKED_MAX: u64 = 64 << 20;
 
 /// `.gnu_debugdata` unpacked: a symbol table of a library takes a few hundred KiB, of a large program some MiB.
-const DEBUGDATA_MAX: usize = 64 << 20;
+const DEBUGDATA_MAX: u32 = 64 << 20;
+
+/// Inlined calls at one address: damaged or hostile debug information may have any number.
+const MOST_INLINED: usize = 1_000;
 
 /// Names of this many addresses are remembered, as many as the unwinder's rules.
 const MAX_KNOWN: usize = 1 << 16;
@@ -62,7 +68,7 @@ impl Default for Names {
 /// The functions of one module.
 struct Functions {
     tables: Vec<Symbols>,
-    lines: Option<Loader>,
+    lines: Option<Lines>,
 }
 
 impl std::fmt::Debug for Functions {
@@ -183,38 +189,35 @@ impl Names {
     fn find_functions(&mut self, image: &Image, path: &str, pid: u32) -> Functions {
         let elf = &image.elf;
         let mut tables = Vec::new();
-        let mut lines = image.opened.as_ref().and_then(|opened| self.lines(elf, opened, path));
-        if image.opened.is_some() && lines.is_none() {
+        let mut lines = image.is_file.then(|| self.lines(elf, pid, path)).flatten();
+        if image.is_file && lines.is_none() {
             let found = debug_file::find(elf, path, pid).or_else(|| {
                 let debuginfod = self.debuginfod.as_mut()?;
-                let file = debuginfod.find(elf.build_id()?)?;
-                let debug = Elf::open(&std::fs::File::open(&file).ok()?).ok()?;
-                (debug.build_id() == elf.build_id()).then(|| (Arc::new(debug), file))
+                let debug = Elf::open(debuginfod.find(elf.build_id()?)?, elf.budget()).ok()?;
+                (debug.build_id() == elf.build_id()).then(|| Arc::new(debug))
             });
-            if let Some((debug, debug_path)) = found {
-                lines = self.lines(&debug, &debug_path, path);
-                tables.extend(Symbols::read(&debug, Table::All));
+            if let Some(debug) = found {
+                lines = self.lines(&debug, pid, path);
+                tables.extend(Symbols::read(&debug, Which::All));
             }
         }
-        tables.extend(Symbols::read(elf, Table::All));
+        tables.extend(Symbols::read(elf, Which::All));
         if tables.is_empty() {
-            tables.extend(debug_data(elf).and_then(|inner| Symbols::read(&Arc::new(inner), Table::All)));
+            tables.extend(debug_data(elf).and_then(|inner| Symbols::read(&inner, Which::All)));
         }
-        tables.extend(Symbols::read(elf, Table::Dynamic));
+        tables.extend(Symbols::read(elf, Which::Dynamic));
         Functions { tables, lines }
     }
 
-    /// Reads debug information; none where there is none, or too much of it to unpack.
-    fn lines(&mut self, elf: &Elf, opened: &Path, path: &str) -> Option<Loader> {
-        let object = elf.object()?;
-        object.section_by_name(".debug_info")?;
-        let compressed =
-            object.sections().filter(|section| section.name().is_ok_and(|name| name.contains("debug_")));
-        let unpacked: u64 = compressed
-            .filter_map(|section| section.compressed_data().ok())
-            .filter(|data| data.format != object::CompressionFormat::None)
-            .map(|data| data.uncompressed_size)
-            .fold(0, u64::saturating_add);
+    /// Reads debug information; none where there is none, or too much of it to unpack. Files that debug information names
+    /// (`.dwo` of split DWARF) are not opened.
+    fn lines(&mut self, elf: &Elf, pid: u32, path: &str) -> Option<Lines> {
+        let is_of_debugging = |header: &&Header| header.name.contains("debug_");
+        elf.sections()
+            .iter()
+            .find(|header| matches!(header.name.as_str(), ".debug_info" | ".zdebug_info"))?;
+        let sections = elf.sections().iter().filter(is_of_debugging);
+        let unpacked = sections.map(|header| elf.unpacked_size(header)).fold(0, u64::saturating_add);
         if unpacked > UNPACKED_MAX {
             self.notes.push(format!(
                 "the debug information of {path} would take {} MiB of memory: its functions have names, but no lines",
@@ -222,7 +225,14 @@ impl Names {
             ));
             return None;
         }
-        Loader::new_with_sup(opened, debug_file::shared(elf, opened).filter(|shared| shared.exists())).ok()
+        let mut dwarf = dwarf_of(elf)?;
+        if let Some(shared) = debug_file::shared(elf, pid)
+            && let Some(shared) = dwarf_of(&shared)
+        {
+            dwarf.set_sup(shared);
+        }
+        dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
+        Lines::from_dwarf(dwarf).ok()
     }
 
     /// The kernel's function at an address; its [`Frame::module`] is none: the caller's `[kernel]`.
@@ -240,12 +250,26 @@ impl Names {
     }
 }
 
+/// The sections of debug information that a file has.
+fn dwarf_of(elf: &Elf) -> Option<gimli::Dwarf<PagesReader>> {
+    gimli::Dwarf::load(|id| {
+        let name = id.name();
+        let old = name.strip_prefix('.').map(|name| format!(".z{name}"));
+        let header = elf.section(name).or_else(|| elf.section(old.as_deref()?));
+        let pages = header.and_then(|header| elf.pages(header));
+        Ok::<_, gimli::Error>(pages.unwrap_or_else(|| Pages::of_memory(Vec::new())).reader())
+    })
+    .ok()
+}
+
 /// The calls that were inlined at an address and the function itself, as debug information tells; a name is empty
 /// where it tells none.
-fn inlined(lines: &Loader, address: u64, like: &Frame) -> Vec<Frame> {
+fn inlined(lines: &Lines, address: u64, like: &Frame) -> Vec<Frame> {
     let mut frames = Vec::new();
-    let Ok(mut found) = lines.find_frames(address) else { return frames };
-    while let Ok(Some(found)) = found.next() {
+    let Ok(mut found) = lines.find_frames(address).skip_all_loads() else { return frames };
+    while frames.len() < MOST_INLINED
+        && let Ok(Some(found)) = found.next()
+    {
         let mut frame = Frame { name: String::new(), ..like.clone() };
         if let Some(name) = found.function.as_ref().and_then(|function| function.raw_name().ok()) {
             set_name(&mut frame, &name);
@@ -258,6 +282,9 @@ fn inlined(lines: &Loader, address: u64, like: &Frame) -> Vec<Frame> {
 }
 
 fn set_name(frame: &mut Frame, symbol: &str) {
+    if symbol.len() > LONGEST_NAME {
+        return;
+    }
     let demangled = demangle(symbol);
     frame.name = demangled.short;
     frame.full_name = demangled.full;
@@ -265,23 +292,7 @@ fn set_name(frame: &mut Frame, symbol: &str) {
 
 /// MiniDebugInfo: `.gnu_debugdata` holds a file with nothing but a symbol table, packed with xz.
 fn debug_data(elf: &Elf) -> Option<Elf> {
-    /// Refuses more than a bound: a small packed file can be huge.
-    struct Bounded(Vec<u8>);
-    impl std::io::Write for Bounded {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            if self.0.len() + bytes.len() > DEBUGDATA_MAX {
-                return Err(std::io::Error::other("too large"));
-            }
-            self.0.extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let object = elf.object()?;
-    let mut packed = object.section_by_name(".gnu_debugdata")?.data().ok()?;
-    let mut unpacked = Bounded(Vec::new());
-    lzma_rs::xz_decompress(&mut packed, &mut unpacked).ok()?;
-    Elf::of(unpacked.0).ok()
+    let packed = elf.read(elf.section(".gnu_debugdata")?, u64::from(DEBUGDATA_MAX))?;
+    let unpacked = xz::unpack(&packed, DEBUGDATA_MAX)?;
+    elf.budget().keep(unpacked.len() as u64).then(|| Elf::of(unpacked, elf.budget()).ok())?
 }

@@ -4,13 +4,15 @@
 //! below is never good enough, for a stripped program has no symbols for its static functions.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use object::elf::{SHF_EXECINSTR, SHN_UNDEF, STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
-use object::read::elf::{SectionHeader, Sym};
+use object::elf::{SHN_LORESERVE, SHN_UNDEF, STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
 
 use super::demangle::demangle;
-use crate::module::elf::{Elf, Section};
+use crate::module::bytes::Pages;
+use crate::module::elf::{Elf, RawSymbol, Which};
+
+/// Longer names of functions are none: those of MySQL 9 have up to 4 KB.
+pub(super) const LONGEST_NAME: usize = 64 << 10;
 
 /// How many symbols below an address may end before it while another one, that begins lower, still holds it. Entry
 /// points inside of functions written in assembler are that many at most in glibc and libgcc.
@@ -19,8 +21,7 @@ const NESTED: usize = 16;
 /// The functions of one symbol table.
 #[derive(Debug)]
 pub(crate) struct Symbols {
-    file: Arc<Elf>,
-    strings: Section,
+    strings: Pages,
     /// By address, then by how good they are.
     symbols: Vec<Symbol>,
 }
@@ -37,58 +38,36 @@ struct Symbol {
     name: u32,
 }
 
-/// Which of a file's tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Table {
-    /// `.symtab`, which strip removes.
-    All,
-    /// `.dynsym`, which the loader needs.
-    Dynamic,
-}
-
 impl Symbols {
-    /// Reads a table; none where the file has none.
-    pub(crate) fn read(file: &Arc<Elf>, which: Table) -> Option<Self> {
-        let object = file.object()?;
-        let table = match which {
-            Table::All => object.elf_symbol_table(),
-            Table::Dynamic => object.elf_dynamic_symbol_table(),
+    /// Reads a table; none where the file has none, or what it would take is too much.
+    pub(crate) fn read(file: &Elf, which: Which) -> Option<Self> {
+        let is_code = |section: u16| {
+            let header = (section < SHN_LORESERVE).then(|| file.sections().get(usize::from(section)));
+            header.flatten().is_some_and(|header| header.is_code)
         };
-        let endian = object.endian();
-        let sections = object.elf_section_table();
-        let strings = sections.section(table.string_section()).ok()?;
-        let strings = file.part(strings.sh_offset(endian), strings.sh_size(endian))?;
-        let executable = |index, symbol| {
-            let section = table.symbol_section(endian, symbol, index).ok()??;
-            let section = sections.section(section).ok()?;
-            Some(section.sh_flags(endian) & u64::from(SHF_EXECINSTR) != 0)
-        };
-        let mut symbols: Vec<Symbol> = table
-            .enumerate()
-            .filter_map(|(index, symbol)| {
-                let kind = symbol.st_type();
-                let is_function = kind == STT_FUNC || kind == STT_GNU_IFUNC;
-                if symbol.st_name(endian) == 0 || symbol.st_shndx(endian) == SHN_UNDEF {
-                    return None;
-                }
-                // Assembler's labels have no type. So have marks of data in code on aarch64 ($x, $d).
-                let is_label = kind == STT_NOTYPE && executable(index, symbol)?;
-                if !is_function && !is_label {
-                    return None;
-                }
-                let size = symbol.st_size(endian);
-                let local = symbol.st_bind() == STB_LOCAL;
-                Some(Symbol {
-                    start: symbol.st_value(endian),
-                    rank: (u8::from(!is_function) * LABEL) | u8::from(size == 0) << 1 | u8::from(local),
-                    size: u32::try_from(size).unwrap_or(u32::MAX),
-                    name: symbol.st_name(endian),
-                })
-            })
-            .collect();
+        let mut symbols = Vec::new();
+        let strings = file.symbols(which, &mut |symbol: RawSymbol| {
+            let is_function = symbol.kind == STT_FUNC || symbol.kind == STT_GNU_IFUNC;
+            if symbol.name == 0 || symbol.section == SHN_UNDEF {
+                return;
+            }
+            // Assembler's labels have no type. So have marks of data in code on aarch64 ($x, $d).
+            let is_label = symbol.kind == STT_NOTYPE && is_code(symbol.section);
+            if !is_function && !is_label {
+                return;
+            }
+            let local = symbol.binding == STB_LOCAL;
+            symbols.push(Symbol {
+                start: symbol.address,
+                rank: (u8::from(!is_function) * LABEL) | u8::from(symbol.size == 0) << 1 | u8::from(local),
+                size: u32::try_from(symbol.size).unwrap_or(u32::MAX),
+                name: symbol.name,
+            });
+        })?;
         symbols.sort_unstable();
         symbols.shrink_to_fit();
-        (!symbols.is_empty()).then(|| Self { file: Arc::clone(file), strings, symbols })
+        let kept = symbols.len() * size_of::<Symbol>();
+        (!symbols.is_empty() && file.budget().keep(kept as u64)).then_some(Self { strings, symbols })
     }
 
     /// The name of the function at a virtual address. `function` are the bounds that the unwind table gives: as far
@@ -134,8 +113,7 @@ impl Symbols {
     }
 
     fn text(&self, offset: u32) -> Option<String> {
-        let bytes = self.file.bytes(&self.strings).get(offset as usize..)?;
-        let end = bytes.iter().position(|&byte| byte == 0)?;
-        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+        let bytes = self.strings.text(u64::from(offset), LONGEST_NAME)?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

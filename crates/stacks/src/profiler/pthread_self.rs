@@ -3,8 +3,6 @@
 //! On x86-64 glibc's `struct pthread` begins where the thread pointer points, on aarch64 it ends there
 //! (`THREAD_SELF` in `sysdeps/*/nptl/tls.h`). How large it is differs from release to release; glibc tells debuggers.
 
-use object::{Object, ObjectSymbol};
-
 use crate::module::Modules;
 
 /// What glibc calls the size of its `struct pthread`, a 32-bit number (`nptl_db/structs.def`).
@@ -25,9 +23,7 @@ fn size_of_struct_pthread(modules: &mut Modules) -> Option<u64> {
             return None;
         }
         let elf = modules.image(address)?.elf;
-        let object = elf.object()?;
-        let symbol = object.dynamic_symbols().find(|symbol| symbol.name() == Ok(SIZE_NAME))?;
-        let size = elf.at(symbol.address(), 4)?.try_into().ok()?;
+        let size = elf.at(elf.data_symbol(SIZE_NAME, 4)?, 4)?.try_into().ok()?;
         Some(u64::from(u32::from_ne_bytes(size)))
     })
 }

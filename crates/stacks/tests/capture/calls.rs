@@ -48,3 +48,54 @@ fn every_call_is_counted_and_every_nanosecond_is_somewhere() {
     assert!(known <= whole && known * 100 >= whole * 95, "{known} of {whole} ns");
     assert!(traced.cost.passes >= 2_000 && !traced.cost.cpu.is_zero(), "{:?}", traced.cost);
 }
+
+#[test]
+fn what_takes_the_place_of_a_thread_that_ended_is_not_counted() {
+    if !is_root() {
+        return;
+    }
+    let (told, tells) = channel();
+    let (go, wait) = channel::<()>();
+    let thread = std::thread::spawn(move || {
+        told.send(rustix::thread::gettid().as_raw_pid().cast_unsigned()).unwrap();
+        wait.recv().unwrap();
+        calls_and_sleeps(7, Duration::ZERO, Duration::from_millis(1));
+    });
+    let tid = tells.recv().unwrap();
+    let trace = CallTrace::start(std::process::id(), tid).unwrap();
+    go.send(()).unwrap();
+    thread.join().unwrap();
+    // The kernel frees the memory of its task after a moment, and gives it to the next threads.
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(20));
+        let next =
+            (0..50).map(|_| std::thread::spawn(|| calls_and_sleeps(100, Duration::ZERO, Duration::ZERO)));
+        next.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+    }
+    let traced = trace.finish().unwrap();
+    let failing = traced.calls.iter().find(|call| call.name == "fcntl").cloned().unwrap_or_default();
+    assert_eq!(failing.calls, 7, "{traced:#?}");
+}
+
+#[test]
+fn a_thread_of_another_process_is_not_counted() {
+    if !is_root() {
+        return;
+    }
+    let (told, tells) = channel();
+    let (go, wait) = channel::<()>();
+    let thread = std::thread::spawn(move || {
+        told.send(rustix::thread::gettid().as_raw_pid().cast_unsigned()).unwrap();
+        wait.recv().unwrap();
+        calls_and_sleeps(7, Duration::ZERO, Duration::from_millis(1));
+    });
+    let tid = tells.recv().unwrap();
+    let mut other = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+    let trace = CallTrace::start(other.id(), tid).unwrap();
+    go.send(()).unwrap();
+    thread.join().unwrap();
+    let traced = trace.finish().unwrap();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert!(traced.calls.is_empty(), "{traced:#?}");
+}

@@ -14,15 +14,17 @@ mod places;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Advice, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{Advice, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use spindoctor_model::page_cache::{CachedFile, CachedFiles, FileKind, PageCache};
 use spindoctor_model::{HostSample, Unavailable};
+use spindoctor_stacks::target_file::{Root, of_proc};
 
 use super::kernel_file;
 use super::source::{HostSource, Target, reading};
@@ -153,7 +155,7 @@ impl Ground {
 
 /// A look under way.
 struct Look<'a> {
-    root: OwnedFd,
+    root: Root,
     places: &'a Places,
     scope: Scope,
     counter: Counter,
@@ -176,16 +178,16 @@ impl<'a> Look<'a> {
 
     /// Walks a folder that the server names.
     fn folder(&mut self, path: &str, depth: usize, whose: Whose) {
-        match open_below(&self.root, path, OFlags::RDONLY | OFlags::DIRECTORY) {
+        match self.root.folder(Path::new(path)) {
             Ok(folder) => self.walk(&folder, path, depth, whose),
             // Not every server has every folder.
-            Err(Errno::NOENT | Errno::NOTDIR) => {}
-            Err(error) => self.note_unlisted(path, error),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            Err(error) => self.note_unlisted(path, &error),
         }
     }
 
-    fn note_unlisted(&mut self, path: &str, error: Errno) {
-        self.seen.notes.push(format!("{path} was not listed: {}", std::io::Error::from(error)));
+    fn note_unlisted(&mut self, path: &str, error: &std::io::Error) {
+        self.seen.notes.push(format!("{path} was not listed: {error}"));
     }
 
     fn walk(&mut self, folder: &OwnedFd, path: &str, depth: usize, whose: Whose) {
@@ -195,7 +197,7 @@ impl<'a> Look<'a> {
         }
         let entries = match Dir::read_from(folder) {
             Ok(entries) => entries,
-            Err(error) => return self.note_unlisted(path, error),
+            Err(error) => return self.note_unlisted(path, &error.into()),
         };
         for entry in entries {
             // A folder that goes away while it is listed ends the list.
@@ -233,21 +235,21 @@ impl<'a> Look<'a> {
         match rustix::fs::openat(folder, name, flags, Mode::empty()) {
             Ok(inner) => self.walk(&inner, path, depth.saturating_sub(1), whose),
             Err(Errno::NOENT) => {}
-            Err(error) => self.note_unlisted(path, error),
+            Err(error) => self.note_unlisted(path, &error.into()),
         }
     }
 
     /// A table or a schema that lies elsewhere.
     fn link(&mut self, path: &str, depth: usize, whose: Whose) {
         // Without opening what it leads to: that may be anything.
-        let Ok(place) = open_below(&self.root, path, OFlags::PATH) else { return };
+        let Ok(place) = self.root.find(Path::new(path)) else { return };
         let Ok(stat) = rustix::fs::fstat(&place) else { return };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory if depth > 0 => self.folder(path, depth - 1, whose),
             FileType::RegularFile if self.counts(path, whose) => {
-                if let Ok(file) = open_below(&self.root, path, OFlags::RDONLY | OFlags::NONBLOCK) {
+                if let Ok(file) = self.root.file(Path::new(path)) {
                     let ground = Ground::under(&file);
-                    self.count(&File::from(file), path.to_owned(), false, ground);
+                    self.count(&file, path.to_owned(), false, ground);
                 }
             }
             _ => {}
@@ -345,14 +347,10 @@ impl<'a> Look<'a> {
                     self.seen.is_cut = true;
                     None
                 }
-                None => match rustix::fs::open(
-                    &magic,
-                    OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
-                    Mode::empty(),
-                ) {
+                None => match of_proc(magic.as_ref()) {
                     Ok(file) => {
                         let ground = Ground::under(&file);
-                        self.count(&File::from(file), link.path, link.is_deleted, ground)
+                        self.count(&file, link.path, link.is_deleted, ground)
                     }
                     Err(_) => None,
                 },
@@ -370,24 +368,9 @@ impl<'a> Look<'a> {
 }
 
 /// The root of the server's file system.
-fn root(target: &Target) -> Result<OwnedFd, Unavailable> {
+fn root(target: &Target) -> Result<Root, Unavailable> {
     let path = target.process("root");
-    rustix::fs::openat(CWD, &path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| kernel_file::because(&path, &error.into()))
-}
-
-/// Opens a path as the server would: its symbolic links lead to places of its own file system.
-fn open_below(root: &OwnedFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let relative = match path.trim_start_matches('/') {
-        "" => ".",
-        relative => relative,
-    };
-    let flags = flags | OFlags::CLOEXEC;
-    match rustix::fs::openat2(root, relative, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
-        // Linux before 5.6, and filters of system calls.
-        Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(root, relative, flags, Mode::empty()),
-        outcome => outcome,
-    }
+    Root::at(&path).map_err(|error| kernel_file::because(&path, &error))
 }
 
 /// What a name is, where the folder does not say.
@@ -399,7 +382,7 @@ fn type_of(folder: BorrowedFd<'_>, name: &CStr) -> FileType {
 /// Takes parts of logs out of the page cache.
 #[derive(Debug)]
 pub struct Evictor {
-    root: OwnedFd,
+    root: Root,
 }
 
 impl Evictor {
@@ -419,15 +402,16 @@ impl Evictor {
         if !file.kind.is_log() {
             return Err(Unavailable::because(format!("{} is no log: it stays where it is", file.path)));
         }
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        let open = open_below(&self.root, &file.path, flags)
-            .map_err(|error| kernel_file::because(Path::new(&file.path), &error.into()))?;
+        let open = self
+            .root
+            .file(Path::new(&file.path))
+            .map_err(|error| kernel_file::because(Path::new(&file.path), &error))?;
         let stat = rustix::fs::fstat(&open)
             .map_err(|error| kernel_file::because(Path::new(&file.path), &error.into()))?;
         if (stat.st_dev, stat.st_ino) != file.id {
             return Err(Unavailable::because(format!("{} is another file than a moment ago", file.path)));
         }
-        Ok(Evictable { file: open, path: file.path.clone() })
+        Ok(Evictable { file: open.into(), path: file.path.clone() })
     }
 }
 

@@ -37,7 +37,14 @@ pub(super) fn run(asked: &FleetQuery) -> anyhow::Result<ExitStatus> {
         false => Statement::reading(&asked.sql)?,
     };
     if let Some(file) = &asked.out {
-        output::expect_writable(file)?;
+        let endings: &[&str] = match format(asked) {
+            FleetFormat::Tab => &["txt", "tsv"],
+            FleetFormat::Table => &["txt"],
+            FleetFormat::Csv => &["csv"],
+            FleetFormat::Json => &["json", "jsonl"],
+            FleetFormat::Parquet => &["parquet"],
+        };
+        output::expect_writable(file, endings)?;
     }
     let fleet = Fleet::of(&asked.which, &asked.login)?;
     let mut limits = limits(&asked.login);

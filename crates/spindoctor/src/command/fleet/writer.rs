@@ -14,6 +14,7 @@ use spindoctor_fleet::store::{Store, StoreError, Told};
 use super::query::{Names, format};
 use super::servers::Fleet;
 use crate::cli::{FleetFormat, FleetQuery};
+use crate::csv::Reader;
 use crate::output::ClosedPipe;
 use crate::report::fleet::{Format, Part, formats, group};
 use crate::terminal::Look;
@@ -40,7 +41,7 @@ pub(super) struct Writer {
 enum Way {
     Print(Box<dyn Format>),
     Fold { groups: Groups, json: bool },
-    Keep { store: Box<Store>, sql: String, format: FleetFormat },
+    Keep { store: Box<Store>, sql: String, format: FleetFormat, reader: Reader },
 }
 
 /// How it ended.
@@ -59,10 +60,11 @@ impl Writer {
         let format = format(asked);
         let sql = asked.sql_over.clone().or_else(|| (format == FleetFormat::Parquet).then(|| ALL.to_owned()));
         let out = Out::to(asked)?;
+        let reader = Reader::of(asked.raw_csv, asked.out.is_some());
         let way = match sql {
-            Some(sql) => Way::Keep { store: Box::new(Store::new()?), sql, format },
+            Some(sql) => Way::Keep { store: Box::new(Store::new()?), sql, format, reader },
             None if asked.group => Way::Fold { groups: Groups::default(), json: format == FleetFormat::Json },
-            None => Way::Print(formats::of(format, out.look())),
+            None => Way::Print(formats::of(format, out.look(), reader)),
         };
         let everybody = (0..fleet.names.len()).collect();
         Ok(Self {
@@ -149,13 +151,13 @@ impl Writer {
                 };
                 text.extend_from_slice(told.as_bytes());
             }
-            Way::Keep { mut store, sql, format } => {
+            Way::Keep { mut store, sql, format, reader } => {
                 let servers = names.iter().zip(&tags).zip(&ends);
                 let told = servers.map(|((server, tags), end)| Told { server, tags, end: end.as_ref() });
                 store.finish(told)?;
                 let mut format: Box<dyn Format> = match format {
                     FleetFormat::Parquet => Box::new(formats::parquet(out.take()?)),
-                    other => formats::of(other, out.look()),
+                    other => formats::of(other, out.look(), reader),
                 };
                 store
                     .query(&sql, &mut |columns, rows| {
@@ -208,7 +210,7 @@ impl Out {
         Ok(match &asked.out {
             None => Self::Standard,
             Some(path) => {
-                let file = File::create(path);
+                let file = spindoctor_safefile::create(path);
                 Self::File(file.with_context(|| format!("could not make {}", path.display()))?)
             }
         })

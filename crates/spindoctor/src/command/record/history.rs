@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use crate::cli::{FileFormat, Record};
 use crate::command::live::note;
+use crate::csv::Reader;
 use crate::export::dated::Dated;
 use crate::export::slice::{More, Position};
 use crate::export::table::{TABLES, by_name};
@@ -74,7 +75,7 @@ impl History {
             tables = TABLES.iter().filter(|table| !table.is_vast()).collect();
         }
         let every = asked.parquet_every;
-        let dated = Dated { folder, tables, format: FileFormat::Parquet, every };
+        let dated = Dated { folder, tables, format: FileFormat::Parquet, reader: Reader::People, every };
         let (end, ended) = channel();
         let (say, shipped) = unbounded_channel();
         let writer = Writer {

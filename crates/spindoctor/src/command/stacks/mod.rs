@@ -7,7 +7,7 @@ mod watchpoints;
 use std::io::IsTerminal as _;
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use spindoctor_stacks::file;
 
 use crate::cli::{Source, Stacks};
@@ -21,8 +21,14 @@ use crate::terminal::Look;
 /// Takes or loads a profile and writes it.
 pub(crate) fn run(asked: &Stacks) -> anyhow::Result<ExitStatus> {
     // What cannot be done is refused before the server is looked at.
-    for written in asked.output.iter().chain(&asked.save) {
-        output::expect_writable(written)?;
+    if let Some(file) = &asked.save {
+        output::expect_writable(file, &["spinprof"])?;
+    }
+    if let Some(file) = &asked.output {
+        // A name that is given with its format may be any.
+        let named = FORMATS.iter().map(|format| format.extension.rsplit('.').next().unwrap_or_default());
+        let endings: Vec<&str> = if format_name(asked).is_some() { Vec::new() } else { named.collect() };
+        output::expect_writable(file, &endings)?;
     }
     match asked.diff.as_deref() {
         Some([before, after]) => compare(asked, before, after)?,
@@ -106,8 +112,7 @@ fn look(asked: &Stacks) -> Look {
 
 fn write(asked: &Stacks, bytes: &[u8]) -> anyhow::Result<()> {
     match &asked.output {
-        Some(written) => std::fs::write(written, bytes)
-            .with_context(|| format!("could not write the profile to {}", written.display())),
+        Some(written) => output::write_file(written, bytes, "the profile"),
         None => output::print_bytes(bytes),
     }
 }

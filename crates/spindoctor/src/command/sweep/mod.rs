@@ -6,7 +6,6 @@
 mod cells;
 mod server;
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -35,8 +34,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Measures the grid.
 pub(crate) fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
-    for file in asked.svg.iter().chain(&asked.png).chain(&asked.html).chain(&asked.resume) {
-        output::expect_writable(file)?;
+    let outputs: [(&Option<PathBuf>, &[&str]); 4] = [
+        (&asked.svg, &["svg"]),
+        (&asked.png, &["png"]),
+        (&asked.html, output::HTML),
+        (&asked.resume, &["jsonl", "json"]),
+    ];
+    for (file, endings) in outputs {
+        if let Some(file) = file {
+            output::expect_writable(file, endings)?;
+        }
     }
     let axes = axes(&asked.set)?;
     let mut grid = Grid { axes: Vec::new(), threads: asked.threads.clone(), runs: asked.runs };
@@ -208,15 +215,14 @@ fn kept_in(asked: &Asked) -> anyhow::Result<PathBuf> {
 fn write(asked: &Asked, sweep: &Sweep) -> anyhow::Result<()> {
     let svg = report::svg::render(sweep);
     if let Some(file) = &asked.svg {
-        fs::write(file, &svg).with_context(|| format!("could not write {}", file.display()))?;
+        output::write_file(file, &svg, "the charts")?;
     }
     if let Some(file) = &asked.png {
         let png = report::png::render(&svg).context("could not draw the charts")?;
-        fs::write(file, png).with_context(|| format!("could not write {}", file.display()))?;
+        output::write_file(file, png, "the charts")?;
     }
     if let Some(file) = &asked.html {
-        fs::write(file, report::html::render(sweep))
-            .with_context(|| format!("could not write {}", file.display()))?;
+        output::write_file(file, report::html::render(sweep), "the page")?;
     }
     output::print(&match (asked.json, asked.csv) {
         (true, _) => json::to_text(sweep).context("could not write the sweep as JSON")?,

@@ -1,6 +1,5 @@
 //! `spindoctor tune --apply`: trials of changes on a live server; what helps is kept, everything else is put back.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -35,7 +34,7 @@ use crate::terminal::Look;
 pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
     let begun = Instant::now();
     if let Some(file) = &asked.html {
-        output::expect_writable(file)?;
+        output::expect_writable(file, output::HTML)?;
     }
     let wanted = Wanted::of(&asked.only)?;
     let mut proposals = Vec::new();
@@ -56,8 +55,7 @@ pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
         Err(why) => note(&format!("the trial could not be logged: {why}")),
     }
     if let Some(file) = &asked.html {
-        fs::write(file, html::render(&tuning))
-            .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
+        output::write_file(file, html::render(&tuning), "the HTML report")?;
     }
     output::print(&match asked.json {
         true => to_json(&tuning).context("could not write the trial as JSON")?,

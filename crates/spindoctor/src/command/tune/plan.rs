@@ -1,7 +1,5 @@
 //! `spindoctor tune --plan`: what could be changed on this server; nothing is.
 
-use std::fs;
-
 use anyhow::{Context as _, bail};
 use spindoctor_collect::watch::Profiling;
 use spindoctor_model::Plan;
@@ -19,7 +17,7 @@ use crate::{output, window_file};
 pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
     let only = only(&asked.only)?;
     if let Some(file) = &asked.html {
-        output::expect_writable(file)?;
+        output::expect_writable(file, output::HTML)?;
     }
     let window = match &asked.window {
         Some(file) => window_file::load(file)?,
@@ -34,8 +32,7 @@ pub(super) fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
 /// Writes the plan in the formats that were asked for.
 pub(super) fn show(asked: &Tune, plan: &Plan) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.html {
-        fs::write(file, html::render(plan))
-            .with_context(|| format!("could not write the HTML report to {}", file.display()))?;
+        output::write_file(file, html::render(plan), "the HTML report")?;
     }
     let printed = match asked.json {
         true => to_json(plan).context("could not write the plan as JSON")?,

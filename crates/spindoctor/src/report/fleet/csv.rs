@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use spindoctor_fleet::piece::Columns;
 
 use super::{Format, Part};
+use crate::csv::{self, Reader};
 
 /// Rows under the titles of the first answer.
-#[derive(Default)]
 pub(super) struct Csv {
+    reader: Reader,
     titles: Option<Columns>,
     /// Columns that have no place, each with how many servers have it and the first of them.
     homeless: BTreeMap<String, (usize, String)>,
@@ -17,8 +18,8 @@ pub(super) struct Csv {
 
 impl Csv {
     /// Nothing written yet.
-    pub(super) fn new() -> Self {
-        Self::default()
+    pub(super) fn new(reader: Reader) -> Self {
+        Self { reader, titles: None, homeless: BTreeMap::new() }
     }
 
     /// For each title, which cell of such an answer goes there.
@@ -59,7 +60,7 @@ impl Format for Csv {
             None => {
                 let server = part.server.map(|_| "server".as_bytes());
                 let names = part.columns.iter().map(|column| column.name.as_bytes());
-                line(out, server.into_iter().chain(names).map(Some));
+                line(self.reader, out, server.into_iter().chain(names).map(Some));
                 self.titles = Some(part.columns.clone());
                 part.columns.clone()
             }
@@ -67,7 +68,7 @@ impl Format for Csv {
         let server = part.server.map(|server| Some(server.as_bytes()));
         if &titles == part.columns {
             for row in part.rows.iter() {
-                line(out, server.into_iter().chain(row.cells()));
+                line(self.reader, out, server.into_iter().chain(row.cells()));
             }
             return Ok(());
         }
@@ -76,7 +77,7 @@ impl Format for Csv {
         for row in part.rows.iter() {
             let cells: Vec<Option<&[u8]>> = row.cells().collect();
             let placed = places.iter().map(|place| place.and_then(|at| *cells.get(at)?));
-            line(out, server.into_iter().chain(placed));
+            line(self.reader, out, server.into_iter().chain(placed));
         }
         Ok(())
     }
@@ -98,24 +99,13 @@ impl Format for Csv {
     }
 }
 
-fn line<'a>(out: &mut Vec<u8>, cells: impl Iterator<Item = Option<&'a [u8]>>) {
+fn line<'a>(reader: Reader, out: &mut Vec<u8>, cells: impl Iterator<Item = Option<&'a [u8]>>) {
     for (at, cell) in cells.enumerate() {
         if at > 0 {
             out.push(b',');
         }
-        // Quoted, an empty text is told from nothing.
-        let Some(bytes) = cell else { continue };
-        if bytes.is_empty() || bytes.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
-            out.push(b'"');
-            for &byte in bytes {
-                if byte == b'"' {
-                    out.push(b'"');
-                }
-                out.push(byte);
-            }
-            out.push(b'"');
-        } else {
-            out.extend_from_slice(bytes);
+        if let Some(bytes) = cell {
+            csv::cell(bytes, reader, out);
         }
     }
     out.extend_from_slice(b"\r\n");
@@ -128,7 +118,7 @@ mod tests {
 
     #[test]
     fn answers_of_other_columns_stand_under_the_first_ones_titles() {
-        let (out, notes) = printed(Csv::new());
+        let (out, notes) = printed(Csv::new(Reader::Programs));
         let expected: &[u8] = b"server,Id,Info\r\n\
             db1:3306,7,\"SELECT\t1,\n\"\"x\\y\"\"\"\r\n\
             db2:3306,12,\r\ndb2:3306,13,\"\"\r\n\
@@ -137,5 +127,13 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(expected));
         assert_eq!(notes.len(), 1);
         assert!(notes[0].contains("column Progress") && notes[0].contains("db3:3306 has it"), "{notes:?}");
+    }
+
+    #[test]
+    fn for_people_no_cell_steers_a_terminal() {
+        let (out, _) = printed(Csv::new(Reader::People));
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.contains("db1:3306,8,\\u{1b}[2J\u{fffd}\r\n"), "{out}");
+        assert!(!out.contains('\u{1b}'), "{out}");
     }
 }

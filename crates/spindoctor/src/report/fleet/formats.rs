@@ -4,14 +4,15 @@ use std::io::Write;
 
 use super::{Format, csv, json, parquet, tab, table};
 use crate::cli::FleetFormat;
+use crate::csv::Reader;
 use crate::terminal::Look;
 
 /// A format of text. Parquet is none: see [`mod@super::parquet`].
-pub(crate) fn of(format: FleetFormat, look: Look) -> Box<dyn Format> {
+pub(crate) fn of(format: FleetFormat, look: Look, reader: Reader) -> Box<dyn Format> {
     match format {
         FleetFormat::Tab | FleetFormat::Parquet => Box::new(tab::Tab::new()),
         FleetFormat::Table => Box::new(table::Table::new(look)),
-        FleetFormat::Csv => Box::new(csv::Csv::new()),
+        FleetFormat::Csv => Box::new(csv::Csv::new(reader)),
         FleetFormat::Json => Box::new(json::Json),
     }
 }

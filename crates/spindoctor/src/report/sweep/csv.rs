@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use spindoctor_tune::sweep::{Spread, Sweep};
 
+use crate::csv::{self, Reader};
 use crate::terminal::safe;
 
 /// The quantities' columns, each followed by its least and greatest run.
@@ -47,11 +48,9 @@ fn numbers(spread: Option<Spread>) -> [String; 3] {
 
 /// Quoted where it must be (RFC 4180).
 fn cell(text: &str) -> String {
-    let text = safe(text);
-    match text.contains([',', '"']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
-    }
+    let mut out = Vec::new();
+    csv::cell(safe(text).as_bytes(), Reader::People, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]
