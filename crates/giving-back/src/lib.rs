@@ -52,3 +52,4 @@ pub mod check;
 pub mod protocol;
 pub mod state;
 pub mod steps;
+pub mod ways;

@@ -294,7 +294,7 @@ impl GivingBack {
         match step {
             Step::Set(_) if tuner.sets < self.scope.sets => {
                 let value = wanted(tuner);
-                let is_known = value == tuner.journal.original;
+                let is_known = value[..self.variables()] == tuner.journal.original[..self.variables()];
                 for (set, value) in tuner.journal.set.iter_mut().zip(value) {
                     *set |= value.bit();
                 }
@@ -658,7 +658,10 @@ impl GivingBack {
                 if is_set {
                     tuner.sets += 1;
                     tuner.at = if self.protocol.announces { At::Idle } else { At::Settle };
-                } else if was_set || !self.protocol.retracts || value == tuner.journal.original {
+                } else if was_set
+                    || !self.protocol.retracts
+                    || value[..self.variables()] == tuner.journal.original[..self.variables()]
+                {
                     // Somebody else set it, or the lease is lost: the trial ends.
                     tuner.at = At::Regain;
                 } else {
@@ -765,6 +768,11 @@ impl GivingBack {
     ) -> Next {
         let Some(journal) = journal else { return Next::Gone };
         let first = if self.protocol.event_goes_last { Back::AwaitFlight } else { Back::DropEvent };
+        // A lock is lost with its connection.
+        let is_own = matches!(by, Some(Holder::Writer(_) | Holder::Guardian(_) | Holder::Recover));
+        if is_own && state.holder() != by && !matches!(at, Back::Reread | Back::Remove) {
+            return Next::Again;
+        }
         Next::On(match at {
             Back::Reread => match state.disk[t] {
                 None => return Next::Gone,

@@ -3,15 +3,17 @@
 //! ADDRESS is a socket or `HOST:PORT` (user and password `spindoctor`). It says `armed`, with its guardian's process, and
 //! `flipping`, and flips until a signal asks it to end; then it says what became of the settings. With `keep` for `flip` it
 //! sets the first values, keeps them and ends; with `hold` it sets the first values, waits, and says `guardian` when it has
-//! another one; with `check` it looks, while it waits, whether they are still as it set them.
+//! another one; with `check` it looks, while it waits, whether they are still as it set them. With `obey` it does what it reads
+//! from standard input, a line for each: `set VALUE`, `check`, `keep`, `restore`. `DRIVER recover ADDRESS
+//! STATE` is `tune --recover`.
 
 #![expect(clippy::print_stdout, reason = "the tests read it")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use spindoctor_collect::mysql::{Endpoint, SslMode, Target};
-use spindoctor_tune::apply::{ApplyError, Settings, TakeOptions};
+use spindoctor_tune::apply::{ApplyError, Settings, TakeOptions, recover};
 use spindoctor_tune::guardian;
 use spindoctor_tune::interrupt::Interrupts;
 use spindoctor_tune::variables::{Variable, find};
@@ -55,12 +57,19 @@ async fn tune(arguments: &[String]) -> Result<String, ApplyError> {
             (find(name).expect("on the list"), values.split(',').map(str::to_owned).collect())
         })
         .collect();
+    if what == "recover" {
+        let recovered = recover(&target, Path::new(state)).await?;
+        return Ok(format!("{recovered:?}"));
+    }
     let mut interrupts = Interrupts::listen().expect("signals can be caught");
     let options = TakeOptions { state: PathBuf::from(state), program: "/proc/self/exe".into() };
     let variables: Vec<&'static Variable> = sets.iter().map(|(variable, _)| *variable).collect();
     let mut settings = Settings::take(&target, &variables, &options).await?;
     let switch = settings.switch();
     println!("armed event={} guardian={}", switch.event.is_ok(), switch.guardian.unwrap_or_default());
+    if what == "obey" {
+        return obey(settings, &sets).await;
+    }
     for turn in 0_usize.. {
         let values = sets.iter().map(|(variable, values)| (*variable, values[turn % values.len()].clone()));
         let values: Vec<(&'static Variable, String)> = values.collect();
@@ -103,4 +112,47 @@ async fn tune(arguments: &[String]) -> Result<String, ApplyError> {
         }
     }
     unreachable!("it flips until it is told to end")
+}
+
+/// Does what it is told, until it is told to end or something fails.
+async fn obey(
+    mut settings: Settings,
+    sets: &[(&'static Variable, Vec<String>)],
+) -> Result<String, ApplyError> {
+    let (told, mut orders) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            let _gone = told.send(line);
+        }
+    });
+    let mut guardian = settings.switch().guardian;
+    loop {
+        let order = tokio::select! {
+            lost = settings.wait_until_lost() => {
+                return Ok(format!("lost: {lost}: {}", settings.restore().await?));
+            }
+            order = orders.recv() => order.unwrap_or_else(|| "restore".to_owned()),
+            () = tokio::time::sleep(std::time::Duration::from_millis(20)) => {
+                let now = settings.switch().guardian;
+                if let (true, Ok(pid)) = (now != guardian, &now) {
+                    println!("guardian={pid}");
+                }
+                guardian = now;
+                continue;
+            }
+        };
+        let done = match order.split_once(' ') {
+            Some(("set", value)) => {
+                let values: Vec<(&'static Variable, String)> =
+                    sets.iter().map(|(variable, _)| (*variable, value.to_owned())).collect();
+                settings.set(&values).await
+            }
+            _ if order == "check" => settings.check().await,
+            _ if order == "keep" => return settings.keep().await.map(|()| "kept".to_owned()),
+            _ => return Ok(format!("told: {}", settings.restore().await?)),
+        };
+        if let Err(error) = done {
+            return Ok(format!("{error}: {}", settings.restore().await?));
+        }
+    }
 }
