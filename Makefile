@@ -1,6 +1,6 @@
 # The commands of this project. Each is a script, so that it can be read and run alone.
 
-.PHONY: demo test fuzz score bench bpf
+.PHONY: demo test fuzz score bench bpf prove replay
 
 demo:  ## a real MySQL in a CPU quota, under load, diagnosed
 	@script/demo
@@ -19,3 +19,9 @@ bench:  ## speed and cost beside gdb, eu-stack and perf; writes BENCHMARKS.md
 
 bpf:  ## the BPF objects that are checked in, from their sources; needs clang
 	@script/bpf
+
+prove:  ## the model of the giving back, deeper than test looks; writes crates/giving-back/CHECKED.md
+	@script/giving-back
+
+replay:  ## more than 200 ways of that model on real servers of both flavours
+	@SPINDOCTOR_WAYS=75 cargo test --locked -p spindoctor-tune --test replay -- --nocapture

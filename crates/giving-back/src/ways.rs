@@ -209,7 +209,10 @@ fn is_playable(state: &State, step: Step, is_crashed: bool) -> bool {
             | At::Arm
     );
     let is_back = matches!(guardian.at, GuardianAt::Back(_)) && guardian.run != Run::Ended;
+    // The right beside a foreign lock ends after two seconds, of which the model makes the end of one.
+    let is_beside = [tuner.by, guardian.by, state.recover.by].contains(&Some(Holder::Stranger));
     match step {
+        Step::StopTuner(_) | Step::StopGuardian(_) | Step::NetworkDown if is_beside => false,
         // It would wait for ten seconds.
         Step::Breaks(_) | Step::StartSecond => false,
         // What it hears first is chance.

@@ -561,6 +561,10 @@ impl Scene<'_> {
                 let guardian = self.guardian();
                 match before.guardians[0].at {
                     GuardianAt::Listens => {}
+                    // It hears the tuner again.
+                    GuardianAt::Tries if after.guardians[0].at == GuardianAt::Listens => {
+                        self.gate.answer(guardian);
+                    }
                     GuardianAt::Tries => match after.guardians[0].by {
                         Some(by) if after.guardians[0].run == Run::Runs => {
                             self.regain(guardian, Some(by), Holder::Guardian(0))?;
