@@ -237,6 +237,8 @@ async fn a_server_that_answers_nothing_gets_its_old_setting_back_within_the_bloc
     )
     .with_password("spindoctor".into());
     target.tls.mode = SslMode::Disabled;
+    // The server is the test's own.
+    target.trust.get_server_public_key = true;
     let port = server.port();
     let (hang, hangs) = watch::channel(false);
     let _passes = tokio::spawn(async move {
