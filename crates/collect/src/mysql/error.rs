@@ -163,9 +163,11 @@ pub enum ConnectError {
     ///
     /// MySQL draws a plugin by lot for an account that does not exist, so that nobody can tell.
     #[error(
-        "the login asks for the plugin {plugin}, which spindoctor cannot; the account does not exist, or it needs caching_sha2_password or mysql_native_password"
+        "{address}: the login asks for the plugin {plugin}, which spindoctor cannot; the account does not exist, or it needs caching_sha2_password or mysql_native_password"
     )]
     Plugin {
+        /// What was tried.
+        address: String,
         /// The server's name for it.
         plugin: String,
     },

@@ -49,7 +49,7 @@ fn failed(target: &Target, error: OpenError) -> ConnectError {
         OpenError::TlsNotOffered(mode) => ConnectError::TlsNotOffered { address, mode: mode.name() },
         OpenError::Tls(reason) | OpenError::TlsOptions(reason) => tls::failed(address, &reason),
         OpenError::Refused(Refused::Server(error)) => refused(address, error.code, error.message),
-        OpenError::Refused(Refused::Plugin(plugin)) => ConnectError::Plugin { plugin },
+        OpenError::Refused(Refused::Plugin(plugin)) => ConnectError::Plugin { address, plugin },
         OpenError::Refused(
             withheld @ (Refused::Unproved(_) | Refused::Cleartext { .. } | Refused::Key(_)),
         ) => ConnectError::PasswordWithheld { address, because: withheld.to_string() },
