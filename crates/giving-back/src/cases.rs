@@ -24,6 +24,7 @@ pub const SHORT: &[(&str, Scope)] = &[
     ("two faults, the option file has the new value", Scope { faults: 2, configured_is_new: true, ..CALM }),
     ("two faults, two variables, slow statements", Scope { faults: 2, variables: 2, is_slow: true, ..CALM }),
     ("a fault and a DBA, three values", Scope { faults: 1, dba: 1, sets: 3, ..CALM }),
+    ("a fault and a DBA, two variables", Scope { faults: 1, dba: 1, variables: 2, ..CALM }),
     ("two faults and a DBA, no EVENT", Scope { faults: 2, dba: 1, scheduler: false, ..CALM }),
     ("a fault and --recover", Scope { faults: 1, recoveries: 1, ..CALM }),
     ("a fault and a stranger who takes the lock", Scope { faults: 1, stranger: true, ..CALM }),
@@ -100,6 +101,11 @@ pub const PLANTED: &[Planted] = &[
         what: "what is read back after a SET counts as what was set",
         plant: |protocol| protocol.knows_what_it_set = false,
         scope: Scope { dba: 1, ..CALM },
+    },
+    Planted {
+        what: "of two values that were set both are forgotten when a DBA changes one",
+        plant: |protocol| protocol.remembers_what_was_set = false,
+        scope: Scope { faults: 1, dba: 1, variables: 2, ..CALM },
     },
     Planted {
         what: "what was not set stays announced",

@@ -15,6 +15,8 @@ pub struct Protocol {
     pub looks_before_announcing: bool,
     /// What is read back after a SET and is not what was set is somebody else's.
     pub knows_what_it_set: bool,
+    /// What was set stays in the journal where somebody else has set one of the variables since.
+    pub remembers_what_was_set: bool,
     /// A value that was announced and not set is taken out of the journal again.
     pub retracts: bool,
     /// The probe of the account's rights compares, too.
@@ -72,6 +74,7 @@ impl Protocol {
         anything_while_changing: false,
         looks_before_announcing: true,
         knows_what_it_set: true,
+        remembers_what_was_set: true,
         retracts: true,
         probe_compares: true,
         rehearsal_compares: true,

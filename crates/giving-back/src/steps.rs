@@ -658,7 +658,7 @@ impl GivingBack {
                 if is_set {
                     tuner.sets += 1;
                     tuner.at = if self.protocol.announces { At::Idle } else { At::Settle };
-                } else if was_set
+                } else if (was_set && self.protocol.remembers_what_was_set)
                     || !self.protocol.retracts
                     || value[..self.variables()] == tuner.journal.original[..self.variables()]
                 {
@@ -770,7 +770,12 @@ impl GivingBack {
         let first = if self.protocol.event_goes_last { Back::AwaitFlight } else { Back::DropEvent };
         // A lock is lost with its connection.
         let is_own = matches!(by, Some(Holder::Writer(_) | Holder::Guardian(_) | Holder::Recover));
-        if is_own && state.holder() != by && !matches!(at, Back::Reread | Back::Remove) {
+        let is_asked = match at {
+            Back::Reread | Back::Remove => false,
+            Back::DropEvent => journal.has_event,
+            _ => true,
+        };
+        if is_own && is_asked && state.holder() != by {
             return Next::Again;
         }
         Next::On(match at {

@@ -642,10 +642,7 @@ impl Settings {
             self.announce().await?;
         }
         let Err(error) = self.set_and_read(wanted).await else { return Ok(()) };
-        if is_new
-            && !self.is_uncertain
-            && matches!(error, ApplyError::Changed { .. } | ApplyError::Lost { .. })
-        {
+        if is_new && !self.has_set && matches!(error, ApplyError::Changed { .. } | ApplyError::Lost { .. }) {
             // Nothing was set: who sets the same value now, sets his own.
             self.forget(&known);
             let _gone = self.announce().await;
