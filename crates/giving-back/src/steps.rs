@@ -399,6 +399,22 @@ impl GivingBack {
                 state.tuners[t].at = At::Home;
                 true
             }
+            // Where there is no EVENT, nothing is asked of the server.
+            At::Alter | At::AlterBack | At::KeepDrop | At::Restore(Back::DropEvent)
+                if !state.tuners[t].journal.has_event && self.protocol.event_goes_last =>
+            {
+                state.tuners[t].at = match at {
+                    At::Alter => At::Send,
+                    At::AlterBack => At::Regain,
+                    At::KeepDrop if self.protocol.keep_asks_again => At::AskAgain,
+                    At::KeepDrop => {
+                        self.kept(state, t);
+                        At::KeepRemove
+                    }
+                    _ => At::Restore(Back::Remove),
+                };
+                true
+            }
             At::Clear(Back::Remove) => {
                 state.remove_journal(1 - t);
                 state.tuners[t].at = At::AwaitEvent;
@@ -938,7 +954,8 @@ impl GivingBack {
                 state.guardians[t].at = GuardianAt::Release;
             }
             GuardianAt::Back(back) => {
-                if !state.network {
+                let has_event = state.guardians[t].journal.is_some_and(|journal| journal.has_event);
+                if !state.network && (back != Back::DropEvent || has_event) {
                     return false;
                 }
                 if back == Back::Reread {

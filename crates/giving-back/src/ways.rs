@@ -211,8 +211,16 @@ fn is_playable(state: &State, step: Step, is_crashed: bool) -> bool {
     let is_back = matches!(guardian.at, GuardianAt::Back(_)) && guardian.run != Run::Ended;
     // The right beside a foreign lock ends after two seconds, of which the model makes the end of one.
     let is_beside = [tuner.by, guardian.by, state.recover.by].contains(&Some(Holder::Stranger));
+    // An EVENT's run takes up to a second, which is half of what a silent giver's connection has.
+    let gives_back =
+        state.lock.is_some_and(|lock| !matches!(lock.holder, Holder::Lease(_) | Holder::Stranger));
+    let may_run_event = state.events[0].is_some() && state.scheduler;
     match step {
-        Step::StopTuner(_) | Step::StopGuardian(_) | Step::NetworkDown if is_beside => false,
+        Step::StopTuner(_) | Step::StopGuardian(_) | Step::NetworkDown
+            if is_beside || (gives_back && may_run_event) =>
+        {
+            false
+        }
         // It would wait for ten seconds.
         Step::Breaks(_) | Step::StartSecond => false,
         // What it hears first is chance.
