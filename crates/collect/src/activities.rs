@@ -27,6 +27,7 @@ pub struct Activities {
     ids: ThreadIds,
     version: ServerVersion,
     variables: NamedValues,
+    notes: Vec<String>,
 }
 
 impl Activities {
@@ -38,7 +39,9 @@ impl Activities {
         let mut session = Session::connect(target, &target.limits).await?;
         let variables = session.performance_schema().await;
         let version = session.version().unwrap_or_default();
-        Ok(Self { session, ids: ThreadIds::of(process), version, variables })
+        let mut notes = session.notes().to_vec();
+        notes.extend(why_no_ids(version, &variables));
+        Ok(Self { session, ids: ThreadIds::of(process), version, variables, notes })
     }
 
     /// What the server says it is: `MySQL 9.7.4 on db17`.
@@ -48,7 +51,7 @@ impl Activities {
 
     /// What did not go as it should and did not stop the session.
     pub fn notes(&self) -> &[String] {
-        self.session.notes()
+        &self.notes
     }
 
     /// What the session cost the server so far.
@@ -90,6 +93,19 @@ impl Activities {
     }
 }
 
+/// Why this server does not say which thread of the kernel serves which connection; None where it does.
+fn why_no_ids(version: ServerVersion, variables: &NamedValues) -> Option<String> {
+    let why = match (perf_schema_threads::SOURCE.plan)(version, Some(variables)) {
+        _ if version.mariadb_at_least(10, 2, 0) => return None,
+        Plan::Ask(_) if version.mysql_at_least(5, 7, 0) => return None,
+        Plan::Ask(_) => format!("{version} does not show them; MySQL 5.7 does"),
+        _ if version.is_mariadb() => format!("{version} does not show them; MariaDB 10.2 does"),
+        _ => "performance_schema is off; performance_schema = ON in the server's option file, and a restart, switch it on"
+            .to_owned(),
+    };
+    Some(format!("which thread serves which connection is not known: {why}"))
+}
+
 /// What a thread does, as a profile keeps it.
 fn activity(thread: &ServerThread) -> Activity {
     let told = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -102,5 +118,23 @@ fn activity(thread: &ServerThread) -> Activity {
         state: told(&thread.state),
         statement: thread.statement.clone(),
         digest_text: thread.digest_text.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_say_which_thread_serves_whom_is_named_with_the_reason() {
+        let why = |version: &str, on: &str| {
+            let variables = NamedValues::from_iter([("performance_schema".to_owned(), on.to_owned())]);
+            why_no_ids(ServerVersion::parse(version, "").unwrap(), &variables)
+        };
+        assert_eq!(why("9.7.4", "ON"), None);
+        assert_eq!(why("10.11.19-MariaDB", "OFF"), None);
+        assert!(why("8.0.33", "OFF").unwrap().contains("performance_schema is off"));
+        assert!(why("5.6.14", "ON").unwrap().contains("MySQL 5.7 does"));
+        assert!(why("10.1.23-MariaDB", "OFF").unwrap().contains("MariaDB 10.2 does"));
     }
 }

@@ -84,10 +84,10 @@ pub(crate) fn kill(sample: &ServerSample, connection_id: u64, why: &str) -> Reme
     }
 }
 
-/// A statement cut for a headline.
+/// A statement cut for a headline, without its literals.
 pub(crate) fn shortened(statement: &str) -> String {
     const LONGEST: usize = 60;
-    let words = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = spindoctor_sql::digest(statement);
     if words.chars().count() <= LONGEST {
         return words;
     }

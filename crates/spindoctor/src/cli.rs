@@ -119,6 +119,10 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "FILE")]
     pub(crate) save_window: Option<PathBuf>,
 
+    /// Keep statements in the saved window as they were sent, with their literals
+    #[arg(long, requires = "save_window")]
+    pub(crate) literals: bool,
+
     /// Print JSON (schema spindoctor.diagnosis/1)
     #[arg(long, conflicts_with = "nagios")]
     pub(crate) json: bool,
@@ -289,6 +293,10 @@ pub(crate) struct Locks {
     /// Look at a saved window instead of a server: at the sample in which the most wait
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote", "watch", "no_stacks"])]
     pub(crate) window: Option<PathBuf>,
+
+    /// Show statements as they were sent, with their literals
+    #[arg(long, help_heading = "Output")]
+    pub(crate) literals: bool,
 
     /// How it is written [default: what the name of --output ends in, else text]
     #[arg(long, value_name = "FORMAT", value_parser = lock_format_names(), help_heading = "Output")]

@@ -20,13 +20,15 @@ pub mod shape;
 pub mod table;
 pub mod tags;
 pub mod tokens;
+pub mod values;
 
 pub use mode::{Backslash, DoubleQuotes, Mode};
 pub use reading::{NotReading, check_reads};
-pub use shape::{digest, kind, shape};
+pub use shape::{digest, kind, server_digest, shape};
 pub use table::first_table;
 pub use tags::tags;
 pub use tokens::{End, Kind, Lexed, Token, lex};
+pub use values::{error_without_values, record_without_texts};
 
 /// Stands between the beginning and the end of a text of which the middle was left out.
 ///

@@ -27,6 +27,26 @@ pub fn digest(statement: &str) -> String {
     render(statement, Mode::UNKNOWN, Lists::Collapsed)
 }
 
+/// A digest as a server gives it, of the statement that it is about: MySQL 9 puts `EXECUTE` before the digest of a prepared
+/// statement's execution, older versions do not. `EXECUTE name` stays: there the name is all that is known.
+///
+/// ```
+/// use spindoctor_sql::server_digest;
+/// assert_eq!(server_digest("EXECUTE SELECT `c` FROM `t` WHERE `id` = ?"), "SELECT `c` FROM `t` WHERE `id` = ?");
+/// assert_eq!(server_digest("EXECUTE `s1`"), "EXECUTE `s1`");
+/// ```
+pub fn server_digest(text: &str) -> &str {
+    const PREPARED: &[&str] = &[
+        "SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "TABLE", "VALUES", "CALL", "COMMIT",
+        "ROLLBACK", "BEGIN", "START", "SET", "SHOW", "DO", "ALTER", "CREATE", "DROP", "TRUNCATE", "ANALYZE",
+        "OPTIMIZE", "CHECKSUM", "REPAIR", "FLUSH", "GRANT", "REVOKE", "RENAME", "KILL", "RESET", "(",
+    ];
+    match text.strip_prefix("EXECUTE ") {
+        Some(rest) if PREPARED.iter().any(|word| rest.starts_with(word)) => rest,
+        _ => text,
+    }
+}
+
 /// The first word in capitals: `SELECT`, `UPDATE`; of `(SELECT ..) UNION ..` too. Empty where the text begins with no word.
 pub fn kind(statement: &str) -> String {
     let lexed = lex(statement, Mode::UNKNOWN);

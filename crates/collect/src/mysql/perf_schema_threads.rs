@@ -1,5 +1,6 @@
 //! `performance_schema.threads`: every thread of a MySQL server, with the kernel's thread ids.
 
+use spindoctor_model::ServerVersion;
 use spindoctor_model::mysql::{NamedValues, ServerThread};
 
 use super::rows::{Row, Rows};
@@ -13,21 +14,41 @@ const LIMIT: usize = 5000;
 /// [`CUT`] between them.
 macro_rules! both_ends {
     ($column:literal) => {
+        both_ends!($column, $column)
+    };
+    ($value:literal, $column:literal) => {
         concat!(
             "IF(CHAR_LENGTH(",
-            $column,
+            $value,
             ") > 1280, CONCAT(LEFT(",
-            $column,
+            $value,
             ", 1024), '/*[...]*/', RIGHT(",
-            $column,
+            $value,
             ", 256)), ",
-            $column,
+            $value,
             ") AS ",
             $column
         )
     };
 }
 pub(super) use both_ends;
+
+/// The texts of prepared statements that run now. In performance_schema.threads they are NULL (seen on 5.6.14, 5.7.22, 8.0.31,
+/// 8.0.33; 9.7.4 has them): the process list has them on every version.
+///
+/// Cost: as for the process list (`processlist.rs`): it visits every connection and takes its lock for an instant. Only who
+/// looks at statements asks it, and only of these versions.
+macro_rules! prepared {
+    () => {
+        "LEFT JOIN (SELECT ID, INFO FROM information_schema.PROCESSLIST WHERE COMMAND = 'Execute' AND INFO IS NOT NULL) AS p \
+         ON p.ID = t.PROCESSLIST_ID "
+    };
+}
+
+/// True where performance_schema.threads shows no text of a prepared statement. From when on it does is known of 9.7 alone.
+fn hides_prepared(version: ServerVersion) -> bool {
+    !version.mysql_at_least(9, 7, 0)
+}
 
 /// The source.
 ///
@@ -91,6 +112,18 @@ pub const WITH_DIGESTS: Source = Source {
     help: "every thread: connection, kernel thread id, state, statement and its digest",
     cost: "reads memory without a lock, about 2 ms for 400 threads",
     plan: |version, variables| match (SOURCE.plan)(version, variables) {
+        Plan::Ask(_) if version.mysql_at_least(5, 7, 0) && hides_prepared(version) => Plan::Ask(concat!(
+            "SELECT t.THREAD_ID, t.NAME, t.TYPE, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, \
+             PROCESSLIST_DB, PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, \
+             LEFT(COALESCE(PROCESSLIST_INFO, p.INFO), 1024) AS PROCESSLIST_INFO, THREAD_OS_ID, \
+             LEFT(s.DIGEST_TEXT, 1024) AS DIGEST_TEXT \
+             FROM performance_schema.threads AS t ",
+            prepared!(),
+            "LEFT JOIN performance_schema.events_statements_current AS s \
+             ON s.THREAD_ID = t.THREAD_ID AND s.NESTING_EVENT_LEVEL = 0 AND s.END_EVENT_ID IS NULL \
+             WHERE PROCESSLIST_ID IS NULL OR PROCESSLIST_ID <> CONNECTION_ID() \
+             ORDER BY PROCESSLIST_COMMAND <=> 'Sleep' LIMIT 5000",
+        )),
         Plan::Ask(_) if version.mysql_at_least(5, 7, 0) => Plan::Ask(
             "SELECT t.THREAD_ID, t.NAME, t.TYPE, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, \
              PROCESSLIST_DB, PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, \
@@ -115,6 +148,18 @@ pub const WITH_STATEMENTS: Source = Source {
     help: "every thread: connection, kernel thread id, state, statement now or the last one",
     cost: "reads memory without a lock, about 5 ms for 500 threads",
     plan: |version, variables| match (SOURCE.plan)(version, variables) {
+        Plan::Ask(_) if version.mysql_at_least(5, 7, 0) && hides_prepared(version) => Plan::Ask(concat!(
+            "SELECT t.THREAD_ID, t.NAME, t.TYPE, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, \
+             PROCESSLIST_DB, PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, \
+             LEFT(COALESCE(PROCESSLIST_INFO, p.INFO), 1024) AS PROCESSLIST_INFO, THREAD_OS_ID, s.EVENT_ID AS STATEMENT_NUMBER, \
+             IF(PROCESSLIST_COMMAND = 'Sleep', LEFT(s.SQL_TEXT, 1024), NULL) AS LAST_STATEMENT \
+             FROM performance_schema.threads AS t ",
+            prepared!(),
+            "LEFT JOIN performance_schema.events_statements_current AS s \
+             ON s.THREAD_ID = t.THREAD_ID AND s.NESTING_EVENT_LEVEL = 0 \
+             WHERE PROCESSLIST_ID IS NULL OR PROCESSLIST_ID <> CONNECTION_ID() \
+             ORDER BY PROCESSLIST_COMMAND <=> 'Sleep' LIMIT 5000",
+        )),
         Plan::Ask(_) if version.mysql_at_least(5, 7, 0) => Plan::Ask(
             "SELECT t.THREAD_ID, t.NAME, t.TYPE, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, \
              PROCESSLIST_DB, PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, \
@@ -158,6 +203,15 @@ pub const ACTIVE: Source = Source {
 pub const RUNNING: Source = Source {
     help: "every connection that runs a statement: state, statement",
     plan: |version, variables| match (SOURCE.plan)(version, variables) {
+        Plan::Ask(_) if version.mysql_at_least(5, 7, 0) && hides_prepared(version) => Plan::Ask(concat!(
+            "SELECT THREAD_ID, NAME, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_DB, \
+             PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, \
+             LEFT(COALESCE(PROCESSLIST_INFO, p.INFO), 256) AS PROCESSLIST_INFO FROM performance_schema.threads AS t ",
+            prepared!(),
+            "WHERE PROCESSLIST_ID <> CONNECTION_ID() AND COALESCE(PROCESSLIST_INFO, p.INFO) IS NOT NULL \
+             AND PROCESSLIST_COMMAND NOT IN ('Sleep', 'Daemon', 'Binlog Dump', 'Binlog Dump GTID') \
+             ORDER BY PROCESSLIST_TIME DESC LIMIT 100"
+        )),
         Plan::Ask(_) if version.mysql_at_least(5, 7, 0) => Plan::Ask(
             "SELECT THREAD_ID, NAME, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_DB, \
              PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, \
@@ -185,6 +239,14 @@ pub const RUNNING: Source = Source {
 pub const SAMPLED: Source = Source {
     help: "every connection that runs a statement: state, statement, kernel thread id",
     plan: |version, variables| match (SOURCE.plan)(version, variables) {
+        Plan::Ask(_) if version.mysql_at_least(5, 7, 0) && hides_prepared(version) => Plan::Ask(concat!(
+            "SELECT THREAD_ID, NAME, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_DB, \
+             PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, THREAD_OS_ID, ",
+            both_ends!("COALESCE(PROCESSLIST_INFO, p.INFO)", "PROCESSLIST_INFO"),
+            " FROM performance_schema.threads AS t ",
+            prepared!(),
+            "WHERE PROCESSLIST_ID <> CONNECTION_ID() AND COALESCE(PROCESSLIST_INFO, p.INFO) IS NOT NULL LIMIT 2000"
+        )),
         Plan::Ask(_) if version.mysql_at_least(5, 7, 0) => Plan::Ask(concat!(
             "SELECT THREAD_ID, NAME, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_DB, \
              PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, THREAD_OS_ID, ",
@@ -211,6 +273,16 @@ pub const SAMPLED: Source = Source {
 pub const SAMPLED_WITH_WAITS: Source = Source {
     help: "every connection that runs a statement: state, statement, kernel thread id, wait event",
     plan: |version, variables| match (SAMPLED.plan)(version, variables) {
+        Plan::Ask(_) if version.mysql_at_least(8, 0, 0) && hides_prepared(version) => Plan::Ask(concat!(
+            "SELECT THREAD_ID, NAME, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_DB, \
+             PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, THREAD_OS_ID, ",
+            both_ends!("COALESCE(PROCESSLIST_INFO, p.INFO)", "PROCESSLIST_INFO"),
+            ", (SELECT w.EVENT_NAME FROM performance_schema.events_waits_current AS w \
+             WHERE w.THREAD_ID = t.THREAD_ID AND w.END_EVENT_ID IS NULL AND w.EVENT_NAME NOT LIKE 'wait/io/table/%' \
+             ORDER BY w.EVENT_ID DESC LIMIT 1) AS WAIT_EVENT FROM performance_schema.threads AS t ",
+            prepared!(),
+            "WHERE PROCESSLIST_ID <> CONNECTION_ID() AND COALESCE(PROCESSLIST_INFO, p.INFO) IS NOT NULL LIMIT 2000"
+        )),
         Plan::Ask(_) if version.mysql_at_least(8, 0, 0) => Plan::Ask(concat!(
             "SELECT THREAD_ID, NAME, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_DB, \
              PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_STATE, THREAD_OS_ID, ",
@@ -299,7 +371,10 @@ fn thread(row: Row<'_>) -> ServerThread {
         time_s: row.number("PROCESSLIST_TIME").unwrap_or(0.0_f64).max(0.0),
         state: row.string("PROCESSLIST_STATE"),
         statement: row.text("PROCESSLIST_INFO").map(str::to_owned),
-        digest_text: row.text("DIGEST_TEXT").filter(|text| !text.is_empty()).map(str::to_owned),
+        digest_text: row
+            .text("DIGEST_TEXT")
+            .filter(|text| !text.is_empty())
+            .map(|text| spindoctor_sql::server_digest(text).to_owned()),
         statement_number: row.number("STATEMENT_NUMBER"),
         last_statement: row.text("LAST_STATEMENT").filter(|text| !text.is_empty()).map(str::to_owned),
     }
@@ -343,7 +418,17 @@ mod tests {
             Plan::Ask(sql) => sql,
             other => panic!("{other:?}"),
         };
+        for version in ["5.7.22", "8.0.33"] {
+            for source in [SAMPLED, SAMPLED_WITH_WAITS, RUNNING, WITH_DIGESTS, WITH_STATEMENTS] {
+                let sql = plan(source, version);
+                assert!(
+                    sql.contains("p ON p.ID = t.PROCESSLIST_ID"),
+                    "prepared statements are looked for: {sql}"
+                );
+            }
+        }
         let sampled = plan(SAMPLED, "9.7.4");
+        assert!(!sampled.contains("PROCESSLIST_ID = p.ID") && !sampled.contains("information_schema"));
         assert!(
             sampled
                 .contains(&format!("LEFT(PROCESSLIST_INFO, 1024), '{CUT}', RIGHT(PROCESSLIST_INFO, 256))"))

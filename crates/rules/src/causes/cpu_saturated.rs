@@ -119,9 +119,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             Evidence::new("Threads_running", mean, "", "SHOW GLOBAL STATUS").series(series)
         }))
         .remedy(Remedy {
-            statement: "Look at the costliest statements first (performance_schema.events_statements_summary_by_digest \
-                        ordered by SUM_TIMER_WAIT)"
-                .into(),
+            statement: costliest(window).into(),
             why: "CPU that need not be used is the cheapest to win.".into(),
             dynamic: true,
             ..Remedy::default()
@@ -129,6 +127,27 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .remedy_if(concurrency_limit(window, runnable, cpus))
         .finding(),
     ))
+}
+
+/// Where the costliest statements are found. The summary of MySQL before 9 has no execution of a prepared statement.
+fn costliest(window: &Window) -> &'static str {
+    let is_prepared = window.status_growth("Com_stmt_execute").is_some_and(|executed| executed > 0.0);
+    let version = window.server.version.unwrap_or_default();
+    match is_prepared && !version.is_mariadb() && !version.mysql_at_least(9, 7, 0) {
+        true if version.mysql_at_least(5, 7, 4) => {
+            "Look at the costliest statements first (performance_schema.prepared_statements_instances ordered by \
+             SUM_TIMER_EXECUTE: the digests of this version have no prepared statements; then \
+             events_statements_summary_by_digest ordered by SUM_TIMER_WAIT)"
+        }
+        true => {
+            "Look at the costliest statements first: `spindoctor workload` for a minute (this version counts prepared \
+             statements in no summary)"
+        }
+        false => {
+            "Look at the costliest statements first (performance_schema.events_statements_summary_by_digest \
+             ordered by SUM_TIMER_WAIT)"
+        }
+    }
 }
 
 /// Limiting how many threads work inside InnoDB, where the server has such a limit, it is off, and there

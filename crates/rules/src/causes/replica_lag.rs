@@ -108,10 +108,9 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
         .evidence_if(
             seen.applied_per_s.map(|bytes| Evidence::new("binary log applied", bytes, "bytes/s", STATUS)),
         )
-        .evidence_if(
-            (!channel.applier_error.is_empty())
-                .then(|| Evidence::new("error", channel.applier_error.clone(), "", STATUS)),
-        )
+        .evidence_if((!channel.applier_error.is_empty()).then(|| {
+            Evidence::new("error", spindoctor_sql::error_without_values(&channel.applier_error), "", STATUS)
+        }))
         .evidence_if(most.map(|(what, share)| {
             Evidence::new("appliers seen at", format!("{:.0} % {what}", share * 100.0), "", "thread list")
         }))

@@ -154,7 +154,12 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 let record = if wait.record.is_empty() { "" } else { " record " };
                 Evidence::new(
                     "most wanted",
-                    format!("{} index {}{record}{}", wait.table, wait.index, wait.record),
+                    format!(
+                        "{} index {}{record}{}",
+                        wait.table,
+                        wait.index,
+                        spindoctor_sql::record_without_texts(&wait.record)
+                    ),
                     "",
                     "lock waits",
                 )

@@ -30,7 +30,9 @@ pub(crate) const CAUSE: Cause = Cause {
                The score is the share of all statement time that waste takes, times the part of the effective \
                CPUs that it could keep busy. Without the summary (MariaDB by default): \
                Handler_read_rnd_next against Rows_sent, from 50,000 rows a second on, at five million rows a \
-               second for a CPU and never more CPU than the server used; the statement named is the one seen most in the thread list. spindoctor's own \
+               second for a CPU and never more CPU than the server used; the same where prepared statements run and the summary \
+               has less than half of the rows read (before MySQL 9 their executions are in no digest; from 5.7 on \
+               prepared_statements_instances is read for them); the statement named is the one seen most in the thread list. spindoctor's own \
                queries, all on performance_schema and information_schema, are left out.",
     looks_alike: "COUNT, SUM and GROUP BY over an index read many rows to return few, and that is their work; a \
                   report that must read a table reads it, once. Logical backups scan everything and send \
@@ -95,9 +97,52 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             return Ok(Some(finding));
         }
         // A statement that still runs is in no summary yet: the counters see it.
-        return Ok(by_counters(window)?.filter(|_| seen_most(window, RUNS_ON_RATIO).is_some()));
+        if seen_most(window, RUNS_ON_RATIO).is_some() {
+            return by_counters(window, Of::All);
+        }
+        // Nor are executions of prepared statements, before MySQL 9.
+        return match is_of_prepared(window) {
+            true => by_counters(window, Of::Prepared),
+            false => Ok(None),
+        };
     }
-    by_counters(window)
+    by_counters(window, Of::All)
+}
+
+/// Whose rows are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// Those of all statements.
+    All,
+    /// Those of prepared statements, which no summary has.
+    Prepared,
+}
+
+/// Bytes that the smallest row takes on the wire: four of its head, one of a value's length and one of the value.
+const ROW_BYTES: f64 = 6.0;
+
+/// True where prepared statements run, and the summary knows of less than half of the rows that scans read.
+fn is_of_prepared(window: &Window) -> bool {
+    let executed = window.status_growth("Com_stmt_execute").unwrap_or(0.0);
+    let scanned = scanned(window).unwrap_or(0.0);
+    let known: f64 = grown(window).iter().map(|statement| statement.examined).sum();
+    executed > 0.0 && known < SUMMARY_KNOWS * scanned
+}
+
+/// Share of the rows read by scans that the summary's statements read, where it has those that matter.
+const SUMMARY_KNOWS: f64 = 0.5;
+
+/// Rows that scans read in the window.
+fn scanned(window: &Window) -> Option<f64> {
+    let scanned = window.status_growth("Handler_read_rnd_next")?;
+    // Reading tables of performance_schema and information_schema counts as well, so what InnoDB handed
+    // out, where it is counted, is the better bound.
+    Some(
+        window
+            .status_growth("Innodb_rows_read")
+            .filter(|&rows| rows > 0.0)
+            .map_or(scanned, |r| r.min(scanned)),
+    )
 }
 
 /// What one statement did within the window.
@@ -139,12 +184,8 @@ fn is_about_the_server(digest: &StatementDigest) -> bool {
 /// True for a statement that reads rows to return or change some; ALTER, ANALYZE and CHECKSUM read tables
 /// for another end.
 fn looks_for_rows(digest: &StatementDigest) -> bool {
-    let verb = digest.text.split(|c: char| !c.is_ascii_alphabetic()).find(|word| !word.is_empty());
-    verb.is_some_and(|verb| {
-        ["SELECT", "WITH", "UPDATE", "DELETE", "INSERT", "REPLACE"]
-            .iter()
-            .any(|known| verb.eq_ignore_ascii_case(known))
-    })
+    let kind = spindoctor_sql::kind(spindoctor_sql::server_digest(&digest.text));
+    ["SELECT", "WITH", "UPDATE", "DELETE", "INSERT", "REPLACE"].contains(&kind.as_str())
 }
 
 /// Statements with what they did within the window, time spent waiting for locks taken off.
@@ -210,7 +251,7 @@ fn by_digests(window: &Window) -> Option<Finding> {
                 "{:.0} % of statement time goes into reading rows for nothing: {each:.0} read for {returned_each:.0} \
                  returned by {}",
                 ratio * 100.0,
-                sessions::shortened(&worst.digest.text)
+                sessions::shortened(spindoctor_sql::server_digest(&worst.digest.text))
             ),
         )
         .why(if scans {
@@ -253,7 +294,7 @@ fn by_digests(window: &Window) -> Option<Finding> {
 
 fn explain_it(statement: &str) -> Remedy {
     Remedy {
-        statement: format!("EXPLAIN {}", sessions::shortened(statement)),
+        statement: format!("EXPLAIN {}", sessions::shortened(spindoctor_sql::server_digest(statement))),
         why: "It shows the table that is read whole; give that table an index on the columns of WHERE and JOIN.".into(),
         dynamic: true,
         risk: "EXPLAIN reads statistics only. The index to be added costs disk and write time.".into(),
@@ -261,23 +302,22 @@ fn explain_it(statement: &str) -> Remedy {
     }
 }
 
-fn by_counters(window: &Window) -> Result<Option<Finding>, Unavailable> {
+fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Unavailable> {
     let seconds = window.need_change(|s| &s.server.status)?.seconds;
-    let scanned = window.need_growth("Handler_read_rnd_next")?;
-    // Reading tables of performance_schema and information_schema counts as well, so what InnoDB handed
-    // out, where it is counted, is the better bound.
-    let scanned = window
-        .status_growth("Innodb_rows_read")
-        .filter(|&rows| rows > 0.0)
-        .map_or(scanned, |r| r.min(scanned));
+    window.need_growth("Handler_read_rnd_next")?;
+    let scanned = scanned(window).unwrap_or(0.0);
     let sent = window.status_growth("Rows_sent");
     let changed: f64 = ["Handler_write", "Handler_update", "Handler_delete"]
         .iter()
         .filter_map(|name| window.status_growth(name))
         .sum();
     // MySQL has no Rows_sent: statements are its bound, a row each.
-    let returned =
+    let mut returned =
         sent.map_or_else(|| window.status_growth("Questions").unwrap_or(0.0), |sent| sent + changed);
+    if of == Of::Prepared {
+        // A dump reads whole tables too, and sends them: no more rows were sent than the bytes have room for.
+        returned = returned.max(window.status_growth("Bytes_sent").unwrap_or(0.0) / ROW_BYTES);
+    }
     let per_s = scanned / seconds;
     let ratio = scanned / returned.max(1.0);
     if per_s < SCANNED_PER_S || ratio < EXAMINED_EACH {
@@ -286,9 +326,13 @@ fn by_counters(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let cpus = effective_cpus(window);
     let statement = seen_most(window, SEEN_RATIO);
     let scan_cpus = (per_s / ROWS_PER_CPU_S).min(cpus_used(window).unwrap_or(cpus));
-    let named = statement
-        .as_ref()
-        .map_or_else(String::new, |statement| format!("; seen most: {}", sessions::shortened(statement)));
+    let named = match (&statement, of) {
+        (Some(statement), _) => format!("; seen most: {}", sessions::shortened(statement)),
+        (None, Of::Prepared) => {
+            "; by prepared statements, of which this server's summary has none".to_owned()
+        }
+        (None, Of::All) => String::new(),
+    };
     Ok(Some(
         Draft::new(
             &CAUSE,
@@ -313,6 +357,10 @@ fn by_counters(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 .status_per_s("Select_scan")
                 .map(|scans| Evidence::new("statements that scanned", scans, "1/s", "SHOW GLOBAL STATUS Select_scan")),
         )
+        .evidence_if((of == Of::Prepared).then(|| {
+            let per_s = window.status_per_s("Com_stmt_execute").unwrap_or(0.0);
+            Evidence::new("prepared statements executed", per_s, "1/s", "SHOW GLOBAL STATUS Com_stmt_execute")
+        }))
         .evidence_if(
             statement.clone().map(|text| Evidence::new("statement seen most at work", text, "", "thread list")),
         )
@@ -411,6 +459,57 @@ pub(crate) mod cases {
             Outcome::Fired(finding) => assert_eq!(finding.severity, spindoctor_model::Severity::Note),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// As sysbench leaves it on 5.6.14: two connections scan by prepared statements, and no summary has them.
+    fn prepared(bytes_sent_per_s: f64) -> Window {
+        Build::busy("5.6.14")
+            .digest("SELECT c FROM t WHERE id = ?", 10.0, 100.0, 1.0, 1.0)
+            .counter("Handler_read_rnd_next", 6e5)
+            .counter("Innodb_rows_read", 6e5)
+            .counter("Com_stmt_execute", 30.0)
+            .counter("Questions", 60.0)
+            .counter("Bytes_sent", bytes_sent_per_s)
+            .window()
+    }
+
+    #[test]
+    fn scans_by_prepared_statements_are_found_where_no_summary_has_them() {
+        let finding = found(&prepared(3_000.0));
+        assert!(finding.headline.contains("by prepared statements"), "{}", finding.headline);
+        assert!(finding.evidence.iter().any(|evidence| evidence.reading == "prepared statements executed"));
+        // A dump beside them sends what it reads.
+        assert!(matches!(evaluate(&prepared(60e6)), Outcome::Clear));
+    }
+
+    #[test]
+    fn executions_that_the_summary_calls_so_are_statements_too() {
+        let window = Build::busy("9.7.4")
+            .digest_scans("EXECUTE SELECT `c` FROM `t` WHERE `pad` = ?", 12.0, 150_000.0, 200_000.0, 2.0, 1.0)
+            .window();
+        let finding = found(&window);
+        assert!(finding.headline.contains("returned by SELECT `c` FROM `t`"), "{}", finding.headline);
+        assert!(
+            finding.remedies[0].statement.starts_with("EXPLAIN SELECT"),
+            "{}",
+            finding.remedies[0].statement
+        );
+    }
+
+    #[test]
+    fn a_literal_behind_a_comment_is_in_no_finding() {
+        let statement = "SELECT /* it's */ name FROM t WHERE email = 'alice@example.com'";
+        let window = Build::busy("10.11.19-MariaDB")
+            .counter("Handler_read_rnd_next", 3e6)
+            .counter("Innodb_rows_read", 3.1e6)
+            .counter("Rows_sent", 30.0)
+            .each(|_, server, _| server.digests = spindoctor_model::Reading::NotAsked)
+            .sessions(move |_| vec![session(20, "Query", "Sending data", statement)])
+            .window();
+        let finding = found(&window);
+        assert!(finding.headline.contains("SELECT name FROM t"), "{}", finding.headline);
+        let all = serde_json::to_string(&finding).unwrap();
+        assert!(!all.contains("alice"), "{all}");
     }
 
     #[test]

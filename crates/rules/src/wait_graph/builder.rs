@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use spindoctor_model::WaitGraph;
 use spindoctor_model::mysql::{ServerSample, ServerThread, Transaction};
 use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitTransaction, WaitingThread};
+use spindoctor_sql::digest;
 
 use super::stacks::Stacks;
 use super::{Readings, doing};
@@ -182,7 +183,7 @@ impl<'a> Builder<'a> {
                     name: "connection".into(),
                     statement: listed
                         .filter(|t| t.connection_id == Some(*id))
-                        .find_map(|t| t.statement.clone()),
+                        .find_map(|t| t.statement.as_deref().map(digest)),
                     transaction: self.transactions.get(id).copied(),
                     ..WaitingThread::default()
                 }
@@ -214,7 +215,11 @@ impl<'a> Builder<'a> {
             },
             user: thread.user.clone(),
             host: thread.host.clone(),
-            statement: thread.statement.clone().or_else(|| thread.last_statement.clone().filter(|_| rests)),
+            statement: thread
+                .statement
+                .as_deref()
+                .or_else(|| thread.last_statement.as_deref().filter(|_| rests))
+                .map(digest),
             is_idle_in_transaction: rests && transaction.is_some(),
             server_state: if rests { String::new() } else { thread.state.clone() },
             since_s: Some(thread.time_s),

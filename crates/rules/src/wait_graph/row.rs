@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use spindoctor_model::innodb_status::ListedTransaction;
 use spindoctor_model::mysql::RowLockWait;
 use spindoctor_model::wait_graph::{LockKind, WaitEdge};
+use spindoctor_sql::record_without_texts;
 
 use super::builder::{Builder, Who};
 
@@ -91,6 +92,6 @@ fn object(wait: &RowLockWait) -> Option<String> {
         ("", ..) => return None,
         (table, "", _) => table.to_owned(),
         (table, index, "") => format!("{table} {index}"),
-        (table, index, record) => format!("{table} {index} record {record}"),
+        (table, index, record) => format!("{table} {index} record {}", record_without_texts(record)),
     })
 }

@@ -1,8 +1,11 @@
 //! `spindoctor doctor`: a window, through the rules, into the formats that were asked for.
 
+use std::borrow::Cow;
+
 use anyhow::Context as _;
 use spindoctor_collect::watch::Profiling;
-use spindoctor_model::{Diagnosis, Heard, Severity, Window};
+use spindoctor_model::{Diagnosis, Heard, Reading, Severity, Window};
+use spindoctor_record::literals::Literals;
 
 use super::live::{self, WithoutSession};
 use super::locks;
@@ -38,7 +41,7 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
         }
     };
     if let Some(file) = &asked.save_window {
-        window_file::save(file, &window)?;
+        window_file::save(file, &kept(&window, asked.literals))?;
     }
     let diagnosis = spindoctor_rules::diagnose(&window);
     if diagnosis.findings.is_empty()
@@ -84,6 +87,20 @@ fn nothing_read(window: &Window) -> Option<String> {
         _ => None,
     });
     refused.filter(|_| is_asked && !answered)
+}
+
+/// A saved window is sent to others: statements lose their literals, unless they are asked for.
+fn kept(window: &Window, literals: bool) -> Cow<'_, Window> {
+    if literals {
+        return Cow::Borrowed(window);
+    }
+    let mut window = window.clone();
+    let hidden = Literals::default();
+    window.samples.iter_mut().for_each(|sample| hidden.take_out_of_sample(sample));
+    if let Reading::Available { value: profile, .. } = &mut window.profile {
+        hidden.take_out_of_profile(profile);
+    }
+    Cow::Owned(window)
 }
 
 fn status(diagnosis: &Diagnosis, fail_on: FailOn) -> ExitStatus {

@@ -11,6 +11,7 @@ use spindoctor_collect::host;
 use spindoctor_collect::locks::Locks as Session;
 use spindoctor_collect::mysql::{SessionCost, Target};
 use spindoctor_collect::priority::Ahead;
+use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::{Profile, Sample, ServerSample, ServerVersion, Window};
 use spindoctor_rules::wait_graph::{self, Readings};
@@ -42,8 +43,12 @@ pub(crate) fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     }
     let format = format(asked)?;
     if let Some(file) = &asked.window {
-        let locks = of_window(&window_file::load(file)?)
+        let window = window_file::load(file)?;
+        let mut locks = of_window(&window)
             .ok_or_else(|| anyhow!("{} has no sample with the server's locks", file.display()))?;
+        if asked.literals {
+            window.samples.iter().for_each(|sample| put_literals_back(&mut locks, &sample.server));
+        }
         write(asked, &(format.render)(&locks, look(asked))?)?;
         return Ok(ExitStatus::Done);
     }
@@ -146,6 +151,8 @@ struct Source {
     profiler: Option<Profiler>,
     /// What could not be done, and stays so.
     notes: Vec<String>,
+    /// True where statements are shown as they were sent.
+    literals: bool,
 }
 
 impl Source {
@@ -195,6 +202,7 @@ impl Source {
             server: String::new(),
             profiler,
             notes,
+            literals: asked.literals,
         })
     }
 
@@ -254,6 +262,9 @@ impl Source {
             None => None,
         };
         let mut locks = graph(self.version, server.as_ref(), again.as_ref(), profile.as_ref());
+        if let (true, Some(server)) = (self.literals, &server) {
+            put_literals_back(&mut locks, server);
+        }
         let cost = self.cost();
         locks.graph.notes.extend(notes);
         locks.server.clone_from(&self.server);
@@ -321,6 +332,25 @@ impl Source {
         if let Some(session) = self.session.take() {
             // Whoever hangs hears no goodbye.
             drop(tokio::time::timeout(GOODBYE_WITHIN, session.close()).await);
+        }
+    }
+}
+
+/// Statements as they were sent, for who asked for that: the graph has none with literals.
+fn put_literals_back(locks: &mut Locks, server: &ServerSample) {
+    for thread in &mut locks.graph.threads {
+        let listed = server.threads.value().into_iter().flatten();
+        let same = |listed: &&ServerThread| {
+            thread.connection_id.is_some() && listed.connection_id == thread.connection_id
+        };
+        let Some(text) = listed
+            .filter(same)
+            .find_map(|listed| listed.statement.as_ref().or(listed.last_statement.as_ref()))
+        else {
+            continue;
+        };
+        if thread.statement.as_deref() == Some(spindoctor_sql::digest(text).as_str()) {
+            thread.statement = Some(text.clone());
         }
     }
 }

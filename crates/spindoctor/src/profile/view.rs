@@ -125,7 +125,8 @@ pub(crate) enum NothingToShow {
     /// No connection is known.
     #[error(
         "this profile does not know which thread served which connection; \
-         profile a MySQL or MariaDB server that answers, with -h, -S or an option file"
+         profile a MySQL or MariaDB server that answers, with -h, -S or an option file, and that shows it: MySQL from 5.7 on \
+         with performance_schema on, MariaDB from 10.2 on"
     )]
     Activities,
 }

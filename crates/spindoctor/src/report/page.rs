@@ -107,7 +107,9 @@ impl Page {
     pub(crate) fn table(&mut self, columns: &[(&str, i32)], rows: impl Iterator<Item = Vec<String>>) {
         let aligned = |cell: &str, width: i32| {
             let room = width.unsigned_abs() as usize;
-            let cell = shortened(cell, room.saturating_sub(1));
+            // One that fills its column would touch the one before it, and two numbers be read as one.
+            let fills = width > 0 && cell.width() >= room;
+            let cell = shortened(cell, room.saturating_sub(if fills { 2 } else { 1 }));
             let pad = " ".repeat(room.saturating_sub(cell.width()));
             if width < 0 { format!("  {cell}{pad}") } else { format!("{pad}{cell}") }
         };
@@ -198,6 +200,14 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_never_touch_each_other() {
+        let mut page = Page::new(Look::of_file());
+        let row = ["100 %", "1", "5 h 14 min 52 s"].map(str::to_owned).to_vec();
+        page.table(&[("share", 8), ("at once", 9), ("slowest", 10)], std::iter::once(row));
+        assert!(page.finish().contains("        1 5 h 14"), "one is no fifteen");
+    }
 
     #[test]
     fn a_number_keeps_its_unit_when_a_line_breaks() {

@@ -41,4 +41,4 @@ pub(crate) use ring::Ring;
 pub(crate) use screen::Screen;
 pub(crate) use state::{Clock, Facts, Flow, State};
 pub(crate) use still::Still;
-pub(crate) use view::{Align, Listing, Shown, wait_of_state};
+pub(crate) use view::{Align, Listing, Queries, Shown, is_about_the_server, wait_of_state};

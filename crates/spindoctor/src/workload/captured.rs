@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use spindoctor_model::mysql::ServerThread;
 
 use super::tally::Seen;
@@ -68,7 +68,7 @@ impl<R: BufRead> Captured<R> {
                 self.done = true;
                 break;
             };
-            if let Some(look) = self.take(&line) {
+            if let Some(look) = self.take(&line)? {
                 return Ok(Some(look));
             }
         }
@@ -85,21 +85,21 @@ impl<R: BufRead> Captured<R> {
     }
 
     /// Takes a line; the look that it ends, where it ends one.
-    fn take(&mut self, line: &str) -> Option<Seen> {
+    fn take(&mut self, line: &str) -> anyhow::Result<Option<Seen>> {
         // `TS 1520256297.002113337 2018-03-05 13:24:57` stands before each look of pt-stalk.
         if is_timestamp(line) {
-            return self.finish_look();
+            return Ok(self.finish_look());
         }
         let form = match self.form {
             Some(form) => form,
-            None if line.trim().is_empty() => return None,
-            None => *self.form.insert(form_of(line)),
+            None if line.trim().is_empty() => return Ok(None),
+            None => *self.form.insert(form_of(line)?),
         };
-        match form {
+        Ok(match form {
             Form::Vertical => self.vertical(line),
             Form::Table { framed } => self.table(line, framed),
             Form::Lines => self.statement(line),
-        }
+        })
     }
 
     fn vertical(&mut self, line: &str) -> Option<Seen> {
@@ -131,13 +131,10 @@ impl<R: BufRead> Captured<R> {
     }
 
     fn table(&mut self, line: &str, framed: bool) -> Option<Seen> {
-        if line.trim().is_empty() || (framed && line.starts_with('+')) {
+        if line.trim().is_empty() || (framed && line.trim_start().starts_with('+')) {
             return None;
         }
-        let cells: Vec<&str> = match framed {
-            true => line.trim_matches('|').split('|').map(str::trim).collect(),
-            false => line.split('\t').collect(),
-        };
+        let cells = cells(line, framed);
         if is_header(&cells) {
             let ended = self.finish_look();
             self.columns = cells.iter().map(|name| name.to_ascii_lowercase()).collect();
@@ -146,12 +143,18 @@ impl<R: BufRead> Captured<R> {
         if cells.len() < self.columns.len() {
             return None;
         }
-        let mut row: HashMap<String, String> =
-            self.columns.iter().cloned().zip(cells.iter().map(|&cell| cell.to_owned())).collect();
-        // A statement may hold what parts the cells; it stands last, unless a column of numbers follows.
-        if self.columns.last().is_some_and(|last| last == "info") {
-            let parted = if framed { "|" } else { "\t" };
-            row.insert("info".to_owned(), cells[self.columns.len() - 1..].join(parted));
+        // A statement may hold what parts the cells: what is too much is its.
+        let too_many = cells.len() - self.columns.len();
+        let info = self.columns.iter().position(|name| name == "info").unwrap_or(self.columns.len());
+        let parted = if framed { "|" } else { "\t" };
+        let mut row = HashMap::new();
+        for (at, name) in self.columns.iter().enumerate() {
+            let cell = match at {
+                at if at < info => cells[at].to_owned(),
+                at if at == info => cells[at..=at + too_many].join(parted),
+                at => cells[at + too_many].to_owned(),
+            };
+            row.insert(name.clone(), cell);
         }
         self.push(row);
         None
@@ -204,14 +207,46 @@ impl<R: BufRead> Captured<R> {
     }
 }
 
-fn form_of(line: &str) -> Form {
+/// The cells of a row.
+fn cells(line: &str, framed: bool) -> Vec<&str> {
+    if !framed {
+        return line.split('\t').collect();
+    }
+    let line = line.trim();
+    let inside = line.strip_prefix('|').unwrap_or(line);
+    inside.strip_suffix('|').unwrap_or(inside).split('|').map(str::trim).collect()
+}
+
+/// What the first line says of the form.
+///
+/// # Errors
+/// It is a table that is not understood: its lines are no statements.
+fn form_of(line: &str) -> anyhow::Result<Form> {
     if row_number(line).is_some() {
-        return Form::Vertical;
+        return Ok(Form::Vertical);
     }
-    if line.starts_with('+') && line.trim_matches(['+', '-', ' ']).is_empty() {
-        return Form::Table { framed: true };
+    let trimmed = line.trim();
+    let is_border = trimmed.starts_with('+') && trimmed.trim_matches(['+', '-', ' ']).is_empty();
+    // Pasted without its borders.
+    if is_border || (trimmed.starts_with('|') && is_header(&cells(line, true))) {
+        return Ok(Form::Table { framed: true });
     }
-    if is_header(&line.split('\t').collect::<Vec<_>>()) { Form::Table { framed: false } } else { Form::Lines }
+    if is_header(&cells(line, false)) {
+        return Ok(Form::Table { framed: false });
+    }
+    if trimmed.starts_with('|') {
+        bail!(
+            "its first line is a row of a table without the line of its columns (| Id | User | Host | ...): add it"
+        );
+    }
+    let by_commas: Vec<&str> = trimmed.split([',', ';']).map(|cell| cell.trim().trim_matches('"')).collect();
+    let by_blanks: Vec<&str> = trimmed.split_whitespace().collect();
+    if is_header(&by_commas) || is_header(&by_blanks) {
+        bail!(
+            "it is a table whose cells are not parted by tabs or |; `mysql -e 'SHOW FULL PROCESSLIST'` writes one that is read"
+        );
+    }
+    Ok(Form::Lines)
 }
 
 // *************************** 12. row ***************************
@@ -292,6 +327,33 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_that_was_pasted_without_its_borders_is_a_table() {
+        let seen = looks(
+            "| Id     | User         | Host             | db  | Command | Time | State                | Info        | Progress |\n\
+             | 109936 | clustercheck | localhost        |     | Query   | 191  | Filling schema table | SHOW STATUS LIKE 'a|b' | 0.000 |\n\
+             | 109943 | app          | 192.0.2.35:19409 | app | Query   | 174  | query end            | INSERT INTO t_download | 0.000 |\n",
+        );
+        assert_eq!(seen.len(), 1);
+        let threads = &seen[0].threads;
+        assert_eq!(threads[0].statement.as_deref(), Some("SHOW STATUS LIKE 'a|b'"));
+        assert_eq!((threads[1].user.as_str(), threads[1].time_s), ("app", 174.0));
+        assert_eq!(threads[1].state, "query end");
+    }
+
+    #[test]
+    fn a_table_that_is_not_understood_is_refused() {
+        for text in [
+            "| 109936 | clustercheck | localhost | | Query | 191 | x | SHOW STATUS | 0.000 |\n",
+            "Id,User,Host,db,Command,Time,State,Info\n1,a,b,c,Query,1,x,SELECT 1\n",
+            "\"ID\";\"USER\";\"HOST\";\"DB\";\"COMMAND\";\"TIME\";\"STATE\";\"INFO\"\n",
+            "Id  User  Host  db  Command  Time  State  Info\n1  a  b  c  Query  1  x  SELECT 1\n",
+        ] {
+            let refused = Captured::new(text.as_bytes(), 0.1, false).next();
+            assert!(refused.is_err(), "{text}");
+        }
+    }
 
     fn looks(text: &str) -> Vec<Seen> {
         let mut captured = Captured::new(text.as_bytes(), 0.1, false);

@@ -23,6 +23,7 @@ use spindoctor_model::{Finding, Window};
 use spindoctor_rules::Outcome;
 use spindoctor_rules::replica::{KeepingUp, keeping_up};
 
+use crate::top::{Queries, is_about_the_server};
 use panel::Line;
 use split::Split;
 pub(crate) use tally::{By, Counted, Group, Seen, Slow, Tally, What};
@@ -45,6 +46,8 @@ pub(crate) struct Workload {
     pub(crate) literals: bool,
     /// What was counted.
     pub(crate) counted: Counted,
+    /// Statements by the server's own counts, the costliest first; empty where they were not read.
+    pub(crate) by_server: Vec<ByServer>,
     /// The panel, or why there is none.
     pub(crate) panel: Result<Vec<Line>, String>,
     /// What the time inside statements went into, or why that is not known.
@@ -57,6 +60,28 @@ pub(crate) struct Workload {
     pub(crate) cost: Option<Cost>,
     /// What a reader must know.
     pub(crate) notes: Vec<String>,
+}
+
+/// Sightings of statements below which shares of them say little: a share of thirty is known to 18 points (1.96 standard
+/// errors at one half).
+pub(crate) const FEW_SIGHTINGS: u64 = 30;
+
+/// Statements by the server's own counts that are kept.
+const BY_SERVER: usize = 20;
+
+/// A statement as the server's digests count it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ByServer {
+    /// Without literals.
+    pub(crate) statement: String,
+    /// Its share of the time of all that the digests count, but for statements about the server.
+    pub(crate) share: f64,
+    /// How many ran at once on average.
+    pub(crate) at_once: f64,
+    /// Executions a second.
+    pub(crate) per_s: f64,
+    /// Time of one, milliseconds.
+    pub(crate) mean_ms: f64,
 }
 
 /// What looking cost.
@@ -87,6 +112,7 @@ impl Workload {
             grep: None,
             literals: false,
             counted: Counted::default(),
+            by_server: Vec::new(),
             panel: Err(unread()),
             split: Err(unread()),
             replica: Err(unread()),
@@ -94,6 +120,28 @@ impl Workload {
             cost: None,
             notes: Vec::new(),
         }
+    }
+
+    /// True where so few statements were seen that shares of them say little. Appliers are seen at rest, too.
+    pub(crate) fn has_few_sightings(&self) -> bool {
+        !self.of_replica && self.counted.seen < FEW_SIGHTINGS
+    }
+
+    /// With what the server's digests counted in the window, where two readings of them are there.
+    pub(crate) fn count_by_server(&mut self, window: &Window) {
+        let Ok(queries) = Queries::of(window, f64::INFINITY) else { return };
+        let ran = queries.all.iter().filter(|query| !is_about_the_server(query.digest));
+        let all: f64 = ran.clone().map(|query| query.load).sum();
+        self.by_server = ran
+            .take(BY_SERVER)
+            .map(|query| ByServer {
+                statement: query.digest.text.clone(),
+                share: query.load / all.max(f64::MIN_POSITIVE),
+                at_once: query.load,
+                per_s: query.per_s,
+                mean_ms: query.mean_ms,
+            })
+            .collect();
     }
 
     /// With what a window says of the replica, and of the causes that a workload can show.
@@ -110,4 +158,48 @@ impl Workload {
 /// The share of a group: of all that was seen.
 pub(crate) fn share(counted: &Counted, seen: u64) -> f64 {
     seen as f64 / counted.seen.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::mysql::StatementDigest;
+    use spindoctor_model::{Reading, Sample};
+
+    use super::*;
+
+    #[test]
+    fn the_servers_own_counts_stand_beside_few_sightings_and_monitors_are_nobodys_load() {
+        let digest = |text: &str, executions, total_ns| StatementDigest {
+            digest: text.len().to_string(),
+            text: text.into(),
+            executions,
+            total_ns,
+            ..StatementDigest::default()
+        };
+        let sample = |at_s: f64, n: u64| {
+            let value = vec![
+                digest(
+                    "SELECT `VARIABLE_NAME` FROM `performance_schema` . `global_status`",
+                    n,
+                    n * 9_000_000,
+                ),
+                digest("SELECT `c` FROM `t`", n * 100, n * 3_000_000),
+                digest("UPDATE `t` SET `c` = ?", n * 10, n * 1_000_000),
+            ];
+            let mut sample = Sample { at_s, ..Sample::default() };
+            sample.server.digests = Reading::Available { at_s, took_ms: 1.0, value };
+            sample
+        };
+        let window = Window { samples: vec![sample(0.0, 10), sample(10.0, 20)], ..Window::default() };
+        let queries = Queries::of(&window, 10.0).unwrap();
+        assert!(queries.all[2].digest.text.contains("performance_schema"), "a monitor stands last");
+        let mut workload = Workload::new("", false);
+        workload.count_by_server(&window);
+        assert_eq!(workload.by_server.len(), 2);
+        assert_eq!(workload.by_server[0].statement, "SELECT `c` FROM `t`");
+        assert!((workload.by_server[0].share - 0.75).abs() < 1e-9 && workload.by_server[0].per_s == 100.0);
+        assert!(workload.has_few_sightings());
+        workload.counted.seen = FEW_SIGHTINGS;
+        assert!(!workload.has_few_sightings());
+    }
 }

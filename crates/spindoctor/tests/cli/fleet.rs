@@ -205,21 +205,98 @@ fn a_statement_that_takes_too_long_is_ended_on_the_server_too() {
     for which in [Which::Mysql, Which::Mariadb] {
         with_server(which, |server| {
             let list = List::of(&format!("{}\n", server.socket().display()));
-            let run = query("SELECT SLEEP(30)", &list, &["-u", "root", "--query-timeout", "500ms", "--json"]);
+            // Minutes of work that changes nothing: hundreds to the fourth power of rows.
+            let long = "SELECT COUNT(CONCAT(a.ID, b.ID, c.ID)) FROM information_schema.COLLATIONS a, \
+                        information_schema.COLLATIONS b, information_schema.COLLATIONS c, information_schema.COLLATIONS d";
+            let run = query(long, &list, &["-u", "root", "--query-timeout", "500ms", "--json"]);
             assert!(run.took < Duration::from_secs(5), "{:?}", run.took);
-            // MySQL's SLEEP ends early and says so by its value; MariaDB's statement ends with an error.
             let answer = run.json().remove(0);
-            assert!(answer["reason"] == "timeout" || answer["rows"][0][0] == 1, "{answer}");
-            let left = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%SLEEP(30)'";
+            assert!(answer["reason"] == "timeout", "{answer}");
+            let left = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%CONCAT(a.ID, b.ID%' AND INFO \
+                        NOT LIKE '%PROCESSLIST%'";
             let begun = Instant::now();
             loop {
                 let run = query(left, &list, &["-u", "root"]);
                 if run.out().ends_with("\t0\n") {
                     break;
                 }
-                // It would end by itself after 30 s.
                 assert!(begun.elapsed() < Duration::from_secs(15), "{}{}", run.out(), run.told());
             }
+        });
+    }
+}
+
+/// The server's state that a statement could change: settings, locks of users, tables, accounts.
+fn state_of(server: &spindoctor_lab::Server) -> String {
+    let ask = |sql: &str| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(server.ask(sql)).expect("an answer").unwrap_or_default()
+    };
+    let variables = match server.version().is_mariadb() {
+        true => "information_schema.GLOBAL_VARIABLES",
+        false => "performance_schema.global_variables",
+    };
+    // What changes by itself is no change: the time, the last GTID, random seeds.
+    let own = "VARIABLE_NAME NOT REGEXP 'time|gtid|rand_seed|pseudo|last_|identity|warning|error_count'";
+    [
+        ask(&format!(
+            "SELECT SUM(CRC32(CONCAT(VARIABLE_NAME, '=', VARIABLE_VALUE))) FROM {variables} WHERE {own}"
+        )),
+        ask("SELECT IS_FREE_LOCK('spindoctor.test')"),
+        ask("SELECT COUNT(*) FROM information_schema.TABLES"),
+        ask("SELECT COUNT(*) FROM information_schema.ROUTINES"),
+        ask("SELECT COUNT(*) FROM mysql.user"),
+    ]
+    .join("\n")
+}
+
+#[test]
+fn what_is_asked_without_write_leaves_the_server_as_it_was() {
+    let harmless = [
+        "SELECT @@version, NOW(), USER(), CONNECTION_ID(), DATABASE()",
+        "SELECT COUNT(*), MAX(TABLE_NAME), GROUP_CONCAT(ENGINE) FROM information_schema.TABLES",
+        "SELECT LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS(), IS_FREE_LOCK('spindoctor.test'), IS_USED_LOCK('spindoctor.test')",
+        "SHOW GLOBAL STATUS LIKE 'Threads%'",
+        "SHOW FULL PROCESSLIST",
+        "SHOW ENGINE INNODB STATUS",
+        "DESCRIBE mysql.user",
+        "EXPLAIN SELECT * FROM mysql.user",
+        "WITH a AS (SELECT 1 AS n) SELECT * FROM a",
+        "SELECT CAST('1' AS DECIMAL(10, 2)), REPLACE('a', 'a', 'b'), JSON_EXTRACT('[1]', '$[0]'), UUID(), RAND(5), MD5('x')",
+        "HELP 'SELECT'",
+    ];
+    let acting = [
+        "SELECT GET_LOCK('spindoctor.test', 0)",
+        "SELECT GET_LOCK/**/('spindoctor.test', 0)",
+        "SELECT SLEEP(0.1)",
+        "SELECT BENCHMARK(10, 1)",
+        "SELECT LOAD_FILE('/etc/passwd')",
+        "SELECT LAST_INSERT_ID(5)",
+        "SELECT 1 INTO @a",
+        "SELECT @a := 5",
+        "SELECT 1 INTO OUTFILE '/tmp/spindoctor.test'",
+        "SELECT * FROM mysql.user FOR UPDATE",
+        "SELECT mysql.stored(1)",
+        "SELECT stored(1)",
+        "EXPLAIN DELETE FROM mysql.user",
+        "SET GLOBAL max_connections = 7",
+        "FLUSH STATUS",
+        "SELECT /*! GET_LOCK('spindoctor.test', 0) */",
+        "SELECT 1; SET GLOBAL max_connections = 7",
+    ];
+    for which in [Which::Mysql, Which::Mariadb] {
+        with_server(which, |server| {
+            let list = List::of(&format!("{}\n", server.socket().display()));
+            let before = state_of(server);
+            for sql in harmless {
+                let run = query(sql, &list, &["-u", "root"]);
+                assert!(!run.told().contains("--write"), "{sql}: {}", run.told());
+            }
+            for sql in acting {
+                let run = query(sql, &list, &["-u", "root"]);
+                assert!(run.told().contains("--write"), "{sql}: {}{}", run.out(), run.told());
+            }
+            assert_eq!(state_of(server), before);
         });
     }
 }

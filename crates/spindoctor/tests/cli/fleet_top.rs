@@ -33,7 +33,7 @@ fn what_real_servers_of_both_kinds_run_is_listed_and_folded() {
         for port in [first, second] {
             let waiting = out.lines().filter(|line| {
                 line.starts_with(&format!("127.0.0.1:{port} "))
-                    && line.contains("UPDATE sbtest1 SET k = k + 1 WHERE id = 1")
+                    && line.contains("UPDATE sbtest1 SET k = k + ? WHERE id = ?")
             });
             // A few may be between two waits.
             assert!(waiting.count() >= 20, "{port}: {out}");

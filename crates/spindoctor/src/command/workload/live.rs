@@ -14,7 +14,9 @@ use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use spindoctor_collect::host;
-use spindoctor_collect::mysql::{Source, Target, global_status, global_variables, replica_status};
+use spindoctor_collect::mysql::{
+    Source, Target, global_status, global_variables, perf_schema_statement_digests, replica_status,
+};
 use spindoctor_collect::priority::Ahead;
 use spindoctor_collect::source::Answer;
 use spindoctor_collect::statements::{Look, Statements, Whose};
@@ -92,6 +94,7 @@ pub(super) fn look(asked: &Asked) -> anyhow::Result<Workload> {
     let ground = ground(process.as_ref(), &found, &server);
     workload.panel = panel(&run.window, &ground);
     workload.judge(&run.window);
+    workload.count_by_server(&run.window);
     let served_by = server.session.as_ref().and_then(Statements::served_by);
     let (queries, answered_ms, server_cpu) = server.finish();
     let mut stopped = 0;
@@ -318,6 +321,7 @@ struct Run {
     counters_due: Instant,
     notes: Vec<String>,
     cut: bool,
+    is_over: bool,
 }
 
 impl Run {
@@ -339,6 +343,7 @@ impl Run {
             counters_due: now,
             notes: Vec::new(),
             cut: false,
+            is_over: false,
         }
     }
 
@@ -370,6 +375,7 @@ impl Run {
         // The process's CPU time is counted to the end, and so are the stacks.
         self.snapshot_due = Instant::now();
         self.snapshot();
+        self.is_over = true;
         self.counters(server, process, asked, &threads);
         server.last();
         if let Some(profiler) = self.profiler.take() {
@@ -445,6 +451,10 @@ impl Run {
             sources.push(&global_variables::SOURCE);
         }
         sources.push(&global_status::SOURCE);
+        // At both ends: the server sorts its whole summary for it.
+        if (is_first || self.is_over) && !asked.replica {
+            sources.push(&perf_schema_statement_digests::SOURCE);
+        }
         if asked.replica {
             sources.push(&replica_status::SOURCE);
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use jiff::Timestamp;
 use spindoctor_record::Recording;
 
 use super::{begun, what};
@@ -36,10 +37,14 @@ pub(super) fn recording(asked: &Asked, file: &Path) -> anyhow::Result<Workload> 
     }
     let mut tally = Tally::new(what(asked));
     let mut next = from;
+    let mut second = None;
     loop {
         let until = after(next, AT_ONCE).min(to);
         for recorded in recording.samples(next, until)? {
-            if let Some(threads) = recorded.sample.server.threads.value() {
+            // In a stall the recorder looks more often: a second counts once, whatever happened in it.
+            if let Some(threads) = recorded.sample.server.threads.value()
+                && is_another_second(&mut second, recorded.at)
+            {
                 let at_s = recorded.at.duration_since(from).as_secs_f64();
                 tally.look(&Seen { at_s, threads: threads.clone(), ..Seen::default() });
             }
@@ -66,6 +71,7 @@ pub(super) fn recording(asked: &Asked, file: &Path) -> anyhow::Result<Workload> 
         let ground = Ground { links: Vec::new(), device: Err(not_kept()), rows_sent: None };
         workload.panel = panel(&window, &ground);
         workload.judge(&window);
+        workload.count_by_server(&window);
     }
     workload.split =
         Err("a recording holds stacks of its events only; spindoctor report shows them".to_owned());
@@ -76,6 +82,11 @@ pub(super) fn recording(asked: &Asked, file: &Path) -> anyhow::Result<Workload> 
         );
     }
     Ok(workload)
+}
+
+/// True for the first list of each second.
+fn is_another_second(second: &mut Option<i64>, at: Timestamp) -> bool {
+    second.replace(at.as_second()) != Some(at.as_second())
 }
 
 /// Of a captured file, or of standard input.
@@ -104,4 +115,19 @@ pub(super) fn captured(asked: &Asked, file: &Path) -> anyhow::Result<Workload> {
     workload.replica = Err(in_file());
     workload.counted = tally.finish();
     Ok(workload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_counts_once_however_often_the_recorder_looked_in_it() {
+        let mut second = None;
+        // Ten looks a second in a stall of two seconds, one a second in the calm around it.
+        let stall = (0..20).map(|tenth| 5_000 + tenth * 100);
+        let looks = [3_000, 4_000].into_iter().chain(stall).chain([7_000, 8_000]);
+        let at = |ms| Timestamp::from_millisecond(ms).unwrap();
+        assert_eq!(looks.filter(|ms| is_another_second(&mut second, at(*ms))).count(), 6);
+    }
 }

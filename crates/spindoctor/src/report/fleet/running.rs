@@ -76,10 +76,10 @@ mod tests {
         assert_eq!(
             told(false, None),
             "server    user        db     time  state         statement\n\
-             db2:3306  report      shop   61 s  Sending data  SELECT sum(total) FROM orders WHERE day > '2026-01-01'\n\
-             db1:3306  app         shop    2 s  executing     SELECT * FROM customer WHERE id = 17\n\
-             db2:3306  app         shop    1 s  executing     SELECT * FROM customer WHERE id = 19\n\
-             db1:3306  \\u{1b}[31m  shop  < 1 s  statistics    SELECT * FROM customer WHERE id = 18\n"
+             db2:3306  report      shop   61 s  Sending data  SELECT sum(total) FROM orders WHERE day > ?\n\
+             db1:3306  app         shop    2 s  executing     SELECT * FROM customer WHERE id = ?\n\
+             db2:3306  app         shop    1 s  executing     SELECT * FROM customer WHERE id = ?\n\
+             db1:3306  \\u{1b}[31m  shop  < 1 s  statistics    SELECT * FROM customer WHERE id = ?\n"
         );
     }
 

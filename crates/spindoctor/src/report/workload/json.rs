@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use spindoctor_model::Finding;
 use spindoctor_rules::replica::KeepingUp;
+use spindoctor_sql::error_without_values;
 
 use super::shown_text;
 use crate::report::json::to_text;
@@ -32,6 +33,8 @@ struct Written<'a> {
     matching_share: f64,
     resting_share: Option<f64>,
     groups: Vec<WrittenGroup<'a>>,
+    few_sightings: bool,
+    by_server: Vec<WrittenByServer<'a>>,
     slowest: Vec<WrittenSlow<'a>>,
     inside_statements: Option<WrittenSplit<'a>>,
     panel: Option<Vec<WrittenLine<'a>>>,
@@ -50,6 +53,16 @@ struct WrittenGroup<'a> {
     at_once: f64,
     states: BTreeMap<&'a str, f64>,
     slowest_ms: f64,
+}
+
+/// As the server's digests count it.
+#[derive(Serialize)]
+struct WrittenByServer<'a> {
+    statement: &'a str,
+    share: f64,
+    at_once: f64,
+    per_s: f64,
+    mean_ms: f64,
 }
 
 #[derive(Serialize)]
@@ -108,8 +121,8 @@ struct WrittenChannel<'a> {
     backlog_bytes: Option<f64>,
     caught_up_in_s: Option<f64>,
     applier_state: &'a str,
-    applier_error: &'a str,
-    receiver_error: &'a str,
+    applier_error: String,
+    receiver_error: String,
     series: &'a [(f64, f64)],
 }
 
@@ -155,6 +168,18 @@ pub(crate) fn render(workload: &Workload) -> serde_json::Result<String> {
             .iter()
             .flat_map(|(by, groups)| {
                 groups.iter().take(MOST_GROUPS).map(move |one| written_group(workload, by.name(), one))
+            })
+            .collect(),
+        few_sightings: workload.has_few_sightings(),
+        by_server: workload
+            .by_server
+            .iter()
+            .map(|one| WrittenByServer {
+                statement: &one.statement,
+                share: one.share,
+                at_once: one.at_once,
+                per_s: one.per_s,
+                mean_ms: one.mean_ms,
             })
             .collect(),
         slowest: counted.slowest.iter().map(|slow| written_slow(workload, slow)).collect(),
@@ -254,8 +279,8 @@ fn written_channel(seen: &KeepingUp) -> WrittenChannel<'_> {
         backlog_bytes: seen.backlog_bytes,
         caught_up_in_s: seen.caught_up_in_s,
         applier_state: &channel.applier_state,
-        applier_error: &channel.applier_error,
-        receiver_error: &channel.receiver_error,
+        applier_error: error_without_values(&channel.applier_error),
+        receiver_error: error_without_values(&channel.receiver_error),
         series: &seen.behind,
     }
 }

@@ -20,7 +20,7 @@ const SPLIT_SHOWN: usize = 3;
 /// Columns of a share, of how many at once, of a time.
 const SHARE: i32 = 8;
 const AT_ONCE: i32 = 9;
-const TIME: i32 = 10;
+const TIME: i32 = 12;
 /// Fewer sightings of threads inside statements are not split: a share of thirty is known to ten points or so (its standard
 /// error at one half is 9), of six not at all.
 const SPLIT_LEAST_SEEN: u64 = 30;
@@ -60,8 +60,11 @@ pub(crate) fn render(workload: &Workload, shown: &Shown, look: Look) -> String {
     replica(&mut page, workload);
     if counted.seen == 0 {
         page.blank();
-        let nobody =
-            if workload.of_replica { "No applier was at work." } else { "No statement ran in any look." };
+        let nobody = if workload.of_replica {
+            "No applier was at work."
+        } else {
+            "No statement was seen in any look."
+        };
         page.paragraph("", nobody, AnsiColor::Green.on_default().bold());
     }
     let mut first = true;
@@ -73,6 +76,7 @@ pub(crate) fn render(workload: &Workload, shown: &Shown, look: Look) -> String {
         kind(&mut page, counted, *by, groups, if first { shown.top } else { OTHERS_SHOWN.min(shown.top) });
         first = false;
     }
+    few_sightings(&mut page, workload);
     slowest(&mut page, workload);
     match &workload.split {
         Ok(split) if split.seen > 0 => phases(&mut page, split),
@@ -158,6 +162,39 @@ fn kind(page: &mut Page, counted: &Counted, by: By, groups: &[Group], rows: usiz
         );
         page.paragraph("", &told, QUIET);
     }
+}
+
+/// Where few statements were seen: that it is so, and what the server counted itself.
+fn few_sightings(page: &mut Page, workload: &Workload) {
+    if !workload.has_few_sightings() {
+        return;
+    }
+    let counted = &workload.counted;
+    page.blank();
+    let seen = format!(
+        "too few sightings: {} seen in {}, so the shares above say little",
+        number::counted(counted.seen, "statement was", "statements were"),
+        number::counted(counted.looks, "look", "looks")
+    );
+    if workload.by_server.is_empty() {
+        let told = format!("{seen}; look for longer (--duration 1m)");
+        return page.hanging("", "  ", &told, STRONG);
+    }
+    page.hanging("", "  ", &format!("{seen}; what the server counted itself:"), STRONG);
+    let width =
+        i32::try_from(page.look.width).unwrap_or(80).saturating_sub(SHARE + 2 * AT_ONCE + TIME + 2).max(20);
+    let columns =
+        [("share", SHARE), ("at once", AT_ONCE), ("each", TIME), ("/s", AT_ONCE), ("statement", -width)];
+    let rows = workload.by_server.iter().take(OTHERS_SHOWN).map(|one| {
+        vec![
+            number::percent(one.share),
+            number::plain((one.at_once * 100.0).round() / 100.0),
+            number::duration(one.mean_ms / 1e3),
+            number::plain((one.per_s * 10.0).round() / 10.0),
+            safe(&one.statement),
+        ]
+    });
+    page.table(&columns, rows);
 }
 
 fn slowest(page: &mut Page, workload: &Workload) {
@@ -276,7 +313,7 @@ fn replica(page: &mut Page, workload: &Workload) {
         let error =
             [&channel.applier_error, &channel.receiver_error].into_iter().find(|text| !text.is_empty());
         if let Some(error) = error {
-            page.field("error", &safe(error), 12);
+            page.field("error", &safe(&spindoctor_sql::error_without_values(error)), 12);
         }
     }
     if workload.of_replica && workload.counted.resting > 0 {

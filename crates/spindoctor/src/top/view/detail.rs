@@ -3,7 +3,7 @@
 use spindoctor_model::Window;
 
 use super::queries::{self, Queries};
-use super::threads::{id, time};
+use super::threads::{named, statement_of, target, time};
 use super::waiting::Waiting;
 use super::{Mood, Target, Told};
 use crate::report::number;
@@ -11,15 +11,15 @@ use crate::report::number;
 /// A title and the lines below it; None where the row is not there any more.
 pub(crate) fn detail(target: &Target, window: &Window, over_s: f64) -> Option<(String, Vec<(String, Told)>)> {
     match target {
-        Target::Thread(of) => thread(*of, window),
+        Target::Thread(_) | Target::Background(_) => thread(target, window),
         Target::Query(schema, digest) => query(schema, digest, window, over_s),
         Target::Event(_) => None,
     }
 }
 
-fn thread(of: u64, window: &Window) -> Option<(String, Vec<(String, Told)>)> {
+fn thread(of: &Target, window: &Window) -> Option<(String, Vec<(String, Told)>)> {
     let threads = window.latest(|s| &s.server.threads)?;
-    let thread = threads.iter().find(|thread| id(thread) == Some(of))?;
+    let thread = threads.iter().find(|thread| target(thread).as_ref() == Some(of))?;
     let transaction = window.latest(|s| &s.server.transactions).into_iter().flatten().find(|transaction| {
         transaction.connection_id.is_some() && transaction.connection_id == thread.connection_id
     });
@@ -51,10 +51,10 @@ fn thread(of: u64, window: &Window) -> Option<(String, Vec<(String, Told)>)> {
         );
         line("transaction", told);
     }
-    line("statement", thread.statement.clone().or(thread.last_statement.clone()).unwrap_or_default());
+    line("statement", statement_of(thread));
     let title = match thread.connection_id {
         Some(id) => format!("connection {id}"),
-        None => format!("thread {of}, {}", thread.name),
+        None => format!("thread {}, {}", named(thread), thread.name),
     };
     Some((title, lines))
 }

@@ -19,6 +19,7 @@ pub(crate) use detail::detail;
 pub(crate) use listing::{Align, Head, Listing};
 pub(crate) use locks::LocksShown;
 pub(crate) use overview::{Bar, Block, Meter, Overview};
+pub(crate) use queries::{Queries, is_about_the_server};
 pub(crate) use verdict::server_told;
 pub(crate) use waiting::wait_of_state;
 
@@ -65,8 +66,10 @@ impl Told {
 /// What a row stands for: it can be opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A thread, by its connection or the server's number for it.
+    /// A thread that serves a connection, by the connection's number.
     Thread(u64),
+    /// A thread that serves none, by the server's number for it: another thread's connection may have the same.
+    Background(u64),
     /// A statement, by schema and digest.
     Query(String, String),
     /// A stall, by its number.

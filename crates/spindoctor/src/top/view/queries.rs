@@ -13,36 +13,36 @@ use crate::top::State;
 
 /// What one kind of statement did between two readings.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Query<'a> {
-    pub(super) digest: &'a StatementDigest,
+pub(crate) struct Query<'a> {
+    pub(crate) digest: &'a StatementDigest,
     /// Executions a second.
-    pub(super) per_s: f64,
+    pub(crate) per_s: f64,
     /// Time of one execution, milliseconds.
-    pub(super) mean_ms: f64,
+    pub(crate) mean_ms: f64,
     /// Share of all statements' time.
-    pub(super) share: f64,
+    pub(crate) share: f64,
     /// Threads in it on average.
-    pub(super) load: f64,
-    pub(super) examined: f64,
-    pub(super) sent: f64,
-    pub(super) affected: f64,
+    pub(crate) load: f64,
+    pub(crate) examined: f64,
+    pub(crate) sent: f64,
+    pub(crate) affected: f64,
     /// Share of its time in locks.
-    pub(super) lock_share: f64,
-    pub(super) scans_per_s: f64,
-    pub(super) disk_tables_per_s: f64,
+    pub(crate) lock_share: f64,
+    pub(crate) scans_per_s: f64,
+    pub(crate) disk_tables_per_s: f64,
 }
 
 /// All statements between two readings.
-pub(super) struct Queries<'a> {
+pub(crate) struct Queries<'a> {
     /// The costliest first.
-    pub(super) all: Vec<Query<'a>>,
+    pub(crate) all: Vec<Query<'a>>,
     /// Between the two readings.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 impl<'a> Queries<'a> {
     /// What ran of late; why that is not known where it is not.
-    pub(super) fn of(window: &'a Window, over_s: f64) -> Result<Self, String> {
+    pub(crate) fn of(window: &'a Window, over_s: f64) -> Result<Self, String> {
         let change = window
             .recent_change(over_s, |s| &s.server.digests)
             .ok_or_else(|| no_change(window, |s| &s.server.digests))?;
@@ -68,16 +68,28 @@ impl<'a> Queries<'a> {
                 }
             })
             .collect();
-        all.sort_by(|a, b| b.share.total_cmp(&a.share).then(b.per_s.total_cmp(&a.per_s)));
+        // What asks about the server, as spindoctor itself does, stands last: it is nobody's load.
+        let rank = |query: &Query<'_>| is_about_the_server(query.digest);
+        all.sort_by(|a, b| {
+            rank(a).cmp(&rank(b)).then(b.share.total_cmp(&a.share)).then(b.per_s.total_cmp(&a.per_s))
+        });
         Ok(Self { all, seconds: change.seconds })
     }
 
     /// Time of a statement on average, milliseconds; None where none ended.
-    pub(super) fn mean_ms(&self) -> Option<f64> {
+    pub(crate) fn mean_ms(&self) -> Option<f64> {
         let per_s: f64 = self.all.iter().map(|query| query.per_s).sum();
         let busy_ms: f64 = self.all.iter().map(|query| query.per_s * query.mean_ms).sum();
         (per_s > 0.0).then(|| busy_ms / per_s)
     }
+}
+
+/// True for a statement about the server and not about its data: spindoctor's own, and those of other monitors.
+pub(crate) fn is_about_the_server(digest: &StatementDigest) -> bool {
+    let text = digest.text.to_ascii_lowercase();
+    matches!(digest.schema.as_str(), "performance_schema" | "information_schema" | "sys")
+        || ["performance_schema", "information_schema", "`sys` ."].iter().any(|name| text.contains(name))
+        || text.starts_with("show ")
 }
 
 /// Growth of each digest that ran between two readings. One that the first reading does not have grew from zero where

@@ -2,6 +2,7 @@
 
 use spindoctor_model::Window;
 use spindoctor_model::mysql::ReplicaChannel;
+use spindoctor_sql::error_without_values;
 
 use super::listing::{Align, By, Column, Listed, Listing};
 use super::{Mood, missing_told};
@@ -94,10 +95,8 @@ pub(super) fn mood(channel: &ReplicaChannel) -> Mood {
 
 /// The error of a channel, or what its applier does.
 pub(super) fn does(channel: &ReplicaChannel) -> String {
-    let told = [&channel.applier_error, &channel.receiver_error, &channel.applier_state];
-    told.into_iter()
-        .chain([&channel.receiver_state])
-        .find(|text| !text.is_empty())
-        .cloned()
-        .unwrap_or_default()
+    let errors =
+        [&channel.applier_error, &channel.receiver_error].into_iter().map(|text| error_without_values(text));
+    let states = [&channel.applier_state, &channel.receiver_state].into_iter().cloned();
+    errors.chain(states).find(|text| !text.is_empty()).unwrap_or_default()
 }

@@ -2,6 +2,7 @@
 
 use spindoctor_model::Window;
 use spindoctor_model::mysql::ServerThread;
+use spindoctor_sql::digest;
 
 use super::listing::{Align, By, Column, Listed, Listing};
 use super::waiting::{RUNNING, Waiting, is_at_work};
@@ -27,7 +28,7 @@ fn columns<'a>() -> Vec<Column<Item<'a>>> {
             width: 8,
             align: Align::Right,
             from: 0,
-            text: |item| id(item.thread).map_or_else(String::new, |id| id.to_string()),
+            text: |item| named(item.thread),
             by: By::Number(|item| -(id(item.thread).unwrap_or(u64::MAX) as f64)),
         },
         Column {
@@ -151,19 +152,47 @@ fn listed(title: String, items: Vec<Item<'_>>, empty: String) -> Listed<Item<'_>
             }
             _ => Mood::Warn,
         },
-        target: |item| id(item.thread).map(Target::Thread),
+        target: |item| target(item.thread),
     }
 }
 
-/// What a person calls it by: the number that KILL takes, else the server's own.
-pub(super) fn id(thread: &ServerThread) -> Option<u64> {
+/// The number that KILL takes, else the server's own.
+fn id(thread: &ServerThread) -> Option<u64> {
     thread.connection_id.or(thread.internal_id)
 }
 
-/// Its statement, else what the server says that it does.
+/// What a person calls it by: `12`, the number that KILL takes; `t12`, the server's own of a thread that serves nobody.
+pub(super) fn named(thread: &ServerThread) -> String {
+    match (thread.connection_id, thread.internal_id) {
+        (Some(id), _) => id.to_string(),
+        (None, Some(id)) => format!("t{id}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// What opens it.
+pub(super) fn target(thread: &ServerThread) -> Option<Target> {
+    thread.connection_id.map(Target::Thread).or_else(|| thread.internal_id.map(Target::Background))
+}
+
+/// Its statement without literals, else what the server says that it does.
 fn statement(thread: &ServerThread) -> String {
-    let text = thread.statement.as_deref().unwrap_or(&thread.state);
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    match &thread.statement {
+        None if thread.command == "Execute" => statement_of(thread),
+        None => thread.state.split_whitespace().collect::<Vec<_>>().join(" "),
+        Some(text) => digest(text),
+    }
+}
+
+/// Its statement, or the last one, without literals; empty where it has none.
+pub(super) fn statement_of(thread: &ServerThread) -> String {
+    match thread.statement.as_deref().or(thread.last_statement.as_deref()) {
+        // performance_schema.threads shows none of prepared statements before MySQL 9.
+        None if thread.command == "Execute" => {
+            "(a prepared statement; this server does not show its text here)".to_owned()
+        }
+        text => text.map(digest).unwrap_or_default(),
+    }
 }
 
 /// How long it has been at it; the process list of MySQL counts whole seconds.
@@ -174,5 +203,56 @@ pub(super) fn time(seconds: f64) -> String {
         s if s < 7_200.0 => format!("{:.0} min", (s / 60.0).floor()),
         s if s < 172_800.0 => format!("{:.0} h", (s / 3_600.0).floor()),
         s => format!("{:.0} days", (s / 86_400.0).floor()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_background_thread_and_a_connection_with_one_number_are_two() {
+        let background = ServerThread {
+            internal_id: Some(10),
+            name: "thread/innodb/log".into(),
+            ..ServerThread::default()
+        };
+        let connection = ServerThread {
+            internal_id: Some(52),
+            connection_id: Some(10),
+            is_connection: true,
+            ..ServerThread::default()
+        };
+        assert_eq!(target(&background), Some(Target::Background(10)));
+        assert_eq!(target(&connection), Some(Target::Thread(10)));
+        assert_eq!((named(&background).as_str(), named(&connection).as_str()), ("t10", "10"));
+        let threads = spindoctor_model::Reading::Available {
+            at_s: 0.0,
+            took_ms: 1.0,
+            value: vec![background, connection],
+        };
+        let mut sample = spindoctor_model::Sample::default();
+        sample.server.threads = threads;
+        let window = Window { samples: vec![sample], ..Window::default() };
+        let title = |of: Target| super::super::detail(&of, &window, 1.0).map(|(title, _)| title);
+        assert_eq!(title(Target::Thread(10)).as_deref(), Some("connection 10"));
+        assert_eq!(title(Target::Background(10)).as_deref(), Some("thread t10, thread/innodb/log"));
+    }
+
+    #[test]
+    fn a_statement_has_no_literals_and_a_prepared_one_without_text_is_called_so() {
+        let of = |command: &str, statement: Option<&str>| {
+            statement_of(&ServerThread {
+                command: command.into(),
+                statement: statement.map(str::to_owned),
+                ..ServerThread::default()
+            })
+        };
+        assert_eq!(
+            of("Query", Some("SELECT /* it's */ a FROM t WHERE b = 'alice'")),
+            "SELECT a FROM t WHERE b = ?"
+        );
+        assert!(of("Execute", None).contains("prepared statement"));
+        assert_eq!(of("Sleep", None), "");
     }
 }

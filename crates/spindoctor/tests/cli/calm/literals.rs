@@ -1,0 +1,163 @@
+//! No command shows a literal of a statement, or a text of a locked record, that was not asked for.
+
+use std::path::Path;
+
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
+
+use crate::program::{printed, spindoctor};
+
+/// Stand in the statements' literals, in their comments and in the locked record, and nowhere else.
+const SECRETS: [&str; 3] = ["alice@example.com", "bob@example.com", "Mallory"];
+
+/// Waits for a row, behind a comment that misleads whoever takes its apostrophe for a quote.
+const WAITS: &str =
+    "UPDATE /* it's Mallory's */ customers SET name = 'bob@example.com' WHERE email = 'alice@example.com'";
+/// Holds it, and what is idle shows as its last statement.
+const HOLDS: &str = "SELECT /* don't */ name FROM customers WHERE email = 'alice@example.com' FOR UPDATE";
+
+fn is_clean(what: &str, text: &str) {
+    for secret in SECRETS {
+        let at = text.find(secret).map(|at| text[..at].chars().rev().take(200).collect::<Vec<_>>());
+        let before = at.map(|chars| chars.into_iter().rev().collect::<String>());
+        assert!(before.is_none(), "{what} shows {secret} behind: {}", before.unwrap_or_default());
+    }
+}
+
+fn files_are_clean(what: &str, folder: &Path) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => files_are_clean(what, &path),
+            false => is_clean(
+                &format!("{what}: {}", path.display()),
+                &String::from_utf8_lossy(&std::fs::read(&path).expect("a file")),
+            ),
+        }
+    }
+}
+
+/// Does something while one connection holds a row and two wait for it.
+fn held_up(which: Which, look: impl FnOnce(&Server)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let home = Home::open().expect("the lab has a folder");
+    let spec = ServerSpec { which, ..ServerSpec::default() };
+    let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+    runtime.block_on(async {
+        use mysql_async::prelude::Queryable as _;
+        let mut holder = server.connect().await.expect("a session");
+        for sql in [
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.customers (email VARCHAR(60) PRIMARY KEY, name VARCHAR(60)) ENGINE = InnoDB",
+            "INSERT INTO shop.customers VALUES ('alice@example.com', 'x')",
+            "USE shop",
+            "BEGIN",
+            HOLDS,
+        ] {
+            holder.query_drop(sql).await.expect("it works");
+        }
+        let mut waiting = Vec::new();
+        for _ in 0..2 {
+            let mut waiter = server.connect().await.expect("a session");
+            waiter.query_drop("USE shop").await.expect("it works");
+            waiter.query_drop("SET innodb_lock_wait_timeout = 600").await.expect("it works");
+            waiting.push(tokio::spawn(async move { waiter.query_drop(WAITS).await }));
+        }
+        let waits = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
+        while server.ask(waits).await.expect("an answer").as_deref() != Some("2") {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        tokio::task::block_in_place(|| look(&server));
+        holder.query_drop("ROLLBACK").await.expect("it works");
+        for waiter in waiting {
+            waiter.await.expect("it ends").expect("it got the row");
+        }
+    });
+}
+
+fn no_command_shows_one(which: Which) {
+    held_up(which, |server| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let connection = format!("-u root -S {} --no-defaults", server.socket().display());
+        let looked = |line: &str, names: Option<&str>| {
+            let output = spindoctor(&format!("{line} {connection}")).output().expect("the program runs");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            is_clean(line, &text);
+            is_clean(&format!("{line} (standard error)"), &String::from_utf8_lossy(&output.stderr));
+            if let Some(name) = names {
+                assert!(
+                    text.contains(name),
+                    "{line} did not look at it: {text}{}",
+                    String::from_utf8_lossy(&output.stderr)
+                );
+            }
+        };
+        for format in ["text", "json", "dot", "svg"] {
+            looked(&format!("locks --format {format}"), Some("customers"));
+        }
+        for by in ["digest", "table", "state", "user"] {
+            looked(&format!("workload --duration 1s --by {by}"), None);
+        }
+        looked("workload --duration 1s", Some("UPDATE customers SET name"));
+        looked("workload --duration 1s --json", Some("UPDATE customers SET name"));
+        for screen in ["overview", "threads", "queries", "locks"] {
+            looked(&format!("top --once --duration 2s --size 250x60 --screen {screen}"), None);
+        }
+        looked("top --once --duration 2s --size 250x60 --screen threads", Some("UPDATE customers SET name"));
+        for format in ["text", "folded", "svg", "pprof", "speedscope", "firefox", "dot", "json"] {
+            looked(&format!("stacks --duration 1s --by digest --format {format}"), None);
+        }
+        looked(&format!("stacks --duration 1s --save {}", folder.path().join("a.spinprof").display()), None);
+        let (page, window) = (folder.path().join("a.html"), folder.path().join("a.json"));
+        let files = format!("--html {} --save-window {}", page.display(), window.display());
+        looked(&format!("doctor --duration 2s --fail-on never {files}"), None);
+        looked("doctor --duration 2s --fail-on never --json", Some("customers"));
+        files_are_clean("doctor", folder.path());
+
+        // Asked for, they are shown.
+        let (text, _) = printed(&format!("locks --literals --json {connection}"));
+        assert!(text.contains("alice@example.com"), "{text}");
+    });
+}
+
+#[test]
+fn no_command_shows_a_literal_of_mysqls_statements() {
+    no_command_shows_one(Which::Mysql);
+}
+
+#[test]
+fn no_command_shows_a_literal_of_mariadbs_statements() {
+    no_command_shows_one(Which::Mariadb);
+}
+
+#[test]
+fn neither_a_recording_nor_what_is_made_of_it_has_one() {
+    held_up(Which::Mysql, |server| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.sdrec");
+        let connection = format!("-u root -S {} --no-defaults", server.socket().display());
+        let recorded =
+            spindoctor(&format!("record -o {} --duration 6s {connection}", file.display())).output();
+        let recorded = recorded.expect("the program runs");
+        is_clean("record", &String::from_utf8_lossy(&recorded.stdout));
+        let name = file.display();
+        let out = folder.path().join("csv");
+        for line in [
+            format!("workload --recording {name}"),
+            format!("workload --recording {name} --json"),
+            format!("top --once --size 250x60 --screen threads --replay {name}"),
+            format!("top --once --size 250x60 --screen locks --replay {name}"),
+            format!("report {name} --from -1h --html {} --json", folder.path().join("r.html").display()),
+            format!("export {name} --format csv --out {}", out.display()),
+        ] {
+            let output = spindoctor(&line).output().expect("the program runs");
+            is_clean(&line, &String::from_utf8_lossy(&output.stdout));
+        }
+        let (text, _) = printed(&format!("workload --recording {name}"));
+        assert!(text.contains("UPDATE customers SET name"), "{text}");
+        files_are_clean("record, report, export", folder.path());
+    });
+}
