@@ -101,6 +101,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             return by_counters(window, Of::All);
         }
         // Nor are executions of prepared statements, before MySQL 9.
+        window.need_growth("Handler_read_rnd_next")?;
         return match is_of_prepared(window) {
             true => by_counters(window, Of::Prepared),
             false => Ok(None),
@@ -121,12 +122,16 @@ enum Of {
 /// Bytes that the smallest row takes on the wire: four of its head, one of a value's length and one of the value.
 const ROW_BYTES: f64 = 6.0;
 
-/// True where prepared statements run, and the summary knows of less than half of the rows that scans read.
+/// True where prepared statements run, and the summary knows of less than half of the rows that scans read. A dump beside
+/// them reads whole tables too, and sends them: then there would be as many bytes.
 fn is_of_prepared(window: &Window) -> bool {
-    let executed = window.status_growth("Com_stmt_execute").unwrap_or(0.0);
+    let growth = |name: &str| window.status_growth(name).unwrap_or(0.0);
     let scanned = scanned(window).unwrap_or(0.0);
     let known: f64 = grown(window).iter().map(|statement| statement.examined).sum();
-    executed > 0.0 && known < SUMMARY_KNOWS * scanned
+    let sent_at_most = growth("Bytes_sent") / ROW_BYTES;
+    growth("Com_stmt_execute") > 0.0
+        && known < SUMMARY_KNOWS * scanned
+        && sent_at_most < SUMMARY_KNOWS * scanned
 }
 
 /// Share of the rows read by scans that the summary's statements read, where it has those that matter.
@@ -312,12 +317,8 @@ fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Unavailable> 
         .filter_map(|name| window.status_growth(name))
         .sum();
     // MySQL has no Rows_sent: statements are its bound, a row each.
-    let mut returned =
+    let returned =
         sent.map_or_else(|| window.status_growth("Questions").unwrap_or(0.0), |sent| sent + changed);
-    if of == Of::Prepared {
-        // A dump reads whole tables too, and sends them: no more rows were sent than the bytes have room for.
-        returned = returned.max(window.status_growth("Bytes_sent").unwrap_or(0.0) / ROW_BYTES);
-    }
     let per_s = scanned / seconds;
     let ratio = scanned / returned.max(1.0);
     if per_s < SCANNED_PER_S || ratio < EXAMINED_EACH {
@@ -465,10 +466,12 @@ pub(crate) mod cases {
     fn prepared(bytes_sent_per_s: f64) -> Window {
         Build::busy("5.6.14")
             .digest("SELECT c FROM t WHERE id = ?", 10.0, 100.0, 1.0, 1.0)
-            .counter("Handler_read_rnd_next", 6e5)
-            .counter("Innodb_rows_read", 6e5)
+            .counter("Handler_read_rnd_next", 6e6)
+            .counter("Innodb_rows_read", 6e6)
             .counter("Com_stmt_execute", 30.0)
             .counter("Questions", 60.0)
+            .counter("Rows_sent", 10.0)
+            .sessions(|_| vec![session(20, "Execute", "Sending data", "")])
             .counter("Bytes_sent", bytes_sent_per_s)
             .window()
     }
