@@ -53,6 +53,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &fleet::query::BENCHMARK,
     &fleet::doctor::BENCHMARK,
     &tuning::mis_set_spin::BENCHMARK,
+    &tuning::truth_table::BENCHMARK,
     &tuning::no_effect::BENCHMARK,
     &tuning::killed::BENCHMARK,
     &tuning::experiments::BENCHMARK,

@@ -5,6 +5,7 @@ pub(crate) mod killed;
 pub(crate) mod mis_set_spin;
 pub(crate) mod no_effect;
 pub(crate) mod spin_loops;
+pub(crate) mod truth_table;
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable as _;

@@ -14,6 +14,7 @@ use spindoctor_tune::bench::{Bench, Ended, Event, Writer};
 use spindoctor_tune::guard::Rail;
 use spindoctor_tune::measure::Meter;
 use spindoctor_tune::statistics::timing::Pace;
+use spindoctor_tune::statistics::verdict::Terms;
 use spindoctor_tune::trial::{Candidate, Times, Tried, run};
 use spindoctor_tune::variables::Variable;
 use tokio::sync::watch;
@@ -128,7 +129,7 @@ async fn tossed(
     let mut bench =
         Bench::open(&mut meter, writer, Duration::from_secs(3), stopped, &mut tell).await.unwrap();
     let until = Instant::now() + Duration::from_secs(seconds);
-    let tried = run(&mut bench, candidate, &times, until, coin).await;
+    let tried = run(&mut bench, candidate, &times, &Terms::default(), until, coin).await;
     (tried, told)
 }
 

@@ -44,16 +44,16 @@ pub struct Change {
 /// What a trial says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// The whole interval lies above the least effect worth having, and nothing else got worse.
+    /// One quantity is shown better, and each of the others is shown to be no worse than its margin.
     #[serde(rename = "helps")]
     Helps,
-    /// The whole interval lies below none.
+    /// A quantity is shown worse by more than its margin, whatever the others gain.
     #[serde(rename = "hurts")]
     Hurts,
-    /// The whole interval lies within the least effect worth having.
+    /// Each quantity is shown to have changed by less than its margin.
     #[serde(rename = "no significant effect")]
     NoSignificantEffect,
-    /// The trial ended before the interval was narrow enough.
+    /// The trial ended before the intervals were narrow enough for one of the others; `missing` says of what.
     #[serde(rename = "inconclusive")]
     Inconclusive,
 }
@@ -81,6 +81,64 @@ pub struct Effects {
     pub cpu_per_query: Option<Effect>,
 }
 
+/// What is shown of one quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Shown {
+    /// Better, by more than the least effect worth having.
+    #[serde(rename = "better")]
+    Better,
+    /// Changed by less than its margin, in either direction.
+    #[serde(rename = "same")]
+    Same,
+    /// Not worse than its margin; by how much it is better, if at all, is open.
+    #[serde(rename = "no worse")]
+    NoWorse,
+    /// Worse, by more than its margin.
+    #[serde(rename = "worse")]
+    Worse,
+    /// It may be worse than its margin, and may be not.
+    #[default]
+    #[serde(rename = "not enough evidence")]
+    Open,
+    /// This server or this connection does not give it: nothing is known of it.
+    #[serde(rename = "not measured")]
+    NotMeasured,
+}
+
+/// One of the three quantities with all that decides over it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Judged {
+    /// `throughput`, `p95` or `cpu_per_query`, as in [`Effects`].
+    pub quantity: String,
+    /// What is shown.
+    pub shown: Shown,
+    /// With the new setting against the old one; none where it was not measured.
+    pub effect: Option<Effect>,
+    /// How much worse it may get, as a part: 0.1 is 10 %.
+    pub margin: f64,
+    /// Quads that count for it.
+    pub quads: u32,
+}
+
+/// What the noise of a trial's first quads says of the time that it needs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    /// The quantity that needs the most time, as in [`Judged`].
+    pub quantity: String,
+    /// Its margin, as a part.
+    pub margin: f64,
+    /// Quads until a change of that size can be told from none, all in all.
+    pub quads: u32,
+    /// The time that these take, seconds.
+    pub seconds: f64,
+    /// The time that the trial may take, seconds.
+    pub seconds_allowed: f64,
+    /// What that time is good for: a change of this size, as a part; none where not even one interval fits.
+    pub reached: Option<f64>,
+}
+
 /// One stretch of time with one of the two settings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -101,6 +159,8 @@ pub struct Block {
     pub cpu_us_per_query: Option<f64>,
     /// Statements that ended in an error, a second.
     pub errors_per_s: Option<f64>,
+    /// How long the host's CPUs took for a loop that is always the same, nanoseconds; none where the server is elsewhere.
+    pub loop_ns: Option<f64>,
     /// Why its quad was left out of the comparison; none where it counts.
     pub left_out: Option<String>,
 }
@@ -130,6 +190,18 @@ pub struct Trial {
     pub why: String,
     /// With the new setting against the old one.
     pub effect: Effects,
+    /// The three quantities, each with its margin and what is shown of it.
+    #[serde(default)]
+    pub judged: Vec<Judged>,
+    /// Of what there is not enough evidence: quantities as in `judged`; empty where the verdict needs no more.
+    #[serde(default)]
+    pub missing: Vec<String>,
+    /// True where one quantity got better and another worse: the verdict is *hurts*, for nothing decides between them.
+    #[serde(default)]
+    pub trade_off: bool,
+    /// What the noise says of the time that is needed; none where the trial ended before that could be said.
+    #[serde(default)]
+    pub budget: Option<Budget>,
     /// Quads that count.
     pub quads: u32,
     /// True where the server has the new setting now.

@@ -723,6 +723,16 @@ fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// A part in percent: `10%`, `2.5`.
+fn part(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    let percent: f64 = number.parse().map_err(|_| format!("{text:?} is not a percentage"))?;
+    match (0.1..=100.0).contains(&percent) {
+        true => Ok(percent / 100.0),
+        false => Err("it must be between 0.1% and 100%".to_owned()),
+    }
+}
+
 /// How often to look. A profile of every thread costs more than it tells at more than a thousand a second.
 fn hz(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

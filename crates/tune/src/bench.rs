@@ -278,6 +278,7 @@ impl<'a, W: Writer> Bench<'a, W> {
             p95_ms: rates.p95_ms,
             cpu_us_per_query: rates.cpu_us_per_query,
             errors_per_s: rates.errors_per_s,
+            loop_ns: rates.loop_ns,
             left_out: None,
         };
         (self.tell)(Event::Measured(&block));

@@ -243,6 +243,7 @@ mod tests {
             behind_s: Some(2.0),
             disk_free_bytes: Some(100 << 30),
             disk_bytes: Some(200 << 30),
+            loops: None,
         };
         let rates = Rates {
             seconds: 1.0,
@@ -250,6 +251,7 @@ mod tests {
             p95_ms: Some(p95_ms),
             cpu_us_per_query: Some(100.0),
             errors_per_s: Some(0.0),
+            loop_ns: None,
         };
         (counters, rates)
     }

@@ -6,23 +6,25 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use spindoctor_model::trial::TRIAL_SCHEMA;
+use spindoctor_model::trial::{Budget, TRIAL_SCHEMA};
 use spindoctor_model::{Block, Change, ServerVersion, Trial, Verdict};
 use tokio::time::Instant;
 
 use crate::bench::{Bench, BlockTimes, Ended, Event, Outcome, Values, Wanted, Writer};
+use crate::statistics::budget;
 use crate::statistics::drift::Drift;
 use crate::statistics::harm::Harm;
-use crate::statistics::quads::Order;
+use crate::statistics::quads::{Order, Quantity};
 use crate::statistics::timing::{Pace, Timing};
-use crate::statistics::verdict::{Judgement, Look, judge};
+use crate::statistics::verdict::{Judgement, Look, Terms, judge};
 use crate::variables::{Refused, Settles, Variable, find};
 
-/// Quads after which more would not help: the interval is as wide as a third of the noise of one quad then.
-const MOST_QUADS: u32 = 40;
+/// Quads after which more would not help: the interval for one look is as wide as a fifth of the noise of one quad then.
+/// Most trials end long before, when all is known precisely enough.
+const MOST_QUADS: u32 = 400;
 /// A trial that helps goes on up to so many quads while its interval is wider than [`WIDE`]: the first interval that
 /// decides is the widest that can, and two quads more make it half as wide.
-const QUADS_TO_TELL: u32 = 8;
+const QUADS_TO_TELL: u32 = 12;
 /// The end of an interval over its beginning, as a ratio of ratios, from which on it says little of how much.
 const WIDE: f64 = 1.25;
 /// Quads in a row that were spoilt before the trial is given up.
@@ -125,13 +127,24 @@ pub async fn run<W: Writer>(
     bench: &mut Bench<'_, W>,
     candidate: &Candidate,
     times: &Times,
+    terms: &Terms,
     until: Instant,
     below: &mut dyn FnMut(usize) -> usize,
 ) -> Tried {
     let (start, begun) = (Timestamp::now(), bench.elapsed());
     let (block_times, timing) = times.block(bench.series(), candidate.settles());
-    let mut under_way =
-        UnderWay { candidate, times: block_times, blocks: Vec::new(), quad: 0, notes: Vec::new(), begun };
+    let mut under_way = UnderWay {
+        candidate,
+        times: block_times,
+        terms,
+        blocks: Vec::new(),
+        quad: 0,
+        notes: Vec::new(),
+        begun,
+        look: Look::Cut,
+        decided: None,
+        budget: None,
+    };
     if times.measure.is_none() && timing.is_too_short() {
         under_way.notes.push(format!(
             "the load remembers for {:.0} s, longer than a block can make up for: intervals are wider for it",
@@ -152,10 +165,16 @@ pub async fn run<W: Writer>(
 struct UnderWay<'a> {
     candidate: &'a Candidate,
     times: BlockTimes,
+    terms: &'a Terms,
     blocks: Vec<Block>,
     quad: u32,
     notes: Vec<String>,
     begun: Duration,
+    /// How it ended, where no look before decided.
+    look: Look,
+    /// The look that decided. It is not repeated: the last look's share of the error is for trials that went on to the end.
+    decided: Option<Judgement>,
+    budget: Option<(Quantity, Budget)>,
 }
 
 impl UnderWay<'_> {
@@ -180,14 +199,28 @@ impl UnderWay<'_> {
                 Quad::Harmful => return Ok(()),
             }
             self.quad += 1;
-            let judgement = judge(&self.blocks, Look::More);
+            let judgement = judge(&self.blocks, Look::More, self.terms);
             bench.tell(Event::Judged(&judgement));
             let is_told = self.quad >= QUADS_TO_TELL || !is_wide(&judgement);
             if judgement.verdict.is_some_and(|verdict| verdict != Verdict::Helps || is_told) {
+                self.decided = Some(judgement);
                 return Ok(());
             }
+            self.plan(bench, until);
         }
+        self.look = Look::Last;
         Ok(())
+    }
+
+    /// Says once how long it will take by the noise so far.
+    fn plan<W: Writer>(&mut self, bench: &mut Bench<'_, W>, until: Instant) {
+        let is_first = self.budget.is_none();
+        let allowed = (bench.elapsed() - self.begun) + until.saturating_duration_since(Instant::now());
+        let quad_s = (4 * self.times.all()).as_secs_f64();
+        self.budget = budget::of(&self.blocks, quad_s, allowed.as_secs_f64(), self.terms);
+        if let Some((of, budget)) = self.budget.as_ref().filter(|_| is_first) {
+            bench.tell(Event::Note(&budget::words(*of, budget)));
+        }
     }
 
     async fn one_quad<W: Writer>(&mut self, bench: &mut Bench<'_, W>, order: Order) -> Result<Quad, Ended> {
@@ -214,7 +247,8 @@ impl UnderWay<'_> {
                     return Ok(Quad::Spoilt(what));
                 }
             }
-            if is_new && Harm::of(&self.blocks).is_some() {
+            let margin = self.terms.margins.ln(Quantity::Throughput);
+            if is_new && Harm::of(&self.blocks, margin).is_some() {
                 return Ok(Quad::Harmful);
             }
         }
@@ -222,8 +256,14 @@ impl UnderWay<'_> {
     }
 
     fn finish<W: Writer>(mut self, bench: &Bench<'_, W>, ended: Option<Ended>, start: Timestamp) -> Tried {
-        let Judgement { verdict, why, effects, quads } = judge(&self.blocks, Look::Last);
+        let judgement = self.decided.take().unwrap_or_else(|| judge(&self.blocks, self.look, self.terms));
+        let Judgement { verdict, why, effects, quads, judged, missing, is_trade_off } = judgement;
         let (mut verdict, mut why) = (verdict.unwrap_or(Verdict::Inconclusive), why);
+        if verdict == Verdict::Inconclusive
+            && let Some((of, budget)) = &self.budget
+        {
+            self.notes.push(budget::words(*of, budget));
+        }
         if let Some(ended) = &ended {
             // Whatever the blocks say so far, a trial that was broken off does not speak for a setting.
             if verdict != Verdict::Hurts {
@@ -249,6 +289,10 @@ impl UnderWay<'_> {
             verdict,
             why,
             effect: effects,
+            judged,
+            missing: missing.into_iter().map(|of| of.field().to_owned()).collect(),
+            trade_off: is_trade_off,
+            budget: self.budget.map(|(_, budget)| budget),
             quads,
             kept: false,
             notes: self.notes,

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::bench::{Bench, BlockTimes, Ended, Event, Outcome, Values, Wanted, Writer};
 use crate::statistics::search::{Race, Standing, score};
-use crate::statistics::verdict::{Look, judge};
+use crate::statistics::verdict::{Look, Terms, judge};
 use crate::trial::{Candidate, Times, Tried, run as try_candidate, slowest};
 use crate::variables::{Values as Range, Variable, find};
 
@@ -75,6 +75,8 @@ pub enum NothingTried {
 pub struct TuningOptions {
     /// How long blocks last.
     pub times: Times,
+    /// What the deciding trial is judged by.
+    pub terms: Terms,
     /// When it must be over.
     pub until: Instant,
     /// False: no search, the first proposal is tried as it is.
@@ -121,7 +123,7 @@ pub async fn tune<W: Writer>(
         Err(ended) => return Err(ended.into()),
     };
     let Tried { mut trial, ended } =
-        try_candidate(bench, &chosen, &options.times, options.until, below).await;
+        try_candidate(bench, &chosen, &options.times, &options.terms, options.until, below).await;
     trial.notes.extend(notes);
     trial.notes.push(format!("guard rails: {}", bench.rails().told().join(", ")));
     let tuning = Tuning { decided: trial, proposals: proposals.to_vec(), searched, settings: Vec::new() };
@@ -265,7 +267,10 @@ impl<W: Writer> Search<'_, '_, W> {
             return Ok(None);
         }
         let standings = race.standings();
-        let told = Told { what, arms, variables: &variables, rounds: race.rounds(), start };
+        // All of them are compared with the first on the same blocks.
+        let candidates = u32::try_from(arms.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let terms = Terms { candidates, ..self.options.terms };
+        let told = Told { what, arms, variables: &variables, rounds: race.rounds(), start, terms };
         let seconds = (self.bench.elapsed() - begun).as_secs_f64();
         for arm in 1..arms.len() {
             let standing = standings.iter().find(|standing| standing.arm == arm);
@@ -359,6 +364,7 @@ struct Told<'a> {
     variables: &'a Values,
     rounds: usize,
     start: Timestamp,
+    terms: Terms,
 }
 
 impl Told<'_> {
@@ -373,7 +379,8 @@ impl Told<'_> {
                 ..block.clone()
             })
             .collect();
-        let judgement = judge(&blocks, Look::Last);
+        // A race ends where its blocks say so: no look of it is planned.
+        let judgement = judge(&blocks, Look::Cut, &self.terms);
         let (from, to) = (values(&self.arms[0], self.variables), values(&self.arms[arm], self.variables));
         let changes: Vec<Change> = from
             .iter()
@@ -402,6 +409,10 @@ impl Told<'_> {
                 self.arms.len()
             ),
             effect: judgement.effects,
+            judged: judgement.judged,
+            missing: judgement.missing.into_iter().map(|of| of.field().to_owned()).collect(),
+            trade_off: false,
+            budget: None,
             quads: judgement.quads,
             kept: false,
             notes: Vec::new(),

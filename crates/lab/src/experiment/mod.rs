@@ -16,6 +16,7 @@ use spindoctor_tune::bench::{Bench, Event};
 use spindoctor_tune::interrupt::Interrupts;
 use spindoctor_tune::measure::Meter;
 use spindoctor_tune::statistics::timing::Pace;
+use spindoctor_tune::statistics::verdict::Terms;
 use spindoctor_tune::trial::{self, Candidate, Times};
 use spindoctor_tune::variables::Variable;
 use tokio::sync::watch;
@@ -170,7 +171,7 @@ async fn tried(
     let mut bench =
         Bench::open(meter, settings, times.look(), stopped, tell).await.map_err(|ended| ended.to_string())?;
     let mut below = |bound: usize| fastrand::usize(..bound.max(1));
-    Ok(trial::run(&mut bench, candidate, &times, until, &mut below).await.trial)
+    Ok(trial::run(&mut bench, candidate, &times, &Terms::default(), until, &mut below).await.trial)
 }
 
 impl Setup {

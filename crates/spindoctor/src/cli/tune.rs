@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Connection, duration};
+use super::{Connection, duration, part};
 
 /// `spindoctor tune`: without `--apply`, `--watch` or `--recover` nothing is changed.
 #[derive(Debug, Args)]
@@ -42,11 +42,23 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration, requires = "apply")]
     pub(crate) max_time: Duration,
 
-    /// After each change, before it is measured [default: from the measured autocorrelation, 5s at least]
+    /// How much worse throughput may get: a change that may cost more is not kept, one that does is undone
+    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = part, requires = "apply")]
+    pub(crate) margin_throughput: f64,
+
+    /// How much worse the 95th percentile of a statement's time may get
+    #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = part, requires = "apply")]
+    pub(crate) margin_p95: f64,
+
+    /// How much worse the CPU time for each statement may get
+    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = part, requires = "apply")]
+    pub(crate) margin_cpu: f64,
+
+    /// After each change, before it is measured [default: from the measured autocorrelation, 3s at least]
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "apply")]
     pub(crate) settle: Option<Duration>,
 
-    /// How long each block is measured [default: from the measured autocorrelation, 15s at least]
+    /// How long each block is measured [default: from the measured autocorrelation, 7s at least]
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "apply")]
     pub(crate) measure: Option<Duration>,
 

@@ -5,6 +5,7 @@
 //! What cannot be read on this server is none, and [`Meter::notes`] says why. Nothing is changed here.
 
 mod histogram;
+mod speed;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use spindoctor_model::{ServerSample, ServerVersion};
 use thiserror::Error;
 
 pub use histogram::Histogram;
+pub use speed::Loops;
 
 /// The status variables that are read.
 ///
@@ -63,6 +65,8 @@ pub struct Counters {
     pub disk_free_bytes: Option<u64>,
     /// How large that disk is, bytes.
     pub disk_bytes: Option<u64>,
+    /// How long loops took that are always the same, where the server is on this host.
+    pub loops: Option<Loops>,
 }
 
 /// What went on between two readings.
@@ -78,6 +82,8 @@ pub struct Rates {
     pub cpu_us_per_query: Option<f64>,
     /// Statements that ended in an error, a second.
     pub errors_per_s: Option<f64>,
+    /// How long the host's CPUs took for a loop that is always the same, nanoseconds.
+    pub loop_ns: Option<f64>,
 }
 
 /// Why there is no reading.
@@ -104,6 +110,7 @@ pub struct Meter {
     version: ServerVersion,
     has: Has,
     datadir: Option<PathBuf>,
+    speed: Option<speed::Speed>,
     /// Statements that the meter sent over sessions that are gone.
     earlier: SessionCost,
     /// True where a question was given up: its answer must not be taken for that of the next one.
@@ -146,11 +153,13 @@ impl Meter {
             version,
             has: Has::default(),
             datadir: None,
+            speed: None,
             earlier: SessionCost::default(),
             is_given_up: false,
             notes,
         };
         meter.find_out().await?;
+        meter.speed = meter.host.as_ref().and_then(|_| speed::Speed::start());
         Ok(meter)
     }
 
@@ -247,6 +256,7 @@ impl Meter {
             behind_s: None,
             disk_free_bytes: None,
             disk_bytes: None,
+            loops: self.speed.as_ref().map(speed::Speed::so_far),
         };
         if self.has.histogram {
             counters.histogram =
@@ -356,6 +366,11 @@ impl Counters {
                 .filter(|cpu| statements >= 1.0 && *cpu > 0.0)
                 .map(|cpu| cpu / statements),
             errors_per_s: growth(self.errors, earlier.errors).map(|errors| errors / seconds),
+            loop_ns: self
+                .loops
+                .as_ref()
+                .zip(earlier.loops.as_ref())
+                .and_then(|(now, then)| now.median_ns_since(then)),
         })
     }
 
@@ -385,6 +400,7 @@ mod tests {
             behind_s: None,
             disk_free_bytes: None,
             disk_bytes: None,
+            loops: None,
         }
     }
 

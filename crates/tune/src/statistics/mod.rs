@@ -2,17 +2,18 @@
 //!
 //! Blocks of time with the old and the new setting come in [`quads`], whose order a coin decides. Each quad gives one
 //! difference on the logarithmic scale for each quantity; [`interval`] turns them into an interval that holds however
-//! often it is looked at, [`verdict`] into one of four words. [`harm`] ends a trial early, [`timing`] says how long
-//! a block lasts, [`drift`] what the load did meanwhile, [`search`] which of several candidates deserve a trial.
+//! often it is looked at, [`verdict`] into one of four words by the [`margins`] of each. [`budget`] says how long that
+//! will take, [`harm`] ends a trial early, [`timing`] says how long a block lasts, [`drift`] what the load did meanwhile, [`search`] which of several candidates deserve a trial.
 //! [`usl`] fits a curve of throughput against clients. [`simulated`] shows how often all this is wrong.
 
+pub mod budget;
 pub mod drift;
 pub mod harm;
 pub mod interval;
+pub mod margins;
 pub mod quads;
 pub mod search;
 pub mod simulated;
-mod student;
 pub mod timing;
 pub mod usl;
 pub mod verdict;

@@ -7,18 +7,18 @@
 //! for every arm. An arm whose mean stays behind the leader's by more than the noise allows drops out (successive
 //! elimination); the noise is pooled over all arms, so that one round already sends the worst home.
 
+use distrs::StudentsT;
 use spindoctor_model::Block;
 
 use super::quads::Quantity;
-use super::student;
 
 /// What CPU per query counts beside throughput: a quarter. Where clients cannot send more, throughput stands still and
 /// CPU decides; where they can, 20 % more CPU is as bad as 5 % less throughput.
 const CPU_WEIGHT: f64 = 0.25;
 
-/// An arm drops out where a standard normal would stand here: 97.5 %, one-sided. Each look takes that chance anew; it
-/// costs a good arm at times, and no verdict rests on it.
-const DROPS_AT: f64 = 1.96;
+/// An arm drops out at this quantile, one-sided. Each look takes that chance again; it costs a good arm at times, and no
+/// verdict rests on it.
+const DROPS_AT: f64 = 0.975;
 
 /// Arms that close to the leader are as good: more rounds would not be worth their time.
 const TIE: f64 = 0.02;
@@ -152,7 +152,7 @@ impl Race {
                 let give_or_take = match arm == leader {
                     true => 0.0,
                     false => {
-                        student::quantile(DROPS_AT, degrees) * (2.0 * variance / behind.len() as f64).sqrt()
+                        StudentsT::ppf(DROPS_AT, degrees) * (2.0 * variance / behind.len() as f64).sqrt()
                     }
                 };
                 let give_or_take = if give_or_take.is_nan() { f64::INFINITY } else { give_or_take };

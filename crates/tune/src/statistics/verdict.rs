@@ -1,31 +1,61 @@
 //! The verdict over throughput, p95 and CPU per query together, with its reason in a sentence.
 //!
-//! In: the blocks so far, and whether more can follow. Out: a [`Judgement`]. It may be asked after every quad, for each
-//! interval holds at all looks together. How often a setting without effect helps or hurts in one of the three
-//! is counted in [`simulated`](super::simulated): about 3 % of the trials, 5 % are allowed. (Intervals that hold for
-//! all three together, each at a third of the level, gave 1 %, and took a fifth more quads to find what is there.)
+//! In: the blocks so far, whether more can follow, and the [`Terms`]. Out: a [`Judgement`]. It may be asked after every
+//! quad.
 //!
-//! Of each quantity: it helps where its whole interval is better than the least effect worth having, it is the same
-//! where the whole interval lies within that, it hurts where the whole interval is worse than none. Together, so that
-//! nothing is kept that pays for one with another (Pareto): *hurts* where one of them hurts; else *helps* where
-//! throughput helps, or where CPU per query or p95 helps and throughput is shown not to lose more than the least
-//! effect; *no significant effect* where all are the same; and *inconclusive* where the time is up before.
+//! **Of each quantity** ([`Shown`]): *better* where its whole interval is better than the least effect worth having;
+//! *worse* where the whole interval is worse than its margin; *same* where the whole interval lies within the margin;
+//! *no worse* where no part of it is worse than the margin; else there is *not enough evidence*.
+//!
+//! **Together**, so that nothing is kept that pays for one quantity with another (Pareto): *hurts* where one is worse, also
+//! where another is better (a trade-off, which nothing here may decide); *helps* where one is better and each of the
+//! others is shown to be better, the same or no worse; *no significant effect* where all are the same; *inconclusive*
+//! where the time is up before, with what there is not enough evidence about. To be unknown is never to be no worse.
+//! A quantity that this server does not give at all cannot be shown anything of: it is left out, and the reason says so.
+//!
+//! **What may be wrong, and how often.** The 5 % of an interval are spent in two parts: 2 % on all the looks after each
+//! quad ([`Comparison::of`]), 3 % on one planned look ([`Comparison::once`]). That comes when all quantities are known
+//! precisely enough (a rule that looks at the spread alone, never at the mean: Chow and Robbins, "On the asymptotic theory
+//! of fixed-width sequential confidence intervals", 1965), or else when the time is up. Both hold, so what they leave
+//! together is shown. *No worse* and *same* are claims of all of several, each at that level (two one-sided tests:
+//! Schuirmann 1987; intersection-union: Berger 1982). *Better* and *worse* are claims of one of three, so each is made at
+//! a third of the level (Bonferroni), and where several candidates are compared on the same blocks, at that part of it.
+//! How often all this is wrong, and how often it finds what is there, is counted in [`simulated`](super::simulated).
 
 use std::fmt::Write as _;
 
+use spindoctor_model::trial::{Judged as JudgedQuantity, Shown};
 use spindoctor_model::{Block, Effect, Effects, Verdict};
 
 use super::harm::Harm;
 use super::interval::{ALPHA, Comparison};
-use super::quads::{self, QUANTITIES, Quantity, differences};
+use super::margins::{Margins, percent, worth_having};
+use super::quads::{self, QUANTITIES, Quantity};
+
+/// What a trial is judged by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// How much worse each quantity may get.
+    pub margins: Margins,
+    /// Candidates that are compared on the same blocks: each gets that part of the error that is allowed.
+    pub candidates: u32,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { margins: Margins::default(), candidates: 1 }
+    }
+}
 
 /// Whether more quads can follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// Yes: a trial that is not decided goes on.
     More,
-    /// No: time or quads are used up.
+    /// No: the time or the quads that were planned are used up.
     Last,
+    /// No: something ended it before its time. What is planned for the last look is not spent.
+    Cut,
 }
 
 /// What the blocks say.
@@ -39,96 +69,180 @@ pub struct Judgement {
     pub effects: Effects,
     /// Quads that count.
     pub quads: u32,
+    /// Each quantity by itself.
+    pub judged: Vec<JudgedQuantity>,
+    /// Quantities of which there is not enough evidence.
+    pub missing: Vec<Quantity>,
+    /// True where one got better and another worse.
+    pub is_trade_off: bool,
 }
 
-/// The least ratio worth having. 1 % of throughput and of CPU per query (below that no setting is worth a change).
-/// 5 % of p95: the server's histogram has buckets of 10^(1/50), 4.7 % wide
-/// (`performance_schema.events_statements_histogram_global`).
-fn least(of: Quantity) -> f64 {
-    match of {
-        Quantity::Throughput | Quantity::CpuPerQuery => 1.01_f64.ln(),
-        Quantity::P95 => 1.05_f64.ln(),
-    }
-}
-
-/// What is known of one quantity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
-    Helps,
-    Hurts,
-    Same,
-    /// Not yet narrow enough.
-    Open,
-}
+/// The probability that one of all the looks after each quad leaves out the truth.
+pub const ALPHA_LOOKS: f64 = 0.02;
+/// The same of the one planned look.
+pub const ALPHA_PLANNED: f64 = ALPHA - ALPHA_LOOKS;
+/// The planned look comes when no interval of it reaches farther than this part of its margin: then the estimate of what
+/// has no effect lies within the other part in 19 of 20 cases.
+pub const PRECISE: f64 = 0.5;
+/// Quads before the planned look at least: of fewer the spread itself is hardly known.
+pub const LEAST_PLANNED: usize = 8;
+/// A quantity that lacks in more than this part of the quads is not known: why it lacks may have to do with how it was.
+const MOST_LACKING: f64 = 0.25;
 
 /// One quantity that was measured.
 struct Judged {
     of: Quantity,
+    /// The interval that is shown.
     comparison: Comparison,
-    known: Known,
+    shown: Shown,
+    margin: f64,
+    quads: usize,
+    /// True where it is shown to be worse than none, if only within its margin.
+    is_below_none: bool,
+    is_lacking: bool,
 }
 
 impl Judged {
-    fn new(of: Quantity, comparison: Comparison) -> Self {
-        let benefit = comparison.times(of.sign());
-        let known = match () {
-            () if benefit.low.is_some_and(|low| low > least(of)) => Known::Helps,
-            () if benefit.is_within(least(of)) => Known::Same,
-            () if benefit.high.is_some_and(|high| high < 0.0) => Known::Hurts,
-            () => Known::Open,
+    /// `comparison` is at the whole level, `strict` at the level of a claim of one of several.
+    fn new(
+        of: Quantity,
+        (comparison, strict): (Comparison, Comparison),
+        quads: usize,
+        is_lacking: bool,
+        terms: &Terms,
+    ) -> Self {
+        let (benefit, strictly) = (comparison.times(of.sign()), strict.times(of.sign()));
+        let (margin, least) = (terms.margins.ln(of), worth_having(of));
+        let above = |bound: Option<f64>, least: f64| bound.is_some_and(|bound| bound > least);
+        let below = |bound: Option<f64>, most: f64| bound.is_some_and(|bound| bound < most);
+        let shown = match () {
+            () if below(benefit.high, -margin) && below(strictly.high, -margin) => Shown::Worse,
+            () if !is_lacking && above(benefit.low, least) && above(strictly.low, least) => Shown::Better,
+            () if is_lacking => Shown::Open,
+            () if benefit.is_within(margin) => Shown::Same,
+            () if above(benefit.low, -margin) => Shown::NoWorse,
+            () => Shown::Open,
         };
-        Self { of, comparison, known }
-    }
-
-    /// True where it is shown not to lose more than the least effect.
-    fn is_no_worse(&self) -> bool {
-        self.comparison.times(self.of.sign()).low.is_some_and(|low| low >= -least(self.of))
+        let is_below_none = below(benefit.high, 0.0);
+        Self { of, comparison, shown, margin: terms.margins.part(of), quads, is_below_none, is_lacking }
     }
 
     /// `throughput +68.2 % (+61.0 to +75.3)`.
     fn words(&self) -> String {
-        let mut words = format!("{} {}", self.of.words(), percent(self.comparison.mean));
+        let mut words = format!("{} {}", self.of.words(), signed(self.comparison.mean));
         if let (Some(low), Some(high)) = (self.comparison.low, self.comparison.high) {
-            let _infallible = write!(words, " % ({} to {})", percent(low), percent(high));
+            let _infallible = write!(words, " % ({} to {})", signed(low), signed(high));
         } else {
             words.push_str(" % (no interval yet)");
         }
         words
     }
+
+    /// `p95 may be up to 14.2 % worse, and its margin is 10 %`.
+    fn open_words(&self) -> String {
+        let (name, margin) = (self.of.words(), percent(self.margin));
+        match self.comparison.times(self.of.sign()).low {
+            _ if self.is_lacking => format!("{name} was measured in {} quads only", self.quads),
+            None => format!("{name} has no interval yet"),
+            Some(low) => {
+                // As the ratio of the quantity itself: throughput that falls, time that grows.
+                let worst = 100.0 * ((low * self.of.sign()).clamp(-700.0, 700.0).exp() - 1.0).abs();
+                format!("{name} may be up to {worst:.1} % worse, and its margin is {margin}")
+            }
+        }
+    }
+
+    /// `throughput by less than 2.3 %`; none while there is no interval.
+    fn less_than(&self) -> Option<String> {
+        let farthest = self.comparison.farthest()?.min(700.0).exp_m1();
+        Some(format!("{} by less than {}", self.of.words(), up(farthest)))
+    }
+}
+
+/// A part in percent, rounded up: what is said to be an upper bound is one.
+fn up(part: f64) -> String {
+    format!("{:.1} %", (1000.0 * part - 1e-9).ceil() / 10.0)
 }
 
 /// A difference of logarithms in signed percent, without the sign.
-fn percent(difference: f64) -> String {
+fn signed(difference: f64) -> String {
     let percent = 100.0 * (Effect::from(Comparison { mean: difference, low: None, high: None }).ratio - 1.0);
     // No minus before a zero.
     format!("{:+.1}", if percent.abs() < 0.05 { 0.0 } else { percent })
 }
 
 /// Judges a trial by its blocks.
-pub fn judge(blocks: &[Block], look: Look) -> Judgement {
+pub fn judge(blocks: &[Block], look: Look, terms: &Terms) -> Judgement {
     let measured: Vec<(Quantity, Vec<f64>)> = QUANTITIES
-        .map(|of| (of, differences(blocks, of)))
+        .map(|of| (of, quads::compared(blocks, of)))
         .into_iter()
         .filter(|(_, differences)| !differences.is_empty())
         .collect();
+    let planned = planned_look(&measured, look, terms);
+    let quads = quads::count(blocks);
     let judged: Vec<Judged> = measured
         .iter()
-        .filter_map(|(of, differences)| Some(Judged::new(*of, Comparison::of(differences, ALPHA)?)))
+        .filter_map(|(of, differences)| {
+            let share = 1.0 / f64::from(terms.candidates.max(1));
+            let whole = interval(differences, planned, share)?;
+            let strict = interval(differences, planned, share / QUANTITIES.len() as f64)?;
+            let is_lacking = (differences.len() as f64) < (1.0 - MOST_LACKING) * f64::from(quads);
+            Some(Judged::new(*of, (whole, strict), differences.len(), is_lacking, terms))
+        })
         .collect();
-    let effect = |wanted: Quantity| {
-        judged.iter().find(|judged| judged.of == wanted).map(|judged| Effect::from(judged.comparison))
-    };
+    let find = |wanted: Quantity| judged.iter().find(|judged| judged.of == wanted);
+    let effect = |wanted: Quantity| find(wanted).map(|judged| Effect::from(judged.comparison));
     let effects = Effects {
         throughput: effect(Quantity::Throughput),
         p95: effect(Quantity::P95),
         cpu_per_query: effect(Quantity::CpuPerQuery),
     };
-    let quads = quads::count(blocks);
-    let (verdict, because) = match Harm::of(blocks) {
-        Some(harm) => (Some(Verdict::Hurts), stopped(harm)),
-        None => decide(&judged, look),
+    let decided = match Harm::of(blocks, terms.margins.ln(Quantity::Throughput)) {
+        Some(harm) => Decided::plain(Some(Verdict::Hurts), stopped(harm)),
+        None => decide(&judged, look, quads),
     };
-    Judgement { verdict, why: sentence(because, &judged, quads), effects, quads }
+    Judgement {
+        verdict: decided.verdict,
+        why: sentence(&decided.because, &judged, quads, &decided.after),
+        effects,
+        quads,
+        judged: QUANTITIES
+            .map(|of| JudgedQuantity {
+                quantity: of.field().to_owned(),
+                shown: find(of).map_or(Shown::NotMeasured, |judged| judged.shown),
+                effect: effect(of),
+                margin: terms.margins.part(of),
+                quads: find(of).map_or(0, |judged| u32::try_from(judged.quads).unwrap_or(u32::MAX)),
+            })
+            .into(),
+        missing: decided.missing,
+        is_trade_off: decided.is_trade_off,
+    }
+}
+
+/// After how many differences the planned look comes; none where it has not come yet, or never will.
+fn planned_look(measured: &[(Quantity, Vec<f64>)], look: Look, terms: &Terms) -> Option<usize> {
+    let count = measured.iter().map(|(_, differences)| differences.len()).max()?;
+    // A quantity that lacks in some quads has another number of them: they are counted as if none lacked.
+    let reaches = |of: Quantity, differences: &[f64]| {
+        Comparison::once(differences, ALPHA_PLANNED)
+            .and_then(|once| once.reach())
+            .is_some_and(|reach| reach <= PRECISE * terms.margins.ln(of))
+    };
+    let is_precise = |n: &usize| {
+        measured.iter().all(|(of, differences)| differences.len() >= *n && reaches(*of, &differences[..*n]))
+    };
+    (LEAST_PLANNED..=count).find(is_precise).or((look == Look::Last).then_some(count))
+}
+
+/// What all the looks and the planned one leave together, with this share of the error that is allowed.
+fn interval(differences: &[f64], planned: Option<usize>, share: f64) -> Option<Comparison> {
+    let looks = Comparison::of(differences, ALPHA_LOOKS * share)?;
+    let until = planned.map(|n| &differences[..n.min(differences.len())]);
+    match until.and_then(|until| Comparison::once(until, ALPHA_PLANNED * share)) {
+        Some(once) => Some(looks.and(Comparison { mean: looks.mean, ..once })),
+        None => Some(looks),
+    }
 }
 
 fn stopped(harm: Harm) -> String {
@@ -139,58 +253,166 @@ fn stopped(harm: Harm) -> String {
     )
 }
 
-fn decide(judged: &[Judged], look: Look) -> (Option<Verdict>, String) {
-    let that = |known: Known| judged.iter().filter(move |judged| judged.known == known);
-    let names = |known: Known| join(that(known).map(|judged| judged.of.words()));
-    let Some(throughput) = judged.iter().find(|judged| judged.of == Quantity::Throughput) else {
-        let why = "no quad counts yet".to_owned();
-        return ((look == Look::Last).then_some(Verdict::Inconclusive), why);
-    };
-    let (helps, hurts) = (names(Known::Helps), names(Known::Hurts));
-    if that(Known::Hurts).next().is_some() {
-        let why = match helps.as_str() {
-            "" => format!("{hurts} got worse"),
-            _ => format!("{helps} got better, but {hurts} got worse"),
+/// The verdict with its reason.
+struct Decided {
+    verdict: Option<Verdict>,
+    /// Begins the sentence that the numbers end.
+    because: String,
+    /// Stands behind it.
+    after: String,
+    missing: Vec<Quantity>,
+    is_trade_off: bool,
+}
+
+impl Decided {
+    fn plain(verdict: Option<Verdict>, because: String) -> Self {
+        Self { verdict, because, after: String::new(), missing: Vec::new(), is_trade_off: false }
+    }
+}
+
+fn decide(judged: &[Judged], look: Look, quads: u32) -> Decided {
+    let that = |shown: Shown| judged.iter().filter(move |judged| judged.shown == shown);
+    let names = |shown: Shown| join(that(shown).map(|judged| judged.of.words()));
+    let is_over = look != Look::More;
+    if quads == 0 || !judged.iter().any(|judged| judged.of == Quantity::Throughput) {
+        let mut decided = Decided::plain(
+            is_over.then_some(Verdict::Inconclusive),
+            "there is no evidence: no quad counts yet".to_owned(),
+        );
+        decided.missing = QUANTITIES.into();
+        return decided;
+    }
+    let (better, worse) = (names(Shown::Better), names(Shown::Worse));
+    if !worse.is_empty() {
+        let beyond = join_owned(
+            that(Shown::Worse).map(|judged| format!("{} of {}", judged.of.words(), percent(judged.margin))),
+        );
+        let mut decided = match better.as_str() {
+            "" => Decided::plain(Some(Verdict::Hurts), format!("{worse} got worse by more than the margin")),
+            _ => Decided::plain(
+                Some(Verdict::Hurts),
+                format!(
+                    "a trade-off, and not kept by itself: {better} got better, but {worse} got worse by more than the margin"
+                ),
+            ),
         };
-        return (Some(Verdict::Hurts), why);
+        decided.is_trade_off = !better.is_empty();
+        decided.after = match decided.is_trade_off {
+            true => format!(
+                "The margin for {beyond}; a wider one ({}) accepts it.",
+                join(that(Shown::Worse).map(|judged| judged.of.flag()))
+            ),
+            false => format!("The margin for {beyond}."),
+        };
+        return decided;
     }
-    if throughput.known == Known::Helps || (!helps.is_empty() && throughput.is_no_worse()) {
-        return (Some(Verdict::Helps), format!("{helps} got better, and nothing is shown to have got worse"));
+    // What may still be worse, or is not known to be better or the same.
+    let open: Vec<&Judged> = that(Shown::Open).collect();
+    if !better.is_empty() && open.is_empty() {
+        let others = join(judged.iter().filter(|one| one.shown != Shown::Better).map(|one| one.of.words()));
+        let because = match others.as_str() {
+            "" => format!("{better} got better"),
+            others => format!("{better} got better, and {others} did not get worse by more than the margin"),
+        };
+        return Decided { after: not_measured(judged), ..Decided::plain(Some(Verdict::Helps), because) };
     }
-    // p95 is the most restless of the three: where it alone stays open, time does not settle it.
-    let steady = |judged: &Judged| judged.known == Known::Same || judged.of == Quantity::P95;
-    if judged.iter().all(|judged| judged.known == Known::Same)
-        || (look == Look::Last && judged.iter().all(steady) && that(Known::Helps).next().is_none())
-    {
-        let within = "changed by less than is worth having";
-        return (Some(Verdict::NoSignificantEffect), format!("{} {within}", names(Known::Same)));
+    if that(Shown::Same).count() == judged.len() {
+        let within = join_owned(
+            judged
+                .iter()
+                .map(|judged| format!("{} by less than {}", judged.of.words(), percent(judged.margin))),
+        );
+        let because = format!("no change that matters: {within}");
+        return Decided {
+            after: not_measured(judged),
+            ..Decided::plain(Some(Verdict::NoSignificantEffect), because)
+        };
     }
-    let open = match names(Known::Open).as_str() {
-        "" => "throughput may have got worse".to_owned(),
-        open => format!("{open} could not be told yet"),
+    // Of what is not worse it may be open whether it is better.
+    let missing: Vec<&Judged> = match open.is_empty() {
+        false => open,
+        true => that(Shown::NoWorse).collect(),
     };
-    ((look == Look::Last).then_some(Verdict::Inconclusive), open)
+    let about = join(missing.iter().map(|judged| judged.of.words()));
+    let because = match better.as_str() {
+        "" => format!("not enough evidence about {about}"),
+        better => format!("{better} got better, but there is not enough evidence about {about}"),
+    };
+    let why = missing.iter().map(|judged| match judged.shown {
+        Shown::Open => judged.open_words(),
+        _ => format!("{} is no worse than its margin, and may be better", judged.of.words()),
+    });
+    let mut after = capital(&format!("{}.", join_semicolon(why)));
+    let less: Vec<String> = judged.iter().filter_map(Judged::less_than).collect();
+    if better.is_empty() && !less.is_empty() && is_over {
+        let _infallible = write!(after, " What is shown: it changed {}.", join_owned(less.into_iter()));
+    }
+    if let Some(lost) = judged.iter().find(|judged| judged.is_below_none) {
+        let _infallible = write!(
+            after,
+            " {} got worse, by less than its margin or by more: that is open.",
+            capital(lost.of.words())
+        );
+    }
+    Decided {
+        verdict: is_over.then_some(Verdict::Inconclusive),
+        because,
+        after,
+        missing: missing.iter().map(|judged| judged.of).collect(),
+        is_trade_off: false,
+    }
+}
+
+/// What this server does not give, in a sentence; empty where it gives all.
+fn not_measured(judged: &[Judged]) -> String {
+    let lacking = QUANTITIES.into_iter().filter(|of| judged.iter().all(|judged| judged.of != *of));
+    match join(lacking.map(Quantity::words)).as_str() {
+        "" => String::new(),
+        lacking => format!("Nothing is known of {lacking}: not measured here."),
+    }
 }
 
 fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<&str> = names.collect();
+    join_owned(names.map(str::to_owned))
+}
+
+fn join_owned(names: impl Iterator<Item = String>) -> String {
+    let names: Vec<String> = names.collect();
     match names.as_slice() {
         [] => String::new(),
-        [one] => (*one).to_owned(),
+        [one] => one.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }
 
-fn sentence(because: String, judged: &[Judged], quads: u32) -> String {
-    let mut why = because;
-    if let Some(first) = why.get_mut(..1) {
+fn join_semicolon(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+fn capital(words: &str) -> String {
+    // Quantities are written p95 and CPU, also at the beginning of a sentence.
+    if words.starts_with("p95") {
+        return words.to_owned();
+    }
+    let mut words = words.to_owned();
+    if let Some(first) = words.get_mut(..1) {
         first.make_ascii_uppercase();
     }
+    words
+}
+
+fn sentence(because: &str, judged: &[Judged], quads: u32, after: &str) -> String {
+    let mut why = capital(because);
     let numbers: Vec<String> = judged.iter().map(Judged::words).collect();
+    let quads = if quads == 1 { "1 quad".to_owned() } else { format!("{quads} quads") };
     let _infallible = match numbers.as_slice() {
         [] => write!(why, "."),
-        numbers => write!(why, ": {} in {quads} quads.", numbers.join(", ")),
+        numbers => write!(why, ": {} in {quads}.", numbers.join(", ")),
     };
+    if !after.is_empty() {
+        why.push(' ');
+        why.push_str(after);
+    }
     why
 }
 
@@ -202,21 +424,21 @@ mod tests {
     use super::super::simulated::Random;
     use super::*;
 
-    /// A trial with those ratios of throughput, p95 and CPU per query, and a noise of half a percent.
-    fn trial(quads: u32, [throughput, p95, cpu]: [f64; 3]) -> Vec<Block> {
+    /// A trial with those ratios of throughput, p95 and CPU per query, and those noises.
+    fn noisy_trial(quads: u32, [throughput, p95, cpu]: [f64; 3], noises: [f64; 3]) -> Vec<Block> {
         let mut random = Random::seeded(7);
         (0..quads)
             .flat_map(|quad| {
                 Order::toss(|| random.coin()).is_new().map(|is_new| {
-                    let mut noisy = |ratio: f64, base: f64| {
-                        base * if is_new { ratio } else { 1.0 } * (0.005 * random.normal()).exp()
+                    let mut noisy = |ratio: f64, base: f64, noise: f64| {
+                        base * if is_new { ratio } else { 1.0 } * (noise * random.normal()).exp()
                     };
                     Block {
                         quad,
                         is_new,
-                        throughput_per_s: noisy(throughput, 6_000.0),
-                        p95_ms: Some(noisy(p95, 20.0)),
-                        cpu_us_per_query: Some(noisy(cpu, 150.0)),
+                        throughput_per_s: noisy(throughput, 6_000.0, noises[0]),
+                        p95_ms: Some(noisy(p95, 20.0, noises[1])),
+                        cpu_us_per_query: Some(noisy(cpu, 150.0, noises[2])),
                         ..Block::default()
                     }
                 })
@@ -224,53 +446,144 @@ mod tests {
             .collect()
     }
 
+    fn trial(quads: u32, effects: [f64; 3]) -> Vec<Block> {
+        noisy_trial(quads, effects, [0.005; 3])
+    }
+
+    fn judged(blocks: &[Block], look: Look) -> Judgement {
+        judge(blocks, look, &Terms::default())
+    }
+
     fn verdict(effects: [f64; 3]) -> Option<Verdict> {
-        judge(&trial(24, effects), Look::More).verdict
+        judged(&trial(24, effects), Look::More).verdict
     }
 
     #[test]
-    fn it_helps_where_one_gains_and_none_loses() {
+    fn it_helps_where_one_gains_and_each_other_is_shown_not_to_lose() {
         assert_eq!(verdict([1.05, 1.0, 1.0]), Some(Verdict::Helps));
         assert_eq!(verdict([1.05, 0.8, 0.9]), Some(Verdict::Helps));
         assert_eq!(verdict([1.0, 1.0, 0.9]), Some(Verdict::Helps));
         assert_eq!(verdict([1.0, 0.8, 1.0]), Some(Verdict::Helps));
+        // 5 % of p95 are within its margin of 10 %.
+        let judged = judged(&trial(24, [1.05, 1.05, 1.0]), Look::More);
+        assert_eq!(judged.verdict, Some(Verdict::Helps), "{}", judged.why);
+        assert_eq!(judged.judged[1].shown, Shown::Same);
+    }
+
+    /// The gain is clear, the loss hidden in noise: that p95 is unknown is no proof that it is no worse.
+    #[test]
+    fn a_clear_gain_with_a_noisy_loss_is_not_enough_evidence() {
+        let blocks = noisy_trial(24, [1.05, 1.2, 1.0], [0.005, 0.4, 0.005]);
+        assert_eq!(judged(&blocks, Look::More).verdict, None);
+        let ended = judged(&blocks, Look::Last);
+        assert_eq!(ended.verdict, Some(Verdict::Inconclusive), "{}", ended.why);
+        assert_eq!(ended.missing, [Quantity::P95]);
+        assert!(
+            ended.why.starts_with("Throughput got better, but there is not enough evidence about p95: ")
+                && ended.why.contains("p95 may be up to")
+                && ended.why.ends_with("% worse, and its margin is 10 %."),
+            "{}",
+            ended.why
+        );
+        assert_eq!(
+            ended.judged.iter().map(|judged| judged.shown).collect::<Vec<_>>(),
+            [Shown::Better, Shown::Open, Shown::Same]
+        );
+        // The same of CPU per query, and of throughput where something else gains.
+        let blocks = noisy_trial(24, [1.05, 1.0, 1.05], [0.005, 0.005, 0.1]);
+        assert_eq!(judged(&blocks, Look::Last).missing, [Quantity::CpuPerQuery]);
+        let blocks = noisy_trial(24, [0.97, 0.7, 1.0], [0.1, 0.005, 0.005]);
+        assert_eq!(judged(&blocks, Look::Last).missing, [Quantity::Throughput]);
     }
 
     #[test]
-    fn it_hurts_where_one_loses_whatever_the_others_gain() {
+    fn it_hurts_where_one_loses_more_than_its_margin_whatever_the_others_gain() {
         assert_eq!(verdict([0.95, 1.0, 1.0]), Some(Verdict::Hurts));
         assert_eq!(verdict([1.05, 1.2, 1.0]), Some(Verdict::Hurts));
         assert_eq!(verdict([0.95, 1.0, 0.8]), Some(Verdict::Hurts));
-        let trade = judge(&trial(24, [1.05, 1.0, 1.2]), Look::More);
-        assert_eq!(trade.verdict, Some(Verdict::Hurts));
-        assert!(trade.why.contains("Throughput got better, but CPU per query got worse"), "{}", trade.why);
     }
 
     #[test]
-    fn nothing_changes_where_all_stay_within_the_least_effect() {
+    fn a_trade_off_is_said_to_be_one_and_which_margin_would_accept_it() {
+        let blocks = trial(24, [1.68, 1.15, 1.0]);
+        let trade = judged(&blocks, Look::More);
+        assert_eq!((trade.verdict, trade.is_trade_off), (Some(Verdict::Hurts), true));
+        assert!(
+            trade
+                .why
+                .starts_with("A trade-off, and not kept by itself: throughput got better, but p95 got worse")
+                && trade.why.ends_with("The margin for p95 of 10 %; a wider one (--margin-p95) accepts it."),
+            "{}",
+            trade.why
+        );
+        let wider = Terms { margins: Margins { p95: 0.2, ..Margins::default() }, ..Terms::default() };
+        let accepted = judge(&blocks, Look::More, &wider);
+        assert_eq!(
+            (accepted.verdict, accepted.is_trade_off),
+            (Some(Verdict::Helps), false),
+            "{}",
+            accepted.why
+        );
+        // A loss that pays for nothing is none.
+        assert!(!judged(&trial(24, [0.95, 1.0, 1.0]), Look::More).is_trade_off);
+    }
+
+    #[test]
+    fn nothing_changes_where_all_stay_within_their_margins() {
         assert_eq!(verdict([1.0, 1.0, 1.0]), Some(Verdict::NoSignificantEffect));
         // Five per thousand of throughput are real, and not worth having.
-        assert_eq!(
-            judge(&trial(60, [1.005, 1.0, 1.0]), Look::More).verdict,
-            Some(Verdict::NoSignificantEffect)
-        );
+        assert_eq!(verdict([1.005, 1.0, 1.0]), Some(Verdict::NoSignificantEffect));
+        let narrow =
+            Terms { margins: Margins { throughput: 0.001, ..Margins::default() }, ..Terms::default() };
+        assert_eq!(judge(&trial(24, [1.0; 3]), Look::More, &narrow).verdict, None);
+    }
+
+    #[test]
+    fn what_time_did_not_suffice_for_is_bounded_by_what_was_reached() {
+        let blocks = noisy_trial(10, [1.0; 3], [0.05, 0.005, 0.005]);
+        let ended = judged(&blocks, Look::Last);
+        assert_eq!(ended.verdict, Some(Verdict::Inconclusive));
+        let throughput = ended.effects.throughput.unwrap();
+        let farthest = throughput.high.unwrap().max(1.0 / throughput.low.unwrap()) - 1.0;
+        let said = format!("throughput by less than {}", up(farthest));
+        assert!(ended.why.contains(&said), "{said}: {}", ended.why);
     }
 
     #[test]
     fn a_few_quads_go_on_and_are_inconclusive_when_they_must_end() {
         let few = trial(3, [1.05, 1.0, 1.0]);
-        let going_on = judge(&few, Look::More);
+        let going_on = judged(&few, Look::More);
         assert_eq!((going_on.verdict, going_on.quads), (None, 3));
         assert_eq!(going_on.effects.throughput.unwrap().low, None);
-        let ended = judge(&few, Look::Last);
+        let ended = judged(&few, Look::Last);
         assert_eq!(ended.verdict, Some(Verdict::Inconclusive));
-        assert!(ended.why.contains("could not be told yet: throughput +4."), "{}", ended.why);
-        assert_eq!(judge(&[], Look::Last).why, "No quad counts yet.");
+        assert!(ended.why.starts_with("Not enough evidence about throughput, p95 and CPU"), "{}", ended.why);
+        assert_eq!(judged(&[], Look::Last).why, "There is no evidence: no quad counts yet.");
+        assert_eq!(judged(&[], Look::Last).missing, QUANTITIES);
+    }
+
+    /// A trial that something ended has no planned look: its intervals are those that hold at every look.
+    #[test]
+    fn a_trial_that_was_cut_short_has_wider_intervals_than_one_that_ended_as_planned() {
+        let blocks = trial(7, [1.0; 3]);
+        let reach = |look| judged(&blocks, look).effects.throughput.unwrap().high.unwrap();
+        assert!(reach(Look::Cut) > reach(Look::Last));
+        assert_eq!(judged(&blocks, Look::Cut).verdict, Some(Verdict::Inconclusive));
+    }
+
+    #[test]
+    fn several_candidates_on_the_same_blocks_share_the_error_that_is_allowed() {
+        let blocks = noisy_trial(14, [1.0; 3], [0.02; 3]);
+        let reach = |candidates| {
+            let terms = Terms { candidates, ..Terms::default() };
+            judge(&blocks, Look::Last, &terms).effects.throughput.unwrap().high.unwrap()
+        };
+        assert!(reach(2) > reach(1) && reach(10) > reach(2));
     }
 
     #[test]
     fn the_reason_names_each_quantity_with_its_interval() {
-        let judged = judge(&trial(12, [1.68, 0.6, 0.61]), Look::More);
+        let judged = judged(&trial(12, [1.68, 0.6, 0.61]), Look::More);
         assert!(judged.why.starts_with("Throughput, p95 and CPU per query got better"), "{}", judged.why);
         assert!(
             judged.why.contains("throughput +6") && judged.why.ends_with("in 12 quads."),
@@ -280,23 +593,31 @@ mod tests {
     }
 
     #[test]
-    fn a_restless_p95_alone_does_not_keep_a_trial_from_its_end() {
-        let mut blocks = trial(24, [1.0, 1.0, 1.0]);
-        let mut random = Random::seeded(3);
-        for block in &mut blocks {
-            block.p95_ms = Some(20.0 * (0.3 * random.normal()).exp());
-        }
-        assert_eq!(judge(&blocks, Look::More).verdict, None);
-        let ended = judge(&blocks, Look::Last);
-        assert_eq!(ended.verdict, Some(Verdict::NoSignificantEffect), "{}", ended.why);
+    fn a_restless_p95_is_not_said_to_be_the_same() {
+        let blocks = noisy_trial(24, [1.0; 3], [0.005, 0.3, 0.005]);
+        let ended = judged(&blocks, Look::Last);
+        assert_eq!(ended.verdict, Some(Verdict::Inconclusive), "{}", ended.why);
+        assert_eq!(ended.missing, [Quantity::P95]);
+        assert!(ended.why.starts_with("Not enough evidence about p95"), "{}", ended.why);
     }
 
     #[test]
-    fn what_could_not_be_measured_is_left_out() {
-        let mut blocks = trial(6, [1.5, 1.0, 1.0]);
+    fn what_this_server_does_not_give_is_said_to_be_unknown() {
+        let mut blocks = trial(14, [1.5, 1.0, 1.0]);
         blocks.iter_mut().for_each(|block| (block.p95_ms, block.cpu_us_per_query) = (None, None));
-        let judged = judge(&blocks, Look::More);
-        assert_eq!((judged.verdict, judged.effects.p95), (Some(Verdict::Helps), None));
+        let found = judged(&blocks, Look::More);
+        assert_eq!((found.verdict, found.effects.p95), (Some(Verdict::Helps), None));
+        assert!(
+            found.why.ends_with("Nothing is known of p95 and CPU per query: not measured here."),
+            "{}",
+            found.why
+        );
+        assert_eq!(found.judged[1].shown, Shown::NotMeasured);
+        // What it gives in some blocks must be known from those.
+        let mut some = trial(14, [1.5, 1.0, 1.0]);
+        some.iter_mut().skip(16).for_each(|block| block.p95_ms = None);
+        let found = judged(&some, Look::Last);
+        assert_eq!((found.verdict, found.missing), (Some(Verdict::Inconclusive), vec![Quantity::P95]));
     }
 
     proptest! {
@@ -317,10 +638,11 @@ mod tests {
                     throughput_per_s: if throughput_per_s > 0.0 { throughput_per_s } else { sane },
                     p95_ms,
                     cpu_us_per_query,
+                    loop_ns: cpu_us_per_query,
                     ..Block::default()
                 })
                 .collect();
-            let judged = judge(&blocks, Look::Last);
+            let judged = judged(&blocks, Look::Last);
             prop_assert!(judged.verdict.is_some() && judged.why.ends_with('.'));
         }
     }

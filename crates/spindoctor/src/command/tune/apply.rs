@@ -14,7 +14,9 @@ use spindoctor_tune::bench::{Bench, Ended};
 use spindoctor_tune::interrupt::Interrupts;
 use spindoctor_tune::log;
 use spindoctor_tune::measure::Meter;
+use spindoctor_tune::statistics::margins::Margins;
 use spindoctor_tune::statistics::timing::Pace;
+use spindoctor_tune::statistics::verdict::Terms;
 use spindoctor_tune::trial::{Times, slowest};
 use spindoctor_tune::tuning::{NothingTried, Tuned, TuningOptions, tune};
 use spindoctor_tune::variables::{Variable, find};
@@ -270,12 +272,19 @@ async fn tried(
     bench.end_at(until);
     let options = TuningOptions {
         times,
+        terms: terms(asked),
         until,
         // Values that the user names are tried as they are.
         search: asked.only.iter().all(|only| !only.contains('=')),
     };
     let mut random = fastrand::Rng::new();
     tune(&mut bench, proposals, &options, &mut |below| random.usize(..below.max(1))).await
+}
+
+/// What the deciding trial is judged by.
+fn terms(asked: &Tune) -> Terms {
+    let Tune { margin_throughput: throughput, margin_p95: p95, margin_cpu: cpu_per_query, .. } = *asked;
+    Terms { margins: Margins { throughput, p95, cpu_per_query }, ..Terms::default() }
 }
 
 /// Every variable that may be changed, once.

@@ -3,7 +3,10 @@
 use maud::{Markup, html};
 use spindoctor_model::{Block, Effect, Trial, Tuning, Verdict};
 
-use super::{Leaning, QUANTITIES, Quantity, change, changes_told, interval, place, scale, verdict_word};
+use super::{
+    Leaning, QUANTITIES, Quantity, change, changes_told, interval, margin, needs_told, place, scale,
+    shown_word, verdict_told,
+};
 use crate::report::html::page;
 use crate::report::{number, server_named, server_place};
 use crate::terminal::safe;
@@ -43,7 +46,7 @@ pub(crate) fn render(tuning: &Tuning) -> String {
             footer { p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (safe(&trial.schema)) } }
         }
     };
-    page(&format!("{}: {}", safe(&title), verdict_word(trial.verdict)), OWN_STYLE, &body)
+    page(&format!("{}: {}", safe(&title), verdict_told(trial)), OWN_STYLE, &body)
 }
 
 fn head(trial: &Trial, title: &str) -> Markup {
@@ -70,7 +73,7 @@ fn verdict(tuning: &Tuning) -> Markup {
     };
     html! {
         section.card.verdict.(class) {
-            h2 { (capital(verdict_word(trial.verdict))) }
+            h2 { (capital(&verdict_told(trial))) }
             table.changes {
                 thead { tr { th { "variable" } th { "old" } th { "new" } } }
                 tbody {
@@ -81,6 +84,7 @@ fn verdict(tuning: &Tuning) -> Markup {
             }
             (intervals(trial))
             p { (safe(&trial.why)) }
+            @if let Some(needs) = needs_told(trial) { p { (needs) } }
             @for (at, line) in tuning.settings.iter().enumerate() { p.quiet[at > 0] { @if at == 0 { strong { (safe(line)) } } @else { (safe(line)) } } }
         }
     }
@@ -118,8 +122,13 @@ fn intervals(trial: &Trial) -> Markup {
     html! {
         div.picture {
             svg.intervals viewBox=(format!("0 0 {WIDTH} {:.0}", bottom + 30.0)) role="img" aria-label=(told.join("; ")) {
-                rect.band x=(at(x(1.0 / 1.01))) y=(at(TOP)) width=(at(x(1.01) - x(1.0 / 1.01))) height=(at(bottom - TOP)) {
-                    title { "less than 1 %: not worth a change" }
+                @for (row, (quantity, _)) in rows.iter().enumerate() {
+                    @if let Some(judged) = quantity.judged(trial) {
+                        @let (least, most) = (1.0 / (1.0 + judged.margin), 1.0 + judged.margin);
+                        rect.band x=(at(x(least))) y=(at(TOP + ROW * row as f64 + 4.0)) width=(at(x(most) - x(least))) height=(at(ROW - 8.0)) {
+                            title { "within its margin of " (margin(judged)) ": too small to matter" }
+                        }
+                    }
                 }
                 @for tick in ticks(least, most) {
                     line.grid x1=(at(x(tick))) x2=(at(x(tick))) y1=(at(TOP)) y2=(at(bottom)) {}
@@ -146,12 +155,24 @@ fn intervals(trial: &Trial) -> Markup {
                         @if let Some((old, new)) = quantity.means(trial) {
                             text.means x=(at(WIDTH)) y=(at(y - 2.0)) { (quantity.shown(old)) " → " (quantity.shown(new)) }
                         }
+                        @if let Some(judged) = quantity.judged(trial) {
+                            text.means x=(at(WIDTH)) y=(at(y + 14.0)) { (shown_word(judged.shown)) }
+                        }
                     }
                 }
             }
         }
-        p.quiet { "The line is the interval that holds the truth of each quantity with 95 % certainty, the dot the estimate; the band is what is not worth a change." }
+        p.quiet { "Line: 95 % confidence interval. Dot: estimate. Shaded: too small to matter" (margins(trial)) "." }
     }
+}
+
+/// `, by the margins throughput ±2 %, p95 ±10 %`; empty where none is known.
+fn margins(trial: &Trial) -> String {
+    let told: Vec<String> = QUANTITIES
+        .iter()
+        .filter_map(|quantity| Some(format!("{} {}", quantity.name, margin(quantity.judged(trial)?))))
+        .collect();
+    if told.is_empty() { String::new() } else { format!(", by the margins {}", told.join(", ")) }
 }
 
 /// A coordinate, to a tenth.
@@ -319,6 +340,21 @@ mod tests {
             assert!(!page.contains(fetched), "{fetched}");
         }
         assert!(!page.contains("NaN") && !page.contains("inf\""));
+    }
+
+    #[test]
+    fn each_quantity_has_its_margin_shaded_and_what_is_shown_of_it() {
+        let page = render(&sample::not_enough_evidence());
+        for shown in [
+            "Inconclusive: not enough evidence about p95",
+            "Shaded: too small to matter, by the margins throughput ±2 %, p95 ±10 %, CPU/query ±3 %.",
+            "within its margin of ±10 %",
+            ">not enough evidence<",
+            "needs about 97 more quads",
+        ] {
+            assert!(page.contains(shown), "{shown}");
+        }
+        assert_eq!(page.matches("class=\"band\"").count(), 3);
     }
 
     #[test]

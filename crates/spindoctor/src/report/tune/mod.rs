@@ -6,6 +6,7 @@ pub(crate) mod plan;
 pub(crate) mod sample;
 pub(crate) mod text;
 
+use spindoctor_model::trial::{Judged, Shown};
 use spindoctor_model::{Block, Change, Effect, Effects, Trial, Tuning, Verdict};
 
 use super::{json, number};
@@ -19,6 +20,8 @@ pub(crate) fn to_json(tuning: &Tuning) -> serde_json::Result<String> {
 struct Quantity {
     /// `throughput`.
     name: &'static str,
+    /// Its name in JSON.
+    field: &'static str,
     /// What it is, in words.
     meaning: &'static str,
     /// True where less of it is better.
@@ -33,6 +36,7 @@ struct Quantity {
 const QUANTITIES: [Quantity; 3] = [
     Quantity {
         name: "throughput",
+        field: "throughput",
         meaning: "statements a second",
         less_is_better: false,
         unit: "1/s",
@@ -41,6 +45,7 @@ const QUANTITIES: [Quantity; 3] = [
     },
     Quantity {
         name: "p95",
+        field: "p95",
         meaning: "95th percentile of a statement's time",
         less_is_better: true,
         unit: "ms",
@@ -49,6 +54,7 @@ const QUANTITIES: [Quantity; 3] = [
     },
     Quantity {
         name: "CPU/query",
+        field: "cpu_per_query",
         meaning: "CPU time of the server's process for each statement",
         less_is_better: true,
         unit: "us",
@@ -70,6 +76,11 @@ impl Quantity {
             (count > 0.0).then(|| (logarithms.iter().sum::<f64>() / count).exp())
         };
         Some((mean(false)?, mean(true)?))
+    }
+
+    /// What decided over it; none in a trial that was logged before there were margins.
+    fn judged<'t>(&self, trial: &'t Trial) -> Option<&'t Judged> {
+        trial.judged.iter().find(|judged| judged.quantity == self.field)
     }
 
     /// A value of it, with its unit.
@@ -131,6 +142,40 @@ pub(crate) fn standing(effects: &Effects) -> String {
     told.join(", ")
 }
 
+/// What is shown of a quantity, in a word or two.
+fn shown_word(shown: Shown) -> &'static str {
+    match shown {
+        Shown::Better => "better",
+        Shown::Same => "same",
+        Shown::NoWorse => "no worse",
+        Shown::Worse => "worse",
+        Shown::Open => "not enough evidence",
+        Shown::NotMeasured => "not measured",
+    }
+}
+
+/// A margin: `±10 %`.
+fn margin(judged: &Judged) -> String {
+    format!("±{} %", number::plain((judged.margin * 1_000.0).round() / 10.0))
+}
+
+/// The verdict, and what it lacks: `inconclusive: not enough evidence about p95`, `hurts: a trade-off`.
+fn verdict_told(trial: &Trial) -> String {
+    let word = verdict_word(trial.verdict);
+    let missing: Vec<&str> = QUANTITIES
+        .iter()
+        .filter(|quantity| trial.missing.iter().any(|missing| missing == quantity.field))
+        .map(|quantity| quantity.name)
+        .collect();
+    match (trial.verdict, missing.as_slice()) {
+        (Verdict::Inconclusive, [_, ..]) => {
+            format!("{word}: not enough evidence about {}", missing.join(", "))
+        }
+        (Verdict::Hurts, _) if trial.trade_off => format!("{word}: a trade-off"),
+        _ => word.to_owned(),
+    }
+}
+
 /// The verdict as a word.
 fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
@@ -163,6 +208,19 @@ fn place(ratio: f64, least: f64, most: f64) -> f64 {
 /// Beyond a change by this factor a scale shows nothing more.
 const WIDEST: f64 = 1e4;
 
+/// Why a trial that is inconclusive is so, for who would run it again; none where the noise was not known.
+fn needs_told(trial: &Trial) -> Option<String> {
+    let budget = trial.budget.as_ref().filter(|_| trial.verdict == Verdict::Inconclusive)?;
+    let more = u64::from(budget.quads).saturating_sub(u64::from(trial.quads));
+    (more > 0).then(|| {
+        format!(
+            "Inconclusive so far; needs about {} more, {} in all.",
+            number::counted(more, "quad", "quads"),
+            number::duration(budget.seconds.round())
+        )
+    })
+}
+
 /// The scale on which all intervals of a trial are drawn: from the least to the greatest of their ends, with none (1) in it
 /// and a tenth more on both sides; 10 % on each side at least.
 fn scale(effects: &Effects) -> (f64, f64) {
@@ -194,6 +252,32 @@ mod tests {
     }
 
     #[test]
+    fn what_there_is_not_enough_evidence_about_stands_in_text_and_json() {
+        let tuning = sample::not_enough_evidence();
+        assert_eq!(verdict_told(&tuning.decided), "inconclusive: not enough evidence about p95");
+        let json: serde_json::Value = serde_json::from_str(&to_json(&tuning).unwrap()).unwrap();
+        assert_eq!((&json["verdict"], &json["missing"][0]), (&"inconclusive".into(), &"p95".into()));
+        assert_eq!(json["judged"][1]["shown"], "not enough evidence");
+        let needs = needs_told(&tuning.decided).unwrap();
+        assert_eq!(needs, "Inconclusive so far; needs about 97 more quads, 1 h 10 min in all.");
+        let mut traded = tuning.decided;
+        (traded.verdict, traded.trade_off) = (Verdict::Hurts, true);
+        assert_eq!(verdict_told(&traded), "hurts: a trade-off");
+        assert_eq!(needs_told(&traded), None);
+    }
+
+    /// A line of the log that was written before there were margins.
+    #[test]
+    fn a_trial_without_margins_is_still_read() {
+        let mut json: serde_json::Value = serde_json::from_str(&to_json(&sample::helps()).unwrap()).unwrap();
+        for field in ["judged", "missing", "trade_off", "budget"] {
+            json.as_object_mut().unwrap().remove(field);
+        }
+        let tuning: Tuning = serde_json::from_value(json).unwrap();
+        assert!(tuning.decided.judged.is_empty() && html::render(&tuning).contains("+70.0 %"));
+    }
+
+    #[test]
     fn less_cpu_is_better_and_an_interval_around_none_leans_nowhere() {
         let effect = |low, high| Effect { ratio: 1.0, low: Some(low), high: Some(high) };
         let [throughput, _, cpu] = &QUANTITIES;
@@ -214,7 +298,15 @@ mod tests {
         for field in ["variable", "from", "to", "verdict", "effect", "quads", "kept"] {
             assert!(json.get(field).is_some(), "{field}");
         }
-        for quantity in ["throughput", "p95", "cpu_per_query"] {
+        for field in ["judged", "missing", "trade_off", "budget"] {
+            assert!(json.get(field).is_some(), "{field}");
+        }
+        for (at, quantity) in ["throughput", "p95", "cpu_per_query"].into_iter().enumerate() {
+            assert_eq!(json["judged"][at]["quantity"], quantity);
+            assert_eq!(json["judged"][at]["shown"], "better");
+            assert!(
+                json["judged"][at]["margin"].is_number() && json["judged"][at]["effect"]["low"].is_number()
+            );
             for field in ["ratio", "low", "high"] {
                 assert!(json["effect"][quantity][field].is_number(), "{quantity}.{field}");
             }

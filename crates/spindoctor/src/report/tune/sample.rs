@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use spindoctor_model::diagnosis::DiagnosedServer;
-use spindoctor_model::trial::TRIAL_SCHEMA;
+use spindoctor_model::trial::{Budget, Judged, Shown, TRIAL_SCHEMA};
 use spindoctor_model::{Block, Change, Effect, Effects, Flavor, Proposal, Remedy, Trial, Tuning, Verdict};
 
 fn change(variable: &str, from: &str, to: &str) -> Change {
@@ -30,6 +30,10 @@ fn trial(changes: Vec<Change>, verdict: Verdict, why: &str) -> Trial {
         verdict,
         why: why.to_owned(),
         effect: Effects::default(),
+        judged: Vec::new(),
+        missing: Vec::new(),
+        trade_off: false,
+        budget: None,
         quads: 0,
         kept: false,
         notes: Vec::new(),
@@ -56,10 +60,54 @@ fn blocks(quads: u32, ratio: f64) -> Vec<Block> {
                 p95_ms: Some((24.0 / wave / effect * 8.0).round() / 8.0),
                 cpu_us_per_query: Some((298.0 / effect).round()),
                 errors_per_s: Some(0.0),
+                loop_ns: Some(51_000.0),
                 left_out: None,
             }
         })
         .collect()
+}
+
+/// The three quantities with the margins that are the default.
+fn judged(effects: &Effects, shown: [Shown; 3], quads: u32) -> Vec<Judged> {
+    let of = [
+        ("throughput", effects.throughput, 0.02),
+        ("p95", effects.p95, 0.1),
+        ("cpu_per_query", effects.cpu_per_query, 0.03),
+    ];
+    of.into_iter()
+        .zip(shown)
+        .map(|((quantity, effect, margin), shown)| {
+            let quads = if effect.is_some() { quads } else { 0 };
+            Judged { quantity: quantity.to_owned(), shown, effect, margin, quads }
+        })
+        .collect()
+}
+
+/// A setting of which p95 is not known well enough.
+pub(crate) fn not_enough_evidence() -> Tuning {
+    let mut tuning = helps();
+    let effect = |ratio, low, high| Some(Effect { ratio, low: Some(low), high: Some(high) });
+    let trial = &mut tuning.decided;
+    trial.verdict = Verdict::Inconclusive;
+    trial.effect = Effects {
+        throughput: effect(1.05, 1.041, 1.059),
+        p95: effect(1.084, 0.932, 1.261),
+        cpu_per_query: effect(1.002, 0.991, 1.013),
+    };
+    trial.judged = judged(&trial.effect, [Shown::Better, Shown::Open, Shown::Same], 8);
+    trial.missing = vec!["p95".to_owned()];
+    trial.why = "Throughput got better, but there is not enough evidence about p95: throughput +5.0 % (+4.1 to +5.9), p95 +8.4 % (-6.8 to +26.1), CPU per query +0.2 % (-0.9 to +1.3) in 8 quads. p95 may be up to 26.1 % worse, and its margin is 10 %.".to_owned();
+    trial.budget = Some(Budget {
+        quantity: "p95".to_owned(),
+        margin: 0.1,
+        quads: 105,
+        seconds: 4_200.0,
+        seconds_allowed: 600.0,
+        reached: Some(0.27),
+    });
+    trial.kept = false;
+    tuning.settings = vec!["Put back: innodb_spin_wait_delay = 100.".to_owned()];
+    tuning
 }
 
 /// A mis-set spin that was mended.
@@ -72,13 +120,14 @@ pub(crate) fn helps() -> Tuning {
     let mut decided = trial(
         spin.clone(),
         Verdict::Helps,
-        "Throughput, p95 and CPU per query got better, and nothing is shown to have got worse: throughput +70.0 % (+66.1 to +74.0), p95 -41.2 % (-44.0 to -38.3), CPU per query -41.1 % (-42.0 to -40.2) in 8 quads.",
+        "Throughput, p95 and CPU per query got better: throughput +70.0 % (+66.1 to +74.0), p95 -41.2 % (-44.0 to -38.3), CPU per query -41.1 % (-42.0 to -40.2) in 8 quads.",
     );
     decided.effect = Effects {
         throughput: effect(1.70, 1.661, 1.74),
         p95: effect(0.588, 0.56, 0.617),
         cpu_per_query: effect(0.589, 0.58, 0.598),
     };
+    decided.judged = judged(&decided.effect, [Shown::Better; 3], 8);
     (decided.quads, decided.kept, decided.blocks) = (8, true, blocks(8, 1.7));
     decided.notes = vec![
         "The load drifted by +12 % over 128 s; within a quad that cancels.".to_owned(),
@@ -121,6 +170,8 @@ pub(crate) fn broken_off() -> Tuning {
     );
     decided.quads = 1;
     decided.effect.throughput = Some(Effect { ratio: 0.71, low: None, high: None });
+    decided.judged = judged(&decided.effect, [Shown::Open, Shown::NotMeasured, Shown::NotMeasured], 1);
+    decided.missing = vec!["throughput".to_owned()];
     decided.blocks = blocks(2, 0.71);
     decided.blocks.truncate(5);
     decided.blocks[4].left_out = Some("a guard rail was hit".to_owned());

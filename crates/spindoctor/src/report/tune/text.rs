@@ -5,7 +5,10 @@ use anstyle::{AnsiColor, Style};
 use spindoctor_model::{Effect, Trial, Tuning, Verdict};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Leaning, QUANTITIES, change, changes_told, interval, place, scale, verdict_word};
+use super::{
+    Leaning, QUANTITIES, change, changes_told, interval, margin, needs_told, place, scale, shown_word,
+    verdict_told,
+};
 use crate::report::page::{PLAIN, Page, QUIET, STRONG};
 use crate::report::{number, server_named, server_place};
 use crate::terminal::{Look, safe};
@@ -29,6 +32,9 @@ pub(crate) fn render(tuning: &Tuning, look: Look) -> String {
     table(&mut page, trial);
     page.blank();
     page.paragraph("", &safe(&trial.why), PLAIN);
+    if let Some(needs) = needs_told(trial) {
+        page.paragraph("", &needs, PLAIN);
+    }
     for (at, line) in tuning.settings.iter().enumerate() {
         page.hanging("", "  ", &safe(line), if at == 0 { STRONG } else { PLAIN });
     }
@@ -56,7 +62,7 @@ fn head(page: &mut Page, trial: &Trial) {
         Verdict::Hurts => AnsiColor::Red.on_default().bold(),
         Verdict::NoSignificantEffect | Verdict::Inconclusive => STRONG,
     };
-    page.line_with_right(&safe(&parts.join(", ")), verdict_word(trial.verdict), STRONG, style);
+    page.line_with_right(&safe(&parts.join(", ")), &verdict_told(trial), STRONG, style);
 }
 
 fn changes(page: &mut Page, trial: &Trial) {
@@ -71,7 +77,8 @@ fn changes(page: &mut Page, trial: &Trial) {
     }
 }
 
-/// A row for each quantity: old, new, by how much, the interval in words, and where there is room a picture of it.
+/// A row for each quantity: old, new, by how much, the interval and its margin in words, what is shown of it, and where
+/// there is room a picture of the interval.
 fn table(page: &mut Page, trial: &Trial) {
     let rows: Vec<_> = QUANTITIES
         .iter()
@@ -83,32 +90,68 @@ fn table(page: &mut Page, trial: &Trial) {
         page.paragraph("", "Nothing could be compared.", QUIET);
         return;
     }
-    let words = rows.iter().map(|(_, effect, _)| interval(effect).width()).max().unwrap_or(0).max(8);
-    let changed = rows.iter().map(|(_, effect, _)| change(effect.ratio).width()).max().unwrap_or(0).max(6);
-    let taken = LABEL + 2 * MEAN + changed + 2 + words + 2;
-    let picture = page.look.width.checked_sub(taken + 2).filter(|width| *width >= NARROWEST);
+    let widest = |cell: &dyn Fn(&Effect) -> String, least: usize| {
+        rows.iter().map(|(_, effect, _)| cell(effect).width()).max().unwrap_or(0).max(least)
+    };
+    let (words, changed) =
+        (widest(&interval, "95 % interval".len()), widest(&|effect| change(effect.ratio), 6));
+    let margins: Vec<(String, &str)> = rows
+        .iter()
+        .map(|(quantity, ..)| {
+            let judged = quantity.judged(trial);
+            judged.map_or((String::new(), ""), |judged| (margin(judged), shown_word(judged.shown)))
+        })
+        .collect();
+    let shown = margins.iter().map(|(_, shown)| shown.width()).max().unwrap_or(0);
+    let margin = margins.iter().map(|(margin, _)| margin.width()).max().unwrap_or(0).max("margin".len());
+    let taken = LABEL + 2 * MEAN + 2 + changed + 2 + words;
+    // On a narrow terminal the margin and what is shown stand below.
+    let is_wide = taken + 2 + margin + 2 + shown <= page.look.width;
+    let used = if is_wide { taken + 4 + margin + shown } else { taken };
+    let picture = page.look.width.checked_sub(used + 2).filter(|width| *width >= NARROWEST);
     let titles = format!(
-        "{:<LABEL$}{:>MEAN$}{:>MEAN$}  {:>changed$}  {}",
-        "", "old", "new", "change", "95 % interval",
+        "{:<LABEL$}{:>MEAN$}{:>MEAN$}  {:>changed$}  {:words$}{}",
+        "",
+        "old",
+        "new",
+        "change",
+        "95 % interval",
+        if is_wide && shown > 0 { "  margin" } else { "" },
     );
-    page.push(&page.paint(QUIET, &titles));
+    page.push(&page.paint(QUIET, titles.trim_end()));
     let (least, most) = scale(&trial.effect);
-    for (quantity, effect, (old, new)) in rows {
-        let style = style(quantity.leaning(&effect));
+    for ((quantity, effect, (old, new)), (margin_told, shown_told)) in rows.iter().zip(&margins) {
+        let style = style(quantity.leaning(effect));
         let left = format!(
             "{:<LABEL$}{:>MEAN$}{:>MEAN$}  ",
             quantity.name,
-            quantity.shown(old),
-            quantity.shown(new)
+            quantity.shown(*old),
+            quantity.shown(*new)
         );
         let by = format!("{:>changed$}", change(effect.ratio));
-        let told = interval(&effect);
-        let pad = " ".repeat(words.saturating_sub(told.width()));
-        let mut line = format!("{left}{}  {told}{pad}", page.paint(style, &by));
+        let told = interval(effect);
+        let pad = |told: &str, to: usize| " ".repeat(to.saturating_sub(told.width()));
+        let mut line = format!("{left}{}  {told}", page.paint(style, &by));
+        if is_wide && shown > 0 {
+            line = format!(
+                "{line}{}  {margin_told}{}  {shown_told}",
+                pad(&told, words),
+                pad(margin_told, margin)
+            );
+        }
         if let Some(width) = picture {
-            line = format!("{line}  {}", page.paint(style, &drawn(&effect, least, most, width.min(40))));
+            let last = if is_wide && shown > 0 { pad(shown_told, shown) } else { pad(&told, words) };
+            line = format!("{line}{last}  {}", page.paint(style, &drawn(effect, least, most, width.min(40))));
         }
         page.push(&line);
+    }
+    if !is_wide && shown > 0 {
+        let told: Vec<String> = rows
+            .iter()
+            .zip(&margins)
+            .map(|((quantity, ..), (margin, shown))| format!("{} {shown} (margin {margin})", quantity.name))
+            .collect();
+        page.paragraph("", &told.join(", "), PLAIN);
     }
 }
 
@@ -165,6 +208,11 @@ mod tests {
     }
 
     #[test]
+    fn a_quantity_without_evidence_is_named_with_the_time_that_it_needs() {
+        insta::assert_snapshot!(render(&sample::not_enough_evidence(), Look { width: 100, colour: false }));
+    }
+
+    #[test]
     fn a_trial_that_was_broken_off_says_so() {
         insta::assert_snapshot!(render(&sample::broken_off(), TERMINAL));
     }
@@ -173,7 +221,7 @@ mod tests {
     fn hostile_strings_steer_nothing_and_no_table_is_wider_than_the_terminal() {
         let text = render(&sample::hostile(), TERMINAL);
         assert!(!text.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{text}");
-        for tuning in [sample::helps(), sample::broken_off()] {
+        for tuning in [sample::helps(), sample::broken_off(), sample::not_enough_evidence()] {
             for width in [60, 80, 100] {
                 for line in render(&tuning, Look { width, colour: false }).lines() {
                     assert!(line.width() <= width.max(76), "{width} columns: {line}");
