@@ -107,8 +107,8 @@ pub fn words(of: Quantity, budget: &Budget) -> String {
     )
 }
 
-/// `45 s`, `70 min`, `6.5 h`.
-fn time(seconds: f64) -> String {
+/// A time that is roughly known: `45 s`, `70 min`, `6.5 h`.
+pub fn time(seconds: f64) -> String {
     match seconds {
         short if short < 100.0 => format!("{short:.0} s"),
         middling if middling < 6_000.0 => format!("{:.0} min", middling / 60.0),

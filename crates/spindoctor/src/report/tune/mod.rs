@@ -9,6 +9,8 @@ pub(crate) mod text;
 use spindoctor_model::trial::{Judged, Shown};
 use spindoctor_model::{Block, Change, Effect, Effects, Trial, Tuning, Verdict};
 
+use spindoctor_tune::statistics::budget::time;
+
 use super::{json, number};
 
 /// The tuning as indented JSON: the schema `spindoctor.trial/1`, which is the model's [`Tuning`] as it is.
@@ -213,11 +215,9 @@ fn needs_told(trial: &Trial) -> Option<String> {
     let budget = trial.budget.as_ref().filter(|_| trial.verdict == Verdict::Inconclusive)?;
     let more = u64::from(budget.quads).saturating_sub(u64::from(trial.quads));
     (more > 0).then(|| {
-        format!(
-            "Inconclusive so far; needs about {} more, {} in all.",
-            number::counted(more, "quad", "quads"),
-            number::duration(budget.seconds.round())
-        )
+        let quads = if more == 1 { "quad" } else { "quads" };
+        let time = time(budget.seconds);
+        format!("Inconclusive so far; needs about {more} more {quads}, about {time} in all.")
     })
 }
 
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!((&json["verdict"], &json["missing"][0]), (&"inconclusive".into(), &"p95".into()));
         assert_eq!(json["judged"][1]["shown"], "not enough evidence");
         let needs = needs_told(&tuning.decided).unwrap();
-        assert_eq!(needs, "Inconclusive so far; needs about 97 more quads, 1 h 10 min in all.");
+        assert_eq!(needs, "Inconclusive so far; needs about 97 more quads, about 70 min in all.");
         let mut traded = tuning.decided;
         (traded.verdict, traded.trade_off) = (Verdict::Hurts, true);
         assert_eq!(verdict_told(&traded), "hurts: a trade-off");
