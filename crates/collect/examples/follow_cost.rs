@@ -140,7 +140,9 @@ async fn follow(target: Target, pid: u32, lasts: Duration) -> Result<(), Box<dyn
             Followed::Segment(segment) => println!("{segment:?}"),
             Followed::Gap(gap) => println!("{gap:?}"),
             Followed::Overdue(asked_s) => println!("the probe asked at {asked_s:.1} s has no answer yet"),
+            Followed::Restart(restart) => println!("{restart}"),
             Followed::Note(note) => println!("{note}"),
+            Followed::Refused(error) => return Err(error.into()),
         }
         if !has_settled && Instant::now() > settled {
             has_settled = true;
@@ -227,9 +229,9 @@ async fn ask(
     (Took { wall_ms: median(wall_ms), own_ms, server_ms: median(server_ms) }, rows)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
+/// 0 where nothing was measured.
+fn median(values: Vec<f64>) -> f64 {
+    spindoctor_model::median(values).unwrap_or_default()
 }
 
 fn since(begun: (Instant, f64, f64), server_cpu: &dyn Fn() -> f64, rounds: u32) -> Took {

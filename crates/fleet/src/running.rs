@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use spindoctor_collect::follow::Backoff;
+use spindoctor_collect::mysql::logins;
 use spindoctor_collect::mysql::{Plan, Source, Target, global_variables, perf_schema_threads, processlist};
 use spindoctor_model::mysql::{NamedValues, ServerThread};
 use spindoctor_model::{Reading, ServerSample, ServerVersion};
@@ -136,6 +137,7 @@ impl Standing {
     /// Keeps a connection to the server, and looks, until it is stopped.
     async fn keep(self, mut stop: watch::Receiver<bool>, tell: Arc<dyn Tell>) {
         let mut backoff = Backoff::default();
+        let mut wrong_passwords = 0;
         let start = Instant::now();
         loop {
             let mut looker = None;
@@ -149,10 +151,16 @@ impl Standing {
                 }
                 return;
             };
+            // A login that worked sets the server's count back, and this one.
+            if looker.is_some() {
+                wrong_passwords = 0;
+            }
+            let wait = wait_after(&failure, &mut backoff, &mut wrong_passwords);
             tell.tell((self.server, Err(failure)));
+            let Some(wait) = wait else { return turns::stopped(&mut stop).await };
             tokio::select! {
                 () = turns::stopped(&mut stop) => return,
-                () = tokio::time::sleep(backoff.failed()) => {}
+                () = tokio::time::sleep(wait) => {}
             }
         }
     }
@@ -185,6 +193,17 @@ impl Standing {
             ticks.tick().await;
         }
     }
+}
+
+/// How long to wait after a failure: long after a login that was refused, and for ever after the second refusal of a password,
+/// so that no account is locked (`FAILED_LOGIN_ATTEMPTS`). The server sets its count back with a login that works.
+fn wait_after(failure: &Failure, backoff: &mut Backoff, wrong_passwords: &mut u32) -> Option<Duration> {
+    if failure.reason != Reason::Auth {
+        return Some(backoff.failed());
+    }
+    // 1045 access denied, 1698 denied without a password.
+    *wrong_passwords += u32::from(matches!(failure.code, Some(1045 | 1698)));
+    (*wrong_passwords < logins::PASSWORD_TRIES).then_some(logins::WAIT)
 }
 
 /// A session, and what it was found to be good for.
@@ -277,6 +296,21 @@ mod tests {
     use spindoctor_collect::mysql::Endpoint;
 
     use super::*;
+
+    #[test]
+    fn a_refused_login_is_tried_again_after_minutes_and_a_refused_password_once_more() {
+        let refused = |code: u16| Failure { code: Some(code), ..Failure::new(Reason::Auth, "no") };
+        let (mut backoff, mut wrong) = (Backoff::default(), 0);
+        assert_eq!(
+            wait_after(&Failure::connect("down"), &mut backoff, &mut wrong),
+            Some(Duration::from_secs(1))
+        );
+        for _ in 0..9 {
+            assert_eq!(wait_after(&refused(3955), &mut backoff, &mut wrong), Some(logins::WAIT));
+        }
+        assert_eq!(wait_after(&refused(1045), &mut backoff, &mut wrong), Some(logins::WAIT));
+        assert_eq!(wait_after(&refused(1045), &mut backoff, &mut wrong), None);
+    }
 
     #[tokio::test]
     async fn one_host_is_entered_by_few_at_once_and_the_others_are_not_held_up() {

@@ -21,7 +21,8 @@ pub struct Finding {
     pub cause: String,
     /// How much it matters.
     pub severity: Severity,
-    /// Estimate of the share of the server's time or throughput lost, 0 to 1.
+    /// Orders the findings of one diagnosis, 0 to 1: the rule's own estimate of how much the cause matters. Not calibrated: nothing
+    /// compared it with what a cure gains, so scores are not to be added up.
     pub score: f64,
     /// One sentence with this server's numbers in it.
     pub headline: String,

@@ -418,6 +418,9 @@ pub struct DataDirectory {
     pub total_bytes: u64,
     /// What the server may still write, bytes: without what is kept for root.
     pub free_bytes: u64,
+    /// Free bytes on the file system of `innodb_undo_directory`, where that is another folder and could be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo_free_bytes: Option<u64>,
 }
 
 /// What waits before the listening sockets of the server's network namespace (`/proc/PID/net`).

@@ -53,7 +53,7 @@ pub struct Left {
 pub struct Elsewhere {
     /// Its cause: `row-lock-pileup`.
     pub cause: String,
-    /// Estimate of the share of the server's time lost, 0 to 1.
+    /// The finding's score, 0 to 1: for ordering, not calibrated.
     pub score: f64,
     /// What was found, in a sentence.
     pub headline: String,

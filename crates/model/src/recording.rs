@@ -81,8 +81,7 @@ pub struct Probe {
     pub threads_connected: Option<u64>,
     /// Statements so far: `Queries`, or `Questions` of servers that are asked otherwise.
     pub questions: Option<u64>,
-    /// Transactions that ended so far: those of performance_schema; of MariaDB half of the numbers that InnoDB gave to
-    /// transactions that write; `Handler_commit`, which counts the ends of statements too, where neither is told.
+    /// `Handler_commit` so far: calls to storage engines, several for each transaction.
     pub commits: Option<u64>,
     /// Bytes of redo between the last checkpoint and now.
     pub checkpoint_age_bytes: Option<u64>,
@@ -138,6 +137,17 @@ pub enum StallKind {
     LockWaits,
     /// What the user asked for with `--when`.
     Asked,
+    /// Nothing listens where the server did.
+    ServerGone,
+    /// The server was restarted, or another answers in its place.
+    Restarted,
+}
+
+impl StallKind {
+    /// True where the server process itself came or went: no reading of it tells a cause.
+    pub fn is_restart(self) -> bool {
+        matches!(self, Self::ServerGone | Self::Restarted)
+    }
 }
 
 /// Why an event was opened.

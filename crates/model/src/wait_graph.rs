@@ -65,6 +65,9 @@ pub struct WaitTransaction {
     pub rows_modified: u64,
     /// Rows locked.
     pub rows_locked: u64,
+    /// True while its changes are undone: after KILL, or where its connection was lost.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_rolling_back: bool,
 }
 
 /// One thread waits for what another holds.

@@ -3,7 +3,8 @@
 //!
 //! MySQL (`TTASEventMutex::spin_and_try_lock`, sync0rw.cc, ut0ut.cc): up to `innodb_sync_spin_loops` rounds
 //! of `ut_delay(k)`, k uniform from 0 to `innodb_spin_wait_delay` - 1, each k times
-//! `innodb_spin_wait_pause_multiplier` PAUSEs (50 before 8.0.16). MariaDB (my_cpu.h, srw_lock.cc): a quarter
+//! `innodb_spin_wait_pause_multiplier` PAUSEs, 50 where the server has no such variable (before 8.0.16, but for builds that
+//! have it patched in). MariaDB (my_cpu.h, srw_lock.cc): a quarter
 //! of its own multiplier times `innodb_spin_wait_delay` PAUSEs in each round; the multiplier is 200, or 100
 //! where it found at start-up that a PAUSE takes more than 30 ticks.
 
@@ -39,9 +40,9 @@ pub struct LatchSpin {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// MySQL 8.0.16 and later: the multiplier is a variable.
+    /// The multiplier is a variable: MySQL 8.0.16 and later, and older builds into which it was patched.
     Multiplier,
-    /// MySQL before.
+    /// It is none: MySQL before.
     Fixed,
     Mariadb,
 }
@@ -69,11 +70,14 @@ impl LatchSpin {
                 .number(name)
                 .ok_or_else(|| Unavailable::because(format!("the server has no variable {name}")))
         };
+        const MULTIPLIER: &str = "innodb_spin_wait_pause_multiplier";
         let (kind, multiplier) = if version.is_mariadb() {
             let slow = pause.tsc_ticks.is_some_and(|ticks| ticks > MARIADB_SLOW_PAUSE_TICKS);
             (Kind::Mariadb, if slow { 100.0 } else { 200.0 } / 4.0)
+        } else if let Some(multiplier) = variables.number(MULTIPLIER) {
+            (Kind::Multiplier, multiplier)
         } else if version.mysql_at_least(8, 0, 16) {
-            (Kind::Multiplier, number("innodb_spin_wait_pause_multiplier")?)
+            (Kind::Multiplier, number(MULTIPLIER)?)
         } else {
             (Kind::Fixed, 50.0)
         };
@@ -229,6 +233,22 @@ mod tests {
         assert_eq!(old.lasting(40.9).map(|c| (c.variable, c.to)), Some(("innodb_spin_wait_delay", 2.0)));
         let mariadb = LatchSpin { delay: 4.0, kind: Kind::Mariadb, ..skylake };
         assert_eq!(mariadb.lasting(65.4).map(|c| (c.variable, c.to)), Some(("innodb_spin_wait_delay", 1.0)));
+    }
+
+    #[test]
+    fn a_multiplier_that_was_patched_into_5_7_counts_as_it_is_set() {
+        let version = ServerVersion::parse("5.7.26-log", "").unwrap();
+        let pause = PauseLatency { ns: 66.0, ..PauseLatency::default() };
+        let of = |multiplier: Option<&str>| {
+            let settings = [("innodb_sync_spin_loops", "30"), ("innodb_spin_wait_delay", "6")];
+            let patched = multiplier.map(|to| ("innodb_spin_wait_pause_multiplier", to));
+            LatchSpin::new(version, &settings.into_iter().chain(patched).collect(), &pause).unwrap()
+        };
+        let patched = of(Some("5"));
+        assert!((patched.mean_us() - 24.75).abs() < 0.01, "{}", patched.mean_us());
+        assert_eq!(patched.words(), "30 rounds, delay 6, multiplier 5");
+        assert!(patched.corrected().iter().all(|c| c.variable == "innodb_spin_wait_pause_multiplier"));
+        assert!((of(None).mean_us() - 247.5).abs() < 0.1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How findings rank and how severe they are: the only place that knows.
 //!
-//! A finding's score estimates the share of the server's time or throughput that the cause takes
-//! now, from 0 to 1. Findings stand in order of score, with one correction: a finding that explains
+//! A finding's score is the rule's own estimate, from 0 to 1, of how much the cause matters now. It orders the findings
+//! of one diagnosis and is not calibrated: nothing compared it with what a cure gains. Findings stand in order of score, with one correction: a finding that explains
 //! another weighs at least as much and stands before it, however the scores fall. Curing the
 //! explaining one cures the other; a server that is throttled *because* it spins should hear of the
 //! spinning first. What nobody would notice explains nothing that somebody is woken for.

@@ -5,7 +5,7 @@
 
 use spindoctor_model::mysql::{ReplicaChannel, ServerThread};
 use spindoctor_model::window::Series;
-use spindoctor_model::{Unavailable, Window};
+use spindoctor_model::{ServerVersion, Unavailable, Window};
 
 /// A replica that is never further behind than this keeps up: `Seconds_Behind_Source` counts whole seconds, and says 1 of
 /// an event that was written before the last tick (Domas Mituzas, On database write workload profiling: "always at 0-1s").
@@ -23,6 +23,15 @@ const PAGES_READ_PER_S: f64 = 100.0;
 
 /// Rates over less than this say nothing of a lag that is counted in whole seconds.
 const SHORTEST_S: f64 = 3.0;
+
+/// Which statement tells of replication on this server: the one that `collect` asks.
+pub fn asked(version: Option<ServerVersion>) -> &'static str {
+    match version {
+        Some(version) if version.is_mariadb() => "SHOW ALL SLAVES STATUS",
+        Some(version) if !version.mysql_at_least(8, 0, 22) => "SHOW SLAVE STATUS",
+        _ => "SHOW REPLICA STATUS",
+    }
+}
 
 /// How a replica keeps up. The first four are those of the seed's essay on write workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -316,6 +325,15 @@ pub fn table_of_state(state: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn evidence_names_the_statement_that_was_asked() {
+        let of = |version: &str| asked(ServerVersion::parse(version, ""));
+        assert_eq!(of("5.7.44-log"), "SHOW SLAVE STATUS");
+        assert_eq!(of("8.0.21"), "SHOW SLAVE STATUS");
+        assert_eq!(of("8.0.22"), "SHOW REPLICA STATUS");
+        assert_eq!(of("10.11.19-MariaDB"), "SHOW ALL SLAVES STATUS");
+    }
     use crate::testing::{Build, answer};
 
     /// A channel that is so far behind each second, and receives and applies so many bytes a second.

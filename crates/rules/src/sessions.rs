@@ -73,8 +73,9 @@ pub(crate) fn kill(sample: &ServerSample, connection_id: u64, why: &str) -> Reme
                     .into()
             }
             Some(rows) => format!(
-                "Its transaction is rolled back: {rows} changed rows, about as long as changing them took; its \
-                 locks stay until then."
+                "Its transaction is rolled back: {rows} changed row{}. That takes about as long as the changes did; its \
+                 locks are kept until it ends.",
+                if rows == 1 { "" } else { "s" }
             ),
             None => {
                 "Its open transaction is rolled back, which takes about as long as its changes took.".into()
@@ -98,7 +99,8 @@ pub(crate) fn shortened(statement: &str) -> String {
 /// What a root does, for a headline: `is idle in transaction` or `runs SELECT ...`.
 pub(crate) fn doing(root: &Root) -> String {
     match root.statement.as_str() {
-        "idle in transaction" => "is idle in transaction".into(),
+        idle if idle.starts_with("idle") => format!("is {idle}"),
+        "rolling back" => "is rolling back".into(),
         "" => "holds its locks".into(),
         statement => format!("runs {}", shortened(statement)),
     }
@@ -112,6 +114,14 @@ mod tests {
     fn a_cut_statement_is_cut_between_characters() {
         assert_eq!(shortened("SELECT\n  a /* it's */ = 'x'"), "SELECT a = ?");
         assert!(shortened(&"ä".repeat(100)).ends_with("ä..."));
+    }
+
+    #[test]
+    fn an_idle_session_is_in_a_transaction_only_where_it_has_one() {
+        let told = |statement: &str| doing(&Root { statement: statement.into(), ..Root::default() });
+        assert_eq!(told("idle in transaction"), "is idle in transaction");
+        assert_eq!(told("idle, holding tables"), "is idle, holding tables");
+        assert_eq!(told("rolling back"), "is rolling back");
     }
 
     #[test]

@@ -85,6 +85,21 @@ impl<'a> SpinSamples<'a> {
     }
 }
 
+/// How InnoDB's functions begin (trx0trx.cc, row0sel.cc and the like). A stripped program names none of them.
+const INNODB_FUNCTIONS: &[&str] = &["btr_", "buf_", "lock_", "log_", "mtr_t::", "row_", "trx_"];
+
+/// True where the stacks name functions of InnoDB: whether a build does decides its symbols, not its flavor.
+pub(crate) fn names_innodb(profile: &Profile) -> bool {
+    let mut names = profile.frames.iter().filter(|frame| !frame.kernel).map(|frame| frame.name.as_str());
+    names.any(|name| INNODB_FUNCTIONS.iter().any(|begin| name.starts_with(begin)))
+}
+
+/// Why stacks in which no function of InnoDB has a name do not tell of its latches.
+pub(crate) fn without_names(what: &str) -> Unavailable {
+    Unavailable::because(format!("{what}no function of InnoDB has a name in the stacks that were taken"))
+        .unlock("the server's debug symbols: its -dbgsym or -debuginfo package, or DEBUGINFOD_URLS")
+}
+
 /// Whose spin a sample lies in; None where it works.
 pub(crate) fn whose(profile: &Profile, observation: &Observation) -> Option<Whose> {
     Some(match observation.spin? {

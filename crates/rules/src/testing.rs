@@ -151,7 +151,6 @@ impl Build {
             ("table_open_cache", "4000"),
             ("innodb_sync_spin_loops", "30"),
             ("innodb_spin_wait_delay", if version.is_mariadb() { "4" } else { "6" }),
-            ("innodb_spin_wait_pause_multiplier", "50"),
             ("thread_cache_size", "9"),
             ("wait_timeout", "28800"),
             ("innodb_flush_log_at_trx_commit", "1"),
@@ -159,6 +158,9 @@ impl Build {
             ("log_bin", "ON"),
         ] {
             build = build.variable(name, value);
+        }
+        if version.mysql_at_least(8, 0, 16) {
+            build = build.variable("innodb_spin_wait_pause_multiplier", "50");
         }
         if version.is_mariadb() {
             return build

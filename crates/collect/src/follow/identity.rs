@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::ServerVersion;
 use spindoctor_model::mysql::NamedValues;
 
@@ -20,6 +21,9 @@ const SAME_START: Duration = Duration::from_secs(5);
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN \
     ('server_uuid', 'admin_address', 'admin_port', 'extra_port')";
 const UPTIME: &str = "SHOW GLOBAL STATUS LIKE 'Uptime'";
+/// How many connections the account may have: the session's value is the account's own where it has one (MySQL 5.0,
+/// MariaDB 5.1), else the server's. 0 is no limit.
+const MOST_CONNECTIONS: &str = "SELECT @@SESSION.max_user_connections";
 
 /// A server process, as it says itself and as the kernel knows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +40,8 @@ pub(super) struct Identity {
     started: Option<Instant>,
     /// The port for administrators, where it has one.
     pub(super) admin: Option<Endpoint>,
+    /// How many connections the account may have; 0 where it has no limit.
+    pub(super) most_connections: Option<u64>,
 }
 
 impl Identity {
@@ -44,6 +50,11 @@ impl Identity {
         let variables = values(session, VARIABLES).await?;
         let asked = Instant::now();
         let uptime_s = values(session, UPTIME).await?.number("Uptime").map(|seconds| seconds as u64);
+        let most_connections = match session.query(MOST_CONNECTIONS).await {
+            Ok(rows) => rows.first().and_then(|row| row.at(0)?.parse().ok()),
+            Err(error) if error.breaks_session() => return Err(error),
+            Err(_) => None,
+        };
         Ok(Self {
             version: session.version(),
             version_text: session.version_text().to_owned(),
@@ -54,12 +65,19 @@ impl Identity {
             uuid: variables.text("server_uuid").map(str::to_owned),
             started: uptime_s.and_then(|seconds| asked.checked_sub(Duration::from_secs(seconds))),
             admin: admin_endpoint(&variables, target),
+            most_connections,
         })
     }
 
     /// For how long it has been up, seconds.
     pub(super) fn uptime_now_s(&self) -> Option<u64> {
         self.uptime_s.map(|then| then + self.asked.elapsed().as_secs())
+    }
+
+    /// When it started, by its own uptime and the wall clock of now.
+    pub(super) fn started_at(&self) -> Option<Timestamp> {
+        let uptime = SignedDuration::from_secs(i64::try_from(self.uptime_now_s()?).ok()?);
+        Timestamp::now().checked_sub(uptime).ok()
     }
 
     /// What changed, in one clause, where this is not the process that answered before.
@@ -131,6 +149,7 @@ mod tests {
             uuid: Some("a".to_owned()),
             started: Some(started),
             admin: None,
+            most_connections: None,
         }
     }
 

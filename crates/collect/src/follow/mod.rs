@@ -17,6 +17,7 @@ mod note;
 mod pace;
 mod paces;
 mod probe;
+mod restart;
 mod sampler;
 mod server;
 mod shared;
@@ -28,7 +29,7 @@ use spindoctor_model::{Gap, Probe, RecordedSample, Segment};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinHandle;
 
-use crate::mysql::Target;
+use crate::mysql::{ConnectError, Target};
 use crate::watch::HostChoice;
 pub use backoff::{Backoff, Reconnect};
 pub use costs::{PROBE, SourceCost};
@@ -36,11 +37,20 @@ pub use note::Note;
 pub use pace::{Pace, PaceChange, Period};
 pub use paces::PACES;
 use probe::Prober;
+pub use restart::{Process, Restart};
 use shared::Shared;
 
 /// What is kept for a caller that does not ask for it: 20 s of samples and probes. Then samples wait and probes are
 /// left out.
 const MOST_WAITING: usize = 220;
+
+/// How many connections endless sampling keeps: the sampler's and the probe's. One more is the caller's, where it looks at
+/// locks ([`CONNECTIONS`]).
+const OWN_CONNECTIONS: u64 = 2;
+
+/// How many connections `record` keeps at most: the sampler's, the probe's, and one that looks at locks. They come in this
+/// order where the account may have fewer.
+pub const CONNECTIONS: u64 = OWN_CONNECTIONS + 1;
 
 /// Whose host to read, and what to ask how often. Deadlines are the target's own.
 #[derive(Debug, Clone)]
@@ -79,6 +89,8 @@ pub enum Followed {
     /// What follows belongs to this segment: sampling began, the clock was set, or another server process answers. Where
     /// the server has not answered yet, the segment's server has no version, and `no_session` or `no_pid` say why.
     Segment(Segment),
+    /// Another server process answers than before; the segment of it follows.
+    Restart(Restart),
     /// What was read at one second of the grid. Where the server does not answer, its part says so.
     Sample(Box<RecordedSample>),
     /// The probe's question, asked at this time of the segment, in seconds, has no answer yet, though it usually has one long
@@ -90,6 +102,8 @@ pub enum Followed {
     Gap(Gap),
     /// Something that the user should know.
     Note(Note),
+    /// The login was refused, and none has ever worked: nothing follows. A program that tried on would lock the account.
+    Refused(ConnectError),
 }
 
 /// Endless sampling of one server. Dropping it ends it.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::pace::PaceChange;
 use crate::mysql::ConnectError;
+use crate::mysql::logins::LEFT_TO_OTHERS;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,8 +26,13 @@ pub enum Note {
     NotConnected {
         /// Why.
         error: ConnectError,
-        /// When it is tried again.
-        again_in: Duration,
+        /// When it is tried again; none where these credentials are not tried again.
+        again_in: Option<Duration>,
+    },
+    /// The account may have so few connections that the probe does without one, to leave room for others.
+    NoRoom {
+        /// `MAX_USER_CONNECTIONS`.
+        most: u64,
     },
     /// A source is asked less often, or as often as before again.
     Pace(PaceChange),
@@ -73,8 +79,23 @@ impl fmt::Display for Note {
                 notes.iter().try_for_each(|note| write!(f, "; {note}"))
             }
             Self::Lost { because } => write!(f, "the server is lost: {because}"),
-            Self::NotConnected { error, again_in } => {
+            Self::NotConnected { error, again_in: Some(again_in) } if error.is_refusal() => {
+                write!(f, "{error}; trying again in {} min, once: ", again_in.as_secs().div_ceil(60))?;
+                write!(f, "a server may lock an account that is refused again and again")
+            }
+            Self::NotConnected { error, again_in: Some(again_in) } => {
                 write!(f, "{error}; trying again in {} s", again_in.as_secs())
+            }
+            Self::NotConnected { error, again_in: None } => {
+                write!(f, "{error}; not trying this password again: change the option file, or send SIGHUP")
+            }
+            Self::NoRoom { most } => {
+                write!(
+                    f,
+                    "the account may have {most} connections (MAX_USER_CONNECTIONS), and some are left to "
+                )?;
+                write!(f, "others: nothing is probed, and short stalls are not seen; for all of it grant ")?;
+                write!(f, "MAX_USER_CONNECTIONS {}", super::CONNECTIONS + LEFT_TO_OTHERS)
             }
             Self::Pace(PaceChange { source, because: Some(because), period_s }) => {
                 write!(f, "{source} is asked every {period_s} s from now on: {because}")

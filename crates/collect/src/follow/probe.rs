@@ -10,6 +10,8 @@ use spindoctor_model::{Probe, ProbeFailure, ServerVersion};
 use super::backoff::Reconnect;
 use super::costs::PROBE;
 use super::shared::{Shared, Stopped};
+use super::{CONNECTIONS, OWN_CONNECTIONS};
+use crate::mysql::logins::{self, Again, Limit};
 use crate::mysql::{ConnectError, Limits, QueryError, Rows, Session};
 
 /// From one probe to the next.
@@ -74,6 +76,16 @@ impl Prober {
     async fn run(self) {
         let Self { shared, every } = self;
         let _running = shared.running();
+        // The sampler logs in first: it learns whether the account is let in, and how many connections it may have.
+        let limit = tokio::select! {
+            () = shared.stopped() => return,
+            limit = shared.door.target().logins.limited() => limit,
+        };
+        if let Limit::Connections(most) = limit
+            && limit.room(CONNECTIONS) < OWN_CONNECTIONS
+        {
+            return shared.no_room(most);
+        }
         let mut connection = Connection::None { again: Instant::now(), reconnect: Reconnect::default() };
         tokio::select! {
             () = shared.stopped() => {}
@@ -164,7 +176,13 @@ impl Connection {
                     }
                     Err(error) => failure_to_connect(&error),
                 };
-                let again = Instant::now() + again_in(failure, &mut reconnect);
+                let wait = match shared.door.target().logins.again() {
+                    Some(Again::In(wait)) => wait,
+                    // What was refused for good may be mended by a person, who starts this anew.
+                    Some(Again::Never) => logins::WAIT,
+                    None => again_in(failure, &mut reconnect),
+                };
+                let again = Instant::now() + wait;
                 *self = Self::None { again, reconnect };
                 Some(without_answer(asked.elapsed(), failure))
             }

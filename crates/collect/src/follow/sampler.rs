@@ -20,10 +20,12 @@ use super::identity::Identity;
 use super::note::Note;
 use super::pace::{Paced, Taken};
 use super::probe::Prober;
+use super::restart::{Process, Restart};
 use super::server::{Asked, Outcome, Reply, Request, Told, Turn};
 use super::shared::{Shared, Stopped};
 use super::{FollowOptions, Followed, server};
 use crate::mysql::ConnectError;
+use crate::mysql::logins::Again;
 use crate::{host, mysql};
 
 /// From one sample to the next.
@@ -34,6 +36,9 @@ const MISSED_SAMPLES: u64 = 5;
 
 /// How often a host that cannot be read says why, seconds.
 const HOST_REASON_S: u64 = 10;
+
+/// So far away is what does not come: credentials that are not tried again.
+const NEVER: Duration = Duration::from_hours(24 * 365 * 10);
 
 /// A source that the server refused for good is asked again after so many seconds: somebody may have granted the right.
 const ASKED_AGAIN_S: u64 = 600;
@@ -439,12 +444,21 @@ impl Sampler {
     }
 
     async fn not_connected(&mut self, error: ConnectError) -> Result<(), Stopped> {
-        let again_in = self.reconnect.failed();
-        self.state = State::Away { again: Instant::now() + again_in };
+        let logins = &self.shared.door.target().logins;
+        let again_in = match logins.again() {
+            None => Some(self.reconnect.failed()),
+            Some(_) if !logins.has_worked() => {
+                self.shared.send(Followed::Refused(error)).await?;
+                return Err(Stopped);
+            }
+            Some(Again::In(wait)) => Some(wait),
+            Some(Again::Never) => None,
+        };
+        self.state = State::Away { again: Instant::now() + again_in.unwrap_or(NEVER) };
         self.no_session = error.as_no_session();
         let because = error.to_string();
-        // Said once, not every half minute for as long as it lasts.
-        if self.away_because != because {
+        // Said once, not every half minute for as long as it lasts; and that it is the last try.
+        if self.away_because != because || again_in.is_none() {
             self.away_because.clone_from(&because);
             self.note(Note::NotConnected { error, again_in }).await?;
         }
@@ -478,6 +492,13 @@ impl Sampler {
             identity.differs_from(before).or(other)
         });
         let is_same = self.identity.is_some() && restarted.is_none() && host.is_same(&self.host);
+        let restart = restarted.map(|what| Restart {
+            what,
+            before: process(&self.host, self.identity.as_ref()),
+            now: process(&host, Some(&identity)),
+            gone: self.last_answered,
+            back: Timestamp::now(),
+        });
         self.host = host;
         self.enter(identity, is_same);
         if let Some(gap) = self.gap.take() {
@@ -485,6 +506,9 @@ impl Sampler {
             let next = self.clock.at(if is_same { self.due(self.second + 1) } else { Instant::now() });
             let gap = Gap { to: Some(next), because, ..gap };
             self.shared.send(Followed::Gap(gap)).await?;
+        }
+        if let Some(restart) = restart {
+            self.shared.send(Followed::Restart(restart)).await?;
         }
         if !is_same {
             self.begin(self.clock.segment + 1, self.second + 1).await?;
@@ -543,6 +567,11 @@ impl Sampler {
     async fn note(&self, note: Note) -> Result<(), Stopped> {
         self.shared.send(Followed::Note(note)).await
     }
+}
+
+/// What is known of a server's process.
+fn process(host: &Host, identity: Option<&Identity>) -> Process {
+    Process { pid: host.pid().ok(), started: identity.and_then(Identity::started_at) }
 }
 
 #[cfg(test)]

@@ -120,6 +120,7 @@ async fn connect(shared: &Shared) -> Result<(Server, Reply), ConnectError> {
     let silent = || ConnectError::Silent { address: door.target().address(), after: limits.query };
     let identity = Identity::ask(&mut session, door.target()).await.map_err(|_| silent())?;
     door.set_admin(identity.admin.clone());
+    door.target().logins.set_limit(identity.most_connections);
     let notes = session.notes().to_vec();
     let version = identity.version.unwrap_or_default();
     let asking = shared.asking.clone();

@@ -104,6 +104,11 @@ impl Shared {
         let _full = self.followed.try_send(Followed::Note(Note::Probe { every, because_takes }));
     }
 
+    /// Says that the account may have too few connections for a probe. The line is left out where the caller is behind.
+    pub(super) fn no_room(&self, most: u64) {
+        let _full = self.followed.try_send(Followed::Note(Note::NoRoom { most }));
+    }
+
     /// Says that nothing is probed any more, and why. The line is left out where the caller is behind.
     pub(super) fn no_probe(&self, because: String) {
         let _full = self.followed.try_send(Followed::Note(Note::NoProbe { because }));

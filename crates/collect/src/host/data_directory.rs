@@ -33,7 +33,19 @@ fn collect(target: &Target) -> Result<DataDirectory, Unavailable> {
         path: path.to_string_lossy().into_owned(),
         total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
         free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
+        undo_free_bytes: None,
     })
+}
+
+/// Free bytes where a folder lies that the server names: as the server sees it, relative to its data directory.
+pub fn free_bytes_of(target: &Target, folder: &str) -> Option<u64> {
+    // `root` leads into the server's own file system; a relative name is one below its data directory.
+    let seen = match folder.strip_prefix('/') {
+        Some(below_root) => target.process("root").join(below_root),
+        None => target.process("cwd").join(folder),
+    };
+    let room = rustix::fs::statvfs(&seen).ok()?;
+    Some(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
 #[cfg(test)]
@@ -45,6 +57,10 @@ mod tests {
         let own = collect(&Target::live(std::process::id())).unwrap();
         assert_eq!(own.path, std::env::current_dir().unwrap().to_string_lossy());
         assert!(own.total_bytes >= own.free_bytes && own.total_bytes > 0, "{own:?}");
+        let here = Target::live(std::process::id());
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        assert!(free_bytes_of(&here, &folder.path().to_string_lossy()).is_some());
+        assert!(free_bytes_of(&here, "./src").is_some() && free_bytes_of(&here, "/nowhere/at/all").is_none());
         let root = tempfile::tempdir().unwrap();
         let nobody = super::super::testing::target(root.path());
         assert!(collect(&nobody).unwrap_err().because.starts_with("there is no "));

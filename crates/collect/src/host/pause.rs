@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use spindoctor_model::host::PauseLatency;
-use spindoctor_model::{HostSample, Unavailable};
+use spindoctor_model::{HostSample, Unavailable, median};
 
 use super::effective_cpus::runnable_on;
 use super::source::{HostSource, Target, reading};
@@ -66,7 +66,7 @@ fn collect(target: &Target) -> Result<PauseLatency, Unavailable> {
         .map(|cpu| (cpu, measure()))
         .collect();
     drop(home);
-    let of = |of: fn(&Measured) -> f64| median(measured.iter().map(|(_, measured)| of(measured)).collect());
+    let of = |of: fn(&Measured) -> f64| median(measured.iter().map(|(_, measured)| of(measured)));
     let ns = of(|measured| measured.pause_ns).ok_or_else(|| {
         Unavailable::because("spindoctor may run on none of the server's CPUs")
             .unlock("start spindoctor in the server's cpuset (cgroup)")
@@ -137,15 +137,8 @@ fn measure() -> Measured {
         ticks.push(tsc().wrapping_sub(start_ticks) as f64 / f64::from(PAUSES));
         ns.push(start.elapsed().as_nanos() as f64 / f64::from(PAUSES));
     }
-    let middle = |batches| median(batches).expect("there is at least one batch");
+    let middle = |batches: Vec<f64>| median(batches).expect("there is at least one batch");
     Measured { pause_ns: middle(ns), pause_ticks: middle(ticks), cycle_ns }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let upper = *values.get(middle)?;
-    Some(if values.len() % 2 == 1 { upper } else { (values[middle - 1] + upper) / 2.0 })
 }
 
 #[cfg(target_arch = "x86_64")]

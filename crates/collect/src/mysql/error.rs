@@ -192,6 +192,33 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
+    /// True where a person has to mend something before a login can work: trying again soon brings nothing, and may lock the
+    /// account. False for what may pass by itself: a server that is down, starting, full, silent or out of reach.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::NoSocket { .. }
+            | Self::SocketDenied { .. }
+            | Self::Refused { .. }
+            | Self::UnknownHost { .. }
+            | Self::Unreachable { .. }
+            | Self::Silent { .. }
+            | Self::Closed { .. }
+            | Self::NotMysql { .. }
+            | Self::TooManyConnections { .. }
+            | Self::AccountLimit { .. } => false,
+            // The account's way to log in is not to be had: 1251, 1275 and 1524 (mysqld_error.h). Others pass: 1047 a Galera
+            // node that is not ready, 1053 shutting down, 3032 offline mode.
+            Self::Server { code, .. } => matches!(code, 1251 | 1275 | 1524),
+            _ => true,
+        }
+    }
+
+    /// True where the server may count this refusal against the account, and lock it: 1045 access denied, 1698 denied without
+    /// a password.
+    pub fn is_wrong_password(&self) -> bool {
+        matches!(self, Self::Denied { code: 1045 | 1698, .. })
+    }
+
     /// The refusals that are themselves a reading of the server: it hangs, or it is full.
     ///
     /// The host's sources are read all the same, and a rule may make a finding of it.

@@ -81,8 +81,11 @@ pub(super) fn refused(address: String, code: u16, message: String) -> ConnectErr
         1203 | 1226 => ConnectError::AccountLimit { address, message },
         1129 | 1130 => ConnectError::HostNotAllowed { address, message },
         // 1044 database denied, 1045 access denied, 1698 denied without a password, 1862 password
-        // expired, 3118 and 4151 account locked, 3159 secure transport required.
-        1044 | 1045 | 1698 | 1862 | 3118 | 3159 | 4151 => ConnectError::Denied { address, code, message },
+        // expired, 1820 it must be changed, 3118 and 4151 account locked, 3955 and 4150 locked after wrong passwords,
+        // 3159 secure transport required.
+        1044 | 1045 | 1698 | 1820 | 1862 | 3118 | 3159 | 3955 | 4150 | 4151 => {
+            ConnectError::Denied { address, code, message }
+        }
         _ => ConnectError::Server { address, code, message },
     }
 }

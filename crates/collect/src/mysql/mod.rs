@@ -14,6 +14,7 @@ pub mod innodb_status;
 pub mod innodb_trx;
 mod login;
 pub mod login_path;
+pub mod logins;
 pub mod metadata_lock_info;
 pub mod optimizer_trace;
 pub mod option_file;

@@ -137,8 +137,6 @@ struct LookedUp<'r> {
 fn row_lock_waits(rows: &Rows, sample: &ServerSample) -> Vec<RowLockWait> {
     let transactions = sample.transactions.value().map(Vec::as_slice).unwrap_or_default();
     let requested: HashSet<&str> = transactions.iter().filter_map(|t| t.requested_lock.as_deref()).collect();
-    let connections: HashMap<&str, u64> =
-        transactions.iter().filter_map(|t| Some((t.id.as_str(), t.connection_id?))).collect();
     let threads: HashMap<u64, u64> = sample
         .threads
         .value()
@@ -158,10 +156,12 @@ fn row_lock_waits(rows: &Rows, sample: &ServerSample) -> Vec<RowLockWait> {
             continue;
         }
         let blocking = row.string("blocking");
-        let connection = row
-            .number("blocking_thread")
-            .and_then(|id: u64| threads.get(&id).copied())
-            .or_else(|| connections.get(blocking.as_str()).copied());
+        // The transaction holds the lock. The thread is the one that made the lock's record: where the lock was implicit,
+        // as that of a row that was just inserted, a waiter made it for the holder.
+        let connection = match transactions.iter().find(|transaction| transaction.id == blocking) {
+            Some(transaction) => transaction.connection_id,
+            None => row.number("blocking_thread").and_then(|id: u64| threads.get(&id).copied()),
+        };
         place.holders.push((blocking, connection));
     }
     let mut waits = Vec::new();
@@ -250,6 +250,42 @@ mod tests {
             ("t.a", "PRIMARY", "1")
         );
         assert!(sample.cut.is_empty());
+    }
+
+    #[test]
+    fn a_lock_that_a_waiter_made_for_the_holder_is_the_holders() {
+        let thread = |internal_id, connection_id| ServerThread {
+            internal_id: Some(internal_id),
+            connection_id: Some(connection_id),
+            ..ServerThread::default()
+        };
+        let transaction = |id: &str, connection_id, lock: Option<&str>| Transaction {
+            id: id.into(),
+            connection_id,
+            waited_s: lock.map(|_| 2.0),
+            requested_lock: lock.map(str::to_owned),
+            ..Transaction::default()
+        };
+        // Connection 8 inserted row 1 and rests; the insert of connection 9 waits for it, and made the lock's record.
+        let held_by = |holder: Option<u64>| {
+            let mut sample = ServerSample {
+                threads: Answer::default().reading(vec![thread(42, 8), thread(43, 9)]),
+                transactions: Answer::default().reading(vec![
+                    transaction("1577", holder, None),
+                    transaction("1578", Some(9), Some("94856906093336:2:2:4:2:94856910296608")),
+                ]),
+                ..ServerSample::default()
+            };
+            let rows = fixture::tabbed(
+                "place\tblocking_lock\tblocking\tblocking_thread\tOBJECT_SCHEMA\tOBJECT_NAME\tINDEX_NAME\tLOCK_MODE\tLOCK_DATA\n\
+                 0\t94856906092528:2:2:4:2:94856910293792\t1577\t43\tt\ta\tu\tS\t1\n",
+            );
+            (SOURCE.parse)(&rows, Answer::default(), &mut sample);
+            sample.row_lock_waits.value().unwrap()[0].blocking_connection_id
+        };
+        assert_eq!(held_by(Some(8)), Some(8));
+        // A prepared XA transaction has no connection, whoever made the record.
+        assert_eq!(held_by(None), None);
     }
 
     #[test]

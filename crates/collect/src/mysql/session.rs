@@ -83,7 +83,7 @@ impl std::fmt::Debug for Session {
 impl Session {
     /// Connects, logs in and sets the session up, all within `limits.connect`.
     pub async fn connect(target: &Target, limits: &Limits) -> Result<Self, ConnectError> {
-        match timeout(limits.connect, Self::open(target, limits)).await {
+        match timeout(limits.connect, target.logins.log_in(Self::open(target, limits))).await {
             Ok(outcome) => outcome,
             Err(_) => Err(ConnectError::Silent { address: target.address(), after: limits.connect }),
         }

@@ -16,6 +16,7 @@ pub use spindoctor_wire::peer::{Endpoint, SslMode, Tls, Trust};
 use zeroize::Zeroizing;
 
 use super::error::ConnectError;
+use super::logins::Logins;
 use super::option_file::{Reader, Setting, Settings};
 use super::session::Limits;
 use super::{dsn, login_path};
@@ -237,6 +238,8 @@ pub struct Target {
     pub limits: Limits,
     /// What was passed over on the way here: option files, unknown options.
     pub notes: Vec<String>,
+    /// What became of logins; clones share it.
+    pub logins: Logins,
     ask_password: bool,
 }
 
@@ -253,6 +256,7 @@ impl Target {
             cleartext: false,
             limits: Limits::default(),
             notes: Vec::new(),
+            logins: Logins::default(),
             ask_password: false,
         }
     }
@@ -462,6 +466,7 @@ pub fn resolve(flags: &ConnectFlags, environment: &Environment) -> Result<Target
     Ok(Target {
         endpoint,
         user,
+        logins: Logins::default(),
         ask_password: all.password == Some(None),
         password: all.password.flatten(),
         database: all.database.filter(|name| !name.is_empty()),

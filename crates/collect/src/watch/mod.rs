@@ -241,6 +241,7 @@ pub async fn watch(
     };
     window.samples = samples.into_inner();
     if let Some(target) = target_host {
+        note_undo_room(&target, &mut window);
         let mut ids = ThreadIds::of(target);
         for sample in &mut window.samples {
             if let Reading::Available { value: threads, .. } = &mut sample.server.threads {
@@ -259,6 +260,16 @@ pub async fn watch(
         .map(|seconds| seconds as u64);
     window.cost.own_cpu_ms = (own_cpu() - own_cpu_before).as_secs_f64() * 1000.0;
     Ok(window)
+}
+
+/// Asks how much room there is for undo, where the server keeps it elsewhere than its data.
+fn note_undo_room(target: &host::Target, window: &mut Window) {
+    let Some(folder) = window.variable("innodb_undo_directory").map(str::to_owned) else { return };
+    for sample in &mut window.samples {
+        if let Reading::Available { value: data, .. } = &mut sample.host.data_directory {
+            data.undo_free_bytes = host::data_directory::free_bytes_of(target, &folder);
+        }
+    }
 }
 
 /// The server's process, or why there is none to look at.

@@ -258,9 +258,7 @@ impl Collapse {
     }
 
     fn last_per_s(&self, usual: Usual) -> f64 {
-        let mut pace: Vec<f64> = self.pace.iter().copied().collect();
-        pace.sort_by(f64::total_cmp);
-        pace.get(pace.len() / 2).copied().unwrap_or(usual.per_s)
+        spindoctor_model::median(self.pace.iter().copied()).unwrap_or(usual.per_s)
     }
 
     fn learn(&mut self, interval: &Interval, grown: f64, ratio: Option<f64>) {

@@ -1,7 +1,7 @@
 //! [`StallKind::ConnectionsFail`](spindoctor_model::StallKind): new connections fail, the probe's own or those of
 //! others.
 
-use spindoctor_model::{Probe, RecordedSample};
+use spindoctor_model::{Probe, ProbeFailure, RecordedSample};
 
 use super::Sight;
 use super::recent::Recent;
@@ -54,7 +54,9 @@ impl ConnectionsFail {
 
     pub(super) fn look(&mut self, probe: &Probe) -> Option<Sight> {
         self.has_answered |= probe.answered;
-        match (probe.answered, probe.was_refused()) {
+        // Where nothing listens there is no server that could refuse somebody (`server_gone.rs`).
+        let was_refused = probe.was_refused() && probe.failure != Some(ProbeFailure::Refused);
+        match (probe.answered, was_refused) {
             (true, _) => self.by_probe = None,
             (false, true) if self.has_answered && self.by_probe.is_none() => {
                 let because = "the server refused the probe a connection".to_owned();
@@ -114,7 +116,7 @@ impl ConnectionsFail {
 #[cfg(test)]
 mod tests {
     use spindoctor_model::mysql::NamedValues;
-    use spindoctor_model::{ProbeFailure, Reading, Sample};
+    use spindoctor_model::{Reading, Sample};
 
     use super::*;
 
@@ -161,5 +163,7 @@ mod tests {
         assert_eq!(fail.look(&refused(2.0)).unwrap().began_s, 2.0);
         assert_eq!(fail.look(&refused(2.1)).unwrap().began_s, 2.0);
         assert_eq!(fail.look(&Probe { at_s: 3.0, answered: true, ..Probe::default() }), None);
+        let gone = Probe { at_s: 4.0, failure: Some(ProbeFailure::Refused), ..Probe::default() };
+        assert_eq!(fail.look(&gone), None, "a server that is gone refuses nobody");
     }
 }

@@ -11,7 +11,7 @@
 //! sixty events at once; every six minutes there is room for one more. That is 300 in the worst day. An event beyond that
 //! is kept as a head only: when, how long and why.
 
-use spindoctor_model::Stall;
+use spindoctor_model::{Stall, StallKind};
 
 use super::StallChange;
 
@@ -173,18 +173,21 @@ impl Events {
         acts
     }
 
-    /// The segment ends: what is open is closed without an end. Times of the next segment begin at 0.
+    /// The segment ends: a stall that lasts is closed without an end, one that was over ends when it was. Times of the next segment
+    /// begin at 0.
     pub fn end_segment(&mut self, now_s: f64) -> Vec<Act> {
         let mut acts = Vec::new();
         self.make_room(now_s);
         self.room_s = 0.0;
-        self.close(None, &mut acts);
+        let ended_s = self.open.as_ref().filter(|open| open.is_calm).map(|open| open.stalled_s);
+        self.close(ended_s, &mut acts);
         acts
     }
 
     fn take(&mut self, now_s: f64, stall: &Stall, acts: &mut Vec<Act>) {
         if let Some(open) = &mut self.open {
-            if now_s - open.opened_s < TAKES_IN_FOR_S {
+            // The end of a server is an event of its own, whatever came before it.
+            if now_s - open.opened_s < TAKES_IN_FOR_S && stall.kind != StallKind::ServerGone {
                 open.take_in(stall);
                 acts.push(Act::TakeIn(stall.clone()));
                 return;
@@ -197,7 +200,8 @@ impl Events {
 
     fn open(&mut self, stall: &Stall, now_s: f64, acts: &mut Vec<Act>) {
         self.make_room(now_s);
-        let with_detail = self.room >= 1.0;
+        // A process that is gone has no stacks and no locks.
+        let with_detail = self.room >= 1.0 && !stall.kind.is_restart();
         if with_detail {
             self.room -= 1.0;
         }
@@ -223,7 +227,6 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use spindoctor_model::StallKind;
 
     use super::*;
 
@@ -237,6 +240,26 @@ mod tests {
 
     fn over(at_s: f64) -> [StallChange; 1] {
         [StallChange::Over(StallKind::ThroughputCollapsed, at_s)]
+    }
+
+    #[test]
+    fn a_stall_that_was_over_before_the_recording_ended_does_not_last_until_then() {
+        let mut events = Events::default();
+        events.step(1.0, &opened(0.8), true);
+        events.step(2.5, &over(2.4), false);
+        // Calm for two seconds: too short for the event to close.
+        events.step(4.5, &[], false);
+        assert_eq!(events.end_segment(4.6), [Act::EndDetail, Act::Close { ended_s: Some(2.4) }]);
+    }
+
+    #[test]
+    fn a_server_that_goes_is_an_event_of_its_own_without_detail() {
+        let mut events = Events::default();
+        events.step(1.0, &opened(0.8), true);
+        let gone = Stall { kind: StallKind::ServerGone, ..stall(2.0) };
+        let acts = events.step(2.2, &[StallChange::Opened(gone.clone())], true);
+        let opens = Act::Open { stall: gone, with_detail: false };
+        assert_eq!(acts, [Act::EndDetail, Act::Close { ended_s: Some(1.0) }, opens]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod no_answer;
 mod probe_slow;
 mod recent;
 mod run_queue;
+mod server_gone;
 pub mod suspicion;
 mod threads_running;
 mod throughput;
@@ -39,6 +40,7 @@ use lock_waits::LockWaits;
 use no_answer::NoAnswer;
 use probe_slow::ProbeSlow;
 use run_queue::RunQueue;
+use server_gone::ServerGone;
 use threads_running::{Crowd, ThreadsRunning};
 use throughput::Throughput;
 
@@ -76,6 +78,7 @@ pub struct Stalls {
     run_queue: RunQueue,
     checkpoint_age: CheckpointAge,
     connections_fail: ConnectionsFail,
+    server_gone: ServerGone,
     lock_waits: LockWaits,
     asked: Asked,
     lasting: Vec<Stall>,
@@ -96,6 +99,7 @@ impl Stalls {
             run_queue: RunQueue::new(),
             checkpoint_age: CheckpointAge::new(),
             connections_fail: ConnectionsFail::new(),
+            server_gone: ServerGone::default(),
             lock_waits: LockWaits::new(),
             asked: Asked::new(conditions),
             lasting: Vec::new(),
@@ -115,6 +119,7 @@ impl Stalls {
         self.run_queue = RunQueue::new();
         self.checkpoint_age = CheckpointAge::of(segment.server.version);
         self.connections_fail = ConnectionsFail::new();
+        self.server_gone = ServerGone::default();
         self.lock_waits = LockWaits::new();
         self.asked.begin_segment();
         self.lasting.clear();
@@ -133,6 +138,7 @@ impl Stalls {
             (StallKind::ThroughputCollapsed, collapsed),
             (StallKind::CommitsStopped, stopped),
             (StallKind::NoAnswer, self.no_answer.look(probe)),
+            (StallKind::ServerGone, self.server_gone.look(probe)),
             (StallKind::ConnectionsFail, self.connections_fail.look(probe)),
             (StallKind::CheckpointAge, self.checkpoint_age.look(probe)),
             (StallKind::ProbeSlow, self.probe_slow.look(probe)),

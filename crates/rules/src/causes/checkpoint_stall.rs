@@ -38,7 +38,7 @@ pub(crate) const CAUSE: Cause = Cause {
     looks_alike: "Innodb_log_waits counts waits for the log buffer in memory, another thing: raise \
                   innodb_log_buffer_size for that. Commits that wait for fsync are commit-sync-bound. A high age \
                   that stands still on a server that writes little is a lazy checkpoint, not a stall. Threads \
-                  that flush pages to get a free one are free-page-wait.",
+                  that flush pages to get a free one wait for the buffer pool, not for the log.",
     remedies: "A larger redo log: room for an hour of writing lets the flushing even out. MySQL 8.0.30 and later: \
                innodb_redo_log_capacity; MariaDB 10.9 and later: innodb_log_file_size; both while the server \
                runs. Before those: innodb_log_file_size in the option file and a clean restart. If storage idles \
@@ -120,6 +120,10 @@ const ROOM_FOR_S: f64 = 3600.0;
 /// More redo than this is never asked for: recovery after a crash has to read it.
 const MOST_BYTES: f64 = 64.0 * GIB;
 
+/// Where the buffer pool is known, no more is asked for than it holds, and this: what is in the log is of pages that are dirty
+/// in the pool (an estimate: a page that is changed often has more redo than its size).
+const LEAST_BOUND_BYTES: f64 = GIB;
+
 /// Share of the free disk that a larger log may take: the rest is for data.
 const SHARE_OF_DISK: f64 = 0.5;
 
@@ -149,12 +153,15 @@ pub(crate) struct Filling {
     limit_by: &'static str,
 }
 
+/// What would tell it: the metric that everybody with the right to PROCESS may read, or the text of the status.
+const AGE_UNLOCK: &str = "SET GLOBAL innodb_monitor_enable = 'log_lsn_checkpoint_age', or where SHOW ENGINE INNODB STATUS is \
+                          asked (fleet doctor does not) GRANT PROCESS";
+
 /// How full the redo log is, or why that is not known.
 pub(crate) fn filling(window: &Window) -> Result<Filling, Unavailable> {
     let (ages, age_by) = checkpoint_ages(window).ok_or_else(|| {
         window.missing(|s| &s.server.status).unwrap_or_else(|| {
-            Unavailable::because("the checkpoint age could not be read")
-                .unlock("GRANT PROCESS (for SHOW ENGINE INNODB STATUS)")
+            Unavailable::because("the checkpoint age could not be read").unlock(AGE_UNLOCK)
         })
     })?;
     let (limit, limit_by) = limit(window).ok_or_else(|| {
@@ -227,12 +234,19 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let stops = [STOPS, "buffer_flush_sync_waits"]
         .into_iter()
         .find_map(|name| Some((name, window.metric_growth(name)?)));
+    let most_ratio = ratios.iter().map(|&(_, ratio)| ratio).fold(0.0, f64::max);
+    let how_much = match mean_ratio {
+        full if full >= AT_LIMIT => format!("{:.0} %", full * 100.0),
+        _ => format!("up to {:.0} %", most_ratio * 100.0),
+    };
+    let of_limit = Evidence::new("checkpoint age, share of the limit", mean_ratio, "ratio", age_by);
+    // A mean that is below the bound is not what speaks for the cause.
+    let of_limit = if mean_ratio >= AT_LIMIT { of_limit.expected("< 0.87") } else { of_limit };
     let mut draft = Draft::new(
         &CAUSE,
         (LOST_AT_LIMIT * full).max(queue.unwrap_or_default()),
         format!(
-            "The redo log {how_full}: {:.0} % of what is usable, filled once in {filled_in_s:.0} s",
-            mean_ratio * 100.0
+            "The redo log {how_full}: {how_much} of what is usable, filled once in {filled_in_s:.0} s"
         ),
     )
     .why(format!(
@@ -241,11 +255,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         bytes(per_s),
         bytes(limit)
     ))
-    .evidence(
-        Evidence::new("checkpoint age, share of the limit", mean_ratio, "ratio", age_by)
-            .expected("< 0.87")
-            .series(ratios),
-    )
+    .evidence(of_limit.series(ratios))
+    .evidence_if((at_limit >= SAMPLES_AT_LIMIT).then(|| {
+        Evidence::new("samples at 7/8 of the limit or more", at_limit, "ratio", age_by).expected("< 0.5")
+    }))
     .evidence(Evidence::new("limit of the checkpoint age", limit, "bytes", limit_by))
     .evidence(Evidence::new("redo written", per_s, "bytes/s", age_by))
     .evidence(Evidence::new("the log is filled once in", filled_in_s, "s", "computed").expected("> 600"));
@@ -358,7 +371,9 @@ fn larger_log(window: &Window, per_s: f64) -> Remedy {
         1.0
     };
     // At least four times as much, or the next window looks the same; rounded up to whole gigabytes.
-    let wanted = (per_s * ROOM_FOR_S / files).max(4.0 * now).min(MOST_BYTES);
+    let pool = window.variable_number("innodb_buffer_pool_size");
+    let bound = pool.map_or(MOST_BYTES, |pool| pool.clamp(LEAST_BOUND_BYTES, MOST_BYTES)) / files;
+    let wanted = (per_s * ROOM_FOR_S / files).min(bound).max((4.0 * now).min(MOST_BYTES));
     let rounded =
         if wanted >= GIB { (wanted / GIB).ceil() * GIB } else { (wanted / (64.0 * MIB)).ceil() * 64.0 * MIB };
     let room = window.latest(|s| &s.host.data_directory).map_or(f64::INFINITY, |d| d.free_bytes as f64);
@@ -430,6 +445,27 @@ pub(crate) mod cases {
     /// A sawtooth whose teeth are shorter than a second: looked at in between, it is at three quarters of the limit.
     fn between_two_stops() -> Build {
         Build::busy("9.7.4").lsn(1e9, 65e6, 8e6)
+    }
+
+    #[test]
+    fn a_log_is_never_advised_larger_than_the_buffer_pool_and_a_mean_below_its_bound_is_no_evidence() {
+        // 10.6 MB of redo a second would take 38 GB for an hour; the host has 24 GiB, the pool 12.
+        let maria = |pool: &str| {
+            Build::busy("11.4.10-MariaDB")
+                .lsn(1e9, 84e6, 10.6e6)
+                .gauge("Innodb_checkpoint_age", 84e6)
+                .gauge("Innodb_checkpoint_max_age", 90e6)
+                .counter("Innodb_lsn_current", 10.6e6)
+                .variable("innodb_log_file_size", "100663296")
+                .variable("innodb_buffer_pool_size", pool)
+                .window()
+        };
+        let statement = |pool| found(&maria(pool)).remedies[0].statement.clone();
+        assert_eq!(statement("12884901888"), "SET GLOBAL innodb_log_file_size = 12884901888");
+        assert_eq!(statement("134217728"), "SET GLOBAL innodb_log_file_size = 1073741824");
+        let below = found(&between_two_stops().snapshots(&[(6, ThreadState::Sleep, WAITS)]).window());
+        assert!(below.headline.contains("up to "), "{}", below.headline);
+        assert!(below.evidence[0].expected.is_empty(), "{:?}", below.evidence[0]);
     }
 
     const WAITS: &[&str] = &[

@@ -165,6 +165,11 @@ fn own_login_refused(because: &str) -> Finding {
         .finding()
 }
 
+/// A connection that has not logged in yet has no user.
+fn named(user: &str) -> &str {
+    if user.is_empty() { "not logged in yet" } else { user }
+}
+
 /// Who holds the connections.
 struct Holders {
     by_user: String,
@@ -182,7 +187,7 @@ fn holders(threads: &[ServerThread]) -> Holders {
     let mut users: Vec<_> = users.into_iter().collect();
     users.sort_by_key(|&(_, connections)| std::cmp::Reverse(connections));
     let named: Vec<String> =
-        users.iter().take(3).map(|(user, connections)| format!("{user} {connections}")).collect();
+        users.iter().take(3).map(|(user, connections)| format!("{} {connections}", named(user))).collect();
     Holders { by_user: named.join(", "), asleep_ratio: asleep as f64 / all.max(1) as f64 }
 }
 
@@ -222,6 +227,13 @@ pub(crate) mod cases {
         assert!((finding.score - 0.8).abs() < 0.01, "{}", finding.score);
         assert!(finding.headline.starts_with("200 logins were refused: 151 of 151"), "{}", finding.headline);
         assert!(finding.why.contains("asleep"), "{}", finding.why);
+    }
+
+    #[test]
+    fn a_connection_that_has_not_logged_in_is_told_by_words() {
+        let threads: Vec<_> = (0..3).map(|id| session(id, "Connect", "", "")).collect();
+        let nobody = threads.into_iter().map(|thread| ServerThread { user: String::new(), ..thread });
+        assert_eq!(holders(&nobody.collect::<Vec<_>>()).by_user, "not logged in yet 3");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
                in the queue: latency is lost, work still gets done at the full rate.",
     looks_alike: "Under a quota that is used up the run queue fills as well: then it is cpu-throttled and this \
                   is clear. When other processes or the hypervisor (steal) take the CPUs, more than half of the \
-                  busy time is not the server's: clear here, see noisy-neighbour. CPU burnt in spin loops is \
+                  busy time is not the server's, and this is clear. CPU burnt in spin loops is \
                   work to the kernel: see quota-blind-spin and spin-burn. rows-read-waste, connection-churn and \
                   thread-cache-miss stand above this when they are what keeps the CPUs busy.",
     remedies: "Find the work that need not be done: the statements that read most, connections made for each \

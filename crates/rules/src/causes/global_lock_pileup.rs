@@ -88,7 +88,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             if through_flush { "makes FLUSH wait, which holds up" } else { "holds up" },
             waiting.most(),
             match root.statement.as_str() {
-                "idle in transaction" => "holds a global lock and is idle".to_owned(),
+                idle if idle.starts_with("idle") => "holds a global lock and is idle".to_owned(),
                 _ => sessions::doing(root),
             }
         ),

@@ -104,6 +104,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     Ok(Some(
         Draft::new(&CAUSE, score, headline)
             .why(match &culprit {
+                Some(culprit) if certain && culprit.root.doing == "idle, holding tables" => {
+                    "It has no open transaction and holds the table all the same, as LOCK TABLES and HANDLER do; what \
+                     wants the table waits until it gives it back."
+                        .to_owned()
+                }
                 Some(_) if certain => {
                     "Its transaction still holds the table; what wants the table for itself waits for it, and every \
                      newer statement on the table queues behind that."

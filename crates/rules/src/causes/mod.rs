@@ -161,6 +161,44 @@ mod tests {
         assert_eq!(diagnosis.not_examined.len(), CAUSES.len());
     }
 
+    /// Words with a hyphen in the texts that name no cause.
+    const COMPOUNDS: &[&str] = &[
+        "eu-stack",
+        "full-text",
+        "longest-running",
+        "low-water",
+        "memory-map",
+        "pile-up",
+        "pool-of-threads",
+        "power-protected",
+        "pt-pmp",
+        "semi-sync",
+        "set-up",
+        "wake-ups",
+    ];
+
+    #[test]
+    fn texts_name_only_causes_that_exist() {
+        let is_name = |word: &&str| {
+            word.contains('-')
+                && word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+                && !word.starts_with('-')
+                && !word.ends_with('-')
+        };
+        for cause in CAUSES {
+            for (heading, text) in cause.documentation() {
+                let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+                for word in words.filter(is_name).filter(|word| !COMPOUNDS.contains(word)) {
+                    assert!(
+                        find(word).is_some(),
+                        "{}: {heading} names {word}, which is no cause",
+                        cause.name
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn every_cause_is_documented_under_every_heading() {
         for cause in CAUSES {

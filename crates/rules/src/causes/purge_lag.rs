@@ -255,6 +255,10 @@ fn delays_us(window: &Window, lengths: &[(f64, f64)], limit: f64) -> Vec<f64> {
 }
 
 fn kill(window: &Window, oldest: &Transaction) -> Option<Remedy> {
+    if oldest.state == "ROLLING BACK" {
+        // It ends by itself; KILL does not make it faster.
+        return None;
+    }
     let sample = window.samples.iter().rev().find(|sample| sample.server.transactions.value().is_some())?;
     Some(sessions::kill(
         &sample.server,

@@ -22,7 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
                    what was not received. A lag that grows never ends by itself.",
     evidence: "Seconds_Behind_Source (Seconds_Behind_Master) in each sample: more than one second in more than half of them. \
                How it grows, bytes of the source's binary log received and applied each second (the positions of SHOW \
-               REPLICA STATUS), and what the appliers were seen at: statement, kind of event, wait. The score is the part \
+               REPLICA status), and what the appliers were seen at: statement, kind of event, wait. The score is the part \
                of the source's work that is not kept up with, and at least a warning's. It fires too where the applier \
                has stopped with an error.",
     looks_alike: "A replica with SOURCE_DELAY is behind on purpose. Single jumps are single slow statements: spindoctor \
@@ -75,7 +75,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 }
 
 fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
-    const STATUS: &str = "SHOW REPLICA STATUS";
+    let status = replica::asked(window.server.version);
     let channel = &seen.channel;
     let source = format!("{}:{}", channel.source_host, channel.source_port);
     let work = work(window);
@@ -97,19 +97,19 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
     Draft::new(&CAUSE, score, headline)
         .why(why(seen, most))
         .evidence(
-            Evidence::new("behind the source", behind_s, "s", STATUS)
+            Evidence::new("behind the source", behind_s, "s", status)
                 .expected("<= 1")
                 .series(seen.behind.clone()),
         )
-        .evidence_if(seen.growth.map(|growth| Evidence::new("grows each second by", growth, "s", STATUS)))
+        .evidence_if(seen.growth.map(|growth| Evidence::new("grows each second by", growth, "s", status)))
         .evidence_if(
-            seen.received_per_s.map(|bytes| Evidence::new("binary log received", bytes, "bytes/s", STATUS)),
+            seen.received_per_s.map(|bytes| Evidence::new("binary log received", bytes, "bytes/s", status)),
         )
         .evidence_if(
-            seen.applied_per_s.map(|bytes| Evidence::new("binary log applied", bytes, "bytes/s", STATUS)),
+            seen.applied_per_s.map(|bytes| Evidence::new("binary log applied", bytes, "bytes/s", status)),
         )
         .evidence_if((!channel.applier_error.is_empty()).then(|| {
-            Evidence::new("error", spindoctor_sql::error_without_values(&channel.applier_error), "", STATUS)
+            Evidence::new("error", spindoctor_sql::error_without_values(&channel.applier_error), "", status)
         }))
         .evidence_if(most.map(|(what, share)| {
             Evidence::new("appliers seen at", format!("{:.0} % {what}", share * 100.0), "", "thread list")

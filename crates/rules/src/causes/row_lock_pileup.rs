@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use spindoctor_model::mysql::{RowLockWait, ServerSample};
-use spindoctor_model::wait_graph::LockKind;
+use spindoctor_model::wait_graph::{LockKind, WaitRoot};
 use spindoctor_model::window::Series;
 use spindoctor_model::{Evidence, Finding, Remedy, Sample, Unavailable, Window};
 
 use super::connections_exhausted;
 use crate::draft::Draft;
 use crate::sessions::{self, Waiting, mean};
-use crate::wait_graph::Verdict;
+use crate::wait_graph::{Verdict, without_connection};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
@@ -115,6 +115,16 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     let roots: Vec<Verdict<'_>> =
         waiting.iter().filter_map(|&(_, sample, _)| Verdict::of(window, sample, &[LockKind::Row])).collect();
     let latest = roots.last();
+    let last = waiting.last().map(|&(_, sample, _)| sample);
+    let prepared = match latest {
+        None => last.and_then(|sample| without_connection(window, sample, &[LockKind::Row])),
+        Some(_) => None,
+    };
+    // Others may wait for the same connection's metadata locks: they are another cause's.
+    let held_up = |root: &WaitRoot| match last.and_then(|sample| listed(&sample.server)) {
+        Some(listed) => root.waiting_in_all.min(listed.max(1.0) as u32),
+        None => root.waiting_in_all,
+    };
     let one_holder = latest.is_some_and(|root| {
         let same = roots.iter().filter(|other| other.connection_id == root.connection_id).count();
         roots.len() >= 2 && same as f64 >= SAME_HOLDER * roots.len() as f64
@@ -124,11 +134,14 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     let on = place.as_ref().map_or_else(String::new, |wait| format!(" on {}", wait.table));
     let headline = match (&root, latest) {
         (Some(described), Some(verdict)) if one_holder => format!(
-            "Connection {} holds up {} transactions{on}: it {}",
+            "Connection {} holds up {}{on}: it {}",
             verdict.connection_id,
-            verdict.root.waiting_in_all,
+            transactions(held_up(&verdict.root)),
             sessions::doing(described)
         ),
+        _ if let Some(root) = &prepared => {
+            format!("A transaction without a connection holds up {}{on}", transactions(held_up(root)))
+        }
         _ => format!("{mean_waiters:.1} sessions on average wait for row locks{on}"),
     };
     Ok(Some(
@@ -138,18 +151,30 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 (false, Some(_)) => {
                     "The holder changes from sample to sample: the row is wanted by all, and each has it in turn."
                 }
+                (false, None) if prepared.is_some() => {
+                    "No connection has the transaction that holds the lock: it was prepared by XA and waits for XA COMMIT or \
+                     XA ROLLBACK, or InnoDB rolls it back."
+                }
                 (false, None) => "The counters tell that sessions wait; who holds them up could not be read.",
             })
             .evidence(
-                Evidence::new("sessions waiting for a row lock", mean_waiters, "", "INNODB_TRX, lock waits")
-                    .expected(format!("< {WAITERS:.0}"))
-                    .series(series),
+                // What is within its bound is not what speaks for the cause.
+                expected_if(
+                    queue,
+                    Evidence::new("sessions waiting for a row lock", mean_waiters, "", "INNODB_TRX, lock waits"),
+                    format!("< {WAITERS:.0}"),
+                )
+                .series(series),
             )
-            .evidence(
-                Evidence::new("share of the sessions at work", ratio, "ratio", "thread list")
-                    .expected(format!("< {WAITING_RATIO}")),
-            )
-            .evidence_if((longest_s > 0.0).then(|| Evidence::new("longest wait", longest_s, "s", "lock waits")))
+            .evidence(expected_if(
+                queue,
+                Evidence::new("share of the sessions at work", ratio, "ratio", "thread list"),
+                format!("< {WAITING_RATIO}"),
+            ))
+            .evidence_if((longest_s > 0.0).then(|| {
+                let longest = Evidence::new("longest wait", longest_s, "s", "lock waits");
+                expected_if(longest_s >= LONG_WAIT_S, longest, format!("< {LONG_WAIT_S:.0}"))
+            }))
             .evidence_if(place.as_ref().map(|wait| {
                 let record = if wait.record.is_empty() { "" } else { " record " };
                 Evidence::new(
@@ -168,10 +193,20 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 Evidence::new("row lock waits begun", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_row_lock_waits")
             }))
             .remedy_if(latest.filter(|_| one_holder || !queue).and_then(|verdict| {
-                let others = verdict.root.waiting_in_all;
-                verdict.remedy(&format!("It waits for nobody and holds up {others} others."))
+                let others = held_up(&verdict.root);
+                verdict.remedy(&format!("It is not waiting, and holds up {}.", transactions(others)))
             }))
-            .remedy_if((queue && !one_holder).then(|| Remedy {
+            .remedy_if(prepared.is_some().then(|| Remedy {
+                statement: "XA RECOVER CONVERT XID; then XA COMMIT or XA ROLLBACK of the one that is listed".into(),
+                why: "A prepared transaction keeps its locks until its coordinator, or you, decide; no KILL ends it."
+                    .into(),
+                dynamic: true,
+                risk: "The other branches of the distributed transaction must end in the same way: ask its coordinator \
+                       first."
+                    .into(),
+                undo: String::new(),
+            }))
+            .remedy_if((queue && !one_holder && prepared.is_none()).then(|| Remedy {
                 statement: "Shorten the transactions that change the hot row; change it last, or spread it over \
                             several rows"
                     .into(),
@@ -194,6 +229,16 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
             .explains(&[connections_exhausted::CAUSE.name])
             .finding(),
     ))
+}
+
+/// A reading, and what is expected of it where it is not so.
+fn expected_if(is_beyond: bool, evidence: Evidence, expected: String) -> Evidence {
+    if is_beyond { evidence.expected(expected) } else { evidence }
+}
+
+/// `1 transaction`, `14 transactions`
+fn transactions(count: u32) -> String {
+    format!("{count} transaction{}", if count == 1 { "" } else { "s" })
 }
 
 /// Sessions that wait for a row lock in one sample, as the lists tell; None where none was read.
@@ -233,6 +278,65 @@ fn most_wanted(window: &Window) -> Option<RowLockWait> {
 pub(crate) mod cases {
     use super::*;
     use crate::testing::{Build, answer, session, transaction};
+
+    /// One waits for 20 s for the row of a transaction; fourteen others are behind the same connection's metadata lock.
+    fn one_long_wait(holder: Option<u64>) -> Window {
+        Build::busy("8.0.36")
+            .sessions(|_| {
+                let mut sessions =
+                    vec![session(7, "Sleep", "", ""), session(20, "Query", "updating", "UPDATE t")];
+                sessions.extend((30..44).map(|id| session(id, "Query", "executing", "SELECT 1")));
+                sessions
+            })
+            .each(move |at_s, server, _| {
+                let mut open = vec![transaction(20, "LOCK WAIT", 20.0)];
+                open.extend(holder.map(|id| transaction(id, "RUNNING", 60.0)));
+                server.transactions = answer(at_s, open);
+                server.row_lock_waits = answer(
+                    at_s,
+                    vec![RowLockWait {
+                        waiting_connection_id: Some(20),
+                        blocking_connection_id: holder,
+                        waiting_transaction: "9020".into(),
+                        blocking_transaction: "421".into(),
+                        table: "shop.stock".into(),
+                        waited_s: 20.0,
+                        ..RowLockWait::default()
+                    }],
+                );
+            })
+            .window()
+    }
+
+    #[test]
+    fn a_single_long_wait_rests_on_its_length_and_counts_itself_alone() {
+        let Outcome::Fired(finding) = evaluate(&one_long_wait(Some(7))) else { panic!("it fires") };
+        assert!(
+            finding.headline.starts_with("Connection 7 holds up 1 transaction on"),
+            "{}",
+            finding.headline
+        );
+        let beyond: Vec<&str> = finding
+            .evidence
+            .iter()
+            .filter(|evidence| !evidence.expected.is_empty())
+            .map(|evidence| evidence.reading.as_str())
+            .collect();
+        assert_eq!(beyond, ["longest wait"], "what is within its bound is no evidence");
+    }
+
+    #[test]
+    fn a_prepared_transaction_without_a_connection_is_named_and_no_hot_row_is_told() {
+        let Outcome::Fired(finding) = evaluate(&one_long_wait(None)) else { panic!("it fires") };
+        assert!(
+            finding.headline.starts_with("A transaction without a connection holds up 1 transaction"),
+            "{}",
+            finding.headline
+        );
+        assert!(finding.why.contains("XA"), "{}", finding.why);
+        assert!(finding.remedies[0].statement.starts_with("XA RECOVER"), "{:?}", finding.remedies);
+        assert!(finding.remedies.iter().all(|remedy| !remedy.statement.contains("hot row")));
+    }
 
     /// Connection 7 holds a row; 20 to 29 queue for it, each also behind the one before it.
     fn queue(holder: impl Fn(usize) -> u64) -> Window {
@@ -305,7 +409,7 @@ pub(crate) mod cases {
             "Connection 7 holds up 10 transactions on shop.stock: it is idle in transaction"
         );
         assert_eq!(finding.remedies[0].statement, "KILL 7");
-        assert!(finding.remedies[0].risk.contains("1 changed rows"), "{}", finding.remedies[0].risk);
+        assert!(finding.remedies[0].risk.contains("1 changed row."), "{}", finding.remedies[0].risk);
         assert!(finding.score > 0.85, "{}", finding.score);
     }
 

@@ -1,7 +1,7 @@
 //! `spin-too-short`: latch waits that end just after the spinning gave up.
 
 use spindoctor_model::stack::{Observation, Profile};
-use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use super::cpu_saturated;
 use crate::draft::Draft;
@@ -86,9 +86,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if samples.share_of(|observation| in_futex(profile, observation)) < SLEEPING {
         return Ok(None);
     }
-    if window.server.version.is_some_and(ServerVersion::is_mariadb) {
-        // From 10.6 on its latches are futexes of their own, without a sync array; before, without names.
-        return Err(Unavailable::because("MariaDB's packages do not name the functions of its latches"));
+    if window.server.version.is_some_and(|version| version.mariadb_at_least(10, 6, 0)) {
+        // Its latches are futexes of their own (srw_lock.cc), without a sync array that counts who waits.
+        return Err(Unavailable::because("MariaDB 10.6 and later do not count the waits for latches"));
+    }
+    if !spin_samples::names_innodb(profile) {
+        return Err(spin_samples::without_names(""));
     }
     let share = samples.share_of(|observation| sleeps_or_wakes(profile, observation));
     if share < SLEEPING {

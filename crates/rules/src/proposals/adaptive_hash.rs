@@ -23,15 +23,13 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     if variables.switch(VARIABLE) != Some(true) {
         return leave("it is off, as it is by default in MySQL 8.4 and MariaDB 10.5 and later");
     }
-    if examined.version()?.is_mariadb() {
-        return Err(Unavailable::because(
-            "it is on, and MariaDB's packages do not name the functions of its latch",
-        ));
-    }
     let Some(samples) = SpinSamples::unless_idle(window)? else {
         return leave("it is on, and the server is nearly idle");
     };
     let profile = samples.profile();
+    if !spin_samples::names_innodb(profile) {
+        return Err(spin_samples::without_names("it is on, and "));
+    }
     let spun = samples.share_of(|sample| {
         sample.spin.is_some() && spin_samples::names(profile, sample).any(|name| name.starts_with(FUNCTIONS))
     });
@@ -92,6 +90,19 @@ pub(super) mod cases {
 
     pub(in crate::proposals) fn missing() -> Window {
         spinning(0.08).without_profile().window()
+    }
+
+    #[test]
+    fn a_mariadb_whose_build_names_its_functions_is_judged_by_them_and_a_stripped_one_says_what_is_missing() {
+        let maria = |frames: &[&str]| {
+            Build::busy("10.11.19-MariaDB").variable(VARIABLE, "ON").cpu_samples(1000, 0.08, frames).window()
+        };
+        let named =
+            super::super::plan(&maria(&["ssux_lock::rd_lock", "btr_search_guess_on_hash", "do_command"]));
+        assert!(named.proposals.iter().any(|proposal| proposal.family == FAMILY.name), "{named:?}");
+        let stripped = super::super::plan(&maria(&["mariadbd+0x1234", "mariadbd+0x99"]));
+        let missing = stripped.left.iter().find(|left| left.family == FAMILY.name && !left.examined).unwrap();
+        assert!(missing.because.contains("has a name"), "{}", missing.because);
     }
 
     #[test]

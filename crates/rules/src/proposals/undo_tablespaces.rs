@@ -1,6 +1,6 @@
 //! `undo-tablespaces`: more rollback segments, where commits wait for them and the host has several NUMA nodes.
 
-use spindoctor_model::{Proposal, Remedy, Unavailable};
+use spindoctor_model::{Proposal, Remedy, Unavailable, Window};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, bytes, leave};
@@ -13,6 +13,7 @@ pub(super) const FAMILY: Family =
 
 const SEGMENTS: &str = "innodb_rollback_segments";
 const MAX_SIZE: &str = "innodb_max_undo_log_size";
+const TRUNCATE: &str = "innodb_undo_log_truncate";
 
 /// All that InnoDB takes, the two implicit ones among them (fsp0types.h, FSP_MAX_UNDO_TABLESPACES).
 const MOST_TABLESPACES: f64 = 127.0;
@@ -81,21 +82,27 @@ fn more_tablespaces(
     let window = examined.window;
     let now = window.status("Innodb_undo_tablespaces_total").unwrap_or(2.0);
     let limit = window.need_variable(MAX_SIZE)?;
-    let free = window.latest(|s| &s.host.data_directory).map(|directory| directory.free_bytes as f64);
+    let free = free_for_undo(window)?;
+    if window.variable(TRUNCATE).is_some_and(|on| matches!(on, "OFF" | "0")) {
+        return leave(format!(
+            "{told}, but {TRUNCATE} is OFF: undo tablespaces grow without a bound, and more of them would fill the disk"
+        ));
+    }
     if now >= MOST_TABLESPACES {
         return leave(format!("{told}, with all {now:.0} undo tablespaces there can be"));
     }
-    let budget = free.map(|free| free * SHARE_OF_DISK);
-    let (wanted, size) = fit(budget, limit);
+    let (wanted, size) = fit(free * SHARE_OF_DISK, limit);
     if wanted < 2.0 * now {
         return leave(format!(
             "{told}, but {} of free disk has room for {wanted:.0} undo tablespaces of {}: there are {now:.0}",
-            free.map_or("an unknown amount".to_owned(), bytes),
+            bytes(free),
             bytes(LEAST_SIZE_BYTES)
         ));
     }
     let change = examined.change(MAX_SIZE, format!("{size:.0}"));
-    let first = now + 1.0;
+    // A name of its own: what was made before, by anybody, keeps its name and its file.
+    let name = |number: f64| format!("undo_{}_{number:03.0}", window.start.strftime("%Y%m%d%H%M%S"));
+    let (first, last) = (name(now + 1.0), name(wanted));
     let smaller = change
         .as_ref()
         .map_or(String::new(), |change| format!("SET GLOBAL {MAX_SIZE} = {}; then ", change.to));
@@ -107,8 +114,7 @@ fn more_tablespaces(
         changes: change.into_iter().collect(),
         remedy: Remedy {
             statement: format!(
-                "{smaller}CREATE UNDO TABLESPACE undo_{first:03.0} ADD DATAFILE 'undo_{first:03.0}.ibu', and so on up \
-                 to undo_{wanted:03.0}"
+                "{smaller}CREATE UNDO TABLESPACE {first} ADD DATAFILE '{first}.ibu', and so on up to {last}"
             ),
             why: format!(
                 "{told}{}. {now:.0} undo tablespaces have {:.0} segments; {wanted:.0} have {:.0}, and each is shared by \
@@ -122,25 +128,38 @@ fn more_tablespaces(
                    needs its undo; one long transaction keeps them all."
                 .into(),
             undo: format!(
-                "ALTER UNDO TABLESPACE undo_{first:03.0} SET INACTIVE; when INNODB_TABLESPACES says it is empty, DROP \
-                 UNDO TABLESPACE undo_{first:03.0}; so with each{back}"
+                "ALTER UNDO TABLESPACE {first} SET INACTIVE; when INNODB_TABLESPACES says it is empty, DROP UNDO \
+                 TABLESPACE {first}; so with each{back}"
             ),
         },
-        cost: match free {
-            Some(free) => format!("{} of disk at most, of {} free", bytes(most), bytes(free)),
-            None => format!("{} of disk at most; how much is free could not be read", bytes(most)),
-        },
+        cost: format!(
+            "{} of disk where undo lies, of {} free; more while one long transaction keeps them from being truncated",
+            bytes(most),
+            bytes(free)
+        ),
         score: Some(share),
         not_tried: Some("it makes files, and they go only when purge is through with them: no block of a trial".into()),
         ..Proposal::default()
     }]))
 }
 
+/// Free bytes where undo tablespaces lie: `innodb_undo_directory` may be another file system than the data.
+fn free_for_undo(window: &Window) -> Result<f64, Unavailable> {
+    let data = window.need(|s| &s.host.data_directory)?;
+    let undo = window.variable("innodb_undo_directory").unwrap_or("./");
+    let is_with_data = matches!(undo, "" | "." | "./" | ".\\")
+        || undo.trim_end_matches('/') == data.path.trim_end_matches('/');
+    let free = if is_with_data { Some(data.free_bytes) } else { data.undo_free_bytes };
+    free.map(|free| free as f64).ok_or_else(|| {
+        Unavailable::because(format!("the room in innodb_undo_directory ({undo}) could not be read"))
+            .unlock("run spindoctor as root on the server's host")
+    })
+}
+
 /// How many tablespaces, and the size at which each is truncated, that fit a budget of disk: all of them where that
-/// is possible, smaller before fewer. Without a budget, the smallest.
-fn fit(budget: Option<f64>, limit: f64) -> (f64, f64) {
+/// is possible, smaller before fewer.
+fn fit(budget: f64, limit: f64) -> (f64, f64) {
     let least = LEAST_SIZE_BYTES.min(limit);
-    let Some(budget) = budget else { return (MOST_TABLESPACES, least) };
     let size = (budget / MOST_TABLESPACES - LARGEST_STEP_BYTES).min(limit);
     if size >= least {
         // A size that somebody set stays to the byte; one that is computed is whole MiB.
@@ -151,7 +170,6 @@ fn fit(budget: Option<f64>, limit: f64) -> (f64, f64) {
 
 #[cfg(test)]
 pub(super) mod cases {
-    use spindoctor_model::Window;
     use spindoctor_model::host::{DataDirectory, NumaNode};
     use spindoctor_model::mysql::WaitSummary;
     use spindoctor_model::stack::ThreadState;
@@ -191,7 +209,12 @@ pub(super) mod cases {
                 host.numa = answer(at_s, (0..nodes).map(node).collect());
                 host.data_directory = answer(
                     at_s,
-                    DataDirectory { path: "/var/lib/mysql".into(), total_bytes: 2 * free_bytes, free_bytes },
+                    DataDirectory {
+                        path: "/var/lib/mysql".into(),
+                        total_bytes: 2 * free_bytes,
+                        free_bytes,
+                        undo_free_bytes: None,
+                    },
                 );
             })
     }
@@ -222,7 +245,7 @@ pub(super) mod cases {
         assert!(127.0 * (size + LARGEST_STEP_BYTES) <= 100.0 * 1024.0 * MIB, "{size}");
         assert!(127.0 * (size + MIB + LARGEST_STEP_BYTES) > 100.0 * 1024.0 * MIB, "{size}");
         assert!(
-            proposal.remedy.statement.ends_with("and so on up to undo_127"),
+            proposal.remedy.statement.ends_with("_127") && !proposal.remedy.statement.contains(" undo_127"),
             "{}",
             proposal.remedy.statement
         );
@@ -238,8 +261,44 @@ pub(super) mod cases {
         let large = proposed(&updating(4, 0.25, 4096 * GIB).window()).unwrap();
         assert_eq!(large.changes, []);
         let small = proposed(&updating(4, 0.25, 30 * GIB).window()).unwrap();
-        assert!(small.remedy.statement.ends_with("up to undo_020"), "{}", small.remedy.statement);
+        assert!(small.remedy.statement.ends_with("_020"), "{}", small.remedy.statement);
         assert_eq!(proposed(&updating(4, 0.25, 4 * GIB).window()), None);
+    }
+
+    #[test]
+    fn room_is_that_of_the_disk_where_undo_lies_and_without_truncation_there_is_no_bound() {
+        let elsewhere = |undo_free: Option<u64>| {
+            updating(4, 0.25, 4096 * GIB).variable("innodb_undo_directory", "/undo/").each(
+                move |_, _, host| {
+                    if let spindoctor_model::Reading::Available { value, .. } = &mut host.data_directory {
+                        value.undo_free_bytes = undo_free;
+                    }
+                },
+            )
+        };
+        let small = proposed(&elsewhere(Some(30 * GIB)).window()).unwrap();
+        assert!(small.remedy.statement.ends_with("_020"), "{}", small.remedy.statement);
+        assert!(small.cost.contains("of 30"), "{}", small.cost);
+        let left = |window: &Window| {
+            let left = super::super::plan(window).left;
+            left.into_iter().find(|left| left.family == FAMILY.name).unwrap()
+        };
+        let unknown = left(&elsewhere(None).window());
+        assert!(!unknown.examined && unknown.because.contains("/undo/"), "{unknown:?}");
+        let endless = left(&updating(4, 0.25, 4096 * GIB).variable(TRUNCATE, "OFF").window());
+        assert!(endless.examined && endless.because.contains("without a bound"), "{endless:?}");
+    }
+
+    #[test]
+    fn tablespaces_get_names_that_nothing_made_before_has() {
+        let statement = |start: &str| {
+            let mut window = updating(4, 0.25, 4096 * GIB).window();
+            window.start = start.parse().unwrap();
+            proposed(&window).unwrap().remedy.statement
+        };
+        let first = statement("2026-07-01T10:00:00Z");
+        assert!(first.contains("CREATE UNDO TABLESPACE undo_20260701100000_003 ADD"), "{first}");
+        assert_ne!(first, statement("2026-07-01T10:00:01Z"));
     }
 
     #[test]
@@ -257,6 +316,34 @@ pub(super) mod cases {
             .window();
         let proposal = proposed(&by_stacks).unwrap();
         assert!(proposal.remedy.why.starts_with("25.0 % of the sessions' time"), "{}", proposal.remedy.why);
+    }
+
+    #[test]
+    fn a_mutex_whose_instrument_is_off_is_not_a_mutex_that_nobody_waits_for() {
+        // Only trx_sys is instrumented; half of the threads stand in trx_undo_assign_undo.
+        let trx_sys_only = || {
+            updating(2, 0.0, 400 * GIB).each(|at_s, server, _| {
+                let trx_sys = WaitSummary {
+                    event: "wait/synch/mutex/innodb/trx_sys_mutex".into(),
+                    count: (at_s * 1e5) as u64,
+                    total_ns: (at_s * 19e9) as u64,
+                };
+                server.waits = answer(at_s, vec![trx_sys]);
+            })
+        };
+        let waiter: &[&str] =
+            &["futex_wait", "TTASEventMutex::wait", "trx_undo_assign_undo", "dispatch_command"];
+        let stands = trx_sys_only()
+            .only_snapshots(&[
+                (20, ThreadState::Lock, waiter),
+                (20, ThreadState::Running, &["row_upd", "dispatch_command"]),
+            ])
+            .window();
+        let told = proposed(&stands).unwrap().remedy.why;
+        assert!(told.starts_with("50.0 % of the sessions' time") && told.contains("(stacks)"), "{told}");
+        let plan = super::super::plan(&trx_sys_only().without_profile().window());
+        let missing = plan.left.iter().find(|left| left.family == FAMILY.name && !left.examined).unwrap();
+        assert!(missing.because.contains("none was counted"), "{}", missing.because);
     }
 
     #[test]

@@ -309,6 +309,7 @@ fn transactions(server: &ServerSample) -> HashMap<u64, WaitTransaction> {
                 // An undo log entry is a row, or an index entry of it.
                 rows_modified: t.undo_entries.unwrap_or(0),
                 rows_locked: t.row_locks.unwrap_or(0),
+                is_rolling_back: false,
             };
             Some((t.connection_id?, transaction))
         })
@@ -320,5 +321,6 @@ fn wait_transaction(transaction: &Transaction) -> WaitTransaction {
         age_s: transaction.age_s,
         rows_modified: transaction.rows_modified,
         rows_locked: transaction.rows_locked,
+        is_rolling_back: transaction.state == "ROLLING BACK",
     }
 }

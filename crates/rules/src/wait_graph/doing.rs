@@ -34,7 +34,7 @@ const WORK: [(&str, &[&str]); 12] = [
         ],
     ),
     ("truncating a file", &["Fil_shard::space_truncate", "row_truncate_table_for_mysql", "os_file_truncate"]),
-    ("rolling back", &["trx_rollback_for_mysql", "row_undo", "row_undo_step", "trx_rollback_active"]),
+    (ROLLING_BACK, &["trx_rollback_for_mysql", "row_undo", "row_undo_step", "trx_rollback_active"]),
     (
         "reading statistics of indexes",
         &[
@@ -59,6 +59,9 @@ const WORK: [(&str, &[&str]); 12] = [
     ("copying a table", &["copy_data_between_tables", "row_merge_build_indexes", "ddl::Loader::load"]),
 ];
 
+/// What a thread does whose changes are undone.
+pub(super) const ROLLING_BACK: &str = "rolling back";
+
 /// What a thread in fsync does.
 const SYNCING: &str = "syncing a file (fsync)";
 
@@ -71,6 +74,10 @@ pub(super) fn rests(thread: &ServerThread) -> bool {
 pub(super) fn doing(thread: &WaitingThread, holds: LockKind) -> String {
     if thread.has_ended {
         return "ended while it held the lock".to_owned();
+    }
+    // INNODB_TRX says so, whatever the connection's own list says of it: after KILL it may look idle.
+    if thread.transaction.is_some_and(|transaction| transaction.is_rolling_back) {
+        return ROLLING_BACK.to_owned();
     }
     if thread.is_idle_in_transaction {
         return "idle in transaction".to_owned();
@@ -132,6 +139,8 @@ fn work(thread: &WaitingThread) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::wait_graph::WaitTransaction;
+
     use super::*;
 
     fn at_work(state: ThreadState, stack: &[&str]) -> WaitingThread {
@@ -155,6 +164,19 @@ mod tests {
         assert_eq!(doing(ThreadState::DiskRead, &["pread64", "buf_read_page"]), "reading a page");
         assert_eq!(doing(ThreadState::Running, &["row_search_mvcc", "buf_page_get_gen"]), "running on a CPU");
         assert_eq!(doing(ThreadState::Blocked, &["mysqld+0x12"]), "executing");
+    }
+
+    #[test]
+    fn a_transaction_that_rolls_back_does_so_whatever_its_connection_looks_like() {
+        let transaction = WaitTransaction { is_rolling_back: true, ..WaitTransaction::default() };
+        let killed = WaitingThread {
+            connection_id: Some(7),
+            is_idle_in_transaction: true,
+            transaction: Some(transaction),
+            ..WaitingThread::default()
+        };
+        assert_eq!(doing(&killed, LockKind::Row), "rolling back");
+        assert!(super::super::freeing::freeing(&killed, LockKind::Row, "rolling back").statement.is_none());
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use spindoctor_model::wait_graph::{LockKind, WaitingThread};
 
+use super::doing::ROLLING_BACK;
+
 /// A statement that frees the waiters, or why there is none.
 pub(super) struct Freeing {
     /// `KILL 12`, `KILL QUERY 12`.
@@ -32,7 +34,7 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> F
     if thread.user == "system user" {
         return nothing("an applier of replication: STOP REPLICA would end it");
     }
-    if doing == "rolling back" {
+    if doing == ROLLING_BACK {
         return nothing("it is rolling back already: KILL does not make it faster");
     }
     if matches!(holds, LockKind::CommitQueue | LockKind::CommitOrder) {
@@ -92,7 +94,12 @@ mod tests {
             user: "app".into(),
             statement: Some("UPDATE stock SET n = 1".into()),
             since_s: Some(since_s),
-            transaction: Some(WaitTransaction { age_s, rows_modified: 40, rows_locked: 60 }),
+            transaction: Some(WaitTransaction {
+                age_s,
+                rows_modified: 40,
+                rows_locked: 60,
+                ..WaitTransaction::default()
+            }),
             ..WaitingThread::default()
         }
     }

@@ -26,7 +26,7 @@ use spindoctor_model::{Profile, ServerSample, ServerVersion, WaitGraph};
 use builder::Builder;
 pub(crate) use metadata::TABLE_FLUSH;
 pub use roots::{cycles, roots, waiting_behind};
-pub(crate) use verdict::{Verdict, root_at_the_end};
+pub(crate) use verdict::{Verdict, root_at_the_end, without_connection};
 
 /// What a wait graph is built from: the readings of one instant.
 #[derive(Debug, Clone, Copy)]

@@ -3,6 +3,7 @@
 use spindoctor_model::wait_graph::{LockKind, WaitRoot, WaitingThread};
 use spindoctor_model::{Remedy, Root, Sample, WaitGraph, Window};
 
+use super::doing::ROLLING_BACK;
 use super::roots::root_behind;
 use super::{Readings, build};
 use crate::sessions;
@@ -41,7 +42,8 @@ impl<'a> Verdict<'a> {
 
 fn described(thread: &WaitingThread, root: &WaitRoot) -> Root {
     let statement = match &thread.statement {
-        _ if root.doing.starts_with("idle") => "idle in transaction".to_owned(),
+        // `idle, holding tables` where there is no transaction: LOCK TABLES, HANDLER, GET_LOCK.
+        _ if root.doing.starts_with("idle") || root.doing == ROLLING_BACK => root.doing.clone(),
         Some(statement) => statement.clone(),
         None => String::new(),
     };
@@ -60,6 +62,15 @@ pub(crate) fn root_at_the_end(window: &Window, kinds: &[LockKind]) -> Option<Roo
     let graph = graph(window, window.samples.last()?);
     let root = root_behind(&graph, kinds).filter(|root| root.waiting_in_all > 1)?;
     Some(described(graph.threads.get(root.thread? as usize)?, &root))
+}
+
+/// The transaction without a connection behind which most of those wait that wait for these kinds of locks: prepared by XA,
+/// or rolled back by InnoDB after its connection was lost.
+pub(crate) fn without_connection(window: &Window, sample: &Sample, kinds: &[LockKind]) -> Option<WaitRoot> {
+    let graph = graph(window, sample);
+    let root = root_behind(&graph, kinds)?;
+    let thread = graph.threads.get(root.thread? as usize)?;
+    (thread.connection_id.is_none() && thread.name.starts_with("transaction ")).then_some(root)
 }
 
 /// The wait graph of one sample. Stacks are those of the window's end: they go with its last sample only.

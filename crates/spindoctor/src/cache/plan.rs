@@ -8,7 +8,7 @@
 //! - a relay log, where it is older than the one that the channel's applier stands in;
 //! - a redo log file, as far as it lies behind the checkpoint: a crash recovery begins there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde::Serialize;
@@ -60,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) parts: Vec<Part>,
     /// What stays.
     pub(crate) kept: Vec<Kept>,
+    /// The files among it, each with its reason: the parts of one file are one file.
+    counted: BTreeSet<(String, String)>,
 }
 
 impl Plan {
@@ -90,6 +92,9 @@ impl Plan {
         } else {
             because.into()
         };
+        if !self.counted.insert((file.path.clone(), because.clone())) {
+            return;
+        }
         let cached_bytes = file.cached_bytes.unwrap_or_default();
         let is_same = |kept: &&mut Kept| kept.kind == file.kind && kept.because == because;
         match self.kept.iter_mut().find(is_same) {
@@ -373,6 +378,17 @@ mod tests {
         let facts = FileFacts { dump_threads: Some(2), ..facts() };
         assert_eq!(leaves(&files, &facts), []);
         assert!(plan(&files, Some(&facts)).kept[0].because.contains("between two files"));
+    }
+
+    #[test]
+    fn a_file_in_memory_is_counted_once_whatever_of_it_stays() {
+        let mut files = binlogs([&[], &[], &[], &[WRITES]]);
+        files.drain(..2);
+        for file in &mut files {
+            (file.is_in_memory, file.bytes, file.cached_bytes) = (true, MIB, Some(MIB));
+        }
+        let kept = plan(&files, Some(&facts())).kept;
+        assert_eq!((kept.len(), kept[0].files, kept[0].cached_bytes), (1, 2, 2 * MIB), "{kept:?}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use spindoctor_collect::priority::Ahead;
 use spindoctor_collect::source::Answer;
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::stack::Activity;
-use spindoctor_model::{Finding, Profile, Sample, ServerVersion, Window};
+use spindoctor_model::{Finding, Profile, Sample, ServerVersion, Window, median};
 use spindoctor_rules::Outcome;
 use spindoctor_rules::dives::Estimating;
 use spindoctor_sql::digest as normalised;
@@ -34,7 +34,7 @@ use crate::indexes::trial::{
 };
 use crate::indexes::{
     Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Split, Stacks,
-    ToldCandidate, ToldList, in_order, median, pass_over,
+    ToldCandidate, ToldList, in_order, pass_over,
 };
 use crate::output;
 use crate::progress::Progress;
@@ -177,7 +177,7 @@ async fn ready(asked: &Asked, dives: &mut Dives) -> anyhow::Result<u64> {
         dives.ready_to_compare().await.context("the session cannot be made ready to compare runs")?;
     }
     dives.dive_limit().await.context(
-        "the server does not tell eq_range_index_dive_limit (MySQL 5.6 and MariaDB 10.4 were the first that have it)",
+        "the server does not tell eq_range_index_dive_limit (MySQL 5.6 and MariaDB 10.3.10 were the first that have it)",
     )
 }
 
@@ -579,7 +579,8 @@ impl<'a> Looker<'a> {
         let (took_s, after) = (begun.elapsed().as_secs_f64(), self.dives.pages().await?);
         let explains = times_ms.len() as u32;
         let pages = of_a_run(after.requested - before.requested, explains, took_s, others_per_s);
-        Ok(Planned { ms: median(times_ms), pages })
+        // The first is made whatever it takes.
+        Ok(Planned { ms: median(times_ms).unwrap_or_default(), pages })
     }
 
     /// Tries a candidate; why not, where nothing came of it.

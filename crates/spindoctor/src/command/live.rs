@@ -101,9 +101,6 @@ pub(super) fn target(connection: &Connection) -> anyhow::Result<Target> {
 /// known before holds.
 pub(super) fn target_again(connection: &Connection, before: &Target) -> anyhow::Result<Target> {
     let target = resolve(&flags(connection), &Environment::from_process())?;
-    for passed_over in &target.notes {
-        note(passed_over);
-    }
     Ok(if target.needs_password() { before.clone() } else { target })
 }
 

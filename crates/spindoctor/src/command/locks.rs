@@ -312,7 +312,9 @@ impl Source {
             Taken::Snapshot(_) => {
                 profiler.read_futex_waits();
                 let profile = profiler.profile();
-                notes.extend(profile.notes.iter().cloned());
+                // One look has no rate that could be too low.
+                let is_of_rate = |note: &&String| note.contains("snapshots a second");
+                notes.extend(profile.notes.iter().filter(|note| !is_of_rate(note)).cloned());
                 if is_stopped(&profile) {
                     notes.push(
                         "all its threads are stopped: by a signal, a debugger or the freezer".to_owned(),

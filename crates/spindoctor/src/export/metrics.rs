@@ -185,7 +185,12 @@ const STATUS: [Status; 24] = [
     ),
     counter("bytes_received", "spindoctor_mysql_received_bytes_total", "Bytes from clients.", "By"),
     counter("bytes_sent", "spindoctor_mysql_sent_bytes_total", "Bytes to clients.", "By"),
-    counter("handler_commit", "spindoctor_mysql_commits_total", "Commits inside the server.", "1"),
+    counter(
+        "handler_commit",
+        "spindoctor_mysql_commits_total",
+        "Commit calls to storage engines (Handler_commit): several for each transaction.",
+        "1",
+    ),
     counter("handler_rollback", "spindoctor_mysql_rollbacks_total", "Rollbacks inside the server.", "1"),
     counter("innodb_rows_read", "spindoctor_mysql_rows_read_total", "Rows that InnoDB read.", "1"),
     counter(

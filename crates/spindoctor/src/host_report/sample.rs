@@ -171,6 +171,7 @@ fn at(at_s: f64) -> Sample {
                 path: "/var/lib/mysql".to_owned(),
                 total_bytes: 107_374_182_400,
                 free_bytes: 64_424_509_440,
+                ..DataDirectory::default()
             },
         ),
         page_cache: Reading::NotAsked,

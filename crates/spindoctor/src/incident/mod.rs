@@ -100,14 +100,18 @@ impl Incident {
         let diagnosis = event
             .as_ref()
             .and_then(|event| event.diagnosis.clone())
-            .or_else(|| diagnosed(stall.as_ref()?, event.as_ref()));
+            // Of a process that is gone no reading tells why.
+            .or_else(|| {
+                let is_restart = event.as_ref().is_some_and(|event| event.head.stall.kind.is_restart());
+                if is_restart { None } else { diagnosed(stall.as_ref()?, event.as_ref()) }
+            });
         let gaps: Vec<Gap> = gaps.into_iter().filter(|gap| scope.shown.meets_gap(gap)).collect();
         let events: Vec<EventHead> =
             events.into_iter().filter(|head| scope.shown.meets_event(head, &ends)).collect();
         let settings = Settings::of(&settings, scope.stall, diagnosis.as_ref());
         Self {
             numbers: numbers::compared(&points, scope),
-            timeline: timeline::drawn(&points, scope.shown, &gaps),
+            timeline: timeline::drawn(&timeline::evenly(&points, scope.stall), scope.shown, &gaps),
             waits: event.as_ref().and_then(|event| worst_moment(event, &server)),
             statements: Statements::of(scope.stall, event.as_ref(), calm.as_ref(), around.as_ref()),
             unrecorded: unrecorded::listed(&[calm.as_ref(), around.as_ref()], event.as_ref()),

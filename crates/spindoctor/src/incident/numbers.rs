@@ -1,5 +1,7 @@
 //! The server in a few numbers: in the calm before, and during the stall. What is drawn over time is the same.
 
+use spindoctor_model::median;
+
 use super::{Point, Scope, Span};
 
 /// Something that is compared and drawn.
@@ -22,7 +24,8 @@ pub(crate) struct Quantity {
 pub(crate) enum Kind {
     /// A cumulative counter: its growth a second, divided by this.
     Counter(f64),
-    /// A value of the instant: the middle one of the calm is compared with the greatest of the stall.
+    /// A value of the instant: the median of the calm is compared with the greatest of the stall; with the least, where it only
+    /// went down.
     Gauge,
 }
 
@@ -36,9 +39,10 @@ pub(crate) const QUANTITIES: [Quantity; 6] = [
         kind: Kind::Counter(1.0),
     },
     Quantity {
-        name: "commits",
+        // Storage engines are told to commit several times in each transaction: after every statement, and in the binary log.
+        name: "commit calls",
         unit: "1/s",
-        source: "Handler_commit",
+        source: "Handler_commit: calls to storage engines, several for each transaction",
         of: |point| point.commits,
         kind: Kind::Counter(1.0),
     },
@@ -79,12 +83,23 @@ pub(crate) struct Compared {
     pub(crate) name: &'static str,
     /// Its unit, as the model names it.
     pub(crate) unit: &'static str,
-    /// True where `during` is the greatest value and `before` the middle one; else both are rates.
-    pub(crate) is_gauge: bool,
+    /// What `during` is.
+    pub(crate) during_is: During,
     /// In the calm; none where there was none, or nobody read it.
     pub(crate) before: Option<f64>,
     /// In the stall.
     pub(crate) during: Option<f64>,
+}
+
+/// What the number of the stall is, of the values that were read in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum During {
+    /// The rate over all of it; of the calm, too.
+    Rate,
+    /// The greatest; of the calm it is the median.
+    Greatest,
+    /// The least, where all are below the median of the calm.
+    Least,
 }
 
 /// Every quantity that was read at all.
@@ -92,17 +107,18 @@ pub(crate) fn compared(points: &[Point], scope: Scope) -> Vec<Compared> {
     QUANTITIES
         .iter()
         .map(|quantity| {
-            let of = |span: Span, highest: bool| match quantity.kind {
-                Kind::Counter(per) => rate(points, quantity, span).map(|rate| rate / per),
-                Kind::Gauge => gauge(points, quantity, span, highest),
+            let (before, during, during_is) = match quantity.kind {
+                Kind::Counter(per) => {
+                    let of = |span| rate(points, quantity, span).map(|rate| rate / per);
+                    (scope.calm.and_then(of), of(scope.stall), During::Rate)
+                }
+                Kind::Gauge => {
+                    let before = scope.calm.and_then(|calm| median(gauge(points, quantity, calm)));
+                    let (during, during_is) = extreme(gauge(points, quantity, scope.stall), before);
+                    (before, during, during_is)
+                }
             };
-            Compared {
-                name: quantity.name,
-                unit: quantity.unit,
-                is_gauge: quantity.kind == Kind::Gauge,
-                before: scope.calm.and_then(|calm| of(calm, false)),
-                during: of(scope.stall, true),
-            }
+            Compared { name: quantity.name, unit: quantity.unit, during_is, before, during }
         })
         .filter(|row| row.before.is_some() || row.during.is_some())
         .collect()
@@ -123,11 +139,21 @@ fn rate(points: &[Point], quantity: &Quantity, span: Span) -> Option<f64> {
     (first.segment == last.segment && seconds > 0.0 && to >= from).then(|| (to - from) / seconds)
 }
 
-fn gauge(points: &[Point], quantity: &Quantity, span: Span, highest: bool) -> Option<f64> {
-    let read = points.iter().filter(|point| span.contains(point.at)).filter_map(quantity.of);
-    let mut values: Vec<f64> = read.filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
-    if highest { values.last().copied() } else { values.get(values.len() / 2).copied() }
+fn gauge(points: &[Point], quantity: &Quantity, span: Span) -> impl Iterator<Item = f64> {
+    let read = points.iter().filter(move |point| span.contains(point.at)).filter_map(quantity.of);
+    read.filter(|value| value.is_finite())
+}
+
+/// The value that is furthest from that of before: "up to" a number that is below the usual one would mislead.
+fn extreme(values: impl Iterator<Item = f64>, before: Option<f64>) -> (Option<f64>, During) {
+    let values: Vec<f64> = values.collect();
+    let greatest = values.iter().copied().max_by(f64::total_cmp);
+    match (greatest, before) {
+        (Some(greatest), Some(before)) if greatest < before => {
+            (values.into_iter().min_by(f64::total_cmp), During::Least)
+        }
+        _ => (greatest, During::Greatest),
+    }
 }
 
 #[cfg(test)]
@@ -173,7 +199,17 @@ mod tests {
         assert_eq!(named(&rows, "statements").before, Some(100.0));
         let running = named(&rows, "threads running");
         assert_eq!((running.before, running.during), (Some(3.0), Some(50.0)));
-        assert!(rows.iter().all(|row| row.name != "commits"), "nobody read them");
+        assert!(rows.iter().all(|row| row.name != "commit calls"), "nobody read them");
+    }
+
+    #[test]
+    fn a_gauge_that_only_went_down_is_told_by_its_least_value() {
+        let running = [4.0, 4.0, 5.0, 4.0, 4.0, 3.0, 1.0, 2.0];
+        let points: Vec<Point> =
+            (0_i64..).zip(running).map(|(s, running)| point(s * 1_000, 0.0, running)).collect();
+        let rows = compared(&points, scope((0, 4_000), (5_000, 7_000)));
+        let row = named(&rows, "threads running");
+        assert_eq!((row.before, row.during, row.during_is), (Some(4.0), Some(1.0), During::Least));
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub(crate) struct Point {
     pub(crate) at: Timestamp,
     /// The segment that its counters belong to.
     pub(crate) segment: u64,
+    /// True for an answer to the probe, of which there are ten a second.
+    pub(crate) is_probe: bool,
     /// From a cheap question to its answer, milliseconds.
     pub(crate) answer_ms: Option<f64>,
     /// Statements that run, spindoctor's own left out.
@@ -43,6 +45,7 @@ impl Point {
         Self {
             at: *at,
             segment: *segment,
+            is_probe: false,
             answer_ms: took_ms,
             // The one that runs SHOW GLOBAL STATUS is spindoctor's.
             threads_running: number("threads_running").map(|running| (running - 1.0).max(0.0)),
@@ -61,6 +64,7 @@ impl Point {
         Some(Self {
             at: began.checked_add(at_s).ok()?,
             segment,
+            is_probe: true,
             answer_ms: was_waited_for.then_some(probe.took_ms),
             threads_running: number(probe.threads_running),
             questions: number(probe.questions),

@@ -190,6 +190,8 @@ fn stands_still(kind: StallKind) -> bool {
         | StallKind::CommitsStopped
         | StallKind::NoAnswer
         | StallKind::ConnectionsFail
+        | StallKind::ServerGone
+        | StallKind::Restarted
         | StallKind::LockWaits => true,
         StallKind::ProbeSlow | StallKind::ThreadsRunning | StallKind::CheckpointAge | StallKind::Asked => {
             false

@@ -48,6 +48,29 @@ impl Track {
     }
 }
 
+/// A stall that is no longer than this is drawn as it was probed, ten times a second: in samples it would not be seen.
+const SHORT_STALL: Duration = Duration::from_secs(3);
+/// Beside it the samples' own step: of probes the first in each second is drawn. Ten readings a second are restless where one is
+/// calm, and would look like the beginning of something.
+const STEP: Duration = Duration::from_millis(950);
+
+/// One resolution for all that is drawn but a short stall itself.
+pub(crate) fn evenly(points: &[Point], stall: Span) -> Vec<Point> {
+    let is_short = stall.length() <= SHORT_STALL;
+    let mut probed: Option<Timestamp> = None;
+    let is_kept = |point: &&Point| {
+        if !point.is_probe || (is_short && stall.contains(point.at)) {
+            return true;
+        }
+        let is_due = probed.is_none_or(|before| Span::new(before, point.at).length() >= STEP);
+        if is_due {
+            probed = Some(point.at);
+        }
+        is_due
+    };
+    points.iter().filter(is_kept).copied().collect()
+}
+
 /// Every quantity of which there are two points to join.
 pub(crate) fn drawn(points: &[Point], shown: Span, gaps: &[Gap]) -> Timeline {
     let tracks = QUANTITIES
@@ -147,7 +170,26 @@ mod tests {
             [vec![(1.0, 100.0), (2.0, 100.0)], vec![(4.0, 100.0), (5.0, 100.0)]]
         );
         assert_eq!(track(&timeline, "threads running").curves.len(), 2);
-        assert!(timeline.tracks.iter().all(|track| track.name != "commits"));
+        assert!(timeline.tracks.iter().all(|track| track.name != "commit calls"));
+    }
+
+    #[test]
+    fn probes_before_a_stall_are_drawn_no_closer_than_samples_are_and_a_short_stall_as_it_was() {
+        let sample = |s: i64| point(s * 1_000, 1, 100.0 * s as f64);
+        let probe = |tenth: i64| Point { is_probe: true, ..point(tenth * 100, 1, 10.0 * tenth as f64) };
+        let points: Vec<Point> = (0..5).map(sample).chain((50..120).map(probe)).collect();
+        let times = |stall| -> Vec<i64> {
+            evenly(&points, stall)
+                .iter()
+                .map(|point| point.at.as_millisecond() - at(0).as_millisecond())
+                .collect()
+        };
+        let short = times(Span::new(at(9_950), at(10_250)));
+        assert_eq!(short[..9], [0, 1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 7_000, 8_000]);
+        assert!([10_000, 10_100, 10_200].iter().all(|at| short.contains(at)), "{short:?}");
+        assert!(short.len() < 18, "{short:?}");
+        let long = times(Span::new(at(6_000), at(11_900)));
+        assert!(long.windows(2).all(|pair| pair[1] - pair[0] >= 950), "{long:?}");
     }
 
     #[test]

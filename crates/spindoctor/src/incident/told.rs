@@ -18,6 +18,8 @@ pub(crate) fn kind_told(kind: StallKind) -> &'static str {
         StallKind::ConnectionsFail => "New connections failed",
         StallKind::LockWaits => "Sessions waited for locks",
         StallKind::Asked => "What was watched for happened",
+        StallKind::ServerGone => "The server was gone",
+        StallKind::Restarted => "The server was restarted",
     }
 }
 
@@ -42,6 +44,9 @@ impl Incident {
     pub(crate) fn title(&self) -> String {
         let lasted = lasted(self.scope.stall, self.scope.is_over);
         match &self.event {
+            Some(event) if !self.scope.is_asked && event.head.stall.kind == StallKind::Restarted => {
+                format!("{}, without an answer for {lasted}", kind_told(event.head.stall.kind))
+            }
             Some(event) if !self.scope.is_asked => {
                 format!("{} for {lasted}", kind_told(event.head.stall.kind))
             }
@@ -76,6 +81,7 @@ impl Incident {
         });
         match self.cause() {
             Some((_, headline)) => format!("{told}. {headline}."),
+            None if head.stall.kind.is_restart() => format!("{told}."),
             None => format!("{told}. No cause was found."),
         }
     }

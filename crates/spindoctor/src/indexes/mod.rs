@@ -262,16 +262,6 @@ pub(crate) fn in_order(statements: &mut [Examined]) {
     statements.sort_by(|a, b| b.weight().total_cmp(&a.weight()).then_with(|| a.digest.cmp(&b.digest)));
 }
 
-/// The median; 0 of nothing.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => 0.0,
-        count if count.is_multiple_of(2) => (values[count / 2 - 1] + values[count / 2]) / 2.0,
-        count => values[count / 2],
-    }
-}
-
 /// Adds a statement to those that were not examined for the same reason.
 pub(crate) fn pass_over(passed: &mut Vec<NotExamined>, because: String, digest: &str, seen: u64) {
     match passed.iter_mut().find(|one| one.because == because) {
@@ -343,16 +333,12 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_counted_and_medians_are_in_the_middle() {
+    fn reasons_are_counted() {
         let mut passed = Vec::new();
         for digest in ["a", "b"] {
             pass_over(&mut passed, "it is no plain SELECT".into(), digest, 3);
         }
         assert_eq!((passed.len(), passed[0].statements, passed[0].seen), (1, 2, 6));
         assert_eq!(passed[0].digest, "a");
-        assert_eq!(
-            [median(vec![3.0, 1.0, 2.0]), median(vec![1.0, 2.0]), median(Vec::new())],
-            [2.0, 1.5, 0.0]
-        );
     }
 }

@@ -115,8 +115,11 @@ impl<'a> Forest<'a> {
     /// True where few are held up, each for a moment, as happens all the time on a busy server. Commits wait for each
     /// other in any number: the queue is there so that many of them need one sync.
     pub(crate) fn is_brief(&self, locks: &Locks, tree: &Tree<'_>) -> bool {
-        if matches!(tree.top, Top::Ring(_)) {
-            return false;
+        match &tree.top {
+            Top::Ring(_) => return false,
+            // Who rests and holds a lock gives it back when a client wants to: nothing says that this is soon.
+            Top::Root(root) if root.doing.starts_with("idle") => return false,
+            Top::Root(_) | Top::Unseen { .. } => {}
         }
         // No wait is older than the statement that waits. Where neither is known, the wait may be of any length.
         let is_moment = |child: &usize| {
@@ -369,6 +372,11 @@ mod tests {
             forest.trees.iter().all(|tree| forest.is_brief(locks, tree))
         };
         assert!(brief(&sample::busy()));
+        let mut behind_an_idle_transaction = sample::busy();
+        for root in &mut behind_an_idle_transaction.roots {
+            root.doing = "idle in transaction".to_owned();
+        }
+        assert!(!brief(&behind_an_idle_transaction), "nobody knows when it ends");
         assert!(!brief(&sample::ring()) && !brief(&sample::two_roots()) && !brief(&sample::mutexes()));
     }
 

@@ -52,7 +52,12 @@ fn idle_in_transaction(id: u64) -> WaitingThread {
     WaitingThread {
         is_idle_in_transaction: true,
         since_s: Some(61.0),
-        transaction: Some(WaitTransaction { age_s: 74.0, rows_modified: 3, rows_locked: 5 }),
+        transaction: Some(WaitTransaction {
+            age_s: 74.0,
+            rows_modified: 3,
+            rows_locked: 5,
+            ..WaitTransaction::default()
+        }),
         state: Some(ThreadState::NetworkIdle),
         stack: ["poll", "vio_io_wait", "vio_socket_io_wait", "vio_read", "net_read_raw_loop", "my_net_read"]
             .map(str::to_owned)
@@ -250,7 +255,7 @@ pub(crate) fn two_roots() -> Locks {
     let mut second = idle_in_transaction(13);
     second.user = "report".to_owned();
     second.statement = Some("SELECT amount FROM stock WHERE id = 'A-17' FOR SHARE".to_owned());
-    second.transaction = Some(WaitTransaction { age_s: 12.0, rows_modified: 0, rows_locked: 1 });
+    second.transaction = Some(WaitTransaction { age_s: 12.0, rows_locked: 1, ..WaitTransaction::default() });
     let mut locks = look(
         vec![
             idle_in_transaction(12),

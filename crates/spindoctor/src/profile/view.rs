@@ -13,6 +13,9 @@ use spindoctor_model::stack::{Activity, Frame, Observation, Spin, StackEnd, Stac
 
 /// The least share of its time that an idle thread waits: background threads wake up once a second for a moment.
 const IDLE_SHARE: f64 = 0.95;
+/// From so many snapshots on one may show an idle thread awake: of ten it is a tenth, and the number of busy threads would jump
+/// with every thread that collects finished I/O.
+const FEW_SNAPSHOTS: u32 = 5;
 /// What the process list says of threads that wait for work.
 const IDLE_COMMANDS: [&str; 2] = ["Sleep", "Daemon"];
 /// How MySQL and MariaDB name the threads that serve connections.
@@ -234,7 +237,10 @@ impl<'a> View<'a> {
         }
         let is_idle = |thread: u32| {
             let (all, waiting) = counts[thread as usize];
-            !held_up[thread as usize] && f64::from(waiting) >= IDLE_SHARE * f64::from(all)
+            let is_nearly_throughout = f64::from(waiting) >= IDLE_SHARE * f64::from(all)
+                // Of few snapshots one in which it had just woken up is no more than now and then.
+                || (all >= FEW_SNAPSHOTS && waiting + 1 >= all);
+            !held_up[thread as usize] && is_nearly_throughout
         };
         let (idle, busy) = self.observations.iter().partition(|seen| is_idle(seen.thread));
         (Self { observations: busy, ..*self }, Self { observations: idle, ..*self })
@@ -552,6 +558,8 @@ mod tests {
         let mut wakes = one_thread(&frames, ThreadState::Sleep);
         wakes.observations[1].state = ThreadState::Running;
         assert!(!idle(&wakes), "half of its time is not now and then");
+        wakes.observations.resize(10, Observation { state: ThreadState::Sleep, ..Observation::default() });
+        assert!(idle(&wakes), "one of ten is now and then");
         wakes.observations.resize(40, Observation { state: ThreadState::Sleep, ..Observation::default() });
         assert!(idle(&wakes), "one of forty is");
         wakes.observations[1].state = ThreadState::Sync;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use spindoctor_lab::Listed;
 use spindoctor_lab::experiment::Experiment;
-use spindoctor_lab::scenario::{RunOutcome, Scenario, Score, Tally};
+use spindoctor_lab::scenario::{RunOutcome, SCENARIOS, Scenario, Score, Tally};
 use spindoctor_lab::storm::{self, Round, Storm};
 use spindoctor_model::Tuning;
 
@@ -252,7 +252,8 @@ pub(crate) fn score_markdown(score: &Score, window: Duration, machine: &str, ear
         }
     }
     let mut page = format!(
-        "# Accuracy\n\n{about}\n\n**{}**\n\n",
+        "# Accuracy\n\n{about}\n\n{}\n\n**{}**\n\n",
+        coverage(&rows),
         share_right(rows.iter().map(|row| row.right).sum(), rows.iter().map(|row| row.runs).sum())
     );
     page.push_str("| scenario | label | server | right | runs | otherwise |\n|---|---|---|---:|---:|---|\n");
@@ -260,6 +261,38 @@ pub(crate) fn score_markdown(score: &Score, window: Duration, machine: &str, ear
         let _ = writeln!(page, "| {scenario} | {label} | {server} | {right} | {runs} | {otherwise} |");
     }
     page
+}
+
+/// What such a count says, and what it does not: in front of the table, so that nobody takes it for more.
+fn coverage(rows: &[ScoreRow]) -> String {
+    let covered =
+        SCENARIOS.iter().filter(|scenario| rows.iter().any(|row| row.what[0] == scenario.name)).count();
+    let (right, runs) = rows.iter().fold((0, 0), |(right, runs), row| (right + row.right, runs + row.runs));
+    let fewest = rows.iter().min_by_key(|row| row.runs).map_or((0, 0), |row| (row.right, row.runs));
+    format!(
+        "**What this covers.** {covered} of the {} scenarios of the lab. They are the makers' own: the rules were written with \
+         them in view, so this shows that nothing broke, and not how often the diagnosis is right on servers that the makers \
+         never saw. It counts the code of that day, not what was changed since. With 95 % confidence at least {:.1} % of such \
+         runs are right (the lower end of Wilson's interval); of a single row with {} of {} right, at least {:.0} %.",
+        SCENARIOS.len(),
+        wilson_lower(right, runs) * 100.0,
+        fewest.0,
+        fewest.1,
+        wilson_lower(fewest.0, fewest.1) * 100.0
+    )
+}
+
+/// The lower end of Wilson's 95 % interval for a share (E. B. Wilson, 1927).
+fn wilson_lower(right: usize, runs: usize) -> f64 {
+    /// Of the standard normal distribution, 2.5 % lie beyond.
+    const Z: f64 = 1.959_964;
+    if runs == 0 {
+        return 0.0;
+    }
+    let (n, share) = (runs as f64, right as f64 / runs as f64);
+    let middle = share + Z * Z / (2.0 * n);
+    let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    ((middle - half) / (1.0 + Z * Z / n)).max(0.0)
 }
 
 /// A line of the page's table.
@@ -424,6 +457,23 @@ mod tests {
             "| row-lock-pileup | row-lock-pileup | MySQL | 1 | 3 | cpu-saturated (warning), row-lock-pileup (note) (2) |"
         ), "{page}");
         assert!(page.contains("| 1 | 2 | no server here \\| there (1) |"), "{page}");
+    }
+
+    #[test]
+    fn the_page_in_the_repository_says_what_it_covers() {
+        let page = include_str!("../../../../ACCURACY.md");
+        let coverage = coverage(&rows_of(page));
+        assert!(page.contains(&coverage), "run `make score`, or put this into ACCURACY.md: {coverage}");
+        assert!(coverage.contains("of the lab. They are the makers' own"), "{coverage}");
+        let readme = include_str!("../../../../README.md");
+        assert!(!readme.contains("share of its time that was lost"));
+    }
+
+    #[test]
+    fn a_lower_bound_is_far_below_a_hundred_percent_for_few_runs() {
+        assert!((wilson_lower(7, 7) - 0.6457).abs() < 0.001, "{}", wilson_lower(7, 7));
+        assert!((wilson_lower(212, 213) - 0.9739).abs() < 0.001, "{}", wilson_lower(212, 213));
+        assert_eq!(wilson_lower(0, 0), 0.0);
     }
 
     #[test]

@@ -110,13 +110,6 @@ pub(crate) fn series(points: &[Point], chart: Chart, zero: Timestamp) -> Series 
         .collect()
 }
 
-/// The value in the middle; None of nothing.
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,11 +126,5 @@ mod tests {
         assert_eq!(series(&points, Chart::Queries, zero), [(-4.0, 50.0), (0.0, 3.0)]);
         assert_eq!(series(&points, Chart::Running, zero).len(), 4);
         assert!(series(&points, Chart::Cpus, zero).is_empty());
-    }
-
-    #[test]
-    fn the_median_is_a_value_that_was_there() {
-        assert_eq!(median([].into_iter()), None);
-        assert_eq!(median([9.0, 1.0, 2.0].into_iter()), Some(2.0));
     }
 }

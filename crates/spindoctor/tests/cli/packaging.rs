@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use spindoctor_collect::follow::CONNECTIONS;
 use spindoctor_collect::mysql::SOURCES;
+use spindoctor_collect::mysql::logins::LEFT_TO_OTHERS;
 use spindoctor_model::ServerVersion;
 
 use crate::program::complained;
@@ -30,6 +32,33 @@ fn the_account_may_do_what_the_sources_ask_for_and_nothing_else() {
         let wanted = SOURCES.iter().map(|source| (source.grant)(version)).filter(|grant| !grant.is_empty());
         assert_eq!(granted, wanted.map(str::to_owned).collect(), "{version}");
     }
+}
+
+#[test]
+fn the_readme_makes_the_same_account_with_room_for_the_recorder_and_others() {
+    let text = packaged("least-privilege.sql");
+    let readme = packaged("../README.md");
+    let is_statement = |line: &&str| {
+        ["CREATE USER spindoctor@", "GRANT ", "INSTALL SONAME"].iter().any(|begin| line.starts_with(begin))
+            && !line.contains("tuner@")
+    };
+    let statements = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(|line| line.strip_prefix("-- ").unwrap_or(line));
+        lines.filter(is_statement).map(str::to_owned).collect()
+    };
+    assert_eq!(statements(&readme), statements(&text));
+    let most = (CONNECTIONS + LEFT_TO_OTHERS).to_string();
+    for line in readme.lines().chain(text.lines()) {
+        if let Some((_, number)) = line.split_once("MAX_USER_CONNECTIONS ") {
+            assert_eq!(number.trim_end_matches(';'), most, "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_service_whose_password_is_wrong_is_not_started_again_and_again() {
+    let unit = packaged("spindoctor-record.service");
+    assert!(unit.lines().any(|line| line == "RestartPreventExitStatus=2"));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Events while they are put together: what belongs to which, until all of it is there. Pure.
 
 use jiff::Timestamp;
-use spindoctor_model::{Diagnosis, Event, EventHead, Probe, Profile, RecordedGraph};
+use spindoctor_collect::follow::Restart;
+use spindoctor_model::{Diagnosis, Event, EventHead, Probe, Profile, RecordedGraph, StallKind};
 
 /// Which stacks of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +96,25 @@ impl Gathering {
         let is_first = !std::mem::replace(&mut open.has_stacks, true);
         let EventHead { id, stall, ended, .. } = &open.event.head;
         is_first.then_some(Wanted { event: *id, from_s: stall.began_s, to: *ended })
+    }
+
+    /// The server was restarted: the event that lasts is one of that where it began with the server's end. Says so.
+    pub(super) fn restarted(&mut self, restart: &Restart) -> bool {
+        let Some(open) = &mut self.open else { return false };
+        let head = &mut open.event.head;
+        if head.stall.kind != StallKind::ServerGone
+            && !(head.stall.kind == StallKind::NoAnswer && head.began >= restart.gone)
+        {
+            return false;
+        }
+        (head.stall.kind, head.stall.because) = (StallKind::Restarted, restart.to_string());
+        true
+    }
+
+    /// An event that is over and has all that belongs to it.
+    pub(super) fn whole(&mut self, head: &EventHead) {
+        let seen_until = head.ended.unwrap_or(head.began);
+        self.ended.push(Over { head: head.clone(), seen_until });
     }
 
     /// The event is over, or the recording broke off in it. Its stacks, where they are wanted; the event itself where

@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use spindoctor_collect::follow::Reconnect;
+use spindoctor_collect::follow::{CONNECTIONS, Reconnect};
 use spindoctor_collect::host::{self, find_server};
 use spindoctor_collect::locks::Locks;
 use spindoctor_collect::mysql::Target;
+use spindoctor_collect::mysql::logins::{self, Again};
 use spindoctor_collect::watch::HostChoice;
 use spindoctor_model::{HostSample, Reading, Sample, ServerSample, ServerVersion};
 use spindoctor_record::stall::suspicion::Reason;
@@ -163,6 +164,10 @@ struct Open {
 impl Task {
     async fn run(mut self, mut orders: Receiver<Reason>) {
         let mut allowance = Allowance::new(Instant::now());
+        // Those that sample come first: they learn how many connections the account may have.
+        if self.target.logins.limited().await.room(CONNECTIONS) < CONNECTIONS {
+            return;
+        }
         loop {
             if self.open.is_none() {
                 tokio::time::sleep(self.again_in).await;
@@ -193,7 +198,13 @@ impl Task {
                 self.open = Some(Open { session, clock: Instant::now() });
             }
             // Why there is no session is told by those that sample.
-            Err(_) => self.again_in = self.reconnect.failed(),
+            Err(_) => {
+                self.again_in = match self.target.logins.again() {
+                    Some(Again::In(wait)) => wait,
+                    Some(Again::Never) => logins::WAIT,
+                    None => self.reconnect.failed(),
+                }
+            }
         }
     }
 

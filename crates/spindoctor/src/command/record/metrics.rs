@@ -115,7 +115,7 @@ impl Metrics {
                 self.known.costs = sum_of(&self.costs_before, follower.costs());
                 self.publish(recording);
             }
-            Followed::Note(_) | Followed::Overdue(_) => {}
+            Followed::Note(_) | Followed::Overdue(_) | Followed::Refused(_) | Followed::Restart(_) => {}
         }
     }
 

@@ -19,7 +19,7 @@ use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 use spindoctor_collect::follow::{FollowOptions, Followed, Follower};
 use spindoctor_collect::memory;
-use spindoctor_collect::mysql::Target;
+use spindoctor_collect::mysql::{ConnectError, Target};
 use spindoctor_collect::priority::Ahead;
 use spindoctor_model::Event;
 use spindoctor_record::stall::{Baseline, Stalls};
@@ -44,6 +44,8 @@ const NAME: &str = "spindoctor.rec";
 const USUAL: &str = "usual";
 /// How often that is saved.
 const REMEMBER_EVERY: Duration = Duration::from_mins(10);
+/// While the login is refused, how often option files are read: somebody may have put the new password there.
+const REREAD_EVERY: Duration = Duration::from_mins(1);
 /// The last event's stacks and diagnosis may take so long when the recorder ends.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -68,10 +70,21 @@ pub(crate) fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
                     note("SIGHUP: option files are read anew");
                     // A password may have changed. A file that somebody is just writing is no reason to end.
                     match live::target_again(&asked.connection, &target) {
-                        Ok(again) => target = again,
+                        Ok(mut again) => {
+                            again.notes.iter().for_each(|passed_over| note(passed_over));
+                            again.logins = target.logins.clone();
+                            target = again;
+                        }
                         Err(error) => note(&format!("what was read before holds: {error:#}")),
                     }
+                    // Who sends a signal has mended something: one more try is asked for.
+                    target.logins = target.logins.renewed();
                 }
+                Ok(Ended::NewCredentials(again)) => {
+                    note("the option files say how to log in otherwise: that is tried now");
+                    target = *again;
+                }
+                Ok(Ended::Refused(error)) => return Err(error.into()),
                 Ok(Ended::Moved) => {
                     note(&format!("{} was moved or removed: another is begun", path.display()));
                 }
@@ -103,10 +116,14 @@ fn is_damage(error: &anyhow::Error) -> bool {
 }
 
 /// Why a recording ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Ended {
     Asked,
     Reload,
+    /// The login is refused, and option files say now how to log in otherwise.
+    NewCredentials(Box<Target>),
+    /// The login was refused, and none has ever worked.
+    Refused(ConnectError),
     /// Its file is no longer at its path: as log rotation does it, or by mistake.
     Moved,
 }
@@ -161,11 +178,13 @@ async fn record(
     let mut recorder = Recorder::new(writer, stalls, !asked.no_stacks, order.clone());
     let host = live::host(&asked.connection);
     let mut looker = Looker::start(target.clone(), host.clone());
-    let mut follower = Follower::start(target, FollowOptions { host, ..FollowOptions::default() });
+    let mut follower = Follower::start(target.clone(), FollowOptions { host, ..FollowOptions::default() });
     note(&format!("recording into {}", recorder.path().display()));
 
     let mut remember = interval_at(Instant::now() + REMEMBER_EVERY, REMEMBER_EVERY);
     remember.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut reread = interval_at(Instant::now() + REREAD_EVERY, REREAD_EVERY);
+    reread.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let ended = loop {
         recorder.ended().iter().for_each(|over| metrics.event(over));
         tokio::select! {
@@ -174,6 +193,9 @@ async fn record(
             () = at(until) => break Ended::Asked,
             followed = follower.next() => {
                 let followed = followed.context("sampling ended by itself; please report it")?;
+                if let Followed::Refused(error) = followed {
+                    break Ended::Refused(error);
+                }
                 let followed = named(followed, asked.name.as_deref());
                 if matches!(followed, Followed::Sample(_)) && recorder.is_elsewhere() {
                     break Ended::Moved;
@@ -194,6 +216,9 @@ async fn record(
                 recorder.shipped(&place, &shipped)?;
             }
             _ = remember.tick() => recorder.remember()?,
+            _ = reread.tick() => if let Some(again) = new_credentials(asked, &target) {
+                break Ended::NewCredentials(Box::new(again));
+            },
         }
     };
     recorder.end()?;
@@ -203,7 +228,7 @@ async fn record(
     recorder.ended().iter().for_each(|over| metrics.event(over));
     recorder.remember()?;
     // Another file has numbers of its own: what was made of this one ends with it.
-    if ended != Ended::Reload
+    if !matches!(ended, Ended::Reload | Ended::NewCredentials(_))
         && let Some(history) = history.take()
     {
         let place = history.place.clone();
@@ -215,6 +240,16 @@ async fn record(
     let told = recorder.told();
     note(&format!("{} samples and {} events in {}", told.samples, told.events, recorder.path().display()));
     Ok(ended)
+}
+
+/// What option files say now, where the login is refused and they say otherwise than before.
+fn new_credentials(asked: &Record, target: &Target) -> Option<Target> {
+    target.logins.again()?;
+    let mut again = live::target_again(&asked.connection, target).ok()?;
+    let is_other =
+        (&again.endpoint, &again.user, &again.password) != (&target.endpoint, &target.user, &target.password);
+    again.logins = target.logins.renewed();
+    is_other.then_some(again)
 }
 
 /// The server of a segment has the name that the user gave it.

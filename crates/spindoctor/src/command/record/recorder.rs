@@ -7,12 +7,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use spindoctor_collect::follow::{Followed, Follower};
+use spindoctor_collect::follow::{Followed, Follower, Restart};
 use spindoctor_collect::host::{self, process};
 use spindoctor_collect::source::Answer;
 use spindoctor_model::{
     Diagnosis, Event, EventHead, Probe, Profile, RecordedGraph, RecordedSample, Sample, Segment, Stall,
-    WaitGraph,
+    StallKind, WaitGraph,
 };
 use spindoctor_record::stall::events::{Act, Events};
 use spindoctor_record::stall::suspicion::{Reason, Suspicion};
@@ -106,6 +106,7 @@ impl Recorder {
     pub(super) fn take(&mut self, followed: Followed, follower: &Follower) -> Result<Option<Reason>, Error> {
         match followed {
             Followed::Segment(segment) => self.begin(segment, follower)?,
+            Followed::Restart(restart) => self.restarted(&restart)?,
             Followed::Sample(sample) => self.sample(*sample, follower)?,
             Followed::Overdue(asked_s) => self.overdue(asked_s)?,
             Followed::Probe(probe) => return self.probe(probe, follower),
@@ -113,6 +114,8 @@ impl Recorder {
                 self.written(|writer| writer.write_gap(&gap))?;
             }
             Followed::Note(what) => note(&what.to_string()),
+            // The loop that records ends with it.
+            Followed::Refused(_) => {}
         }
         Ok(None)
     }
@@ -130,6 +133,30 @@ impl Recorder {
         self.stacks.follow(segment.server.pid);
         self.segment = Some(segment);
         Ok(())
+    }
+
+    /// The server was restarted: an event of its own, or what the one that lasts is.
+    fn restarted(&mut self, restart: &Restart) -> Result<(), Error> {
+        note(&restart.to_string());
+        let acts = self.events.end_segment(self.now_s);
+        if self.gathering.restarted(restart) {
+            return self.close_at(Some(restart.back));
+        }
+        self.act(acts)?;
+        let Some(segment) = &self.segment else { return Ok(()) };
+        let began_s = restart.gone.duration_since(segment.began).as_secs_f64().max(0.0);
+        let stall = Stall {
+            kind: StallKind::Restarted,
+            because: restart.to_string(),
+            began_s,
+            seen_s: restart.back.duration_since(segment.began).as_secs_f64(),
+        };
+        let (segment, began) = (segment.id, self.wall(began_s));
+        let id = self.writer.new_event();
+        let head = EventHead { id, segment, began, ended: Some(restart.back), stall, ..EventHead::default() };
+        self.told.events += 1;
+        self.gathering.whole(&head);
+        self.written(|writer| writer.write_event(Event { head, ..Event::default() })).map(drop)
     }
 
     fn sample(&mut self, mut sample: RecordedSample, follower: &Follower) -> Result<(), Error> {
@@ -286,7 +313,10 @@ impl Recorder {
     }
 
     fn close(&mut self, ended_s: Option<f64>) -> Result<(), Error> {
-        let ended = ended_s.map(|ended_s| self.wall(ended_s));
+        self.close_at(ended_s.map(|ended_s| self.wall(ended_s)))
+    }
+
+    fn close_at(&mut self, ended: Option<Timestamp>) -> Result<(), Error> {
         let (wanted, whole) = self.gathering.close(ended, self.wall(self.now_s));
         self.order_stacks(wanted);
         match whole {

@@ -113,6 +113,7 @@ async fn sample(target: Target, options: FollowOptions, kept: &Mutex<Kept>, mut 
                 kept.stalls.begin(&segment);
                 kept.ring.begin(segment);
             }
+            Some(Followed::Restart(restart)) => kept.stalls.restarted(&restart),
             Some(Followed::Sample(recorded)) => {
                 kept.stalls.sample(&recorded);
                 kept.ring.push(*recorded);
@@ -125,6 +126,10 @@ async fn sample(target: Target, options: FollowOptions, kept: &Mutex<Kept>, mut 
                 kept.ring.note_gap(gap);
             }
             Some(Followed::Note(_) | Followed::Overdue(_)) => {}
+            Some(Followed::Refused(error)) => {
+                kept.trouble = Some(error.to_string());
+                break;
+            }
             None => {
                 kept.trouble = Some("sampling ended; please report it".to_owned());
                 break;

@@ -3,7 +3,8 @@
 //! Nothing is kept of stalls but when and why: for their cause there is `spindoctor record`.
 
 use jiff::{SignedDuration, Timestamp};
-use spindoctor_model::{EventHead, Probe, RecordedSample, Segment};
+use spindoctor_collect::follow::Restart;
+use spindoctor_model::{EventHead, Probe, RecordedSample, Segment, Stall, StallKind};
 use spindoctor_record::stall::events::{Act, Events};
 use spindoctor_record::stall::{Baseline, StallChange, Stalls};
 
@@ -46,6 +47,25 @@ impl Seen {
         self.stalls.begin_segment(segment);
         self.segment = segment.clone();
         self.now_s = 0.0;
+    }
+
+    /// The server was restarted: an event of its own, or what the one that lasts is.
+    pub(super) fn restarted(&mut self, restart: &Restart) {
+        let acts = self.events.end_segment(self.now_s);
+        let is_open = !acts.is_empty();
+        self.act(acts);
+        let stall = Stall { kind: StallKind::Restarted, because: restart.to_string(), ..Stall::default() };
+        match self.heads.last_mut() {
+            Some(head) if is_open && head.stall.kind == StallKind::ServerGone => {
+                (head.stall, head.ended) = (stall, Some(restart.back));
+            }
+            _ => {
+                self.seen += 1;
+                let (id, segment, began) = (self.seen, self.segment.id, restart.gone);
+                let ended = Some(restart.back);
+                self.heads.push(EventHead { id, segment, began, ended, stall, ..EventHead::default() });
+            }
+        }
     }
 
     /// Takes what the probe was answered.
@@ -103,8 +123,6 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_model::StallKind;
-
     use super::*;
 
     #[test]

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use spindoctor_model::{Diagnosis, EventHead, Gap};
 
+use crate::incident::numbers::During;
 use crate::incident::statements::Load;
 use crate::incident::{Incident, Span};
 use crate::report::{json, locks};
@@ -49,12 +50,18 @@ struct Stretch {
     to: Timestamp,
 }
 
-/// `during` is the greatest value where `is_gauge`, and `before` the middle one; else both are rates.
+/// A quantity's name for programs, which is what it was from the first version on.
+fn key(name: &'static str) -> &'static str {
+    if name == "commit calls" { "commits" } else { name }
+}
+
+/// Of a gauge `before` is the median, and `during` the greatest value or the least; else both are rates.
 #[derive(Serialize)]
 struct Number {
     name: &'static str,
     unit: &'static str,
     is_gauge: bool,
+    during_is: &'static str,
     before: Option<f64>,
     during: Option<f64>,
 }
@@ -127,9 +134,14 @@ pub(crate) fn render(incident: &Incident) -> anyhow::Result<String> {
             .numbers
             .iter()
             .map(|row| Number {
-                name: row.name,
+                name: key(row.name),
                 unit: row.unit,
-                is_gauge: row.is_gauge,
+                is_gauge: row.during_is != During::Rate,
+                during_is: match row.during_is {
+                    During::Rate => "rate",
+                    During::Greatest => "greatest",
+                    During::Least => "least",
+                },
                 before: row.before,
                 during: row.during,
             })
@@ -139,7 +151,7 @@ pub(crate) fn render(incident: &Incident) -> anyhow::Result<String> {
             .tracks
             .iter()
             .map(|track| Track {
-                name: track.name,
+                name: key(track.name),
                 unit: track.unit,
                 source: track.source,
                 start: incident.timeline.shown.from,

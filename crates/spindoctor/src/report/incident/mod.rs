@@ -7,6 +7,7 @@ pub(crate) mod text;
 mod timeline;
 
 use crate::incident::Compared;
+use crate::incident::numbers::During;
 use crate::incident::statements::Load;
 use crate::report::number;
 
@@ -14,9 +15,10 @@ use crate::report::number;
 fn compared_told(row: &Compared) -> [String; 2] {
     let told = |value: Option<f64>| value.map(|value| number::quantity(rounded(value, row.unit), row.unit));
     let before = told(row.before).unwrap_or_else(|| NOT_READ.to_owned());
-    let during = match (told(row.during), row.is_gauge) {
-        (Some(during), true) => format!("up to {during}"),
-        (Some(during), false) => during,
+    let during = match (told(row.during), row.during_is) {
+        (Some(during), During::Greatest) => format!("up to {during}"),
+        (Some(during), During::Least) => format!("down to {during}"),
+        (Some(during), During::Rate) => during,
         (None, _) => NOT_READ.to_owned(),
     };
     [before, during]

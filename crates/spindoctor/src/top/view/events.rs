@@ -143,6 +143,8 @@ fn kind(kind: StallKind) -> &'static str {
         StallKind::ConnectionsFail => "connections fail",
         StallKind::LockWaits => "lock waits",
         StallKind::Asked => "asked for",
+        StallKind::ServerGone => "server gone",
+        StallKind::Restarted => "restarted",
     }
 }
 

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use spindoctor_model::Window;
 use spindoctor_model::window::Series;
+use spindoctor_model::{Window, median};
 use spindoctor_rules::replica::BUSY_DISK;
 
 use super::queries::{self, Queries};
@@ -15,7 +15,7 @@ use crate::command::locks_of_newest;
 use crate::host_report::HostReport;
 use crate::report::number;
 use crate::top::Moment;
-use crate::top::point::{Chart, WRITES, median, series};
+use crate::top::point::{Chart, WRITES, series};
 
 /// Throttled in more than this share of its periods a server is held back: `cpu-throttled` begins to matter there.
 const THROTTLED: f64 = 0.05;

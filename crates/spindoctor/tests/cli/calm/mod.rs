@@ -5,6 +5,8 @@ mod bad_days;
 mod literals;
 pub(crate) mod live;
 mod locks;
+mod logins;
 mod plan;
+mod restarts;
 pub(crate) mod stacks;
 mod sweep;
