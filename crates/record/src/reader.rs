@@ -85,7 +85,13 @@ impl Recording {
             Err(source) => return Err(Error::Io { path: path.to_owned(), doing: "opened", because: source }),
         }
         let db = connect(path).map_err(|error| opened.failed(error))?;
-        harden(&db).map_err(|error| opened.failed(error))?;
+        harden(&db).map_err(|error| match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::NotADatabase) => {
+                let because = "it is no SQLite database".to_owned();
+                Error::NotARecording { path: path.to_owned(), because }
+            }
+            _ => opened.failed(error),
+        })?;
         if let Some(because) = foreign(&db).map_err(|error| opened.failed(error))? {
             return Err(Error::NotARecording { path: path.to_owned(), because });
         }

@@ -187,10 +187,17 @@ impl Writer {
         let lock = Lock::take(&path)?;
         // SQLite would make it with the rights that the umask leaves, and gives its other files the rights of this one.
         let failed = |source| Error::Io { path: path.clone(), doing: "opened", because: source };
-        let file = spindoctor_safefile::read_write(&path).and_then(|file| file.metadata()).map_err(failed)?;
+        // One that is there is not opened but by SQLite: closing another descriptor of it would take away the locks that a
+        // reader in this process has on it (fcntl(2)).
+        match std::fs::symlink_metadata(&path) {
+            Ok(_) => spindoctor_safefile::expect_writable(&path),
+            Err(_) => spindoctor_safefile::read_write(&path).map(drop),
+        }
+        .map_err(failed)?;
         expect_ours_beside(&path)?;
         let place = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .map_err(|error| failed(error.into()))?;
+        let file = rustix::fs::fstat(&place).map_err(|error| failed(error.into()))?;
         let opened = Doing { path: &path, doing: "opened" };
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(&path, flags).map_err(|error| opened.failed(error))?;
@@ -199,7 +206,7 @@ impl Writer {
         let mut writer = Self {
             folder,
             db,
-            file: Some((file.dev(), file.ino())),
+            file: Some((file.st_dev, file.st_ino)),
             place,
             version,
             has_begun: false,
@@ -747,6 +754,30 @@ fn fold(db: &Connection, chunk: i64, layout: Layout) -> rusqlite::Result<()> {
 mod tests {
     use super::*;
     use crate::Recording;
+
+    /// True where this process holds a lock of fcntl(2) on the file: `1: POSIX  ADVISORY  READ 4310 fd:00:1234 128 128`.
+    fn is_locked(path: &Path) -> bool {
+        let inode = format!(":{}", std::fs::metadata(path).unwrap().ino());
+        let own = std::process::id().to_string();
+        std::fs::read_to_string("/proc/locks").unwrap().lines().any(|line| {
+            let mut words = line.split_whitespace().skip_while(|word| *word != "POSIX").skip(3);
+            words.next() == Some(own.as_str()) && words.next().is_some_and(|file| file.ends_with(&inode))
+        })
+    }
+
+    #[test]
+    fn a_recording_that_is_open_keeps_sqlites_locks_without_which_a_reader_would_cut_the_shared_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locked.rec");
+        for _ in 0..2 {
+            let writer = Writer::open(&path, WriterOptions::default()).unwrap();
+            let recording = Recording::open(&path).unwrap();
+            for file in [path.clone(), beside(&path, "-shm")] {
+                assert!(is_locked(&file), "{} is not locked", file.display());
+            }
+            drop((writer, recording));
+        }
+    }
 
     #[test]
     fn a_minute_that_a_recorder_of_version_1_left_open_is_read_and_folded() {

@@ -145,7 +145,8 @@ pub fn read_write(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR)
 }
 
-/// Fails where [`create`] would, without touching anything.
+/// Fails where [`create`] would, without touching anything. The file is not opened for reading or writing: closing such a
+/// descriptor would take away every lock that this process has on the file (fcntl(2)), and SQLite's are such locks.
 ///
 /// # Errors
 /// As [`create`].
@@ -154,14 +155,21 @@ pub fn expect_writable(path: &Path) -> io::Result<()> {
         walk::End::Below { folder, name, path } => (folder, name, path),
         walk::End::Special(_) => return Ok(()),
     };
-    match open_existing(&folder, &name, &shown, OFlags::WRONLY) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+    let may =
+        |what: &OsStr, access| rustix::fs::accessat(&folder, what, access, rustix::fs::AtFlags::EACCESS);
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = match openat(&folder, &name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => {
             let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-            let flags = rustix::fs::AtFlags::EACCESS;
-            Ok(rustix::fs::accessat(&folder, c".", access, flags)?)
+            return Ok(may(OsStr::new("."), access)?);
         }
-        outcome => outcome.map(drop),
+        opened => File::from(opened?).metadata()?,
+    };
+    if FileType::from_raw_mode(found.mode()) == FileType::Symlink {
+        return Err(link_refused(folder.as_fd(), &name, &shown));
     }
+    expect_ours(&shown, &found)?;
+    Ok(may(&name, rustix::fs::Access::WRITE_OK)?)
 }
 
 /// Makes a folder, and those above it that are missing, for its owner alone. One that is there stays as it is.
@@ -201,19 +209,23 @@ fn open_existing(folder: impl AsFd, name: &OsStr, shown: &Path, access: OFlags) 
         Err(Errno::LOOP) => return Err(link_refused(folder.as_fd(), name, shown)),
         outcome => outcome?.into(),
     };
-    let found = file.metadata()?;
-    match FileType::from_raw_mode(found.mode()) {
-        FileType::RegularFile => {
-            expect_owner(shown, &found)?;
-            expect_one_name(shown, &found)?;
-        }
-        // `/dev/null`, a terminal, a pipe that the user made.
-        FileType::CharacterDevice | FileType::Fifo if [own_uid(), 0].contains(&found.uid()) => {}
-        FileType::Directory => return Err(Errno::ISDIR.into()),
-        other => return Err(Refusal::Kind { path: shown.to_owned(), kind: kind(other) }.into()),
-    }
+    expect_ours(shown, &file.metadata()?)?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
+}
+
+/// A file that may be written to: ours, under one name; or what no data stays in.
+fn expect_ours(shown: &Path, found: &Metadata) -> io::Result<()> {
+    match FileType::from_raw_mode(found.mode()) {
+        FileType::RegularFile => {
+            expect_owner(shown, found)?;
+            expect_one_name(shown, found)
+        }
+        // `/dev/null`, a terminal, a pipe that the user made.
+        FileType::CharacterDevice | FileType::Fifo if [own_uid(), 0].contains(&found.uid()) => Ok(()),
+        FileType::Directory => Err(Errno::ISDIR.into()),
+        other => Err(Refusal::Kind { path: shown.to_owned(), kind: kind(other) }.into()),
+    }
 }
 
 fn own_uid() -> u32 {

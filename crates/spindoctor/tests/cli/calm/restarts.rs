@@ -80,7 +80,9 @@ fn each_restart_is_an_event_with_both_processes_and_no_failed_connection() {
                 assert!(because.contains("unknown"), "nobody knows whether it crashed: {because}");
                 assert!(head.ended.is_some_and(|ended| ended > head.began), "{head:#?}");
             }
-            let (report, _) = printed(&format!("report {} --event 1", file.display()));
+            let page = folder.path().join("event.html");
+            let (report, _) =
+                printed(&format!("report {} --event 1 --html {}", file.display(), page.display()));
             assert!(report.contains("The server was restarted"), "{report}");
             assert!(!report.contains("No cause"), "{report}");
             server.stop().expect("it stops");
