@@ -218,7 +218,8 @@ async fn a_block_that_is_not_over_when_the_time_is_up_is_broken_off_and_the_old_
     // The trial has more time than its bench.
     bench.end_at(begun + Duration::from_secs(4));
     let until = begun + Duration::from_secs(600);
-    let Tried { trial, ended } = run(&mut bench, &candidate, &times(500, 60_000), until, &mut |_| 0).await;
+    let Tried { trial, ended } =
+        run(&mut bench, &candidate, &times(500, 60_000), &Terms::default(), until, &mut |_| 0).await;
     assert!(matches!(ended, Some(Ended::TimeUp)), "{ended:?}");
     assert!(trial.verdict == Verdict::Inconclusive && trial.why.contains("--max-time"), "{}", trial.why);
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
@@ -274,7 +275,8 @@ async fn a_server_that_answers_nothing_gets_its_old_setting_back_within_the_bloc
     let mut bench = Bench::open(&mut meter, &mut writer, look, stopped, &mut tell).await.unwrap();
     let begun = Instant::now();
     let until = begun + Duration::from_secs(600);
-    let Tried { ended, .. } = run(&mut bench, &candidate, &times(500, 60_000), until, &mut |_| 0).await;
+    let Tried { ended, .. } =
+        run(&mut bench, &candidate, &times(500, 60_000), &Terms::default(), until, &mut |_| 0).await;
     match &ended {
         Some(Ended::Tripped(trip)) => assert_eq!(trip.rail, Rail::Silence),
         other => panic!("{other:?} {told:?}"),
