@@ -205,28 +205,31 @@ async fn mariadbs_refusals_are_told_apart() {
 async fn every_tls_mode_means_what_mysql_means_by_it() {
     let server = start(Which::Mysql, &[]).await;
     let with = |mode| by_tcp(&server, "spindoctor", "spindoctor", mode);
-    // The first login cannot be answered from the server's cache: without TLS nobody has proved who he is.
-    let open = with(SslMode::Disabled);
-    let error = refused(&open).await;
+    // The first login cannot be answered from the server's cache: without TLS nobody has proved who he is. Each target is a
+    // new one: those that share a refusal do not try again.
+    let open = || with(SslMode::Disabled);
+    let error = refused(&open()).await;
     assert!(error.to_string().contains("--server-public-key-path"), "{error}");
+    let pinned = |file| {
+        let mut target = open();
+        target.trust.server_public_key = Some(server.data().join(file));
+        target
+    };
     // The key of a certificate is none of the server's own.
-    let mut pinned = open.clone();
-    pinned.trust.server_public_key = Some(server.data().join("client-key.pem"));
-    let error = refused(&pinned).await;
+    let error = refused(&pinned("client-key.pem")).await;
     assert!(error.to_string().contains("client-key.pem"), "{error}");
-    pinned.trust.server_public_key = Some(server.data().join("public_key.pem"));
-    let mut session = connect(&pinned).await;
+    let mut session = connect(&pinned("public_key.pem")).await;
     assert!(!session.is_encrypted());
     // From here on the cache answers, with or without TLS.
-    assert!(!connect(&open).await.is_encrypted());
+    assert!(!connect(&open()).await.is_encrypted());
     let flush = "GRANT RELOAD ON *.* TO spindoctor@'127.0.0.1'";
     server.execute([flush, "FLUSH PRIVILEGES"]).await.unwrap();
     session.query("SELECT 1").await.unwrap();
     assert!(
-        matches!(refused(&open).await, ConnectError::PasswordWithheld { .. }),
+        matches!(refused(&open()).await, ConnectError::PasswordWithheld { .. }),
         "the cache is empty again"
     );
-    let mut any = open;
+    let mut any = open();
     any.trust.get_server_public_key = true;
     assert!(!connect(&any).await.is_encrypted());
     server.execute(["FLUSH PRIVILEGES"]).await.unwrap();
@@ -236,9 +239,9 @@ async fn every_tls_mode_means_what_mysql_means_by_it() {
         let cipher = session.query("SHOW STATUS LIKE 'Ssl_cipher'").await.unwrap();
         assert!(!cipher.first().unwrap().string("Value").is_empty());
     }
-    let mut verified = with(SslMode::VerifyCa);
-    let error = refused(&verified).await;
+    let error = refused(&with(SslMode::VerifyCa)).await;
     assert!(matches!(error, ConnectError::Tls { .. }), "its authority is not public: {error:?}");
+    let mut verified = with(SslMode::VerifyCa);
     verified.tls.ca = Some(server.data().join("ca.pem"));
     assert!(connect(&verified).await.is_encrypted());
     verified.tls.mode = SslMode::VerifyIdentity;
