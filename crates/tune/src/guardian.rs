@@ -16,6 +16,7 @@ use spindoctor_collect::mysql::{ConnectError, Endpoint, Limits, Secret, SslMode,
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
 use tokio::time::{sleep, timeout};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::apply::writer::Writer;
 use crate::apply::{ApplyError, Foreign, Restored, finish, take_away};
@@ -59,7 +60,7 @@ struct Line {
     host: String,
     port: u16,
     user: String,
-    password: Option<String>,
+    password: Option<Zeroizing<String>>,
     database: Option<String>,
     ssl_mode: String,
     ssl_ca: Option<PathBuf>,
@@ -76,19 +77,21 @@ struct Line {
 }
 
 impl Charge {
-    pub(crate) fn to_line(&self) -> io::Result<String> {
+    pub(crate) fn to_line(&self) -> io::Result<Zeroizing<String>> {
         let target = &self.target;
         let (socket, host, port) = match &target.endpoint {
             Endpoint::Socket(path) => (Some(path.clone()), String::new(), 0),
             Endpoint::Tcp { host, port } => (None, host.clone(), *port),
         };
         let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let line = serde_json::to_string(&Line {
+        // Room enough, so that it does not move and leave a copy of the password behind.
+        let mut bytes = Zeroizing::new(Vec::with_capacity(16 << 10));
+        let line = Line {
             socket,
             host,
             port,
             user: target.user.clone(),
-            password: target.password.as_ref().map(|password| password.expose().to_owned()),
+            password: target.password.as_ref().map(|password| Zeroizing::new(password.expose().to_owned())),
             database: target.database.clone(),
             ssl_mode: target.tls.mode.name().to_owned(),
             ssl_ca: target.tls.ca.clone(),
@@ -102,8 +105,10 @@ impl Charge {
             query_ms: ms(target.limits.query),
             journal: self.journal.clone(),
             server: self.server.clone(),
-        })?;
-        Ok(line + "\n")
+        };
+        serde_json::to_writer(&mut *bytes, &line)?;
+        bytes.push(b'\n');
+        String::from_utf8(std::mem::take(&mut *bytes)).map(Zeroizing::new).map_err(io::Error::other)
     }
 
     fn from_line(line: &str) -> io::Result<Self> {
@@ -116,7 +121,7 @@ impl Charge {
         };
         let mode: SslMode = line.ssl_mode.parse().map_err(io::Error::other)?;
         let mut target = Target::new(endpoint, line.user);
-        target.password = line.password.map(Secret::from);
+        target.password = line.password.as_deref().map(|password| Secret::from(password.as_str()));
         target.database = line.database;
         target.tls = Tls { mode, ca: line.ssl_ca, cert: line.ssl_cert, key: line.ssl_key };
         target.trust = Trust {
@@ -155,7 +160,9 @@ async fn guard(
     let _deaf = Interrupts::listen()?;
     let mut line = String::new();
     told.read_line(&mut line).await?;
-    let charge = Charge::from_line(&line)?;
+    let charge = Charge::from_line(&line);
+    line.zeroize();
+    let charge = charge?;
     let said = match visit(&charge).await {
         Ok(()) => READY.to_owned(),
         Err(error) => error.to_string().replace('\n', " "),
