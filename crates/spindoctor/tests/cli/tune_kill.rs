@@ -300,7 +300,7 @@ fn what_cannot_be_is_refused_before_anything_is_armed() {
         refused("--only innodb_io_capacity=4000000", "is more than innodb_io_capacity_max = ");
         refused(
             "--only innodb_spin_wait_delay=6 --max-time 12s",
-            "--max-time 12s is too short: the server is watched for 30s, and four blocks take 80s at least",
+            "--max-time 12s is too short: the server is watched for 30s, and four blocks take 40s at least",
         );
         assert_eq!(ask(server, VALUE), "7");
     });
