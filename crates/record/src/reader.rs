@@ -85,14 +85,16 @@ impl Recording {
             Err(source) => return Err(Error::Io { path: path.to_owned(), doing: "opened", because: source }),
         }
         let db = connect(path).map_err(|error| opened.failed(error))?;
-        harden(&db).map_err(|error| match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::NotADatabase) => {
+        // Both are the first to read the file.
+        let unreadable = |error: rusqlite::Error| match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => {
                 let because = "it is no SQLite database".to_owned();
                 Error::NotARecording { path: path.to_owned(), because }
             }
             _ => opened.failed(error),
-        })?;
-        if let Some(because) = foreign(&db).map_err(|error| opened.failed(error))? {
+        };
+        harden(&db).map_err(unreadable)?;
+        if let Some(because) = foreign(&db).map_err(unreadable)? {
             return Err(Error::NotARecording { path: path.to_owned(), because });
         }
         let layout = schema::layout(schema::version(&db, path)?);
