@@ -60,7 +60,7 @@ impl ServerVersion {
     /// Formats seen: `9.7.4`, `8.0.29-21` (Percona), `10.11.19-MariaDB-0+deb12u1`,
     /// `5.5.5-10.8.4-MariaDB-1:10.8.4+maria~ubu2204` (the prefix is for old replicas), `5.1.73-log`.
     /// Of others: `8.0.11-TiDB-v7.5.1`, `8.0.30-Vitess`, `8.0.11 (ProxySQL)`, `8.0.mysql_aurora.3.05.2`, which say of which
-    /// MySQL they speak the language, the last one by its own numbers ([`aurora`]).
+    /// MySQL they speak the language, the last one by its own numbers (`aurora`).
     /// None where no version number leads the text, or one that is beyond all versions.
     pub fn parse(version: &str, comment: &str) -> Option<Self> {
         let mariadb = version.to_ascii_lowercase().contains("mariadb");

@@ -4,7 +4,7 @@
 //! * [`Folder`] is for what spindoctor believes later: journals, logs, locks. The folder is ours, 0700, and nobody but root
 //!   can replace it or one above it. In it, a file is read only if it is a regular file of ours with one name that nobody
 //!   else can write, and is not larger than its reader allows.
-//! * [`create`], [`write`], [`append`] and [`read_write`] are for what the user named: a page, a table, a recording. A new file
+//! * [`create`], [`write()`], [`append`] and [`read_write`] are for what the user named: a page, a table, a recording. A new file
 //!   is 0600 and made with `O_EXCL`. A file that is there must be ours, with one name. A symbolic link is followed only
 //!   where it and the folder that it lies in belong to us or to root.
 //!

@@ -1,7 +1,7 @@
 //! spindoctor: finds where a running MySQL or MariaDB server loses time.
 //!
-//! The program is this library's [`run`], so that what it reads of others can be fuzzed ([`mod@fuzzing`]). This is the table of contents. [`cli`] has the flags, [`command`] what each command does,
-//! [`report`] how results look, [`exit`] what the exit codes mean.
+//! The program is this library's [`run`], so that what it reads of others can be fuzzed ([`mod@fuzzing`]). This is the table of contents. `cli` has the flags, `command` what each command does,
+//! `report` how results look, `exit` what the exit codes mean.
 
 mod cache;
 mod chart;

@@ -1,7 +1,7 @@
 //! What a statement's text says, without running it and without a grammar.
 //!
 //! In: a text as a server, a capture or a user gives it, perhaps cut anywhere. Out: its [`tokens`], its [`shape()`] without
-//! literals, its [`digest`], its [`first_table`], the [`tags`] in its comments, and whether it only reads ([`reading`]).
+//! literals, its [`digest`], its [`first_table`], the [`tags()`] in its comments, and whether it only reads ([`reading`]).
 //! Pure: no I/O, no server.
 //!
 //! Every command takes statements apart with these functions, so that one statement looks the same everywhere, and no literal

@@ -40,7 +40,7 @@
 //! nothing is left.
 //!
 //! *The right to write.* The tuner: L holds the lock. Who gives back: its own connection holds the lock. Where the lock is held by
-//! a connection F that is neither `holder` nor a giver's for [`FOREIGN`] (any account may take it): F holds it still, which
+//! a connection F that is neither `holder` nor a giver's for `FOREIGN` (any account may take it): F holds it still, which
 //! keeps every other tuner out as well as holding it oneself does. F may be N itself: so that right ends two seconds after it
 //! was found, by the server's clock, and an N that found a journal waits for longer before it reads `original`. So nobody can keep settings changed by holding the lock, or by
 //! waiting for it. While `holder` holds it, the tuner may live: G and R wait; the server ends that connection

@@ -1,7 +1,7 @@
 //! The bytes of an ELF file, read and never mapped.
 //!
 //! A file that is mapped and then cut short kills its reader with SIGBUS, and files of an examined process belong to others.
-//! So parts are read where they are needed: [`Source::read`] reads a part whole, [`Pages`] read the pages of a large
+//! So parts are read where they are needed: `Source::read` reads a part whole, `Pages` read the pages of a large
 //! section that somebody looks at. What is kept is bounded by a [`Budget`], whatever the file says of itself: sizes in a
 //! file are not believed.
 

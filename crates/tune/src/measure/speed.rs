@@ -1,6 +1,6 @@
 //! How fast the host's CPUs are at the moment: a loop that is always the same, run now and then on some of them.
 //!
-//! In: nothing but time. Out: a [`Histogram`] of how long the loops took, which grows; of two of them, the median between.
+//! In: nothing but time. Out: a histogram of how long the loops took, which grows; of two of them, the median between.
 //! A virtual machine shares its CPUs' caches, clocks and time with others, and throughput follows. What the loops show of
 //! that is taken off the comparison (`statistics::quads::compared`).
 //!
