@@ -31,7 +31,7 @@ pub const SHORT: &[(&str, Scope)] = &[
     ("a fault, a stranger and --recover", Scope { faults: 1, stranger: true, recoveries: 1, ..CALM }),
     ("a fault and a second tuner", Scope { faults: 1, second: Some(Place::SameHost), ..CALM }),
     (
-        "a fault and a second tuner on another host, the scheduler stays on",
+        "a fault and a second tuner on another host",
         Scope { faults: 1, second: Some(Place::OtherHost), ..CALM },
     ),
 ];
@@ -55,7 +55,7 @@ pub const DEEP: &[(&str, Scope)] = &[
         Scope { faults: 2, second: Some(Place::SameHost), scheduler: false, ..CALM },
     ),
     (
-        "two faults and a second tuner on another host, the scheduler stays on",
+        "two faults and a second tuner on another host",
         Scope { faults: 2, second: Some(Place::OtherHost), ..CALM },
     ),
     ("a fault, a DBA and a second tuner", Scope { faults: 1, dba: 1, second: Some(Place::SameHost), ..CALM }),

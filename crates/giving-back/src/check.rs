@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use stateright::{Checker as _, HasDiscoveries, Model, Property};
 
 use crate::state::{At, Run, State, Step};
-use crate::steps::{GivingBack, Place};
+use crate::steps::GivingBack;
 
 /// The promise in ticks of a second: `README.md` says five seconds.
 pub const PROMISED: u8 = 5;
@@ -28,12 +28,6 @@ impl GivingBack {
                 })
             }
         })
-    }
-
-    /// A second more where somebody else may have the lock: for so long it is looked whether he gives it back.
-    fn promised(&self) -> u8 {
-        let may_be_held = self.scope.stranger || self.scope.second == Some(Place::OtherHost);
-        PROMISED + if may_be_held { self.protocol.foreign_s } else { 0 }
     }
 
     /// True where a tuner that has ended by itself left nothing.
@@ -69,8 +63,8 @@ impl Model for GivingBack {
                 state.wrong.is_none()
             }),
             Property::always("what is changed stands in a journal or an EVENT", Self::is_recoverable),
-            Property::always("given back within the promised time", |model: &Self, state: &State| {
-                state.overdue <= model.promised()
+            Property::always("given back within the promised time", |_, state: &State| {
+                state.overdue <= PROMISED
             }),
             Property::always("no lease outlives its tuner", Self::leaves_nothing),
         ]

@@ -29,8 +29,7 @@
 //! - what is changed, and not kept, stands in a journal or an EVENT with its old value, so that `--recover` can give it back at
 //!   any time, whoever has died;
 //! - while the EVENT can run, or the guardian runs and reaches the server, what a tuner that is gone has changed is back within
-//!   [`check::PROMISED`] seconds of the last thing that happened; a second later where somebody else has the lock and the EVENT
-//!   cannot run: a tuner that is stopped, not killed, is noticed after four and a half seconds;
+//!   [`check::PROMISED`] seconds of the last thing that happened;
 //! - no lease outlives its tuner.
 //!
 //! `cases::SHORT` is what `make test` looks at, whole: there is no bound of steps. `script/giving-back` looks at
@@ -46,8 +45,8 @@
 //! - Two tuners on two hosts know of each other by the EVENT alone. Of two that try the same value, the second one's kept value
 //!   may be undone by the first one's guardian, where that one was cut off. On a server whose scheduler is off, the second may
 //!   take for the old value what the first has set and not given back yet, and set it again at the moment in which the first
-//!   one's guardian gives back: it stays then. The checker finds that way where `event_scheduler = OFF` is let happen to two
-//!   hosts; it does not happen there in the cases.
+//!   one's guardian gives back: it stays then. `script/giving-back` finds that way in its case of two faults and a second tuner
+//!   on another host.
 //! - Who keeps and loses the lease within that moment is told so: the values are all new or all old then.
 //! - The disk keeps what was synced; the server's clock and the processes' run at one speed.
 

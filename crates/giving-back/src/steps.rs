@@ -458,10 +458,7 @@ impl GivingBack {
                 if self.save(state, t, false) {
                     // From here on both are right, until it is done.
                     for i in 0..self.variables() {
-                        // One on another host may have taken its value for an old one, and set it again.
-                        let is_others = self.scope.second == Some(Place::OtherHost)
-                            && state.author[i] == Author::Tuner(1 - me);
-                        if state.author[i] == Author::Tuner(me) || is_others {
+                        if state.author[i] == Author::Tuner(me) {
                             state.also[i] |= state.values[i].bit();
                         }
                     }
@@ -758,7 +755,7 @@ impl GivingBack {
                 state.also[i] = 0;
                 // The guardian of a tuner that was cut off on another host may undo it.
                 if self.scope.second == Some(Place::OtherHost) {
-                    state.also[i] |= state.tuners[1 - t].journal.original[i].bit();
+                    state.also[i] |= Value::Old.bit();
                 }
             }
         }
@@ -1027,9 +1024,7 @@ impl GivingBack {
         if state.values[i] == value {
             return;
         }
-        // A DBA who sets the old value changes nothing for the trial, which ends with it.
-        let is_old = state.values[i] == state.tuners[t].journal.original[i];
-        if state.author[i] == Author::Dba && state.also[i] == 0 && !is_old {
+        if state.author[i] == Author::Dba && state.also[i] == 0 {
             state.accuse(Wrong::DbaOverwritten);
         }
         if !self.protocol.set_asks_for_lease && !state.has_lease(t) {
@@ -1299,8 +1294,7 @@ impl GivingBack {
                 state.overdue = 0;
             }
             Step::SchedulerOff => {
-                // Two hosts know of each other by the EVENT alone.
-                if !state.scheduler || self.scope.second == Some(Place::OtherHost) {
+                if !state.scheduler {
                     return false;
                 }
                 state.scheduler = false;
@@ -1319,11 +1313,6 @@ impl GivingBack {
     }
 
     fn dba_sets(&self, state: &mut State, i: usize, value: Value) {
-        if state.values[i] == value {
-            // Nobody sees that.
-            state.right[i] = value;
-            return;
-        }
         state.also[i] = 0;
         for t in 0..TUNERS {
             let tuner = &state.tuners[t];
