@@ -15,13 +15,23 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Some seconds of calm first, and between two restarts.
 const SAMPLES_BETWEEN: usize = 4;
 
-fn record(server: &Server, recording: &Path) -> Child {
+/// A recorder that does not outlive its test.
+struct Recorder(Child);
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _has_ended = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+fn record(server: &Server, recording: &Path) -> Recorder {
     let (socket, file) = (server.socket().display(), recording.display());
     let asked = spindoctor(&format!("record --no-defaults -u root -S {socket} --no-stacks -o {file}"));
     let mut command = Command::new(asked.get_program());
     command.args(asked.get_args()).env_clear().env("HOME", "/nonexistent");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("the program runs")
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    Recorder(command.spawn().expect("the program runs"))
 }
 
 /// Samples that hold an answer of the server.
@@ -67,8 +77,8 @@ fn each_restart_is_an_event_with_both_processes_and_no_failed_connection() {
                 })
                 .await;
             }
-            kill_process(Pid::from_child(&recorder), Signal::TERM).expect("it runs");
-            assert_eq!(recorder.wait().expect("it ends").code(), Some(0));
+            kill_process(Pid::from_child(&recorder.0), Signal::TERM).expect("it runs");
+            assert_eq!(recorder.0.wait().expect("it ends").code(), Some(0));
             let heads = heads(&file);
             assert_eq!(heads.len(), 2, "{heads:#?}");
             for (head, pids) in heads.iter().zip(pids.windows(2)) {
