@@ -422,6 +422,14 @@ fn take(
     misc: u16,
     data: RawData<'_>,
 ) {
+    let is_read = match kind {
+        RecordType::SAMPLE => is_chain_within(data),
+        RecordType::LOST => true,
+        _ => false,
+    };
+    if !is_read {
+        return;
+    }
     match RawEventRecord::new(kind, misc, data, format).parse() {
         Ok(EventRecord::Sample(record)) => {
             read.samples.extend(raw(&record, pid, CpuMode::from_misc(misc), &mut read.stacks));
@@ -429,6 +437,17 @@ fn take(
         Ok(EventRecord::Lost(record)) => read.lost = read.lost.saturating_add(record.count),
         _ => {}
     }
+}
+
+/// Whether a sample's call chain ends within the sample: the reader of records multiplies its length without asking.
+///
+/// The length stands behind the address, the thread and the time, 8 bytes each: [`sample_format`].
+fn is_chain_within(data: RawData<'_>) -> bool {
+    const LENGTH: std::ops::Range<usize> = 24..32;
+    let Some(Ok(length)) = data.get(LENGTH).map(|bytes| <[u8; 8]>::try_from(&*bytes.as_slice())) else {
+        return false;
+    };
+    u64::from_le_bytes(length) <= (data.len() - LENGTH.end) as u64 / 8
 }
 
 impl Drop for Buffer {
@@ -481,6 +500,21 @@ mod tests {
         assert_eq!(cpu_list("0-2,8,10-11\n"), [0, 1, 2, 8, 10, 11]);
         assert_eq!(cpu_list("0\n"), [0]);
         assert!(cpu_list("").is_empty());
+    }
+
+    #[test]
+    fn a_call_chain_longer_than_its_sample_is_no_sample() {
+        // The header says a sample of 168 bytes; behind address, thread and time stands the chain's length.
+        let sample = include_bytes!("../../../../fuzz/seeds/perf_ring/sample");
+        let mut ring = sample[4..].to_vec();
+        ring.resize(4_096, 0);
+        let read = |ring: &[u8]| parse_ring(ring, 0, 168, 7).samples.len();
+        assert_eq!(read(&ring), 1);
+        // Eight times the last one is more than 64 bits hold.
+        for length in [16, 1 << 61, u64::MAX] {
+            ring[32..40].copy_from_slice(&u64::to_le_bytes(length));
+            assert_eq!(read(&ring), 0, "a chain of {length}");
+        }
     }
 
     #[test]
