@@ -11,11 +11,8 @@ use std::process::Child;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use nix::sys::signal::{Signal, kill};
-use nix::time::clock_getcpuclockid;
-use nix::unistd::Pid;
 use rustix::ioctl::{NoArg, ioctl, opcode};
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
 
 /// `PERF_EVENT_IOC_ENABLE` and `PERF_EVENT_IOC_DISABLE` of linux/perf_event.h.
 const ENABLE: rustix::ioctl::Opcode = opcode::none(b'$', 0);
@@ -32,28 +29,35 @@ pub(crate) struct Halting {
 impl Halting {
     /// This child. It must have opened its perf events by now.
     pub(crate) fn of(child: Child) -> anyhow::Result<Self> {
-        let pid = Pid::from_raw(i32::try_from(child.id())?);
-        let perf_events = perf_events(child.id())?;
+        let pid = Pid::from_child(&child);
+        let perf_events = perf_events(pid)?;
         Ok(Self { child, pid, perf_events })
     }
 
     /// From now on it does nothing, and the kernel does nothing for it.
     pub(crate) fn halt(&self) -> anyhow::Result<()> {
-        kill(self.pid, Signal::SIGSTOP).context("could not halt spindoctor")?;
+        kill_process(self.pid, Signal::STOP).context("could not halt spindoctor")?;
         self.perf_events.iter().try_for_each(control::<DISABLE>)
     }
 
     /// It goes on.
     pub(crate) fn go_on(&self) -> anyhow::Result<()> {
         self.perf_events.iter().try_for_each(control::<ENABLE>)?;
-        kill(self.pid, Signal::SIGCONT).context("could not let spindoctor go on")
+        kill_process(self.pid, Signal::CONT).context("could not let spindoctor go on")
     }
 
     /// Its CPU time so far.
+    #[expect(unsafe_code, reason = "rustix knows no clocks of another process's CPU time")]
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
-        let clock =
-            clock_getcpuclockid(self.pid).context("could not find the clock of spindoctor's CPU time")?;
-        Ok(clock.now()?.into())
+        let mut clock: libc::clockid_t = 0;
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the C library writes one number to `clock`.
+        let error = unsafe { libc::clock_getcpuclockid(self.pid.as_raw_nonzero().get(), &raw mut clock) };
+        anyhow::ensure!(error == 0, "could not find the clock of spindoctor's CPU time");
+        // SAFETY: the kernel writes one time to `now`.
+        let failed = unsafe { libc::clock_gettime(clock, &raw mut now) } != 0;
+        anyhow::ensure!(!failed, "could not read the clock of spindoctor's CPU time");
+        Ok(Duration::new(now.tv_sec.try_into()?, now.tv_nsec.try_into()?))
     }
 }
 
@@ -65,11 +69,10 @@ impl Drop for Halting {
     }
 }
 
-fn perf_events(pid: u32) -> anyhow::Result<Vec<OwnedFd>> {
-    let handle = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).context("no process id")?;
-    let handle = pidfd_open(handle, PidfdFlags::empty()).context("spindoctor has ended")?;
+fn perf_events(pid: Pid) -> anyhow::Result<Vec<OwnedFd>> {
+    let handle = pidfd_open(pid, PidfdFlags::empty()).context("spindoctor has ended")?;
     let mut events = Vec::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
+    for entry in fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero()))? {
         let entry = entry?;
         let is_perf_event =
             fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == "anon_inode:[perf_event]");

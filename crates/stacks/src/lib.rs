@@ -15,6 +15,7 @@ pub mod futex_waits;
 pub mod module;
 pub mod names;
 pub mod process;
+pub mod process_memory;
 pub mod profiler;
 pub mod registers;
 pub mod spin;

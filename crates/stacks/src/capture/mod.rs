@@ -10,6 +10,7 @@ pub mod cpu;
 mod kernel_program;
 pub mod procfs;
 pub mod ptrace;
+pub mod tracee;
 pub mod trigger;
 
 use std::collections::hash_map::Entry;

@@ -6,17 +6,16 @@
 //! which of the two it does.
 
 use std::collections::HashMap;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::time::Instant;
 
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::unistd::Pid;
 use smol_str::SmolStr;
 use spindoctor_model::stack::StackSource;
 
 use super::{Capture, Looked, RawStack, RawThread, capabilities};
 use crate::error::{Error, Result};
 use crate::process::{Process, after_name, is_gone};
+use crate::process_memory;
 use crate::registers::Registers;
 
 /// As much of one stack as is copied, as in `bpf/snapshot.h`.
@@ -227,11 +226,7 @@ pub(super) fn stack_pointer(pid: u32, tid: u32) -> Option<io::Result<u64>> {
 
 /// Eight bytes of a thread's memory.
 pub(super) fn word(tid: u32, address: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    let at = RemoteIoVec { base: address as usize, len: bytes.len() };
-    let read =
-        process_vm_readv(Pid::from_raw(tid.cast_signed()), &mut [IoSliceMut::new(&mut bytes)], &[at]).ok()?;
-    (read == bytes.len()).then(|| u64::from_ne_bytes(bytes))
+    process_memory::read_array(tid, address).map(u64::from_ne_bytes)
 }
 
 pub(crate) fn read_text(pid: u32, tid: u32, name: &str) -> io::Result<String> {
@@ -315,24 +310,13 @@ impl StackReader {
         Self { buffer: vec![0; MAX_STACK] }
     }
 
-    /// From a thread's stack pointer to the end of the mapping, or as much as is read at all. By the thread's
-    /// own id: the process's first thread may have ended, and then has no memory any more. The bytes are added to
+    /// From a thread's stack pointer to the end of the mapping, or as much as is read at all. The bytes are added to
     /// `stacks`.
     pub(super) fn read(&mut self, tid: u32, sp: u64, stacks: &mut Vec<u8>) -> RawStack {
-        // The call ends before the first part that is not mapped: parts end where pages end.
-        const PAGE: u64 = 4096;
-        let Some(end) = sp.checked_add(MAX_STACK as u64) else {
+        if sp.checked_add(MAX_STACK as u64).is_none() {
             return RawStack::Unreadable("its stack pointer points nowhere".to_owned());
-        };
-        let mut parts = Vec::with_capacity(MAX_STACK / PAGE as usize + 1);
-        let mut from = sp;
-        while from < end {
-            let to = end.min((from / PAGE + 1) * PAGE);
-            parts.push(RemoteIoVec { base: from as usize, len: (to - from) as usize });
-            from = to;
         }
-        let mut buffer = [IoSliceMut::new(&mut self.buffer)];
-        match process_vm_readv(Pid::from_raw(tid.cast_signed()), &mut buffer, &parts) {
+        match process_memory::read(tid, sp, &mut self.buffer) {
             Ok(read) => {
                 let from = stacks.len();
                 stacks.extend(&self.buffer[..read]);

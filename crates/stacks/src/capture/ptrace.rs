@@ -6,28 +6,22 @@
 //! ours ends, by kill -9 too; a signal that was on its way is delivered. A process that was stopped before stays
 //! so. What a stop can be noticed by: a few system calls (`epoll_wait`, `poll` in old kernels) give EINTR.
 
-#![expect(unsafe_code, reason = "nix cannot pass on a real-time signal when it detaches")]
-
+use std::io;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::sys::ptrace;
-use nix::unistd::Pid;
-use rustix::process::{WaitOptions, waitpid};
+use rustix::io::Errno;
+use rustix::process::WaitOptions;
 use spindoctor_model::stack::StackSource;
 
 use super::procfs::{StackReader, look_without_stack, may_read};
+use super::tracee::Tracee;
 use super::{Capture, Looked, RawStack, RawThread};
 use crate::error::{Error, Result};
 use crate::process::Process;
-use crate::registers::Registers;
 
 /// For how long a thread is waited for. One that runs stops within microseconds; one that does not stop is
 /// in a wait of the kernel that nothing interrupts.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// From include/uapi/linux/wait.h; implied for traced threads since Linux 4.7.
-const WALL: WaitOptions = WaitOptions::from_bits_retain(0x4000_0000);
 
 /// From include/uapi/linux/ptrace.h: the stop is none of a signal that waits to be delivered.
 const PTRACE_EVENT_STOP: i32 = 128;
@@ -102,22 +96,24 @@ fn trace<'a>(pid: u32, tasks: &'a [u32], threads: &mut Vec<RawThread>, stacks: &
             'D' => thread.stack = unreadable("it is in a wait of the kernel that nothing interrupts"),
             _ => match stop(tid) {
                 Ok(stopped) => {
-                    match registers(stopped.tid) {
+                    match stopped.tracee.registers() {
                         Ok((registers, thread_pointer)) => {
                             thread.thread_pointer = thread_pointer;
                             thread.stack = reader.read(tid, registers.sp, stacks);
                             thread.registers = Some(registers);
                         }
-                        Err(error) => thread.stack = refused(error),
+                        Err(error) => thread.stack = refused(&error),
                     }
                     thread.stopped = stopped.resume();
                 }
-                Err(Errno::ESRCH) => continue,
-                Err(Errno::ETIMEDOUT) => {
-                    thread.stack = unreadable("it did not stop in time");
-                    stuck = true;
-                }
-                Err(error) => thread.stack = refused(error),
+                Err(error) => match Errno::from_io_error(&error) {
+                    Some(Errno::SRCH) => continue,
+                    Some(Errno::TIMEDOUT) => {
+                        thread.stack = unreadable("it did not stop in time");
+                        stuck = true;
+                    }
+                    _ => thread.stack = refused(&error),
+                },
             },
         }
         threads.push(thread);
@@ -132,7 +128,7 @@ fn unreadable(because: &str) -> RawStack {
     RawStack::Unreadable(because.to_owned())
 }
 
-fn refused(error: Errno) -> RawStack {
+fn refused(error: &io::Error) -> RawStack {
     RawStack::Unreadable(format!("the kernel refused: {error}"))
 }
 
@@ -160,36 +156,34 @@ fn status_field(tid: u32, name: &str) -> Option<u32> {
 
 /// A thread that is stopped, until this is dropped.
 struct Stopped {
-    tid: Pid,
+    tracee: Tracee,
     since: Instant,
     /// A signal that was about to be delivered when it stopped.
     signal: i32,
 }
 
 /// Stops a thread. `ETIMEDOUT`: it is traced, and did not stop.
-fn stop(tid: u32) -> std::result::Result<Stopped, Errno> {
-    let tid = Pid::from_raw(tid.cast_signed());
-    ptrace::seize(tid, ptrace::Options::empty())?;
+fn stop(tid: u32) -> io::Result<Stopped> {
+    let tracee = Tracee::seize(tid)?;
     let since = Instant::now();
-    ptrace::interrupt(tid)?;
-    let raw = rustix::process::Pid::from_raw(tid.as_raw());
+    tracee.interrupt()?;
     loop {
-        match waitpid(raw, WALL | WaitOptions::NOHANG) {
-            Ok(Some((_, status))) => {
+        match tracee.wait(WaitOptions::NOHANG) {
+            Ok(Some(status)) => {
                 let Some(signal) = status.stopping_signal() else {
-                    return Err(Errno::ESRCH); // it ended
+                    return Err(Errno::SRCH.into()); // it ended
                 };
                 let signal = match status.as_raw() >> 16 {
                     PTRACE_EVENT_STOP => 0,
                     _ => signal,
                 };
-                return Ok(Stopped { tid, since, signal });
+                return Ok(Stopped { tracee, since, signal });
             }
-            Ok(None) if since.elapsed() > PATIENCE => return Err(Errno::ETIMEDOUT),
+            Ok(None) if since.elapsed() > PATIENCE => return Err(Errno::TIMEDOUT.into()),
             Ok(None) if since.elapsed() < Duration::from_micros(100) => std::thread::yield_now(),
             Ok(None) => std::thread::sleep(Duration::from_micros(50)),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return Err(Errno::ESRCH),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(Errno::SRCH.into()),
         }
     }
 }
@@ -205,31 +199,7 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // SAFETY: the last argument is a signal's number; nothing is pointed to. It fails only where the thread
-        // was killed meanwhile.
-        unsafe {
-            libc::ptrace(
-                libc::PTRACE_DETACH,
-                self.tid.as_raw(),
-                std::ptr::null_mut::<libc::c_void>(),
-                self.signal as usize as *mut libc::c_void,
-            );
-        }
+        // It fails only where the thread was killed meanwhile.
+        let _killed = self.tracee.detach(self.signal);
     }
-}
-
-/// A stopped thread's registers, and its thread pointer.
-#[cfg(target_arch = "x86_64")]
-fn registers(tid: Pid) -> std::result::Result<(Registers, Option<u64>), Errno> {
-    let read = ptrace::getregs(tid)?;
-    let registers = Registers { pc: read.rip, sp: read.rsp, fp: Some(read.rbp), lr: None };
-    Ok((registers, Some(read.fs_base)))
-}
-
-/// A stopped thread's registers. The thread pointer would take another call, which nix does not have.
-#[cfg(target_arch = "aarch64")]
-fn registers(tid: Pid) -> std::result::Result<(Registers, Option<u64>), Errno> {
-    let read = ptrace::getregs(tid)?;
-    let registers = Registers { pc: read.pc, sp: read.sp, fp: Some(read.regs[29]), lr: Some(read.regs[30]) };
-    Ok((registers, None))
 }

@@ -9,16 +9,15 @@ mod frames;
 mod layout;
 
 use std::collections::HashMap;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::time::Duration;
 
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::unistd::Pid;
 use spindoctor_model::wait_graph::{FutexKind, FutexWait, MutexBehind};
 
 use crate::capture::procfs::{Position, Ran, read_text};
 use crate::classify::is_in_futex;
 use crate::process::{after_name, tasks};
+use crate::process_memory::read_array;
 use frames::Waiting;
 pub use frames::WaitingFrame;
 use layout::{Held, MUTEX_BYTES, RWLOCK_BYTES};
@@ -181,7 +180,7 @@ impl<'a> Seen<'a> {
                 locks.rwlock(tid, self.lock)
             }
             FutexKind::Condition => {
-                let mutex = memory::<WAITING_STACK_BYTES>(tid, sp)
+                let mutex = read_array::<WAITING_STACK_BYTES>(tid, sp)
                     .and_then(|stack| layout::mutex_behind(futex, &stack));
                 self.behind = mutex.and_then(|mutex| match locks.mutex(tid, mutex)? {
                     Held::Free => Some((mutex, 0)),
@@ -205,22 +204,12 @@ struct Locks(HashMap<u64, Option<Held>>);
 
 impl Locks {
     fn mutex(&mut self, tid: u32, at: u64) -> Option<Held> {
-        *self.0.entry(at).or_insert_with(|| Some(layout::mutex(&memory::<MUTEX_BYTES>(tid, at)?)))
+        *self.0.entry(at).or_insert_with(|| Some(layout::mutex(&read_array::<MUTEX_BYTES>(tid, at)?)))
     }
 
     fn rwlock(&mut self, tid: u32, at: u64) -> Option<Held> {
-        *self.0.entry(at).or_insert_with(|| Some(layout::rwlock(&memory::<RWLOCK_BYTES>(tid, at)?)))
+        *self.0.entry(at).or_insert_with(|| Some(layout::rwlock(&read_array::<RWLOCK_BYTES>(tid, at)?)))
     }
-}
-
-/// Memory of a thread's process. By the thread's own id: the process's first thread may have ended, and has no memory
-/// any more then.
-fn memory<const BYTES: usize>(tid: u32, address: u64) -> Option<[u8; BYTES]> {
-    let mut bytes = [0; BYTES];
-    let at = RemoteIoVec { base: usize::try_from(address).ok()?, len: BYTES };
-    let read =
-        process_vm_readv(Pid::from_raw(tid.cast_signed()), &mut [IoSliceMut::new(&mut bytes)], &[at]).ok()?;
-    (read == BYTES).then_some(bytes)
 }
 
 /// What the threads of a process are called inside and outside of its pid namespace.

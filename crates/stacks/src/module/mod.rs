@@ -14,17 +14,16 @@ pub mod maps;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, IoSliceMut, Read as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::unistd::Pid;
 use spindoctor_model::stack;
 
 use crate::error::{Error, Result};
+use crate::process_memory;
 use crate::target_file::{Root, of_proc};
 use bytes::Budget;
 use cfi::Cfi;
@@ -359,9 +358,7 @@ impl Modules {
     /// Bytes of the process.
     fn memory(&self, address: u64, len: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; len];
-        let pid = Pid::from_raw(i32::try_from(self.pid).ok()?);
-        let remote = [RemoteIoVec { base: usize::try_from(address).ok()?, len }];
-        let read = process_vm_readv(pid, &mut [IoSliceMut::new(&mut bytes)], &remote).ok()?;
+        let read = process_memory::read(self.pid, address, &mut bytes).ok()?;
         bytes.truncate(read);
         (!bytes.is_empty()).then_some(bytes)
     }

@@ -5,8 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use spindoctor_model::stack::StackSource;
 use spindoctor_stacks::Error;
+use spindoctor_stacks::capture::tracee::Tracee;
 use spindoctor_stacks::capture::{RawStack, open};
 
 use crate::target::{
@@ -92,7 +94,7 @@ fn a_stopped_process_is_seen_and_stays_stopped_until_it_is_continued() {
     let mut target = Target::start("readers");
     let pid = target.pid();
     for source in sources() {
-        signal(pid, libc::SIGSTOP);
+        signal(pid, Signal::STOP);
         let mut capture = open_by_name(pid, source);
         let snapshot = snapshot_where(&mut *capture, |snapshot| {
             snapshot
@@ -104,7 +106,7 @@ fn a_stopped_process_is_seen_and_stays_stopped_until_it_is_continued() {
         for thread in &snapshot.threads {
             until("it is stopped again", || state_of(pid, thread.tid) == 'T');
         }
-        signal(pid, libc::SIGCONT);
+        signal(pid, Signal::CONT);
         target.ask("count");
     }
 }
@@ -150,8 +152,7 @@ fn threads_of_a_frozen_control_group_are_seen_and_say_so() {
 #[test]
 fn a_process_that_is_traced_is_seen_by_all_but_ptrace_which_names_the_tracer() {
     let target = Target::start("readers");
-    let pid = nix::unistd::Pid::from_raw(target.pid().cast_signed());
-    nix::sys::ptrace::seize(pid, nix::sys::ptrace::Options::empty()).unwrap();
+    let _tracee = Tracee::seize(target.pid()).unwrap();
     for source in sources() {
         match source {
             StackSource::Ptrace => {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use spindoctor_model::stack::StackSource;
 use spindoctor_stacks::Result;
 use spindoctor_stacks::capture::{Capture, RawSnapshot, RawThread, open};
@@ -150,9 +151,9 @@ pub(crate) fn state_of(pid: u32, tid: u32) -> char {
     stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
 }
 
-pub(crate) fn signal(pid: u32, signal: i32) {
-    let pid = nix::unistd::Pid::from_raw(pid.cast_signed());
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::try_from(signal).unwrap()).unwrap();
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
 }
 
 /// The ids of its threads.

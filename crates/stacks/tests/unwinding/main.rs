@@ -11,17 +11,16 @@ mod program;
 mod stepping;
 
 use std::fs;
-use std::io::{IoSliceMut, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::unistd::Pid;
 use program::{Built, SOURCES, Stopped, Walked, wait_until_ready};
 use spindoctor_model::stack::{Frame, StackEnd};
 use spindoctor_stacks::module::Modules;
 use spindoctor_stacks::names::Names;
+use spindoctor_stacks::process_memory;
 use spindoctor_stacks::registers::Registers;
 use spindoctor_stacks::unwind::{MAX_FRAMES, Unwinder};
 
@@ -268,9 +267,7 @@ fn code_is_what_the_processor_runs() {
     let mut modules = Modules::of(running.pid).unwrap();
     let pc = running.stop().registers.pc;
     let mut memory = [0; 32];
-    let remote = [RemoteIoVec { base: usize::try_from(pc).unwrap(), len: 32 }];
-    let pid = Pid::from_raw(i32::try_from(running.pid).unwrap());
-    process_vm_readv(pid, &mut [IoSliceMut::new(&mut memory)], &remote).unwrap();
+    process_memory::read(running.pid, pc, &mut memory).unwrap();
     assert_eq!(modules.code(pc, 32).as_deref(), Some(&memory[..]));
     assert_eq!(modules.code(16, 32), None);
 }

@@ -1,16 +1,16 @@
 //! Programs that cc compiles, standing still in known places; and their stacks, walked and named.
 
 use std::fs;
-use std::io::{BufRead, BufReader, IoSliceMut};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::sys::{ptrace, wait};
-use nix::unistd::Pid;
+use rustix::process::WaitOptions;
 use spindoctor_model::stack::{Frame, StackEnd};
+use spindoctor_stacks::capture::tracee::Tracee;
 use spindoctor_stacks::module::Modules;
 use spindoctor_stacks::names::Names;
+use spindoctor_stacks::process_memory;
 use spindoctor_stacks::registers::Registers;
 use spindoctor_stacks::unwind::Unwinder;
 
@@ -87,10 +87,6 @@ pub(crate) struct Stopped {
 }
 
 impl Running {
-    pub(crate) fn thread(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.pid).unwrap())
-    }
-
     /// It says that it is ready just before it waits.
     pub(crate) fn wait_until_asleep(&self) {
         loop {
@@ -103,37 +99,31 @@ impl Running {
         }
     }
 
-    pub(crate) fn hold(&self) {
-        ptrace::seize(self.thread(), ptrace::Options::empty()).unwrap();
-        ptrace::interrupt(self.thread()).unwrap();
-        wait::waitpid(self.thread(), Some(wait::WaitPidFlag::__WALL)).unwrap();
+    pub(crate) fn hold(&self) -> Tracee {
+        let held = Tracee::seize(self.pid).unwrap();
+        held.interrupt().unwrap();
+        held.wait(WaitOptions::empty()).unwrap();
+        held
     }
 
     pub(crate) fn stop(&self) -> Stopped {
-        self.hold();
-        let stopped = self.read();
-        ptrace::detach(self.thread(), None).unwrap();
+        let held = self.hold();
+        let stopped = self.read(&held);
+        held.detach(0).unwrap();
         stopped
     }
 
     /// What it has while it is held.
-    pub(crate) fn read(&self) -> Stopped {
-        let thread = self.thread();
-        let found = ptrace::getregs(thread).unwrap();
-        #[cfg(target_arch = "x86_64")]
-        let registers = Registers { pc: found.rip, sp: found.rsp, fp: Some(found.rbp), lr: None };
-        #[cfg(target_arch = "aarch64")]
-        let registers =
-            Registers { pc: found.pc, sp: found.sp, fp: Some(found.regs[29]), lr: Some(found.regs[30]) };
-        let maps = fs::read_to_string(format!("/proc/{thread}/maps")).unwrap();
+    pub(crate) fn read(&self, held: &Tracee) -> Stopped {
+        let (registers, _thread_pointer) = held.registers().unwrap();
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap();
         let end = maps
             .lines()
             .filter_map(|line| u64::from_str_radix(line.split_once('-')?.1.split_once(' ')?.0, 16).ok())
             .find(|&end| end > registers.sp)
             .unwrap();
         let mut stack = vec![0; usize::try_from(end - registers.sp).unwrap()];
-        let remote = [RemoteIoVec { base: usize::try_from(registers.sp).unwrap(), len: stack.len() }];
-        let read = process_vm_readv(thread, &mut [IoSliceMut::new(&mut stack)], &remote).unwrap();
+        let read = process_memory::read(self.pid, registers.sp, &mut stack).unwrap();
         assert_eq!(read, stack.len());
         Stopped { registers, stack }
     }

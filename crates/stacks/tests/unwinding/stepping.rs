@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::ops::Range;
 
-use nix::sys::{ptrace, wait};
 use object::{Object, ObjectSection};
+use rustix::process::WaitOptions;
 use spindoctor_model::stack::StackEnd;
 use spindoctor_stacks::module::Modules;
 use spindoctor_stacks::unwind::Unwinder;
@@ -34,10 +34,10 @@ fn a_call_through_the_plt_is_walked_at_every_instruction() {
     let mut in_plt = std::collections::BTreeSet::new();
     let mut in_loader = 0;
     let mut resolver = 0;
-    running.hold();
+    let held = running.hold();
     running.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     for step in 0..PATIENCE {
-        let stopped = running.read();
+        let stopped = running.read(&held);
         let registers = &stopped.registers;
         let place = modules.place(registers.pc).unwrap();
         let path = &described[place.module.unwrap() as usize].path;
@@ -59,8 +59,8 @@ fn a_call_through_the_plt_is_walked_at_every_instruction() {
                 break;
             }
         }
-        ptrace::step(running.thread(), None).unwrap();
-        wait::waitpid(running.thread(), Some(wait::WaitPidFlag::__WALL)).unwrap();
+        held.step().unwrap();
+        held.wait(WaitOptions::empty()).unwrap();
     }
     assert!(in_plt.len() > 3 && in_loader > 100, "{in_plt:x?} {in_loader}");
     assert!(resolver * 2 < in_loader, "{resolver} of {in_loader} instructions of the loader");
