@@ -1,7 +1,10 @@
 //! What the program itself reads of others, for the fuzz targets in `fuzz/`; nothing else uses it.
 
-use crate::indexes::statement::Select;
-use crate::workload::captured::Captured;
+use crate::commands;
+use crate::common::window_file;
+use crate::doctor::json;
+use crate::indexes::Select;
+use crate::workload::Captured;
 
 /// A captured process list, read to its end; how many looks it has.
 pub fn captured(text: &[u8]) -> usize {
@@ -17,9 +20,9 @@ pub fn captured(text: &[u8]) -> usize {
 
 /// A saved window, diagnosed where it is one; whether it is.
 pub fn window(bytes: &[u8]) -> bool {
-    let Ok(window) = crate::window_file::from_bytes(bytes) else { return false };
+    let Ok(window) = window_file::from_bytes(bytes) else { return false };
     let diagnosis = spindoctor_rules::diagnose(&window);
-    let _ = crate::report::json::render(&diagnosis);
+    let _ = json::render(&diagnosis);
     let _ = spindoctor_rules::proposals::plan(&window);
     true
 }
@@ -32,5 +35,5 @@ pub fn explainable(text: &str) -> bool {
 /// Times and moments of a command line, and each of its other forms of value: any text is a value or a refusal.
 pub fn arguments(text: &str) {
     let words = text.split_whitespace().map(std::ffi::OsString::from);
-    let _ = crate::cli::parse(std::iter::once("spindoctor".into()).chain(words));
+    let _ = commands::parse(std::iter::once("spindoctor".into()).chain(words));
 }

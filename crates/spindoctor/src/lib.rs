@@ -1,36 +1,42 @@
 //! spindoctor: finds where a running MySQL or MariaDB server loses time.
 //!
-//! The program is this library's [`run`], so that what it reads of others can be fuzzed ([`mod@fuzzing`]). This is the table of contents. `cli` has the flags, `command` what each command does,
-//! `report` how results look, `exit` what the exit codes mean.
+//! The program is this library's [`run`], so that what it reads of others can be fuzzed ([`mod@fuzzing`]). Each noun has a
+//! room: its flags (`args`), its work (`run`), what it computes, and a file for each format. `commands` lists the commands.
+//! What several rooms need is in `common` and `page`, below them. A room's `mod.rs` says what the others may use of it.
+
+#![allow(unreachable_pub, reason = "a binary's items: what is public, the rooms say")]
+
+mod commands;
+mod secrecy;
 
 mod cache;
-mod chart;
-mod cli;
-mod command;
 mod connections;
-mod csv;
-mod exit;
+mod doctor;
+mod explain;
 mod export;
-mod fleet_diagnosis;
-pub mod fuzzing;
-mod host_report;
+mod fleet;
+mod host;
 mod incident;
 mod indexes;
+mod lab;
 mod locks;
-mod output;
-mod profile;
-mod progress;
-mod report;
-mod secrecy;
-mod terminal;
+mod record;
+mod stacks;
+mod sweep;
 mod top;
-mod trigger;
-mod window_file;
+mod tune;
 mod workload;
+
+mod common;
+mod page;
+
+pub mod fuzzing;
 
 use std::process::{ExitCode, Termination as _};
 
-use exit::ExitStatus;
+use common::exit::{self, ExitStatus};
+use common::output;
+use page::safe::safe;
 
 /// Runs the program as its command line says.
 #[must_use]
@@ -43,15 +49,15 @@ fn program() -> ExitStatus {
     if let Some(seen) = secrecy::hide() {
         output::note(&format!("spindoctor: {seen}"));
     }
-    let parsed = match cli::parse(arguments) {
+    let parsed = match commands::parse(arguments) {
         Ok(parsed) => parsed,
         Err(usage) => return exit::of_usage(&usage),
     };
-    match command::run(parsed) {
+    match commands::run(parsed) {
         Ok(status) => status,
         Err(error) if error.is::<output::ClosedPipe>() => ExitStatus::Done,
         Err(error) => {
-            output::note(&format!("spindoctor: {}", terminal::safe(&format!("{error:#}"))));
+            output::note(&format!("spindoctor: {}", safe(&format!("{error:#}"))));
             ExitStatus::Failed
         }
     }

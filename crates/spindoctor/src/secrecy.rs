@@ -20,7 +20,7 @@ const VARIABLE: &str = "MYSQL_PWD";
 
 /// Hides what this process was given. To be called at its very beginning, when it has one thread, and after the arguments
 /// were copied; what could not be done is said in one line.
-pub(crate) fn hide() -> Option<String> {
+pub fn hide() -> Option<String> {
     let given = std::env::var_os(VARIABLE);
     target::keep_password_of_environment(
         given.as_ref().map(|value| value.to_string_lossy().into_owned().into()),

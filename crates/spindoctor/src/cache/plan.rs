@@ -31,42 +31,42 @@ const PADDED_FROM: f64 = 4_096.0;
 
 /// A part of a file that may leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Part {
+pub struct Part {
     /// The file's place in the list.
-    pub(crate) file: usize,
+    pub file: usize,
     /// From where to where.
-    pub(crate) range: Range<u64>,
+    pub range: Range<u64>,
 }
 
 /// Logs that stay for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Kept {
+pub struct Kept {
     /// What they are.
-    pub(crate) kind: FileKind,
+    pub kind: FileKind,
     /// The first of them.
-    pub(crate) path: String,
+    pub path: String,
     /// How many.
-    pub(crate) files: u64,
+    pub files: u64,
     /// What of them is in the page cache.
-    pub(crate) cached_bytes: u64,
+    pub cached_bytes: u64,
     /// Why they stay.
-    pub(crate) because: String,
+    pub because: String,
 }
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// What may leave.
-    pub(crate) parts: Vec<Part>,
+    pub parts: Vec<Part>,
     /// What stays.
-    pub(crate) kept: Vec<Kept>,
+    pub kept: Vec<Kept>,
     /// The files among it, each with its reason: the parts of one file are one file.
     counted: BTreeSet<(String, String)>,
 }
 
 impl Plan {
     /// What may leave, where cached pages lie evenly in their files.
-    pub(crate) fn evictable_bytes(&self, files: &[CachedFile]) -> u64 {
+    pub fn evictable_bytes(&self, files: &[CachedFile]) -> u64 {
         let cached = self.parts.iter().map(|part| {
             let file = &files[part.file];
             let length = part.range.end.min(file.bytes).saturating_sub(part.range.start);
@@ -114,7 +114,7 @@ impl Plan {
 }
 
 /// Adds the descriptors that a later look saw: a dump thread that was between two files has one again.
-pub(crate) fn add_descriptors(files: &mut [CachedFile], later: &[CachedFile]) {
+pub fn add_descriptors(files: &mut [CachedFile], later: &[CachedFile]) {
     let open: BTreeMap<(u64, u64), &CachedFile> =
         later.iter().filter(|file| !file.open.is_empty()).map(|file| (file.id, file)).collect();
     for file in files {
@@ -128,7 +128,7 @@ pub(crate) fn add_descriptors(files: &mut [CachedFile], later: &[CachedFile]) {
 }
 
 /// Decides.
-pub(crate) fn plan(files: &[CachedFile], facts: Option<&FileFacts>) -> Plan {
+pub fn plan(files: &[CachedFile], facts: Option<&FileFacts>) -> Plan {
     let mut plan = Plan::default();
     let mut groups: BTreeMap<(FileKind, &str), Vec<Log<'_>>> = BTreeMap::new();
     for (place, file) in files.iter().enumerate().filter(|(_, file)| file.kind.is_log()) {

@@ -8,7 +8,7 @@ use spindoctor_model::{Flavor, ServerVersion};
 /// How the server opened its files of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Opened {
+pub enum Opened {
     /// All through the page cache.
     Buffered,
     /// All with O_DIRECT.
@@ -19,7 +19,7 @@ pub(crate) enum Opened {
 
 impl Opened {
     /// The word for people.
-    pub(crate) fn told(self) -> &'static str {
+    pub fn told(self) -> &'static str {
         match self {
             Self::Buffered => "buffered",
             Self::Direct => "O_DIRECT",
@@ -29,7 +29,7 @@ impl Opened {
 }
 
 /// How the server opened its files of a kind; None where it has none open, or none was looked at.
-pub(crate) fn opened(files: &[CachedFile], kind: FileKind) -> Option<Opened> {
+pub fn opened(files: &[CachedFile], kind: FileKind) -> Option<Opened> {
     let of_kind = files.iter().filter(|file| file.kind == kind).flat_map(|file| &file.open);
     of_kind.fold(None, |so_far, descriptor| {
         let this = if descriptor.direct { Opened::Direct } else { Opened::Buffered };
@@ -43,15 +43,15 @@ pub(crate) fn opened(files: &[CachedFile], kind: FileKind) -> Option<Opened> {
 
 /// A setting with what it means here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Setting {
+pub struct Setting {
     /// `innodb_flush_method = O_DIRECT`
-    pub(crate) setting: String,
+    pub setting: String,
     /// What it means for the page cache.
-    pub(crate) means: String,
+    pub means: String,
 }
 
 /// Tells of each setting that decides what is cached.
-pub(crate) fn explain(
+pub fn explain(
     version: Option<ServerVersion>,
     variables: &NamedValues,
     files: &[CachedFile],

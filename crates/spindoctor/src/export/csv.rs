@@ -3,10 +3,11 @@
 use std::io::{BufWriter, Write};
 
 use super::table::{Cell, Sink, Table};
-use crate::csv::{self, Reader};
+use crate::page::csv;
+use crate::page::csv::Reader;
 
 /// Rows on their way into a file.
-pub(crate) struct Csv<W: Write> {
+pub struct Csv<W: Write> {
     out: BufWriter<W>,
     reader: Reader,
     text: Vec<u8>,
@@ -14,7 +15,7 @@ pub(crate) struct Csv<W: Write> {
 
 impl<W: Write> Csv<W> {
     /// Begins with the titles.
-    pub(crate) fn begin(out: W, table: &Table, reader: Reader) -> anyhow::Result<Self> {
+    pub fn begin(out: W, table: &Table, reader: Reader) -> anyhow::Result<Self> {
         let mut out = BufWriter::new(out);
         let titles: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
         write!(out, "{}\r\n", titles.join(","))?;
@@ -52,8 +53,9 @@ impl<W: Write> Sink for Csv<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{TABLES, by_name, tests::visit};
     use super::*;
+
+    use crate::export::table::{TABLES, by_name, tests::visit};
 
     fn written(table: &Table) -> String {
         let mut bytes = Vec::new();

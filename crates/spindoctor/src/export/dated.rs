@@ -13,12 +13,12 @@ use jiff::Timestamp;
 use spindoctor_model::Segment;
 use spindoctor_record::{Recording, Stretch};
 
+use super::args::FileFormat;
 use super::file::{Whole, Writing};
-use super::part;
-use super::slice::{self, More, Position, Slice};
-use super::table::{self, Table};
-use crate::cli::FileFormat;
-use crate::csv::Reader;
+use super::slice::{More, Position, Slice};
+use super::table::Table;
+use super::{part, slice, table};
+use crate::page::csv::Reader;
 
 /// What Hive calls a partition whose value is not known.
 const UNKNOWN: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -27,17 +27,17 @@ const MOST_BYTES: usize = 240;
 
 /// A folder in which recordings are laid out.
 #[derive(Debug)]
-pub(crate) struct Dated {
+pub struct Dated {
     /// The folder.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// The tables that are written.
-    pub(crate) tables: Vec<&'static Table>,
+    pub tables: Vec<&'static Table>,
     /// How they are written.
-    pub(crate) format: FileFormat,
+    pub format: FileFormat,
     /// Who reads CSV.
-    pub(crate) reader: Reader,
+    pub reader: Reader,
     /// How much time a file covers: at most a day.
-    pub(crate) every: Duration,
+    pub every: Duration,
 }
 
 impl Dated {
@@ -48,7 +48,7 @@ impl Dated {
     ///
     /// # Errors
     /// The recording cannot be read, or the folder cannot be written.
-    pub(crate) fn step(
+    pub fn step(
         &self,
         recording: &Recording,
         stretches: &[Stretch],
@@ -143,8 +143,9 @@ mod tests {
     use spindoctor_model::{Event, EventHead, Reading, RecordedSample, Sample, ServerIdentity};
     use spindoctor_record::{Writer, WriterOptions};
 
-    use super::super::table::TABLES;
     use super::*;
+
+    use crate::export::table::TABLES;
 
     #[test]
     fn a_file_stands_below_its_table_its_day_and_its_server() {

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use super::args::FileFormat;
 use super::csv::Csv;
 use super::parquet::Parquet;
 use super::table::{Cell, Sink, Table};
-use crate::cli::FileFormat;
-use crate::csv::Reader;
+use crate::page::csv::Reader;
 
 /// A file that is being written.
-pub(crate) struct Writing {
+pub struct Writing {
     /// The table whose rows it takes.
-    pub(crate) table: &'static Table,
+    pub table: &'static Table,
     format: FileFormat,
     reader: Reader,
     path: PathBuf,
@@ -32,25 +32,25 @@ struct Begun {
 
 /// A file that is whole.
 #[derive(Debug)]
-pub(crate) struct Whole {
+pub struct Whole {
     /// Where it is.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Its table.
-    pub(crate) table: &'static Table,
+    pub table: &'static Table,
     /// Its rows.
-    pub(crate) rows: u64,
+    pub rows: u64,
     /// Its size.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl Writing {
     /// One that is made with its first row, and its folder with it.
-    pub(crate) fn new(format: FileFormat, reader: Reader, table: &'static Table, path: PathBuf) -> Self {
+    pub fn new(format: FileFormat, reader: Reader, table: &'static Table, path: PathBuf) -> Self {
         Self { table, format, reader, path, rows: 0, begun: None }
     }
 
     /// The name that it will have.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -58,7 +58,7 @@ impl Writing {
     ///
     /// # Errors
     /// The folder is full, or cannot be written.
-    pub(crate) fn begin(&mut self) -> anyhow::Result<()> {
+    pub fn begin(&mut self) -> anyhow::Result<()> {
         if let Some(folder) = folder_of(&self.path) {
             make_folder(folder)?;
         }
@@ -78,7 +78,7 @@ impl Writing {
     ///
     /// # Errors
     /// The disk refuses.
-    pub(crate) fn row(&mut self, cells: &[Cell<'_>]) -> anyhow::Result<()> {
+    pub fn row(&mut self, cells: &[Cell<'_>]) -> anyhow::Result<()> {
         if self.begun.is_none() {
             self.begin()?;
         }
@@ -91,7 +91,7 @@ impl Writing {
     ///
     /// # Errors
     /// The disk refuses: then there is no file, or the one that was there before.
-    pub(crate) fn end(self) -> anyhow::Result<Option<Whole>> {
+    pub fn end(self) -> anyhow::Result<Option<Whole>> {
         let Self { table, path, rows, begun, .. } = self;
         let Some(Begun { sink, file, partial }) = begun else { return Ok(None) };
         sink.finish()
@@ -158,8 +158,9 @@ fn sync(folder: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::by_name;
     use super::*;
+
+    use crate::export::table::by_name;
 
     fn names(folder: &Path) -> Vec<String> {
         let names = fs::read_dir(folder).unwrap();

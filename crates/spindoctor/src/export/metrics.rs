@@ -10,28 +10,28 @@ use jiff::Timestamp;
 use spindoctor_collect::follow::SourceCost;
 use spindoctor_model::Window;
 
-use crate::incident::scope::before;
+use crate::common::span::before;
 
 /// A family of metrics: one name, and a point for each set of labels.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Family {
+pub struct Family {
     /// Its whole name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What it is, in a sentence.
-    pub(crate) help: &'static str,
+    pub help: &'static str,
     /// Its unit as UCUM has it, for OTLP: `s`, `By`, `1`.
-    pub(crate) unit: &'static str,
+    pub unit: &'static str,
     /// What its numbers are.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// Since when they count.
-    pub(crate) since: Since,
+    pub since: Since,
     /// Its points.
-    pub(crate) points: Vec<Point>,
+    pub points: Vec<Point>,
 }
 
 /// What the numbers of a family are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Only grows.
     Counter,
     /// Goes up and down.
@@ -43,7 +43,7 @@ pub(crate) enum Kind {
 /// Since when a counter counts. Who takes its first value for growth since then must not be told a time after which it did
 /// not grow so much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Since {
+pub enum Since {
     /// Since the recorder began.
     Recorder,
     /// Since then: a restart makes it later.
@@ -54,16 +54,16 @@ pub(crate) enum Since {
 
 /// One number, or one histogram.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Point {
+pub struct Point {
     /// Names and values, in order.
-    pub(crate) labels: Vec<(&'static str, String)>,
+    pub labels: Vec<(&'static str, String)>,
     /// What it says.
-    pub(crate) value: Value,
+    pub value: Value,
 }
 
 /// What a point says.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     /// A number.
     Number(f64),
     /// A histogram.
@@ -71,73 +71,73 @@ pub(crate) enum Value {
 }
 
 /// Upper bounds of the probe's histogram, seconds: from an idle server's 0.2 ms to the deadline.
-pub(crate) const PROBE_BOUNDS_S: [f64; 12] =
+pub const PROBE_BOUNDS_S: [f64; 12] =
     [0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
 
 /// How often a duration was at most each bound.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     /// By bound of [`PROBE_BOUNDS_S`], not cumulative; the last is beyond all of them.
-    pub(crate) counts: [u64; PROBE_BOUNDS_S.len() + 1],
+    pub counts: [u64; PROBE_BOUNDS_S.len() + 1],
     /// All of them together, seconds.
-    pub(crate) sum_s: f64,
+    pub sum_s: f64,
 }
 
 impl Histogram {
     /// Counts one.
-    pub(crate) fn observe(&mut self, took_s: f64) {
+    pub fn observe(&mut self, took_s: f64) {
         let place = PROBE_BOUNDS_S.iter().position(|bound| took_s <= *bound).unwrap_or(PROBE_BOUNDS_S.len());
         self.counts[place] += 1;
         self.sum_s += took_s;
     }
 
     /// All that were counted.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 }
 
 /// What a recorder knows of its server and of itself.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     /// True where the server answered last.
-    pub(crate) is_up: bool,
+    pub is_up: bool,
     /// The probe's answers.
-    pub(crate) probe: Histogram,
+    pub probe: Histogram,
     /// Events by kind and first cause; empty where none was found.
-    pub(crate) events: BTreeMap<(String, String), u64>,
+    pub events: BTreeMap<(String, String), u64>,
     /// Time of events by first cause, seconds: every cause of the catalogue from the beginning on, as nobody can tell how
     /// much a counter grew that was not there before; empty where none was found.
-    pub(crate) stalled_s: BTreeMap<String, f64>,
+    pub stalled_s: BTreeMap<String, f64>,
     /// What each source cost so far.
-    pub(crate) costs: Vec<SourceCost>,
+    pub costs: Vec<SourceCost>,
     /// By reading, a field of the sample: whether there was an answer when it was asked for last.
-    pub(crate) answers: BTreeMap<&'static str, bool>,
+    pub answers: BTreeMap<&'static str, bool>,
     /// CPU time of the recorder itself, seconds.
-    pub(crate) own_cpu_s: f64,
+    pub own_cpu_s: f64,
     /// Memory of the recorder itself; none where it could not be read.
-    pub(crate) own_resident_bytes: Option<u64>,
+    pub own_resident_bytes: Option<u64>,
     /// Size of the recording; none where it could not be read.
-    pub(crate) recording_bytes: Option<u64>,
+    pub recording_bytes: Option<u64>,
     /// Gaps since the recorder began.
-    pub(crate) gaps: u64,
+    pub gaps: u64,
     /// Requests that the collector took, and that were lost; none without `--otlp`.
-    pub(crate) pushed: Option<(u64, u64)>,
+    pub pushed: Option<(u64, u64)>,
     /// What became of the recording in files; none without `--parquet`.
-    pub(crate) files: Option<Files>,
+    pub files: Option<Files>,
 }
 
 /// What became of the recording in Parquet files.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Files {
+pub struct Files {
     /// Files that were written.
-    pub(crate) written: u64,
+    pub written: u64,
     /// Their bytes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// How often the folder could not be written.
-    pub(crate) failures: u64,
+    pub failures: u64,
     /// Up to when the recording is in files, seconds since 1970; none where this recorder has written none yet.
-    pub(crate) until_s: Option<f64>,
+    pub until_s: Option<f64>,
 }
 
 /// A number of `SHOW GLOBAL STATUS` that is told, by its name there.
@@ -235,7 +235,7 @@ const STATUS: [Status; 24] = [
 ];
 
 /// Everything that is known, as families; what is not known has no family.
-pub(crate) fn families(window: Option<&Window>, recorder: &Recorder) -> Vec<Family> {
+pub fn families(window: Option<&Window>, recorder: &Recorder) -> Vec<Family> {
     let mut families = Families { all: Vec::new(), since: Since::Recorder };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     families.one(
@@ -609,19 +609,20 @@ fn files(families: &mut Families, files: Files) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub mod tests {
     use super::*;
-    use crate::incident::sample;
+
+    use crate::incident::examples;
 
     /// Everything at once, with labels chosen to hurt.
-    pub(crate) fn all() -> Vec<Family> {
-        let (_, recorded) = sample::recorded();
+    pub fn all() -> Vec<Family> {
+        let (_, recorded) = examples::recorded();
         let mut window = recorded.stall.unwrap();
         window.server.hostname = "db\"17\\\n".to_owned();
         families(Some(&window), &recorder())
     }
 
-    pub(crate) fn recorder() -> Recorder {
+    pub fn recorder() -> Recorder {
         let mut recorder = Recorder { is_up: true, own_cpu_s: 1.5, ..Recorder::default() };
         for took_s in [0.000_1, 0.000_3, 0.000_3, 0.03, 7.0] {
             recorder.probe.observe(took_s);
@@ -675,18 +676,18 @@ pub(crate) mod tests {
             let families = families(Some(window), &recorder());
             families.iter().find(|family| family.name == name).unwrap().since
         };
-        let (_, recorded) = sample::recorded();
+        let (_, recorded) = examples::recorded();
         let mut window = recorded.stall.unwrap();
         let questions = "spindoctor_mysql_questions_total";
         // It was up for 812 s when the segment began.
-        window.start = sample::at(-120.0);
-        assert_eq!(since(&window, questions), Since::Instant(sample::at(-932.0)));
+        window.start = examples::at(-120.0);
+        assert_eq!(since(&window, questions), Since::Instant(examples::at(-932.0)));
         assert_eq!(since(&window, "spindoctor_server_cpu_seconds_total"), Since::Unknown);
         assert_eq!(since(&window, "spindoctor_events_total"), Since::Recorder);
         assert_eq!(since(&window, "spindoctor_probe_seconds"), Since::Recorder);
         // It was restarted.
-        (window.start, window.server.uptime_s) = (sample::at(40.0), Some(3));
-        assert_eq!(since(&window, questions), Since::Instant(sample::at(37.0)));
+        (window.start, window.server.uptime_s) = (examples::at(40.0), Some(3));
+        assert_eq!(since(&window, questions), Since::Instant(examples::at(37.0)));
         window.server.uptime_s = None;
         assert_eq!(since(&window, questions), Since::Unknown);
         (window.start, window.server.uptime_s) = (Timestamp::default(), Some(3));

@@ -25,7 +25,7 @@ const TEXTS_AT_ONCE: usize = 4_096;
 const IS_THERE: i16 = 1;
 
 /// Rows on their way into a file.
-pub(crate) struct Parquet<W: Write + Send> {
+pub struct Parquet<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     columns: Vec<Buffer>,
     rows: usize,
@@ -56,14 +56,14 @@ enum Values {
 
 impl<W: Write + Send> Parquet<W> {
     /// Begins with an empty file.
-    pub(crate) fn begin(out: W, table: &Table) -> anyhow::Result<Self> {
+    pub fn begin(out: W, table: &Table) -> anyhow::Result<Self> {
         let columns: Vec<(&str, Kind)> =
             table.columns.iter().map(|column| (column.name, column.kind)).collect();
         Self::of_columns(out, table.name, &columns)
     }
 
     /// Begins with an empty file of these columns.
-    pub(crate) fn of_columns(out: W, name: &str, columns: &[(&str, Kind)]) -> anyhow::Result<Self> {
+    pub fn of_columns(out: W, name: &str, columns: &[(&str, Kind)]) -> anyhow::Result<Self> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
             .set_created_by(concat!("spindoctor ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -219,9 +219,9 @@ mod tests {
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use parquet::record::{Field, Row};
 
-    use super::super::table::tests::{rows_of, visit};
-    use super::super::table::{TABLES, by_name};
     use super::*;
+
+    use crate::export::table::{TABLES, by_name, tests::rows_of, tests::visit};
 
     fn read(bytes: Vec<u8>) -> SerializedFileReader<Bytes> {
         SerializedFileReader::new(Bytes::from(bytes)).unwrap()

@@ -8,16 +8,15 @@ use spindoctor_record::Recording;
 
 use super::file::Writing;
 use super::table::{Rows, Whose};
-use crate::incident::scope::after;
-use crate::incident::{Ends, Span};
+use crate::common::span::{Ends, Span, after};
 
 /// So many milliseconds of a recording are held in memory at once: one of its chunks, so that each is decoded once.
 const AT_ONCE_MS: i64 = 60_000;
 /// A recording keeps times to the millisecond: the next sample begins no earlier.
-pub(super) const ONE_MORE: Duration = Duration::from_millis(1);
+pub const ONE_MORE: Duration = Duration::from_millis(1);
 
 /// Which part of a recording is wanted.
-pub(crate) trait Part {
+pub trait Part {
     /// Samples of these times, both ends included.
     fn span(&self) -> Span;
 
@@ -44,11 +43,11 @@ pub(crate) trait Part {
 
 /// All that touches a stretch of time, and the settings as they were in it.
 #[derive(Debug)]
-pub(crate) struct Touching {
+pub struct Touching {
     /// The stretch.
-    pub(crate) span: Span,
+    pub span: Span,
     /// Where segments broke off: an event that nobody saw the end of touches nothing after that.
-    pub(crate) ends: Ends,
+    pub ends: Ends,
 }
 
 impl Part for Touching {
@@ -81,7 +80,7 @@ impl Part for Touching {
 ///
 /// # Errors
 /// The recording cannot be read, or a file cannot be written.
-pub(crate) fn write(recording: &Recording, part: &impl Part, files: &mut [Writing]) -> anyhow::Result<()> {
+pub fn write(recording: &Recording, part: &impl Part, files: &mut [Writing]) -> anyhow::Result<()> {
     let segments = recording.segments()?;
     let mut whose = Whose::of(&segments);
     if let Some(home) = segments.iter().find(|segment| part.segment() == Some(segment.id)) {

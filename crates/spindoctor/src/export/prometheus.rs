@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use super::metrics::{Family, Histogram, Kind, PROBE_BOUNDS_S, Point, Value};
 
 /// What the answer is, for its head.
-pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The text.
-pub(crate) fn render(families: &[Family]) -> String {
+pub fn render(families: &[Family]) -> String {
     let mut text = String::new();
     for Family { name, help, kind, points, .. } in families {
         let kind = match kind {
@@ -57,8 +57,9 @@ mod tests {
 
     use regex::Regex;
 
-    use super::super::metrics::tests::all;
     use super::*;
+
+    use crate::export::metrics::tests::all;
 
     #[test]
     fn every_line_is_as_the_format_has_it_and_every_series_stands_once() {

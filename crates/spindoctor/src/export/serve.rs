@@ -33,7 +33,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// The address that a user names: `127.0.0.1:9104`, `[::1]:9104`; a port alone is of the loopback.
-pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+pub fn address(text: &str) -> Result<SocketAddr, String> {
     let loopback = |port: &str| Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port.parse().ok()?));
     text.parse().ok().or_else(|| loopback(text.strip_prefix(':').unwrap_or(text))).ok_or_else(|| {
         format!("{text:?} is no address and port; write 127.0.0.1:9104, or 9104 for the loopback")
@@ -41,7 +41,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Answers until it is dropped. `page` holds the metrics as text.
-pub(crate) async fn serve(listener: TcpListener, page: watch::Receiver<Arc<str>>) {
+pub async fn serve(listener: TcpListener, page: watch::Receiver<Arc<str>>) {
     serve_within(listener, page, HEADS_WITHIN).await;
 }
 

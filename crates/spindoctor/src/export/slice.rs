@@ -15,22 +15,21 @@ use spindoctor_model::{EventHead, Gap, RecordedSetting, Segment};
 use spindoctor_record::Stretch;
 
 use super::part::{ONE_MORE, Part};
-use crate::incident::Span;
-use crate::incident::scope::after;
+use crate::common::span::{Span, after};
 
 const DAY_MS: i64 = 86_400_000;
 const MINUTE_MS: i64 = 60_000;
 /// A slice is cut when there are samples of so long after it, of its segment or of those that followed. By then the
 /// recorder has written what it writes late: what it saw of locks up to 12 s before a stall was known, and that an event
 /// has ended, which it knows after 5 s.
-pub(crate) const SETTLES: Duration = Duration::from_secs(15);
+pub const SETTLES: Duration = Duration::from_secs(15);
 /// An event without a finding is waited for so long after its end: on a machine that is on its knees its diagnosis may be
 /// on the way.
 const DIAGNOSED_WITHIN: Duration = Duration::from_secs(60);
 
 /// How far a recording has been cut.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Position {
+pub struct Position {
     /// The segment of the last slice; 0 where there was none.
     segment: u64,
     /// The first instant that was in no slice of it.
@@ -43,7 +42,7 @@ pub(crate) struct Position {
 
 /// Whether more may come into a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum More {
+pub enum More {
     /// It may: what is not over is left for later.
     Comes,
     /// Nothing does: all of it is cut.
@@ -52,7 +51,7 @@ pub(crate) enum More {
 
 /// One slice of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Slice {
+pub struct Slice {
     segment: u64,
     span: Span,
     /// What belongs to no segment is in it from here on: from the slice before.
@@ -71,7 +70,7 @@ pub(crate) struct Slice {
 /// The slice after a position, without its events; none where none is due.
 ///
 /// `stretches` are those of the position's segment and of all later ones.
-pub(crate) fn next(position: &Position, stretches: &[Stretch], every: Duration, more: More) -> Option<Slice> {
+pub fn next(position: &Position, stretches: &[Stretch], every: Duration, more: More) -> Option<Slice> {
     for (place, stretch) in stretches.iter().enumerate() {
         if stretch.segment < position.segment {
             continue;
@@ -125,18 +124,18 @@ fn struck(at: Timestamp, every: Duration) -> (Timestamp, Timestamp) {
 
 impl Slice {
     /// Its segment's number.
-    pub(crate) fn of(&self) -> u64 {
+    pub fn of(&self) -> u64 {
         self.segment
     }
 
     /// What tells it from the other slices of its segment, whatever retention took of it since: when the clock struck, or
     /// when its segment began.
-    pub(crate) fn named_after(&self, segment: &Segment) -> Timestamp {
+    pub fn named_after(&self, segment: &Segment) -> Timestamp {
         self.begins.max(segment.began)
     }
 
     /// With the events that are due in it, of all of the recording.
-    pub(crate) fn with_events(self, position: &Position, heads: &[EventHead]) -> Self {
+    pub fn with_events(self, position: &Position, heads: &[EventHead]) -> Self {
         let events = heads
             .iter()
             .filter(|head| !position.has_event(head.id) && self.settles(head))
@@ -157,7 +156,7 @@ impl Slice {
 
 impl Position {
     /// Behind a slice, in a recording with these events.
-    pub(crate) fn behind(&self, slice: &Slice, heads: &[EventHead]) -> Self {
+    pub fn behind(&self, slice: &Slice, heads: &[EventHead]) -> Self {
         let is_written = |id: u64| self.has_event(id) || slice.events.contains(&id);
         let written = heads.iter().map(|head| head.id).filter(|id| is_written(*id));
         let past = written.clone().max().map_or(self.event, |last| self.event.max(last + 1));
@@ -172,12 +171,12 @@ impl Position {
     }
 
     /// The segment of the last slice; 0 where there was none.
-    pub(crate) fn of(&self) -> u64 {
+    pub fn of(&self) -> u64 {
         self.segment
     }
 
     /// Up to when the recording was cut; none where nothing was.
-    pub(crate) fn until(&self) -> Option<Timestamp> {
+    pub fn until(&self) -> Option<Timestamp> {
         (self.segment > 0).then_some(self.until)
     }
 

@@ -8,11 +8,12 @@ use spindoctor_model::{Event, Gap, RecordedSample, RecordedSetting, Segment};
 use spindoctor_record::OverviewPoint;
 
 use self::Kind::{Integer, Real, Text, Time, Truth};
-use super::values::{self, Value};
+use super::values;
+use super::values::Value;
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// An instant, to the millisecond, UTC.
     Time,
     /// A whole number.
@@ -27,16 +28,16 @@ pub(crate) enum Kind {
 
 /// A column of a table.
 #[derive(Debug)]
-pub(crate) struct Column {
+pub struct Column {
     /// Its name, with the unit.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Its type.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
 }
 
 /// One value of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Cell<'a> {
+pub enum Cell<'a> {
     /// Nobody knows.
     Nothing,
     /// An instant.
@@ -52,10 +53,10 @@ pub(crate) enum Cell<'a> {
 }
 
 /// Takes rows, each with a cell for each column.
-pub(crate) type EachRow<'a> = dyn FnMut(&[Cell<'_>]) -> anyhow::Result<()> + 'a;
+pub type EachRow<'a> = dyn FnMut(&[Cell<'_>]) -> anyhow::Result<()> + 'a;
 
 /// Where rows go.
-pub(crate) trait Sink {
+pub trait Sink {
     /// Takes a row with a cell for each column.
     fn row(&mut self, cells: &[Cell<'_>]) -> anyhow::Result<()>;
 
@@ -65,20 +66,20 @@ pub(crate) trait Sink {
 
 /// A table that is exported.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     /// Its name, and that of its file.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What a row is.
-    pub(crate) help: &'static str,
+    pub help: &'static str,
     /// Its columns, in order.
-    pub(crate) columns: &'static [Column],
+    pub columns: &'static [Column],
     /// What its rows follow from.
-    pub(crate) rows: Rows,
+    pub rows: Rows,
 }
 
 /// What the rows of a table follow from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Rows {
+pub enum Rows {
     /// From each sample.
     Samples(fn(&Whose<'_>, &RecordedSample, &mut EachRow<'_>) -> anyhow::Result<()>),
     /// From the lists of threads in each sample, a row for each: they take ten times as long to read as all the rest.
@@ -97,21 +98,21 @@ pub(crate) enum Rows {
 
 impl Table {
     /// True for a table with a row for each thread in each sample: of a busy server they are many times all the others.
-    pub(crate) fn is_vast(&self) -> bool {
+    pub fn is_vast(&self) -> bool {
         matches!(self.rows, Rows::Threads(_))
     }
 }
 
 /// Whose recording it is.
 #[derive(Debug)]
-pub(crate) struct Whose<'a> {
+pub struct Whose<'a> {
     segments: HashMap<u64, &'a Segment>,
     first: &'a str,
 }
 
 impl<'a> Whose<'a> {
     /// Of these segments.
-    pub(crate) fn of(segments: &'a [Segment]) -> Self {
+    pub fn of(segments: &'a [Segment]) -> Self {
         Self {
             segments: segments.iter().map(|segment| (segment.id, segment)).collect(),
             first: segments.first().map(server).unwrap_or_default(),
@@ -119,7 +120,7 @@ impl<'a> Whose<'a> {
     }
 
     /// The same; what belongs to no segment is the server's of this one.
-    pub(crate) fn above_all_of(self, segment: &'a Segment) -> Self {
+    pub fn above_all_of(self, segment: &'a Segment) -> Self {
         Self { first: server(segment), ..self }
     }
 
@@ -130,13 +131,13 @@ impl<'a> Whose<'a> {
 }
 
 /// Its host name, or its address where it never said its host.
-pub(crate) fn server(segment: &Segment) -> &str {
+pub fn server(segment: &Segment) -> &str {
     let server = &segment.server;
     if server.hostname.is_empty() { &server.address } else { &server.hostname }
 }
 
 /// The table of that name.
-pub(crate) fn by_name(name: &str) -> Option<&'static Table> {
+pub fn by_name(name: &str) -> Option<&'static Table> {
     TABLES.iter().find(|table| table.name == name)
 }
 
@@ -145,7 +146,7 @@ const fn column(name: &'static str, kind: Kind) -> Column {
 }
 
 /// Every table, in the order in which help names them.
-pub(crate) const TABLES: &[Table] = &[
+pub const TABLES: &[Table] = &[
     Table {
         name: "samples",
         help: "a number that a source said at one instant: counters cumulative, as read",
@@ -373,7 +374,7 @@ fn text(text: Option<&str>) -> Cell<'_> {
 }
 
 /// The name that a value has in JSON: `commits_stopped`.
-pub(crate) fn word(value: &impl Serialize) -> String {
+pub fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
         _ => String::new(),
@@ -599,14 +600,15 @@ fn gaps(whose: &Whose<'_>, gap: &Gap, each: &mut EachRow<'_>) -> anyhow::Result<
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::incident::sample as incident;
+
+    use crate::incident::examples;
 
     /// Every row of a table, of one sample and one event of a hand-made recording; text copied.
-    pub(crate) fn rows_of(table: &Table) -> Vec<Vec<String>> {
+    pub fn rows_of(table: &Table) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
         visit(table, &mut |cells| {
             rows.push(cells.iter().map(|cell| format!("{cell:?}")).collect());
@@ -616,8 +618,8 @@ pub(crate) mod tests {
     }
 
     /// The same, row by row.
-    pub(crate) fn visit(table: &Table, each: &mut EachRow<'_>) {
-        let (_, recorded) = incident::recorded();
+    pub fn visit(table: &Table, each: &mut EachRow<'_>) {
+        let (_, recorded) = examples::recorded();
         let whose = Whose::of(&recorded.segments);
         match table.rows {
             Rows::Minutes(rows) => {
@@ -630,7 +632,7 @@ pub(crate) mod tests {
                 rows(&whose, &point, each).unwrap();
             }
             Rows::Samples(rows) | Rows::Threads(rows) => {
-                for sample in incident::samples() {
+                for sample in examples::samples() {
                     rows(&whose, &sample, each).unwrap();
                 }
             }

@@ -10,20 +10,20 @@ use spindoctor_model::{Heard, HostSample, Reading, Sample, ServerSample};
 
 /// One number of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Value<'a> {
+pub struct Value<'a> {
     /// The field of the sample that has it: `status`, `innodb_metrics`, `host_throttling`; `took_ms` for how long the
     /// answer of the source took that `name` says.
-    pub(crate) source: &'static str,
+    pub source: &'static str,
     /// Its name there; of what lies deeper, all names with a dot between them: `sda.read_bytes`.
-    pub(crate) name: &'a str,
+    pub name: &'a str,
     /// The number.
-    pub(crate) value: f64,
+    pub value: f64,
 }
 
 type Each<'a> = dyn FnMut(Value<'_>) -> anyhow::Result<()> + 'a;
 
 /// Gives every number.
-pub(crate) fn each(sample: &Sample, take: &mut Each<'_>) -> anyhow::Result<()> {
+pub fn each(sample: &Sample, take: &mut Each<'_>) -> anyhow::Result<()> {
     for (source, heard) in sample.heard() {
         if let Heard::Answer { took_ms } = heard {
             take(Value { source: "took_ms", name: source, value: took_ms })?;

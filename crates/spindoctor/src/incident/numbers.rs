@@ -2,26 +2,28 @@
 
 use spindoctor_model::median;
 
-use super::{Point, Scope, Span};
+use super::point::Point;
+use super::scope::Scope;
+use crate::common::span::Span;
 
 /// Something that is compared and drawn.
 #[derive(Debug)]
-pub(crate) struct Quantity {
+pub struct Quantity {
     /// What it is called.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Its unit, as the model names it.
-    pub(crate) unit: &'static str,
+    pub unit: &'static str,
     /// Where it is read, for a reader who asks.
-    pub(crate) source: &'static str,
+    pub source: &'static str,
     /// What a point says of it.
-    pub(crate) of: fn(&Point) -> Option<f64>,
+    pub of: fn(&Point) -> Option<f64>,
     /// How it is read.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
 }
 
 /// How the numbers of a quantity are read.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A cumulative counter: its growth a second, divided by this.
     Counter(f64),
     /// A value of the instant: the median of the calm is compared with the greatest of the stall; with the least, where it only
@@ -30,7 +32,7 @@ pub(crate) enum Kind {
 }
 
 /// All of them, in the order in which they are shown.
-pub(crate) const QUANTITIES: [Quantity; 6] = [
+pub const QUANTITIES: [Quantity; 6] = [
     Quantity {
         name: "statements",
         unit: "1/s",
@@ -78,22 +80,22 @@ pub(crate) const QUANTITIES: [Quantity; 6] = [
 
 /// A quantity before and during.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Compared {
+pub struct Compared {
     /// What it is called.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Its unit, as the model names it.
-    pub(crate) unit: &'static str,
+    pub unit: &'static str,
     /// What `during` is.
-    pub(crate) during_is: During,
+    pub during_is: During,
     /// In the calm; none where there was none, or nobody read it.
-    pub(crate) before: Option<f64>,
+    pub before: Option<f64>,
     /// In the stall.
-    pub(crate) during: Option<f64>,
+    pub during: Option<f64>,
 }
 
 /// What the number of the stall is, of the values that were read in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum During {
+pub enum During {
     /// The rate over all of it; of the calm, too.
     Rate,
     /// The greatest; of the calm it is the median.
@@ -103,7 +105,7 @@ pub(crate) enum During {
 }
 
 /// Every quantity that was read at all.
-pub(crate) fn compared(points: &[Point], scope: Scope) -> Vec<Compared> {
+pub fn compared(points: &[Point], scope: Scope) -> Vec<Compared> {
     QUANTITIES
         .iter()
         .map(|quantity| {

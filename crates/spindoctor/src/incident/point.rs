@@ -6,34 +6,34 @@ use jiff::Timestamp;
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{Event, Probe, ProbeFailure, RecordedSample, Sample, Segment};
 
-use super::Span;
+use crate::common::span::Span;
 
 /// A few numbers of one instant; none where they were not read. Counters are cumulative.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Point {
+pub struct Point {
     /// When.
-    pub(crate) at: Timestamp,
+    pub at: Timestamp,
     /// The segment that its counters belong to.
-    pub(crate) segment: u64,
+    pub segment: u64,
     /// True for an answer to the probe, of which there are ten a second.
-    pub(crate) is_probe: bool,
+    pub is_probe: bool,
     /// From a cheap question to its answer, milliseconds.
-    pub(crate) answer_ms: Option<f64>,
+    pub answer_ms: Option<f64>,
     /// Statements that run, spindoctor's own left out.
-    pub(crate) threads_running: Option<f64>,
+    pub threads_running: Option<f64>,
     /// `Questions`.
-    pub(crate) questions: Option<f64>,
+    pub questions: Option<f64>,
     /// `Handler_commit`.
-    pub(crate) commits: Option<f64>,
+    pub commits: Option<f64>,
     /// CPU time of the server's process, microseconds.
-    pub(crate) cpu_us: Option<f64>,
+    pub cpu_us: Option<f64>,
     /// Redo between the last checkpoint and now.
-    pub(crate) checkpoint_age_bytes: Option<f64>,
+    pub checkpoint_age_bytes: Option<f64>,
 }
 
 impl Point {
     /// Of a sample.
-    pub(crate) fn of_sample(recorded: &RecordedSample) -> Self {
+    pub fn of_sample(recorded: &RecordedSample) -> Self {
         let RecordedSample { at, segment, sample } = recorded;
         let status = sample.server.status.value();
         let number = |name: &str| status?.number(name);
@@ -96,7 +96,7 @@ fn checkpoint_age_bytes(sample: &Sample, status: Option<&NamedValues>) -> Option
 ///
 /// The time to answer is of one question only, as the two take their own times: of an event the probe's, else that of the
 /// samples.
-pub(crate) fn merged(
+pub fn merged(
     mut points: Vec<Point>,
     event: Option<&Event>,
     segments: &[Segment],

@@ -1,140 +1,51 @@
 //! Which times of a recording an incident is made of: the stall, the calm before it, what the timeline shows.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use spindoctor_model::{EventHead, Gap, Segment, StallKind};
-use spindoctor_record::Stretch;
+
+use spindoctor_model::{EventHead, Segment, StallKind};
+
+use crate::common::span::{Ends, LONGEST_OPEN, Span, after, before, segment_span};
 
 /// The calm before a stall is at most this long: long enough for rates that chance does not decide, short enough that
 /// the load was the same.
 const LONGEST_CALM: Duration = Duration::from_secs(120);
+
 /// Shorter than two samples apart there is nothing to compare with.
 const SHORTEST_CALM: Duration = Duration::from_secs(2);
+
 /// Between calm and stall: the second in which the stall began belongs to neither.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// A stall that nobody saw the end of is told up to this long.
-const LONGEST_OPEN: Duration = Duration::from_secs(600);
+
 /// A stretch that the user names is compared with one as long before it, within these bounds.
 const CALM_OF_STRETCH: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
+
 /// How much is drawn before a stall, in lengths of the stall, and within which bounds: the recorder keeps ten seconds of
 /// probes from before it.
 const DRAWN_BEFORE: (u32, Duration, Duration) = (5, Duration::from_secs(10), Duration::from_secs(120));
+
 /// How much is drawn after it.
 const DRAWN_AFTER: (u32, Duration, Duration) = (2, Duration::from_secs(5), Duration::from_secs(60));
 
-/// From one instant to another, both included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
-    /// The first instant.
-    pub(crate) from: Timestamp,
-    /// The last; not before the first.
-    pub(crate) to: Timestamp,
-}
-
-impl Span {
-    /// From one instant to another; where they are the wrong way round, nothing but the first.
-    pub(crate) fn new(from: Timestamp, to: Timestamp) -> Self {
-        Self { from, to: to.max(from) }
-    }
-
-    /// How long it is.
-    pub(crate) fn length(self) -> Duration {
-        Duration::try_from(self.to.duration_since(self.from)).unwrap_or_default()
-    }
-
-    /// The same in seconds.
-    pub(crate) fn seconds(self) -> f64 {
-        self.length().as_secs_f64()
-    }
-
-    /// Seconds from its beginning to an instant; negative before it.
-    pub(crate) fn offset_s(self, at: Timestamp) -> f64 {
-        at.duration_since(self.from).as_secs_f64()
-    }
-
-    /// True for an instant within it.
-    pub(crate) fn contains(self, at: Timestamp) -> bool {
-        self.from <= at && at <= self.to
-    }
-
-    /// What of it lies in another; none where nothing does.
-    pub(crate) fn within(self, other: Self) -> Option<Self> {
-        let (from, to) = (self.from.max(other.from), self.to.min(other.to));
-        (from <= to).then_some(Self { from, to })
-    }
-
-    /// Widened at both ends.
-    pub(crate) fn widened(self, by: Duration) -> Self {
-        Self { from: before(self.from, by), to: after(self.to, by) }
-    }
-
-    /// True where a gap has some of it. One that is open goes on to the end of the recording.
-    pub(crate) fn meets_gap(self, gap: &Gap) -> bool {
-        gap.from <= self.to && gap.to.is_none_or(|to| to >= self.from)
-    }
-
-    /// True where an event has some of it.
-    pub(crate) fn meets_event(self, head: &EventHead, ends: &Ends) -> bool {
-        head.began <= self.to && ends.until(head).is_none_or(|until| until >= self.from)
-    }
-}
-
-/// Where the segments of a recording broke off. Nobody saw the end of an event that was open then: the server or the
-/// recorder ended in it, or the clock was set. That its end is not known is no reason to take it to last until today.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Ends {
-    /// By segment: its last sample.
-    sampled: BTreeMap<u64, Timestamp>,
-    /// By segment that is over: when the one after it began.
-    followed: BTreeMap<u64, Timestamp>,
-    /// The last segment: an event in it may last still.
-    last: u64,
-}
-
-impl Ends {
-    /// Of all segments of a recording, in order, and of what it has of each.
-    pub(crate) fn of(segments: &[Segment], stretches: &[Stretch]) -> Self {
-        let followed = segments.iter().zip(segments.iter().skip(1));
-        Self {
-            sampled: stretches.iter().map(|stretch| (stretch.segment, stretch.last)).collect(),
-            followed: followed.map(|(segment, next)| (segment.id, next.began)).collect(),
-            last: segments.last().map_or(0, |segment| segment.id),
-        }
-    }
-
-    /// Until when an event lasted, as far as anybody knows: its end, else the last sample of its segment; none where it
-    /// may last still. Where retention took the samples, it lasted until the next segment at most.
-    pub(crate) fn until(&self, head: &EventHead) -> Option<Timestamp> {
-        if head.ended.is_some() || head.segment >= self.last {
-            return head.ended;
-        }
-        let longest = after(head.began, LONGEST_OPEN);
-        let followed = || self.followed.get(&head.segment).map_or(longest, |next| longest.min(*next));
-        let until = self.sampled.get(&head.segment).copied().unwrap_or_else(followed);
-        Some(until.max(head.began))
-    }
-}
-
 /// The times that an incident is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Scope {
+pub struct Scope {
     /// What is told.
-    pub(crate) stall: Span,
+    pub stall: Span,
     /// What it is compared with; none where nothing came before it.
-    pub(crate) calm: Option<Span>,
+    pub calm: Option<Span>,
     /// What the timeline shows.
-    pub(crate) shown: Span,
+    pub shown: Span,
     /// False where nobody saw the end.
-    pub(crate) is_over: bool,
+    pub is_over: bool,
     /// True where the user named the stretch, and no event gave it.
-    pub(crate) is_asked: bool,
+    pub is_asked: bool,
 }
 
 impl Scope {
     /// The times of an event of a recording that reaches from here to there.
-    pub(crate) fn of_event(
+    pub fn of_event(
         head: &EventHead,
         events: &[EventHead],
         segments: &[Segment],
@@ -164,7 +75,7 @@ impl Scope {
     }
 
     /// The times of a stretch that the user named; none where the recording has nothing of it.
-    pub(crate) fn of_stretch(asked: Span, extent: Span) -> Option<Self> {
+    pub fn of_stretch(asked: Span, extent: Span) -> Option<Self> {
         let stall = asked.within(extent)?;
         let length = stall.length().clamp(CALM_OF_STRETCH.0, CALM_OF_STRETCH.1);
         let calm = calm(extent.from, before(stall.from, length), stall.from);
@@ -174,7 +85,7 @@ impl Scope {
 
 /// The event to tell where the user named none: the longest of those in which clients stood still, else the longest of
 /// those that only warn; the latest of equals.
-pub(crate) fn worst<'a>(
+pub fn worst<'a>(
     events: impl Iterator<Item = &'a EventHead>,
     ends: &Ends,
     extent: Span,
@@ -199,31 +110,16 @@ fn stands_still(kind: StallKind) -> bool {
     }
 }
 
-/// From the beginning of a segment to the beginning of the next.
-pub(crate) fn segment_span(segments: &[Segment], id: u64, extent: Span) -> Span {
-    let began = segments.iter().find(|segment| segment.id == id).map_or(extent.from, |segment| segment.began);
-    let next = segments.iter().map(|segment| segment.began).filter(|next| *next > began).min();
-    Span::new(began, next.unwrap_or(extent.to))
-}
-
 fn calm(since: Timestamp, from: Timestamp, to: Timestamp) -> Option<Span> {
     let from = from.max(since);
     (from <= to).then_some(Span { from, to }).filter(|calm| calm.length() >= SHORTEST_CALM)
 }
 
-/// So much earlier, or the earliest time there is.
-pub(crate) fn before(at: Timestamp, by: Duration) -> Timestamp {
-    at.checked_sub(by).unwrap_or(Timestamp::MIN)
-}
-
-/// So much later, or the latest time there is.
-pub(crate) fn after(at: Timestamp, by: Duration) -> Timestamp {
-    at.checked_add(by).unwrap_or(Timestamp::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use spindoctor_model::Stall;
+
+    use spindoctor_record::Stretch;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use spindoctor_model::{Diagnosis, RecordedSetting, Value};
 use spindoctor_record::moves_by_itself;
 
-use super::Span;
+use crate::common::span::Span;
 
 /// What people ask for first when a server stalls.
 const WORTH_SHOWING: [&str; 18] = [
@@ -30,39 +30,39 @@ const WORTH_SHOWING: [&str; 18] = [
     "transaction_isolation",
 ];
 /// Changes that are listed; earlier ones are counted.
-pub(crate) const CHANGES_LISTED: usize = 40;
+pub const CHANGES_LISTED: usize = 40;
 
 /// Settings of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// Changes from the beginning of the recording to the end of the stall, the latest first.
-    pub(crate) changes: Vec<SettingChange>,
+    pub changes: Vec<SettingChange>,
     /// Earlier changes that are not listed.
-    pub(crate) not_listed: usize,
+    pub not_listed: usize,
     /// Since when settings were recorded; none where they never were.
-    pub(crate) known_since: Option<Timestamp>,
+    pub known_since: Option<Timestamp>,
     /// Name and value, as the stall found them.
-    pub(crate) shown: Vec<(String, String)>,
+    pub shown: Vec<(String, String)>,
     /// How many settings were recorded.
-    pub(crate) count: usize,
+    pub count: usize,
 }
 
 /// A setting that got another value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SettingChange {
+pub struct SettingChange {
     /// The first sample that read the new value.
-    pub(crate) at: Timestamp,
+    pub at: Timestamp,
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// The old value; none where the server did not have it.
-    pub(crate) from: Option<String>,
+    pub from: Option<String>,
     /// The new value; none where the server has it no more.
-    pub(crate) to: Option<String>,
+    pub to: Option<String>,
 }
 
 impl Settings {
     /// What a history in order of time says of a stall.
-    pub(crate) fn of(history: &[RecordedSetting], stall: Span, diagnosis: Option<&Diagnosis>) -> Self {
+    pub fn of(history: &[RecordedSetting], stall: Span, diagnosis: Option<&Diagnosis>) -> Self {
         let known_since = history.first().map(|setting| setting.at);
         let mut now: BTreeMap<&str, &str> = BTreeMap::new();
         let mut changes = Vec::new();
@@ -123,7 +123,8 @@ fn named_in<'a>(diagnosis: &Diagnosis, known: &BTreeMap<&'a str, &str>) -> Vec<&
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report;
+
+    use crate::doctor::examples;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_782_898_200 + second).unwrap()
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn settings_that_the_diagnosis_speaks_of_stand_first() {
         let history = [set(0, "max_connections", "151"), set(0, "innodb_log_spin_cpu_pct_hwm", "50")];
-        let diagnosis = report::sample::suffering();
+        let diagnosis = examples::suffering();
         let settings = Settings::of(&history, Span::new(at(10), at(11)), Some(&diagnosis));
         assert_eq!(settings.shown[0].0, "innodb_log_spin_cpu_pct_hwm");
     }

@@ -9,45 +9,45 @@ use jiff::Timestamp;
 use spindoctor_model::mysql::StatementDigest;
 use spindoctor_model::{Event, Profile, Window};
 
-use super::Span;
-use super::scope::after;
-use crate::profile::{By, Choice, View};
 use spindoctor_sql::digest;
+
+use crate::common::span::{Span, after};
+use crate::stacks::{By, Choice, View};
 
 /// Statements that are listed.
 const LISTED: usize = 12;
 
 /// What ran.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Statements {
+pub struct Statements {
     /// The statements of which the most ran at once come first.
-    pub(crate) rows: Vec<Row>,
+    pub rows: Vec<Row>,
     /// Where it was counted who ran at once; empty where nobody could.
-    pub(crate) at_once_by: &'static str,
+    pub at_once_by: &'static str,
     /// The time between the two readings of the digests that lie around the stall; none without them.
-    pub(crate) digests_over: Option<Span>,
+    pub digests_over: Option<Span>,
 }
 
 /// One statement.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Row {
+pub struct Row {
     /// Without its literals.
-    pub(crate) text: String,
+    pub text: String,
     /// In the calm.
-    pub(crate) before: Load,
+    pub before: Load,
     /// In the stall.
-    pub(crate) during: Load,
+    pub during: Load,
 }
 
 /// How a statement ran.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Load {
+pub struct Load {
     /// How many threads were in it at once, on average.
-    pub(crate) at_once: Option<f64>,
+    pub at_once: Option<f64>,
     /// How many ended, a second.
-    pub(crate) ended_per_s: Option<f64>,
+    pub ended_per_s: Option<f64>,
     /// How long those took that ended, milliseconds.
-    pub(crate) mean_ms: Option<f64>,
+    pub mean_ms: Option<f64>,
 }
 
 /// By statement: its text, and how many were in it at once.
@@ -57,12 +57,7 @@ type Ended = HashMap<String, (String, f64, f64)>;
 
 impl Statements {
     /// What ran in a stall, of its event and of the windows before and around it.
-    pub(crate) fn of(
-        stall: Span,
-        event: Option<&Event>,
-        calm: Option<&Window>,
-        around: Option<&Window>,
-    ) -> Self {
+    pub fn of(stall: Span, event: Option<&Event>, calm: Option<&Window>, around: Option<&Window>) -> Self {
         let (before, during, at_once_by) = at_once(stall, event, calm, around);
         let around_ended = around.and_then(|window| ended_around(window, stall));
         let calm_ended = calm.and_then(|window| {
@@ -254,7 +249,8 @@ mod tests {
     use spindoctor_model::{Reading, Sample};
 
     use super::*;
-    use crate::incident::sample;
+
+    use crate::incident::examples;
 
     fn digest(text: &str, executions: u64, total_ms: u64) -> StatementDigest {
         StatementDigest {
@@ -281,7 +277,7 @@ mod tests {
     }
 
     fn window(samples: Vec<Sample>) -> Window {
-        Window { start: sample::at(0.0), samples, ..Window::default() }
+        Window { start: examples::at(0.0), samples, ..Window::default() }
     }
 
     const SELECT: &str = "SELECT `c` FROM `t` WHERE `id` = ?";
@@ -297,7 +293,7 @@ mod tests {
             sample_with(12.0, Vec::new(), &["SELECT c FROM t WHERE id = 8", "SELECT c FROM t WHERE id = 9"]),
             sample_with(14.0, vec![digest(SELECT, 1_104, 5_100)], &[]),
         ]);
-        let stall = Span::new(sample::at(11.0), sample::at(13.0));
+        let stall = Span::new(examples::at(11.0), examples::at(13.0));
         let statements = Statements::of(stall, None, Some(&calm), Some(&around));
         let [row] = statements.rows.as_slice() else { panic!("{:?}", statements.rows) };
         assert_eq!(row.text, SELECT);
@@ -325,7 +321,7 @@ mod tests {
             sample_with(4.0, vec![later], &[]),
         ]);
         let statements =
-            Statements::of(Span::new(sample::at(1.0), sample::at(3.0)), None, None, Some(&around));
+            Statements::of(Span::new(examples::at(1.0), examples::at(3.0)), None, None, Some(&around));
         let told: Vec<_> =
             statements.rows.iter().map(|row| (row.text.as_str(), row.during.ended_per_s)).collect();
         assert_eq!(
@@ -339,13 +335,13 @@ mod tests {
 
     #[test]
     fn without_any_reading_there_is_no_row_and_no_claim() {
-        let stall = Span::new(sample::at(1.0), sample::at(2.0));
+        let stall = Span::new(examples::at(1.0), examples::at(2.0));
         assert_eq!(Statements::of(stall, None, None, None), Statements::default());
     }
 
     #[test]
     fn stacks_of_the_event_are_preferred() {
-        let incident = sample::pileup();
+        let incident = examples::pileup();
         assert_eq!(incident.statements.at_once_by, "the stacks of the event");
         assert!(incident.statements.rows[0].during.at_once.unwrap() > 0.0);
     }

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use spindoctor_model::Gap;
 
 use super::numbers::{Kind, QUANTITIES, Quantity};
-use super::{Point, Span};
+use super::point::Point;
+use crate::common::span::Span;
 
 /// Points further apart than this have nothing between them: five samples are missing.
 const LONGEST_STEP: Duration = Duration::from_secs(5);
@@ -18,29 +19,29 @@ const BUCKETS: usize = 500;
 
 /// Everything that is drawn.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Timeline {
+pub struct Timeline {
     /// From the left edge to the right.
-    pub(crate) shown: Span,
+    pub shown: Span,
     /// The quantities that were read, in order.
-    pub(crate) tracks: Vec<Track>,
+    pub tracks: Vec<Track>,
 }
 
 /// One quantity over time.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Track {
+pub struct Track {
     /// What it is called.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Its unit, as the model names it.
-    pub(crate) unit: &'static str,
+    pub unit: &'static str,
     /// Where it is read.
-    pub(crate) source: &'static str,
+    pub source: &'static str,
     /// Curves: seconds from the left edge, value. Between two curves nothing is known.
-    pub(crate) curves: Vec<Vec<(f64, f64)>>,
+    pub curves: Vec<Vec<(f64, f64)>>,
 }
 
 impl Track {
     /// The least and the greatest value.
-    pub(crate) fn range(&self) -> (f64, f64) {
+    pub fn range(&self) -> (f64, f64) {
         let values = self.curves.iter().flatten().map(|(_, value)| *value);
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
             (least.min(value), most.max(value))
@@ -55,7 +56,7 @@ const SHORT_STALL: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(950);
 
 /// One resolution for all that is drawn but a short stall itself.
-pub(crate) fn evenly(points: &[Point], stall: Span) -> Vec<Point> {
+pub fn evenly(points: &[Point], stall: Span) -> Vec<Point> {
     let is_short = stall.length() <= SHORT_STALL;
     let mut probed: Option<Timestamp> = None;
     let is_kept = |point: &&Point| {
@@ -72,7 +73,7 @@ pub(crate) fn evenly(points: &[Point], stall: Span) -> Vec<Point> {
 }
 
 /// Every quantity of which there are two points to join.
-pub(crate) fn drawn(points: &[Point], shown: Span, gaps: &[Gap]) -> Timeline {
+pub fn drawn(points: &[Point], shown: Span, gaps: &[Gap]) -> Timeline {
     let tracks = QUANTITIES
         .iter()
         .map(|quantity| Track {

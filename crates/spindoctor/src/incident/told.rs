@@ -1,47 +1,21 @@
 //! An incident in sentences: the same words on the page, in the terminal and in JSON.
 
-use jiff::Timestamp;
-use spindoctor_model::{EventHead, StallKind};
+use spindoctor_model::StallKind;
 
-use super::{Incident, Span};
-use crate::report::number;
-
-/// `Commits stopped`
-pub(crate) fn kind_told(kind: StallKind) -> &'static str {
-    match kind {
-        StallKind::ThroughputCollapsed => "Throughput collapsed",
-        StallKind::CommitsStopped => "Commits stopped",
-        StallKind::ProbeSlow => "The server answered slowly",
-        StallKind::NoAnswer => "The server did not answer",
-        StallKind::ThreadsRunning => "Threads piled up",
-        StallKind::CheckpointAge => "The redo log filled up",
-        StallKind::ConnectionsFail => "New connections failed",
-        StallKind::LockWaits => "Sessions waited for locks",
-        StallKind::Asked => "What was watched for happened",
-        StallKind::ServerGone => "The server was gone",
-        StallKind::Restarted => "The server was restarted",
-    }
-}
+use super::view::Incident;
+use crate::common::span::Span;
+use crate::common::stalls::{day_and_time, kind_told};
+use crate::page::number;
 
 /// `1.4 s`, or `more than 10 min` where nobody saw the end.
-pub(crate) fn lasted(span: Span, is_over: bool) -> String {
+pub fn lasted(span: Span, is_over: bool) -> String {
     let length = number::duration(span.seconds());
     if is_over { length } else { format!("more than {length}") }
 }
 
-/// `2026-07-01 09:30:12.4 UTC`
-pub(crate) fn day_and_time(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S%.1f UTC").to_string().replace(".0 UTC", " UTC")
-}
-
-/// `09:30:12.4 UTC`
-pub(crate) fn time(at: Timestamp) -> String {
-    at.strftime("%H:%M:%S%.1f UTC").to_string().replace(".0 UTC", " UTC")
-}
-
 impl Incident {
     /// What it is called: `Commits stopped for 1.4 s`.
-    pub(crate) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         let lasted = lasted(self.scope.stall, self.scope.is_over);
         match &self.event {
             Some(event) if !self.scope.is_asked && event.head.stall.kind == StallKind::Restarted => {
@@ -59,7 +33,7 @@ impl Incident {
     }
 
     /// What happened, in one sentence.
-    pub(crate) fn sentence(&self) -> String {
+    pub fn sentence(&self) -> String {
         let when = day_and_time(self.scope.stall.from);
         let Some(event) = &self.event else {
             return match self.cause() {
@@ -87,7 +61,7 @@ impl Incident {
     }
 
     /// The first cause and its headline, as the event or else the diagnosis has them.
-    pub(crate) fn cause(&self) -> Option<(&str, &str)> {
+    pub fn cause(&self) -> Option<(&str, &str)> {
         let of_diagnosis = || {
             let first = self.diagnosis.as_ref()?.findings.first()?;
             Some((first.cause.as_str(), first.headline.as_str()))
@@ -99,22 +73,16 @@ impl Incident {
     }
 }
 
-/// How long an event lasted, where its end was seen.
-pub(crate) fn event_lasted(head: &EventHead) -> String {
-    match head.ended {
-        Some(ended) => number::duration(Span::new(head.began, ended).seconds()),
-        None => "its end was not seen".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::incident::sample;
+    use spindoctor_model::EventHead;
+
+    use crate::common::stalls::event_lasted;
+    use crate::incident::examples;
 
     #[test]
     fn one_sentence_says_when_what_and_why() {
-        let incident = sample::pileup();
+        let incident = examples::pileup();
         assert_eq!(incident.title(), "Commits stopped for 3.1 s");
         assert_eq!(
             incident.sentence(),
@@ -125,7 +93,7 @@ mod tests {
 
     #[test]
     fn an_end_that_nobody_saw_is_not_made_up() {
-        let mut incident = sample::pileup();
+        let mut incident = examples::pileup();
         incident.scope.is_over = false;
         assert_eq!(incident.title(), "Commits stopped for more than 3.1 s");
         let head = EventHead::default();
@@ -134,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_stretch_without_an_event_says_so() {
-        let incident = sample::calm();
+        let incident = examples::calm();
         assert_eq!(incident.title(), "20 s without an event");
         assert!(incident.sentence().contains("saw no stall"), "{}", incident.sentence());
     }

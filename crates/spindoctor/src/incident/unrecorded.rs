@@ -6,17 +6,17 @@ use spindoctor_model::{Event, Heard, Window};
 
 /// Sources that were not recorded for one and the same reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unrecorded {
+pub struct Unrecorded {
     /// The sources: `waits`, `host pressure`, `stacks`.
-    pub(crate) sources: Vec<String>,
+    pub sources: Vec<String>,
     /// Why.
-    pub(crate) because: String,
+    pub because: String,
     /// What would unlock them; empty where nothing would.
-    pub(crate) unlock: String,
+    pub unlock: String,
 }
 
 /// Every source that says nothing in all of these windows, and what of the event was not kept.
-pub(crate) fn listed(windows: &[Option<&Window>], event: Option<&Event>) -> Vec<Unrecorded> {
+pub fn listed(windows: &[Option<&Window>], event: Option<&Event>) -> Vec<Unrecorded> {
     let mut unrecorded: Vec<Unrecorded> = Vec::new();
     let mut add = |source: String, because: &str, unlock: &str| {
         let same = |known: &&mut Unrecorded| known.because == because && known.unlock == unlock;

@@ -12,12 +12,12 @@ use spindoctor_model::ServerVersion;
 use super::statement::{Select, Table};
 
 /// Lists of so many values and more need no dives to be estimated: MySQL 5.6 had this limit, before it became 200.
-pub(crate) const FEWER: u64 = 10;
+pub const FEWER: u64 = 10;
 
 /// How an index's ranges were estimated, as it is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Estimated {
+pub enum Estimated {
     /// Each range was looked up.
     Dives,
     /// From statistics.
@@ -30,43 +30,43 @@ pub(crate) enum Estimated {
 
 /// An index that could serve a table of the statement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct EstimatedOne {
-    pub(crate) index: String,
-    pub(crate) columns: Vec<String>,
-    pub(crate) estimated: Estimated,
-    pub(crate) ranges: u64,
+pub struct EstimatedOne {
+    pub index: String,
+    pub columns: Vec<String>,
+    pub estimated: Estimated,
+    pub ranges: u64,
     /// Ranges that were looked up, each at both of its ends.
-    pub(crate) dives: u64,
+    pub dives: u64,
     /// True where the statement reads through it.
-    pub(crate) is_used: bool,
+    pub is_used: bool,
     /// True where it was dived into and is not used.
-    pub(crate) in_vain: bool,
+    pub in_vain: bool,
     /// What makes it like the index that is used.
-    pub(crate) alike: Option<String>,
+    pub alike: Option<String>,
     /// Rows that were read through it since the server started, where that is counted.
-    pub(crate) reads_since_start: Option<u64>,
+    pub reads_since_start: Option<u64>,
 }
 
 /// A table of the statement whose ranges were estimated.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct EstimatedTable {
-    pub(crate) table: String,
-    pub(crate) used: Option<String>,
-    pub(crate) indexes: Vec<EstimatedOne>,
+pub struct EstimatedTable {
+    pub table: String,
+    pub used: Option<String>,
+    pub indexes: Vec<EstimatedOne>,
 }
 
 /// What was estimated for a statement.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub(crate) struct Estimates {
-    pub(crate) tables: Vec<EstimatedTable>,
-    pub(crate) dives: u64,
-    pub(crate) dives_in_vain: u64,
+pub struct Estimates {
+    pub tables: Vec<EstimatedTable>,
+    pub dives: u64,
+    pub dives_in_vain: u64,
 }
 
 /// What kind of change a candidate is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub enum Kind {
     /// The index that is used anyway is forced.
     Force,
     /// The indexes that were dived into in vain are left out.
@@ -77,22 +77,22 @@ pub(crate) enum Kind {
 
 /// A way to spare dives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Candidate {
-    pub(crate) kind: Kind,
+pub struct Candidate {
+    pub kind: Kind,
     /// What is done: ``FORCE INDEX (`k_1`)``.
-    pub(crate) change: String,
+    pub change: String,
     /// What it spares, and on which condition.
-    pub(crate) spares: String,
+    pub spares: String,
     /// What it risks.
-    pub(crate) risk: String,
+    pub risk: String,
     /// How it is tried.
     #[serde(skip)]
-    pub(crate) how: Try,
+    pub how: Try,
 }
 
 /// How a candidate is tried in a session of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Try {
+pub enum Try {
     /// With this text.
     Text(String),
     /// With this `eq_range_index_dive_limit`.
@@ -101,7 +101,7 @@ pub(crate) enum Try {
 
 impl Estimates {
     /// What the optimizer said, put beside the tables' indexes.
-    pub(crate) fn of(
+    pub fn of(
         select: &Select,
         analyses: &[RangeAnalysis],
         plan: &[PlanLine],
@@ -138,13 +138,13 @@ impl Estimates {
     }
 
     /// The longest list of equalities that was dived for, in ranges.
-    pub(crate) fn most_equalities(&self) -> u64 {
+    pub fn most_equalities(&self) -> u64 {
         let indexes = self.tables.iter().flat_map(|table| &table.indexes);
         indexes.filter(|one| one.estimated == Estimated::Dives).map(|one| one.dives).max().unwrap_or(0)
     }
 
     /// What could spare dives.
-    pub(crate) fn candidates(
+    pub fn candidates(
         &self,
         select: &Select,
         version: ServerVersion,
@@ -268,7 +268,7 @@ fn force(
 /// Whether a server dives into nothing where this index is forced; else why it dives.
 ///
 /// MySQL 8.0.3 (WL#6526), Reference Manual, "Equality Range Optimization of Many-Valued Comparisons". EXPLAIN always dives.
-pub(crate) fn skips_dives(select: &Select, index: &Index, version: ServerVersion) -> Result<(), String> {
+pub fn skips_dives(select: &Select, index: &Index, version: ServerVersion) -> Result<(), String> {
     let why = if version.is_mariadb() {
         "MariaDB always dives into a forced index"
     } else if !version.mysql_at_least(8, 0, 3) {
@@ -306,10 +306,10 @@ fn ignore(select: &Select, table: &Table, in_vain: &[&str]) -> Candidate {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub mod tests {
     use super::*;
 
-    pub(crate) fn index(name: &str, columns: &[&str], is_unique: bool) -> Index {
+    pub fn index(name: &str, columns: &[&str], is_unique: bool) -> Index {
         Index {
             name: name.into(),
             columns: columns.iter().map(|&column| column.to_owned()).collect(),

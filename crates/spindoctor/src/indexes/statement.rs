@@ -8,46 +8,46 @@ use spindoctor_sql::{CUT, End, Kind, Mode, Token, lex};
 
 /// A plain SELECT.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Select {
+pub struct Select {
     /// The text without what ends it.
-    pub(crate) text: String,
+    pub text: String,
     /// Its tables in their order.
-    pub(crate) tables: Vec<Table>,
+    pub tables: Vec<Table>,
     /// Its lists of values.
-    pub(crate) lists: Vec<List>,
-    pub(crate) is_distinct: bool,
-    pub(crate) is_grouped: bool,
-    pub(crate) is_ordered: bool,
-    pub(crate) has_limit: bool,
-    pub(crate) has_full_text: bool,
+    pub lists: Vec<List>,
+    pub is_distinct: bool,
+    pub is_grouped: bool,
+    pub is_ordered: bool,
+    pub has_limit: bool,
+    pub has_full_text: bool,
 }
 
 /// A table of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Table {
+pub struct Table {
     /// Its database, where it is named.
-    pub(crate) schema: Option<String>,
-    pub(crate) name: String,
-    pub(crate) alias: Option<String>,
+    pub schema: Option<String>,
+    pub name: String,
+    pub alias: Option<String>,
     /// Where in the text a hint for its indexes may stand.
     hint_at: usize,
     /// True where one stands there.
-    pub(crate) has_hint: bool,
+    pub has_hint: bool,
 }
 
 impl Table {
     /// As EXPLAIN and the trace call it.
-    pub(crate) fn called(&self) -> &str {
+    pub fn called(&self) -> &str {
         self.alias.as_deref().unwrap_or(&self.name)
     }
 }
 
 /// A list of values: `k IN (1, 2, 3)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct List {
+pub struct List {
     /// The column, as it is written; `(...)` of a list of rows.
-    pub(crate) column: String,
-    pub(crate) values: usize,
+    pub column: String,
+    pub values: usize,
 }
 
 /// What stands before a bracket and is no function: a column's name may be none of these without backquotes.
@@ -187,7 +187,7 @@ const NO_ALIAS: &[&str] = &[
 
 impl Select {
     /// A statement that may be explained, and run again by who was asked to; else why not.
-    pub(crate) fn of(text: &str) -> Result<Self, String> {
+    pub fn of(text: &str) -> Result<Self, String> {
         let text = text.trim().trim_end_matches(|c: char| c == ';' || c.is_whitespace());
         let tokens = tokens(text)?;
         let Some(first) = tokens.first() else { return Err("it has no text".to_owned()) };
@@ -210,7 +210,7 @@ impl Select {
     }
 
     /// The statement with a hint for the indexes of one of its tables: `FORCE INDEX (k_1)`.
-    pub(crate) fn with_hint(&self, table: &Table, hint: &str) -> String {
+    pub fn with_hint(&self, table: &Table, hint: &str) -> String {
         let (before, after) = self.text.split_at(table.hint_at);
         format!("{before} {hint}{after}")
     }

@@ -24,80 +24,80 @@ const MOST_RUNS: u32 = 50;
 
 /// One block of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Block {
+pub struct Block {
     /// Time of a run, seconds.
-    pub(crate) run_s: f64,
+    pub run_s: f64,
     /// Pages that a run asked for; none where that cannot be told.
-    pub(crate) pages: Option<f64>,
+    pub pages: Option<f64>,
     /// Pages that a run read from disk; none where that cannot be told.
-    pub(crate) from_disk: Option<f64>,
+    pub from_disk: Option<f64>,
 }
 
 /// Four blocks: two of the statement as it is, two of the candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Quad {
-    pub(crate) old: [Block; 2],
-    pub(crate) new: [Block; 2],
+pub struct Quad {
+    pub old: [Block; 2],
+    pub new: [Block; 2],
 }
 
 /// A quantity with and without the candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct Compared {
-    pub(crate) before: f64,
-    pub(crate) after: f64,
+pub struct Compared {
+    pub before: f64,
+    pub after: f64,
     /// After as a ratio to before; none where one of them was nothing.
-    pub(crate) effect: Option<Effect>,
+    pub effect: Option<Effect>,
 }
 
 /// What a trial found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Tried {
-    pub(crate) quads: u64,
+pub struct Tried {
+    pub quads: u64,
     /// Runs of the statement in all, of both kinds.
-    pub(crate) runs: u64,
+    pub runs: u64,
     /// True where all runs had the same rows.
-    pub(crate) same_rows: bool,
-    pub(crate) rows: u64,
+    pub same_rows: bool,
+    pub rows: u64,
     /// Ranges that were looked up for a run of the candidate, by the optimizer's trace; none where that is not told.
-    pub(crate) dives: Option<u64>,
+    pub dives: Option<u64>,
     /// True where the trace says that dives were skipped for the forced index.
-    pub(crate) skipped: bool,
-    pub(crate) time_ms: Compared,
-    pub(crate) pages: Option<Compared>,
+    pub skipped: bool,
+    pub time_ms: Compared,
+    pub pages: Option<Compared>,
     /// Pages that a run brought into the buffer pool from disk.
-    pub(crate) pages_from_disk: Option<Compared>,
+    pub pages_from_disk: Option<Compared>,
     /// Pages that a run of the statement as it is asks for while it reads rows, where the server counts them.
-    pub(crate) pages_for_rows: Option<f64>,
-    pub(crate) verdict: Verdict,
+    pub pages_for_rows: Option<f64>,
+    pub verdict: Verdict,
     /// Why pages are not told, where they are not.
-    pub(crate) pages_not_told: Option<String>,
+    pub pages_not_told: Option<String>,
 }
 
 /// Runs of a block, by what one took.
-pub(crate) fn runs_of_block(run_s: f64) -> u32 {
+pub fn runs_of_block(run_s: f64) -> u32 {
     ((BLOCK_S / run_s.max(1e-6)).ceil() as u32).clamp(1, MOST_RUNS)
 }
 
 /// What a run asked for of what was counted around a block; none where others may have asked for more than a tenth of it,
 /// and for more than one page beside each run.
-pub(crate) fn of_a_run(counted: f64, runs: u32, took_s: f64, others_per_s: f64) -> Option<f64> {
+pub fn of_a_run(counted: f64, runs: u32, took_s: f64, others_per_s: f64) -> Option<f64> {
     let (others, runs) = (others_per_s * took_s, f64::from(runs.max(1)));
     let is_quiet = others <= (OTHERS_AT_MOST * counted).max(runs);
     (counted >= 0.0 && is_quiet).then(|| ((counted - others) / runs).max(0.0))
 }
 
 /// Whether what a run of so many milliseconds asks for stands out of what others ask for meanwhile.
-pub(crate) fn is_quiet(pages: f64, run_ms: f64, others_per_s: f64) -> bool {
+pub fn is_quiet(pages: f64, run_ms: f64, others_per_s: f64) -> bool {
     others_per_s * run_ms / 1e3 <= (OTHERS_AT_MOST * pages).max(1.0)
 }
 
 /// Whether more quads would tell more.
-pub(crate) fn is_decided(quads: &[Quad]) -> bool {
+pub fn is_decided(quads: &[Quad]) -> bool {
     quads.len() >= LEAST_QUADS && verdict(quads) != Verdict::Inconclusive
 }
 
 /// The verdict over time alone: the candidate changes nothing else that anybody waits for.
-pub(crate) fn verdict(quads: &[Quad]) -> Verdict {
+pub fn verdict(quads: &[Quad]) -> Verdict {
     let Some(time) = Comparison::of(&differences(quads, |block| Some(block.run_s)), ALPHA) else {
         return Verdict::Inconclusive;
     };
@@ -110,7 +110,7 @@ pub(crate) fn verdict(quads: &[Quad]) -> Verdict {
 }
 
 /// A quantity of all blocks, before and after; none where a block lacks it.
-pub(crate) fn compared(quads: &[Quad], of: impl Fn(&Block) -> Option<f64>) -> Option<Compared> {
+pub fn compared(quads: &[Quad], of: impl Fn(&Block) -> Option<f64>) -> Option<Compared> {
     let mean = |blocks: fn(&Quad) -> &[Block; 2]| {
         let values: Option<Vec<f64>> = quads.iter().flat_map(blocks).map(&of).collect();
         values
@@ -135,7 +135,7 @@ fn differences(quads: &[Quad], of: impl Fn(&Block) -> Option<f64>) -> Vec<f64> {
 }
 
 /// What tells equal answers from others: the number of rows, and a sum over them that does not depend on their order.
-pub(crate) fn fingerprint(rows: &Rows) -> (u64, u64) {
+pub fn fingerprint(rows: &Rows) -> (u64, u64) {
     let mut sum = 0u64;
     for row in rows.iter() {
         let mut hasher = DefaultHasher::new();

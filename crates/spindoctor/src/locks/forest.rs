@@ -8,8 +8,9 @@ use std::collections::{HashMap, VecDeque};
 
 use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitRoot};
 
-use super::Locks;
 use spindoctor_sql::digest;
+
+use super::waits::Locks;
 
 /// A root that holds up fewer threads than this, each for a moment, is traffic: two clients that met.
 const BRIEF_WAITERS: u32 = 10;
@@ -19,26 +20,26 @@ const BRIEF_WAIT_S: f64 = 1.0;
 
 /// The trees of one look, the largest first.
 #[derive(Debug)]
-pub(crate) struct Forest<'a> {
+pub struct Forest<'a> {
     /// The trees.
-    pub(crate) trees: Vec<Tree<'a>>,
+    pub trees: Vec<Tree<'a>>,
     nodes: Vec<Node<'a>>,
 }
 
 /// A root and all who wait behind it.
 #[derive(Debug)]
-pub(crate) struct Tree<'a> {
+pub struct Tree<'a> {
     /// What stands at its top.
-    pub(crate) top: Top<'a>,
+    pub top: Top<'a>,
     /// Who waits for that: places in the forest.
-    pub(crate) children: Vec<usize>,
+    pub children: Vec<usize>,
     /// Threads behind it, directly and through others.
-    pub(crate) behind: u32,
+    pub behind: u32,
 }
 
 /// What stands at the top of a tree.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Top<'a> {
+pub enum Top<'a> {
     /// A thread that waits for nobody.
     Root(&'a WaitRoot),
     /// A lock that somebody holds; nobody can see who.
@@ -54,29 +55,29 @@ pub(crate) enum Top<'a> {
 
 /// A thread that waits, in its place.
 #[derive(Debug)]
-pub(crate) struct Node<'a> {
+pub struct Node<'a> {
     /// Place in the graph's threads.
-    pub(crate) thread: u32,
+    pub thread: u32,
     /// What it waits for.
-    pub(crate) edge: &'a WaitEdge,
+    pub edge: &'a WaitEdge,
     /// Who waits for it: places in the forest.
-    pub(crate) children: Vec<usize>,
+    pub children: Vec<usize>,
     /// Threads behind it.
-    pub(crate) behind: u32,
+    pub behind: u32,
     /// True where it stands in an earlier tree already, with all that is behind it.
-    pub(crate) is_repeated: bool,
+    pub is_repeated: bool,
 }
 
 /// Siblings that look alike: they wait for the same lock.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub struct Group {
     /// Places in the forest, the longest wait first.
-    pub(crate) members: Vec<usize>,
+    pub members: Vec<usize>,
 }
 
 impl<'a> Forest<'a> {
     /// The trees of a look.
-    pub(crate) fn of(locks: &'a Locks) -> Self {
+    pub fn of(locks: &'a Locks) -> Self {
         let mut builder = Builder::of(locks);
         let unseen_root = |root: &&WaitRoot| root.thread.is_none();
         for root in locks.roots.iter().filter(|root| !unseen_root(root)) {
@@ -100,7 +101,7 @@ impl<'a> Forest<'a> {
     }
 
     /// The longest wait for what stands at the top of a tree, seconds; None where no source tells.
-    pub(crate) fn longest_wait_s(&self, tree: &Tree<'_>) -> Option<f64> {
+    pub fn longest_wait_s(&self, tree: &Tree<'_>) -> Option<f64> {
         let within = match &tree.top {
             Top::Ring(members) => {
                 members.iter().filter_map(|(_, edge)| (*edge)?.waited_s).max_by(f64::total_cmp)
@@ -114,7 +115,7 @@ impl<'a> Forest<'a> {
 
     /// True where few are held up, each for a moment, as happens all the time on a busy server. Commits wait for each
     /// other in any number: the queue is there so that many of them need one sync.
-    pub(crate) fn is_brief(&self, locks: &Locks, tree: &Tree<'_>) -> bool {
+    pub fn is_brief(&self, locks: &Locks, tree: &Tree<'_>) -> bool {
         match &tree.top {
             Top::Ring(_) => return false,
             // Who rests and holds a lock gives it back when a client wants to: nothing says that this is soon.
@@ -135,12 +136,12 @@ impl<'a> Forest<'a> {
     }
 
     /// The node at a place.
-    pub(crate) fn node(&self, at: usize) -> &Node<'a> {
+    pub fn node(&self, at: usize) -> &Node<'a> {
         &self.nodes[at]
     }
 
     /// Siblings sorted into groups, the largest first.
-    pub(crate) fn groups(&self, locks: &Locks, siblings: &[usize]) -> Vec<Group> {
+    pub fn groups(&self, locks: &Locks, siblings: &[usize]) -> Vec<Group> {
         let mut places: HashMap<GroupKey<'a>, usize> = HashMap::new();
         let mut groups: Vec<Group> = Vec::new();
         for &at in siblings {
@@ -172,7 +173,7 @@ impl<'a> Forest<'a> {
     }
 
     /// True where the threads at these places run the same statement, but for its literals.
-    pub(crate) fn are_of_one_statement(&self, locks: &Locks, places: &[usize]) -> bool {
+    pub fn are_of_one_statement(&self, locks: &Locks, places: &[usize]) -> bool {
         let shape = |at: &usize| {
             let statement = locks.thread(self.nodes[*at].thread)?.statement.as_deref()?;
             Some(digest(statement))
@@ -183,12 +184,12 @@ impl<'a> Forest<'a> {
     }
 
     /// Threads at these places and behind them.
-    pub(crate) fn size(&self, places: &[usize]) -> u32 {
+    pub fn size(&self, places: &[usize]) -> u32 {
         places.iter().map(|at| 1 + self.nodes[*at].behind).sum()
     }
 
     /// The shortest and the longest wait at these places, seconds; None where no source tells.
-    pub(crate) fn waited_s(&self, places: &[usize]) -> Option<(f64, f64)> {
+    pub fn waited_s(&self, places: &[usize]) -> Option<(f64, f64)> {
         let told = |at: &usize| self.nodes[*at].edge.waited_s.filter(|waited_s| waited_s.is_finite());
         let waits = || places.iter().filter_map(told);
         Some((waits().min_by(f64::total_cmp)?, waits().max_by(f64::total_cmp)?))
@@ -304,11 +305,12 @@ impl<'a> Builder<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::locks::sample;
+
+    use crate::locks::examples;
 
     #[test]
     fn a_queue_is_children_of_the_holder_and_not_a_chain() {
-        let locks = sample::row_pileup();
+        let locks = examples::row_pileup();
         let forest = Forest::of(&locks);
         assert_eq!(forest.trees.len(), 1);
         assert_eq!(forest.trees[0].children.len(), 500);
@@ -319,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_chain_counts_what_is_behind_each_of_its_members() {
-        let locks = sample::chain();
+        let locks = examples::chain();
         let forest = Forest::of(&locks);
         let tree = &forest.trees[0];
         assert_eq!((tree.children.len(), tree.behind), (1, 201));
@@ -329,7 +331,7 @@ mod tests {
 
     #[test]
     fn every_thread_that_waits_stands_in_some_tree() {
-        for (name, locks) in sample::all() {
+        for (name, locks) in examples::all() {
             let forest = Forest::of(&locks);
             let in_rings = forest.trees.iter().flat_map(|tree| match &tree.top {
                 Top::Ring(members) => members.iter().map(|(member, _)| *member).collect(),
@@ -344,7 +346,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_two_roots_stands_with_the_first_and_is_named_with_the_second() {
-        let locks = sample::two_roots();
+        let locks = examples::two_roots();
         let forest = Forest::of(&locks);
         assert_eq!(forest.trees.len(), 2);
         let repeated: Vec<bool> = forest
@@ -359,7 +361,7 @@ mod tests {
     fn commits_that_wait_for_one_sync_are_traffic_until_the_sync_takes_long() {
         for (since_s, is_brief) in [(Some(0.0), true), (Some(1.0), true), (Some(30.0), false), (None, false)]
         {
-            let locks = sample::group_commit(since_s);
+            let locks = examples::group_commit(since_s);
             let forest = Forest::of(&locks);
             assert_eq!(forest.is_brief(&locks, &forest.trees[0]), is_brief, "{since_s:?}");
         }
@@ -371,18 +373,18 @@ mod tests {
             let forest = Forest::of(locks);
             forest.trees.iter().all(|tree| forest.is_brief(locks, tree))
         };
-        assert!(brief(&sample::busy()));
-        let mut behind_an_idle_transaction = sample::busy();
+        assert!(brief(&examples::busy()));
+        let mut behind_an_idle_transaction = examples::busy();
         for root in &mut behind_an_idle_transaction.roots {
             root.doing = "idle in transaction".to_owned();
         }
         assert!(!brief(&behind_an_idle_transaction), "nobody knows when it ends");
-        assert!(!brief(&sample::ring()) && !brief(&sample::two_roots()) && !brief(&sample::mutexes()));
+        assert!(!brief(&examples::ring()) && !brief(&examples::two_roots()) && !brief(&examples::mutexes()));
     }
 
     #[test]
     fn a_graph_of_nonsense_gives_no_tree_and_no_panic() {
-        let mut locks = sample::chain();
+        let mut locks = examples::chain();
         locks.graph.threads.truncate(1);
         locks.cycles = vec![vec![], vec![7, 9]];
         locks.roots[0].thread = Some(77);

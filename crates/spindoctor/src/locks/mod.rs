@@ -1,60 +1,19 @@
-//! Who holds up whom, on its way from the wait graph to a format: one look at a server, and its graph as trees.
+//! `spindoctor locks`: who holds up whom.
 
-pub(crate) mod forest;
+pub mod args;
+mod dot;
 #[cfg(test)]
-pub(crate) mod sample;
+pub mod examples;
+mod forest;
+pub mod html;
+pub mod json;
+mod run;
+mod svg;
+mod text;
+pub mod view;
+pub mod waits;
 
-use jiff::Timestamp;
-use spindoctor_model::WaitGraph;
-use spindoctor_model::wait_graph::{WaitRoot, WaitingThread};
-use spindoctor_rules::wait_graph;
-
-pub(crate) use forest::{Forest, Group, Node, Top, Tree};
-
-/// One look at who holds up whom.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Locks {
-    /// What the server says it is: `MySQL 9.7.4 on db17`; empty where it was not asked.
-    pub(crate) server: String,
-    /// Its process, where that is on this host.
-    pub(crate) pid: Option<u32>,
-    /// When the look was taken.
-    pub(crate) at: Timestamp,
-    /// Who waits for whom.
-    pub(crate) graph: WaitGraph,
-    /// Who waits for nobody and holds up others, the one that holds up the most first.
-    pub(crate) roots: Vec<WaitRoot>,
-    /// Rings: places of threads, each of which waits for the next, and the last for the first.
-    pub(crate) cycles: Vec<Vec<u32>>,
-    /// Threads that were looked at, where that is known.
-    pub(crate) threads_seen: Option<u64>,
-    /// From the first question to the finished graph, milliseconds.
-    pub(crate) took_ms: f64,
-    /// Statements that the server was asked.
-    pub(crate) server_queries: u64,
-    /// From each question to its answer, summed, milliseconds.
-    pub(crate) server_ms: f64,
-    /// Threads of the server that were stopped.
-    pub(crate) threads_stopped: u64,
-}
-
-impl Locks {
-    /// A graph with its roots and rings. What the look at it cost, and whose it is, is for the caller to say.
-    pub(crate) fn of_graph(graph: WaitGraph, at: Timestamp) -> Self {
-        let (roots, cycles) = (wait_graph::roots(&graph), wait_graph::cycles(&graph));
-        Self { at, graph, roots, cycles, ..Self::default() }
-    }
-
-    /// The thread at a place of the graph; None where a file was written by somebody who cannot count.
-    pub(crate) fn thread(&self, place: u32) -> Option<&WaitingThread> {
-        self.graph.threads.get(place as usize)
-    }
-
-    /// How many threads wait.
-    pub(crate) fn waiting(&self) -> usize {
-        let mut waiters: Vec<u32> = self.graph.edges.iter().map(|edge| edge.waiter).collect();
-        waiters.sort_unstable();
-        waiters.dedup();
-        waiters.len()
-    }
-}
+pub use args::Locks;
+pub use forest::{Forest, Top};
+pub use run::run;
+pub use run::{of_newest, of_window};

@@ -9,7 +9,7 @@ use spindoctor_model::mysql::ServerThread;
 
 /// What a server said last.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) enum Standing {
+pub enum Standing {
     /// Nothing yet.
     #[default]
     Connecting,
@@ -31,34 +31,34 @@ pub(crate) enum Standing {
 
 /// All servers, in the order of the list.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Board {
+pub struct Board {
     /// What each said last.
-    pub(crate) servers: Vec<Standing>,
+    pub servers: Vec<Standing>,
 }
 
 /// How many servers do what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// They answer.
-    pub(crate) answer: usize,
+    pub answer: usize,
     /// They have said nothing yet.
-    pub(crate) connecting: usize,
+    pub connecting: usize,
     /// They do not answer.
-    pub(crate) lost: usize,
+    pub lost: usize,
     /// Statements that run.
-    pub(crate) running: usize,
+    pub running: usize,
     /// Servers that may run more than they tell.
-    pub(crate) cut: usize,
+    pub cut: usize,
 }
 
 impl Board {
     /// So many servers of which nothing is known.
-    pub(crate) fn of(servers: usize) -> Self {
+    pub fn of(servers: usize) -> Self {
         Self { servers: vec![Standing::Connecting; servers] }
     }
 
     /// A server said something, or says nothing any more.
-    pub(crate) fn note(&mut self, server: usize, heard: Result<Running, Failure>, at: Instant) {
+    pub fn note(&mut self, server: usize, heard: Result<Running, Failure>, at: Instant) {
         let Some(standing) = self.servers.get_mut(server) else { return };
         *standing = match (heard, &*standing) {
             (Ok(running), _) => Standing::Answers { at, running: Arc::new(running) },
@@ -68,7 +68,7 @@ impl Board {
     }
 
     /// How many servers do what.
-    pub(crate) fn counts(&self) -> Counts {
+    pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for standing in &self.servers {
             match standing {
@@ -85,7 +85,7 @@ impl Board {
     }
 
     /// Everything that runs, with its server, in the order of the list.
-    pub(crate) fn running(&self) -> impl Iterator<Item = (usize, &ServerThread)> {
+    pub fn running(&self) -> impl Iterator<Item = (usize, &ServerThread)> {
         self.servers.iter().enumerate().flat_map(|(server, standing)| {
             let threads = match standing {
                 Standing::Answers { running, .. } => running.threads.as_slice(),
@@ -96,7 +96,7 @@ impl Board {
     }
 
     /// Those that do not answer.
-    pub(crate) fn failures(&self) -> Failures {
+    pub fn failures(&self) -> Failures {
         let mut failures = Failures::default();
         for (server, standing) in self.servers.iter().enumerate() {
             if let Standing::Lost { failure, .. } = standing {

@@ -4,35 +4,35 @@ use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{Event, EventHead, Gap, Window};
 
 use super::point::Point;
-use crate::incident::Ends;
+use crate::common::span::Ends;
 
 /// The first and the last instant of which there are samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub(crate) from: Timestamp,
-    pub(crate) to: Timestamp,
+pub struct Extent {
+    pub from: Timestamp,
+    pub to: Timestamp,
 }
 
 impl Extent {
     /// True for an instant between the two.
-    pub(crate) fn holds(self, at: Timestamp) -> bool {
+    pub fn holds(self, at: Timestamp) -> bool {
         (self.from..=self.to).contains(&at)
     }
 
     /// The instant of the extent that is nearest; the last one where the clock was set back so far that it is before the
     /// first.
-    pub(crate) fn nearest(self, at: Timestamp) -> Timestamp {
+    pub fn nearest(self, at: Timestamp) -> Timestamp {
         at.max(self.from).min(self.to)
     }
 
     /// From the first to the last, seconds.
-    pub(crate) fn seconds(self) -> f64 {
+    pub fn seconds(self) -> f64 {
         (self.to - self.from).total(jiff::Unit::Second).unwrap_or(0.0)
     }
 }
 
 /// What the screens are fed from. Every question is about a few minutes at most; none reads all there is.
-pub(crate) trait Feed {
+pub trait Feed {
     /// Whether new samples come while we look.
     fn is_live(&self) -> bool;
 

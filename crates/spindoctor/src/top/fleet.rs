@@ -7,14 +7,15 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::board::Board;
 use super::state::{Flow, ListState};
-use super::view::{Listing, running};
+use super::view::Listing;
+use crate::top::view::running;
 
 /// No text that somebody looks for is longer.
 const LONGEST_INPUT: usize = 200;
 
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum FleetScreen {
+pub enum FleetScreen {
     /// Every statement that runs.
     #[default]
     Statements,
@@ -26,10 +27,10 @@ pub(crate) enum FleetScreen {
 
 impl FleetScreen {
     /// In the order of their tabs: the first has the key 1.
-    pub(crate) const TABS: [Self; 3] = [Self::Statements, Self::Folded, Self::Servers];
+    pub const TABS: [Self; 3] = [Self::Statements, Self::Folded, Self::Servers];
 
     /// The word on its tab.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Statements => "statements",
             Self::Folded => "folded",
@@ -40,32 +41,32 @@ impl FleetScreen {
 
 /// What the person chose.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct FleetState {
+pub struct FleetState {
     /// What is looked at.
-    pub(crate) screen: FleetScreen,
+    pub screen: FleetScreen,
     /// Whether the keys are shown in its place.
-    pub(crate) is_help: bool,
+    pub is_help: bool,
     /// A filter that is typed at the moment.
-    pub(crate) prompt: Option<String>,
+    pub prompt: Option<String>,
     /// Whether new answers are passed over.
-    pub(crate) is_frozen: bool,
+    pub is_frozen: bool,
     lists: [ListState; FleetScreen::TABS.len()],
 }
 
 /// What a key's meaning depends on.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct FleetFacts {
+pub struct FleetFacts {
     /// Rows of the list, or lines of the help that do not fit.
-    pub(crate) rows: usize,
+    pub rows: usize,
     /// Orders that the list knows.
-    pub(crate) orders: usize,
+    pub orders: usize,
     /// Rows that the screen has room for.
-    pub(crate) page: usize,
+    pub page: usize,
 }
 
 impl FleetState {
     /// A screen, with this filter.
-    pub(crate) fn new(is_folded: bool, filter: &str) -> Self {
+    pub fn new(is_folded: bool, filter: &str) -> Self {
         let screen = if is_folded { FleetScreen::Folded } else { FleetScreen::Statements };
         let mut state = Self { screen, ..Self::default() };
         state.lists.iter_mut().for_each(|list| list.filter = filter.to_owned());
@@ -73,7 +74,7 @@ impl FleetState {
     }
 
     /// What of the screen's list is shown.
-    pub(crate) fn list(&self) -> &ListState {
+    pub fn list(&self) -> &ListState {
         &self.lists[self.screen as usize]
     }
 
@@ -82,7 +83,7 @@ impl FleetState {
     }
 
     /// What the screen lists.
-    pub(crate) fn listing(&self, board: &Board, names: &[String], now: Instant) -> Listing {
+    pub fn listing(&self, board: &Board, names: &[String], now: Instant) -> Listing {
         match self.screen {
             FleetScreen::Statements => running::statements(board, names, self.list()),
             FleetScreen::Folded => running::folded(board, names, self.list()),
@@ -91,13 +92,13 @@ impl FleetState {
     }
 
     /// Keeps the marked row within the list.
-    pub(crate) fn clamp(&mut self, rows: usize) {
+    pub fn clamp(&mut self, rows: usize) {
         let list = self.list_mut();
         list.selected = list.selected.min(rows.saturating_sub(1));
     }
 
     /// Obeys a key.
-    pub(crate) fn key(&mut self, key: KeyEvent, facts: FleetFacts) -> Flow {
+    pub fn key(&mut self, key: KeyEvent, facts: FleetFacts) -> Flow {
         let with = |modifier| key.modifiers.contains(modifier);
         if with(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'd')) {
             return Flow::Quit;

@@ -7,14 +7,14 @@ use jiff::{SignedDuration, Timestamp};
 use super::feed::Extent;
 
 /// What is understood, for the prompt and for whoever typed something else.
-pub(crate) const FORMS: &str = "14:03, 14:03:20, -5m, +30s, 2026-11-22 14:03";
+pub const FORMS: &str = "14:03, 14:03:20, -5m, +30s, 2026-11-22 14:03";
 
 /// The instant that was typed. A time without a date is on the day of the cursor, or on the day before or after where
 /// only that one lies in what there is; `-5m` counts from the cursor.
 ///
 /// # Errors
 /// What is wrong with the text, and what would be understood.
-pub(crate) fn parse(text: &str, cursor: Timestamp, extent: Option<Extent>) -> Result<Timestamp, String> {
+pub fn parse(text: &str, cursor: Timestamp, extent: Option<Extent>) -> Result<Timestamp, String> {
     let text = text.trim().trim_end_matches('Z').trim_end_matches("UTC").trim_end();
     let not_understood = || format!("{text:?} is no time; type {FORMS}");
     if text.starts_with(['-', '+']) {

@@ -1,4 +1,4 @@
-//! The terminal view of a server: live, or of a recording at any instant of it.
+//! `spindoctor top`: the terminal view of a server, live or of a recording at any instant of it.
 //!
 //! ```text
 //! Feed -> Moment -> view::Shown -> draw -> ratatui's buffer
@@ -12,33 +12,35 @@
 //!
 //! `fleet top` is the same with other words: a [`Board`] is what all servers said last, [`FleetState`] what was chosen.
 
-mod board;
+mod args;
+pub mod board;
 mod draw;
+#[cfg(test)]
+mod examples;
 mod feed;
 mod fleet;
 #[cfg(test)]
-pub(crate) mod fleet_sample;
-pub(crate) mod jump;
+pub mod fleet_examples;
+mod jump;
+mod live;
 mod moment;
+mod once;
 mod point;
+mod replay;
 mod ring;
-#[cfg(test)]
-mod sample;
+mod run;
 mod screen;
+mod stalls;
 mod state;
 mod still;
+mod terminal;
 mod view;
 
-pub(crate) use board::Board;
-#[cfg(test)]
-pub(crate) use board::Standing;
-pub(crate) use draw::{Drawn, Theme, draw, draw_fleet};
-pub(crate) use feed::{Extent, Feed};
-pub(crate) use fleet::{FleetFacts, FleetState};
-pub(crate) use moment::Moment;
-pub(crate) use point::Point;
-pub(crate) use ring::Ring;
-pub(crate) use screen::Screen;
-pub(crate) use state::{Clock, Facts, Flow, State};
-pub(crate) use still::Still;
-pub(crate) use view::{Align, Listing, Queries, Shown, is_about_the_server, wait_of_state};
+pub use args::Top;
+pub use board::Board;
+pub use draw::{Drawn, Theme, draw_fleet};
+pub use fleet::{FleetFacts, FleetState};
+pub use run::run;
+pub use state::Flow;
+pub use terminal::{GiveBack, LOOK_AROUND, ended_by_signal};
+pub use view::{Align, Listing, Queries, is_about_the_server, wait_of_state};

@@ -5,46 +5,46 @@ use spindoctor_model::{EventHead, Gap, RecordedGraph, ServerIdentity, Window};
 
 use super::feed::{Extent, Feed};
 use super::point::Point;
-use crate::incident::Ends;
+use crate::common::span::Ends;
 
 /// Samples before the instant that are read: two answers of a source that a recorder asks every thirty seconds.
 const WINDOW: SignedDuration = SignedDuration::from_secs(65);
 /// More of them, where rates over a minute are asked for.
 const LONG_WINDOW: SignedDuration = SignedDuration::from_secs(125);
 /// What the charts go back.
-pub(crate) const HISTORY: SignedDuration = SignedDuration::from_secs(300);
+pub const HISTORY: SignedDuration = SignedDuration::from_secs(300);
 /// A wait graph of an event is shown that far from its instant: the probe's graphs come ten times a second.
 const GRAPH_NEAR: SignedDuration = SignedDuration::from_secs(2);
 
 /// One instant, as a feed has it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Moment {
+pub struct Moment {
     /// Whether new samples come while we look.
-    pub(crate) is_live: bool,
+    pub is_live: bool,
     /// The file, or what was connected to.
-    pub(crate) name: String,
+    pub name: String,
     /// Of when there are samples.
-    pub(crate) extent: Option<Extent>,
+    pub extent: Option<Extent>,
     /// The instant.
-    pub(crate) at: Option<Timestamp>,
+    pub at: Option<Timestamp>,
     /// Samples before it; the last one is what is shown as now.
-    pub(crate) window: Option<Window>,
+    pub window: Option<Window>,
     /// The charts' counters over the minutes before it.
-    pub(crate) points: Vec<Point>,
+    pub points: Vec<Point>,
     /// A coarse course of all there is: queries a second.
-    pub(crate) overview: Vec<(Timestamp, f64)>,
+    pub overview: Vec<(Timestamp, f64)>,
     /// The stalls, in order of time.
-    pub(crate) events: Vec<EventHead>,
+    pub events: Vec<EventHead>,
     /// Until when those lasted that nobody saw the end of.
-    pub(crate) ends: Ends,
+    pub ends: Ends,
     /// Why there are no samples of the instant, where there are none.
-    pub(crate) gap: Option<Gap>,
+    pub gap: Option<Gap>,
     /// Who held up whom then, where an event kept it.
-    pub(crate) graph: Option<RecordedGraph>,
+    pub graph: Option<RecordedGraph>,
     /// Share of the server's CPU that went into spinning, where an event's CPU samples tell.
-    pub(crate) spin_share: Option<f64>,
+    pub spin_share: Option<f64>,
     /// Why no new samples come.
-    pub(crate) trouble: Option<String>,
+    pub trouble: Option<String>,
 }
 
 impl Moment {
@@ -52,7 +52,7 @@ impl Moment {
     ///
     /// # Errors
     /// The recording cannot be read.
-    pub(crate) fn of(feed: &mut dyn Feed, at: Option<Timestamp>, rates_over_s: f64) -> anyhow::Result<Self> {
+    pub fn of(feed: &mut dyn Feed, at: Option<Timestamp>, rates_over_s: f64) -> anyhow::Result<Self> {
         let extent = feed.extent()?;
         let at = match (at, extent) {
             (Some(at), Some(extent)) => Some(extent.nearest(at)),
@@ -97,7 +97,7 @@ impl Moment {
     ///
     /// # Errors
     /// The recording cannot be read.
-    pub(crate) fn read_history(&mut self, feed: &mut dyn Feed) -> anyhow::Result<()> {
+    pub fn read_history(&mut self, feed: &mut dyn Feed) -> anyhow::Result<()> {
         if let Some(at) = self.at {
             self.points = feed.points(at - HISTORY, at)?;
         }
@@ -105,7 +105,7 @@ impl Moment {
     }
 
     /// The stall that goes on at the instant.
-    pub(crate) fn event(&self) -> Option<&EventHead> {
+    pub fn event(&self) -> Option<&EventHead> {
         let at = self.at?;
         self.events
             .iter()
@@ -114,18 +114,18 @@ impl Moment {
     }
 
     /// The last stall that was over by then, or that its segment had broken off in.
-    pub(crate) fn event_before(&self) -> Option<&EventHead> {
+    pub fn event_before(&self) -> Option<&EventHead> {
         let at = self.at?;
         self.events.iter().rev().find(|event| self.ends.until(event).is_some_and(|until| until < at))
     }
 
     /// Whose samples these are.
-    pub(crate) fn server(&self) -> Option<&ServerIdentity> {
+    pub fn server(&self) -> Option<&ServerIdentity> {
         self.window.as_ref().map(|window| &window.server)
     }
 
     /// When the last sample of the window was begun.
-    pub(crate) fn sampled_at(&self) -> Option<Timestamp> {
+    pub fn sampled_at(&self) -> Option<Timestamp> {
         let window = self.window.as_ref()?;
         let last_s = window.samples.last()?.at_s;
         window.start.checked_add(SignedDuration::try_from_secs_f64(last_s).ok()?).ok()
@@ -135,22 +135,23 @@ impl Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::sample;
+
+    use crate::top::examples;
 
     #[test]
     fn a_stall_that_its_segment_broke_off_in_does_not_go_on_for_the_days_after_it() {
-        let mut moment = sample::broken_off();
+        let mut moment = examples::broken_off();
         let of = |event: Option<&EventHead>| event.map(|event| event.id);
         assert_eq!((of(moment.event()), of(moment.event_before())), (Some(2), Some(1)));
-        moment.at = Some(sample::now() + SignedDuration::from_hours(2));
+        moment.at = Some(examples::now() + SignedDuration::from_hours(2));
         assert_eq!((of(moment.event()), of(moment.event_before())), (None, Some(2)));
     }
 
     #[test]
     fn a_stall_of_the_last_segment_may_go_on() {
-        let mut moment = sample::stalled();
+        let mut moment = examples::stalled();
         moment.events[1].ended = None;
-        moment.at = Some(sample::now() + SignedDuration::from_hours(2));
+        moment.at = Some(examples::now() + SignedDuration::from_hours(2));
         assert_eq!(moment.event().map(|event| event.id), Some(2));
     }
 }

@@ -7,11 +7,11 @@ use spindoctor_model::{RecordedSample, Sample, Window};
 
 /// Counters and gauges of one sample, raw, each with the time of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Point {
+pub struct Point {
     /// When the sample was begun.
-    pub(crate) at: Timestamp,
+    pub at: Timestamp,
     /// Its segment: counters of two segments are not compared.
-    pub(crate) segment: u64,
+    pub segment: u64,
     /// Seconds from [`Point::at`] to the server's answer.
     answered_s: f64,
     /// Seconds from [`Point::at`] to the kernel's answer.
@@ -20,12 +20,12 @@ pub(crate) struct Point {
     writes: Option<f64>,
     running: Option<f64>,
     /// CPU that the server used so far, seconds.
-    pub(super) cpu_s: Option<f64>,
+    pub cpu_s: Option<f64>,
 }
 
 /// What a chart is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Chart {
+pub enum Chart {
     /// `Questions` a second.
     Queries,
     /// Statements a second that change rows.
@@ -38,19 +38,19 @@ pub(crate) enum Chart {
 
 impl Point {
     /// The counters of a recorded sample.
-    pub(crate) fn of(recorded: &RecordedSample) -> Self {
+    pub fn of(recorded: &RecordedSample) -> Self {
         Self::at(recorded.at, recorded.segment, &recorded.sample)
     }
 
     /// The counters of a window, which is of one segment.
-    pub(crate) fn of_window(window: &Window) -> Vec<Self> {
+    pub fn of_window(window: &Window) -> Vec<Self> {
         let begun = |at_s| window.start.checked_add(SignedDuration::try_from_secs_f64(at_s).ok()?).ok();
         let point = |sample: &Sample| Some(Self::at(begun(sample.at_s)?, 0, sample));
         window.samples.iter().filter_map(point).collect()
     }
 
     /// The counters of a sample that was begun at an instant.
-    pub(crate) fn at(at: Timestamp, segment: u64, sample: &Sample) -> Self {
+    pub fn at(at: Timestamp, segment: u64, sample: &Sample) -> Self {
         let status = sample.server.status.timed();
         let process = sample.host.process.timed();
         let number = |name: &str| status.and_then(|(_, status)| status.number(name));
@@ -86,7 +86,7 @@ impl Point {
 
 /// Statements that change rows. Commits would be asked for rather, but no counter has them: `Com_commit` leaves out
 /// autocommit, and `Handler_commit` counts the end of every statement in a transaction.
-pub(crate) const WRITES: [&str; 6] =
+pub const WRITES: [&str; 6] =
     ["Com_insert", "Com_insert_select", "Com_update", "Com_update_multi", "Com_delete", "Com_replace"];
 
 /// Statements so far that changed rows; None where none of the counters is there.
@@ -96,7 +96,7 @@ fn writes(status: &NamedValues) -> Option<f64> {
 
 /// A chart over points in order of time: seconds from an instant (before it: negative), value. A counter's rate stands at
 /// the later of its two samples; where it went back, and from one segment to the next, there is none.
-pub(crate) fn series(points: &[Point], chart: Chart, zero: Timestamp) -> Series {
+pub fn series(points: &[Point], chart: Chart, zero: Timestamp) -> Series {
     let seconds = |point: &Point| {
         (point.at - zero).total(jiff::Unit::Second).unwrap_or(0.0) + point.answered_after_s(chart)
     };

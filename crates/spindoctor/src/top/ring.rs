@@ -21,7 +21,7 @@ const WITH_LISTS: usize = 3;
 
 /// The last minutes.
 #[derive(Debug, Default)]
-pub(crate) struct Ring {
+pub struct Ring {
     segments: Vec<Segment>,
     samples: VecDeque<Kept>,
     points: VecDeque<Point>,
@@ -39,12 +39,12 @@ struct Kept {
 
 impl Ring {
     /// A new stretch of samples begins.
-    pub(crate) fn begin(&mut self, segment: Segment) {
+    pub fn begin(&mut self, segment: Segment) {
         self.segments.push(segment);
     }
 
     /// Takes a sample; those that are too old make room. Where the clock was set back, so do those of later than now.
-    pub(crate) fn push(&mut self, recorded: RecordedSample) {
+    pub fn push(&mut self, recorded: RecordedSample) {
         self.forget_after(recorded.at);
         if let Some(variables) = recorded.sample.server.variables.value() {
             self.variables = Some(variables.clone());
@@ -84,7 +84,7 @@ impl Ring {
     }
 
     /// Takes a time without samples; one that began already goes on or ends.
-    pub(crate) fn note_gap(&mut self, gap: Gap) {
+    pub fn note_gap(&mut self, gap: Gap) {
         match self.gaps.last_mut() {
             Some(last) if last.from == gap.from => *last = gap,
             _ => self.gaps.push(gap),
@@ -92,22 +92,22 @@ impl Ring {
     }
 
     /// The times without samples.
-    pub(crate) fn gaps(&self) -> &[Gap] {
+    pub fn gaps(&self) -> &[Gap] {
         &self.gaps
     }
 
     /// Of when there are samples.
-    pub(crate) fn extent(&self) -> Option<Extent> {
+    pub fn extent(&self) -> Option<Extent> {
         Some(Extent { from: self.samples.front()?.recorded.at, to: self.samples.back()?.recorded.at })
     }
 
     /// The charts' counters between two instants.
-    pub(crate) fn points(&self, from: Timestamp, to: Timestamp) -> Vec<Point> {
+    pub fn points(&self, from: Timestamp, to: Timestamp) -> Vec<Point> {
         self.points.iter().filter(|point| (from..=to).contains(&point.at)).copied().collect()
     }
 
     /// The samples of the time before an instant, of the segment of the last one.
-    pub(crate) fn window(&self, until: Timestamp, span: SignedDuration) -> Option<Window> {
+    pub fn window(&self, until: Timestamp, span: SignedDuration) -> Option<Window> {
         let before = |kept: &&Kept| kept.recorded.at <= until;
         let last = &self.samples.iter().rev().find(before)?.recorded;
         let of_window = |kept: &&Kept| {

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Screen {
+pub enum Screen {
     /// Is it slow now, since when, who waits for what, which statement, is it the host
     Overview,
     /// The process list, with what each thread waits for
@@ -27,7 +27,7 @@ pub(crate) enum Screen {
 
 impl Screen {
     /// Those with a tab, in order: the first has the key 1.
-    pub(crate) const TABS: [Self; 8] = [
+    pub const TABS: [Self; 8] = [
         Self::Overview,
         Self::Threads,
         Self::Queries,
@@ -39,7 +39,7 @@ impl Screen {
     ];
 
     /// The word on its tab.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Overview => "overview",
             Self::Threads => "threads",
@@ -54,7 +54,7 @@ impl Screen {
     }
 
     /// The one that is so many tabs further; from help, as from the first.
-    pub(crate) fn further(self, by: isize) -> Self {
+    pub fn further(self, by: isize) -> Self {
         let at = Self::TABS.iter().position(|tab| *tab == self).unwrap_or(0) as isize;
         Self::TABS[(at + by).rem_euclid(Self::TABS.len() as isize) as usize]
     }

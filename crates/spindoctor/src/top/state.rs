@@ -16,15 +16,15 @@ const STEP: SignedDuration = SignedDuration::from_secs(1);
 /// A step with shift or a bracket.
 const LONG_STEP: SignedDuration = SignedDuration::from_mins(1);
 /// How much faster than life a recording is played.
-pub(crate) const SPEEDS: [u32; 6] = [1, 2, 5, 10, 30, 60];
+pub const SPEEDS: [u32; 6] = [1, 2, 5, 10, 30, 60];
 /// Rates are over at least so many seconds: the last sample alone, ten, a minute.
-pub(crate) const RATES_OVER_S: [f64; 3] = [1.0, 10.0, 60.0];
+pub const RATES_OVER_S: [f64; 3] = [1.0, 10.0, 60.0];
 /// No statement that somebody looks for is longer.
 const LONGEST_INPUT: usize = 200;
 
 /// What instant is shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Clock {
+pub enum Clock {
     /// The last one there is, as it comes: live, or the end of a recording.
     Latest,
     /// This one.
@@ -35,7 +35,7 @@ pub(crate) enum Clock {
 
 /// What is typed at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Prompt {
+pub enum Prompt {
     /// A filter of the list.
     Filter(String),
     /// An instant to go to.
@@ -44,60 +44,60 @@ pub(crate) enum Prompt {
 
 /// What of a list is shown, and in which order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct ListState {
+pub struct ListState {
     /// Only rows that hold this, in any case; empty for all.
-    pub(crate) filter: String,
+    pub filter: String,
     /// Which of the list's orders; the first is the list's own.
-    pub(crate) order: usize,
+    pub order: usize,
     /// The other way round.
-    pub(crate) is_reversed: bool,
+    pub is_reversed: bool,
     /// The row that is marked, or the first line of a text that is shown.
-    pub(crate) selected: usize,
+    pub selected: usize,
 }
 
 /// What the person chose.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct State {
+pub struct State {
     /// What is looked at.
-    pub(crate) screen: Screen,
+    pub screen: Screen,
     /// Which instant.
-    pub(crate) clock: Clock,
+    pub clock: Clock,
     /// Which of [`RATES_OVER_S`].
-    pub(crate) rates: usize,
+    pub rates: usize,
     /// Whether threads that rest are shown.
-    pub(crate) with_idle: bool,
+    pub with_idle: bool,
     /// What is typed.
-    pub(crate) prompt: Option<Prompt>,
+    pub prompt: Option<Prompt>,
     /// Of what everything is shown, over the screen.
-    pub(crate) detail: Option<Target>,
+    pub detail: Option<Target>,
     /// What the last key led to, where that has to be told.
-    pub(crate) message: Option<String>,
+    pub message: Option<String>,
     lists: [ListState; Screen::TABS.len() + 1],
     behind_help: Screen,
 }
 
 /// What a key's meaning depends on.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Facts<'a> {
+pub struct Facts<'a> {
     /// Of when there are samples.
-    pub(crate) extent: Option<Extent>,
+    pub extent: Option<Extent>,
     /// The instant that is shown.
-    pub(crate) at: Option<Timestamp>,
+    pub at: Option<Timestamp>,
     /// The stalls, in order of time.
-    pub(crate) events: &'a [EventHead],
+    pub events: &'a [EventHead],
     /// What the rows of the list stand for.
-    pub(crate) targets: &'a [Target],
+    pub targets: &'a [Target],
     /// Rows of the list or lines of the text.
-    pub(crate) rows: usize,
+    pub rows: usize,
     /// Orders that the list knows.
-    pub(crate) orders: usize,
+    pub orders: usize,
     /// Rows that the screen has room for.
-    pub(crate) page: usize,
+    pub page: usize,
 }
 
 /// Whether to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flow {
+pub enum Flow {
     /// Go on.
     Stay,
     /// The person has seen enough.
@@ -106,7 +106,7 @@ pub(crate) enum Flow {
 
 impl State {
     /// A screen at the last instant.
-    pub(crate) fn new(screen: Screen) -> Self {
+    pub fn new(screen: Screen) -> Self {
         Self {
             screen,
             clock: Clock::Latest,
@@ -121,7 +121,7 @@ impl State {
     }
 
     /// The instant to show; None for the last.
-    pub(crate) fn at(&self) -> Option<Timestamp> {
+    pub fn at(&self) -> Option<Timestamp> {
         match self.clock {
             Clock::Latest => None,
             Clock::At(at) | Clock::Playing(at, _) => Some(at),
@@ -129,17 +129,17 @@ impl State {
     }
 
     /// Rates are over at least so many seconds.
-    pub(crate) fn rates_over_s(&self) -> f64 {
+    pub fn rates_over_s(&self) -> f64 {
         RATES_OVER_S[self.rates.min(RATES_OVER_S.len() - 1)]
     }
 
     /// Rates over so many seconds, or the nearest that there is below.
-    pub(crate) fn rates_over(&mut self, seconds: f64) {
+    pub fn rates_over(&mut self, seconds: f64) {
         self.rates = RATES_OVER_S.iter().rposition(|over_s| *over_s <= seconds).unwrap_or(0);
     }
 
     /// What of the screen's list is shown.
-    pub(crate) fn list(&self) -> &ListState {
+    pub fn list(&self) -> &ListState {
         &self.lists[self.place()]
     }
 
@@ -152,14 +152,14 @@ impl State {
     }
 
     /// Keeps the marked row within the list.
-    pub(crate) fn clamp(&mut self, rows: usize) {
+    pub fn clamp(&mut self, rows: usize) {
         let list = self.list_mut();
         list.selected = list.selected.min(rows.saturating_sub(1));
     }
 
     /// Time goes by: what plays moves on, and stops at the end of a recording. At the end of a live view it is live
     /// again.
-    pub(crate) fn pass(&mut self, elapsed: Duration, extent: Option<Extent>) {
+    pub fn pass(&mut self, elapsed: Duration, extent: Option<Extent>) {
         let (Clock::Playing(at, speed), Some(extent)) = (self.clock, extent) else { return };
         let moved = SignedDuration::try_from(elapsed * speed).ok().and_then(|by| at.checked_add(by).ok());
         self.clock = match moved {
@@ -169,13 +169,13 @@ impl State {
     }
 
     /// Shows an instant; one outside of what there is becomes the nearest.
-    pub(crate) fn go_to(&mut self, at: Timestamp, extent: Option<Extent>) {
+    pub fn go_to(&mut self, at: Timestamp, extent: Option<Extent>) {
         let at = extent.map_or(at, |extent| extent.nearest(at));
         self.clock = Clock::At(at);
     }
 
     /// Obeys a key.
-    pub(crate) fn key(&mut self, key: KeyEvent, facts: &Facts<'_>) -> Flow {
+    pub fn key(&mut self, key: KeyEvent, facts: &Facts<'_>) -> Flow {
         let with = |modifier| key.modifiers.contains(modifier);
         if with(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'd')) {
             return Flow::Quit;

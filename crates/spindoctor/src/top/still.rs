@@ -5,17 +5,17 @@ use spindoctor_model::{Event, EventHead, Gap, Window};
 
 use super::feed::{Extent, Feed};
 use super::point::Point;
-use crate::incident::Ends;
+use crate::common::span::Ends;
 
 /// One window, whose last sample is now.
 #[derive(Debug)]
-pub(crate) struct Still {
+pub struct Still {
     window: Window,
 }
 
 impl Still {
     /// The feed of a window.
-    pub(crate) fn of(window: Window) -> Self {
+    pub fn of(window: Window) -> Self {
         Self { window }
     }
 

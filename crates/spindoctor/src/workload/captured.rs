@@ -29,7 +29,7 @@ enum Form {
 }
 
 /// A captured file that is read.
-pub(crate) struct Captured<R> {
+pub struct Captured<R> {
     reader: R,
     every_s: f64,
     appliers: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Captured<R> {
 
 impl<R: BufRead> Captured<R> {
     /// Looks that are so far apart, where the file does not say; bare statements are clients', or a replica's appliers'.
-    pub(crate) fn new(reader: R, every_s: f64, appliers: bool) -> Self {
+    pub fn new(reader: R, every_s: f64, appliers: bool) -> Self {
         Self {
             reader,
             every_s,
@@ -62,7 +62,7 @@ impl<R: BufRead> Captured<R> {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn next(&mut self) -> anyhow::Result<Option<Seen>> {
+    pub fn next(&mut self) -> anyhow::Result<Option<Seen>> {
         while !self.done {
             let Some(line) = self.line()? else {
                 self.done = true;
@@ -435,7 +435,7 @@ mod tests {
 
     /// Lists of other projects.
     mod shared_fixtures {
-        use super::*;
+        use crate::workload::captured::tests::*;
 
         #[test]
         fn the_lists_of_percona_toolkit_are_read() {

@@ -1,205 +1,22 @@
-//! What a server spends its time on: shares of statements' time, the read-workload panel, what the time inside statements
-//! goes into, and for a replica how it keeps up.
-//!
-//! ```text
-//! live server, recording, captured file -> Seen -> Tally -> Counted \
-//!                         status, replica -> Window -> panel, replica -> Workload -> report
-//!                                    stacks -> Profile -> Split     /
-//! ```
-//!
-//! Everything here is pure; `command/workload` reads.
+//! `spindoctor workload`: what statements spend their time on.
 
-pub(crate) mod captured;
-pub(crate) mod pace;
-pub(crate) mod panel;
+mod args;
+mod captured;
 #[cfg(test)]
-pub(crate) mod sample;
-pub(crate) mod split;
-pub(crate) mod statement;
-pub(crate) mod tally;
+mod examples;
+mod json;
+mod live;
+mod pace;
+mod panel;
+mod run;
+mod split;
+mod statement;
+mod stored;
+mod tally;
+mod text;
+mod view;
+mod words;
 
-use jiff::Timestamp;
-use spindoctor_model::{Finding, Window};
-use spindoctor_rules::Outcome;
-use spindoctor_rules::replica::{KeepingUp, keeping_up};
-
-use crate::top::{Queries, is_about_the_server};
-use panel::Line;
-use split::Split;
-pub(crate) use tally::{By, Counted, Group, Seen, Slow, Tally, What};
-
-/// Causes that the readings of a workload can show.
-const CAUSES: [&str; 2] = ["rows-read-waste", "replica-lag"];
-
-/// A workload, finished.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Workload {
-    /// `MySQL 9.7.4 on db17`, or the file's name.
-    pub(crate) subject: String,
-    /// When the first look was; none where the file does not say.
-    pub(crate) start: Option<Timestamp>,
-    /// True where it is of the appliers.
-    pub(crate) of_replica: bool,
-    /// The pattern that statements were to match.
-    pub(crate) grep: Option<String>,
-    /// True where statements are shown as they were sent.
-    pub(crate) literals: bool,
-    /// What was counted.
-    pub(crate) counted: Counted,
-    /// Statements by the server's own counts, the costliest first; empty where they were not read.
-    pub(crate) by_server: Vec<ByServer>,
-    /// The panel, or why there is none.
-    pub(crate) panel: Result<Vec<Line>, String>,
-    /// What the time inside statements went into, or why that is not known.
-    pub(crate) split: Result<Split, String>,
-    /// The channels of a replica, or why they are not known; empty where the server is none.
-    pub(crate) replica: Result<Vec<KeepingUp>, String>,
-    /// What the rules say of it.
-    pub(crate) findings: Vec<Finding>,
-    /// What looking cost; none of a file.
-    pub(crate) cost: Option<Cost>,
-    /// What a reader must know.
-    pub(crate) notes: Vec<String>,
-}
-
-/// Sightings of statements below which shares of them say little: a share of thirty is known to 18 points (1.96 standard
-/// errors at one half).
-pub(crate) const FEW_SIGHTINGS: u64 = 30;
-
-/// Statements by the server's own counts that are kept.
-const BY_SERVER: usize = 20;
-
-/// A statement as the server's digests count it.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ByServer {
-    /// Without literals.
-    pub(crate) statement: String,
-    /// Its share of the time of all that the digests count, but for statements about the server.
-    pub(crate) share: f64,
-    /// How many ran at once on average.
-    pub(crate) at_once: f64,
-    /// Executions a second.
-    pub(crate) per_s: f64,
-    /// Time of one, milliseconds.
-    pub(crate) mean_ms: f64,
-}
-
-/// What looking cost.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Cost {
-    /// Statements that the server was asked.
-    pub(crate) server_queries: u64,
-    /// Until they were answered, summed, milliseconds.
-    pub(crate) answered_ms: f64,
-    /// CPU time that the server used for it, milliseconds, where that can be read.
-    pub(crate) server_cpu_ms: Option<f64>,
-    /// Our own CPU time, milliseconds.
-    pub(crate) own_cpu_ms: f64,
-    /// Both as a share of what all CPUs had; none where the server's is not known.
-    pub(crate) cpu_share: Option<f64>,
-    /// Threads that were stopped.
-    pub(crate) threads_stopped: u64,
-}
-
-impl Workload {
-    /// Nothing counted and nothing read yet.
-    pub(crate) fn new(subject: impl Into<String>, of_replica: bool) -> Self {
-        let unread = || "it was not read".to_owned();
-        Self {
-            subject: subject.into(),
-            start: None,
-            of_replica,
-            grep: None,
-            literals: false,
-            counted: Counted::default(),
-            by_server: Vec::new(),
-            panel: Err(unread()),
-            split: Err(unread()),
-            replica: Err(unread()),
-            findings: Vec::new(),
-            cost: None,
-            notes: Vec::new(),
-        }
-    }
-
-    /// True where so few statements were seen that shares of them say little. Appliers are seen at rest, too.
-    pub(crate) fn has_few_sightings(&self) -> bool {
-        !self.of_replica && self.counted.seen < FEW_SIGHTINGS
-    }
-
-    /// With what the server's digests counted in the window, where two readings of them are there.
-    pub(crate) fn count_by_server(&mut self, window: &Window) {
-        let Ok(queries) = Queries::of(window, f64::INFINITY) else { return };
-        let ran = queries.all.iter().filter(|query| !is_about_the_server(query.digest));
-        let all: f64 = ran.clone().map(|query| query.load).sum();
-        self.by_server = ran
-            .take(BY_SERVER)
-            .map(|query| ByServer {
-                statement: query.digest.text.clone(),
-                share: query.load / all.max(f64::MIN_POSITIVE),
-                at_once: query.load,
-                per_s: query.per_s,
-                mean_ms: query.mean_ms,
-            })
-            .collect();
-    }
-
-    /// With what a window says of the replica, and of the causes that a workload can show.
-    pub(crate) fn judge(&mut self, window: &Window) {
-        self.replica = keeping_up(window).map_err(|why| why.because);
-        let fired = CAUSES.iter().filter_map(|name| match (spindoctor_rules::find(name)?.evaluate)(window) {
-            Outcome::Fired(finding) => Some(finding),
-            Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
-        });
-        self.findings = spindoctor_rules::rank::rank(fired.collect());
-    }
-}
-
-/// The share of a group: of all that was seen.
-pub(crate) fn share(counted: &Counted, seen: u64) -> f64 {
-    seen as f64 / counted.seen.max(1) as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use spindoctor_model::mysql::StatementDigest;
-    use spindoctor_model::{Reading, Sample};
-
-    use super::*;
-
-    #[test]
-    fn the_servers_own_counts_stand_beside_few_sightings_and_monitors_are_nobodys_load() {
-        let digest = |text: &str, executions, total_ns| StatementDigest {
-            digest: text.len().to_string(),
-            text: text.into(),
-            executions,
-            total_ns,
-            ..StatementDigest::default()
-        };
-        let sample = |at_s: f64, n: u64| {
-            let value = vec![
-                digest(
-                    "SELECT `VARIABLE_NAME` FROM `performance_schema` . `global_status`",
-                    n,
-                    n * 9_000_000,
-                ),
-                digest("SELECT `c` FROM `t`", n * 100, n * 3_000_000),
-                digest("UPDATE `t` SET `c` = ?", n * 10, n * 1_000_000),
-            ];
-            let mut sample = Sample { at_s, ..Sample::default() };
-            sample.server.digests = Reading::Available { at_s, took_ms: 1.0, value };
-            sample
-        };
-        let window = Window { samples: vec![sample(0.0, 10), sample(10.0, 20)], ..Window::default() };
-        let queries = Queries::of(&window, 10.0).unwrap();
-        assert!(queries.all[2].digest.text.contains("performance_schema"), "a monitor stands last");
-        let mut workload = Workload::new("", false);
-        workload.count_by_server(&window);
-        assert_eq!(workload.by_server.len(), 2);
-        assert_eq!(workload.by_server[0].statement, "SELECT `c` FROM `t`");
-        assert!((workload.by_server[0].share - 0.75).abs() < 1e-9 && workload.by_server[0].per_s == 100.0);
-        assert!(workload.has_few_sightings());
-        workload.counted.seen = FEW_SIGHTINGS;
-        assert!(!workload.has_few_sightings());
-    }
-}
+pub use args::Workload;
+pub use captured::Captured;
+pub use run::run;

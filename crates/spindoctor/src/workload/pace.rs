@@ -19,16 +19,16 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// What a look cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct LookCost {
+pub struct LookCost {
     /// CPU time of the server and of ours; None where the server's is not known.
-    pub(crate) cpu: Option<Duration>,
+    pub cpu: Option<Duration>,
     /// From question to answer.
-    pub(crate) took: Duration,
+    pub took: Duration,
 }
 
 /// The clock of the looks.
 #[derive(Debug, Clone)]
-pub(crate) struct Pace {
+pub struct Pace {
     asked: Duration,
     cpus: f64,
     cpu_s: Option<f64>,
@@ -37,13 +37,13 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// So many looks a second, on a machine of so many CPUs.
-    pub(crate) fn of(hz: f64, cpus: usize) -> Self {
+    pub fn of(hz: f64, cpus: usize) -> Self {
         let asked = Duration::try_from_secs_f64(1.0 / hz).unwrap_or(LONGEST);
         Self { asked, cpus: cpus.max(1) as f64, cpu_s: None, took_s: None }
     }
 
     /// A look was taken.
-    pub(crate) fn took(&mut self, cost: LookCost) {
+    pub fn took(&mut self, cost: LookCost) {
         let mean = |before: Option<f64>, newest: f64| match before {
             Some(before) => before + NEWEST * (newest - before),
             None => newest,
@@ -53,7 +53,7 @@ impl Pace {
     }
 
     /// From the beginning of one look to that of the next.
-    pub(crate) fn interval(&self) -> Duration {
+    pub fn interval(&self) -> Duration {
         let wanted_s = match (self.cpu_s, self.took_s) {
             (Some(cpu_s), _) => cpu_s / (CPU_SHARE * self.cpus),
             (None, Some(took_s)) => took_s * REST,
@@ -64,7 +64,7 @@ impl Pace {
     }
 
     /// True where it looks less often than was asked for.
-    pub(crate) fn is_slowed(&self) -> bool {
+    pub fn is_slowed(&self) -> bool {
         // A tenth is the machine's own unevenness.
         self.interval() > self.asked.mul_f64(1.1)
     }

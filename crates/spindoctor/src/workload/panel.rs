@@ -7,7 +7,7 @@ use spindoctor_collect::host::block_device::BlockDevice;
 use spindoctor_collect::host::network_links::NetworkLink;
 use spindoctor_model::Window;
 
-use crate::report::number;
+use crate::page::number;
 
 /// A link that is used for more than this of its speed is near its end: at 120 of the 125 MB/s of a gigabit packets wait.
 const LINK_FULL: f64 = 0.7;
@@ -41,41 +41,41 @@ const ENOUGH_ROWS_PER_S: f64 = 100.0;
 
 /// What is known of the host, beside the window.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Ground {
+pub struct Ground {
     /// The host's links; none where they were not read.
-    pub(crate) links: Vec<NetworkLink>,
+    pub links: Vec<NetworkLink>,
     /// The disk below the data, or why it is not known.
-    pub(crate) device: Result<BlockDevice, String>,
+    pub device: Result<BlockDevice, String>,
     /// Rows that were sent meanwhile, where the status does not count them.
-    pub(crate) rows_sent: Option<f64>,
+    pub rows_sent: Option<f64>,
 }
 
 /// A reading of the panel.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Line {
+pub struct Line {
     /// What it is: `rows read`.
-    pub(crate) reading: &'static str,
+    pub reading: &'static str,
     /// How much; None where the server does not say.
-    pub(crate) value: Option<f64>,
+    pub value: Option<f64>,
     /// In which unit: `1/s`, `bytes/s`, empty for counts and ratios.
-    pub(crate) unit: &'static str,
+    pub unit: &'static str,
     /// Where it is read.
-    pub(crate) source: &'static str,
+    pub source: &'static str,
     /// What it is to be compared with, in words; why there is no value, where there is none.
-    pub(crate) beside: String,
+    pub beside: String,
     /// What is odd about it; empty where nothing is.
-    pub(crate) odd: String,
+    pub odd: String,
 }
 
 impl Line {
     /// As people read it.
-    pub(crate) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         self.value.map_or_else(|| "unknown".to_owned(), |value| number::quantity(rounded(value), self.unit))
     }
 }
 
 /// The panel, or why there is none.
-pub(crate) fn panel(window: &Window, ground: &Ground) -> Result<Vec<Line>, String> {
+pub fn panel(window: &Window, ground: &Ground) -> Result<Vec<Line>, String> {
     window.need_change(|s| &s.server.status).map_err(|why| why.because)?;
     let rows_per_s = rows_read_per_s(window);
     Ok(vec![

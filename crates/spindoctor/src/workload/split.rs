@@ -18,43 +18,43 @@ const APPLIERS: [&str; 2] = ["rpl_", "slave_"];
 
 /// One phase.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Part {
+pub struct Part {
     /// Which.
-    pub(crate) phase: Phase,
+    pub phase: Phase,
     /// Its share of the time inside statements.
-    pub(crate) share: f64,
+    pub share: f64,
     /// What of that was on a CPU, as a share of the time inside statements.
-    pub(crate) on_cpu: f64,
+    pub on_cpu: f64,
 }
 
 /// The time inside statements.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Split {
+pub struct Split {
     /// Snapshots.
-    pub(crate) snapshots: u64,
+    pub snapshots: u64,
     /// Times that a thread was seen inside a statement, CPU samples included.
-    pub(crate) seen: u64,
+    pub seen: u64,
     /// Phases, the largest first.
-    pub(crate) parts: Vec<Part>,
+    pub parts: Vec<Part>,
     /// The share on a CPU.
-    pub(crate) on_cpu: f64,
+    pub on_cpu: f64,
     /// The share that was ready and waited for a CPU.
-    pub(crate) for_cpu: f64,
+    pub for_cpu: f64,
     /// The same for the statements that took the most.
-    pub(crate) statements: Vec<OfStatement>,
+    pub statements: Vec<OfStatement>,
 }
 
 /// The time inside one statement.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct OfStatement {
+pub struct OfStatement {
     /// Its text, normalized.
-    pub(crate) digest: String,
+    pub digest: String,
     /// Its share of the sightings in snapshots of which the statement is known.
-    pub(crate) share: f64,
+    pub share: f64,
     /// Times that a thread was seen inside it, in snapshots.
-    pub(crate) seen: u64,
+    pub seen: u64,
     /// Its phases, as shares of its own time.
-    pub(crate) parts: Vec<Part>,
+    pub parts: Vec<Part>,
 }
 
 /// Sightings of one statement, or of all.
@@ -179,7 +179,7 @@ impl Weights {
 impl Split {
     /// Of a profile; of a replica, of its appliers alone. `ours` is the thread of the server that answers us: its time is
     /// not the workload's.
-    pub(crate) fn of(profile: &Profile, appliers: bool, ours: Option<u32>) -> Self {
+    pub fn of(profile: &Profile, appliers: bool, ours: Option<u32>) -> Self {
         let weights = Weights::of(profile);
         let mut looked = Inside::of(profile, appliers, ours);
         let mut all = Counts::default();

@@ -6,20 +6,20 @@ use spindoctor_sql::{digest, first_table, kind, tags};
 
 /// A statement, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Statement {
+pub struct Statement {
     /// Without literals and comments.
-    pub(crate) digest: String,
+    pub digest: String,
     /// `SELECT`, `UPDATE`; empty where the text begins with no word.
-    pub(crate) kind: String,
+    pub kind: String,
     /// The first table that it names; empty where it names none.
-    pub(crate) table: String,
+    pub table: String,
     /// `key=value` of its comments, in their order.
-    pub(crate) tags: Vec<(String, String)>,
+    pub tags: Vec<(String, String)>,
 }
 
 impl Statement {
     /// Of a text.
-    pub(crate) fn of(text: &str) -> Self {
+    pub fn of(text: &str) -> Self {
         Self {
             digest: digest(text),
             kind: kind(text),
@@ -29,7 +29,7 @@ impl Statement {
     }
 
     /// Of a digest that the server or a recording gives, which has no comments any more.
-    pub(crate) fn of_digest(digest: &str) -> Self {
+    pub fn of_digest(digest: &str) -> Self {
         let digest = digest.split_whitespace().collect::<Vec<_>>().join(" ");
         Self {
             kind: kind(&digest),

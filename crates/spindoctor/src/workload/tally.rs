@@ -16,7 +16,7 @@ use crate::top::wait_of_state;
 
 /// By what the time is told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
-pub(crate) enum By {
+pub enum By {
     /// The statement without its literals
     Digest,
     /// The first table that the statement names, or that the applier works on
@@ -39,7 +39,7 @@ pub(crate) enum By {
 
 impl By {
     /// All of them, in the order of the report.
-    pub(crate) const ALL: [Self; 9] = [
+    pub const ALL: [Self; 9] = [
         Self::Digest,
         Self::Table,
         Self::Type,
@@ -52,7 +52,7 @@ impl By {
     ];
 
     /// `digest`
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Digest => "digest",
             Self::Table => "table",
@@ -76,7 +76,7 @@ const SLOW_FROM_S: f64 = 0.05;
 /// The slowest statements that are kept.
 const SLOWEST: usize = 50;
 /// Where there is no room for another key.
-pub(crate) const OTHERS: &str = "(others)";
+pub const OTHERS: &str = "(others)";
 /// What stands where there is nothing to name.
 const NONE: &str = "(none)";
 /// Two looks at one statement agree about when it began within this, seconds: the server may count whole ones.
@@ -84,79 +84,79 @@ const SAME_BEGIN_S: f64 = 1.5;
 
 /// What was seen at one instant.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Seconds from the first look.
-    pub(crate) at_s: f64,
+    pub at_s: f64,
     /// Those that run a statement; of a replica its appliers.
-    pub(crate) threads: Vec<ServerThread>,
+    pub threads: Vec<ServerThread>,
     /// By connection id, the table that an applier works on.
-    pub(crate) tables: HashMap<u64, String>,
+    pub tables: HashMap<u64, String>,
     /// By connection id, the event that it waits for, where the server tells.
-    pub(crate) waits: HashMap<u64, String>,
+    pub waits: HashMap<u64, String>,
 }
 
 /// What is counted.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct What {
+pub struct What {
     /// Appliers instead of clients.
-    pub(crate) appliers: bool,
+    pub appliers: bool,
     /// Only statements whose text, with literals and comments, matches.
-    pub(crate) grep: Option<Regex>,
+    pub grep: Option<Regex>,
 }
 
 /// One key of a kind.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Group {
+pub struct Group {
     /// What it is.
-    pub(crate) key: String,
+    pub key: String,
     /// How often it was seen.
-    pub(crate) seen: u64,
+    pub seen: u64,
     /// By state, how often, the most first.
-    pub(crate) states: Vec<(String, u64)>,
+    pub states: Vec<(String, u64)>,
     /// The longest time that a statement of it was seen to run so far, seconds.
-    pub(crate) slowest_s: f64,
+    pub slowest_s: f64,
 }
 
 /// A statement that ran for long.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Slow {
+pub struct Slow {
     /// For how long, as far as it was seen, seconds.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
     /// Its connection.
-    pub(crate) connection_id: Option<u64>,
+    pub connection_id: Option<u64>,
     /// Its user.
-    pub(crate) user: String,
+    pub user: String,
     /// Its database.
-    pub(crate) schema: String,
+    pub schema: String,
     /// The last state that it was seen in.
-    pub(crate) state: String,
+    pub state: String,
     /// As the server showed it, literals included.
-    pub(crate) text: String,
+    pub text: String,
     /// Without literals.
-    pub(crate) digest: String,
+    pub digest: String,
     /// When it was seen last, seconds from the first look.
-    pub(crate) at_s: f64,
+    pub at_s: f64,
 }
 
 /// What was counted.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Counted {
+pub struct Counted {
     /// Looks.
-    pub(crate) looks: u64,
+    pub looks: u64,
     /// Statements seen in all looks: what shares are of. Of appliers those at work.
-    pub(crate) seen: u64,
+    pub seen: u64,
     /// Those of them that match.
-    pub(crate) matching: u64,
+    pub matching: u64,
     /// Appliers that rested, in all looks.
-    pub(crate) resting: u64,
+    pub resting: u64,
     /// Most statements seen at once.
-    pub(crate) most_at_once: u64,
+    pub most_at_once: u64,
     /// From the first look to the last, seconds.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
     /// Groups by kind, the most seen first.
-    pub(crate) groups: Vec<(By, Vec<Group>)>,
+    pub groups: Vec<(By, Vec<Group>)>,
     /// The slowest statements, the slowest first.
-    pub(crate) slowest: Vec<Slow>,
+    pub slowest: Vec<Slow>,
 }
 
 /// Groups of one kind while they are counted.
@@ -201,7 +201,7 @@ impl Keys {
 
 /// Looks while they are counted.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub struct Tally {
     what: What,
     keys: Vec<(By, Keys)>,
     counted: Counted,
@@ -218,7 +218,7 @@ const MOST_KNOWN: usize = 10_000;
 
 impl Tally {
     /// Nothing counted yet.
-    pub(crate) fn new(what: What) -> Self {
+    pub fn new(what: What) -> Self {
         Self {
             what,
             keys: By::ALL.iter().map(|by| (*by, Keys::default())).collect(),
@@ -231,12 +231,12 @@ impl Tally {
     }
 
     /// Looks so far.
-    pub(crate) fn looks(&self) -> u64 {
+    pub fn looks(&self) -> u64 {
         self.counted.looks
     }
 
     /// One look more.
-    pub(crate) fn look(&mut self, seen: &Seen) {
+    pub fn look(&mut self, seen: &Seen) {
         let first_s = *self.first_s.get_or_insert(seen.at_s);
         self.counted.seconds = seen.at_s - first_s;
         self.counted.looks += 1;
@@ -390,7 +390,7 @@ impl Tally {
     }
 
     /// What was counted.
-    pub(crate) fn finish(mut self) -> Counted {
+    pub fn finish(mut self) -> Counted {
         let running = std::mem::take(&mut self.running);
         running.into_values().for_each(|slow| self.keep(slow));
         self.cut();

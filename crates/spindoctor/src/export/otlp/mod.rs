@@ -4,18 +4,22 @@
 //! are written out in `proto`: the published crate would bring OpenTelemetry's SDK with it.
 
 mod proto;
-pub(crate) mod push;
+pub mod push;
 
 use jiff::Timestamp;
 use prost::Message as _;
 use spindoctor_model::{EventHead, ServerIdentity};
 
+pub use push::{Pusher, Signal};
+
 use self::proto::{
     Any, AnyValue, Data, ExportLogs, ExportMetrics, Gauge, HistogramPoint, KeyValue, LogRecord, Metric,
     NumberPoint, Resource, ResourceLogs, ResourceMetrics, Scope, ScopeLogs, ScopeMetrics, Sum,
 };
+
 use super::metrics::{Family, Kind, PROBE_BOUNDS_S, Point, Since, Value};
-use crate::incident::told::kind_told;
+use super::table;
+use crate::common::stalls::kind_told;
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: i32 = 2;
@@ -27,12 +31,7 @@ const WARN: i32 = 13;
 const EVENT_NAME: &str = "spindoctor.stall";
 
 /// A request for `/v1/metrics`. The recorder began then; other counters count from when their family says.
-pub(crate) fn metrics(
-    families: &[Family],
-    server: &ServerIdentity,
-    began: Timestamp,
-    at: Timestamp,
-) -> Vec<u8> {
+pub fn metrics(families: &[Family], server: &ServerIdentity, began: Timestamp, at: Timestamp) -> Vec<u8> {
     let scope_metrics = vec![ScopeMetrics {
         scope: Some(scope()),
         metrics: families.iter().map(|family| metric(family, began, at)).collect(),
@@ -42,13 +41,13 @@ pub(crate) fn metrics(
 }
 
 /// A request for `/v1/logs` with one event.
-pub(crate) fn event(head: &EventHead, server: &ServerIdentity, at: Timestamp) -> Vec<u8> {
+pub fn event(head: &EventHead, server: &ServerIdentity, at: Timestamp) -> Vec<u8> {
     let mut attributes = vec![
         KeyValue {
             key: "spindoctor.event.id".to_owned(),
             value: Some(any(Any::Integer(head.id.cast_signed()))),
         },
-        text("spindoctor.event.kind", &super::table::word(&head.stall.kind)),
+        text("spindoctor.event.kind", &table::word(&head.stall.kind)),
         text("spindoctor.event.because", &head.stall.because),
     ];
     attributes.extend(head.cause.as_deref().map(|cause| text("spindoctor.event.cause", cause)));
@@ -169,14 +168,15 @@ fn nanoseconds(at: Timestamp) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     use crate::export::metrics::tests::all;
-    use crate::incident::sample;
+    use crate::incident::examples;
 
     #[test]
     fn every_family_comes_back_from_its_bytes() {
         let families = all();
-        let server = sample::pileup().server;
-        let bytes = metrics(&families, &server, sample::at(0.0), sample::at(1.0));
+        let server = examples::pileup().server;
+        let bytes = metrics(&families, &server, examples::at(0.0), examples::at(1.0));
         let read = ExportMetrics::decode(bytes.as_slice()).unwrap();
         let read = &read.resource_metrics[0].scope_metrics[0].metrics;
         assert_eq!(read.len(), families.len());
@@ -197,9 +197,9 @@ mod tests {
 
     #[test]
     fn a_counter_starts_when_it_began_to_count_and_not_when_somebody_looked_first() {
-        let server = sample::pileup().server;
-        let began = sample::at(0.0);
-        let bytes = metrics(&all(), &server, began, sample::at(1.0));
+        let server = examples::pileup().server;
+        let began = examples::at(0.0);
+        let bytes = metrics(&all(), &server, began, examples::at(1.0));
         let read = ExportMetrics::decode(bytes.as_slice()).unwrap();
         let read = &read.resource_metrics[0].scope_metrics[0].metrics;
         let start = |name: &str| {
@@ -211,7 +211,7 @@ mod tests {
             }
         };
         // The window begins a second before the recorder, and the server was up for 812 s then.
-        assert_eq!(start("spindoctor_mysql_questions_total"), nanoseconds(sample::at(-813.0)));
+        assert_eq!(start("spindoctor_mysql_questions_total"), nanoseconds(examples::at(-813.0)));
         assert_eq!(start("spindoctor_server_cpu_seconds_total"), UNTOLD);
         assert_eq!(start("spindoctor_mysql_threads_running"), UNTOLD);
         assert_eq!(start("spindoctor_events_total"), nanoseconds(began));
@@ -220,11 +220,11 @@ mod tests {
 
     #[test]
     fn an_event_is_a_log_record_with_its_cause() {
-        let incident = sample::pileup();
-        let bytes = event(&incident.events[0], &incident.server, sample::at(4.0));
+        let incident = examples::pileup();
+        let bytes = event(&incident.events[0], &incident.server, examples::at(4.0));
         let read = ExportLogs::decode(bytes.as_slice()).unwrap();
         let record = &read.resource_logs[0].scope_logs[0].log_records[0];
-        assert_eq!(record.time_unix_nano, nanoseconds(sample::at(0.2)));
+        assert_eq!(record.time_unix_nano, nanoseconds(examples::at(0.2)));
         assert!(record.attributes.contains(&text("spindoctor.event.cause", "metadata-lock-pileup")));
         assert!(record.attributes.contains(&text("spindoctor.event.kind", "commits_stopped")));
         let resource = read.resource_logs[0].resource.as_ref().unwrap();

@@ -24,7 +24,7 @@ const GOODBYE_WITHIN: Duration = Duration::from_secs(3);
 
 /// Where a request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Signal {
+pub enum Signal {
     /// `/v1/metrics`.
     Metrics,
     /// `/v1/logs`.
@@ -42,16 +42,16 @@ impl Signal {
 
 /// What became of the requests so far.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Taken by the collector.
-    pub(crate) sent: AtomicU64,
+    pub sent: AtomicU64,
     /// Lost: no room, refused, or given up.
-    pub(crate) dropped: AtomicU64,
+    pub dropped: AtomicU64,
 }
 
 /// The thread that sends, and the way to it.
 #[derive(Debug)]
-pub(crate) struct Pusher {
+pub struct Pusher {
     queue: Option<SyncSender<(Signal, Vec<u8>)>>,
     thread: Option<JoinHandle<()>>,
     counts: Arc<Counts>,
@@ -62,7 +62,7 @@ impl Pusher {
     ///
     /// # Errors
     /// No thread could be made.
-    pub(crate) fn start(url: &str) -> anyhow::Result<Self> {
+    pub fn start(url: &str) -> anyhow::Result<Self> {
         let (queue, waiting) = sync_channel(MOST_WAITING);
         let counts = Arc::new(Counts::default());
         let sender = Sender::new(url, Arc::clone(&counts));
@@ -74,7 +74,7 @@ impl Pusher {
     }
 
     /// Hands over a request; never waits.
-    pub(crate) fn push(&self, signal: Signal, request: Vec<u8>) {
+    pub fn push(&self, signal: Signal, request: Vec<u8>) {
         let taken = self.queue.as_ref().is_some_and(|queue| queue.try_send((signal, request)).is_ok());
         if !taken {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Pusher {
     }
 
     /// What became of the requests so far.
-    pub(crate) fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &Counts {
         &self.counts
     }
 }

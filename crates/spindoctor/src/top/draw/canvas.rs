@@ -8,8 +8,8 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::report::shortened;
-use crate::terminal::safe;
+use crate::page::safe::safe;
+use crate::page::text::shortened;
 use crate::top::view::Mood;
 
 /// Eighths of a cell, from empty to full.
@@ -19,14 +19,14 @@ const FROM_LEFT: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "�
 
 /// How moods look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Theme {
+pub struct Theme {
     /// False where colour is not wanted: moods are bold, dim or reversed then.
-    pub(crate) colour: bool,
+    pub colour: bool,
 }
 
 impl Theme {
     /// The style of a mood.
-    pub(super) fn style(self, mood: Mood) -> Style {
+    pub fn style(self, mood: Mood) -> Style {
         let accent = |colour| if self.colour { Style::new().fg(colour) } else { Style::new() };
         match mood {
             Mood::Plain => Style::new(),
@@ -39,7 +39,7 @@ impl Theme {
     }
 
     /// The style of what is marked.
-    pub(super) fn marked(self) -> Style {
+    pub fn marked(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
@@ -50,27 +50,27 @@ impl Theme {
 }
 
 /// A buffer to write on.
-pub(super) struct Canvas<'a> {
+pub struct Canvas<'a> {
     buffer: &'a mut Buffer,
-    pub(super) theme: Theme,
+    pub theme: Theme,
 }
 
 impl<'a> Canvas<'a> {
-    pub(super) fn new(buffer: &'a mut Buffer, theme: Theme) -> Self {
+    pub fn new(buffer: &'a mut Buffer, theme: Theme) -> Self {
         Self { buffer, theme }
     }
 
-    pub(super) fn area(&self) -> Rect {
+    pub fn area(&self) -> Rect {
         self.buffer.area
     }
 
     /// Text in an area, from a column and row of it on; cut at the area's right edge. Returns the columns it took.
-    pub(super) fn text(&mut self, area: Rect, x: u16, y: u16, text: &str, mood: Mood) -> u16 {
+    pub fn text(&mut self, area: Rect, x: u16, y: u16, text: &str, mood: Mood) -> u16 {
         let style = self.theme.style(mood);
         self.styled(area, x, y, text, style)
     }
 
-    pub(super) fn styled(&mut self, area: Rect, x: u16, y: u16, text: &str, style: Style) -> u16 {
+    pub fn styled(&mut self, area: Rect, x: u16, y: u16, text: &str, style: Style) -> u16 {
         let (left, top) = (area.x + x, area.y + y);
         let right = area.right().min(self.buffer.area.right());
         if left >= right || y >= area.height || top >= self.buffer.area.bottom() {
@@ -83,14 +83,14 @@ impl<'a> Canvas<'a> {
     }
 
     /// Text that ends at a column of an area.
-    pub(super) fn right(&mut self, area: Rect, end: u16, y: u16, text: &str, mood: Mood) {
+    pub fn right(&mut self, area: Rect, end: u16, y: u16, text: &str, mood: Mood) {
         let text = cut(&safe(text), usize::from(end));
         let begin = end.saturating_sub(text.width() as u16);
         self.text(area, begin, y, &text, mood);
     }
 
     /// Text wrapped to an area from a row of it on. Returns the rows it took.
-    pub(super) fn wrapped(&mut self, area: Rect, y: u16, text: &str, mood: Mood) -> u16 {
+    pub fn wrapped(&mut self, area: Rect, y: u16, text: &str, mood: Mood) -> u16 {
         let lines = textwrap::wrap(&safe(text), usize::from(area.width.max(1)))
             .into_iter()
             .map(Cow::into_owned)
@@ -102,7 +102,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// A line across an area with a title in it.
-    pub(super) fn rule(&mut self, area: Rect, y: u16, title: &str) {
+    pub fn rule(&mut self, area: Rect, y: u16, title: &str) {
         let line = "─".repeat(usize::from(area.width));
         self.text(area, 0, y, &line, Mood::Quiet);
         if !title.is_empty() {
@@ -118,14 +118,14 @@ impl<'a> Canvas<'a> {
     }
 
     /// A row that is marked, to its end.
-    pub(super) fn mark(&mut self, area: Rect, y: u16) {
+    pub fn mark(&mut self, area: Rect, y: u16) {
         let row = Rect { y: area.y + y, height: 1, ..area };
         let style = self.theme.marked();
         self.buffer.set_style(row, style);
     }
 
     /// A horizontal bar of a share of the area's width.
-    pub(super) fn bar(&mut self, area: Rect, x: u16, y: u16, width: u16, share: f64, mood: Mood) {
+    pub fn bar(&mut self, area: Rect, x: u16, y: u16, width: u16, share: f64, mood: Mood) {
         let eighths = (share.clamp(0.0, 1.0) * f64::from(width) * 8.0).round() as usize;
         let mut text = "█".repeat(eighths / 8);
         if !eighths.is_multiple_of(8) {
@@ -137,7 +137,7 @@ impl<'a> Canvas<'a> {
 
     /// A course over all columns and rows of an area: one value for each column, from zero to the largest. Nothing is drawn
     /// where there is no value, and the least mark where it is zero.
-    pub(super) fn course(&mut self, area: Rect, values: &[Option<f64>]) {
+    pub fn course(&mut self, area: Rect, values: &[Option<f64>]) {
         let most = values.iter().flatten().copied().fold(0.0, f64::max);
         let rows = usize::from(area.height);
         let style = self.theme.chart();
@@ -154,7 +154,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// Makes an area empty.
-    pub(super) fn clear(&mut self, area: Rect) {
+    pub fn clear(&mut self, area: Rect) {
         for y in area.top()..area.bottom() {
             for x in area.left()..area.right() {
                 if let Some(cell) = self.buffer.cell_mut((x, y)) {
@@ -166,7 +166,7 @@ impl<'a> Canvas<'a> {
 }
 
 /// A text in so many columns, with an ellipsis where it is cut.
-pub(super) fn cut(text: &str, columns: usize) -> String {
+pub fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }

@@ -4,9 +4,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::canvas::{Canvas, Theme};
-use super::{Drawn, LEAST, list};
-use crate::report::number;
+use super::list;
+use crate::page::number;
 use crate::top::board::{Board, Counts};
+use crate::top::draw::{Drawn, LEAST};
 use crate::top::fleet::{FleetScreen, FleetState};
 use crate::top::view::{Listing, Mood};
 
@@ -29,7 +30,7 @@ const KEYS: &[(&str, &str)] = &[
 const DOES: u16 = 16;
 
 /// Draws it. Returns how many rows there was room for.
-pub(crate) fn draw_fleet(
+pub fn draw_fleet(
     buffer: &mut Buffer,
     state: &FleetState,
     board: &Board,
@@ -125,9 +126,10 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
+
     use crate::top::board::Standing;
-    use crate::top::fleet_sample;
-    use crate::top::sample::HOSTILE;
+    use crate::top::examples::HOSTILE;
+    use crate::top::fleet_examples;
 
     fn drawn(
         state: &FleetState,
@@ -135,7 +137,7 @@ mod tests {
         names: &[String],
         (width, height): (u16, u16),
     ) -> TestBackend {
-        let listing = state.listing(board, names, fleet_sample::now(board));
+        let listing = state.listing(board, names, fleet_examples::now(board));
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal
             .draw(|frame| {
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn each_screen_reads_well_in_a_narrow_and_a_wide_window() {
-        let (board, names) = (fleet_sample::board(), fleet_sample::names());
+        let (board, names) = (fleet_examples::board(), fleet_examples::names());
         for screen in FleetScreen::TABS {
             for size in [(80, 12), (160, 12)] {
                 let mut state = FleetState::new(false, "");
@@ -163,7 +165,7 @@ mod tests {
 
     #[test]
     fn no_string_of_a_server_steers_the_terminal_at_any_size() {
-        let mut board = fleet_sample::board();
+        let mut board = fleet_examples::board();
         for standing in &mut board.servers {
             match standing {
                 Standing::Answers { running, .. } => {

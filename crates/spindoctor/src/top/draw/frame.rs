@@ -8,18 +8,18 @@ use ratatui::layout::Rect;
 use spindoctor_model::ServerIdentity;
 
 use super::canvas::Canvas;
-use crate::report::number;
+use crate::page::{number, safe};
 use crate::top::jump;
+use crate::top::moment::Moment;
 use crate::top::screen::Screen;
-use crate::top::state::{Clock, Prompt};
+use crate::top::state::{Clock, Prompt, State};
 use crate::top::view::{Listing, Mood, Shown, Told, server_told};
-use crate::top::{Moment, State};
 
 /// A live view whose last sample is older than this says so, seconds: samples come every second.
 const STALE_S: f64 = 3.0;
 
 /// The two lines at the top.
-pub(super) fn head(canvas: &mut Canvas<'_>, state: &State, moment: &Moment) {
+pub fn head(canvas: &mut Canvas<'_>, state: &State, moment: &Moment) {
     let area = canvas.area();
     let (mode, mood) = mode(state, moment);
     let at = moment.at.map_or_else(String::new, day_and_time);
@@ -86,7 +86,7 @@ fn day_and_time(at: Timestamp) -> String {
 }
 
 /// The line at the bottom: what is typed, what has to be told, or the keys that matter here.
-pub(super) fn foot(canvas: &mut Canvas<'_>, state: &State, shown: &Shown, moment: &Moment) {
+pub fn foot(canvas: &mut Canvas<'_>, state: &State, shown: &Shown, moment: &Moment) {
     let area = canvas.area();
     let y = area.height - 1;
     match &state.prompt {
@@ -154,7 +154,7 @@ fn is_stale(moment: &Moment) -> bool {
 }
 
 /// The box of a row's details, over the lower part of the screen.
-pub(super) fn detail(canvas: &mut Canvas<'_>, body: Rect, detail: Option<(String, Vec<(String, Told)>)>) {
+pub fn detail(canvas: &mut Canvas<'_>, body: Rect, detail: Option<(String, Vec<(String, Told)>)>) {
     const LABELS: u16 = 16;
     let gone = || {
         let why = Told::new("it is not in the list of this instant", Mood::Quiet);
@@ -165,7 +165,7 @@ pub(super) fn detail(canvas: &mut Canvas<'_>, body: Rect, detail: Option<(String
     let wrapped: Vec<(String, Vec<String>)> = lines
         .iter()
         .map(|(label, told)| {
-            let text = crate::terminal::safe(&told.text);
+            let text = safe::safe(&told.text);
             let lines = textwrap::wrap(&text, room).into_iter().map(Cow::into_owned).collect();
             (label.clone(), lines)
         })
@@ -194,11 +194,12 @@ mod tests {
     use spindoctor_model::mysql::NamedValues;
 
     use super::*;
-    use crate::top::sample;
+
+    use crate::top::examples;
 
     #[test]
     fn the_uptime_is_that_of_the_moment_and_not_of_when_the_segment_began() {
-        let mut moment = sample::busy();
+        let mut moment = examples::busy();
         let server = moment.server().unwrap().clone();
         assert_eq!(about(&server, &moment), "up 3 days 5 h");
         let last = moment.window.as_mut().unwrap().samples.last_mut().unwrap();

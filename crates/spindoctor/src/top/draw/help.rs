@@ -2,8 +2,8 @@
 
 use ratatui::layout::Rect;
 
-use super::Drawn;
 use super::canvas::Canvas;
+use crate::top::draw::Drawn;
 use crate::top::view::Mood;
 
 /// Keys and what they do, by what they are about.
@@ -45,7 +45,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
 const NOTES: &[&str] = &["Times are UTC. Nothing is changed: what frees a lock is shown, not done."];
 
 /// Draws the page.
-pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, first: usize) -> Drawn {
+pub fn draw(canvas: &mut Canvas<'_>, area: Rect, first: usize) -> Drawn {
     const KEY: u16 = 18;
     canvas.rule(area, 0, "help");
     let inner =

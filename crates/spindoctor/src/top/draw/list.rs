@@ -2,9 +2,9 @@
 
 use ratatui::layout::Rect;
 
-use super::Drawn;
 use super::canvas::Canvas;
-use crate::report::number;
+use crate::page::number;
+use crate::top::draw::Drawn;
 use crate::top::view::{Align, Head, Listing, Mood};
 
 /// Columns between two cells.
@@ -13,7 +13,7 @@ const BETWEEN: u16 = 2;
 const LEAST_REST: u16 = 16;
 
 /// Draws a list.
-pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, list: &Listing) -> Drawn {
+pub fn draw(canvas: &mut Canvas<'_>, area: Rect, list: &Listing) -> Drawn {
     let page = usize::from(area.height.saturating_sub(2));
     let title = match list.filter.as_str() {
         "" => list.title.clone(),

@@ -14,27 +14,23 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use canvas::Canvas;
-pub(crate) use canvas::Theme;
-pub(crate) use fleet::draw_fleet;
+pub use canvas::Theme;
+pub use fleet::draw_fleet;
 
+use super::moment::Moment;
+use super::state::State;
+use super::view as top_view;
 use super::view::{Shown, detail};
-use super::{Moment, State};
 
 /// Smaller than this nothing can be read.
 const LEAST: (u16, u16) = (40, 8);
 
 /// Draws a screen. Returns how many rows of a list or lines of a text there was room for, and how many lines the text has.
-pub(crate) fn draw(
-    buffer: &mut Buffer,
-    state: &State,
-    moment: &Moment,
-    shown: &Shown,
-    theme: Theme,
-) -> Drawn {
+pub fn draw(buffer: &mut Buffer, state: &State, moment: &Moment, shown: &Shown, theme: Theme) -> Drawn {
     let area = buffer.area;
     let mut canvas = Canvas::new(buffer, theme);
     if area.width < LEAST.0 || area.height < LEAST.1 {
-        canvas.text(area, 0, 0, "enlarge the window", super::view::Mood::Plain);
+        canvas.text(area, 0, 0, "enlarge the window", top_view::Mood::Plain);
         return Drawn::default();
     }
     frame::head(&mut canvas, state, moment);
@@ -47,7 +43,7 @@ pub(crate) fn draw(
         Shown::Host(report) => text::host(&mut canvas, body, report, state.list().selected),
         Shown::Help => help::draw(&mut canvas, body, state.list().selected),
         Shown::Nothing(why) => {
-            canvas.wrapped(body, 1, why, super::view::Mood::Strong);
+            canvas.wrapped(body, 1, why, top_view::Mood::Strong);
             Drawn::default()
         }
     };
@@ -60,9 +56,9 @@ pub(crate) fn draw(
 
 /// What there was room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Drawn {
+pub struct Drawn {
     /// Rows of the list, or lines of the text, that fit.
-    pub(crate) page: usize,
+    pub page: usize,
     /// Lines of a text that can be moved through; None for a list, which knows its rows.
-    pub(crate) lines: Option<usize>,
+    pub lines: Option<usize>,
 }

@@ -4,10 +4,9 @@
 use ratatui::layout::Rect;
 use spindoctor_model::window::Series;
 
-use super::Drawn;
 use super::canvas::Canvas;
-use crate::top::Moment;
-use crate::top::moment::HISTORY;
+use crate::top::draw::Drawn;
+use crate::top::moment::{HISTORY, Moment};
 use crate::top::view::{Bar, Block, Meter, Mood, Overview, seconds};
 
 /// Columns of a meter's label, its value and the median before.
@@ -21,7 +20,7 @@ const HIGH_METERS: u16 = 40;
 const VERDICT_ROWS: u16 = 2;
 
 /// Draws it.
-pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, overview: &Overview, moment: &Moment) -> Drawn {
+pub fn draw(canvas: &mut Canvas<'_>, area: Rect, overview: &Overview, moment: &Moment) -> Drawn {
     let mut y = 0;
     let rows = if area.height >= HIGH_METERS { area.height } else { VERDICT_ROWS };
     let place = Rect { height: rows.min(area.height), ..area };

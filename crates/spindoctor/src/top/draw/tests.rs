@@ -5,11 +5,12 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::super::view::Target;
-use super::*;
-use crate::top::sample::{self, HOSTILE};
+use crate::top::draw::*;
+use crate::top::examples;
+use crate::top::examples::HOSTILE;
 use crate::top::screen::Screen;
 use crate::top::state::{Clock, Prompt};
+use crate::top::view::Target;
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (200, 50)];
 
@@ -47,12 +48,12 @@ fn snapshots(name: &str, moment: &Moment, screens: &[Screen]) {
 #[test]
 fn a_healthy_busy_server_reads_well_on_every_screen() {
     let screens: Vec<Screen> = Screen::TABS.into_iter().chain([Screen::Help]).collect();
-    snapshots("busy", &sample::busy(), &screens);
+    snapshots("busy", &examples::busy(), &screens);
 }
 
 #[test]
 fn a_stall_in_a_recording_is_told_with_its_root_and_what_frees_it() {
-    let moment = sample::stalled();
+    let moment = examples::stalled();
     snapshots("stalled", &moment, &[Screen::Overview, Screen::Threads, Screen::Locks, Screen::Events]);
     let overview = drawn(&state(Screen::Overview, &moment), &moment, (80, 24)).to_string();
     assert!(overview.contains("STALL since 14:02:51 (29 s): metadata-lock-pileup"), "{overview}");
@@ -63,14 +64,14 @@ fn a_stall_in_a_recording_is_told_with_its_root_and_what_frees_it() {
 #[test]
 fn what_is_missing_says_why_and_what_unlocks_it() {
     let screens = [Screen::Overview, Screen::Queries, Screen::Waits, Screen::Host];
-    snapshots("remote", &sample::remote(), &screens);
-    snapshots("silent", &sample::silent(), &[Screen::Overview]);
-    snapshots("gap", &sample::gap(), &[Screen::Overview]);
+    snapshots("remote", &examples::remote(), &screens);
+    snapshots("silent", &examples::silent(), &[Screen::Overview]);
+    snapshots("gap", &examples::gap(), &[Screen::Overview]);
 }
 
 #[test]
 fn no_string_of_a_server_steers_the_terminal_on_any_screen_at_any_size() {
-    for (name, moment) in sample::all() {
+    for (name, moment) in examples::all() {
         for screen in Screen::TABS.into_iter().chain([Screen::Help]) {
             for size in [(80, 24), (200, 50), (120, 30), (60, 12), (40, 8), (20, 5), (80, 4), (1, 1)] {
                 let mut state = state(screen, &moment);
@@ -86,13 +87,13 @@ fn no_string_of_a_server_steers_the_terminal_on_any_screen_at_any_size() {
         }
     }
     let threads =
-        drawn(&state(Screen::Threads, &sample::hostile()), &sample::hostile(), (200, 50)).to_string();
+        drawn(&state(Screen::Threads, &examples::hostile()), &examples::hostile(), (200, 50)).to_string();
     assert!(!threads.contains(HOSTILE) && threads.contains(r"\u{1b}]2;owned"), "{threads}");
 }
 
 #[test]
 fn everything_of_a_row_is_shown_over_the_list() {
-    let moment = sample::busy();
+    let moment = examples::busy();
     let mut state = State::new(Screen::Queries);
     state.detail = Some(Target::Query("shop".to_owned(), "b2".to_owned()));
     insta::assert_snapshot!("detail_query", drawn(&state, &moment, (80, 24)));
@@ -105,7 +106,7 @@ fn everything_of_a_row_is_shown_over_the_list() {
 
 #[test]
 fn what_is_typed_stands_in_the_last_line() {
-    let moment = sample::busy();
+    let moment = examples::busy();
     let last = |prompt| {
         let mut state = State::new(Screen::Threads);
         state.prompt = Some(prompt);
@@ -118,7 +119,7 @@ fn what_is_typed_stands_in_the_last_line() {
 
 #[test]
 fn colour_is_an_accent_and_none_where_it_is_not_wanted() {
-    let moment = sample::stalled();
+    let moment = examples::stalled();
     let state = state(Screen::Overview, &moment);
     let shown = Shown::of(&state, &moment);
     let colours = |colour| {
@@ -132,7 +133,7 @@ fn colour_is_an_accent_and_none_where_it_is_not_wanted() {
 
 #[test]
 fn no_line_is_wider_than_the_window() {
-    for (name, moment) in sample::all() {
+    for (name, moment) in examples::all() {
         for size in [(80, 24), (61, 17)] {
             let text = drawn(&state(Screen::Overview, &moment), &moment, size).to_string();
             let widest = text.lines().map(|line| line.trim_matches('"').width()).max();

@@ -3,11 +3,12 @@
 
 use ratatui::layout::Rect;
 
-use super::Drawn;
 use super::canvas::Canvas;
-use crate::host_report::HostReport;
-use crate::report;
-use crate::terminal::Look;
+use crate::host::{HostReport, text};
+use crate::locks::view as locks_view;
+use crate::page::number;
+use crate::page::text::Look;
+use crate::top::draw::Drawn;
 use crate::top::view::{LocksShown, Mood};
 
 /// A text column is no wider than this: longer lines are hard to read.
@@ -16,7 +17,7 @@ const WIDEST: u16 = 100;
 const TWO_COLUMNS: u16 = 150;
 
 /// The trees of who waits for whom: the root first, with what would free those behind it.
-pub(super) fn locks(canvas: &mut Canvas<'_>, area: Rect, shown: &LocksShown, first: usize) -> Drawn {
+pub fn locks(canvas: &mut Canvas<'_>, area: Rect, shown: &LocksShown, first: usize) -> Drawn {
     canvas.rule(area, 0, "locks");
     let inner = Rect { y: area.y + 1, height: area.height - 1, ..area };
     let Some(locks) = &shown.locks else {
@@ -24,7 +25,7 @@ pub(super) fn locks(canvas: &mut Canvas<'_>, area: Rect, shown: &LocksShown, fir
         return Drawn::default();
     };
     let look = Look { width: usize::from(area.width), colour: false };
-    let text = report::locks::tree(locks, look);
+    let text = locks_view::tree(locks, look);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let note = format!("({})", shown.note);
     lines.extend(textwrap::wrap(&note, look.width.max(1)).into_iter().map(std::borrow::Cow::into_owned));
@@ -32,13 +33,13 @@ pub(super) fn locks(canvas: &mut Canvas<'_>, area: Rect, shown: &LocksShown, fir
 }
 
 /// The host's report.
-pub(super) fn host(canvas: &mut Canvas<'_>, area: Rect, report: &HostReport, first: usize) -> Drawn {
-    canvas.rule(area, 0, &format!("host  over {}", report::number::duration(report.seconds.round())));
+pub fn host(canvas: &mut Canvas<'_>, area: Rect, report: &HostReport, first: usize) -> Drawn {
+    canvas.rule(area, 0, &format!("host  over {}", number::duration(report.seconds.round())));
     let inner = Rect { y: area.y + 1, height: area.height - 1, ..area };
     let is_wide = area.width >= TWO_COLUMNS;
     let width = if is_wide { area.width / 2 - 2 } else { area.width.min(WIDEST) };
     let look = Look { width: usize::from(width), colour: false };
-    let text = report::host::sections(report, look);
+    let text = text::sections(report, look);
     let lines: Vec<String> = text.lines().map(str::to_owned).skip_while(String::is_empty).collect();
     if !is_wide {
         return scrolled(canvas, inner, &lines, first);

@@ -2,14 +2,16 @@
 
 use spindoctor_model::Window;
 
-use super::queries::{self, Queries};
+use super::queries;
+use super::queries::Queries;
 use super::threads::{named, statement_of, target, time};
 use super::waiting::Waiting;
-use super::{Mood, Target, Told};
-use crate::report::number;
+use crate::page::number;
+use crate::top::view as top_view;
+use crate::top::view::{Mood, Target, Told};
 
 /// A title and the lines below it; None where the row is not there any more.
-pub(crate) fn detail(target: &Target, window: &Window, over_s: f64) -> Option<(String, Vec<(String, Told)>)> {
+pub fn detail(target: &Target, window: &Window, over_s: f64) -> Option<(String, Vec<(String, Told)>)> {
     match target {
         Target::Thread(_) | Target::Background(_) => thread(target, window),
         Target::Query(schema, digest) => query(schema, digest, window, over_s),
@@ -86,6 +88,6 @@ fn query(schema: &str, digest: &str, window: &Window, over_s: f64) -> Option<(St
         ("statement", query.digest.text.clone()),
     ];
     let lines = lines.into_iter().filter(|(_, text)| !text.is_empty());
-    let title = format!("statement, over {}", super::seconds(queries.seconds));
+    let title = format!("statement, over {}", top_view::seconds(queries.seconds));
     Some((title, lines.map(|(label, text)| (label.to_owned(), Told::new(text, Mood::Plain))).collect()))
 }

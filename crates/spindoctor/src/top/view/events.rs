@@ -4,12 +4,13 @@ use jiff::Timestamp;
 use spindoctor_model::{EventHead, StallKind};
 
 use super::listing::{Align, By, Column, Listed, Listing};
-use super::{Mood, Target};
-use crate::report::number;
-use crate::top::{Moment, State};
+use crate::page::number;
+use crate::top::moment::Moment;
+use crate::top::state::State;
+use crate::top::view::{Mood, Target};
 
 /// What is said of a stall that its segment broke off in: nobody knows how long it went on.
-pub(super) const END_NOT_SEEN: &str = "end not seen";
+pub const END_NOT_SEEN: &str = "end not seen";
 
 /// A stall, and until when it lasted as far as anybody knows; none while it may last.
 struct Row {
@@ -69,7 +70,7 @@ const COLUMNS: &[Column<Row>] = &[
 ];
 
 /// The list.
-pub(super) fn listing(state: &State, moment: &Moment) -> Listing {
+pub fn listing(state: &State, moment: &Moment) -> Listing {
     let row = |event: &EventHead| Row { event: event.clone(), until: moment.ends.until(event) };
     let items: Vec<Row> = moment.events.iter().rev().map(row).collect();
     let title =
@@ -109,12 +110,12 @@ fn lasted(row: &Row) -> String {
 }
 
 /// The finding's headline, else why it was opened.
-pub(super) fn because(event: &EventHead) -> String {
+pub fn because(event: &EventHead) -> String {
     if event.headline.is_empty() { event.stall.because.clone() } else { event.headline.clone() }
 }
 
 /// How long it lasted, seconds; None where nobody saw its end.
-pub(super) fn lasted_s(event: &EventHead) -> Option<f64> {
+pub fn lasted_s(event: &EventHead) -> Option<f64> {
     Some(between_s(event.began, event.ended?))
 }
 
@@ -123,12 +124,12 @@ fn between_s(began: Timestamp, until: Timestamp) -> f64 {
 }
 
 /// `2026-11-22 14:03:20`
-pub(super) fn day_and_time(at: Timestamp) -> String {
+pub fn day_and_time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// Tenths of a second count in a stall.
-pub(super) fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     number::duration((seconds * 10.0).round() / 10.0)
 }
 
@@ -151,19 +152,21 @@ fn kind(kind: StallKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::sample;
+
+    use crate::common::span;
+    use crate::top::examples;
     use crate::top::screen::Screen;
 
     #[test]
     fn a_stall_that_nobody_saw_the_end_of_is_no_alarm_and_one_that_goes_on_is() {
         let first = |moment: &Moment| listing(&State::new(Screen::Events), moment).rows[0].clone();
-        let mut moment = sample::broken_off();
+        let mut moment = examples::broken_off();
         let row = first(&moment);
         assert_eq!((row.mood, &row.cells[2..4]), (Mood::Plain, &told(["not seen", "(end not seen)"])[..]));
-        moment.ends = crate::incident::Ends::default();
+        moment.ends = span::Ends::default();
         let row = first(&moment);
         assert_eq!((row.mood, &row.cells[2..4]), (Mood::Alarm, &told(["open", "(goes on)"])[..]));
-        let row = first(&sample::stalled());
+        let row = first(&examples::stalled());
         assert_eq!((row.mood, &row.cells[2..4]), (Mood::Plain, &told(["70 s", "metadata-lock-pileup"])[..]));
     }
 

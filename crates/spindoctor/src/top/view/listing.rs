@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-use super::{Mood, Target};
 use crate::top::state::ListState;
+use crate::top::view::{Mood, Target};
 
 /// Where a cell's text stands in its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
     /// Text.
     Left,
     /// Numbers.
@@ -16,53 +16,53 @@ pub(crate) enum Align {
 
 /// The head of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Head {
+pub struct Head {
     /// Its title.
-    pub(crate) title: &'static str,
+    pub title: &'static str,
     /// Columns of the screen that it takes; 0 for all that is left.
-    pub(crate) width: u16,
+    pub width: u16,
     /// Where its text stands.
-    pub(crate) align: Align,
+    pub align: Align,
     /// It is shown where the screen has at least so many columns.
-    pub(crate) from: u16,
+    pub from: u16,
     /// True for the one that the list is sorted by.
-    pub(crate) is_order: bool,
+    pub is_order: bool,
 }
 
 /// A row.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
+pub struct Row {
     /// One text for each head.
-    pub(crate) cells: Vec<String>,
+    pub cells: Vec<String>,
     /// How it is to be taken.
-    pub(crate) mood: Mood,
+    pub mood: Mood,
     /// What it stands for.
-    pub(crate) target: Option<Target>,
+    pub target: Option<Target>,
 }
 
 /// What a list shows.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Listing {
+pub struct Listing {
     /// What is listed, with the numbers that count most.
-    pub(crate) title: String,
+    pub title: String,
     /// The columns.
-    pub(crate) heads: Vec<Head>,
+    pub heads: Vec<Head>,
     /// The rows that the filter leaves, in their order.
-    pub(crate) rows: Vec<Row>,
+    pub rows: Vec<Row>,
     /// Rows before the filter.
-    pub(crate) all: usize,
+    pub all: usize,
     /// Why there are none, where there are none.
-    pub(crate) empty: String,
+    pub empty: String,
     /// Orders that there are.
-    pub(crate) orders: usize,
+    pub orders: usize,
     /// The row that is marked.
-    pub(crate) selected: usize,
+    pub selected: usize,
     /// What the rows must hold.
-    pub(crate) filter: String,
+    pub filter: String,
 }
 
 /// How a column is sorted.
-pub(super) enum By<T> {
+pub enum By<T> {
     /// It is not.
     Nothing,
     /// The largest first.
@@ -72,28 +72,28 @@ pub(super) enum By<T> {
 }
 
 /// A column of a kind of rows.
-pub(super) struct Column<T> {
-    pub(super) title: &'static str,
-    pub(super) width: u16,
-    pub(super) align: Align,
-    pub(super) from: u16,
-    pub(super) text: fn(&T) -> String,
-    pub(super) by: By<T>,
+pub struct Column<T> {
+    pub title: &'static str,
+    pub width: u16,
+    pub align: Align,
+    pub from: u16,
+    pub text: fn(&T) -> String,
+    pub by: By<T>,
 }
 
 /// What is listed, before anything is filtered or sorted.
-pub(super) struct Listed<T> {
-    pub(super) title: String,
-    pub(super) items: Vec<T>,
-    pub(super) empty: String,
-    pub(super) mood: fn(&T) -> Mood,
-    pub(super) target: fn(&T) -> Option<Target>,
+pub struct Listed<T> {
+    pub title: String,
+    pub items: Vec<T>,
+    pub empty: String,
+    pub mood: fn(&T) -> Mood,
+    pub target: fn(&T) -> Option<Target>,
 }
 
 impl<T> Listed<T> {
     /// The list as the person wants it: what the filter leaves, by the order that was chosen. The items' own order is the
     /// first one.
-    pub(super) fn shown(mut self, columns: &[Column<T>], state: &ListState) -> Listing {
+    pub fn shown(mut self, columns: &[Column<T>], state: &ListState) -> Listing {
         let all = self.items.len();
         let needle = state.filter.to_lowercase();
         if !needle.is_empty() {

@@ -3,22 +3,23 @@
 use spindoctor_model::Window;
 use spindoctor_rules::wait_graph;
 
-use super::no_change;
-use crate::command::locks_of_newest;
-use crate::locks::Locks;
-use crate::top::Moment;
+use super::verdict;
+use crate::locks::of_newest as locks_of_newest;
+use crate::locks::waits::Locks;
+use crate::top::moment::Moment;
+use crate::top::view::no_change;
 
 /// The graph, and where it is from.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LocksShown {
+pub struct LocksShown {
     /// The graph; none where nothing tells who waits.
-    pub(crate) locks: Option<Locks>,
+    pub locks: Option<Locks>,
     /// What has to be known of it.
-    pub(crate) note: String,
+    pub note: String,
 }
 
 /// What to show of a moment.
-pub(super) fn shown(moment: &Moment, window: &Window) -> LocksShown {
+pub fn shown(moment: &Moment, window: &Window) -> LocksShown {
     if let Some(kept) = &moment.graph {
         let graph = kept.graph.clone();
         let locks = Locks {
@@ -26,7 +27,7 @@ pub(super) fn shown(moment: &Moment, window: &Window) -> LocksShown {
             cycles: wait_graph::cycles(&graph),
             graph,
             at: kept.at,
-            server: super::verdict::server_told(&window.server),
+            server: verdict::server_told(&window.server),
             ..Locks::default()
         };
         let at = kept.at.strftime("%H:%M:%S%.1f").to_string();

@@ -9,29 +9,31 @@ mod locks;
 mod overview;
 mod queries;
 mod replication;
-pub(super) mod running;
+pub mod running;
 mod threads;
 mod verdict;
 mod waiting;
 mod waits;
 
-pub(crate) use detail::detail;
-pub(crate) use listing::{Align, Head, Listing};
-pub(crate) use locks::LocksShown;
-pub(crate) use overview::{Bar, Block, Meter, Overview};
-pub(crate) use queries::{Queries, is_about_the_server};
-pub(crate) use verdict::server_told;
-pub(crate) use waiting::wait_of_state;
+pub use detail::detail;
+pub use listing::{Align, Head, Listing};
+pub use locks::LocksShown;
+pub use overview::{Bar, Block, Meter, Overview};
+pub use queries::{Queries, is_about_the_server};
+pub use verdict::server_told;
+pub use waiting::wait_of_state;
 
 use spindoctor_model::{Unavailable, Window};
 
-use super::{Moment, Screen, State};
-use crate::host_report::HostReport;
-use crate::report::number;
+use super::moment::Moment;
+use super::screen::Screen;
+use super::state::State;
+use crate::host::HostReport;
+use crate::page::number;
 
 /// How something is to be taken: what a colour would say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Mood {
+pub enum Mood {
     /// As it is.
     #[default]
     Plain,
@@ -49,23 +51,23 @@ pub(crate) enum Mood {
 
 /// A piece of text and how it is to be taken.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Told {
+pub struct Told {
     /// The text.
-    pub(crate) text: String,
+    pub text: String,
     /// Its mood.
-    pub(crate) mood: Mood,
+    pub mood: Mood,
 }
 
 impl Told {
     /// A text in a mood.
-    pub(crate) fn new(text: impl Into<String>, mood: Mood) -> Self {
+    pub fn new(text: impl Into<String>, mood: Mood) -> Self {
         Self { text: text.into(), mood }
     }
 }
 
 /// What a row stands for: it can be opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
+pub enum Target {
     /// A thread that serves a connection, by the connection's number.
     Thread(u64),
     /// A thread that serves none, by the server's number for it: another thread's connection may have the same.
@@ -78,7 +80,7 @@ pub(crate) enum Target {
 
 /// What a screen shows.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Shown {
+pub enum Shown {
     /// The first screen.
     Overview(Box<Overview>),
     /// A list.
@@ -95,7 +97,7 @@ pub(crate) enum Shown {
 
 impl Shown {
     /// What the state's screen shows of a moment.
-    pub(crate) fn of(state: &State, moment: &Moment) -> Self {
+    pub fn of(state: &State, moment: &Moment) -> Self {
         if state.screen == Screen::Help {
             return Self::Help;
         }
@@ -118,7 +120,7 @@ impl Shown {
     }
 
     /// Rows that can be marked.
-    pub(crate) fn rows(&self) -> Option<usize> {
+    pub fn rows(&self) -> Option<usize> {
         match self {
             Self::List(list) => Some(list.rows.len()),
             _ => None,
@@ -126,7 +128,7 @@ impl Shown {
     }
 
     /// What its rows stand for.
-    pub(crate) fn targets(&self) -> Vec<Target> {
+    pub fn targets(&self) -> Vec<Target> {
         match self {
             Self::List(list) => list.rows.iter().filter_map(|row| row.target.clone()).collect(),
             _ => Vec::new(),
@@ -134,7 +136,7 @@ impl Shown {
     }
 
     /// Orders that its list knows.
-    pub(crate) fn orders(&self) -> usize {
+    pub fn orders(&self) -> usize {
         match self {
             Self::List(list) => list.orders,
             _ => 0,
@@ -143,7 +145,7 @@ impl Shown {
 }
 
 /// Over how many whole seconds something is: `10 s`, `2 min`.
-pub(crate) fn seconds(seconds: f64) -> String {
+pub fn seconds(seconds: f64) -> String {
     let whole = number::duration(seconds.round());
     whole.strip_suffix(" min 0 s").map_or_else(|| whole.clone(), |minutes| format!("{minutes} min"))
 }

@@ -7,15 +7,17 @@ use spindoctor_model::window::Series;
 use spindoctor_model::{Window, median};
 use spindoctor_rules::replica::BUSY_DISK;
 
-use super::queries::{self, Queries};
-use super::verdict::{self, Seen};
+use super::queries::Queries;
+use super::verdict::Seen;
 use super::waiting::{Waiting, is_at_work};
-use super::{Mood, Told, missing_told, replication, seconds, waits};
-use crate::command::locks_of_newest;
-use crate::host_report::HostReport;
-use crate::report::number;
-use crate::top::Moment;
+use super::{queries, replication, verdict, waits};
+use crate::host::HostReport;
+use crate::locks::of_newest as locks_of_newest;
+use crate::page::number;
+use crate::top::moment::Moment;
 use crate::top::point::{Chart, WRITES, series};
+use crate::top::view as top_view;
+use crate::top::view::{Mood, Told, missing_told, seconds};
 
 /// Throttled in more than this share of its periods a server is held back: `cpu-throttled` begins to matter there.
 const THROTTLED: f64 = 0.05;
@@ -30,85 +32,85 @@ const SPINNING: f64 = 0.05;
 
 /// A number of the first lines with its course.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Meter {
+pub struct Meter {
     /// What it is.
-    pub(crate) label: &'static str,
+    pub label: &'static str,
     /// Now, with its unit.
-    pub(crate) now: String,
+    pub now: String,
     /// The median of the minutes before.
-    pub(crate) before: String,
+    pub before: String,
     /// What stands in place of a course, where there is none.
-    pub(crate) note: String,
+    pub note: String,
     /// Its course: seconds from now, value.
-    pub(crate) series: Series,
+    pub series: Series,
     /// How it is to be taken.
-    pub(crate) mood: Mood,
+    pub mood: Mood,
 }
 
 /// A part of something.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Bar {
+pub struct Bar {
     /// How much of it, as text.
-    pub(crate) value: String,
+    pub value: String,
     /// What it is.
-    pub(crate) label: String,
+    pub label: String,
     /// How much of it, 0 to 1.
-    pub(crate) share: f64,
+    pub share: f64,
     /// How it is to be taken.
-    pub(crate) mood: Mood,
+    pub mood: Mood,
 }
 
 /// A block of the first screen.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Block {
+pub struct Block {
     /// What it is, with what counts most.
-    pub(crate) title: String,
+    pub title: String,
     /// Its lines.
-    pub(crate) bars: Vec<Bar>,
+    pub bars: Vec<Bar>,
     /// Why there are none, where there are none.
-    pub(crate) empty: String,
+    pub empty: String,
 }
 
 /// A statement that takes time.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TopQuery {
+pub struct TopQuery {
     /// Its share of all statements' time.
-    pub(crate) share: String,
+    pub share: String,
     /// Executions a second.
-    pub(crate) per_s: String,
+    pub per_s: String,
     /// Time of one.
-    pub(crate) mean: String,
+    pub mean: String,
     /// Its text.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// The first screen.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Overview {
+pub struct Overview {
     /// Is it slow now, since when, what holds it up.
-    pub(crate) verdict: Told,
+    pub verdict: Told,
     /// Throughput, latency, load.
-    pub(crate) meters: Vec<Meter>,
+    pub meters: Vec<Meter>,
     /// Over what the rates are.
-    pub(crate) rates_over: String,
+    pub rates_over: String,
     /// Threads at work by what they wait for.
-    pub(crate) threads: Block,
+    pub threads: Block,
     /// The events that were waited for the longest.
-    pub(crate) waits: Block,
+    pub waits: Block,
     /// The host: what, and how it is.
-    pub(crate) host: Vec<(&'static str, Told)>,
+    pub host: Vec<(&'static str, Told)>,
     /// Over what the statements are, and what they are.
-    pub(crate) queries_title: String,
+    pub queries_title: String,
     /// The costliest statements.
-    pub(crate) queries: Vec<TopQuery>,
+    pub queries: Vec<TopQuery>,
     /// Why there are none, where there are none.
-    pub(crate) queries_empty: String,
+    pub queries_empty: String,
     /// The whole recording: seconds from now, queries a second.
-    pub(crate) timeline: Series,
+    pub timeline: Series,
 }
 
 /// The first screen of a moment.
-pub(super) fn of(moment: &Moment, window: &Window, over_s: f64) -> Overview {
+pub fn of(moment: &Moment, window: &Window, over_s: f64) -> Overview {
     let locks = locks_of_newest(window);
     let queries = Queries::of(window, over_s);
     let zero = moment.sampled_at().or(moment.at).unwrap_or_default();
@@ -233,7 +235,7 @@ fn latency(queries: Result<&Queries<'_>, &String>) -> Meter {
 fn missing_host(window: &Window) -> String {
     match &window.server.no_pid {
         Some(why) => format!("the host is not read: {}", missing_told(why)),
-        None => super::no_change(window, |s| &s.host.process),
+        None => top_view::no_change(window, |s| &s.host.process),
     }
 }
 
@@ -267,7 +269,7 @@ fn threads(window: &Window) -> Result<(Block, usize), String> {
 fn top_waits(window: &Window, over_s: f64) -> Block {
     match waits::waits(window, over_s) {
         Ok((waits, seconds)) => Block {
-            title: format!("top waits over {}", super::seconds(seconds)),
+            title: format!("top waits over {}", top_view::seconds(seconds)),
             bars: waits
                 .iter()
                 .map(|wait| Bar {
@@ -403,12 +405,13 @@ fn host_lines(moment: &Moment, window: &Window, host: &HostReport) -> Vec<(&'sta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::sample;
+
+    use crate::top::examples;
     use crate::top::view::waiting::RUNNING;
 
     #[test]
     fn threads_are_counted_by_what_they_wait_for() {
-        let moment = sample::busy();
+        let moment = examples::busy();
         let (block, at_work) = threads(moment.window.as_ref().unwrap()).unwrap();
         let counted: Vec<(&str, &str)> =
             block.bars.iter().map(|bar| (bar.value.as_str(), bar.label.as_str())).collect();

@@ -7,42 +7,43 @@ use spindoctor_model::mysql::StatementDigest;
 use spindoctor_model::window::Change;
 
 use super::listing::{Align, By, Column, Listed, Listing};
-use super::{Mood, Target, no_change};
-use crate::report::number;
-use crate::top::State;
+use crate::page::number;
+use crate::top::state::State;
+use crate::top::view as top_view;
+use crate::top::view::{Mood, Target, no_change};
 
 /// What one kind of statement did between two readings.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Query<'a> {
-    pub(crate) digest: &'a StatementDigest,
+pub struct Query<'a> {
+    pub digest: &'a StatementDigest,
     /// Executions a second.
-    pub(crate) per_s: f64,
+    pub per_s: f64,
     /// Time of one execution, milliseconds.
-    pub(crate) mean_ms: f64,
+    pub mean_ms: f64,
     /// Share of all statements' time.
-    pub(crate) share: f64,
+    pub share: f64,
     /// Threads in it on average.
-    pub(crate) load: f64,
-    pub(crate) examined: f64,
-    pub(crate) sent: f64,
-    pub(crate) affected: f64,
+    pub load: f64,
+    pub examined: f64,
+    pub sent: f64,
+    pub affected: f64,
     /// Share of its time in locks.
-    pub(crate) lock_share: f64,
-    pub(crate) scans_per_s: f64,
-    pub(crate) disk_tables_per_s: f64,
+    pub lock_share: f64,
+    pub scans_per_s: f64,
+    pub disk_tables_per_s: f64,
 }
 
 /// All statements between two readings.
-pub(crate) struct Queries<'a> {
+pub struct Queries<'a> {
     /// The costliest first.
-    pub(crate) all: Vec<Query<'a>>,
+    pub all: Vec<Query<'a>>,
     /// Between the two readings.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
 }
 
 impl<'a> Queries<'a> {
     /// What ran of late; why that is not known where it is not.
-    pub(crate) fn of(window: &'a Window, over_s: f64) -> Result<Self, String> {
+    pub fn of(window: &'a Window, over_s: f64) -> Result<Self, String> {
         let change = window
             .recent_change(over_s, |s| &s.server.digests)
             .ok_or_else(|| no_change(window, |s| &s.server.digests))?;
@@ -77,7 +78,7 @@ impl<'a> Queries<'a> {
     }
 
     /// Time of a statement on average, milliseconds; None where none ended.
-    pub(crate) fn mean_ms(&self) -> Option<f64> {
+    pub fn mean_ms(&self) -> Option<f64> {
         let per_s: f64 = self.all.iter().map(|query| query.per_s).sum();
         let busy_ms: f64 = self.all.iter().map(|query| query.per_s * query.mean_ms).sum();
         (per_s > 0.0).then(|| busy_ms / per_s)
@@ -85,7 +86,7 @@ impl<'a> Queries<'a> {
 }
 
 /// True for a statement about the server and not about its data: spindoctor's own, and those of other monitors.
-pub(crate) fn is_about_the_server(digest: &StatementDigest) -> bool {
+pub fn is_about_the_server(digest: &StatementDigest) -> bool {
     let text = digest.text.to_ascii_lowercase();
     matches!(digest.schema.as_str(), "performance_schema" | "information_schema" | "sys")
         || ["performance_schema", "information_schema", "`sys` ."].iter().any(|name| text.contains(name))
@@ -229,13 +230,13 @@ fn columns<'a>() -> Vec<Column<Query<'a>>> {
 }
 
 /// The list.
-pub(super) fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
+pub fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
     let (title, items, empty) = match Queries::of(window, over_s) {
         Ok(queries) => {
             let load: f64 = queries.all.iter().map(|query| query.load).sum();
             let title = format!(
                 "queries  over {}: {} kinds, {} threads busy; rows per run",
-                super::seconds(queries.seconds),
+                top_view::seconds(queries.seconds),
                 queries.all.len(),
                 number::plain((load * 100.0).round() / 100.0),
             );
@@ -254,7 +255,7 @@ pub(super) fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
 }
 
 /// The statement on one line.
-pub(super) fn text(digest: &StatementDigest) -> String {
+pub fn text(digest: &StatementDigest) -> String {
     match digest.text.as_str() {
         "" => "(all others: the summary is full)".to_owned(),
         text => text.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -262,7 +263,7 @@ pub(super) fn text(digest: &StatementDigest) -> String {
 }
 
 /// How often a second: whole where it is often.
-pub(super) fn rate(per_s: f64) -> String {
+pub fn rate(per_s: f64) -> String {
     match per_s {
         0.0 => "0".to_owned(),
         s if s < 9.95 => format!("{s:.1}"),

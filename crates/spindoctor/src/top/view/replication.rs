@@ -5,9 +5,9 @@ use spindoctor_model::mysql::ReplicaChannel;
 use spindoctor_sql::error_without_values;
 
 use super::listing::{Align, By, Column, Listed, Listing};
-use super::{Mood, missing_told};
-use crate::report::number;
-use crate::top::State;
+use crate::page::number;
+use crate::top::state::State;
+use crate::top::view::{Mood, missing_told};
 
 /// A replica that far behind is worth a look, seconds: `Seconds_Behind_Source` counts whole ones and flutters.
 const BEHIND_S: f64 = 10.0;
@@ -70,7 +70,7 @@ fn columns<'a>() -> Vec<Column<&'a ReplicaChannel>> {
 }
 
 /// The list.
-pub(super) fn listing(state: &State, window: &Window) -> Listing {
+pub fn listing(state: &State, window: &Window) -> Listing {
     let (items, empty) = match window.need(|s| &s.server.replication) {
         Ok(channels) => {
             (channels.iter().collect(), "this server is no replica: it has no replication channel".to_owned())
@@ -84,7 +84,7 @@ pub(super) fn listing(state: &State, window: &Window) -> Listing {
 }
 
 /// How a channel is.
-pub(super) fn mood(channel: &ReplicaChannel) -> Mood {
+pub fn mood(channel: &ReplicaChannel) -> Mood {
     let runs = |thread: &str| thread.eq_ignore_ascii_case("yes");
     match channel.behind_s {
         _ if !runs(&channel.receiver_running) || !runs(&channel.applier_running) => Mood::Alarm,
@@ -94,7 +94,7 @@ pub(super) fn mood(channel: &ReplicaChannel) -> Mood {
 }
 
 /// The error of a channel, or what its applier does.
-pub(super) fn does(channel: &ReplicaChannel) -> String {
+pub fn does(channel: &ReplicaChannel) -> String {
     let errors =
         [&channel.applier_error, &channel.receiver_error].into_iter().map(|text| error_without_values(text));
     let states = [&channel.applier_state, &channel.receiver_state].into_iter().cloned();

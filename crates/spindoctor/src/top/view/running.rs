@@ -6,12 +6,12 @@ use std::time::Instant;
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_sql::digest;
 
-use super::Mood;
 use super::listing::{Align, By, Column, Listed, Listing};
 use super::threads::{LONG_S, time};
-use crate::report::number;
+use crate::page::number;
 use crate::top::board::{Board, Standing};
 use crate::top::state::ListState;
+use crate::top::view::Mood;
 
 /// One statement that runs.
 struct Item<'a> {
@@ -42,7 +42,7 @@ struct Server<'a> {
 }
 
 /// Every statement that runs, the longest first.
-pub(crate) fn statements(board: &Board, names: &[String], state: &ListState) -> Listing {
+pub fn statements(board: &Board, names: &[String], state: &ListState) -> Listing {
     let mut items: Vec<Item<'_>> = board
         .running()
         .map(|(server, thread)| Item { server: &names[server], thread, statement: one_line(thread) })
@@ -70,7 +70,7 @@ fn statement_columns<'a>() -> Vec<Column<Item<'a>>> {
 }
 
 /// Equal statements of all servers together, the most frequent first.
-pub(crate) fn folded(board: &Board, names: &[String], state: &ListState) -> Listing {
+pub fn folded(board: &Board, names: &[String], state: &ListState) -> Listing {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut items: Vec<Folded> = Vec::new();
     let mut last_servers: Vec<usize> = Vec::new();
@@ -144,7 +144,7 @@ impl Folded {
 }
 
 /// Every server: those that do not answer first, then those that run most.
-pub(crate) fn servers(board: &Board, names: &[String], now: Instant, state: &ListState) -> Listing {
+pub fn servers(board: &Board, names: &[String], now: Instant, state: &ListState) -> Listing {
     let mut items: Vec<Server<'_>> =
         names.iter().zip(&board.servers).map(|(name, standing)| Server { name, standing, now }).collect();
     let rank = |item: &Server<'_>| match item.standing {
@@ -275,7 +275,8 @@ mod tests {
     use spindoctor_fleet::running::Running;
 
     use super::*;
-    use crate::top::fleet_sample;
+
+    use crate::top::fleet_examples;
 
     fn cells(listing: &Listing) -> Vec<String> {
         listing.rows.iter().map(|row| row.cells.join("|")).collect()
@@ -283,7 +284,7 @@ mod tests {
 
     #[test]
     fn statements_of_all_servers_stand_together_the_longest_first() {
-        let (board, names) = (fleet_sample::board(), fleet_sample::names());
+        let (board, names) = (fleet_examples::board(), fleet_examples::names());
         let listing = statements(&board, &names, &ListState::default());
         assert_eq!(
             cells(&listing)[..2],
@@ -302,7 +303,7 @@ mod tests {
 
     #[test]
     fn equal_statements_are_folded_across_servers_whatever_their_literals() {
-        let (board, names) = (fleet_sample::board(), fleet_sample::names());
+        let (board, names) = (fleet_examples::board(), fleet_examples::names());
         let listing = folded(&board, &names, &ListState::default());
         assert_eq!(
             cells(&listing),
@@ -315,8 +316,8 @@ mod tests {
 
     #[test]
     fn servers_that_do_not_answer_stand_first_with_their_reason() {
-        let (board, names) = (fleet_sample::board(), fleet_sample::names());
-        let listing = servers(&board, &names, fleet_sample::now(&board), &ListState::default());
+        let (board, names) = (fleet_examples::board(), fleet_examples::names());
+        let listing = servers(&board, &names, fleet_examples::now(&board), &ListState::default());
         let told = cells(&listing);
         assert_eq!(told[0], "db3:3306|connect|5 s||connection refused: nothing listens there");
         assert_eq!(

@@ -6,12 +6,12 @@ use spindoctor_sql::digest;
 
 use super::listing::{Align, By, Column, Listed, Listing};
 use super::waiting::{RUNNING, Waiting, is_at_work};
-use super::{Mood, Target, missing_told};
-use crate::report::number;
-use crate::top::State;
+use crate::page::number;
+use crate::top::state::State;
+use crate::top::view::{Mood, Target, missing_told};
 
 /// Who works for longer than this is worth a look, seconds: MySQL's default of `long_query_time`.
-pub(super) const LONG_S: f64 = 10.0;
+pub const LONG_S: f64 = 10.0;
 
 struct Item<'a> {
     thread: &'a ServerThread,
@@ -102,7 +102,7 @@ fn columns<'a>() -> Vec<Column<Item<'a>>> {
 }
 
 /// The list of a window's newest sample.
-pub(super) fn listing(state: &State, window: &Window) -> Listing {
+pub fn listing(state: &State, window: &Window) -> Listing {
     let threads = match window.need(|s| &s.server.threads) {
         Ok(threads) => threads.as_slice(),
         Err(why) => {
@@ -162,7 +162,7 @@ fn id(thread: &ServerThread) -> Option<u64> {
 }
 
 /// What a person calls it by: `12`, the number that KILL takes; `t12`, the server's own of a thread that serves nobody.
-pub(super) fn named(thread: &ServerThread) -> String {
+pub fn named(thread: &ServerThread) -> String {
     match (thread.connection_id, thread.internal_id) {
         (Some(id), _) => id.to_string(),
         (None, Some(id)) => format!("t{id}"),
@@ -171,7 +171,7 @@ pub(super) fn named(thread: &ServerThread) -> String {
 }
 
 /// What opens it.
-pub(super) fn target(thread: &ServerThread) -> Option<Target> {
+pub fn target(thread: &ServerThread) -> Option<Target> {
     thread.connection_id.map(Target::Thread).or_else(|| thread.internal_id.map(Target::Background))
 }
 
@@ -185,7 +185,7 @@ fn statement(thread: &ServerThread) -> String {
 }
 
 /// Its statement, or the last one, without literals; empty where it has none.
-pub(super) fn statement_of(thread: &ServerThread) -> String {
+pub fn statement_of(thread: &ServerThread) -> String {
     match thread.statement.as_deref().or(thread.last_statement.as_deref()) {
         // performance_schema.threads shows none of prepared statements before MySQL 9.
         None if thread.command == "Execute" => {
@@ -196,7 +196,7 @@ pub(super) fn statement_of(thread: &ServerThread) -> String {
 }
 
 /// How long it has been at it; the process list of MySQL counts whole seconds.
-pub(super) fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1.0 => String::from("< 1 s"),
         s if s < 120.0 => format!("{s:.0} s"),
@@ -234,7 +234,7 @@ mod tests {
         let mut sample = spindoctor_model::Sample::default();
         sample.server.threads = threads;
         let window = Window { samples: vec![sample], ..Window::default() };
-        let title = |of: Target| super::super::detail(&of, &window, 1.0).map(|(title, _)| title);
+        let title = |of: Target| crate::top::view::detail::detail(&of, &window, 1.0).map(|(title, _)| title);
         assert_eq!(title(Target::Thread(10)).as_deref(), Some("connection 10"));
         assert_eq!(title(Target::Background(10)).as_deref(), Some("thread t10, thread/innodb/log"));
     }

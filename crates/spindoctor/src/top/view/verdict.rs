@@ -5,10 +5,11 @@ use jiff::Timestamp;
 use spindoctor_model::{ServerIdentity, Window};
 
 use super::events::{END_NOT_SEEN, because, duration, lasted_s};
-use super::{Mood, Told};
-use crate::locks::{Forest, Locks, Top};
-use crate::report::number;
-use crate::top::Moment;
+use crate::locks::waits::Locks;
+use crate::locks::{Forest, Top};
+use crate::page::number;
+use crate::top::moment::Moment;
+use crate::top::view::{Mood, Told};
 
 /// Queries below this share of their median count as a drop worth the first line. The second seed's stalls halve
 /// throughput and more; normal minutes swing by a quarter.
@@ -17,17 +18,17 @@ const DROP: f64 = 0.5;
 const FEW_QUERIES_PER_S: f64 = 20.0;
 
 /// What was computed already.
-pub(super) struct Seen<'a> {
-    pub(super) locks: Option<&'a Locks>,
-    pub(super) queries_now: Option<f64>,
-    pub(super) queries_median: Option<f64>,
-    pub(super) at_work: Option<usize>,
+pub struct Seen<'a> {
+    pub locks: Option<&'a Locks>,
+    pub queries_now: Option<f64>,
+    pub queries_median: Option<f64>,
+    pub at_work: Option<usize>,
     /// Lines of the host that are worth a look.
-    pub(super) host: Vec<&'static str>,
+    pub host: Vec<&'static str>,
 }
 
 /// The line.
-pub(super) fn of(moment: &Moment, window: &Window, seen: &Seen<'_>) -> Told {
+pub fn of(moment: &Moment, window: &Window, seen: &Seen<'_>) -> Told {
     if let Some(gap) = &moment.gap {
         let to = gap.to.map_or_else(|| "the end".to_owned(), clock);
         return Told::new(
@@ -115,12 +116,12 @@ fn no_answer(window: &Window) -> Option<String> {
 }
 
 /// `14:03:20`
-pub(crate) fn clock(at: Timestamp) -> String {
+pub fn clock(at: Timestamp) -> String {
     at.strftime("%H:%M:%S").to_string()
 }
 
 /// `MySQL 9.7.4 on db17`
-pub(crate) fn server_told(server: &ServerIdentity) -> String {
+pub fn server_told(server: &ServerIdentity) -> String {
     let version = server.version.map_or_else(|| server.version_text.clone(), |version| version.to_string());
     let place = if server.hostname.is_empty() { &server.address } else { &server.hostname };
     match version.as_str() {

@@ -44,16 +44,16 @@ const STATES: &[(&str, &str)] = &[
 ];
 
 /// What a thread does that waits for nothing that the server tells.
-pub(super) const RUNNING: &str = "running";
+pub const RUNNING: &str = "running";
 
 /// Who waits for what, of one window's newest lists.
-pub(super) struct Waiting {
+pub struct Waiting {
     row_lock_waiters: HashSet<u64>,
 }
 
 impl Waiting {
     /// The row locks of a window's newest sample.
-    pub(super) fn of(window: &Window) -> Self {
+    pub fn of(window: &Window) -> Self {
         let waits = window.latest(|s| &s.server.row_lock_waits).into_iter().flatten();
         let transactions = window.latest(|s| &s.server.transactions).into_iter().flatten();
         let row_lock_waiters = waits
@@ -64,7 +64,7 @@ impl Waiting {
     }
 
     /// What a thread waits for; [`RUNNING`] where it runs for all that the server tells, and nothing where it rests.
-    pub(super) fn word(&self, thread: &ServerThread) -> &'static str {
+    pub fn word(&self, thread: &ServerThread) -> &'static str {
         if !is_at_work(thread) {
             return "";
         }
@@ -76,7 +76,7 @@ impl Waiting {
 }
 
 /// What a thread in this state waits for; none where the state names no wait.
-pub(crate) fn wait_of_state(state: &str) -> Option<&'static str> {
+pub fn wait_of_state(state: &str) -> Option<&'static str> {
     let state = state.to_lowercase();
     match STATES.iter().find(|(words, _)| state.contains(words)) {
         Some((_, word)) => Some(word),
@@ -85,7 +85,7 @@ pub(crate) fn wait_of_state(state: &str) -> Option<&'static str> {
 }
 
 /// True for a client's session that runs or waits for something.
-pub(super) fn is_at_work(thread: &ServerThread) -> bool {
+pub fn is_at_work(thread: &ServerThread) -> bool {
     thread.is_at_work()
 }
 

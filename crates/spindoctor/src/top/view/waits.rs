@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use spindoctor_model::Window;
 
 use super::listing::{Align, By, Column, Listed, Listing};
-use super::{Mood, no_change, queries};
-use crate::report::number;
-use crate::top::State;
+use super::queries;
+use crate::page::number;
+use crate::top::state::State;
+use crate::top::view as top_view;
+use crate::top::view::{Mood, no_change};
 
 /// A reading lists so many, those with the most time (`crates/collect/src/mysql/perf_schema_waits.rs`).
 const LISTED: usize = 100;
@@ -15,22 +17,22 @@ const LISTED: usize = 100;
 const IDLE: &[&str] = &["idle", "wait/io/socket/sql/client_connection"];
 
 /// One kind of wait between two readings.
-pub(super) struct Wait<'a> {
+pub struct Wait<'a> {
     /// Its event without `wait/`.
-    pub(super) event: &'a str,
-    pub(super) per_s: f64,
-    pub(super) mean_ms: f64,
+    pub event: &'a str,
+    pub per_s: f64,
+    pub mean_ms: f64,
     /// Share of all waits' time.
-    pub(super) share: f64,
+    pub share: f64,
     /// Threads in it on average.
-    pub(super) load: f64,
+    pub load: f64,
 }
 
 /// What was waited for of late, the longest first, and over how many seconds; why that is not known where it is not.
 ///
 /// What the first reading does not have had never been waited for by then, and grew from zero; but where that list is full
 /// it may have been below its bound, and how much it grew nobody knows.
-pub(super) fn waits(window: &Window, over_s: f64) -> Result<(Vec<Wait<'_>>, f64), String> {
+pub fn waits(window: &Window, over_s: f64) -> Result<(Vec<Wait<'_>>, f64), String> {
     let change = window
         .recent_change(over_s, |s| &s.server.waits)
         .ok_or_else(|| no_change(window, |s| &s.server.waits))?;
@@ -111,12 +113,12 @@ fn columns<'a>() -> Vec<Column<Wait<'a>>> {
 }
 
 /// The list.
-pub(super) fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
+pub fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
     let (title, items, empty) = match waits(window, over_s) {
         Ok((waits, seconds)) => {
             let title = format!(
                 "waits  over {}: {} kinds; those of idle connections are left out",
-                super::seconds(seconds),
+                top_view::seconds(seconds),
                 waits.len()
             );
             (title, waits, "nothing was waited for in these seconds".to_owned())

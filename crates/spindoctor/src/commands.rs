@@ -1,0 +1,194 @@
+//! The command line, and the one list of commands: help, dispatch and the tests of both follow it. A new command is a room
+//! and a line here.
+
+use std::ffi::OsString;
+
+use clap::{ArgAction, Parser, Subcommand};
+
+use crate::common::exit::ExitStatus;
+use crate::{
+    cache, connections, doctor, explain, export, fleet, host, incident, indexes, lab, locks, record, stacks,
+    sweep, top, tune, workload,
+};
+
+/// Finds where a running MySQL or MariaDB server loses time, shows who holds up whom, and says what to do.
+#[derive(Debug, Parser)]
+#[command(name = "spindoctor", version, disable_help_flag = true, disable_help_subcommand = true)]
+#[command(arg_required_else_help = true, max_term_width = 90)]
+#[command(after_help = "Exit codes: 0 done, 1 findings at or above --fail-on, 2 could not do it.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// Print help (-h means the server's host, as with any MySQL client)
+    #[arg(long, action = ArgAction::HelpShort, global = true, display_order = 1000)]
+    help: Option<bool>,
+}
+
+/// Makes the type of all commands and their dispatch of the list.
+macro_rules! commands {
+    ($($(#[$about:meta])* $name:ident($flags:ty) => $run:path,)*) => {
+        /// The commands, in the order in which help names them.
+        #[derive(Debug, Subcommand)]
+        pub enum Command {
+            $($(#[$about])* $name(Box<$flags>),)*
+        }
+
+        /// Runs the command that was asked for.
+        pub fn run(cli: Cli) -> anyhow::Result<ExitStatus> {
+            match cli.command {
+                $(Command::$name(asked) => $run(&asked),)*
+            }
+        }
+    };
+}
+
+commands! {
+    /// Diagnose a server: ranked findings, their evidence, what to do, what was not examined
+    Doctor(doctor::Doctor) => doctor::run,
+    /// Show what the server's host gives it: effective CPUs, throttling, PAUSE, memory, disks
+    Host(host::Host) => host::run,
+    /// Show what every thread does, without stopping one: stacks, spin share, flame graphs
+    Stacks(stacks::Stacks) => stacks::run,
+    /// Show who holds up whom, now: the root of each pile-up, who waits behind it, what would free them
+    Locks(locks::Locks) => locks::run,
+    /// Show who fills the page cache: data, redo, binary and relay logs; take the logs out and keep them out
+    Cache(cache::Cache) => cache::run,
+    /// Show what accepting connections costs: the accepting thread's time, threads, queues, who connects
+    Connections(connections::Connections) => connections::run,
+    /// Record every second of a server, and of each stall what it was like before and during it
+    Record(record::Record) => record::run,
+    /// Look at a server as it runs, or at any second of a recording: is it slow, since when, why
+    Top(top::Top) => top::run,
+    /// Show what statements spend their time on: by digest, table, user, tag; what is read; what a replica applies
+    Workload(workload::Workload) => workload::run,
+    /// Show what the optimizer's index dives cost, per statement, and try what would spare them, reading only
+    Indexes(indexes::Indexes) => indexes::run,
+    /// Find better settings by trials on this server, and put them back or keep them
+    Tune(tune::Tune) => tune::run,
+    /// What `tune` starts beside itself: it puts the old values back when `tune` is killed
+    #[command(hide = true)]
+    TuneGuardian(tune::Guardian) => tune::guard,
+    /// Measure a grid of settings and client counts with sysbench: tables, charts, scalability
+    Sweep(sweep::Sweep) => sweep::run,
+    /// Tell an incident of a recording: one HTML page with its timeline, cause, wait graph, flame graph
+    Report(incident::Report) => incident::run,
+    /// Write tables of a recording as Parquet or CSV, for DuckDB, ClickHouse, Spark
+    Export(export::Export) => export::run,
+    /// Many servers at once: one statement to all, who of them is in trouble, what they all run
+    #[command(subcommand)]
+    Fleet(fleet::Fleet) => fleet::run,
+    /// Tell what a cause is, what it rests on and what to do; without a name, list all causes
+    Explain(explain::Explain) => explain::run,
+    /// Start throw-away servers and make them suffer a known cause
+    #[command(subcommand)]
+    Lab(lab::Lab) => lab::run,
+}
+
+/// The command line as the user typed it.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(with_long_password(with_help(arguments)))
+}
+
+/// `help COMMAND` and a `-h` that nothing follows as `--help`: people type both. A `-h` with a value is the server's host, as
+/// with any MySQL client.
+fn with_help(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.get(1).is_some_and(|first| first == "help") {
+        arguments.remove(1);
+        arguments.push("--help".into());
+    }
+    let is_last_of_ours = !arguments.iter().any(|argument| argument == "--");
+    match arguments.last_mut() {
+        Some(last) if is_last_of_ours && last == "-h" => *last = "--help".into(),
+        _ => {}
+    }
+    arguments
+}
+
+/// `-pSECRET` as `--password=SECRET` and `-p` as `--password`: MySQL's clients take the value attached or
+/// not at all, a form of short option that clap does not have.
+fn with_long_password(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut options_ended = false;
+    arguments
+        .into_iter()
+        .map(|argument| {
+            options_ended |= argument == "--";
+            match argument.to_str() {
+                Some("-p") if !options_ended => "--password".into(),
+                Some(text) if !options_ended && text.starts_with("-p") => {
+                    format!("--password={}", &text[2..]).into()
+                }
+                _ => argument,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use std::time::Duration;
+
+    use spindoctor_collect::mysql::Secret;
+
+    use super::*;
+
+    fn doctor(line: &str) -> Result<doctor::Doctor, String> {
+        let arguments = format!("spindoctor doctor {line}");
+        match parse(arguments.split_whitespace().map(OsString::from)).map_err(|e| e.to_string())?.command {
+            Command::Doctor(doctor) => Ok(*doctor),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn clap_finds_nothing_to_object_to() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn connection_flags_are_those_of_the_mysql_client() {
+        let asked = doctor("-h db17 -P 3307 -u app -psecret --login-path=prod mysql://x").unwrap();
+        let connection = asked.connection;
+        assert_eq!(connection.host.as_deref(), Some("db17"));
+        assert_eq!(connection.port, Some(3307));
+        assert_eq!(connection.login.user.as_deref(), Some("app"));
+        assert_eq!(connection.login.password, Some(Some(Secret::from("secret"))));
+        assert_eq!(connection.login.login_path.as_deref(), Some("prod"));
+        assert_eq!(connection.target, Some(Secret::from("mysql://x")));
+        assert_eq!(doctor("-hdb17").unwrap().connection.host.as_deref(), Some("db17"));
+    }
+
+    #[test]
+    fn a_password_without_a_value_is_asked_for_and_never_takes_the_next_word() {
+        let asked = doctor("-p mysql://x").unwrap().connection;
+        assert_eq!((asked.login.password, asked.target), (Some(None), Some(Secret::from("mysql://x"))));
+        let password = |line| doctor(line).unwrap().connection.login.password;
+        assert_eq!(password("--password x"), Some(None));
+        assert_eq!(password("--password="), Some(Some(Secret::from(""))));
+        assert_eq!(password(""), None);
+    }
+
+    #[test]
+    fn a_duration_has_a_unit_and_bounds() {
+        let of = |text: &str| doctor(&format!("--duration {text}")).map(|asked| asked.duration);
+        assert_eq!(of("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(of("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(of("3"), Ok(Duration::from_secs(3)));
+        for (wrong, reason) in
+            [("3d", "is no unit of time"), ("s", "is no number"), ("0s", "between"), ("1e99s", "between")]
+        {
+            assert!(of(wrong).unwrap_err().contains(reason), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn formats_and_sources_that_exclude_each_other_are_refused() {
+        for line in ["--json --nagios", "--window w --remote", "--window w --pid 1", "--remote --pid 1"] {
+            assert!(doctor(line).unwrap_err().contains("cannot be used with"), "{line}");
+        }
+    }
+}

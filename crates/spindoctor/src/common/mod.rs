@@ -1,0 +1,15 @@
+//! What several rooms need of the process and its surroundings: flags, sessions, output, exit codes, the terminal. It knows no room.
+
+pub mod exit;
+pub mod flags;
+pub mod moment;
+pub mod names;
+pub mod output;
+pub mod progress;
+pub mod runtime;
+pub mod session;
+pub mod span;
+pub mod stalls;
+pub mod terminal;
+pub mod window_file;
+pub mod words;

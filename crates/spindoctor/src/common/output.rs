@@ -1,0 +1,151 @@
+//! Results on standard output. A reader that closes the pipe early has what it wanted.
+
+use std::fmt;
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+
+/// Whoever read our output went away: a success, told as an error so that nothing more is done.
+#[derive(Debug)]
+pub struct ClosedPipe;
+
+impl fmt::Display for ClosedPipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the output's reader went away")
+    }
+}
+
+impl std::error::Error for ClosedPipe {}
+
+/// Writes a finished result to standard output.
+pub fn print(result: &str) -> anyhow::Result<()> {
+    print_bytes(result.as_bytes())
+}
+
+/// Writes a finished result that need not be text to standard output.
+pub fn print_bytes(result: &[u8]) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(result).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ClosedPipe.into()),
+        Err(error) => Err(anyhow::Error::new(error).context("could not write to standard output")),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Endings of files that a command here writes, or that people expect of one: such a name on another kind of file is a mistake.
+const ENDINGS: &[&str] = &[
+    "csv", "dot", "folded", "gv", "gz", "htm", "html", "jpeg", "jpg", "json", "jsonl", "md", "parquet", "pb",
+    "pdf", "png", "spinprof", "sqlite", "svg", "tsv", "txt", "xls", "xlsx", "xml", "zip",
+];
+
+/// Fails where a file could not be written, without touching it: better before the work than after it. So does a name that
+/// ends as files of another kind do.
+pub fn expect_writable(file: &Path, endings: &[&str]) -> anyhow::Result<()> {
+    expect_named(file, endings)?;
+    spindoctor_safefile::expect_writable(file).with_context(|| {
+        format!("{} cannot be written; check that its folder exists and is writable", file.display())
+    })
+}
+
+/// Fails where a name ends as files of another kind do, and for `-`, which would be a file of that name. With no endings any
+/// name will do.
+pub fn expect_named(file: &Path, endings: &[&str]) -> anyhow::Result<()> {
+    let shown = file.display();
+    if file == Path::new("-") {
+        bail!("- is not standard output here; give the name of a file (./- for one of that name)");
+    }
+    let ending = file.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+    let Some(ending) = ending.filter(|ending| !endings.is_empty() && ENDINGS.contains(&ending.as_str()))
+    else {
+        return Ok(());
+    };
+    if !endings.contains(&ending.as_str()) {
+        bail!(
+            "{shown} ends in .{ending}, which this does not write; its name may end in {}",
+            listed(endings)
+        );
+    }
+    Ok(())
+}
+
+/// Fails where a folder is to be made whose name is that of a file: `export --out tables.xlsx`.
+pub fn expect_folder(folder: &Path) -> anyhow::Result<()> {
+    let is_meant = folder.as_os_str().as_encoded_bytes().ends_with(b"/") || folder.is_dir();
+    let ending = folder.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+    match ending.filter(|ending| !is_meant && ENDINGS.contains(&ending.as_str())) {
+        Some(ending) => bail!(
+            "{} would be a folder, but .{ending} is the ending of a file; a file's name ends in .parquet or .csv, \
+             a folder's in /",
+            folder.display()
+        ),
+        None => Ok(()),
+    }
+}
+
+fn listed(endings: &[&str]) -> String {
+    endings.iter().map(|ending| format!(".{ending}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Writes a file, readable for its owner alone. No link of somebody else's is followed, and nothing of somebody else's is
+/// overwritten. `what` completes "could not write ... to FILE".
+pub fn write_file(file: &Path, bytes: impl AsRef<[u8]>, what: &str) -> anyhow::Result<()> {
+    spindoctor_safefile::write(file, bytes)
+        .with_context(|| format!("could not write {what} to {}", file.display()))
+}
+
+/// Endings of a page.
+pub const HTML: &[&str] = &["html", "htm"];
+
+/// Endings of a saved window.
+pub const WINDOW: &[&str] = &["json", "gz"];
+
+/// Writes one line for people to standard error; a note that cannot be written is lost.
+pub fn note(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_ends_as_another_kind_of_file_is_refused() {
+        let named = |file: &str| expect_named(Path::new(file), HTML).map_err(|error| error.to_string());
+        for good in ["page.html", "page.HTM", "page", "/dev/null", "db17.example.com", "./-"] {
+            assert_eq!(named(good), Ok(()), "{good}");
+        }
+        assert!(named("page.svg").unwrap_err().contains(".html, .htm"));
+        assert!(named("-").unwrap_err().contains("not standard output"));
+        expect_named(Path::new("any.svg"), &[]).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_named_like_a_file_is_refused() {
+        assert!(
+            expect_folder(Path::new("ex.xlsx")).unwrap_err().to_string().contains("ends in .parquet or .csv")
+        );
+        for good in ["ex.xlsx/", "tables", "/srv/db17.example.com", "."] {
+            expect_folder(Path::new(good)).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_the_owners_alone_and_follows_nobody_elses_link() {
+        use std::os::unix::fs::{MetadataExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("page.html");
+        write_file(&file, "page", "the page").unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        if !rustix::process::geteuid().is_root() {
+            println!("not run: giving a link to somebody else needs root");
+            return;
+        }
+        let link = folder.path().join("link.html");
+        symlink(&file, &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(65_534), Some(65_534)).unwrap();
+        assert!(expect_writable(&link, HTML).is_err());
+        assert!(write_file(&link, "other", "the page").is_err());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "page");
+    }
+}

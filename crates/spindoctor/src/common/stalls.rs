@@ -1,0 +1,42 @@
+//! Times and stalls in words.
+
+use jiff::Timestamp;
+use spindoctor_model::{EventHead, StallKind};
+
+use super::span::Span;
+use crate::page::number;
+
+/// `Commits stopped`
+pub fn kind_told(kind: StallKind) -> &'static str {
+    match kind {
+        StallKind::ThroughputCollapsed => "Throughput collapsed",
+        StallKind::CommitsStopped => "Commits stopped",
+        StallKind::ProbeSlow => "The server answered slowly",
+        StallKind::NoAnswer => "The server did not answer",
+        StallKind::ThreadsRunning => "Threads piled up",
+        StallKind::CheckpointAge => "The redo log filled up",
+        StallKind::ConnectionsFail => "New connections failed",
+        StallKind::LockWaits => "Sessions waited for locks",
+        StallKind::Asked => "What was watched for happened",
+        StallKind::ServerGone => "The server was gone",
+        StallKind::Restarted => "The server was restarted",
+    }
+}
+
+/// `2026-07-01 09:30:12.4 UTC`
+pub fn day_and_time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S%.1f UTC").to_string().replace(".0 UTC", " UTC")
+}
+
+/// `09:30:12.4 UTC`
+pub fn time(at: Timestamp) -> String {
+    at.strftime("%H:%M:%S%.1f UTC").to_string().replace(".0 UTC", " UTC")
+}
+
+/// How long an event lasted, where its end was seen.
+pub fn event_lasted(head: &EventHead) -> String {
+    match head.ended {
+        Some(ended) => number::duration(Span::new(head.began, ended).seconds()),
+        None => "its end was not seen".to_owned(),
+    }
+}

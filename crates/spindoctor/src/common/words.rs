@@ -1,0 +1,56 @@
+//! Words that several commands say of a server, an examination and its window.
+
+use spindoctor_model::diagnosis::DiagnosedServer;
+
+use spindoctor_model::{Cost, Interruption, Severity};
+
+use crate::page::number;
+
+/// The word for a severity; the one that must not be overlooked stands out without colour too.
+pub fn severity_word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "CRITICAL",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    }
+}
+
+/// `interrupted after 4.1 s of 10 s: the server's process ended`.
+pub fn interruption_told(interrupted: &Interruption, window_s: f64) -> String {
+    let (after, of) = (window_told(interrupted.at_s), window_told(interrupted.of_s.unwrap_or(window_s)));
+    format!("interrupted after {after} of {of}: {}", interrupted.because)
+}
+
+/// `MySQL 8.0.36`, or that the server never said.
+pub fn server_named(server: &DiagnosedServer) -> String {
+    match (server.flavor, server.version.as_deref()) {
+        (Some(flavor), Some(version)) => format!("{flavor} {version}"),
+        (Some(flavor), None) => flavor.to_string(),
+        (None, Some(version)) => version.to_owned(),
+        (None, None) => "A server that does not answer".to_owned(),
+    }
+}
+
+/// The host's name, or the address where the server never said its host.
+pub fn server_place(server: &DiagnosedServer) -> &str {
+    if server.hostname.is_empty() { &server.address } else { &server.hostname }
+}
+
+/// What the examination cost, in one clause.
+pub fn cost_told(cost: &Cost) -> String {
+    let stopped = match cost.threads_stopped {
+        0 => "no thread stopped".to_owned(),
+        count => format!("{} stopped", number::counted(count, "thread", "threads")),
+    };
+    format!(
+        "{}, answered in {}, own CPU {}, {stopped}",
+        number::counted(cost.server_queries, "query", "queries"),
+        number::quantity(cost.server_busy_ms.ceil(), "ms"),
+        number::quantity(cost.own_cpu_ms.ceil(), "ms"),
+    )
+}
+
+/// Seconds of a window, to a tenth.
+pub fn window_told(seconds: f64) -> String {
+    number::duration((seconds * 10.0).round() / 10.0)
+}

@@ -1,0 +1,392 @@
+//! The report as one HTML file.
+
+use maud::{Markup, PreEscaped, html};
+
+use spindoctor_model::diagnosis::DiagnosedHost;
+
+use spindoctor_model::{Diagnosis, Evidence, Finding, Profile, Remedy, Root, Severity, Value};
+
+use super::view::{
+    NotExaminedTogether, explained_here, findings_counted, not_examined_together, proof, root_named, seen_s,
+    stacks_told,
+};
+use crate::common::words::{
+    cost_told, interruption_told, server_named, server_place, severity_word, window_told,
+};
+use crate::locks::html;
+use crate::locks::waits::Locks;
+use crate::page::html::page;
+use crate::page::safe::safe;
+use crate::page::{chart, number};
+use crate::stacks::formats;
+
+/// The diagnosis as a page, with pictures of who held up whom and of the profile that was taken for it.
+pub fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&Locks>) -> String {
+    let title = format!("{} on {}", server_named(&diagnosis.server), safe(server_place(&diagnosis.server)));
+    let body = html! {
+        main {
+            (head(diagnosis, &title))
+            (verdict(diagnosis))
+            @for (at, found) in diagnosis.findings.iter().enumerate() {
+                (finding(at + 1, found, &explained_here(found, diagnosis)))
+            }
+            @if let Some(waits) = waits { (html::section(waits)) }
+            @if let Some(profile) = profile { (pictures(diagnosis, profile)) }
+            (host(&diagnosis.host))
+            (examined(diagnosis))
+            footer {
+                p { "Cost of this examination: " (cost_told(&diagnosis.cost)) "." }
+                p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (diagnosis.schema) }
+            }
+        }
+    };
+    page(&format!("{title}: {}", findings_counted(diagnosis)), "", &body)
+}
+
+fn head(diagnosis: &Diagnosis, title: &str) -> Markup {
+    let server = &diagnosis.server;
+    html! {
+        h1 { (title) }
+        ul.facts {
+            @if !server.address.is_empty() { li { (safe(&server.address)) } }
+            @if let Some(pid) = server.pid { li { "pid " (pid) } }
+            @if let Some(uptime) = server.uptime_s { li { "up " (number::quantity(uptime as f64, "s")) } }
+            @if let Some(threads) = server.threads { li { (number::counted(threads, "thread", "threads")) } }
+            li {
+                "watched for " (window_told(diagnosis.window.seconds)) " from "
+                time datetime=(diagnosis.window.start) { (diagnosis.window.start.strftime("%Y-%m-%d %H:%M:%S UTC")) }
+            }
+        }
+    }
+}
+
+fn verdict(diagnosis: &Diagnosis) -> Markup {
+    let counted = findings_counted(diagnosis);
+    html! {
+        section.card.verdict {
+            @if let Some(interrupted) = &diagnosis.interrupted {
+                p.interrupted { strong { (safe(&interruption_told(interrupted, diagnosis.window.seconds))) } }
+            }
+            @if diagnosis.findings.is_empty() {
+                @if diagnosis.clear.is_empty() {
+                    h2 { "No cause could be examined" }
+                    p { "So nothing is known about this server." }
+                } @else if diagnosis.interrupted.is_some() {
+                    h2 { "Nothing found until then; what came after was not seen" }
+                    p.quiet {
+                        (number::counted(diagnosis.clear.len() as u64, "cause was", "causes were"))
+                        " examined over " (window_told(seen_s(diagnosis))) " and clear."
+                    }
+                } @else {
+                    h2.good { "Nothing found that costs this server time now" }
+                    p.quiet {
+                        (number::counted(diagnosis.clear.len() as u64, "cause was", "causes were"))
+                        " examined and clear."
+                    }
+                }
+            } @else {
+                h2 { (counted) }
+                ol {
+                    @for (at, finding) in diagnosis.findings.iter().enumerate() {
+                        li.(severity_class(finding.severity)) {
+                            span.severity { (severity_word(finding.severity)) }
+                            a href=(format!("#finding-{}", at + 1)) { (safe(&finding.headline)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One finding with its evidence and remedies.
+pub fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
+    let charts: Vec<Markup> = finding
+        .evidence
+        .iter()
+        .filter_map(|evidence| chart::line(&evidence.reading, &evidence.unit, &evidence.series))
+        .collect();
+    html! {
+        section.card.finding.(severity_class(finding.severity)) id=(format!("finding-{rank}")) {
+            header {
+                span.severity { (severity_word(finding.severity)) }
+                code { (safe(&finding.cause)) }
+                @if finding.score > 0.0 {
+                    span.lost { "about " (number::percent(finding.score)) " lost" }
+                }
+            }
+            h2 { (safe(&finding.headline)) }
+            @if !finding.why.is_empty() { p { (safe(&finding.why)) } }
+            @if !finding.evidence.is_empty() {
+                h3 { "Evidence" }
+                table.wide.evidence {
+                    thead { tr { th { "reading" } th { "value" } th { "expected" } th { "source" } } }
+                    tbody { @for evidence in &finding.evidence { (evidence_row(evidence)) } }
+                }
+            }
+            @if !charts.is_empty() {
+                div.charts { @for chart in charts { (chart) } }
+            }
+            @if let Some(root) = &finding.root { (root_box(root)) }
+            @if !finding.remedies.is_empty() {
+                h3 { "What to do" }
+                @for remedy in &finding.remedies { (remedy_block(remedy)) }
+                @if let Some(command) = proof(finding) {
+                    div.remedy { dl { dt { "prove" } dd { code { (safe(&command)) } } } }
+                }
+            }
+            @if !explained.is_empty() {
+                h3 { "Explains" }
+                p { (causes(explained.iter().copied())) }
+            }
+            @if !finding.references.is_empty() {
+                h3 { "References" }
+                ul.references { @for reference in &finding.references { li { (safe(reference)) } } }
+            }
+        }
+    }
+}
+
+fn evidence_row(evidence: &Evidence) -> Markup {
+    html! {
+        tr {
+            td { (safe(&evidence.reading)) }
+            @if matches!(evidence.value, Value::Text(_)) && evidence.expected.is_empty() {
+                td.value.text colspan="2" { (breakable(&number::value(&evidence.value, &evidence.unit))) }
+            } @else {
+                td.value.text[matches!(evidence.value, Value::Text(_))] { (breakable(&number::value(&evidence.value, &evidence.unit))) }
+                td.expected { (safe(&number::expected(&evidence.expected, &evidence.unit))) }
+            }
+            td.source { (breakable(&evidence.source)) }
+        }
+    }
+}
+
+/// A text whose long names may be broken after a dot, an underscore or a slash rather than anywhere.
+fn breakable(text: &str) -> Markup {
+    let text = safe(text);
+    html! {
+        @for part in text.split_inclusive(['.', '_', '/']) { (part) wbr; }
+    }
+}
+
+fn root_box(root: &Root) -> Markup {
+    html! {
+        aside.root {
+            h3 { "The thread that holds up the others" }
+            dl {
+                dt { "thread" } dd { strong { (safe(&root_named(root))) } }
+                @if !root.statement.is_empty() {
+                    dt { "statement" } dd { code { (safe(&root.statement)) } }
+                }
+                @if !root.stack.is_empty() {
+                    dt { "stack" }
+                    dd { ol.frames { @for frame in &root.stack { li { code { (safe(frame)) } } } } }
+                }
+            }
+        }
+    }
+}
+
+fn remedy_block(remedy: &Remedy) -> Markup {
+    html! {
+        div.remedy {
+            code.statement { (safe(&remedy.statement)) }
+            dl {
+                @if !remedy.why.is_empty() { dt { "why" } dd { (safe(&remedy.why)) } }
+                @if !remedy.risk.is_empty() { dt { "risk" } dd { (safe(&remedy.risk)) } }
+                @if !remedy.dynamic { dt { "note" } dd { "needs a restart" } }
+                @if !remedy.undo.is_empty() { dt { "undo" } dd { code { (safe(&remedy.undo)) } } }
+            }
+        }
+    }
+}
+
+/// Flame graphs: where the CPU went, and what every thread did.
+fn pictures(diagnosis: &Diagnosis, profile: &Profile) -> Markup {
+    let graphs = [("Where the CPU went", true), ("What the threads did", false)]
+        .map(|(title, on_cpu)| (title, formats::flame_graph(profile, on_cpu)));
+    html! {
+        @if graphs.iter().any(|(_, graph)| graph.is_some()) {
+            section.card.stacks {
+                h2 { "Stacks" }
+                @if let Some(told) = stacks_told(diagnosis) { p.quiet { (told) "." } }
+                @for (title, graph) in &graphs {
+                    @if let Some(graph) = graph {
+                        h3 { (title) }
+                        div.picture { (PreEscaped(graph)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The host's CPUs as bars, and what else is known of it.
+pub fn host(host: &DiagnosedHost) -> Markup {
+    let cpus = [
+        ("the server counts", host.server_believes_cpus.map(f64::from), ""),
+        ("the kernel grants", host.effective_cpus, "granted"),
+        ("online", host.online_cpus.map(f64::from), ""),
+    ];
+    let most = cpus.iter().filter_map(|(_, cpus, _)| *cpus).fold(0.0, f64::max);
+    html! {
+        section.card.host {
+            h2 { "The host" }
+            @if let Some(because) = &host.unavailable { p.quiet { "Not read: " (safe(because)) } }
+            @if most > 0.0 {
+                div.bars {
+                    @for (label, cpus, class) in cpus {
+                        @if let Some(cpus) = cpus {
+                            div.row.(class) {
+                                span.quiet { (label) }
+                                div.track { div.fill style=(format!("width:{:.1}%", cpus / most * 100.0)) {} }
+                                span.amount { (number::quantity(cpus, "CPUs")) }
+                            }
+                        }
+                    }
+                }
+            }
+            dl {
+                @if let Some(quota) = &host.quota {
+                    dt { "quota" }
+                    dd {
+                        (number::quantity(quota.quota_us as f64, "us")) " of CPU every "
+                        (number::quantity(quota.period_us as f64, "us")) ", set by " code { (safe(&quota.cgroup)) }
+                    }
+                }
+                @if let Some(cpu) = &host.cpu { dt { "CPU" } dd { (safe(cpu)) } }
+                @if let Some(pause) = host.pause_latency_ns {
+                    dt { "PAUSE" }
+                    dd {
+                        (number::quantity(pause, "ns"))
+                        @if let Some(cycles) = host.pause_latency_cycles { ", " (number::quantity(cycles, "cycles")) }
+                    }
+                }
+                @if let Some(nodes) = host.numa_nodes { dt { "NUMA nodes" } dd { (nodes) } }
+            }
+        }
+    }
+}
+
+/// What could not be examined, and what is clear.
+pub fn examined(diagnosis: &Diagnosis) -> Markup {
+    html! {
+        @if !diagnosis.not_examined.is_empty() {
+            section.card {
+                h2 { "Not examined" }
+                table.wide.missing {
+                    thead { tr { th { "cause" } th { "because" } th { "what would unlock it" } } }
+                    tbody { @for missing in not_examined_together(&diagnosis.not_examined) { (not_examined_row(&missing)) } }
+                }
+            }
+        }
+        @if !diagnosis.clear.is_empty() {
+            section.card {
+                h2 { "Examined and clear" }
+                ul.causes { @for cause in &diagnosis.clear { li { code { (safe(cause)) } } } }
+            }
+        }
+    }
+}
+
+fn not_examined_row(missing: &NotExaminedTogether<'_>) -> Markup {
+    html! {
+        tr {
+            td { (causes(missing.causes.iter().copied())) }
+            td { (safe(missing.because)) }
+            td { (safe(missing.unlock)) }
+        }
+    }
+}
+
+/// Names of causes, one after the other.
+fn causes<'a>(names: impl Iterator<Item = &'a str>) -> Markup {
+    html! {
+        @for (at, name) in names.enumerate() {
+            @if at > 0 { ", " }
+            code { (safe(name)) }
+        }
+    }
+}
+
+/// The class that gives a severity its colour.
+pub fn severity_class(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "critical",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::doctor::examples;
+    use crate::stacks::examples as stacks_examples;
+
+    #[test]
+    fn the_page_asks_for_nothing_from_anywhere() {
+        let page = render(&examples::suffering(), Some(&stacks_examples::busy()), None);
+        for forbidden in ["<script", "<link", "<img", "src=", "url(", "@import", "@font-face"] {
+            assert!(!page.contains(forbidden), "{forbidden}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_was_lost_in_the_middle_is_not_told_to_be_well() {
+        let page = render(&examples::interrupted(), None, None);
+        assert!(page.contains("interrupted after 4.1 s of 10 s: the server's process ended"), "{page}");
+        assert!(!page.contains("Nothing found that costs this server time now"));
+    }
+
+    #[test]
+    fn every_part_of_a_diagnosis_is_on_the_page() {
+        let page = render(&examples::suffering(), Some(&stacks_examples::busy()), None);
+        for part in [
+            "of 1250 CPU samples 74 % were spinning: commits 68 %, redo log threads 6 %.",
+            "What the threads did",
+            "<svg",
+            "<title>MySQL 9.7.4 on db17: 3 findings</title>",
+            "13 min 32 s",
+            "2026-07-01 09:30:00 UTC",
+            "Commits burn 21 % of the CPU spinning",
+            "about 21 % lost",
+            "&lt; 2 %",
+            r#"<code class="statement">SET GLOBAL innodb_log_spin_cpu_pct_hwm = 8</code>"#,
+            "SET GLOBAL innodb_log_spin_cpu_pct_hwm = 50",
+            "needs a restart",
+            "connection 12, thread 4351, user app",
+            "my_net_read_packet",
+            "/kubepods/burstable/pod7/mysql",
+            "10.9 ns, 39 cycles",
+            "set performance_schema=ON in my.cnf and restart",
+            "44 queries",
+            "<polyline",
+        ] {
+            assert!(page.contains(part), "{part} is missing");
+        }
+    }
+
+    #[test]
+    fn hostile_strings_are_shown_and_not_obeyed() {
+        let page = render(&examples::hostile(), Some(&stacks_examples::hostile()), None);
+        assert!(!page.contains("<script"));
+        assert!(!page.contains("<img"));
+        assert!(!page.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')));
+        assert!(page.contains("db&lt;script&gt;alert(1)&lt;/script&gt;"));
+        assert!(page.contains("adm\\u{202e}nimda"));
+    }
+
+    #[test]
+    fn a_healthy_and_a_silent_server_have_their_pages() {
+        assert!(
+            render(&examples::healthy(), None, None)
+                .contains("Nothing found that costs this server time now")
+        );
+        let silent = render(&examples::silent(), None, None);
+        assert!(silent.contains("A server that does not answer on db17:3306"));
+        assert!(silent.contains("Not read: the server runs on another host"));
+    }
+}

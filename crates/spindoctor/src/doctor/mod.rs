@@ -1,0 +1,16 @@
+//! `spindoctor doctor`: a diagnosis of a server, and the formats of any diagnosis.
+
+mod args;
+#[cfg(test)]
+pub mod examples;
+pub mod html;
+pub mod json;
+mod nagios;
+mod run;
+pub mod text;
+pub mod view;
+
+pub use args::Doctor;
+pub use html::{examined, finding, host, severity_class};
+pub use run::run;
+pub use view::explained_here;

@@ -1,0 +1,163 @@
+//! `spindoctor doctor`: a window, through the rules, into the formats that were asked for.
+
+use std::borrow::Cow;
+
+use anyhow::Context as _;
+use spindoctor_collect::watch::Profiling;
+use spindoctor_model::{Diagnosis, Heard, Reading, Severity, Window};
+use spindoctor_record::literals::Literals;
+
+use super::args::{Doctor, FailOn};
+use super::view::unexplained_interruption;
+use super::{html, json, nagios, text};
+use crate::common::exit::{ExitStatus, NagiosState};
+use crate::common::session::WithoutSession;
+use crate::common::{output, session, terminal, window_file};
+use crate::locks;
+
+/// Diagnoses; with `--nagios`, a failure is a result too.
+pub fn run(asked: &Doctor) -> anyhow::Result<ExitStatus> {
+    match diagnose(asked) {
+        Err(error) if asked.nagios && !error.is::<output::ClosedPipe>() => {
+            output::print(&nagios::unknown(&format!("{error:#}")))?;
+            Ok(ExitStatus::Nagios(NagiosState::Unknown))
+        }
+        outcome => outcome,
+    }
+}
+
+fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
+    if let Some(file) = &asked.html {
+        output::expect_writable(file, output::HTML)?;
+    }
+    if let Some(file) = &asked.save_window {
+        output::expect_writable(file, output::WINDOW)?;
+    }
+    let window = match &asked.window {
+        Some(file) => window_file::load(file)?,
+        None => {
+            let profiling = (!asked.no_stacks).then(|| Profiling::with(spindoctor_rules::FRAME_STATES));
+            session::window(&asked.connection, asked.duration, WithoutSession::Fail, profiling)?
+        }
+    };
+    if let Some(file) = &asked.save_window {
+        window_file::save(file, &kept(&window, asked.literals))?;
+    }
+    let diagnosis = spindoctor_rules::diagnose(&window);
+    if diagnosis.findings.is_empty()
+        && diagnosis.interrupted.is_none()
+        && let Some(because) = nothing_read(&window)
+    {
+        anyhow::bail!(
+            "no source of {} could be read, so nothing is known about this server: {because}",
+            window
+                .server
+                .version
+                .map_or_else(|| window.server.address.clone(), |version| version.to_string())
+        );
+    }
+    if let Some(file) = &asked.html {
+        let waits = locks::of_window(&window);
+        output::write_file(
+            file,
+            html::render(&diagnosis, window.profile.value(), waits.as_ref()),
+            "the HTML report",
+        )?;
+    }
+    if asked.nagios {
+        let (printed, state) = nagios::render(&diagnosis);
+        output::print(&printed)?;
+        return Ok(ExitStatus::Nagios(state));
+    }
+    let printed = match asked.json {
+        true => json::render(&diagnosis).context("could not write the diagnosis as JSON")?,
+        false => text::render(&diagnosis, terminal::look_of_stdout()),
+    };
+    output::print(&printed)?;
+    Ok(status(&diagnosis, asked.fail_on))
+}
+
+/// Why no source of a server that let us in could be read, where that is so.
+fn nothing_read(window: &Window) -> Option<String> {
+    let heard = || window.samples.iter().flat_map(|sample| sample.server.heard());
+    let is_asked = window.server.version.is_some() && window.server.no_session.is_none();
+    let answered = heard().any(|(_, heard)| matches!(heard, Heard::Answer { .. }));
+    let refused = heard().find_map(|(_, heard)| match heard {
+        Heard::Refusal(why) => Some(why.because.clone()),
+        _ => None,
+    });
+    refused.filter(|_| is_asked && !answered)
+}
+
+/// A saved window is sent to others: statements lose their literals, unless they are asked for.
+fn kept(window: &Window, literals: bool) -> Cow<'_, Window> {
+    if literals {
+        return Cow::Borrowed(window);
+    }
+    let mut window = window.clone();
+    let hidden = Literals::default();
+    window.samples.iter_mut().for_each(|sample| hidden.take_out_of_sample(sample));
+    if let Reading::Available { value: profile, .. } = &mut window.profile {
+        hidden.take_out_of_profile(profile);
+    }
+    Cow::Owned(window)
+}
+
+fn status(diagnosis: &Diagnosis, fail_on: FailOn) -> ExitStatus {
+    if unexplained_interruption(diagnosis).is_some() {
+        return ExitStatus::Failed;
+    }
+    let threshold = match fail_on {
+        FailOn::Note => Severity::Note,
+        FailOn::Warning => Severity::Warning,
+        FailOn::Critical => Severity::Critical,
+        FailOn::Never => return ExitStatus::Done,
+    };
+    match diagnosis.findings.iter().any(|finding| finding.severity >= threshold) {
+        true => ExitStatus::Findings,
+        false => ExitStatus::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::mysql::NamedValues;
+    use spindoctor_model::{Reading, Sample, ServerVersion, Unavailable};
+
+    use super::*;
+
+    use crate::doctor::examples;
+
+    #[test]
+    fn the_threshold_decides_over_the_exit_code() {
+        let mut diagnosis = examples::suffering();
+        assert_eq!(status(&diagnosis, FailOn::Critical), ExitStatus::Findings);
+        assert_eq!(status(&diagnosis, FailOn::Never), ExitStatus::Done);
+        diagnosis.findings.drain(..2);
+        assert_eq!(status(&diagnosis, FailOn::Warning), ExitStatus::Done);
+        assert_eq!(status(&diagnosis, FailOn::Note), ExitStatus::Findings);
+    }
+
+    #[test]
+    fn a_server_that_was_lost_in_the_middle_could_not_be_diagnosed_unless_a_finding_tells_why() {
+        assert_eq!(status(&examples::interrupted(), FailOn::Warning), ExitStatus::Failed);
+        let stopped = Diagnosis { interrupted: examples::interrupted().interrupted, ..examples::silent() };
+        assert_eq!(status(&stopped, FailOn::Warning), ExitStatus::Findings);
+    }
+
+    #[test]
+    fn a_server_of_which_nothing_could_be_read_is_not_found_healthy() {
+        let mut window = Window::default();
+        window.server.version = ServerVersion::parse("8.0.30-Vitess", "");
+        let mut sample = Sample::default();
+        let why = Unavailable::because("this server does not have it: unknown");
+        sample.server.status = Reading::Unavailable(why);
+        window.samples = vec![sample.clone()];
+        assert!(nothing_read(&window).is_some_and(|because| because.contains("unknown")));
+        // One answer is something to judge by.
+        let value = NamedValues::default();
+        sample.server.variables = Reading::Available { at_s: 0.0, took_ms: 1.0, value };
+        window.samples.push(sample);
+        assert_eq!(nothing_read(&window), None);
+    }
+}

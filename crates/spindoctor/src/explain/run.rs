@@ -1,0 +1,119 @@
+//! `spindoctor explain`: the catalogue of causes, as it is written on the rules.
+
+use anyhow::{Context as _, bail};
+use serde::Serialize;
+use spindoctor_rules::{CAUSES, Cause};
+
+use super::args::Explain;
+use crate::common::exit::ExitStatus;
+use crate::common::names::nearest;
+use crate::common::{output, terminal};
+use crate::page::json;
+use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, one_line};
+
+/// Prints one cause, or the list of all.
+pub fn run(asked: &Explain) -> anyhow::Result<ExitStatus> {
+    let causes = match &asked.cause {
+        Some(name) => match spindoctor_rules::find(name) {
+            Some(cause) => vec![cause],
+            None => bail!("there is no cause named {name:?}; {}", what_else(name)),
+        },
+        None => CAUSES.iter().collect(),
+    };
+    let printed = if asked.json {
+        json::to_text(&Catalogue::of(&causes)).context("could not write the catalogue as JSON")?
+    } else if let (Some(_), [cause]) = (&asked.cause, causes.as_slice()) {
+        one(cause, terminal::look_of_stdout())
+    } else {
+        list(&causes, terminal::look_of_stdout())
+    };
+    output::print(&printed)?;
+    Ok(ExitStatus::Done)
+}
+
+fn what_else(name: &str) -> String {
+    nearest(name, CAUSES.iter().map(|cause| cause.name), "spindoctor explain")
+}
+
+fn list(causes: &[&Cause], look: Look) -> String {
+    let mut page = Page::new(look);
+    for cause in causes {
+        page.entry(cause.name, cause.title, 24);
+    }
+    page.blank();
+    page.paragraph("", "spindoctor explain CAUSE tells what it is, what it rests on and what to do.", QUIET);
+    page.finish()
+}
+
+fn one(cause: &Cause, look: Look) -> String {
+    let mut page = Page::new(look);
+    page.paragraph("", &format!("{}: {}", cause.name, cause.title), STRONG);
+    for (heading, text) in cause.documentation() {
+        page.blank();
+        page.paragraph("", heading, STRONG);
+        for paragraph in text.split("\n\n") {
+            page.paragraph("    ", &one_line(paragraph), PLAIN);
+        }
+    }
+    page.blank();
+    page.paragraph("", "References", STRONG);
+    for reference in cause.references {
+        page.hanging("    ", "  ", reference, QUIET);
+    }
+    page.finish()
+}
+
+/// The catalogue for machines.
+#[derive(Serialize)]
+struct Catalogue {
+    schema: &'static str,
+    causes: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    cause: &'static str,
+    title: &'static str,
+    what: &'static str,
+    why_it_hurts: &'static str,
+    evidence: &'static str,
+    looks_alike: &'static str,
+    remedies: &'static str,
+    safety: &'static str,
+    references: &'static [&'static str],
+}
+
+impl Catalogue {
+    fn of(causes: &[&Cause]) -> Self {
+        let entry = |cause: &&Cause| Entry {
+            cause: cause.name,
+            title: cause.title,
+            what: cause.what,
+            why_it_hurts: cause.why_it_hurts,
+            evidence: cause.evidence,
+            looks_alike: cause.looks_alike,
+            remedies: cause.remedies,
+            safety: cause.safety,
+            references: cause.references,
+        };
+        Self { schema: "spindoctor.causes/1", causes: causes.iter().map(entry).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unicode_width::UnicodeWidthStr as _;
+
+    use super::*;
+
+    #[test]
+    fn every_cause_is_explained_within_80_columns() {
+        for cause in CAUSES {
+            let text = one(cause, Look { width: 80, colour: false });
+            assert!(text.starts_with(&format!("{}: ", cause.name)));
+            for line in text.lines() {
+                assert!(line.width() <= 80, "{line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The flags of `spindoctor export`.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, ValueEnum};
+
+use super::table::TABLES;
+use crate::common::moment::Moment;
+
+/// `spindoctor export`.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// A recording, as `spindoctor record` makes it; it may still be written
+    pub file: PathBuf,
+
+    /// The folder for a file of each table, or a file for one table: samples.parquet
+    #[arg(short = 'o', long, value_name = "PLACE")]
+    pub out: PathBuf,
+
+    /// How it is written [default: what the name of --out ends in, else parquet]
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<FileFormat>,
+
+    /// CSV with each byte as it is, for programs: without it, what a spreadsheet would run or a terminal obey is made harmless
+    #[arg(long)]
+    pub raw_csv: bool,
+
+    /// Where in the folder each table goes
+    #[arg(long, value_name = "LAYOUT", default_value = "flat")]
+    pub layout: Layout,
+
+    /// Only this table; may be given more than once [default: all; for a file, samples]
+    #[arg(long, value_name = "NAME", value_parser = table_names())]
+    pub table: Vec<String>,
+
+    /// From this time on: 2026-07-01T09:30:00Z, '2026-07-01 09:30' (UTC), 09:30, -10m
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub from: Option<Moment>,
+
+    /// Up to this time [default: the end]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub to: Option<Moment>,
+}
+
+/// A way to write tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FileFormat {
+    /// For DuckDB, ClickHouse, Spark, pandas: typed and compressed
+    Parquet,
+    /// For everything else
+    Csv,
+}
+
+/// Where in a folder tables go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Layout {
+    /// A file of each: events.parquet
+    Flat,
+    /// A file of each day, beside those of other servers, of the whole recording: events/date=2026-07-01/server=db17/...parquet
+    Dated,
+}
+
+impl FileFormat {
+    /// How the names of such files end.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Csv => "csv",
+        }
+    }
+}
+
+/// The names of all tables.
+pub fn table_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(TABLES.iter().map(|table| PossibleValue::new(table.name).help(table.help)))
+}

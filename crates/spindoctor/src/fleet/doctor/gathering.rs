@@ -1,0 +1,189 @@
+//! Servers as they come, one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use spindoctor_fleet::peers::Peers;
+use spindoctor_model::{Finding, ServerVersion, Window};
+use spindoctor_rules::spin_fit::{Misfit, misfits};
+use spindoctor_rules::{CAUSES, diagnose};
+
+use super::view::{FleetDiagnosis, Trouble, Unexamined};
+
+/// Findings of one server that are kept, the costliest first: whoever has more wants `spindoctor doctor`.
+const KEPT: usize = 3;
+
+/// Why causes could not be examined, and what would unlock it.
+type Reason = (String, String);
+
+/// Servers on their way into a diagnosis.
+#[derive(Debug, Default)]
+pub struct Gathering {
+    judged: usize,
+    found: BTreeMap<String, Vec<(usize, Finding)>>,
+    versions: BTreeMap<String, Vec<usize>>,
+    peers: Peers,
+    misfits: BTreeMap<Misfit, Vec<usize>>,
+    unexamined: BTreeMap<Reason, (BTreeSet<String>, BTreeSet<usize>)>,
+    queries: u64,
+    busy_ms: f64,
+}
+
+impl Gathering {
+    /// Judges a server's window. Servers of different roles are no peers.
+    pub fn add(&mut self, server: usize, role: Option<&str>, window: &Window) {
+        self.judged += 1;
+        self.queries += window.cost.server_queries;
+        self.busy_ms += window.cost.server_busy_ms;
+        let version = window.server.version;
+        let named = version.map_or_else(|| window.server.version_text.clone(), |version| version.to_string());
+        self.versions.entry(named).or_default().push(server);
+        if let Some(variables) = window.latest(|s| &s.server.variables) {
+            self.peers.add(server, &peers(version, role), variables);
+        }
+        for misfit in misfits(window) {
+            self.misfits.entry(misfit).or_default().push(server);
+        }
+        self.judge(server, window);
+    }
+
+    /// Judges a server that there is no session of, where that itself is a reading. It counts as one that did not answer.
+    pub fn refused(&mut self, server: usize, window: &Window) {
+        for finding in diagnose(window).findings.into_iter().take(KEPT) {
+            self.keep(server, finding);
+        }
+    }
+
+    fn judge(&mut self, server: usize, window: &Window) {
+        let diagnosis = diagnose(window);
+        for finding in diagnosis.findings.into_iter().take(KEPT) {
+            self.keep(server, finding);
+        }
+        for missing in diagnosis.not_examined {
+            let (causes, servers) = self.unexamined.entry((missing.because, missing.unlock)).or_default();
+            causes.insert(missing.cause);
+            servers.insert(server);
+        }
+    }
+
+    /// Keeps what the report tells of a finding.
+    fn keep(&mut self, server: usize, mut finding: Finding) {
+        finding.evidence.iter_mut().for_each(|evidence| evidence.series = Vec::new());
+        finding.references = Vec::new();
+        self.found.entry(finding.cause.clone()).or_default().push((server, finding));
+    }
+
+    /// Puts all in order.
+    pub fn finish(self) -> FleetDiagnosis {
+        let mut troubles: Vec<Trouble> = self
+            .found
+            .into_iter()
+            .map(|(cause, mut found)| {
+                found.sort_by(|a, b| b.1.score.total_cmp(&a.1.score).then(a.0.cmp(&b.0)));
+                Trouble { cause, found }
+            })
+            .collect();
+        troubles.sort_by(|a, b| b.worst().total_cmp(&a.worst()).then(a.cause.cmp(&b.cause)));
+        let place = |cause: &String| CAUSES.iter().position(|known| known.name == cause);
+        let mut unexamined: Vec<Unexamined> = self
+            .unexamined
+            .into_iter()
+            .map(|((because, unlock), (causes, servers))| {
+                let mut causes: Vec<String> = causes.into_iter().collect();
+                causes.sort_by_key(place);
+                Unexamined { because, unlock, causes, servers: servers.into_iter().collect() }
+            })
+            .collect();
+        unexamined.sort_by_key(|missing| std::cmp::Reverse(missing.servers.len()));
+        FleetDiagnosis {
+            judged: self.judged,
+            troubles,
+            versions: frequent_first(self.versions),
+            settings: self.peers.finish(),
+            misfits: frequent_first(self.misfits),
+            unexamined,
+            queries: self.queries,
+            busy_ms: self.busy_ms,
+        }
+    }
+}
+
+/// Whose settings should be alike: a release series has one set of defaults, a role one purpose.
+fn peers(version: Option<ServerVersion>, role: Option<&str>) -> String {
+    let series = version.map_or_else(
+        || "unknown".to_owned(),
+        |version| format!("{} {}.{}", version.flavor, version.major, version.minor),
+    );
+    match role {
+        Some(role) => format!("{series}, {role}"),
+        None => series,
+    }
+}
+
+fn frequent_first<T>(servers: BTreeMap<T, Vec<usize>>) -> Vec<(T, Vec<usize>)> {
+    let mut all: Vec<(T, Vec<usize>)> =
+        servers.into_iter().map(|(what, servers)| (what, sorted(servers))).collect();
+    // Those as frequent stay in their own order.
+    all.sort_by_key(|(_, servers)| std::cmp::Reverse(servers.len()));
+    all
+}
+
+/// They come as they answer.
+fn sorted(mut servers: Vec<usize>) -> Vec<usize> {
+    servers.sort_unstable();
+    servers
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::Severity;
+
+    use super::*;
+
+    use crate::fleet::doctor::examples;
+
+    #[test]
+    fn the_costliest_server_comes_first_and_one_cause_is_told_together() {
+        let diagnosis = examples::fleet();
+        let order: Vec<(&str, Vec<usize>)> = diagnosis
+            .troubles
+            .iter()
+            .map(|trouble| {
+                (trouble.cause.as_str(), trouble.found.iter().map(|(server, _)| *server).collect())
+            })
+            .collect();
+        assert_eq!(order, [("connections-exhausted", vec![5, 2, 4])]);
+        assert_eq!(diagnosis.troubles[0].severity(), Severity::Critical);
+        assert_eq!((diagnosis.judged, diagnosis.in_trouble()), (5, 3));
+    }
+
+    #[test]
+    fn versions_and_settings_are_compared_and_the_tag_tells_the_cpus() {
+        let diagnosis = examples::fleet();
+        assert_eq!(
+            diagnosis.versions,
+            [("MySQL 8.0.36".to_owned(), vec![0, 2, 3, 4]), ("MySQL 8.0.35".to_owned(), vec![1])]
+        );
+        let odd: Vec<(&str, Vec<usize>)> = diagnosis
+            .settings
+            .odd
+            .iter()
+            .map(|odd| (odd.setting.as_str(), odd.servers().collect()))
+            .collect();
+        assert_eq!(odd, [("sync_binlog", vec![3])]);
+        let misfits: Vec<(&str, &str, &[usize])> = diagnosis
+            .misfits
+            .iter()
+            .map(|(misfit, servers)| (misfit.variable, misfit.fits.as_str(), servers.as_slice()))
+            .collect();
+        assert_eq!(misfits, [("innodb_log_writer_threads", "OFF", [0].as_slice())]);
+    }
+
+    #[test]
+    fn what_could_not_be_examined_is_told_by_its_reason() {
+        let diagnosis = examples::fleet();
+        let is_host = |missing: &&Unexamined| missing.unlock.contains("spindoctor doctor");
+        let host = diagnosis.unexamined.iter().find(is_host).unwrap();
+        assert_eq!(host.servers, [0, 1, 2, 3, 4]);
+        assert!(host.causes.iter().any(|cause| cause == "cpu-throttled"), "{host:?}");
+    }
+}

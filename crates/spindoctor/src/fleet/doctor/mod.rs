@@ -1,0 +1,10 @@
+//! `spindoctor fleet doctor`: which servers are in trouble, and what it costs them.
+
+#[cfg(test)]
+mod examples;
+mod gathering;
+mod json;
+pub mod run;
+mod text;
+mod told;
+mod view;

@@ -1,0 +1,335 @@
+//! One screen for who owns the fleet: the servers in trouble and what it costs them, then the odd ones, then what does not
+//! fit, then what was not looked at. Lists are bounded; JSON has all of it.
+
+use anstyle::{AnsiColor, Style};
+use spindoctor_fleet::peers::Odd;
+use spindoctor_model::{Finding, Severity};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::told::Told;
+use super::view::{FleetDiagnosis, Trouble};
+use crate::common::words::severity_word;
+use crate::page::number;
+use crate::page::safe::safe;
+use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
+
+/// Causes that are told.
+const CAUSES_TOLD: usize = 8;
+/// Servers of one cause whose finding is told; of the others the names are.
+const FINDINGS_TOLD: usize = 3;
+/// Servers that are named after each other.
+const NAMED: usize = 8;
+/// Settings with odd ones that are told.
+const ODD_TOLD: usize = 10;
+/// A server that is odd in so many settings is told once, and not with each of them: it was set up otherwise.
+const STRANGER: usize = 10;
+/// Reasons why something was not examined that are told.
+const REASONS_TOLD: usize = 4;
+/// Columns of a value of a setting.
+const VALUE: usize = 40;
+/// Names of settings stand in a column of at most this.
+const WIDEST_SETTING: usize = 36;
+/// Names of servers stand in a column of at most this.
+const WIDEST_NAME: usize = 28;
+/// Where a body begins.
+const INDENT: &str = "    ";
+
+/// The diagnosis as text.
+pub fn render(told: &Told<'_>, look: Look) -> String {
+    let mut page = Page::new(look);
+    let fleet = told.diagnosis;
+    head(&mut page, told);
+    for trouble in fleet.troubles.iter().take(CAUSES_TOLD) {
+        page.blank();
+        of_trouble(&mut page, trouble, told.names);
+    }
+    let more = fleet.troubles.len().saturating_sub(CAUSES_TOLD);
+    if more > 0 {
+        page.blank();
+        page.paragraph(
+            "",
+            &format!("and {}; --json has them", counted(more, "other cause", "other causes")),
+            QUIET,
+        );
+    }
+    if fleet.troubles.is_empty() && fleet.judged > 0 {
+        page.blank();
+        page.paragraph(
+            "",
+            "Nothing found that costs these servers time now.",
+            AnsiColor::Green.on_default().bold(),
+        );
+    }
+    odd_ones(&mut page, fleet, told.names);
+    misfits(&mut page, fleet, told.names);
+    page.blank();
+    unexamined(&mut page, fleet);
+    let cost = format!(
+        "cost: {}, answered in {}, read only",
+        number::counted(fleet.queries, "query", "queries"),
+        number::quantity(fleet.busy_ms.ceil(), "ms"),
+    );
+    page.paragraph("", &cost, QUIET);
+    page.finish()
+}
+
+fn head(page: &mut Page, told: &Told<'_>) {
+    let fleet = told.diagnosis;
+    let left = format!(
+        "{} of {} looked at twice, {} apart, in {}",
+        number::plain(fleet.judged as f64),
+        counted(told.names.len(), "server", "servers"),
+        number::duration(told.interval_s),
+        number::duration(told.took_s),
+    );
+    let right = match fleet.in_trouble() {
+        0 => "none in trouble".to_owned(),
+        some => format!("{} in trouble", number::plain(some as f64)),
+    };
+    page.line_with_right(&left, &right, STRONG, STRONG);
+}
+
+fn of_trouble(page: &mut Page, trouble: &Trouble, names: &[String]) {
+    let lead = format!("{:<8}  ", severity_word(trouble.severity()));
+    let servers = counted(trouble.found.len(), "server", "servers");
+    let lost = match trouble.found.len() {
+        1 => format!("{servers} loses {}", number::percent(trouble.worst())),
+        _ => format!("{servers} lose up to {}", number::percent(trouble.worst())),
+    };
+    let title = spindoctor_rules::find(&trouble.cause).map_or("", |cause| cause.title);
+    page.headline(&lead, accent(trouble.severity()), &format!("{lost}: {title}"), &safe(&trouble.cause));
+    let (told, named) = trouble.found.split_at(trouble.found.len().min(FINDINGS_TOLD));
+    let column =
+        told.iter().map(|(server, _)| safe(&names[*server]).width()).max().unwrap_or(0).min(WIDEST_NAME) + 2;
+    for (server, finding) in told {
+        page.field(&safe(&names[*server]), &safe(&sentence(finding)), column);
+        if let Some(remedy) = finding.remedies.first() {
+            page.field("", &format!("do: {}", safe(&remedy.statement)), column);
+        }
+    }
+    if !named.is_empty() {
+        let servers = named
+            .iter()
+            .take(NAMED)
+            .map(|(server, finding)| format!("{} {}", safe(&names[*server]), number::percent(finding.score)));
+        let told = and_others(&servers.collect::<Vec<_>>(), named.len());
+        page.hanging(INDENT, "  ", &format!("also {told}"), PLAIN);
+    }
+}
+
+/// What it costs this server, in a column as wide as the most of it, and what was found.
+fn sentence(finding: &Finding) -> String {
+    format!("{:>5}  {}", number::percent(finding.score), finding.headline)
+}
+
+fn odd_ones(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {
+    let strangers = fleet.settings.strangers(STRANGER);
+    let is_stranger = |server: usize| strangers.iter().any(|(stranger, _)| *stranger == server);
+    let odd: Vec<&Odd> = fleet.settings.odd.iter().filter(|odd| !odd.servers().all(is_stranger)).collect();
+    let several = fleet.versions.len() > 1;
+    if odd.is_empty() && strangers.is_empty() && !several {
+        return;
+    }
+    page.blank();
+    page.paragraph("", "odd ones out", STRONG);
+    let titles: Vec<String> = odd.iter().take(ODD_TOLD).map(|odd| safe(&odd.setting)).collect();
+    let widest = titles.iter().map(|title| title.width()).max().unwrap_or(0).max("version".len());
+    let column = widest.min(WIDEST_SETTING) + 2;
+    if several {
+        page.field("version", &versions(fleet, names), column);
+    }
+    if !strangers.is_empty() {
+        let some = strangers.iter().take(NAMED);
+        let some = some.map(|(server, settings)| format!("{} in {settings} settings", safe(&names[*server])));
+        page.field("much", &and_others(&some.collect::<Vec<_>>(), strangers.len()), column);
+    }
+    for (odd, title) in odd.iter().take(ODD_TOLD).zip(&titles) {
+        page.field(title, &odd_told(odd, names, &is_stranger), column);
+    }
+    let more = odd.len().saturating_sub(ODD_TOLD);
+    if more > 0 {
+        let told = format!("and {}; --json has them", counted(more, "other setting", "other settings"));
+        page.paragraph(INDENT, &told, QUIET);
+    }
+}
+
+/// `997 of 1,000 MySQL 8.0: 1; db17:3306, db3:3306: 0`
+fn odd_told(odd: &Odd, names: &[String], is_stranger: &impl Fn(usize) -> bool) -> String {
+    let mut told = format!(
+        "{} of {} {}: {}",
+        number::plain(odd.norm_servers as f64),
+        number::plain(odd.of as f64),
+        safe(&odd.peers),
+        value(&odd.norm),
+    );
+    for (other, servers) in &odd.others {
+        let servers: Vec<usize> = servers.iter().copied().filter(|server| !is_stranger(*server)).collect();
+        if !servers.is_empty() {
+            told.push_str(&format!("; {}: {}", named(&servers, names), value(other)));
+        }
+    }
+    told
+}
+
+/// `997 MySQL 8.0.36; MySQL 8.0.35: db17:3306`
+fn versions(fleet: &FleetDiagnosis, names: &[String]) -> String {
+    let told = fleet.versions.iter().enumerate().map(|(at, (version, servers))| {
+        let count = format!("{} {}", number::plain(servers.len() as f64), safe(version));
+        // The most frequent version's servers are what all others differ from.
+        if at == 0 { count } else { format!("{count}: {}", named(servers, names)) }
+    });
+    told.collect::<Vec<_>>().join("; ")
+}
+
+fn misfits(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {
+    if fleet.misfits.is_empty() {
+        return;
+    }
+    page.blank();
+    page.paragraph("", "spin settings that do not fit", STRONG);
+    for (misfit, servers) in fleet.misfits.iter().take(ODD_TOLD) {
+        let told = format!(
+            "{} = {}, {} fits: {} ({})",
+            misfit.variable,
+            safe(&misfit.value),
+            misfit.fits,
+            named(servers, names),
+            misfit.why,
+        );
+        page.hanging(INDENT, "  ", &told, PLAIN);
+    }
+    let more = fleet.misfits.len().saturating_sub(ODD_TOLD);
+    if more > 0 {
+        page.paragraph(INDENT, &format!("and {}; --json has them", counted(more, "other", "others")), QUIET);
+    }
+}
+
+fn unexamined(page: &mut Page, fleet: &FleetDiagnosis) {
+    for missing in fleet.unexamined.iter().take(REASONS_TOLD) {
+        let unlock = match missing.unlock.as_str() {
+            "" => String::new(),
+            unlock => format!("; unlock: {}", safe(unlock)),
+        };
+        let told = format!(
+            "not examined on {}: {}: {}{unlock}",
+            counted(missing.servers.len(), "server", "servers"),
+            counted(missing.causes.len(), "cause", "causes"),
+            safe(&missing.because),
+        );
+        page.hanging("", "  ", &told, QUIET);
+    }
+}
+
+fn named(servers: &[usize], names: &[String]) -> String {
+    let some: Vec<String> = servers.iter().take(NAMED).map(|&server| safe(&names[server])).collect();
+    and_others(&some, servers.len())
+}
+
+/// Some of so many, after each other.
+fn and_others(some: &[String], of: usize) -> String {
+    let more = of - some.len();
+    let told = some.join(", ");
+    if more > 0 { format!("{told} and {}", counted(more, "other", "others")) } else { told }
+}
+
+/// A value of a setting on one line; one without anything in it can be seen.
+fn value(value: &str) -> String {
+    match safe(value) {
+        empty if empty.trim().is_empty() => format!("'{empty}'"),
+        told => shortened(&told, VALUE),
+    }
+}
+
+fn counted(number: usize, one: &str, many: &str) -> String {
+    number::counted(number as u64, one, many)
+}
+
+fn accent(severity: Severity) -> Style {
+    match severity {
+        Severity::Critical => AnsiColor::Red.on_default().bold(),
+        Severity::Warning => AnsiColor::Yellow.on_default().bold(),
+        Severity::Note => AnsiColor::Cyan.on_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_fleet::failure::Failures;
+    use spindoctor_fleet::peers::Compared;
+
+    use super::*;
+
+    use crate::fleet::doctor::examples;
+
+    fn rendered(diagnosis: &FleetDiagnosis, names: &[String]) -> String {
+        let failures = Failures::default();
+        let told =
+            Told { diagnosis, names, failures: &failures, not_asked: &[], interval_s: 2.0, took_s: 2.31 };
+        render(&told, Look { width: 100, colour: false })
+    }
+
+    #[test]
+    fn the_costliest_server_stands_first_and_the_odd_ones_are_named() {
+        insta::assert_snapshot!(rendered(&examples::fleet(), &examples::names()));
+    }
+
+    #[test]
+    fn a_fleet_without_trouble_says_so() {
+        let mut fleet = examples::fleet();
+        fleet.troubles.clear();
+        fleet.settings = Compared::default();
+        fleet.versions.truncate(1);
+        let text = rendered(&fleet, &examples::names());
+        assert!(text.contains("none in trouble") && text.contains("Nothing found"), "{text}");
+        assert!(!text.contains("odd ones"), "{text}");
+    }
+
+    #[test]
+    fn long_lists_are_cut_and_say_how_much_is_left_out() {
+        let mut fleet = examples::fleet();
+        let (_, finding) = fleet.troubles[0].found[1].clone();
+        fleet.troubles[0].found = (0..200).map(|server| (server, finding.clone())).collect();
+        let names: Vec<String> = (0..200).map(|at| format!("db{at}")).collect();
+        let text = rendered(&fleet, &names);
+        assert!(text.contains("200 servers lose up to 5 %"), "{text}");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("db10 5 % and 189 others"), "{text}");
+        assert!(text.lines().count() < 40, "{text}");
+    }
+
+    #[test]
+    fn a_server_that_differs_in_everything_is_told_once() {
+        let mut fleet = examples::fleet();
+        let odd = fleet.settings.odd[0].clone();
+        fleet.settings.odd = (0..STRANGER)
+            .map(|at| Odd {
+                setting: format!("setting_{at}"),
+                others: vec![
+                    ("x".to_owned(), vec![3]),
+                    ("y".to_owned(), if at == 0 { vec![2] } else { vec![] }),
+                ],
+                ..odd.clone()
+            })
+            .collect();
+        let text = rendered(&fleet, &examples::names());
+        assert!(text.contains("db4:3306 in 10 settings"), "{text}");
+        assert_eq!(text.matches("setting_").count(), 1, "{text}");
+        assert!(text.contains("db3:3306: y") && !text.contains("db4:3306: x"), "{text}");
+    }
+
+    #[test]
+    fn no_text_of_a_server_steers_the_terminal() {
+        let mut fleet = examples::fleet();
+        for text in [
+            &mut fleet.settings.odd[0].norm,
+            &mut fleet.versions[0].0,
+            &mut fleet.troubles[0].found[0].1.headline,
+        ] {
+            text.push_str(examples::HOSTILE);
+        }
+        let names: Vec<String> = (0..6).map(|at| format!("db{at}{}", examples::HOSTILE)).collect();
+        let text = rendered(&fleet, &names);
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text}");
+        assert!(text.contains(r"\u{1b}]2;owned"), "{text}");
+    }
+}

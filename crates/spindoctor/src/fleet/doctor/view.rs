@@ -1,0 +1,78 @@
+//! Windows of many servers to one diagnosis of all: who is in trouble and what it costs, who is not like the others, whose
+//! spin settings do not fit, what could not be examined where. Pure.
+//!
+//! A window is judged by the rules when it comes ([`Gathering::add`]) and dropped; of each server only that is kept which
+//! the report tells. In the end all is put in order ([`Gathering::finish`]).
+
+use spindoctor_fleet::peers::Compared;
+use spindoctor_model::{Finding, Severity};
+use spindoctor_rules::spin_fit::Misfit;
+
+/// What there is to say of all servers. Servers are their places in the list.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FleetDiagnosis {
+    /// Servers of which there is a window.
+    pub judged: usize,
+    /// Causes found, the costliest server's first.
+    pub troubles: Vec<Trouble>,
+    /// Versions with their servers, the most frequent first.
+    pub versions: Vec<(String, Vec<usize>)>,
+    /// Settings of servers against those of their peers.
+    pub settings: Compared,
+    /// Spin settings that do not fit the CPUs, each with its servers, the most frequent first.
+    pub misfits: Vec<(Misfit, Vec<usize>)>,
+    /// What could not be examined, and where, the most frequent reason first.
+    pub unexamined: Vec<Unexamined>,
+    /// Statements that were sent.
+    pub queries: u64,
+    /// From each of them to its answer, summed, milliseconds: an upper bound of all servers' own time.
+    pub busy_ms: f64,
+}
+
+/// A cause, and the servers that it was found on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trouble {
+    /// Its name in the catalogue.
+    pub cause: String,
+    /// Each server's finding, the costliest first; at least one.
+    pub found: Vec<(usize, Finding)>,
+}
+
+impl Trouble {
+    /// How severe it is where it is worst.
+    pub fn severity(&self) -> Severity {
+        self.found[0].1.severity
+    }
+
+    /// The share of its time or throughput that the costliest server loses, 0 to 1.
+    pub fn worst(&self) -> f64 {
+        self.found[0].1.score
+    }
+}
+
+/// Causes that could not be examined for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unexamined {
+    /// Why not.
+    pub because: String,
+    /// What would unlock it; empty where nothing would.
+    pub unlock: String,
+    /// The causes, in the catalogue's order.
+    pub causes: Vec<String>,
+    /// The servers.
+    pub servers: Vec<usize>,
+}
+
+impl FleetDiagnosis {
+    /// Servers with a finding.
+    pub fn in_trouble(&self) -> usize {
+        let mut servers: Vec<usize> = self
+            .troubles
+            .iter()
+            .flat_map(|trouble| trouble.found.iter().map(|(server, _)| *server))
+            .collect();
+        servers.sort_unstable();
+        servers.dedup();
+        servers.len()
+    }
+}

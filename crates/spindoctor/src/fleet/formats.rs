@@ -1,0 +1,24 @@
+//! The formats by their names.
+
+use std::io::Write;
+
+use super::args::FleetFormat;
+use super::part::Format;
+use super::{csv, json, parquet, tab, table};
+use crate::page::csv::Reader;
+use crate::page::text::Look;
+
+/// A format of text. Parquet is none: see [`mod@crate::fleet::parquet`].
+pub fn of(format: FleetFormat, look: Look, reader: Reader) -> Box<dyn Format> {
+    match format {
+        FleetFormat::Tab | FleetFormat::Parquet => Box::new(tab::Tab::new()),
+        FleetFormat::Table => Box::new(table::Table::new(look)),
+        FleetFormat::Csv => Box::new(csv::Csv::new(reader)),
+        FleetFormat::Json => Box::new(json::Json),
+    }
+}
+
+/// Parquet, which is written where it goes at once.
+pub fn parquet(out: Box<dyn Write + Send>) -> impl Format {
+    parquet::Parquet::new(out)
+}

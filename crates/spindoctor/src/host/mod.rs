@@ -1,0 +1,12 @@
+//! `spindoctor host`: what the host gives the server.
+
+mod args;
+#[cfg(test)]
+mod examples;
+mod run;
+pub mod text;
+mod view;
+
+pub use args::Host;
+pub use run::run;
+pub use view::HostReport;

@@ -1,0 +1,440 @@
+//! An incident as one HTML file: what happened, over time, the cause, who held up whom, what the threads did, what ran,
+//! settings, gaps. No network, no script; light and dark as the reader's system is set; printable.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::view::Incident;
+use super::words::{change_told, compared_told, load_told};
+use super::{picture, statements};
+use crate::common::span::Span;
+use crate::common::stalls::{day_and_time, event_lasted, kind_told, time};
+use crate::common::words::severity_word;
+use crate::doctor::{examined, explained_here, finding, host, severity_class};
+use crate::locks::html;
+use crate::page::html::page;
+use crate::page::number;
+use crate::page::safe::safe;
+use crate::stacks::formats;
+
+/// What this page needs beyond the style of all pages.
+const OWN_STYLE: &str = include_str!("incident.css");
+
+/// The incident as a page.
+pub fn render(incident: &Incident) -> String {
+    let title = incident.title();
+    let body = html! {
+        main.incident {
+            (head(incident, &title))
+            (story(incident))
+            (picture::section(incident))
+            (events(incident))
+            (cause(incident))
+            @if let Some(waits) = &incident.waits {
+                (html::section_of_stall("Who held up whom at the worst moment", waits))
+            }
+            (flames(incident))
+            (statements(incident))
+            (settings(incident))
+            (missing(incident))
+            @if let Some(diagnosis) = &incident.diagnosis { (host(&diagnosis.host)) (examined(diagnosis)) }
+            footer {
+                p {
+                    "spindoctor " (env!("CARGO_PKG_VERSION")) ", spindoctor.incident/1"
+                    @if !incident.written_by.is_empty() { "; recorded by spindoctor " (safe(&incident.written_by)) }
+                }
+            }
+        }
+    };
+    page(&format!("{}: {title}", safe(&place(incident))), OWN_STYLE, &body)
+}
+
+/// `db17`, or the address where the server never said its host.
+fn place(incident: &Incident) -> String {
+    let server = &incident.server;
+    let named = [&server.hostname, &server.address].into_iter().find(|name| !name.is_empty());
+    named.cloned().unwrap_or_else(|| "a server".to_owned())
+}
+
+fn head(incident: &Incident, title: &str) -> Markup {
+    let server = &incident.server;
+    let began = incident.scope.stall.from;
+    html! {
+        h1 { (title) }
+        ul.facts {
+            li {
+                @if let Some(version) = server.version { (version) " on " }
+                (safe(&place(incident)))
+            }
+            @if let Some(pid) = server.pid { li { "pid " (pid) } }
+            li { time datetime=(began) { (day_and_time(began)) } }
+            @if let (Some(event), false) = (&incident.event, incident.scope.is_asked) { li { "event " (event.head.id) } }
+        }
+    }
+}
+
+fn story(incident: &Incident) -> Markup {
+    let severity = incident.diagnosis.as_ref().and_then(|diagnosis| diagnosis.findings.first());
+    let severity = severity.map(|first| severity_class(first.severity)).unwrap_or_default();
+    html! {
+        section.card.verdict.story.(severity) {
+            p.sentence { (safe(&incident.sentence())) }
+            @if let Some((cause, _)) = incident.cause() {
+                p.quiet { "First cause: " a href="#finding-1" { code { (safe(cause)) } } }
+            }
+            @if !incident.numbers.is_empty() {
+                table.wide.compared {
+                    thead {
+                        tr {
+                            th { "" }
+                            th { "before" @if let Some(calm) = incident.scope.calm { span.quiet { ", " (number::duration(calm.seconds().round())) } } }
+                            th { "during" @if incident.scope.calm.is_some() { span.quiet { ", " (number::duration(incident.scope.stall.seconds())) } } }
+                            th { "change" }
+                        }
+                    }
+                    tbody {
+                        @for row in &incident.numbers {
+                            @let [before, during] = compared_told(row);
+                            tr {
+                                td { (row.name) }
+                                td.number data-label="before " { (before) }
+                                td.value.number data-label="during " { (during) }
+                                td.number.quiet { (change_told(row.before, row.during)) }
+                            }
+                        }
+                    }
+                }
+            }
+            @if incident.scope.calm.is_none() {
+                p.quiet { "There is no calm before it in the recording to compare it with." }
+            }
+        }
+    }
+}
+
+/// The events of the stretch, where it is not this one alone.
+fn events(incident: &Incident) -> Markup {
+    let is_alone = !incident.scope.is_asked && incident.events.len() <= 1;
+    html! {
+        @if !incident.events.is_empty() && !is_alone {
+            section.card {
+                h2 { "Events" }
+                table.wide.events {
+                    thead { tr { th { "event" } th { "began" } th { "lasted" } th { "what was seen" } } }
+                    tbody {
+                        @for head in &incident.events {
+                            @let is_told = incident.event.as_ref().is_some_and(|event| event.head.id == head.id);
+                            tr.told[is_told] {
+                                td { (head.id) @if is_told { span.quiet { " told here" } } }
+                                td { time datetime=(head.began) { (time(head.began)) } }
+                                td { (event_lasted(head)) }
+                                td {
+                                    (kind_told(head.stall.kind))
+                                    @if !head.stall.because.is_empty() { ": " (safe(&head.stall.because)) }
+                                    @if let Some(cause) = &head.cause { div.quiet { code { (safe(cause)) } " " (safe(&head.headline)) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn cause(incident: &Incident) -> Markup {
+    html! {
+        @if let Some(diagnosis) = &incident.diagnosis {
+            @if diagnosis.findings.is_empty() {
+                section.card { h2 { "No cause was found" } p.quiet { "What was examined and is clear stands below." } }
+            }
+            @if diagnosis.findings.len() > 1 {
+                section.card.verdict {
+                    h2 { "Causes" }
+                    ol {
+                        @for (at, found) in diagnosis.findings.iter().enumerate() {
+                            li.(severity_class(found.severity)) {
+                                span.severity { (severity_word(found.severity)) }
+                                a href=(format!("#finding-{}", at + 1)) { (safe(&found.headline)) }
+                            }
+                        }
+                    }
+                }
+            }
+            @for (at, found) in diagnosis.findings.iter().enumerate() {
+                (finding(at + 1, found, &explained_here(found, diagnosis)))
+            }
+        } @else {
+            section.card { h2 { "No diagnosis" } p.quiet { "There are too few samples of this time to look for a cause." } }
+        }
+    }
+}
+
+fn flames(incident: &Incident) -> Markup {
+    let event = incident.event.as_ref();
+    let during = event.and_then(|event| event.during.as_ref());
+    let before = event.and_then(|event| event.before.as_ref());
+    let changed = before.zip(during).and_then(|(before, during)| formats::difference_graph(before, during));
+    let alone =
+        if changed.is_none() { during.and_then(|during| formats::flame_graph(during, false)) } else { None };
+    let on_cpu = during.and_then(|during| formats::flame_graph(during, true));
+    html! {
+        @if changed.is_some() || alone.is_some() {
+            section.card.stacks {
+                h2 { "What the threads did" }
+                @if let Some(changed) = &changed {
+                    p.quiet {
+                        "The stacks of the stall: red is what there is more of than in the calm before, blue less."
+                    }
+                    div.picture { (PreEscaped(changed)) }
+                }
+                @if let Some(alone) = &alone {
+                    p.quiet { "The stacks of the stall. There are none from before it to compare with." }
+                    div.picture { (PreEscaped(alone)) }
+                }
+                @if let Some(on_cpu) = &on_cpu {
+                    h3 { "Where the CPU went" }
+                    div.picture { (PreEscaped(on_cpu)) }
+                }
+            }
+        }
+    }
+}
+
+fn statements(incident: &Incident) -> Markup {
+    let told = &incident.statements;
+    let has = |pick: fn(&statements::Load) -> Option<f64>| {
+        told.rows.iter().any(|row| pick(&row.during).or(pick(&row.before)).is_some())
+    };
+    let columns = [
+        ("at once", has(|load| load.at_once)),
+        ("ended", has(|load| load.ended_per_s)),
+        ("mean time", has(|load| load.mean_ms)),
+    ];
+    html! {
+        @if !told.rows.is_empty() {
+            section.card {
+                h2 { "What ran" }
+                table.wide.statements {
+                    thead {
+                        tr {
+                            th { "statement" }
+                            @for (title, is_there) in columns { @if is_there { th { (title) } } }
+                        }
+                    }
+                    tbody {
+                        @for row in &told.rows {
+                            @let (before, during) = (load_told(&row.before), load_told(&row.during));
+                            tr {
+                                td { code { (safe(&row.text)) } }
+                                @for (at, (title, is_there)) in columns.iter().enumerate() {
+                                    @if *is_there {
+                                        td.number data-label=(format!("{title} ")) {
+                                            strong { @if during[at].is_empty() { "–" } @else { (during[at]) } }
+                                            @if !before[at].is_empty() { div.quiet { "before " (before[at]) } }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                p.quiet {
+                    @if !told.at_once_by.is_empty() { "At once: how many threads were in it, on average, by " (told.at_once_by) ". " }
+                    @if let Some(over) = told.digests_over {
+                        "Ended and mean time: by the server's digests between " (time(over.from)) " and " (time(over.to))
+                        ", the readings around it; a statement that hangs is counted when it ends."
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn settings(incident: &Incident) -> Markup {
+    let told = &incident.settings;
+    html! {
+        section.card {
+            h2 { "Settings" }
+            @match told.known_since {
+                None => p.quiet { "No settings were recorded." },
+                Some(since) if told.changes.is_empty() => {
+                    p { "No setting changed from " (day_and_time(since)) " to the end of this." }
+                }
+                Some(since) => {
+                    h3 { "What changed" }
+                    table.wide.changes {
+                        thead { tr { th { "setting" } th { "from" } th { "to" } th { "seen" } } }
+                        tbody {
+                            @for change in &told.changes {
+                                tr {
+                                    td { code { (safe(&change.name)) } }
+                                    td { (value(change.from.as_deref())) }
+                                    td { strong { (value(change.to.as_deref())) } }
+                                    td {
+                                        time datetime=(change.at) { (day_and_time(change.at)) }
+                                        div.quiet { (when(change.at, incident.scope.stall)) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    @if told.not_listed > 0 { p.quiet { (told.not_listed) " earlier changes are not listed." } }
+                    p.quiet { "Settings are recorded since " (day_and_time(since)) "." }
+                }
+            }
+            @if !told.shown.is_empty() {
+                h3 { "As it found them" }
+                dl.settings {
+                    @for (name, is) in &told.shown { div { dt { code { (safe(name)) } } dd { (value(Some(is))) } } }
+                }
+                p.quiet { "Of " (number::counted(told.count as u64, "setting", "settings")) "; " code { "spindoctor export" } " has them all." }
+            }
+        }
+    }
+}
+
+/// Values of this many characters are cut: lists of modes and of optimizer switches.
+const VALUE_SHOWN: usize = 160;
+
+fn value(value: Option<&str>) -> Markup {
+    html! {
+        @match value {
+            None => span.quiet { "none" },
+            Some("") => span.quiet { "empty" },
+            Some(value) if value.chars().count() > VALUE_SHOWN => {
+                (safe(&value.chars().take(VALUE_SHOWN).collect::<String>())) "…"
+            }
+            Some(value) => (safe(value)),
+        }
+    }
+}
+
+/// `32 s before`, `while it lasted`
+fn when(at: jiff::Timestamp, stall: Span) -> String {
+    match stall.offset_s(at) {
+        before if before < 0.0 => format!("{} before", number::duration(-before.round())),
+        _ => "while it lasted".to_owned(),
+    }
+}
+
+fn missing(incident: &Incident) -> Markup {
+    html! {
+        @if !incident.gaps.is_empty() {
+            section.card {
+                h2 { "Gaps" }
+                table.wide {
+                    thead { tr { th { "from" } th { "to" } th { "what happened" } } }
+                    tbody {
+                        @for gap in &incident.gaps {
+                            tr {
+                                td { (day_and_time(gap.from)) }
+                                td { @if let Some(to) = gap.to { (day_and_time(to)) } @else { "it goes on" } }
+                                td { (safe(&gap.because)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if !incident.unrecorded.is_empty() {
+            section.card {
+                h2 { "What was not recorded" }
+                table.wide.missing {
+                    thead { tr { th { "source" } th { "because" } th { "what would unlock it" } } }
+                    tbody {
+                        @for one in &incident.unrecorded {
+                            tr {
+                                td { (safe(&one.sources.join(", "))) }
+                                td { (safe(&one.because)) }
+                                td { (safe(&one.unlock)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::incident::examples;
+
+    #[test]
+    fn every_part_of_an_incident_is_on_the_page() {
+        let page = render(&examples::pileup());
+        for part in [
+            "<title>db17: Commits stopped for 3.1 s</title>",
+            "no commit for 1.1 s while 212 threads run",
+            "First cause: ",
+            "time to answer",
+            "Over time",
+            "<polyline",
+            "id=\"finding-1\"",
+            "KILL 12",
+            "Who held up whom at the worst moment",
+            "What the threads did",
+            "red is what there is more of",
+            "What ran",
+            "SELECT `c` FROM `sbtest1`",
+            "max_connections",
+            "32 s before",
+            "innodb_redo_log_capacity",
+            "performance_schema = ON",
+            "recorded by spindoctor 0.1.0",
+        ] {
+            assert!(page.contains(part), "{part} is missing");
+        }
+        assert!(!page.contains("gtid_executed"), "what moves by itself is no change");
+        assert!(!page.contains("NaN") && !page.contains("inf\""));
+    }
+
+    #[test]
+    fn the_page_asks_for_nothing_from_anywhere_and_obeys_no_hostile_string() {
+        for incident in [examples::pileup(), examples::calm(), examples::stretch(), examples::hostile()] {
+            let page = render(&incident);
+            for forbidden in ["<script", "<link", "<img", "url(", "@import", "@font-face"] {
+                assert!(!page.contains(forbidden), "{forbidden}");
+            }
+            // The words may stand in a statement's text; in a tag they may not.
+            let tags = page.split('<').skip(1).filter_map(|rest| rest.split_once('>'));
+            for (tag, _) in tags {
+                assert!(!tag.contains(" src=") && !tag.contains(" onload="), "<{tag}>");
+            }
+            assert!(!page.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')));
+            assert_eq!(page.matches("</html>").count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_stretch_lists_its_events_and_names_its_gaps() {
+        let page = render(&examples::stretch());
+        for part in [
+            "2 events in 2 min 15 s",
+            "told here",
+            "Commits wait 580 ms for fsync",
+            "Gaps",
+            "the server was restarted",
+        ] {
+            assert!(page.contains(part), "{part} is missing");
+        }
+    }
+
+    #[test]
+    fn a_calm_stretch_has_its_page() {
+        let page = render(&examples::calm());
+        assert!(page.contains("20 s without an event") && page.contains("saw no stall"), "{page}");
+        assert!(!page.contains("Who held up whom"));
+    }
+
+    #[test]
+    fn every_link_leads_to_one_place() {
+        let page = render(&examples::pileup());
+        for link in page.split("href=\"#").skip(1) {
+            let (place, _) = link.split_once('"').unwrap();
+            assert_eq!(page.matches(&format!(" id=\"{place}\"")).count(), 1, "{place}");
+        }
+    }
+}

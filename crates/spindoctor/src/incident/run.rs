@@ -1,0 +1,179 @@
+//! `spindoctor report`: an incident of a recording, as a page, in words, as JSON.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use spindoctor_model::{Event, Window};
+use spindoctor_record::Recording;
+
+use super::args::Report as Asked;
+use super::point::Point;
+use super::scope::{Scope, worst};
+use super::view::{Incident, Recorded};
+use super::{html, json, text};
+use crate::common::exit::ExitStatus;
+use crate::common::span::{Ends, Span, after, before, segment_span};
+use crate::common::stalls::{day_and_time, event_lasted};
+use crate::common::{output, terminal};
+use crate::page::safe::safe;
+
+/// So much of a recording is held in memory at once: samples of a large server take a hundred kilobytes each.
+pub const AT_ONCE: Duration = Duration::from_secs(300);
+/// Of a longer time only this much of its beginning and its end become a window: all sources were read in it.
+const EDGE: Duration = Duration::from_secs(70);
+/// A window reaches this far beyond a stall, so that there is a sample before and one after it.
+const ONE_SAMPLE: Duration = Duration::from_millis(1_500);
+/// The slowest lists are read once a minute: this far around a stall there is one of each on both sides.
+const SLOW_SOURCES: Duration = Duration::from_secs(70);
+
+/// Reads the recording and tells the incident.
+pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
+    if let Some(file) = &asked.html {
+        output::expect_writable(file, output::HTML)?;
+    }
+    let recording = Recording::open(&asked.file)?;
+    let incident = incident(asked, &recording)?;
+    let page = match &asked.html {
+        Some(file) => Some(file.clone()),
+        None if asked.json => None,
+        None => Some(default_name(&incident)),
+    };
+    if let Some(file) = &page {
+        if asked.html.is_none() {
+            output::expect_writable(file, output::HTML)?;
+        }
+        output::write_file(file, html::render(&incident), "the page")?;
+    }
+    output::print(&match asked.json {
+        true => json::render(&incident).context("could not write the incident as JSON")?,
+        false => text::render(&incident, terminal::look_of_stdout()),
+    })?;
+    if let Some(file) = page {
+        output::note(&format!("page: {}", safe(&file.display().to_string())));
+    }
+    Ok(ExitStatus::Done)
+}
+
+/// `incident-db17-20260701T093000Z.html`
+fn default_name(incident: &Incident) -> PathBuf {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let host: String = incident.server.hostname.chars().filter(|c| is_plain(*c)).take(40).collect();
+    let host = if host.is_empty() { "server".to_owned() } else { host };
+    PathBuf::from(format!("incident-{host}-{}.html", incident.scope.stall.from.strftime("%Y%m%dT%H%M%SZ")))
+}
+
+fn incident(asked: &Asked, recording: &Recording) -> anyhow::Result<Incident> {
+    let name = asked.file.display();
+    let Some((first, last)) = recording.extent()? else {
+        bail!("{name} has no sample yet; the recorder writes one a second");
+    };
+    let extent = Span::new(first, last);
+    let (segments, events) = (recording.segments()?, recording.events()?);
+    let ends = Ends::of(&segments, &recording.stretches(0)?);
+    let is_stretch = asked.from.is_some() || asked.to.is_some();
+    let (scope, told) = if is_stretch {
+        let from = asked.from.map_or(extent.from, |from| from.of(extent.to));
+        let to = asked.to.map_or(extent.to, |to| to.of(extent.to));
+        if from > to {
+            bail!("--from {} is after --to {}", day_and_time(from), day_and_time(to));
+        }
+        let Some(scope) = Scope::of_stretch(Span::new(from, to), extent) else {
+            bail!(
+                "{name} has nothing from {} to {}: it reaches from {} to {}",
+                day_and_time(from),
+                day_and_time(to),
+                day_and_time(first),
+                day_and_time(last)
+            );
+        };
+        let within = events.iter().filter(|head| scope.shown.meets_event(head, &ends));
+        (scope, worst(within, &ends, extent))
+    } else {
+        let head = match asked.event {
+            Some(id) => events.iter().find(|head| head.id == id),
+            None => worst(events.iter(), &ends, extent),
+        };
+        let Some(head) = head else {
+            match asked.event {
+                Some(id) => bail!("{name} has no event {id}; {}", events_told(&events)),
+                None => bail!(
+                    "{name} has no event from {} to {}; say which time with --from and --to",
+                    day_and_time(first),
+                    day_and_time(last)
+                ),
+            }
+        };
+        (Scope::of_event(head, &events, &segments, &ends, extent), Some(head))
+    };
+    let event: Option<Event> = match told {
+        Some(head) => recording.event(head.id)?,
+        None => None,
+    };
+    let segment = event.as_ref().map(|event| event.head.segment);
+    let home = segment.map_or(extent, |segment| segment_span(&segments, segment, extent));
+    let within = |span: Span| span.within(home).unwrap_or(span);
+    let calm = scope.calm.map(|calm| window(recording, calm)).transpose()?.flatten();
+    let recorded = Recorded {
+        calm,
+        stall: window(recording, within(scope.stall.widened(ONE_SAMPLE)))?,
+        around: window(recording, within(scope.stall.widened(SLOW_SOURCES)))?,
+        points: points(recording, scope)?,
+        settings: recording.settings(scope.stall.to)?,
+        // After the samples: what is damaged is found when it is read.
+        gaps: recording.gaps()?,
+        segments,
+        events: events.clone(),
+        ends,
+        event,
+    };
+    Ok(Incident::of(scope, recorded))
+}
+
+fn events_told(events: &[spindoctor_model::EventHead]) -> String {
+    match events {
+        [] => "it has none".to_owned(),
+        [.., last] => {
+            format!("the last is {}, {}, {}", last.id, day_and_time(last.began), event_lasted(last))
+        }
+    }
+}
+
+/// The samples of a span; of a long one those at both of its ends.
+pub fn window(recording: &Recording, span: Span) -> anyhow::Result<Option<Window>> {
+    if span.length() <= AT_ONCE {
+        return Ok(recording.window(span.from, span.to)?);
+    }
+    let (head, tail) = (
+        recording.window(span.from, after(span.from, EDGE))?,
+        recording.window(before(span.to, EDGE), span.to)?,
+    );
+    Ok(match (head, tail) {
+        // Counters of one process only make rates.
+        (Some(mut head), Some(mut tail)) if head.server == tail.server => {
+            let by_s = tail.start.duration_since(head.start).as_secs_f64();
+            tail.samples.iter_mut().for_each(|sample| sample.shift(by_s));
+            head.samples.append(&mut tail.samples);
+            Some(head)
+        }
+        (head, tail) => tail.or(head),
+    })
+}
+
+/// What the timeline draws, and what the numbers are counted from: all that is shown, and the calm.
+fn points(recording: &Recording, scope: Scope) -> anyhow::Result<Vec<Point>> {
+    let from = scope.calm.map_or(scope.shown.from, |calm| calm.from.min(scope.shown.from));
+    let mut points = Vec::new();
+    let mut next = from;
+    loop {
+        let to = after(next, AT_ONCE).min(scope.shown.to);
+        let samples = recording.samples(next, to)?;
+        points.extend(samples.iter().map(Point::of_sample));
+        if to >= scope.shown.to {
+            break;
+        }
+        next = after(to, Duration::from_millis(1));
+    }
+    points.sort_by_key(|point| point.at);
+    Ok(points)
+}

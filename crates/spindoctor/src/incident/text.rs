@@ -1,0 +1,163 @@
+//! An incident for the terminal: what happened, in numbers, the first cause and what to do. The page has the rest.
+
+use spindoctor_model::Finding;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::view::Incident;
+use super::words::{change_told, compared_told, load_told};
+use crate::common::stalls::{day_and_time, event_lasted, kind_told, time};
+use crate::page::number;
+use crate::page::safe::safe;
+use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
+
+/// Statements that a terminal shows; the page has more.
+const STATEMENTS_SHOWN: usize = 4;
+/// Remedies that a terminal shows.
+const REMEDIES_SHOWN: usize = 2;
+/// Where a field's text begins, at least and at most: as far right as the longest name of a reading needs.
+const COLUMN: usize = 17;
+const WIDEST_COLUMN: usize = 34;
+
+/// The incident as text.
+pub fn render(incident: &Incident, look: Look) -> String {
+    let mut page = Page::new(look);
+    page.line_with_right(&incident.title(), &whose(incident), STRONG, QUIET);
+    page.paragraph("", &safe(&incident.sentence()), PLAIN);
+    numbers(&mut page, incident);
+    events(&mut page, incident);
+    if let Some(first) = incident.diagnosis.as_ref().and_then(|diagnosis| diagnosis.findings.first()) {
+        cause(&mut page, first);
+    }
+    statements(&mut page, incident);
+    if let Some(last) = incident.settings.changes.first() {
+        page.blank();
+        page.paragraph("", "settings that changed", STRONG);
+        for change in incident.settings.changes.iter().take(STATEMENTS_SHOWN) {
+            let [from, to] = [&change.from, &change.to].map(|value| value.as_deref().unwrap_or("none"));
+            let told = format!("{} {from} → {to}, seen {}", change.name, day_and_time(change.at));
+            page.hanging("    ", "  ", &safe(&told), if change == last { PLAIN } else { QUIET });
+        }
+    }
+    for gap in &incident.gaps {
+        page.blank();
+        let to = gap.to.map_or_else(|| "on".to_owned(), |to| format!("to {}", time(to)));
+        page.paragraph(
+            "",
+            &safe(&format!("not recorded from {} {to}: {}", time(gap.from), gap.because)),
+            QUIET,
+        );
+    }
+    if !incident.unrecorded.is_empty() {
+        page.blank();
+        let sources: usize = incident.unrecorded.iter().map(|one| one.sources.len()).sum();
+        let told = number::counted(sources as u64, "source was", "sources were");
+        page.paragraph("", &format!("{told} not recorded; the page names them"), QUIET);
+    }
+    page.finish()
+}
+
+fn whose(incident: &Incident) -> String {
+    let server = &incident.server;
+    let place = if server.hostname.is_empty() { &server.address } else { &server.hostname };
+    match server.version {
+        Some(version) => safe(&shortened(&format!("{version} on {place}"), 40)),
+        None => safe(&shortened(place, 40)),
+    }
+}
+
+fn numbers(page: &mut Page, incident: &Incident) {
+    if incident.numbers.is_empty() {
+        return;
+    }
+    page.blank();
+    let rows = incident.numbers.iter().map(|row| {
+        let [before, during] = compared_told(row);
+        vec![row.name.to_owned(), before, during, change_told(row.before, row.during)]
+    });
+    page.table(&[("", -18), ("before", 14), ("during", 18), ("change", 14)], rows);
+}
+
+fn events(page: &mut Page, incident: &Incident) {
+    if incident.events.is_empty() || (!incident.scope.is_asked && incident.events.len() == 1) {
+        return;
+    }
+    page.blank();
+    for head in &incident.events {
+        let lead = format!("event {}", head.id);
+        let mut told =
+            format!("{}, {}: {}", time(head.began), event_lasted(head), kind_told(head.stall.kind));
+        if let Some(cause) = &head.cause {
+            told = format!("{told} ({cause})");
+        }
+        page.entry(&lead, &safe(&told), lead.width().max(COLUMN - 4));
+    }
+}
+
+fn cause(page: &mut Page, first: &Finding) {
+    page.blank();
+    page.headline("", STRONG, &safe(&first.headline), &safe(&first.cause));
+    let widest = first.evidence.iter().map(|evidence| safe(&evidence.reading).width() + 2).max();
+    let column = widest.unwrap_or_default().clamp(COLUMN, WIDEST_COLUMN);
+    if !first.why.is_empty() {
+        page.field("why", &safe(&first.why), column);
+    }
+    for evidence in &first.evidence {
+        let told = number::value(&evidence.value, &evidence.unit);
+        page.field(&shortened(&safe(&evidence.reading), column - 2), &shortened(&safe(&told), 160), column);
+    }
+    for remedy in first.remedies.iter().take(REMEDIES_SHOWN) {
+        page.field("do", &safe(&remedy.statement), column);
+    }
+}
+
+fn statements(page: &mut Page, incident: &Incident) {
+    let rows: Vec<_> = incident.statements.rows.iter().take(STATEMENTS_SHOWN).collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.blank();
+    page.paragraph("", "what ran", STRONG);
+    for row in rows {
+        let [at_once, ended, mean] = load_told(&row.during);
+        let mut told = Vec::new();
+        for (value, what) in [(at_once, "at once"), (ended, "ended"), (mean, "mean")] {
+            if !value.is_empty() {
+                told.push(format!("{value} {what}"));
+            }
+        }
+        let text = shortened(&safe(&row.text), page.look.width.saturating_sub(8));
+        page.paragraph("    ", &text, PLAIN);
+        page.paragraph("      ", &told.join(", "), QUIET);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::incident::examples;
+
+    fn text(incident: &Incident) -> String {
+        render(incident, Look { width: 80, colour: false })
+    }
+
+    #[test]
+    fn a_stall_reads_well_at_80_columns() {
+        let text = text(&examples::pileup());
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_stretch_with_events_and_a_gap_reads_well_at_80_columns() {
+        let text = text(&examples::stretch());
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn hostile_strings_steer_nothing() {
+        let text = text(&examples::hostile());
+        assert!(!text.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{text}");
+    }
+}

@@ -1,0 +1,73 @@
+//! The formats of an incident: a page, text for the terminal, JSON. Each is a function from a finished
+//! [`Incident`](crate::incident::Incident); none reads a recording.
+
+use super::numbers::{Compared, During};
+use super::statements::Load;
+use crate::page::number;
+
+/// `5,812 /s`, with `at most` where it is the greatest of a stall; an en dash where nobody read it.
+pub fn compared_told(row: &Compared) -> [String; 2] {
+    let told = |value: Option<f64>| value.map(|value| number::quantity(rounded(value, row.unit), row.unit));
+    let before = told(row.before).unwrap_or_else(|| NOT_READ.to_owned());
+    let during = match (told(row.during), row.during_is) {
+        (Some(during), During::Greatest) => format!("up to {during}"),
+        (Some(during), During::Least) => format!("down to {during}"),
+        (Some(during), During::Rate) => during,
+        (None, _) => NOT_READ.to_owned(),
+    };
+    [before, during]
+}
+
+/// Stands where there is no number.
+const NOT_READ: &str = "–";
+
+/// Rates and counts without decimals that mean nothing.
+pub fn rounded(value: f64, unit: &str) -> f64 {
+    match unit {
+        "1/s" | "" if value.abs() >= 10.0 => value.round(),
+        _ => value,
+    }
+}
+
+/// By how much a quantity changed: `-97 %`, `18 times`; nothing where one of the two is missing or hardly anything.
+pub fn change_told(before: Option<f64>, during: Option<f64>) -> String {
+    /// Smaller changes are the load's own.
+    const LEAST: f64 = 0.05;
+    let (Some(before), Some(during)) = (before, during) else { return String::new() };
+    match during / before {
+        ratio if !ratio.is_finite() || (ratio - 1.0).abs() < LEAST => String::new(),
+        ratio if ratio >= 2.0 => format!("{} times", number::plain((ratio * 10.0).round() / 10.0)),
+        ratio => format!("{:+.0} %", (ratio - 1.0) * 100.0),
+    }
+}
+
+/// What the table of statements says of a load: threads at once, ended a second, mean time.
+pub fn load_told(load: &Load) -> [String; 3] {
+    let told = |value: Option<f64>, unit: &str| match value {
+        Some(value) => number::quantity(tidy(value), unit),
+        None => String::new(),
+    };
+    [told(load.at_once, ""), told(load.ended_per_s, "1/s"), told(load.mean_ms, "ms")]
+}
+
+/// At most one decimal from one on, two digits below it.
+fn tidy(value: f64) -> f64 {
+    if value >= 10.0 { value.round() } else { (value * 100.0).round() / 100.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_told_in_percent_or_times_and_noise_is_not_told() {
+        assert_eq!(change_told(Some(100.0), Some(3.0)), "-97 %");
+        assert_eq!(change_told(Some(11.0), Some(201.0)), "18.3 times");
+        assert_eq!(change_told(Some(100.0), Some(150.0)), "+50 %");
+        for (before, during) in
+            [(Some(100.0), Some(101.0)), (None, Some(1.0)), (Some(0.0), Some(0.0)), (Some(0.0), Some(5.0))]
+        {
+            assert_eq!(change_told(before, during), "", "{before:?} {during:?}");
+        }
+    }
+}

@@ -1,0 +1,802 @@
+//! `spindoctor indexes`: finds the statements that the optimizer dives for, asks it what it estimated, and tries what would
+//! spare it that where it was asked to.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use jiff::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+use spindoctor_collect::dives::{Dives, Executed, Index, PlanLine, Running};
+use spindoctor_collect::host;
+use spindoctor_collect::mysql::optimizer_trace::{How, RangeAnalysis};
+use spindoctor_collect::mysql::{QueryError, SessionCost, Target};
+use spindoctor_collect::priority::Ahead;
+use spindoctor_collect::source::Answer;
+use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::stack::Activity;
+use spindoctor_model::{Finding, Profile, Sample, ServerVersion, Window, median};
+use spindoctor_rules::Outcome;
+use spindoctor_rules::dives::Estimating;
+use spindoctor_sql::digest as normalised;
+use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
+use spindoctor_tune::statistics::quads::Order;
+
+use super::args::Indexes as Asked;
+use super::estimates::{Candidate, Estimates, Kind, Try};
+use super::statement::Select;
+use super::text;
+use super::trial::{
+    Block, Quad, Tried, compared, fingerprint, is_decided, is_quiet, of_a_run, runs_of_block, verdict,
+};
+use super::view::{
+    Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Split, Stacks,
+    ToldCandidate, ToldList, in_order, pass_over,
+};
+use crate::common::exit::ExitStatus;
+use crate::common::flags::Connection;
+use crate::common::progress::Progress;
+use crate::common::runtime::wait_for;
+use crate::common::session::{note, process, target};
+use crate::common::{output, terminal};
+use crate::page::{json, number};
+
+/// Of the server's summary, what ran this long before counts, too.
+const LATELY: Duration = Duration::from_secs(60);
+/// Between two looks at what runs, at least.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+/// Looks take no more than this part of the time: a process list visits every connection.
+const LOOKING_AT_MOST: u32 = 20;
+/// Between two looks at whether somebody pressed Ctrl-C.
+const NAP: Duration = Duration::from_millis(50);
+/// Snapshots of the stacks a second, at most: with each look.
+const SNAPSHOTS_HZ: f64 = 10.0;
+/// Different statements that are remembered.
+const MOST_FOUND: usize = 200;
+/// EXPLAINs of a statement, of each kind: enough for a median, and for pages to stand out.
+const EXPLAINS: u32 = 10;
+/// They end earlier where they have taken this long.
+const EXPLAINING: Duration = Duration::from_millis(500);
+/// How long others are watched before pages are counted.
+const OTHERS_FOR: Duration = Duration::from_millis(200);
+/// A statement that is expected to read more rows is not run.
+const MOST_ROWS_READ: f64 = 1e6;
+/// An answer of more rows is not asked for again and again.
+const MOST_ROWS: u64 = 10_000;
+/// Quads of a trial, at most: an interval hardly gets narrower behind that.
+const MOST_QUADS: usize = 20;
+/// How long a goodbye may take.
+const GOODBYE_WITHIN: Duration = Duration::from_millis(200);
+
+/// Looks, and tells.
+pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
+    let _ahead = Ahead::of_others();
+    let target = target(&asked.connection)?;
+    let report = wait_for(async {
+        tokio::select! {
+            report = look(asked, &target) => report,
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted.context("could not listen for Ctrl-C")?;
+                bail!("interrupted");
+            }
+        }
+    })?;
+    output::print(&match asked.json {
+        true => json::to_text(&report).context("could not write the report as JSON")?,
+        false => text::render(&report, terminal::look_of_stdout()),
+    })?;
+    Ok(ExitStatus::Done)
+}
+
+async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
+    let (start, cpu_before) = (Timestamp::now(), own_cpu_ms());
+    let found = match asked.connection.remote {
+        true => Err("--remote was given".to_owned()),
+        false => match process(&asked.connection, target) {
+            Ok((pid, None)) => Ok(pid),
+            Ok((_, Some(why))) => Err(why),
+            Err(why) => Err(format!("{why:#}")),
+        },
+    };
+    let process = found.as_ref().ok().map(|pid| host::Target::live(*pid));
+    let mut looker = Looker::open(asked, target, process).await?;
+    let mut profiler = match (asked.statement.is_empty(), asked.no_stacks) {
+        (false, _) => Err("--statement was given".to_owned()),
+        (_, true) => Err("--no-stacks was given".to_owned()),
+        (true, false) => found.and_then(start_profiler),
+    };
+    let mut passed = Vec::new();
+    let mut statements_found = match asked.statement.is_empty() {
+        true => looker.watch(&mut passed, profiler.as_mut().ok()).await?,
+        false => given(asked, target, &mut passed),
+    };
+    statements_found.sort_by_key(|found| Reverse(found.seen));
+    if statements_found.len() > usize::from(asked.top) {
+        let left = number::counted(
+            (statements_found.len() - usize::from(asked.top)) as u64,
+            "statement",
+            "statements",
+        );
+        looker.notes.push(format!(
+            "{left} that were seen less are left out; --top {} examines all",
+            statements_found.len().min(100)
+        ));
+        statements_found.truncate(usize::from(asked.top));
+    }
+    let profile = profiler.map(Profiler::finish);
+    if let Ok(profile) = &profile {
+        looker.notes.extend(profile.notes.iter().cloned());
+        looker.stacks = Some(Estimating::of(profile));
+    }
+    let server = looker.dives.server();
+    let examined_on = looker.go_on_elsewhere().await?;
+    let mut statements = Vec::new();
+    for one in &statements_found {
+        match looker.examine(one).await? {
+            Ok(examined) => statements.push(examined),
+            Err(because) => pass_over(&mut passed, because, &one.digest, one.seen),
+        }
+    }
+    in_order(&mut statements);
+    passed.sort_by_key(|passed| Reverse(passed.seen));
+    let cost = looker.dives.cost();
+    let report = IndexesReport {
+        schema: SCHEMA,
+        server,
+        examined_on,
+        start,
+        seconds: looker.seconds,
+        looks: looker.looks,
+        eq_range_index_dive_limit: looker.limit,
+        others_pages_per_s: looker.others_per_s,
+        stacks: looker.stacks.as_ref().map(Stacks::of),
+        stacks_not_known: profile.as_ref().err().cloned(),
+        findings: profile
+            .ok()
+            .and_then(|profile| judge(profile, looker.dives.version(), looker.limit))
+            .into_iter()
+            .collect(),
+        statements,
+        not_examined: passed,
+        notes: looker.notes,
+        cost: Cost {
+            server_queries: looker.before.queries + cost.queries,
+            server_busy_ms: looker.before.busy_ms + cost.busy_ms,
+            own_cpu_ms: own_cpu_ms() - cpu_before,
+            trial_runs: looker.trial_runs,
+        },
+    };
+    // Whoever hangs hears no goodbye.
+    drop(tokio::time::timeout(GOODBYE_WITHIN, looker.dives.close()).await);
+    Ok(report)
+}
+
+/// Makes a session ready; the server's limit of lists.
+async fn ready(asked: &Asked, dives: &mut Dives) -> anyhow::Result<u64> {
+    if asked.try_out {
+        dives.ready_to_compare().await.context("the session cannot be made ready to compare runs")?;
+    }
+    dives.dive_limit().await.context(
+        "the server does not tell eq_range_index_dive_limit (MySQL 5.6 and MariaDB 10.3.10 were the first that have it)",
+    )
+}
+
+fn start_profiler(pid: u32) -> Result<Profiler, String> {
+    let options = ProfilerOptions {
+        hz: SNAPSHOTS_HZ,
+        frames: spindoctor_rules::FRAME_STATES,
+        ..ProfilerOptions::default()
+    };
+    let mut profiler = Profiler::start(pid, options).map_err(|why| why.to_string())?;
+    // The first one reads symbols: it makes no look late.
+    profiler.snapshot().map_err(|why| why.to_string())?;
+    Ok(profiler)
+}
+
+/// What the rule says of a profile.
+fn judge(profile: Profile, version: ServerVersion, limit: u64) -> Option<Finding> {
+    let mut variables = NamedValues::default();
+    variables.insert("eq_range_index_dive_limit", limit.to_string());
+    let mut sample = Sample::default();
+    sample.server.variables = Answer::default().reading(variables);
+    let mut window = Window { samples: vec![sample], ..Window::default() };
+    window.server.version = Some(version);
+    window.profile = Answer::default().reading(profile);
+    match (spindoctor_rules::find("index-dive-waste")?.evaluate)(&window) {
+        Outcome::Fired(finding) => Some(finding),
+        Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+    }
+}
+
+/// A snapshot of the threads, which are told what they run.
+fn snapshot(profiler: &mut Profiler, running: &[Running]) {
+    if !matches!(profiler.snapshot(), Ok(Taken::Snapshot(_))) {
+        return;
+    }
+    let activity = |one: &Running| {
+        let digest_text = Some(normalised(&one.text));
+        Some((one.thread_id?, Activity { digest_text, ..Activity::default() }))
+    };
+    let by_thread: HashMap<u32, Activity> = running.iter().filter_map(activity).collect();
+    profiler.set_activities(&|thread| by_thread.get(&thread).cloned());
+}
+
+/// A statement to be examined.
+struct Found {
+    digest: String,
+    schema: String,
+    select: Select,
+    /// How often it was seen in all looks.
+    seen: u64,
+    /// The server's own digest, with what it had counted when the statement was first seen.
+    counted: Option<(String, Instant, Executed)>,
+    /// Executions a second since then, and the time of one, milliseconds.
+    rates: Option<(f64, f64)>,
+}
+
+/// Those of the command line.
+fn given(asked: &Asked, target: &Target, passed: &mut Vec<NotExamined>) -> Vec<Found> {
+    let schema = asked.database.clone().or_else(|| target.database.clone()).unwrap_or_default();
+    let mut found = Vec::new();
+    for text in &asked.statement {
+        let digest = normalised(text);
+        match Select::of(text) {
+            Ok(select) => {
+                found.push(Found {
+                    digest,
+                    schema: schema.clone(),
+                    select,
+                    seen: 0,
+                    counted: None,
+                    rates: None,
+                });
+            }
+            Err(because) => pass_over(passed, because, &digest, 0),
+        }
+    }
+    found
+}
+
+/// Who asks.
+struct Looker<'a> {
+    asked: &'a Asked,
+    dives: Dives,
+    limit: u64,
+    seconds: f64,
+    looks: u64,
+    /// Pages that others asked for a second, the most that was seen.
+    others_per_s: f64,
+    trial_runs: u64,
+    stacks: Option<Estimating>,
+    /// What another server was asked before.
+    before: SessionCost,
+    notes: Vec<String>,
+}
+
+impl<'a> Looker<'a> {
+    async fn open(asked: &'a Asked, target: &Target, server: Option<host::Target>) -> anyhow::Result<Self> {
+        let mut dives = Dives::connect(target, server).await?;
+        dives.notes().iter().for_each(|what| note(what));
+        let limit = ready(asked, &mut dives).await?;
+        Ok(Self {
+            asked,
+            dives,
+            limit,
+            seconds: 0.0,
+            looks: 0,
+            others_per_s: 0.0,
+            trial_runs: 0,
+            stacks: None,
+            before: SessionCost::default(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// From here on another server is asked, where one was named: its name.
+    async fn go_on_elsewhere(&mut self) -> anyhow::Result<Option<String>> {
+        let Some(on) = &self.asked.on else { return Ok(None) };
+        let other = Connection {
+            target: Some(on.clone()),
+            host: None,
+            port: None,
+            socket: None,
+            pid: None,
+            ..self.asked.connection.clone()
+        };
+        let mut dives = Dives::connect(&target(&other)?, None).await.context("--on")?;
+        self.limit = ready(self.asked, &mut dives).await.context("--on")?;
+        let watched = std::mem::replace(&mut self.dives, dives);
+        self.before = watched.cost();
+        // Whoever hangs hears no goodbye.
+        drop(tokio::time::timeout(GOODBYE_WITHIN, watched.close()).await);
+        Ok(Some(self.dives.server()))
+    }
+
+    /// Looks at what runs for a while; what runs and may be examined.
+    async fn watch(
+        &mut self,
+        passed: &mut Vec<NotExamined>,
+        mut profiler: Option<&mut Profiler>,
+    ) -> anyhow::Result<Vec<Found>> {
+        let mut found: Vec<Found> = Vec::new();
+        let mut refused: HashMap<String, (String, u64)> = HashMap::new();
+        // Short statements are seldom caught in the act; the server has seen them all.
+        self.costliest(LATELY, &mut found, &mut refused).await?;
+        let begun = Instant::now();
+        let mut snapshot_due = Duration::ZERO;
+        let mut bar = Progress::new(self.asked.duration).counting("look", "looks");
+        while begun.elapsed() < self.asked.duration {
+            let asked_at = Instant::now();
+            let running = self.dives.running().await.context("the server does not tell what runs")?;
+            let took = asked_at.elapsed();
+            self.looks += 1;
+            if let Some(profiler) = profiler.as_deref_mut().filter(|_| begun.elapsed() >= snapshot_due) {
+                snapshot_due = begun.elapsed() + profiler.interval();
+                snapshot(profiler, &running);
+            }
+            for one in running {
+                self.seen(&one.schema, &one.text, 1, &mut found, &mut refused).await?;
+            }
+            bar.show(begun.elapsed(), usize::try_from(self.looks).unwrap_or(usize::MAX));
+            let rest = BETWEEN_LOOKS.saturating_sub(took).max(took * LOOKING_AT_MOST);
+            let until = Instant::now() + rest.min(self.asked.duration.saturating_sub(begun.elapsed()));
+            match profiler.as_deref_mut() {
+                Some(profiler) => rest_until(profiler, until).await,
+                None => tokio::time::sleep_until(until.into()).await,
+            }
+        }
+        drop(bar);
+        self.seconds = begun.elapsed().as_secs_f64();
+        self.costliest(self.asked.duration, &mut found, &mut refused).await?;
+        for one in &mut found {
+            one.rates = self.rates(one).await?;
+        }
+        for (digest, (because, seen)) in refused {
+            pass_over(passed, because, &digest, seen);
+        }
+        Ok(found)
+    }
+
+    /// What took most time of what ran lately, by the server's summary.
+    async fn costliest(
+        &mut self,
+        within: Duration,
+        found: &mut Vec<Found>,
+        refused: &mut HashMap<String, (String, u64)>,
+    ) -> anyhow::Result<()> {
+        let costliest = self.dives.costliest(within, usize::from(self.asked.top)).await;
+        for one in costliest.context("the server stopped answering")? {
+            self.seen(&one.schema, &one.text, 0, found, refused).await?;
+        }
+        Ok(())
+    }
+
+    /// A statement was seen.
+    async fn seen(
+        &mut self,
+        schema: &str,
+        text: &str,
+        times: u64,
+        found: &mut Vec<Found>,
+        refused: &mut HashMap<String, (String, u64)>,
+    ) -> anyhow::Result<()> {
+        if self.asked.grep.as_ref().is_some_and(|grep| !grep.is_match(text)) {
+            return Ok(());
+        }
+        let digest = normalised(text);
+        let known = found.iter_mut().find(|one| one.digest == digest && one.schema == schema);
+        if let Some(known) = known {
+            known.seen += times;
+            // Of a list that varies, the longest is examined.
+            if text.len() > known.select.text.len()
+                && let Ok(select) = Select::of(text)
+            {
+                known.select = select;
+            }
+            return Ok(());
+        }
+        match Select::of(text) {
+            Ok(select) if found.len() < MOST_FOUND => {
+                let counted = self.counted(schema, text).await?;
+                found.push(Found {
+                    digest,
+                    schema: schema.to_owned(),
+                    select,
+                    seen: times,
+                    counted,
+                    rates: None,
+                });
+            }
+            Ok(_) => {}
+            Err(because) => {
+                if refused.len() < MOST_FOUND || refused.contains_key(&digest) {
+                    refused.entry(digest).or_insert((because, 0)).1 += times;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the server counts of a statement from now on.
+    async fn counted(
+        &mut self,
+        schema: &str,
+        text: &str,
+    ) -> anyhow::Result<Option<(String, Instant, Executed)>> {
+        // Without a default database the server takes no digest of a text that names tables alone.
+        let used = self.dives.use_schema(schema).await.map_err(Refused::from);
+        if self.settled(used)?.is_err() {
+            return Ok(None);
+        }
+        let digest = self.dives.digest(text).await.context("the server stopped answering")?;
+        let Some(digest) = digest else { return Ok(None) };
+        let executed = self.dives.executed(schema, &digest).await.context("the server stopped answering")?;
+        Ok(executed.map(|executed| (digest, Instant::now(), executed)))
+    }
+
+    /// Executions a second and the time of one, milliseconds, since the statement was first seen.
+    async fn rates(&mut self, one: &Found) -> anyhow::Result<Option<(f64, f64)>> {
+        let Some((digest, since, before)) = &one.counted else { return Ok(None) };
+        let seconds = since.elapsed().as_secs_f64();
+        let after = self.dives.executed(&one.schema, digest).await.context("the server stopped answering")?;
+        Ok(after.and_then(|after| {
+            let executions = after.executions - before.executions;
+            (executions > 0.0 && seconds > 0.0)
+                .then(|| (executions / seconds, (after.seconds - before.seconds).max(0.0) / executions * 1e3))
+        }))
+    }
+
+    /// Examines a statement; why not, where it is left alone.
+    async fn examine(&mut self, one: &Found) -> anyhow::Result<Result<Examined, String>> {
+        let looked = self.estimates(one).await;
+        let (estimates, indexes, plan) = match self.settled(looked)? {
+            Ok(looked) => looked,
+            Err(why) => return Ok(Err(why)),
+        };
+        if estimates.dives == 0 && one.select.lists.is_empty() && self.asked.statement.is_empty() {
+            return Ok(Err("the optimizer dives into no index for it".to_owned()));
+        }
+        let candidates = estimates.candidates(&one.select, self.dives.version(), &indexes);
+        let planned = self.planning(&one.select, &estimates, &candidates).await;
+        let planning = match self.settled(planned.map_err(Refused::from))? {
+            Ok(planning) => planning,
+            Err(why) => Planning { pages_not_told: Some(why), ..Planning::default() },
+        };
+        let mut told = Vec::new();
+        for candidate in candidates {
+            let (mut tried, mut not_tried) = (None, None);
+            if self.asked.try_out {
+                match self.try_out(&one.select, &candidate, &plan, &indexes).await? {
+                    Ok(found) => tried = Some(found),
+                    Err(why) => not_tried = Some(why),
+                }
+            }
+            told.push(ToldCandidate { candidate, tried, not_tried });
+        }
+        let pages = told.iter().find_map(|one: &ToldCandidate| {
+            let tried = one.tried.as_ref()?;
+            let run = tried.pages?.before;
+            match tried.pages_for_rows {
+                Some(counted) => Some(Split::counted(run, counted)),
+                None => Some(Split::of(run, planning.as_it_is.pages?)),
+            }
+        });
+        let looks = self.looks.max(1) as f64;
+        let stacks = self.stacks.as_ref().and_then(|stacks| stacks.by_digest.get(&one.digest)).copied();
+        Ok(Ok(Examined {
+            digest: one.digest.clone(),
+            statement: self.asked.literals.then(|| one.select.text.clone()),
+            database: one.schema.clone(),
+            at_once: self.asked.statement.is_empty().then(|| one.seen as f64 / looks),
+            executions_per_s: one.rates.map(|(per_s, _)| per_s),
+            execution_ms: one.rates.map(|(_, ms)| ms),
+            stacks: stacks.map(InStatement::of),
+            lists: one.select.lists.iter().map(|list| ToldList::of(list, self.limit)).collect(),
+            estimates,
+            pages,
+            planning,
+            candidates: told,
+        }))
+    }
+
+    /// What the optimizer estimates for a statement, with the indexes of its tables and the plan.
+    async fn estimates(&mut self, one: &Found) -> Result<Looked, Refused> {
+        let mut tables = Vec::new();
+        for table in &one.select.tables {
+            let schema = table.schema.as_deref().unwrap_or(&one.schema);
+            if schema.is_empty() {
+                return Err(Refused::Because("its database is not known; --database names it".to_owned()));
+            }
+            tables.push((schema.to_owned(), table.name.clone()));
+        }
+        // A view could do anything, and is not even explained.
+        if !self.dives.are_tables(&tables).await? {
+            return Err(Refused::Because(
+                "it reads a view, or a table that is not InnoDB's or not there".to_owned(),
+            ));
+        }
+        self.dives.use_schema(&one.schema).await?;
+        let explained = self.dives.explain(&one.select.text).await?;
+        let analyses = explained.estimates.map_err(Refused::Because)?;
+        let mut indexes = Vec::new();
+        for (table, (schema, name)) in one.select.tables.iter().zip(&tables) {
+            indexes.push((table.called().to_owned(), self.dives.indexes(schema, name).await?));
+        }
+        let estimates = Estimates::of(&one.select, &analyses, &explained.plan, &indexes, self.limit);
+        Ok((estimates, indexes, explained.plan))
+    }
+
+    /// What planning takes, with and without what could be spared.
+    async fn planning(
+        &mut self,
+        select: &Select,
+        estimates: &Estimates,
+        candidates: &[Candidate],
+    ) -> Result<Planning, QueryError> {
+        if estimates.dives == 0 {
+            return Ok(Planning::default());
+        }
+        let others = self.others().await?;
+        let as_it_is = self.planned(&select.text, others).await?;
+        let mut planning = Planning { explains: EXPLAINS, as_it_is, ..Planning::default() };
+        let ignoring = candidates.iter().find(|candidate| candidate.kind == Kind::Ignore);
+        if let Some(Try::Text(text)) = ignoring.map(|candidate| &candidate.how) {
+            planning.without_in_vain = Some(self.planned(text, others).await?);
+        }
+        if estimates.most_equalities() > 0 {
+            // From one value on: every equality is estimated from statistics.
+            self.dives.set_dive_limit(Some(1)).await?;
+            let planned = self.planned(&select.text, others).await;
+            self.dives.set_dive_limit(None).await?;
+            planning.without_list_dives = Some(planned?);
+        }
+        // Others may have begun, or woken up, meanwhile.
+        let others = others.max(self.others().await?);
+        if !planning.keep_pages_beside(others) {
+            planning.pages_not_told = Some(why_no_pages(others));
+        }
+        Ok(planning)
+    }
+
+    /// Pages that others ask for a second just now.
+    async fn others(&mut self) -> Result<f64, QueryError> {
+        let (before, begun) = (self.dives.pages().await?, Instant::now());
+        tokio::time::sleep(OTHERS_FOR).await;
+        let (after, took) = (self.dives.pages().await?, begun.elapsed());
+        let per_s = ((after.requested - before.requested) / took.as_secs_f64()).max(0.0);
+        self.others_per_s = self.others_per_s.max(per_s);
+        Ok(per_s)
+    }
+
+    /// What an EXPLAIN of a text takes.
+    async fn planned(&mut self, text: &str, others_per_s: f64) -> Result<Planned, QueryError> {
+        let (before, begun) = (self.dives.pages().await?, Instant::now());
+        let mut times_ms = Vec::new();
+        while times_ms.len() < EXPLAINS as usize && (times_ms.is_empty() || begun.elapsed() < EXPLAINING) {
+            let (took, _) = self.dives.explain_once(text).await?;
+            times_ms.push(took.as_secs_f64() * 1e3);
+        }
+        let (took_s, after) = (begun.elapsed().as_secs_f64(), self.dives.pages().await?);
+        let explains = times_ms.len() as u32;
+        let pages = of_a_run(after.requested - before.requested, explains, took_s, others_per_s);
+        // The first is made whatever it takes.
+        Ok(Planned { ms: median(times_ms).unwrap_or_default(), pages })
+    }
+
+    /// Tries a candidate; why not, where nothing came of it.
+    async fn try_out(
+        &mut self,
+        select: &Select,
+        candidate: &Candidate,
+        plan: &[PlanLine],
+        indexes: &[(String, Vec<Index>)],
+    ) -> anyhow::Result<Result<Tried, String>> {
+        let rows: f64 = plan.iter().map(|line| line.rows.unwrap_or(1.0).max(1.0)).product();
+        if rows > MOST_ROWS_READ {
+            let rows = number::plain(rows.round());
+            return Ok(Err(format!("the optimizer expects it to read {rows} rows: it is not run")));
+        }
+        let tried = self.compare(select, candidate, indexes).await;
+        // However it ended, the session is as it was.
+        if !self.dives.is_broken() {
+            let ended = self.dives.end().await;
+            let reset = self.dives.set_dive_limit(None).await;
+            drop(self.settled(ended.and(reset).map_err(Refused::from))?);
+        }
+        self.settled(tried)
+    }
+
+    async fn compare(
+        &mut self,
+        select: &Select,
+        candidate: &Candidate,
+        indexes: &[(String, Vec<Index>)],
+    ) -> Result<Tried, Refused> {
+        let old = Variant { text: &select.text, limit: None };
+        let new = match &candidate.how {
+            Try::Text(text) => Variant { text, limit: None },
+            Try::Limit(limit) => Variant { text: &select.text, limit: Some(*limit) },
+        };
+        let others_per_s = self.others().await?;
+        let begun = Instant::now();
+
+        self.dives.begin().await?;
+        let (_, rows) = self.dives.run(old.text).await?;
+        let answer = fingerprint(&rows);
+        if answer.0 > MOST_ROWS {
+            let rows = number::plain(answer.0 as f64);
+            return Err(Refused::Because(format!(
+                "its answer has {rows} rows: it is not run again and again"
+            )));
+        }
+        let (warm, _) = self.dives.run(old.text).await?;
+        let counted = self.dives.run_counted(old.text).await?;
+        self.dives.set_dive_limit(new.limit).await?;
+        let (rows, traced) = self.dives.run_traced(new.text).await?;
+        self.trial_runs += 3 + u64::from(counted.is_some());
+        if fingerprint(&rows) != answer {
+            return Err(Refused::Because(other_rows(select)));
+        }
+        let (dives, skipped) = dives_of(select, traced, indexes, new.limit.unwrap_or(self.limit));
+        self.dives.end().await?;
+
+        let runs = runs_of_block(warm.as_secs_f64());
+        let mut quads = Vec::new();
+        let mut same_rows = true;
+        while quads.len() < MOST_QUADS
+            && begun.elapsed() < self.asked.try_time
+            && !is_decided(&quads)
+            && same_rows
+        {
+            let mut quad = Quad::default();
+            let (mut olds, mut news) = (0, 0);
+            self.dives.begin().await?;
+            // The rows are those of this transaction.
+            let mut answer = None;
+            for is_new in Order::toss(fastrand::bool).is_new() {
+                let variant = if is_new { &new } else { &old };
+                let (block, same) = self.block(variant, runs, others_per_s, &mut answer).await?;
+                same_rows &= same;
+                let (blocks, at) =
+                    if is_new { (&mut quad.new, &mut news) } else { (&mut quad.old, &mut olds) };
+                blocks[*at] = block;
+                *at += 1;
+            }
+            self.dives.end().await?;
+            quads.push(quad);
+        }
+        if !same_rows {
+            return Err(Refused::Because(other_rows(select)));
+        }
+        let time_ms = compared(&quads, |block| Some(block.run_s * 1e3)).ok_or_else(|| {
+            Refused::Because("there was no time for a single quad; --try-time 10s".to_owned())
+        })?;
+        // Others may have begun, or woken up, meanwhile.
+        let others_per_s = others_per_s.max(self.others().await?);
+        let pages = compared(&quads, |block| block.pages)
+            .filter(|pages| is_quiet(pages.before, time_ms.before, others_per_s))
+            .filter(|pages| is_quiet(pages.after, time_ms.after, others_per_s));
+        Ok(Tried {
+            quads: quads.len() as u64,
+            runs: 4 * quads.len() as u64 * u64::from(runs),
+            same_rows,
+            rows: answer.0,
+            dives,
+            skipped,
+            time_ms,
+            pages,
+            pages_from_disk: pages.and(compared(&quads, |block| block.from_disk)),
+            verdict: verdict(&quads),
+            pages_for_rows: counted.map(|counted| counted.requested),
+            pages_not_told: pages.is_none().then(|| why_no_pages(others_per_s)),
+        })
+    }
+
+    /// A block of runs; false where one had other rows than those before it.
+    async fn block(
+        &mut self,
+        variant: &Variant<'_>,
+        runs: u32,
+        others_per_s: f64,
+        answer: &mut Option<(u64, u64)>,
+    ) -> Result<(Block, bool), QueryError> {
+        self.dives.set_dive_limit(variant.limit).await?;
+        let (before, begun) = (self.dives.pages().await?, Instant::now());
+        let mut time = Duration::ZERO;
+        let mut is_same = true;
+        for _ in 0..runs {
+            let (took, rows) = self.dives.run(variant.text).await?;
+            time += took;
+            let found = fingerprint(&rows);
+            is_same &= *answer.get_or_insert(found) == found;
+        }
+        let (took_s, after) = (begun.elapsed().as_secs_f64(), self.dives.pages().await?);
+        self.trial_runs += u64::from(runs);
+        let run_s = time.as_secs_f64() / f64::from(runs);
+        let pages = of_a_run(after.requested - before.requested, runs, took_s, others_per_s);
+        let from_disk = pages.map(|_| ((after.from_disk - before.from_disk) / f64::from(runs)).max(0.0));
+        Ok((Block { run_s, pages, from_disk }, is_same))
+    }
+
+    /// What was refused is told with the statement; a session that broke ends the command.
+    fn settled<T>(&self, outcome: Result<T, Refused>) -> anyhow::Result<Result<T, String>> {
+        match outcome {
+            Ok(value) => Ok(Ok(value)),
+            Err(Refused::Because(why)) => Ok(Err(why)),
+            Err(Refused::Server(why)) if self.dives.is_broken() => {
+                Err(why).context("the server stopped answering")
+            }
+            Err(Refused::Server(QueryError::TooLong { after })) => Ok(Err(format!(
+                "it takes longer than {}; --query-timeout gives it more",
+                number::duration(after.as_secs_f64())
+            ))),
+            // What the server says of a statement may repeat its literals.
+            Err(Refused::Server(QueryError::Server { code, .. })) if !self.asked.literals => {
+                Ok(Err(format!("the server answers with error {code}; --literals shows its words")))
+            }
+            Err(Refused::Server(why)) => Ok(Err(format!("the server does not take it: {why}"))),
+        }
+    }
+}
+
+/// Rests, and keeps reading the CPU samples, whose buffers are small; Ctrl-C is heard meanwhile.
+async fn rest_until(profiler: &mut Profiler, until: Instant) {
+    while Instant::now() < until {
+        profiler.rest(until.min(Instant::now() + NAP));
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Estimates, the indexes of each table, the plan.
+type Looked = (Estimates, Vec<(String, Vec<Index>)>, Vec<PlanLine>);
+
+/// Why something came to nothing.
+enum Refused {
+    Server(QueryError),
+    Because(String),
+}
+
+impl From<QueryError> for Refused {
+    fn from(why: QueryError) -> Self {
+        Self::Server(why)
+    }
+}
+
+/// What is run.
+struct Variant<'a> {
+    text: &'a str,
+    limit: Option<u64>,
+}
+
+/// Ranges that were looked up for a run, and whether dives were skipped for a forced index; by the run's own trace.
+fn dives_of(
+    select: &Select,
+    traced: Result<Vec<RangeAnalysis>, String>,
+    indexes: &[(String, Vec<Index>)],
+    limit: u64,
+) -> (Option<u64>, bool) {
+    let Ok(analyses) = traced else { return (None, false) };
+    let skipped = analyses.iter().flat_map(|one| &one.indexes).any(|one| one.how == Some(How::Skipped));
+    (Some(Estimates::of(select, &analyses, &[], indexes, limit).dives), skipped)
+}
+
+fn why_no_pages(others_per_s: f64) -> String {
+    format!(
+        "no session has its own count of pages, and others ask for {} pages a second meanwhile: a quiet server or a replica tells",
+        number::plain(others_per_s.round())
+    )
+}
+
+fn other_rows(select: &Select) -> String {
+    match select.has_limit && !select.is_ordered {
+        true => "the rows are others: LIMIT without ORDER BY takes those that a plan finds first".to_owned(),
+        false => "the rows are not the same".to_owned(),
+    }
+}
+
+/// CPU time that this process used so far.
+fn own_cpu_ms() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
+}

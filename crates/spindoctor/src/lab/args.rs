@@ -1,0 +1,214 @@
+//! `spindoctor lab`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::common::flags::{cpus, duration};
+
+/// `spindoctor lab`.
+#[derive(Debug, Subcommand)]
+#[command(disable_help_subcommand = true)]
+pub enum Lab {
+    /// List the scenarios, the experiments, and the lab's servers that are up
+    List(LabList),
+    /// Install the servers that the lab knows by name, so that later commands need no network
+    Install,
+    /// Start a throw-away server and leave it up
+    Up(LabUp),
+    /// Stop a server that `up` started, and remove everything of it
+    Down(LabDown),
+    /// Run a scenario (make a server suffer, diagnose it, say whether its label was named first) or an experiment
+    Run(LabRun),
+    /// Run scenarios several times each and count how often their label was named first
+    Score(LabScore),
+    /// Put servers into trouble and write down what the sources read of them: the corpus that the tests read
+    Capture(LabCapture),
+}
+
+/// `spindoctor lab list`.
+#[derive(Debug, Args)]
+pub struct LabList {
+    /// Print JSON (schema spindoctor.lab/1)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `spindoctor lab up`.
+#[derive(Debug, Args)]
+pub struct LabUp {
+    #[command(flatten)]
+    pub server: LabServer,
+
+    /// Name of the server in the lab
+    #[arg(long, value_name = "NAME", default_value = "lab")]
+    pub name: String,
+
+    /// CPU quota, CPUs: 0.5
+    #[arg(long, value_name = "CPUS", value_parser = cpus)]
+    pub quota: Option<f64>,
+
+    /// CPUs it may run on: 0-1
+    #[arg(long, value_name = "LIST")]
+    pub cpuset: Option<String>,
+
+    /// Tables of sysbench's, filled
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub tables: u32,
+
+    /// Rows of each table
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000, requires = "tables")]
+    pub rows: u32,
+
+    /// Print JSON (schema spindoctor.lab/1)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Options of the server's own, after --
+    #[arg(last = true, value_name = "OPTION")]
+    pub options: Vec<String>,
+}
+
+/// `spindoctor lab down`.
+#[derive(Debug, Args)]
+pub struct LabDown {
+    /// Name of the server in the lab
+    #[arg(default_value = "lab")]
+    pub name: String,
+}
+
+/// `spindoctor lab run`.
+#[derive(Debug, Args)]
+pub struct LabRun {
+    /// Name of the scenario or experiment, as `spindoctor lab list` has it
+    pub scenario: String,
+
+    #[command(flatten)]
+    pub which: LabProgram,
+
+    /// How long to watch
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
+    pub duration: Duration,
+
+    /// How long an experiment's trial or a storm may take
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    pub max_time: Duration,
+
+    /// Of connection-storm: this rate alone, connections a second, instead of the highest
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate: Option<f64>,
+
+    /// Print JSON (schema spindoctor.lab-run/1; of an experiment spindoctor.trial/1; of a storm spindoctor.storm/1)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write the diagnosis or the trial as one HTML file, too
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Save what was read, for `doctor --window`
+    #[arg(long, value_name = "FILE")]
+    pub save_window: Option<PathBuf>,
+
+    /// Start with a calm server, which suffers so long after COMMAND began, for some seconds: for what records
+    #[arg(long, value_name = "TIME", requires = "command", value_parser = duration)]
+    pub calm_first: Option<Duration>,
+
+    /// Run this command meanwhile instead (after --); {socket}, {port} and {pid} are the server's
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["duration", "json", "html", "save_window"])]
+    pub command: Vec<String>,
+}
+
+/// `spindoctor lab score`.
+#[derive(Debug, Args)]
+pub struct LabScore {
+    /// Names of the scenarios; none means all
+    pub scenarios: Vec<String>,
+
+    /// Runs of each scenario on each server
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+
+    /// How long to watch in each run
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
+    pub duration: Duration,
+
+    /// Write the score as a Markdown page, too
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+
+    /// Add to the runs that the page counts, where they are of the same version, machine and day
+    #[arg(long, requires = "markdown")]
+    pub add: bool,
+
+    /// Print JSON (schema spindoctor.score/1)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `spindoctor lab capture`.
+#[derive(Debug, Args)]
+pub struct LabCapture {
+    /// The corpus's folder; files of other servers and captures stay as they are
+    #[arg(long, value_name = "FOLDER", default_value = "corpus")]
+    pub into: PathBuf,
+
+    /// Capture this server too, or all below this folder: a folder that has bin/mysqld or sbin/mysqld
+    #[arg(long, value_name = "FOLDER")]
+    pub basedir: Vec<PathBuf>,
+
+    /// Leave out the servers that the lab installs itself
+    #[arg(long, requires = "basedir")]
+    pub no_installed: bool,
+
+    /// Only this capture; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+
+    /// List the captures, and make none
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// Which server a lab command starts, and where.
+#[derive(Debug, Args)]
+pub struct LabServer {
+    #[command(flatten)]
+    pub which: LabProgram,
+
+    /// Where the data goes: tmpfs, disk, or a folder
+    #[arg(long, value_name = "PLACE", default_value = "tmpfs")]
+    pub data: PathBuf,
+}
+
+/// Which server a lab command starts.
+#[derive(Debug, Args)]
+pub struct LabProgram {
+    /// mysql (9.7) or mariadb (10.11), installed into the lab's own folder; path: the one on PATH
+    #[arg(long, value_name = "SERVER", default_value = "mysql")]
+    pub server: LabWhich,
+
+    /// Any other server: the folder that has bin/mysqld or sbin/mysqld
+    #[arg(long, value_name = "FOLDER", conflicts_with = "server")]
+    pub basedir: Option<PathBuf>,
+}
+
+/// The servers that the lab knows by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LabWhich {
+    /// MySQL as Debian unstable packages it
+    Mysql,
+    /// MariaDB as Debian 12 packages it
+    Mariadb,
+    /// The server on PATH
+    Path,
+}
+
+/// Connections a second.
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (1.0..=64_000.0).contains(&rate) => Ok(rate),
+        _ => Err("a rate from 1 to 64000 a second is wanted".to_owned()),
+    }
+}

@@ -1,0 +1,393 @@
+//! `spindoctor lab`: throw-away servers, for people and for proving the diagnosis.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde::Serialize;
+use spindoctor_collect::priority::Ahead;
+use spindoctor_lab::capture;
+use spindoctor_lab::experiment::{Experiment, ExperimentOptions, find_experiment, run_experiment};
+use spindoctor_lab::load::Tables;
+use spindoctor_lab::scenario::{self, ONSETS, Onset, RunOptions, RunOutcome, Scenario, Score};
+use spindoctor_lab::storm::{self, Storm, StormOptions};
+use spindoctor_lab::{
+    Data, EXPERIMENTS, Home, Installation, Limits, Listed, SCENARIOS, Server, ServerSpec, Which, down, list,
+    up,
+};
+use spindoctor_model::Flavor;
+use spindoctor_tune::apply::TakeOptions;
+use spindoctor_tune::bench::Event;
+use spindoctor_tune::log;
+
+use super::args::{Lab, LabCapture, LabProgram, LabRun, LabScore, LabUp, LabWhich};
+use super::text;
+use crate::common::exit::ExitStatus;
+use crate::common::names::nearest;
+use crate::common::runtime::wait_for;
+use crate::common::{output, terminal, window_file};
+use crate::doctor::html;
+use crate::locks;
+use crate::page::json;
+use crate::tune::{Shown, html as tune_html, view as tune_view};
+
+/// Runs one of the lab's commands.
+pub fn run(asked: &Lab) -> anyhow::Result<ExitStatus> {
+    let home = Home::open()?;
+    match asked {
+        Lab::List(asked) => show(&list(&home)?, SCENARIOS, EXPERIMENTS, asked.json)?,
+        Lab::Install => install(&home)?,
+        Lab::Up(asked) => show(&[wait_for(start(&home, asked))?], &[], &[], asked.json)?,
+        Lab::Down(asked) => down(&home, &asked.name)?,
+        Lab::Run(asked) => return run_scenario(&home, asked),
+        Lab::Score(asked) => return score(&home, asked),
+        Lab::Capture(asked) => return make_captures(&home, asked),
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn install(home: &Home) -> anyhow::Result<()> {
+    for which in [Which::Mysql, Which::Mariadb] {
+        let installed = Installation::find(home, &which, &tell)?;
+        output::print(&format!("{} in {}\n", installed.version, installed.basedir.display()))?;
+    }
+    Ok(())
+}
+
+/// Starts a server that stays; Ctrl-C before it is up ends it, and leaves nothing.
+async fn start(home: &Home, asked: &LabUp) -> anyhow::Result<Listed> {
+    let spec = ServerSpec {
+        which: which(&asked.server.which),
+        name: Some(asked.name.clone()),
+        data: data(&asked.server.data),
+        limits: Limits { quota_cpus: asked.quota, cpuset: asked.cpuset.clone(), ..Limits::default() },
+        tables: (asked.tables > 0).then_some(Tables { count: asked.tables, rows: asked.rows }),
+        options: asked.options.clone(),
+    };
+    tokio::select! {
+        started = up(home, &spec, &tell) => Ok(started?),
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted.context("could not listen for Ctrl-C")?;
+            bail!("interrupted; the server was ended again")
+        }
+    }
+}
+
+/// One scenario: the story, the diagnosis, and whether it named the label first.
+fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
+    if let Some(experiment) = find_experiment(&asked.scenario) {
+        return experiment_run(home, asked, experiment);
+    }
+    if asked.scenario == storm::NAME {
+        return storm_run(home, asked);
+    }
+    if asked.rate.is_some() {
+        bail!("--rate is for {}; {} has a load of its own", storm::NAME, asked.scenario);
+    }
+    let scenario = find(&asked.scenario)?;
+    let which = which(&asked.which);
+    if !asked.command.is_empty() {
+        let command = |server: &Server| command_on(server, &asked.command);
+        let ended = wait_for(async {
+            Ok(match asked.calm_first {
+                Some(calm_for) => {
+                    let onset = find_onset(scenario)?;
+                    scenario::through(home, onset, &which, calm_for, command, &tell).await?
+                }
+                None => scenario::during(home, scenario, &which, command, &tell).await?,
+            })
+        })?;
+        // None where a signal ended it: that is no result.
+        let code = ended.code().and_then(|code| u8::try_from(code).ok());
+        return Ok(code.map_or(ExitStatus::Failed, ExitStatus::Command));
+    }
+    if let Some(file) = &asked.html {
+        output::expect_writable(file, output::HTML)?;
+    }
+    if let Some(file) = &asked.save_window {
+        output::expect_writable(file, output::WINDOW)?;
+    }
+    let options = RunOptions { which, window: asked.duration };
+    let outcome = wait_for(async { Ok(scenario::run(home, scenario, &options, &tell).await?) })?;
+    if let Some(file) = &asked.save_window {
+        window_file::save(file, &outcome.window)?;
+    }
+    if let Some(file) = &asked.html {
+        let waits = locks::of_window(&outcome.window);
+        output::write_file(
+            file,
+            html::render(&outcome.diagnosis, outcome.window.profile.value(), waits.as_ref()),
+            "the HTML report",
+        )?;
+    }
+    output::print(&match asked.json {
+        true => json::to_text(&Versioned::<RunOutcome> { schema: "spindoctor.lab-run/1", content: &outcome })
+            .context("could not write the run as JSON")?,
+        false => text::run(scenario, &outcome, terminal::look_of_stdout()),
+    })?;
+    Ok(if outcome.named_first { ExitStatus::Done } else { ExitStatus::Findings })
+}
+
+/// One experiment: the story, and the trial's verdict with its intervals.
+fn experiment_run(
+    home: &Home,
+    asked: &LabRun,
+    experiment: &'static Experiment,
+) -> anyhow::Result<ExitStatus> {
+    if !asked.command.is_empty() || asked.save_window.is_some() {
+        bail!(
+            "{} is an experiment: it has no window to save, and no command runs meanwhile",
+            experiment.name
+        );
+    }
+    if let Some(file) = &asked.html {
+        output::expect_writable(file, output::HTML)?;
+    }
+    let options = ExperimentOptions {
+        which: which(&asked.which),
+        max_time: asked.max_time,
+        take: TakeOptions::of_process()?,
+    };
+    let shown = Shown::new(asked.max_time);
+    let mut tell_of = |event: Event<'_>| shown.event(&event);
+    let mut tuning = wait_for(async {
+        let _ahead = Ahead::of_others();
+        Ok(run_experiment(home, experiment, &options, &mut tell_of, &tell).await?)
+    })?;
+    shown.finish();
+    match log::append(&options.take.state, &tuning) {
+        Ok(file) => tuning.settings.push(format!("Logged in {}.", file.display())),
+        Err(why) => tell(&format!("the trial could not be logged: {why}")),
+    }
+    if let Some(file) = &asked.html {
+        output::write_file(file, tune_html::render(&tuning), "the HTML report")?;
+    }
+    output::print(&match asked.json {
+        true => tune_view::to_json(&tuning).context("could not write the trial as JSON")?,
+        false => text::experiment(experiment, &tuning, terminal::look_of_stdout()),
+    })?;
+    Ok(ExitStatus::Done)
+}
+
+/// A storm of connections on each setting: the highest rate that is sustained, and what breaks first.
+fn storm_run(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
+    if !asked.command.is_empty() || asked.save_window.is_some() || asked.html.is_some() {
+        bail!("{} has neither a window nor a diagnosis, and no command runs meanwhile", storm::NAME);
+    }
+    let options = StormOptions {
+        which: which(&asked.which),
+        rate: asked.rate,
+        round: asked.duration.min(STORM_ROUND),
+        max_time: asked.max_time,
+    };
+    let storm = wait_for(async {
+        let _ahead = Ahead::of_others();
+        Ok(storm::storm(home, &options, &tell).await?)
+    })?;
+    output::print(&match asked.json {
+        true => json::to_text(&Versioned::<Storm> { schema: "spindoctor.storm/1", content: &storm })
+            .context("could not write the storm as JSON")?,
+        false => text::storm(&storm, terminal::look_of_stdout()),
+    })?;
+    Ok(ExitStatus::Done)
+}
+
+/// Each rate of a storm is tried for no longer: a queue that grows shows within two seconds, and a search takes some ten
+/// rates on each of five settings.
+const STORM_ROUND: Duration = Duration::from_secs(2);
+
+/// The user's command, with `{socket}`, `{port}` and `{pid}` standing for the server's.
+fn command_on(server: &Server, words: &[String]) -> Command {
+    let places = [
+        ("{socket}", server.socket().display().to_string()),
+        ("{port}", server.port().to_string()),
+        ("{pid}", server.pid().to_string()),
+    ];
+    let mut filled = words
+        .iter()
+        .map(|word| places.iter().fold(word.clone(), |word, (place, value)| word.replace(place, value)));
+    let mut command = Command::new(filled.next().unwrap_or_default());
+    command.args(filled);
+    command
+}
+
+/// Counts how often each scenario's label was named first; nine in ten is the least.
+fn score(home: &Home, asked: &LabScore) -> anyhow::Result<ExitStatus> {
+    let names =
+        asked.scenarios.iter().map(|name| Ok(find(name)?.name)).collect::<anyhow::Result<Vec<_>>>()?;
+    let score = wait_for(async {
+        Ok(scenario::score(home, &names, asked.runs as usize, asked.duration, &tell).await?)
+    })?;
+    if let Some(file) = &asked.markdown {
+        let earlier = if asked.add { fs::read_to_string(file).unwrap_or_default() } else { String::new() };
+        output::write_file(
+            file,
+            text::score_markdown(&score, asked.duration, &spindoctor_lab::machine(), &earlier),
+            "the score",
+        )?;
+    }
+    output::print(&match asked.json {
+        true => json::to_text(&Versioned::<Score> { schema: "spindoctor.score/1", content: &score })
+            .context("could not write the score as JSON")?,
+        false => text::score(&score, terminal::look_of_stdout()),
+    })?;
+    let enough = score.tallies.iter().all(|tally| tally.named_first * 10 >= tally.runs.len() * 9);
+    Ok(if enough { ExitStatus::Done } else { ExitStatus::Findings })
+}
+
+/// Writes the corpus, or the part of it that was asked for.
+fn make_captures(home: &Home, asked: &LabCapture) -> anyhow::Result<ExitStatus> {
+    if asked.list {
+        let line = |capture: &capture::Capture| format!("{:<28} {}\n", capture.name, capture.trouble);
+        output::print(&capture::CAPTURES.iter().map(line).collect::<String>())?;
+        return Ok(ExitStatus::Done);
+    }
+    for name in &asked.only {
+        if capture::find(name).is_none() {
+            let names = capture::CAPTURES.iter().map(|capture| capture.name);
+            bail!(
+                "there is no capture named {name:?}; {}",
+                nearest(name, names, "spindoctor lab capture --list")
+            )
+        }
+    }
+    let mut servers = Vec::new();
+    for folder in &asked.basedir {
+        let is_server = ["bin", "sbin", "libexec", "usr/sbin"]
+            .iter()
+            .any(|below| ["mysqld", "mariadbd"].iter().any(|name| folder.join(below).join(name).is_file()));
+        match is_server {
+            true => servers.push(Which::Basedir(folder.clone())),
+            false => servers.extend(capture::servers_below(folder).into_iter().map(Which::Basedir)),
+        }
+    }
+    if !asked.no_installed {
+        servers.extend([Which::Mysql, Which::Mariadb]);
+    }
+    let options = capture::Options { into: asked.into.clone(), servers, only: asked.only.clone() };
+    let made = wait_for(async {
+        tokio::select! {
+            made = capture::run(home, &options, &tell) => Ok(made?),
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted.context("could not listen for Ctrl-C")?;
+                bail!("interrupted; the server was ended, and files that were written stay")
+            }
+        }
+    })?;
+    output::print(&format!("{} captures in {}\n", made.files.len(), asked.into.display()))?;
+    for failed in &made.failed {
+        output::print(&format!("not made: {failed}\n"))?;
+    }
+    Ok(if made.failed.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
+}
+
+fn find(name: &str) -> anyhow::Result<&'static Scenario> {
+    match scenario::find(name) {
+        Some(scenario) => Ok(scenario),
+        None => {
+            let experiments = EXPERIMENTS.iter().map(|experiment| experiment.name);
+            let names =
+                SCENARIOS.iter().map(|scenario| scenario.name).chain(experiments).chain([storm::NAME]);
+            bail!("there is no scenario named {name:?}; {}", nearest(name, names, "spindoctor lab list"))
+        }
+    }
+}
+
+fn find_onset(scenario: &Scenario) -> anyhow::Result<&'static Onset> {
+    match ONSETS.iter().find(|onset| onset.scenario.name == scenario.name) {
+        Some(onset) => Ok(onset),
+        None => {
+            let names: Vec<&str> = ONSETS.iter().map(|onset| onset.scenario.name).collect();
+            bail!("{} does not begin from calm; these do: {}", scenario.name, names.join(", "))
+        }
+    }
+}
+
+/// What the lab does meanwhile.
+pub fn tell(doing: &str) {
+    output::note(&format!("lab: {doing}"));
+}
+
+pub fn which(asked: &LabProgram) -> Which {
+    match (&asked.basedir, asked.server) {
+        (Some(folder), _) => Which::Basedir(folder.clone()),
+        (None, LabWhich::Mysql) => Which::Mysql,
+        (None, LabWhich::Mariadb) => Which::Mariadb,
+        (None, LabWhich::Path) => Which::OnPath,
+    }
+}
+
+pub fn data(place: &Path) -> Data {
+    match place.to_str() {
+        Some("tmpfs") => Data::Tmpfs,
+        Some("disk") => Data::Disk,
+        _ => Data::In(place.to_owned()),
+    }
+}
+
+/// A result with the name and version of its form.
+#[derive(Serialize)]
+struct Versioned<'a, T> {
+    schema: &'static str,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+/// The lab for machines.
+#[derive(Serialize)]
+struct Lists<'a> {
+    schema: &'static str,
+    scenarios: Vec<ScenarioEntry>,
+    experiments: Vec<ExperimentEntry>,
+    servers: &'a [Listed],
+}
+
+#[derive(Serialize)]
+struct ScenarioEntry {
+    scenario: &'static str,
+    label: Option<&'static str>,
+    story: &'static str,
+    flavors: &'static [Flavor],
+    needs: &'static str,
+}
+
+#[derive(Serialize)]
+struct ExperimentEntry {
+    experiment: &'static str,
+    story: &'static str,
+    flavors: &'static [Flavor],
+    needs: &'static str,
+}
+
+fn show(
+    servers: &[Listed],
+    scenarios: &'static [&'static Scenario],
+    experiments: &'static [&'static Experiment],
+    as_json: bool,
+) -> anyhow::Result<()> {
+    if !as_json {
+        return output::print(&text::lists(scenarios, experiments, servers, terminal::look_of_stdout()));
+    }
+    let entry = |scenario: &&'static Scenario| ScenarioEntry {
+        scenario: scenario.name,
+        label: scenario.label,
+        story: scenario.story,
+        flavors: scenario.flavors,
+        needs: scenario.needs,
+    };
+    let experiment = |experiment: &&'static Experiment| ExperimentEntry {
+        experiment: experiment.name,
+        story: experiment.story,
+        flavors: experiment.flavors,
+        needs: experiment.needs,
+    };
+    let lists = Lists {
+        schema: "spindoctor.lab/1",
+        scenarios: scenarios.iter().map(entry).collect(),
+        experiments: experiments.iter().map(experiment).collect(),
+        servers,
+    };
+    output::print(&json::to_text(&lists).context("could not write the lab's lists as JSON")?)
+}

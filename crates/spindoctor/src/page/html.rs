@@ -1,0 +1,28 @@
+//! The frame of every page: no network, no script, no font; light and dark as the reader's
+//! system is set; printable. Every text of a server goes through [`safe`](crate::terminal::safe) and maud's escaping.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("html.css");
+
+/// Nothing may be fetched or run, whatever a hostile string might try.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+/// A self-contained page, in the style of all pages and what it needs beyond that.
+pub fn page(title: &str, own_style: &str, body: &Markup) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content=(concat!("spindoctor ", env!("CARGO_PKG_VERSION")));
+                title { (title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(own_style)) }
+            }
+            body { (body) }
+        }
+    }
+    .into_string()
+}

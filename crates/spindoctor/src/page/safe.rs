@@ -1,0 +1,65 @@
+//! What a terminal or a browser must never be sent.
+
+use std::fmt::Write as _;
+
+/// Text from a server or a file made safe to show on one line: line breaks and tabs become a space,
+/// everything that steers a terminal or reorders text (escape sequences, C1 controls, bidirectional
+/// overrides, invisible characters) becomes visible as `\u{1b}`.
+pub fn safe(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => shown.push(' '),
+            _ if steers(character) => {
+                let _ = write!(shown, "\\u{{{:x}}}", u32::from(character));
+            }
+            _ => shown.push(character),
+        }
+    }
+    shown
+}
+
+/// JSON made safe to print on a terminal: what [`safe`] makes visible is written as `\u001b`, which
+/// means the same to a machine. serde_json has escaped the C0 controls already; its own line breaks stay.
+pub fn safe_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character != '\n' && (steers(character) || matches!(character, '\u{2028}' | '\u{2029}')) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// True for characters that a terminal or browser acts on instead of showing
+/// (Unicode 15 general categories Cc and Cf, as far as they hide or reorder text).
+fn steers(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_becomes_visible() {
+        assert_eq!(safe("a\x1b[31mb\u{9b}2J"), "a\\u{1b}[31mb\\u{9b}2J");
+        assert_eq!(safe("admin\u{202e}txt"), "admin\\u{202e}txt");
+        assert_eq!(safe("SELECT\n\t1 -- 🐬 ü"), "SELECT  1 -- 🐬 ü");
+    }
+
+    #[test]
+    fn json_stays_json_when_made_safe() {
+        let hostile = "x\u{1b}[2J\u{9b}y\u{202e}\u{e0041}🐬\n";
+        let json = safe_json(&serde_json::to_string_pretty(&[hostile]).unwrap());
+        assert!(!json.chars().any(|c| c != '\n' && steers(c)));
+        assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), [hostile]);
+    }
+}

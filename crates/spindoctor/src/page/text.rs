@@ -1,0 +1,246 @@
+//! A page of text as it grows: wrapped to the terminal, aligned, coloured where colour is wanted.
+//!
+//! Everything is laid out as plain text first and coloured afterwards, so a colour never counts as width.
+
+use anstyle::Style;
+use textwrap::{Options, WordSplitter, WrapAlgorithm};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
+
+/// Columns where the width is not known: what a mail, a ticket and an old terminal can show.
+pub const DEFAULT_WIDTH: usize = 80;
+
+/// How a text report is to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Columns.
+    pub width: usize,
+    /// True for ANSI colours.
+    pub colour: bool,
+}
+
+impl Look {
+    /// The look of a file.
+    pub fn of_file() -> Self {
+        Self { width: DEFAULT_WIDTH, colour: false }
+    }
+}
+
+/// For what supports and is not the message.
+pub const QUIET: Style = Style::new().dimmed();
+/// For the message.
+pub const STRONG: Style = Style::new().bold();
+/// For neither.
+pub const PLAIN: Style = Style::new();
+
+/// The page as it grows, one finished line at a time.
+pub struct Page {
+    /// How it is to look.
+    pub look: Look,
+    out: String,
+}
+
+impl Page {
+    /// An empty page.
+    pub fn new(look: Look) -> Self {
+        Self { look, out: String::new() }
+    }
+
+    /// The finished page.
+    pub fn finish(self) -> String {
+        self.out
+    }
+
+    /// One line as it is.
+    pub fn push(&mut self, line: &str) {
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    /// Another finished page below this one.
+    pub fn append(&mut self, finished: &str) {
+        self.out.push_str(finished);
+    }
+
+    /// An empty line.
+    pub fn blank(&mut self) {
+        self.out.push('\n');
+    }
+
+    /// Text in a style, where colour is wanted.
+    pub fn paint(&self, style: Style, text: &str) -> String {
+        match self.look.colour && !style.is_plain() && !text.is_empty() {
+            true => format!("{style}{text}{style:#}"),
+            false => text.to_owned(),
+        }
+    }
+
+    /// Text wrapped to the width, each line indented.
+    pub fn paragraph(&mut self, indent: &str, text: &str, style: Style) {
+        for line in wrapped(text, self.look.width.saturating_sub(indent.width())) {
+            let painted = self.paint(style, &line);
+            self.push(&format!("{indent}{painted}"));
+        }
+    }
+
+    /// Text wrapped to the width; every line after the first is indented further.
+    pub fn hanging(&mut self, indent: &str, further: &str, text: &str, style: Style) {
+        let width = self.look.width.saturating_sub(indent.width() + further.width());
+        for (at, line) in wrapped(text, width).iter().enumerate() {
+            let painted = self.paint(style, line);
+            let further = if at == 0 { "" } else { further };
+            self.push(&format!("{indent}{further}{painted}"));
+        }
+    }
+
+    /// A name in a column of its own, and what there is to say of it.
+    pub fn entry(&mut self, name: &str, text: &str, column: usize) {
+        let pad = column.saturating_sub(name.width()).max(2);
+        let lead = format!("{}{}", self.paint(STRONG, name), " ".repeat(pad));
+        for (at, line) in wrapped(text, self.look.width.saturating_sub(column)).iter().enumerate() {
+            match at {
+                0 => self.push(&format!("{lead}{line}")),
+                _ => self.push(&format!("{}{line}", " ".repeat(column))),
+            }
+        }
+    }
+
+    /// An indented label in a column of its own, and what it says.
+    pub fn field(&mut self, label: &str, text: &str, column: usize) {
+        const INDENT: &str = "    ";
+        let pad = column.saturating_sub(label.width()).max(2);
+        let lead = format!("{INDENT}{}{}", self.paint(QUIET, label), " ".repeat(pad));
+        let column = INDENT.len() + column;
+        for (at, line) in wrapped(text, self.look.width.saturating_sub(column)).iter().enumerate() {
+            match at {
+                0 => self.push(&format!("{lead}{line}")),
+                _ => self.push(&format!("{}{line}", " ".repeat(column))),
+            }
+        }
+    }
+
+    /// A table: titles with the width of each column (negative: aligned to the left), and rows.
+    /// A cell that is wider than its column is cut.
+    pub fn table(&mut self, columns: &[(&str, i32)], rows: impl Iterator<Item = Vec<String>>) {
+        let aligned = |cell: &str, width: i32| {
+            let room = width.unsigned_abs() as usize;
+            // One that fills its column would touch the one before it, and two numbers be read as one.
+            let fills = width > 0 && cell.width() >= room;
+            let cell = shortened(cell, room.saturating_sub(if fills { 2 } else { 1 }));
+            let pad = " ".repeat(room.saturating_sub(cell.width()));
+            if width < 0 { format!("  {cell}{pad}") } else { format!("{pad}{cell}") }
+        };
+        let titles: String = columns.iter().map(|(title, width)| aligned(title, *width)).collect();
+        self.paragraph_as_is(&titles, QUIET);
+        for row in rows {
+            let line: String =
+                row.iter().zip(columns).map(|(cell, (_, width))| aligned(cell, *width)).collect();
+            self.paragraph_as_is(&line, PLAIN);
+        }
+    }
+
+    fn paragraph_as_is(&mut self, line: &str, style: Style) {
+        let painted = self.paint(style, line.trim_end());
+        self.push(&painted);
+    }
+
+    /// A line with something at its right edge, which goes below where there is no room.
+    pub fn line_with_right(&mut self, left: &str, right: &str, left_style: Style, right_style: Style) {
+        let lines = wrapped(left, self.look.width);
+        for (at, line) in lines.iter().enumerate() {
+            let painted = self.paint(left_style, line);
+            if at + 1 < lines.len() {
+                self.push(&painted);
+            } else {
+                self.push_with_right(&painted, line.width(), right, right_style);
+            }
+        }
+    }
+
+    /// Severity, headline with a hanging indent, and the cause at the right edge of its last line.
+    pub fn headline(&mut self, lead: &str, accent: Style, text: &str, cause: &str) {
+        let lines = wrapped(text, self.look.width.saturating_sub(lead.width()));
+        for (at, line) in lines.iter().enumerate() {
+            let painted = self.paint(STRONG, line);
+            let printed = match at {
+                0 => format!("{}{painted}", self.paint(accent, lead)),
+                _ => format!("{}{painted}", " ".repeat(lead.width())),
+            };
+            if at + 1 < lines.len() {
+                self.push(&printed);
+            } else {
+                self.push_with_right(&printed, lead.width() + line.width(), cause, QUIET);
+            }
+        }
+    }
+
+    fn push_with_right(&mut self, painted: &str, width: usize, right: &str, style: Style) {
+        let free = self.look.width.saturating_sub(width);
+        let painted_right = self.paint(style, right);
+        if free >= right.width() + 2 {
+            self.push(&format!("{painted}{}{painted_right}", " ".repeat(free - right.width())));
+        } else {
+            self.push(painted);
+            let indent = self.look.width.saturating_sub(right.width());
+            self.push(&format!("{}{painted_right}", " ".repeat(indent)));
+        }
+    }
+}
+
+/// Text that was wrapped in its source as one line.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Lines of at most so many columns, broken at spaces but not between a number and its unit; a word
+/// that is longer than a line is broken anywhere. At least one line, however empty.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    const UNITS: [&str; 16] = [
+        "%", "ns", "µs", "ms", "s", "min", "h", "days", "B", "KiB", "MiB", "GiB", "TiB", "/s", "CPU", "CPUs",
+    ];
+    // No break space: textwrap breaks at the ASCII space alone.
+    let mut glued = String::with_capacity(text.len());
+    for (at, word) in text.split(' ').enumerate() {
+        let unit = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
+        let after_number = glued.ends_with(|c: char| c.is_ascii_digit());
+        if at > 0 {
+            glued.push(if after_number && UNITS.contains(&unit) { '\u{a0}' } else { ' ' });
+        }
+        glued.push_str(word);
+    }
+    let options = Options::new(width.max(10))
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    textwrap::wrap(&glued, options).into_iter().map(|line| line.replace('\u{a0}', " ")).collect()
+}
+
+/// Cuts a text after so many columns, and says so.
+pub fn shortened(text: &str, columns: usize) -> String {
+    let mut used = 0;
+    for (at, character) in text.char_indices() {
+        used += character.width().unwrap_or(0);
+        if used > columns {
+            return format!("{}…", &text[..at]);
+        }
+    }
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_never_touch_each_other() {
+        let mut page = Page::new(Look::of_file());
+        let row = ["100 %", "1", "5 h 14 min 52 s"].map(str::to_owned).to_vec();
+        page.table(&[("share", 8), ("at once", 9), ("slowest", 10)], std::iter::once(row));
+        assert!(page.finish().contains("        1 5 h 14"), "one is no fifteen");
+    }
+
+    #[test]
+    fn a_number_keeps_its_unit_when_a_line_breaks() {
+        assert_eq!(wrapped("the host is idle 70 %; busy", 20), ["the host is idle", "70 %; busy"]);
+        assert_eq!(wrapped("every one of them 100 ms, or", 21), ["every one of them", "100 ms, or"]);
+        assert_eq!(wrapped("", 20), [""]);
+    }
+}

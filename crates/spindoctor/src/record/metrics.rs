@@ -1,0 +1,243 @@
+//! What monitoring systems are told while the recorder runs: the page that `--metrics` serves, and what `--otlp` pushes.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use jiff::{SignedDuration, Timestamp};
+use rustix::time::{ClockId, clock_gettime};
+use spindoctor_collect::follow::{Followed, Follower, SourceCost};
+use spindoctor_collect::host::{Target, process};
+use spindoctor_collect::source::Answer;
+use spindoctor_model::{Heard, HostSample, ProbeFailure, Reading, RecordedSample, Sample, Window};
+use spindoctor_rules::CAUSES;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::args::Record;
+use super::gathering::Over;
+use super::history::Shipped;
+use crate::common::session::note;
+use crate::export::otlp::{Pusher, Signal};
+use crate::export::{metrics, otlp, prometheus, serve, table};
+
+/// How often metrics are pushed: the period that OpenTelemetry's own agents have for a host.
+const PUSH_EVERY: Duration = Duration::from_secs(10);
+/// Two servers that began within this are one: uptimes are whole seconds (`identity.rs` of `crates/collect/src/follow`).
+const SAME_START: SignedDuration = SignedDuration::from_secs(5);
+
+/// Tells monitoring systems; where the user wants neither way, it does nothing.
+pub struct Metrics {
+    page: Option<Page>,
+    push: Option<Push>,
+    began: Timestamp,
+    /// The server, and one sample: of each source that is told, what it answered last.
+    window: Window,
+    known: metrics::Recorder,
+    /// When the last gap began.
+    gap_from: Option<Timestamp>,
+    /// What sources had cost when sampling began anew.
+    costs_before: Vec<SourceCost>,
+}
+
+/// The page, and the task that serves it.
+struct Page {
+    text: watch::Sender<Arc<str>>,
+    task: JoinHandle<()>,
+}
+
+struct Push {
+    pusher: Pusher,
+    pushed: Option<Instant>,
+}
+
+impl Metrics {
+    /// Begins to listen and to push, as the flags say.
+    ///
+    /// # Errors
+    /// The address is taken, or not of this host.
+    pub async fn start(asked: &Record) -> anyhow::Result<Self> {
+        let page = match asked.metrics {
+            Some(address) => Some(Page::serve(address).await?),
+            None => None,
+        };
+        let push = match &asked.otlp {
+            Some(url) => Some(Push { pusher: Pusher::start(url)?, pushed: None }),
+            None => None,
+        };
+        let causes = CAUSES.iter().map(|cause| cause.name).chain([""]);
+        let known = metrics::Recorder {
+            stalled_s: causes.map(|cause| (cause.to_owned(), 0.0)).collect(),
+            files: asked.parquet.as_ref().map(|_| metrics::Files::default()),
+            ..metrics::Recorder::default()
+        };
+        let began = Timestamp::now();
+        let window = Window::default();
+        Ok(Self { page, push, began, window, known, gap_from: None, costs_before: Vec::new() })
+    }
+
+    /// Takes note of what was sampled; with each sample there is a new page.
+    pub fn followed(&mut self, followed: &Followed, follower: &Follower, recording: &Path) {
+        if self.page.is_none() && self.push.is_none() {
+            return;
+        }
+        match followed {
+            Followed::Segment(segment) => {
+                let mut window =
+                    Window { server: segment.server.clone(), start: segment.began, ..Window::default() };
+                // A beginning that moves by a second would tell of a restart.
+                if let (Some(before), Some(now)) = (started(&self.window), started(&window))
+                    && now.duration_since(before).abs() <= SAME_START
+                {
+                    window.start = self.window.start;
+                    window.server.uptime_s = self.window.server.uptime_s;
+                }
+                self.window = window;
+            }
+            Followed::Probe(probe) => {
+                self.known.is_up = probe.answered;
+                // A connection that is refused at once tells nothing of how long answers take.
+                if probe.answered || probe.failure == Some(ProbeFailure::NoAnswer) {
+                    self.known.probe.observe(probe.took_ms / 1e3);
+                }
+            }
+            // One that ends is told again, with the same beginning.
+            Followed::Gap(gap) => {
+                self.known.gaps += u64::from(self.gap_from.replace(gap.from) != Some(gap.from));
+            }
+            Followed::Sample(sample) => {
+                self.sample(sample);
+                self.known.costs = sum_of(&self.costs_before, follower.costs());
+                self.publish(recording);
+            }
+            Followed::Note(_) | Followed::Overdue(_) | Followed::Refused(_) | Followed::Restart(_) => {}
+        }
+    }
+
+    /// Sampling begins anew, with counts of its own.
+    pub fn sampling_ended(&mut self) {
+        self.costs_before.clone_from(&self.known.costs);
+    }
+
+    /// An event has ended.
+    pub fn event(&mut self, Over { head, seen_until }: &Over) {
+        let of = (table::word(&head.stall.kind), head.cause.clone().unwrap_or_default());
+        let stalled = seen_until.duration_since(head.began).as_secs_f64();
+        *self.known.stalled_s.entry(of.1.clone()).or_default() += stalled.max(0.0);
+        *self.known.events.entry(of).or_default() += 1;
+        if let Some(push) = &self.push {
+            push.pusher.push(Signal::Logs, otlp::event(head, &self.window.server, Timestamp::now()));
+        }
+    }
+
+    /// The recording was written to files, or could not be.
+    pub fn shipped(&mut self, shipped: &Shipped) {
+        let known = self.known.files.get_or_insert_default();
+        match shipped {
+            Shipped::Written { position, files, bytes } => {
+                known.written += files;
+                known.bytes += bytes;
+                known.until_s = position.until().map(|until| until.as_millisecond() as f64 / 1e3);
+            }
+            Shipped::Failed => known.failures += 1,
+        }
+    }
+
+    fn sample(&mut self, RecordedSample { sample, .. }: &RecordedSample) {
+        for (reading, heard) in sample.heard() {
+            match heard {
+                Heard::Nothing => {}
+                Heard::Refusal(_) => drop(self.known.answers.insert(reading, false)),
+                Heard::Answer { .. } => drop(self.known.answers.insert(reading, true)),
+            }
+        }
+        if self.window.samples.is_empty() {
+            self.window.samples.push(Sample::default());
+        }
+        let Some(kept) = self.window.samples.last_mut() else { return };
+        keep(&mut kept.server.status, &sample.server.status);
+        keep(&mut kept.server.innodb_metrics, &sample.server.innodb_metrics);
+        keep(&mut kept.host.effective_cpus, &sample.host.effective_cpus);
+        keep(&mut kept.host.srv_cpu_usage, &sample.host.srv_cpu_usage);
+        keep(&mut kept.host.throttling, &sample.host.throttling);
+        keep(&mut kept.host.process, &sample.host.process);
+        keep(&mut kept.host.pressure, &sample.host.pressure);
+    }
+
+    fn publish(&mut self, recording: &Path) {
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        self.known.own_cpu_s = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9;
+        self.known.own_resident_bytes = own_resident_bytes();
+        self.known.recording_bytes = fs::metadata(recording).ok().map(|file| file.len());
+        self.known.pushed = self.push.as_ref().map(|push| {
+            let counts = push.pusher.counts();
+            (counts.sent.load(Ordering::Relaxed), counts.dropped.load(Ordering::Relaxed))
+        });
+        let families = metrics::families(Some(&self.window), &self.known);
+        if let Some(page) = &self.page {
+            page.text.send_replace(prometheus::render(&families).into());
+        }
+        if let Some(push) = &mut self.push
+            && push.pushed.is_none_or(|pushed| pushed.elapsed() >= PUSH_EVERY)
+        {
+            push.pushed = Some(Instant::now());
+            let request = otlp::metrics(&families, &self.window.server, self.began, Timestamp::now());
+            push.pusher.push(Signal::Metrics, request);
+        }
+    }
+}
+
+impl Page {
+    async fn serve(address: SocketAddr) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("could not listen on {address}; name another address with --metrics"))?;
+        let address = listener.local_addr().unwrap_or(address);
+        note(&format!("metrics at http://{address}/metrics"));
+        let empty = metrics::families(None, &metrics::Recorder::default());
+        let (text, page) = watch::channel(prometheus::render(&empty).into());
+        Ok(Self { text, task: tokio::spawn(serve::serve(listener, page)) })
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// When the server of a window began, as its uptime tells.
+fn started(window: &Window) -> Option<Timestamp> {
+    let uptime = SignedDuration::try_from_secs_f64(window.server.uptime_s? as f64).ok()?;
+    window.start.checked_sub(uptime).ok()
+}
+
+/// What sources cost so far: before sampling began anew, and since.
+fn sum_of(before: &[SourceCost], mut since: Vec<SourceCost>) -> Vec<SourceCost> {
+    for cost in &mut since {
+        if let Some(before) = before.iter().find(|before| before.source == cost.source) {
+            cost.asked += before.asked;
+            cost.took_ms += before.took_ms;
+            cost.rows += before.rows;
+        }
+    }
+    since
+}
+
+/// What a source that was not due said last still holds.
+fn keep<T: Clone>(kept: &mut Reading<T>, read: &Reading<T>) {
+    if !matches!(read, Reading::NotAsked) {
+        kept.clone_from(read);
+    }
+}
+
+fn own_resident_bytes() -> Option<u64> {
+    let mut own = HostSample::default();
+    (process::SOURCE.read)(&Target::live(std::process::id()), &mut own, &Answer::default);
+    own.process.value().map(|process| process.resident_bytes)
+}

@@ -1,0 +1,16 @@
+//! `spindoctor record`: the black box. Samples each second, and of each stall what it was like before and during it.
+
+mod args;
+mod diagnosis;
+mod gathering;
+mod history;
+mod lately;
+mod looker;
+mod metrics;
+mod recorder;
+mod run;
+mod stacks;
+mod turns;
+
+pub use args::Record;
+pub use run::run;

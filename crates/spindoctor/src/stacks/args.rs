@@ -1,0 +1,204 @@
+//! `spindoctor stacks`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, ValueEnum};
+use regex::Regex;
+use spindoctor_record::condition::Condition;
+use spindoctor_stacks::capture::trigger::When;
+
+use super::formats::FORMATS;
+use super::trigger::Watchpoint;
+use super::view::By;
+use crate::common::flags::{Connection, duration, hz, pattern};
+
+/// `spindoctor stacks`.
+#[derive(Debug, Args)]
+pub struct Stacks {
+    /// How long to look; with a trigger, how long from its instant on: 10s, 500ms, 2m
+    #[arg(long, visible_alias = "for", value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
+    pub duration: Duration,
+
+    /// Snapshots a second; with --cpu, samples of each CPU a second [default: 10, with --cpu 99]
+    #[arg(long, value_name = "HZ", value_parser = hz)]
+    pub hz: Option<f64>,
+
+    /// Fewer snapshots, where they would take more than this much of all CPUs [default: 0.025 for each of --hz, from
+    /// 0.25 to 3]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub max_cpu: Option<f64>,
+
+    /// One snapshot, at once
+    #[arg(long, conflicts_with_all = ["duration", "hz", "max_cpu", "cpu", "when", "when_stalled", "when_inside", "when_slower"])]
+    pub once: bool,
+
+    /// What runs on CPUs, instead of what every thread does
+    #[arg(long)]
+    pub cpu: bool,
+
+    /// How threads are looked at [default: the best that works here]
+    #[arg(long, value_name = "SOURCE", conflicts_with = "cpu")]
+    pub source: Option<Source>,
+
+    /// Only threads of this name or id; may be given more than once
+    #[arg(long, value_name = "NAME", help_heading = "What is shown")]
+    pub thread: Vec<String>,
+
+    /// Only stacks with a function, thread or statement that matches this regular expression
+    #[arg(long, value_name = "PATTERN", value_parser = pattern, help_heading = "What is shown")]
+    pub grep: Option<Regex>,
+
+    /// What stands at the root of each stack
+    #[arg(long, value_name = "WHAT", default_value = "thread", help_heading = "What is shown")]
+    pub by: By,
+
+    /// Show functions with their arguments and template parameters
+    #[arg(long, help_heading = "What is shown")]
+    pub full_names: bool,
+
+    /// How it is written [default: what the name of --output ends in, else text]
+    #[arg(long, value_name = "FORMAT", value_parser = format_names(), help_heading = "Output")]
+    pub format: Option<String>,
+
+    /// Write to this file instead of standard output
+    #[arg(short = 'o', long, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+
+    /// Print JSON (schema spindoctor.profile/1)
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
+    pub json: bool,
+
+    /// Save all that was seen, for --load and --diff
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["load", "diff"], help_heading = "Output")]
+    pub save: Option<PathBuf>,
+
+    /// Show a saved profile instead of a live process
+    #[arg(long, value_name = "FILE", conflicts_with_all = LIVE, help_heading = "Saved profiles")]
+    pub load: Option<PathBuf>,
+
+    /// Compare two saved profiles: what grew, what shrank
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with_all = LIVE, conflicts_with = "load", help_heading = "Saved profiles")]
+    pub diff: Option<Vec<PathBuf>>,
+
+    /// Wait until this holds: 'Threads_running > 50', 'Com_commit/s < 10', 'host.load > 8'
+    #[arg(long, value_name = "CONDITION", help_heading = "Triggers")]
+    pub when: Vec<Condition>,
+
+    /// Wait until statements or commits stop while threads run
+    #[arg(long, help_heading = "Triggers")]
+    pub when_stalled: bool,
+
+    /// Wait until more than COUNT threads are in a function at once; probes stand in it meanwhile
+    #[arg(long, value_name = "FUNCTION:COUNT", value_parser = inside, help_heading = "Triggers")]
+    pub when_inside: Vec<Watchpoint>,
+
+    /// Wait until a thread is in a function for longer than TIME; probes stand in it meanwhile
+    #[arg(long, value_name = "FUNCTION:TIME", value_parser = slower, help_heading = "Triggers")]
+    pub when_slower: Vec<Watchpoint>,
+
+    /// What is kept from before the trigger
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, help_heading = "Triggers")]
+    pub before: Duration,
+
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// What has no meaning beside a saved profile.
+const LIVE: [&str; 12] = [
+    "once",
+    "duration",
+    "hz",
+    "max_cpu",
+    "source",
+    "when",
+    "when_stalled",
+    "when_inside",
+    "when_slower",
+    "target",
+    "pid",
+    "remote",
+];
+
+/// How threads are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Source {
+    /// A BPF iterator: every thread, none stopped; needs root or capabilities
+    Bpf,
+    /// /proc and process_vm_readv: blocked threads, none stopped
+    Procfs,
+    /// ptrace: every thread, each stopped in turn
+    Ptrace,
+    /// perf_event: what runs on CPUs, as --cpu
+    Cpu,
+}
+
+/// A part of all CPUs.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').trim_end().parse::<f64>() {
+        Ok(percent) if (0.1..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("a number from 0.1 to 100 is wanted".to_owned()),
+    }
+}
+
+/// The names of all formats of a profile.
+fn format_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.help)))
+}
+
+/// `log_write_up_to:100ms`
+fn slower(text: &str) -> Result<Watchpoint, String> {
+    let (function, time) = function_and_bound(text).ok_or("write FUNCTION:TIME: log_write_up_to:100ms")?;
+    let unit = time.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let seconds_per_unit = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        _ => return Err(format!("{time:?} is no time; use us, ms or s: log_write_up_to:100ms")),
+    };
+    let number: f64 = time[..time.len() - unit.len()].parse().map_err(|_| format!("{time:?} is no time"))?;
+    let seconds = number * seconds_per_unit;
+    if !(1e-6..=3_600.0).contains(&seconds) {
+        return Err("it must be between 1us and 1 hour".to_owned());
+    }
+    Ok(Watchpoint { function: function.to_owned(), when: When::Slower(Duration::from_secs_f64(seconds)) })
+}
+
+/// `lock_wait_suspend_thread:20`
+fn inside(text: &str) -> Result<Watchpoint, String> {
+    let (function, count) =
+        function_and_bound(text).ok_or("write FUNCTION:COUNT: lock_wait_suspend_thread:20")?;
+    let count = count.parse().map_err(|_| format!("{count:?} is no number of threads"))?;
+    Ok(Watchpoint { function: function.to_owned(), when: When::Inside(count) })
+}
+
+/// What stands before and behind the last colon: a C++ name has some of its own.
+fn function_and_bound(text: &str) -> Option<(&str, &str)> {
+    text.rsplit_once(':').filter(|(function, _)| !function.is_empty() && !function.ends_with(':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watchpoint_is_a_function_and_a_bound() {
+        let watched = |function: &str, when| Ok(Watchpoint { function: function.to_owned(), when });
+        assert_eq!(inside("THD::wait_for:20"), watched("THD::wait_for", When::Inside(20)));
+        let hundred = When::Slower(Duration::from_millis(100));
+        assert_eq!(slower("log_write_up_to:100ms"), watched("log_write_up_to", hundred));
+        for (wrong, reason) in [
+            ("f", "write FUNCTION:TIME"),
+            ("f::g", "write FUNCTION:TIME"),
+            ("f:5", "use us, ms or s"),
+            ("f:0ms", "between"),
+        ] {
+            assert!(slower(wrong).unwrap_err().contains(reason), "{wrong}");
+        }
+        for wrong in ["f", ":5", "f::g", "f:-1", "f:x"] {
+            assert!(inside(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `spindoctor stacks`: what every thread does, live or from a saved profile, in the format that was asked for.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+
+use anyhow::{anyhow, bail};
+use spindoctor_stacks::file;
+
+use super::args::{Source, Stacks};
+use super::diff::DIFF_FORMATS;
+use super::formats::{FORMATS, by_extension, by_name};
+use super::live;
+use super::view::{Choice, View};
+use crate::common::exit::ExitStatus;
+use crate::common::{output, terminal};
+use crate::page::text::Look;
+
+/// Takes or loads a profile and writes it.
+pub fn run(asked: &Stacks) -> anyhow::Result<ExitStatus> {
+    // What cannot be done is refused before the server is looked at.
+    if let Some(file) = &asked.save {
+        output::expect_writable(file, &["spinprof"])?;
+    }
+    if let Some(file) = &asked.output {
+        // A name that is given with its format may be any.
+        let named = FORMATS.iter().map(|format| format.extension.rsplit('.').next().unwrap_or_default());
+        let endings: Vec<&str> = if format_name(asked).is_some() { Vec::new() } else { named.collect() };
+        output::expect_writable(file, &endings)?;
+    }
+    match asked.diff.as_deref() {
+        Some([before, after]) => compare(asked, before, after)?,
+        _ => show(asked)?,
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn show(asked: &Stacks) -> anyhow::Result<()> {
+    let format = match format_name(asked) {
+        Some(name) => by_name(name).ok_or_else(|| no_such_format(name))?,
+        None => asked
+            .output
+            .as_deref()
+            .and_then(|file| by_extension(&file.to_string_lossy()))
+            .unwrap_or(&FORMATS[0]),
+    };
+    if format.binary && asked.output.is_none() && std::io::stdout().is_terminal() {
+        bail!(
+            "{} is no text for a terminal; give it a file: --output profile.{}",
+            format.name,
+            format.extension
+        );
+    }
+    let profile = match &asked.load {
+        Some(saved) => file::load(saved)?,
+        None => live::profile(asked)?,
+    };
+    if let Some(saved) = &asked.save {
+        file::save(saved, &profile)?;
+    }
+    let choice = choice(asked);
+    let view = View::of(&profile, &choice).map_err(|nothing| match &asked.save {
+        Some(saved) => anyhow!("{nothing} (what was seen is saved as {})", saved.display()),
+        None => nothing.into(),
+    })?;
+    write(asked, &(format.render)(&view, look(asked))?)
+}
+
+fn compare(asked: &Stacks, before: &Path, after: &Path) -> anyhow::Result<()> {
+    let by_extension = || {
+        let name = by_extension(&asked.output.as_deref()?.to_string_lossy())?.name;
+        Some(name)
+    };
+    let name = format_name(asked).or_else(by_extension).unwrap_or(DIFF_FORMATS[0].name);
+    let Some(format) = DIFF_FORMATS.iter().find(|format| format.name == name) else {
+        let names: Vec<&str> = DIFF_FORMATS.iter().map(|format| format.name).collect();
+        bail!("a comparison cannot be written as {name}; it can as {}", names.join(", "));
+    };
+    let (before, after) = (file::load(before)?, file::load(after)?);
+    let choice = choice(asked);
+    let (before, after) = (View::of(&before, &choice)?, View::of(&after, &choice)?);
+    write(asked, (format.render)(&before, &after, look(asked))?.as_bytes())
+}
+
+fn format_name(asked: &Stacks) -> Option<&str> {
+    if asked.json { Some("json") } else { asked.format.as_deref() }
+}
+
+fn no_such_format(name: &str) -> anyhow::Error {
+    anyhow!("{name} is no format; `spindoctor stacks --help` lists them")
+}
+
+fn choice(asked: &Stacks) -> Choice {
+    Choice {
+        by: asked.by,
+        on_cpu: asked.cpu || asked.source == Some(Source::Cpu),
+        full_names: asked.full_names,
+        threads: asked.thread.clone(),
+        grep: asked.grep.clone(),
+    }
+}
+
+/// A file is as wide as a mail; standard output tells how wide it is.
+fn look(asked: &Stacks) -> Look {
+    match &asked.output {
+        Some(_) => Look::of_file(),
+        None => terminal::wide_look_of_stdout(),
+    }
+}
+
+fn write(asked: &Stacks, bytes: &[u8]) -> anyhow::Result<()> {
+    match &asked.output {
+        Some(written) => output::write_file(written, bytes, "the profile"),
+        None => output::print_bytes(bytes),
+    }
+}

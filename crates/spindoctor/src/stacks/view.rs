@@ -1,0 +1,604 @@
+//! What of a profile is to be shown, and how it is grouped: every format but the raw file renders a [`View`].
+//!
+//! In: a profile and the user's choice. Out: stacks with their labels from the root to the leaf, each counted once.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use clap::ValueEnum;
+use regex::Regex;
+use spindoctor_model::Profile;
+use spindoctor_model::stack::{Activity, Frame, Observation, Spin, StackEnd, StackSource, ThreadState};
+
+/// The least share of its time that an idle thread waits: background threads wake up once a second for a moment.
+const IDLE_SHARE: f64 = 0.95;
+/// From so many snapshots on one may show an idle thread awake: of ten it is a tenth, and the number of busy threads would jump
+/// with every thread that collects finished I/O.
+const FEW_SNAPSHOTS: u32 = 5;
+/// What the process list says of threads that wait for work.
+const IDLE_COMMANDS: [&str; 2] = ["Sleep", "Daemon"];
+/// How MySQL and MariaDB name the threads that serve connections.
+const CONNECTIONS: [&str; 2] = ["connection", "one_connection"];
+
+/// What stands at the root of each stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum By {
+    /// The thread's name
+    #[default]
+    Thread,
+    /// The connection's user
+    User,
+    /// The connection's default database
+    Database,
+    /// The statement without its literals
+    Digest,
+    /// The first table of the statement
+    Table,
+    /// The connection's state, as the process list has it
+    State,
+    /// The client's host
+    Host,
+}
+
+/// What of a profile is wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// What stands at the root.
+    pub by: By,
+    /// CPU samples instead of snapshots.
+    pub on_cpu: bool,
+    /// Names with their arguments and template parameters.
+    pub full_names: bool,
+    /// Only threads of these names, or ids; empty for all.
+    pub threads: Vec<String>,
+    /// Only stacks of which a function or the group matches.
+    pub grep: Option<Regex>,
+}
+
+/// A profile as it is to be shown.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// Whose lists the indexes lead to.
+    pub profile: &'a Profile,
+    /// What is shown, in order of time.
+    pub observations: Vec<Observation>,
+    /// True where these are CPU samples.
+    pub on_cpu: bool,
+    by: By,
+    full_names: bool,
+}
+
+/// What a label of a stack stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LabelKind {
+    /// The group at the root.
+    Group,
+    /// A function of the process.
+    User,
+    /// A call that the compiler inlined.
+    Inlined,
+    /// A function of the kernel.
+    Kernel,
+    /// No function: that the walk ended too early.
+    End,
+}
+
+/// One step of a stack.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Label<'a> {
+    /// What to show, as the server gave it: each format escapes it for itself.
+    pub name: Cow<'a, str>,
+    /// What it stands for.
+    pub kind: LabelKind,
+}
+
+/// A stack that was seen so many times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted<'a> {
+    /// From the group at the root to the innermost function.
+    pub labels: Vec<Label<'a>>,
+    /// What the threads were doing.
+    pub state: ThreadState,
+    /// Whether they were spinning.
+    pub spin: Option<Spin>,
+    /// Observations.
+    pub count: u64,
+    /// Place in [`Profile::stacks`].
+    pub stack: u32,
+}
+
+/// Why there is nothing to show.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NothingToShow {
+    /// No such thread.
+    #[error("no thread is named {wanted}; the threads are named {names}")]
+    Thread {
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        names: String,
+    },
+    /// No CPU sample.
+    #[error("this profile has no CPU samples; take one with --cpu")]
+    CpuSamples,
+    /// No stack matches.
+    #[error("no stack has a function, thread or statement that matches {0}")]
+    Match(String),
+    /// No connection is known.
+    #[error(
+        "this profile does not know which thread served which connection; \
+         profile a MySQL or MariaDB server that answers, with -h, -S or an option file, and that shows it: MySQL from 5.7 on \
+         with performance_schema on, MariaDB from 10.2 on"
+    )]
+    Activities,
+}
+
+impl<'a> View<'a> {
+    /// What of a profile was chosen.
+    pub fn of(profile: &'a Profile, choice: &Choice) -> Result<Self, NothingToShow> {
+        let source_is_cpu = profile.source == StackSource::Cpu;
+        let observations = match choice.on_cpu && !source_is_cpu {
+            true => &profile.cpu_samples,
+            false => &profile.observations,
+        };
+        if choice.on_cpu && !source_is_cpu && observations.is_empty() {
+            return Err(NothingToShow::CpuSamples);
+        }
+        if choice.by != By::Thread && profile.activities.is_empty() {
+            return Err(NothingToShow::Activities);
+        }
+        let wanted: Vec<bool> = profile
+            .threads
+            .iter()
+            .map(|thread| {
+                choice.threads.is_empty()
+                    || choice
+                        .threads
+                        .iter()
+                        .any(|name| *name == thread.name || *name == thread.tid.to_string())
+            })
+            .collect();
+        if !wanted.iter().any(|wanted| *wanted) && !profile.threads.is_empty() {
+            let mut names: Vec<&str> = profile.threads.iter().map(|thread| thread.name.as_str()).collect();
+            names.sort_unstable();
+            names.dedup();
+            return Err(NothingToShow::Thread {
+                wanted: choice.threads.join(" or "),
+                names: names.join(", "),
+            });
+        }
+        let observations = observations.iter().filter(|seen| wanted[seen.thread as usize]).copied().collect();
+        let mut view = Self {
+            profile,
+            observations,
+            on_cpu: choice.on_cpu || source_is_cpu,
+            by: choice.by,
+            full_names: choice.full_names,
+        };
+        if let Some(pattern) = &choice.grep {
+            view.keep_matching(pattern)?;
+        }
+        Ok(view)
+    }
+
+    fn keep_matching(&mut self, pattern: &Regex) -> Result<(), NothingToShow> {
+        let was_empty = self.observations.is_empty();
+        let stacks: Vec<bool> = (0..self.profile.stacks.len() as u32)
+            .map(|stack| self.frames(stack).any(|frame| pattern.is_match(self.name(frame))))
+            .collect();
+        let mut observations = std::mem::take(&mut self.observations);
+        observations.retain(|seen| {
+            stacks[seen.stack as usize]
+                || pattern.is_match(&self.profile.threads[seen.thread as usize].name)
+                || pattern.is_match(&self.group(seen))
+        });
+        self.observations = observations;
+        match self.observations.is_empty() && !was_empty {
+            true => Err(NothingToShow::Match(pattern.to_string())),
+            false => Ok(()),
+        }
+    }
+
+    /// What a frame is called.
+    pub fn name(&self, frame: &'a Frame) -> &'a str {
+        match &frame.full_name {
+            Some(full) if self.full_names => full,
+            _ => &frame.name,
+        }
+    }
+
+    /// The frames of a stack, innermost first.
+    pub fn frames(&self, stack: u32) -> impl DoubleEndedIterator<Item = &'a Frame> + use<'a> {
+        let profile = self.profile;
+        profile.stacks[stack as usize].frames.iter().map(|frame| &profile.frames[*frame as usize])
+    }
+
+    /// What a thread did for its client at that instant.
+    pub fn activity(&self, seen: &Observation) -> Option<&'a Activity> {
+        Some(&self.profile.activities[seen.activity? as usize])
+    }
+
+    /// What is left without the threads that were idle, and those: they waited for work or for a client, nearly
+    /// throughout, and for nothing else. Of CPU samples none is idle.
+    pub fn split_idle(&self) -> (Self, Self) {
+        let mut counts = vec![(0_u32, 0_u32); self.profile.threads.len()];
+        let mut held_up = vec![self.on_cpu; self.profile.threads.len()];
+        for seen in &self.observations {
+            let thread = seen.thread as usize;
+            let (all, waiting) = &mut counts[thread];
+            *all += 1;
+            match seen.state {
+                _ if self.may_be_idle(seen) => *waiting += 1,
+                // A thread that wakes up now and then runs, or is about to.
+                ThreadState::Running | ThreadState::Runnable | ThreadState::Blocked => {}
+                _ => held_up[thread] = true,
+            }
+        }
+        let is_idle = |thread: u32| {
+            let (all, waiting) = counts[thread as usize];
+            let is_nearly_throughout = f64::from(waiting) >= IDLE_SHARE * f64::from(all)
+                // Of few snapshots one in which it had just woken up is no more than now and then.
+                || (all >= FEW_SNAPSHOTS && waiting + 1 >= all);
+            !held_up[thread as usize] && is_nearly_throughout
+        };
+        let (idle, busy) = self.observations.iter().partition(|seen| is_idle(seen.thread));
+        (Self { observations: busy, ..*self }, Self { observations: idle, ..*self })
+    }
+
+    fn may_be_idle(&self, seen: &Observation) -> bool {
+        let for_client = self.activity(seen).is_some_and(|activity| {
+            activity.command.as_deref().is_some_and(|command| !IDLE_COMMANDS.contains(&command))
+        });
+        match seen.state {
+            ThreadState::NetworkIdle | ThreadState::Epoll | ThreadState::Sleep => !for_client,
+            // Commits that wait for each other do so on conditions too. Only the server knows who serves nobody.
+            ThreadState::Condition => {
+                let name = self.profile.threads[seen.thread as usize].name.as_str();
+                let unknown = self.profile.activities.is_empty() && CONNECTIONS.contains(&name);
+                !for_client && !unknown
+            }
+            _ => false,
+        }
+    }
+
+    /// What stands at the root of an observation's stack.
+    pub fn group(&self, seen: &Observation) -> Cow<'a, str> {
+        let thread = &self.profile.threads[seen.thread as usize];
+        let told = |text: &'a Option<String>| text.as_deref().filter(|text| !text.is_empty());
+        let of_activity = |activity: &'a Activity| -> Option<Cow<'a, str>> {
+            match self.by {
+                By::Thread => None,
+                By::User => told(&activity.user).map(Cow::from),
+                By::Database => Some(told(&activity.database).unwrap_or("no database").into()),
+                By::Host => told(&activity.host).map(Cow::from),
+                By::State => Some(
+                    told(&activity.state).or_else(|| told(&activity.command)).unwrap_or("no state").into(),
+                ),
+                By::Digest => Some(match (told(&activity.digest_text), told(&activity.statement)) {
+                    (Some(digest), _) => digest.into(),
+                    (None, Some(statement)) => spindoctor_sql::digest(statement).into(),
+                    (None, None) => "no statement".into(),
+                }),
+                By::Table => {
+                    let statement = told(&activity.statement).or_else(|| told(&activity.digest_text));
+                    Some(statement.and_then(spindoctor_sql::first_table).map_or("no table".into(), Cow::from))
+                }
+            }
+        };
+        match self.activity(seen).and_then(of_activity) {
+            Some(group) => group,
+            None if self.by == By::Thread => thread.name.as_str().into(),
+            // A thread that serves no connection keeps its own name, marked as such.
+            None => format!("[{}]", thread.name).into(),
+        }
+    }
+
+    /// Seconds of thread time, or of CPU time, that one observation stands for.
+    pub fn seconds_each(&self) -> f64 {
+        if self.on_cpu && self.profile.source != StackSource::Cpu {
+            // Taken beside the snapshots at a rate of their own: they stand for the CPU time that was used.
+            return self.profile.process_cpu_us as f64 / 1e6 / self.profile.cpu_samples.len().max(1) as f64;
+        }
+        if self.profile.hz > 0.0 { 1.0 / self.profile.hz } else { 0.0 }
+    }
+
+    /// How many threads are shown.
+    pub fn thread_count(&self) -> usize {
+        let mut seen = vec![false; self.profile.threads.len()];
+        self.observations.iter().for_each(|observation| seen[observation.thread as usize] = true);
+        seen.into_iter().filter(|seen| *seen).count()
+    }
+
+    /// How many of the profile's snapshots or readings these are.
+    pub fn snapshot_count(&self) -> usize {
+        self.profile.snapshots.len()
+    }
+
+    /// Every stack once, with its group, in order of count, the commonest first.
+    pub fn counted(&self) -> Vec<Counted<'a>> {
+        let mut counts: HashMap<(Cow<'a, str>, u32, ThreadState, Option<Spin>), u64> = HashMap::new();
+        for seen in &self.observations {
+            *counts.entry((self.group(seen), seen.stack, seen.state, seen.spin)).or_default() += 1;
+        }
+        let mut counted: Vec<Counted<'a>> = counts
+            .into_iter()
+            .map(|((group, stack, state, spin), count)| Counted {
+                labels: self.labels(group, stack),
+                state,
+                spin,
+                count,
+                stack,
+            })
+            .collect();
+        counted.sort_by(|a, b| {
+            b.count.cmp(&a.count).then_with(|| a.labels.cmp(&b.labels)).then_with(|| a.state.cmp(&b.state))
+        });
+        counted
+    }
+
+    /// The same for people: the insides of libraries whose functions have no names are left out. A stack that enters
+    /// one by such a function shows the library's name in that place.
+    pub fn simplified(&self) -> Vec<Counted<'a>> {
+        let mut places: HashMap<(Vec<Label<'a>>, ThreadState, Option<Spin>), usize> = HashMap::new();
+        let mut simplified: Vec<Counted<'a>> = Vec::new();
+        for mut stack in self.counted() {
+            stack.labels = self.simple_labels(&stack);
+            match places.entry((stack.labels.clone(), stack.state, stack.spin)) {
+                Entry::Occupied(known) => simplified[*known.get()].count += stack.count,
+                Entry::Vacant(new) => {
+                    new.insert(simplified.len());
+                    simplified.push(stack);
+                }
+            }
+        }
+        simplified.sort_by_key(|stack| std::cmp::Reverse(stack.count));
+        simplified
+    }
+
+    /// The labels of a stack that [`Self::counted`] gave, simplified.
+    pub fn simple_labels(&self, stack: &Counted<'a>) -> Vec<Label<'a>> {
+        let frames: Vec<&Frame> = self.frames(stack.stack).rev().collect();
+        // The group, and whatever else stands before the frames.
+        let before = stack.labels.len() - frames.len();
+        let mut labels = stack.labels[..before].to_vec();
+        let mut within = None;
+        for (frame, label) in frames.iter().zip(&stack.labels[before..]) {
+            match self.unnamed_in_library(frame) {
+                // How a thread begins, and how a library does what its first function was asked for.
+                Some(_) if labels.len() == before || within == frame.module => {}
+                Some(library) => labels.push(Label { name: library.into(), kind: label.kind }),
+                None => labels.push(label.clone()),
+            }
+            within = frame.module;
+        }
+        if labels.len() == before
+            && let Some(innermost) = stack.labels[before..].last()
+        {
+            labels.push(innermost.clone());
+        }
+        labels
+    }
+
+    /// The file's name, where a frame lies in a library and has no name but its address.
+    fn unnamed_in_library(&self, frame: &Frame) -> Option<&'a str> {
+        let module = &self.profile.modules[frame.module? as usize];
+        let file = module.path.rsplit('/').next().unwrap_or_default();
+        let program = self.profile.process.program.rsplit('/').next();
+        let is_unnamed = frame.name.strip_prefix(file).is_some_and(|rest| rest.starts_with("+0x"));
+        (is_unnamed && !frame.kernel && Some(file) != program).then_some(file)
+    }
+
+    /// A stack from its group to its innermost frame.
+    fn labels(&self, group: Cow<'a, str>, stack: u32) -> Vec<Label<'a>> {
+        let mut labels = vec![Label { name: group, kind: LabelKind::Group }];
+        match &self.profile.stacks[stack as usize].end {
+            StackEnd::Root => {}
+            StackEnd::Cut(_) => labels.push(Label { name: "[cut]".into(), kind: LabelKind::End }),
+            StackEnd::None(why) => {
+                labels.push(Label { name: format!("[no stack: {why}]").into(), kind: LabelKind::End });
+            }
+        }
+        labels.extend(self.frames(stack).rev().map(|frame| Label {
+            name: self.name(frame).into(),
+            kind: match frame {
+                Frame { kernel: true, .. } => LabelKind::Kernel,
+                Frame { inlined: true, .. } => LabelKind::Inlined,
+                _ => LabelKind::User,
+            },
+        }));
+        labels
+    }
+}
+
+/// The word for a state, as JSON has it and people read it.
+pub fn state_word(state: ThreadState) -> &'static str {
+    match state {
+        ThreadState::Running => "running",
+        ThreadState::Runnable => "runnable",
+        ThreadState::Lock => "lock",
+        ThreadState::Condition => "condition",
+        ThreadState::Futex => "futex",
+        ThreadState::DiskRead => "disk_read",
+        ThreadState::DiskWrite => "disk_write",
+        ThreadState::Sync => "sync",
+        ThreadState::NetworkIdle => "network_idle",
+        ThreadState::Epoll => "epoll",
+        ThreadState::Sleep => "sleep",
+        ThreadState::Stopped => "stopped",
+        ThreadState::Blocked => "blocked",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::stack::{Module, ProfiledThread, SnapshotCost, Stack};
+
+    use super::*;
+
+    use crate::stacks::examples;
+
+    fn choice(by: By) -> Choice {
+        Choice { by, ..Choice::default() }
+    }
+
+    #[test]
+    fn every_stack_is_counted_once_and_nothing_is_lost() {
+        let profile = examples::busy();
+        for by in By::value_variants() {
+            let view = View::of(&profile, &choice(*by)).unwrap();
+            let counted: u64 = view.counted().iter().map(|stack| stack.count).sum();
+            assert_eq!(counted, profile.observations.len() as u64, "{by:?}");
+        }
+    }
+
+    #[test]
+    fn connections_are_grouped_by_what_they_do_and_other_threads_by_their_name() {
+        let profile = examples::busy();
+        let groups = |by| {
+            let view = View::of(&profile, &choice(by)).unwrap();
+            let mut groups: Vec<String> =
+                view.observations.iter().map(|seen| view.group(seen).into_owned()).collect();
+            groups.sort();
+            groups.dedup();
+            groups
+        };
+        assert_eq!(groups(By::Thread), ["connection", "ib_pg_flush_co"]);
+        assert_eq!(groups(By::User), ["[ib_pg_flush_co]", "app", "batch"]);
+        assert_eq!(groups(By::Table), ["[ib_pg_flush_co]", "no table", "sbtest1"]);
+        assert_eq!(groups(By::State), ["Sleep", "[ib_pg_flush_co]", "waiting for handler commit"]);
+    }
+
+    #[test]
+    fn threads_are_chosen_by_name_or_id_and_a_wrong_name_is_answered_with_the_right_ones() {
+        let profile = examples::busy();
+        let of = |thread: &str| {
+            let choice = Choice { threads: vec![thread.to_owned()], ..Choice::default() };
+            View::of(&profile, &choice).map(|view| view.thread_count())
+        };
+        assert_eq!(of("connection"), Ok(3));
+        assert_eq!(of("4352"), Ok(1));
+        let refused = of("conection").unwrap_err().to_string();
+        assert!(refused.ends_with("the threads are named connection, ib_pg_flush_co"), "{refused}");
+    }
+
+    /// One thread in a stack, from the innermost frame outwards: `(module, name)`.
+    fn one_thread(frames: &[(u32, &str)], state: ThreadState) -> Profile {
+        let module = |path: &str| Module { path: path.to_owned(), build_id: None };
+        let mut profile = Profile {
+            modules: vec![module("/usr/sbin/mysqld"), module("/lib/libc.so.6"), module("/lib/libssl.so.3")],
+            threads: vec![ProfiledThread {
+                tid: 1,
+                name: "connection".to_owned(),
+                ..ProfiledThread::default()
+            }],
+            snapshots: vec![SnapshotCost::default(); 2],
+            ..Profile::default()
+        };
+        profile.process.program = "/usr/sbin/mysqld".to_owned();
+        profile.frames = frames
+            .iter()
+            .map(|(module, name)| Frame {
+                module: Some(*module),
+                name: (*name).to_owned(),
+                ..Frame::default()
+            })
+            .collect();
+        profile.stacks.push(Stack { frames: (0..frames.len() as u32).collect(), ..Stack::default() });
+        for snapshot in 0..2 {
+            profile.observations.push(Observation { snapshot, state, ..Observation::default() });
+        }
+        profile
+    }
+
+    #[test]
+    fn the_insides_of_libraries_without_names_are_left_out_and_the_programs_own_stay() {
+        let shown = |frames: &[(u32, &str)]| {
+            let profile = one_thread(frames, ThreadState::Lock);
+            let view = View::of(&profile, &Choice::default()).unwrap();
+            let [stack] = &view.simplified()[..] else { panic!("one stack") };
+            let names: Vec<&str> = stack.labels[1..].iter().map(|label| label.name.as_ref()).collect();
+            names.join(" < ")
+        };
+        let in_libc = (1, "libc.so.6+0x9cefe");
+        assert_eq!(
+            shown(&[
+                in_libc,
+                (1, "pthread_cond_wait"),
+                (0, "mysqld+0x12"),
+                (0, "do_command"),
+                in_libc,
+                in_libc
+            ]),
+            "do_command < mysqld+0x12 < pthread_cond_wait"
+        );
+        assert_eq!(
+            shown(&[(2, "libssl.so.3+0x1"), (2, "libssl.so.3+0x2"), (0, "vio_read")]),
+            "vio_read < libssl.so.3"
+        );
+        assert_eq!(shown(&[in_libc, in_libc]), "libc.so.6+0x9cefe");
+        assert_eq!(shown(&[]), "");
+    }
+
+    #[test]
+    fn a_thread_is_idle_that_waits_for_work_and_serves_nobody() {
+        let idle = |profile: &Profile| {
+            let view = View::of(profile, &Choice::default()).unwrap();
+            let (busy, idle) = view.split_idle();
+            assert_eq!(busy.observations.len() + idle.observations.len(), view.observations.len());
+            idle.thread_count() == 1
+        };
+        let frames = [(1, "poll"), (0, "do_command")];
+        assert!(idle(&one_thread(&frames, ThreadState::NetworkIdle)));
+        assert!(!idle(&one_thread(&frames, ThreadState::Lock)));
+        // Without a session nobody knows whether a connection waits for a commit or for a client.
+        let mut waits = one_thread(&frames, ThreadState::Condition);
+        assert!(!idle(&waits));
+        waits.threads[0].name = "ib_log_writer".to_owned();
+        assert!(idle(&waits));
+        let mut wakes = one_thread(&frames, ThreadState::Sleep);
+        wakes.observations[1].state = ThreadState::Running;
+        assert!(!idle(&wakes), "half of its time is not now and then");
+        wakes.observations.resize(10, Observation { state: ThreadState::Sleep, ..Observation::default() });
+        assert!(idle(&wakes), "one of ten is now and then");
+        wakes.observations.resize(40, Observation { state: ThreadState::Sleep, ..Observation::default() });
+        assert!(idle(&wakes), "one of forty is");
+        wakes.observations[1].state = ThreadState::Sync;
+        assert!(!idle(&wakes), "but not where it waits for a disk");
+        for (command, is_idle) in [("Query", false), ("Sleep", true)] {
+            let mut serves = one_thread(&frames, ThreadState::NetworkIdle);
+            serves.activities.push(Activity { command: Some(command.to_owned()), ..Activity::default() });
+            serves.observations[1].activity = Some(0);
+            assert_eq!(idle(&serves), is_idle, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_keeps_the_stacks_that_have_a_function_or_a_group_of_it() {
+        let profile = examples::busy();
+        let of = |pattern: &str| {
+            let choice = Choice { grep: Some(Regex::new(pattern).unwrap()), ..Choice::default() };
+            View::of(&profile, &choice).map(|view| view.observations.len())
+        };
+        let all = profile.observations.len();
+        assert_eq!(of("."), Ok(all));
+        assert!(of("^trans_commit").is_ok_and(|kept| kept > 0 && kept < all));
+        assert!(of("ib_pg_flush").is_ok_and(|kept| kept > 0 && kept < all));
+        assert!(of("nothing").unwrap_err().to_string().ends_with("matches nothing"));
+    }
+
+    #[test]
+    fn what_a_profile_does_not_have_is_told() {
+        let bare = Profile { activities: Vec::new(), cpu_samples: Vec::new(), ..Profile::default() };
+        assert_eq!(View::of(&bare, &choice(By::User)).unwrap_err(), NothingToShow::Activities);
+        let on_cpu = Choice { on_cpu: true, ..Choice::default() };
+        assert_eq!(View::of(&bare, &on_cpu).unwrap_err(), NothingToShow::CpuSamples);
+    }
+
+    #[test]
+    fn the_words_for_states_are_those_of_the_json() {
+        for state in [ThreadState::DiskRead, ThreadState::NetworkIdle, ThreadState::Lock] {
+            assert_eq!(serde_json::to_value(state).unwrap(), state_word(state));
+        }
+    }
+}

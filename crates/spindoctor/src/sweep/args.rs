@@ -1,0 +1,140 @@
+//! The flags of `spindoctor sweep`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use spindoctor_lab::load::{OLTP, Workload};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+
+use crate::common::flags::{Connection, cpus, duration};
+use crate::lab::LabServer;
+
+/// `spindoctor sweep`.
+#[derive(Debug, Args)]
+pub struct Sweep {
+    /// A variable and the values that it takes, as VAR=V1,V2; given more than once, each with each
+    #[arg(long, value_name = "VAR=VALUES", value_parser = axis)]
+    pub set: Vec<(String, Vec<String>)>,
+
+    /// Numbers of clients
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4,16,64", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub threads: Vec<u32>,
+
+    /// What the clients do: one of sysbench's OLTP workloads
+    #[arg(long, value_name = "NAME", default_value = "oltp_point_select", value_parser = workload())]
+    pub workload: Workload,
+
+    /// How long each run is measured
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = whole_seconds)]
+    pub seconds: Duration,
+
+    /// How long each run loads the server before it is measured
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = whole_seconds)]
+    pub warmup: Duration,
+
+    /// Runs of each setting at each number of clients, in random order
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub runs: u32,
+
+    /// Tables of sysbench's
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub tables: u32,
+
+    /// Rows of each table
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rows: u32,
+
+    /// Keep finished runs in this file; the ones that it has are not made again
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+
+    /// Print a table of comma-separated values
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    pub csv: bool,
+
+    /// Print JSON (schema spindoctor.sweep/1)
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// Write the charts as SVG, too
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub svg: Option<PathBuf>,
+
+    /// Write the charts as PNG, too
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub png: Option<PathBuf>,
+
+    /// Write charts and tables as one HTML file, too
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+
+    #[command(flatten, next_help_heading = "Throw-away server [default]")]
+    pub lab: LabServer,
+
+    /// CPU quota of the throw-away server, CPUs: 0.5
+    #[arg(long, value_name = "CPUS", value_parser = cpus, help_heading = "Throw-away server [default]")]
+    pub quota: Option<f64>,
+
+    /// Load the server that the connection flags lead to, and change its settings meanwhile
+    #[arg(long, conflicts_with_all = ["server", "basedir", "data", "quota", "options"], help_heading = "Another server")]
+    pub yes_this_server: bool,
+
+    /// Create and fill sysbench's tables there first, in the database of the connection or sbtest
+    #[arg(long, requires = "yes_this_server", help_heading = "Another server")]
+    pub prepare: bool,
+
+    #[command(flatten)]
+    pub connection: Connection,
+
+    /// Options of the throw-away server's own, after --
+    #[arg(last = true, value_name = "OPTION", help_heading = "Throw-away server [default]")]
+    pub options: Vec<String>,
+}
+
+/// The names of sysbench's OLTP workloads.
+fn workload() -> impl clap::builder::TypedValueParser<Value = Workload> {
+    PossibleValuesParser::new(OLTP.iter().filter_map(|workload| workload.name()))
+        .try_map(|name| Workload::of_name(&name).ok_or("no such workload"))
+}
+
+/// `innodb_sync_spin_loops=30,200`
+fn axis(text: &str) -> Result<(String, Vec<String>), String> {
+    const WANTED: &str = "write VAR=V1,V2: innodb_sync_spin_loops=30,200";
+    let (variable, values) = text.split_once('=').ok_or(WANTED)?;
+    let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+    if variable.trim().is_empty() || values.iter().any(String::is_empty) {
+        return Err(WANTED.to_owned());
+    }
+    Ok((variable.trim().to_owned(), values))
+}
+
+/// A time of whole seconds: sysbench knows no others.
+fn whole_seconds(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time.subsec_nanos() != 0 {
+        return Err("whole seconds are wanted".to_owned());
+    }
+    Ok(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_has_a_list_of_values() {
+        let values = |text: &str| axis(text).map(|(variable, values)| (variable, values.join("|")));
+        assert_eq!(values("a = 1, 2"), Ok(("a".to_owned(), "1|2".to_owned())));
+        for wrong in ["a", "a=", "=1", "a=1,", "a=,1"] {
+            assert!(axis(wrong).unwrap_err().contains("innodb_sync_spin_loops=30,200"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn seconds_are_whole() {
+        assert_eq!(whole_seconds("2m"), Ok(Duration::from_secs(120)));
+        assert!(whole_seconds("500ms").unwrap_err().contains("whole seconds"));
+    }
+}

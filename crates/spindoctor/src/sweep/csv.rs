@@ -1,0 +1,81 @@
+//! A sweep as comma-separated values: a line for each setting and number of clients, a column for each variable.
+
+use std::fmt::Write as _;
+
+use spindoctor_tune::sweep::{Spread, Sweep};
+
+use crate::page::csv;
+use crate::page::csv::Reader;
+use crate::page::safe::safe;
+
+/// The quantities' columns, each followed by its least and greatest run.
+const QUANTITIES: [&str; 4] = ["transactions_per_s", "queries_per_s", "p95_ms", "cpu_us_per_query"];
+
+/// The table, with a line of titles.
+pub fn render(sweep: &Sweep) -> String {
+    let mut titles: Vec<String> = sweep.grid.axes.iter().map(|axis| cell(&axis.variable)).collect();
+    titles.extend(["threads".to_owned(), "runs".to_owned()]);
+    titles.extend(
+        QUANTITIES
+            .iter()
+            .flat_map(|name| [(*name).to_owned(), format!("{name}_low"), format!("{name}_high")]),
+    );
+    titles.push("errors_per_s".to_owned());
+    let mut table = format!("{}\n", titles.join(","));
+    for line in &sweep.lines {
+        for point in &line.points {
+            let mut row: Vec<String> = line.setting.0.iter().map(|assigned| cell(&assigned.value)).collect();
+            row.extend([point.threads.to_string(), point.runs.to_string()]);
+            let quantities = [
+                Some(point.transactions_per_s),
+                Some(point.queries_per_s),
+                point.p95_ms,
+                point.cpu_us_per_query,
+            ];
+            row.extend(quantities.into_iter().flat_map(numbers));
+            row.push(point.errors_per_s.to_string());
+            let _ = writeln!(table, "{}", row.join(","));
+        }
+    }
+    table
+}
+
+/// Nothing where nothing was measured: not zero.
+fn numbers(spread: Option<Spread>) -> [String; 3] {
+    spread.map_or_else(Default::default, |Spread { median, low, high }| {
+        [median, low, high].map(|number| number.to_string())
+    })
+}
+
+/// Quoted where it must be (RFC 4180).
+fn cell(text: &str) -> String {
+    let mut out = Vec::new();
+    csv::cell(safe(text).as_bytes(), Reader::People, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::sweep::examples;
+
+    #[test]
+    fn every_point_is_a_line_with_the_columns_that_the_titles_name() {
+        let sweep = examples::spin_loops();
+        let table = render(&sweep);
+        let mut lines = table.lines();
+        let titles = "innodb_sync_spin_loops,threads,runs,transactions_per_s,transactions_per_s_low,";
+        assert!(lines.next().unwrap().starts_with(titles), "{table}");
+        assert_eq!(lines.clone().count(), 22);
+        assert!(lines.all(|line| line.split(',').count() == 16), "{table}");
+        assert!(table.contains("\n30,1,3,11178,10954.44,"), "{table}");
+    }
+
+    #[test]
+    fn a_hostile_value_stays_in_its_cell() {
+        let table = render(&examples::hostile());
+        assert_eq!(table.lines().count(), 3, "{table}");
+        assert!(table.contains("\"<script>alert(1)</script>&\"\"'\\u{1b}[2J\\u{202e},; \""), "{table}");
+    }
+}

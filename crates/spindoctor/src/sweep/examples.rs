@@ -1,0 +1,104 @@
+//! Sweeps made by hand, for the tests of the formats.
+
+use jiff::{SignedDuration, Timestamp};
+use spindoctor_tune::sweep::{Axis, Cell, Conditions, Grid, Measured, Sweep};
+
+fn axis(variable: &str, values: &[&str]) -> Axis {
+    Axis { variable: variable.to_owned(), values: values.iter().map(|value| (*value).to_owned()).collect() }
+}
+
+fn conditions() -> Conditions {
+    Conditions {
+        server: "MySQL 9.7.4".to_owned(),
+        address: "a throw-away server".to_owned(),
+        machine: "a machine of 24 CPUs".to_owned(),
+        workload: "oltp_point_select".to_owned(),
+        tables: 48,
+        rows: 100_000,
+        warmup_s: 2.0,
+        measured_s: 10.0,
+        ..Conditions::default()
+    }
+}
+
+/// A sweep of a grid whose throughput is a function of the setting's place and the number of clients.
+fn made(grid: Grid, throughput: impl Fn(usize, u32) -> f64) -> Sweep {
+    let settings = grid.settings();
+    let start = Timestamp::from_second(1_763_750_000).unwrap();
+    let cells = grid.left(&[], &mut |_| 0).into_iter().enumerate().map(|(at, cell)| {
+        let Cell { setting, threads, run } = &cell;
+        let place = settings.iter().position(|other| other == setting).unwrap();
+        // Two per cent apart.
+        let transactions_per_s = throughput(place, *threads) * (0.98 + 0.02 * f64::from(*run));
+        Measured {
+            at: start + SignedDuration::from_secs(12 * at as i64),
+            seconds: 10.0,
+            transactions_per_s,
+            queries_per_s: transactions_per_s,
+            p95_ms: Some(1_300.0 * f64::from(*threads) / transactions_per_s),
+            cpu_us_per_query: Some(24e6 / transactions_per_s.max(60_000.0)),
+            cell,
+            ..Measured::default()
+        }
+    });
+    let cells = cells.collect();
+    Sweep::of(conditions(), grid, cells, Vec::new())
+}
+
+/// The fourth seed's: `innodb_sync_spin_loops` 30 and 200 from 1 to 1,024 clients.
+pub fn spin_loops() -> Sweep {
+    const TPS: [[f64; 11]; 2] = [
+        [11178., 27741., 53364., 92546., 144619., 164884., 154235., 147456., 68369., 40509., 22166.],
+        [11288., 28387., 53575., 92184., 143688., 164392., 174022., 152280., 150089., 127680., 61507.],
+    ];
+    let grid = Grid {
+        axes: vec![axis("innodb_sync_spin_loops", &["30", "200"])],
+        threads: (0..=10).map(|power| 1 << power).collect(),
+        runs: 3,
+    };
+    made(grid, |place, threads| TPS[place][threads.ilog2() as usize])
+}
+
+/// More settings than a row has room for.
+pub fn many() -> Sweep {
+    let grid = Grid {
+        axes: vec![
+            axis("innodb_spin_wait_delay", &["0", "6", "24", "100"]),
+            axis("innodb_sync_spin_loops", &["0", "30", "200"]),
+        ],
+        threads: vec![1, 16, 64, 256],
+        runs: 2,
+    };
+    made(grid, |place, threads| {
+        let clients = f64::from(threads);
+        9_000.0 * clients
+            / (1.0 + 0.05 * (clients - 1.0) + 2e-4 * (1 + place) as f64 * clients * (clients - 1.0))
+    })
+}
+
+/// Without a variable, at one number of clients, one run.
+pub fn as_it_is() -> Sweep {
+    made(Grid { axes: Vec::new(), threads: vec![8], runs: 1 }, |_, _| 5_000.0)
+}
+
+/// Names and notes that want to be markup, and numbers that are none.
+pub fn hostile() -> Sweep {
+    const HOSTILE: &str = "<script>alert(1)</script>&\"'\u{1b}[2J\u{202e},;\n";
+    let grid = Grid { axes: vec![axis(HOSTILE, &[HOSTILE, "2"])], threads: vec![1, 8], runs: 1 };
+    let mut sweep = made(grid, |place, _| if place == 0 { f64::NAN } else { 1e300 });
+    sweep.conditions = Conditions {
+        server: HOSTILE.to_owned(),
+        address: HOSTILE.to_owned(),
+        machine: HOSTILE.to_owned(),
+        options: vec![HOSTILE.to_owned()],
+        workload: HOSTILE.to_owned(),
+        ..Conditions::default()
+    };
+    sweep.notes.push(HOSTILE.to_owned());
+    sweep
+}
+
+/// All of them, with a name.
+pub fn all() -> [(&'static str, Sweep); 4] {
+    [("spin loops", spin_loops()), ("many", many()), ("as it is", as_it_is()), ("hostile", hostile())]
+}

@@ -1,0 +1,184 @@
+//! The server that is swept: a throw-away one, or one that the user named and means.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use spindoctor_collect::gauges::read_host;
+use spindoctor_collect::host;
+use spindoctor_collect::mysql::{Endpoint, Session, Target};
+use spindoctor_lab::load::{self, Login, Tables};
+use spindoctor_lab::{Home, Server, ServerSpec};
+use spindoctor_model::ServerVersion;
+use spindoctor_tune::sweep::Conditions;
+
+use super::args::Sweep;
+use crate::common::flags::Connection;
+use crate::common::session;
+use crate::lab::{data, tell, which};
+
+/// The server, and how it is reached.
+#[derive(Debug)]
+pub struct Swept {
+    /// Where its settings are changed.
+    pub target: Target,
+    /// What it is.
+    pub version: ServerVersion,
+    /// Its process, where that is on this host.
+    process: Option<host::Target>,
+    /// What the runs are made with.
+    pub conditions: Conditions,
+    tables: Tables,
+    /// Ends with this.
+    lab: Option<Server>,
+}
+
+impl Swept {
+    /// Starts the throw-away server, or connects to the one that was named.
+    pub async fn begin(asked: &Sweep) -> anyhow::Result<Self> {
+        let tables = Tables { count: asked.tables, rows: asked.rows };
+        let conditions = Conditions {
+            machine: spindoctor_lab::machine(),
+            quota_cpus: asked.quota,
+            options: asked.options.clone(),
+            workload: asked.workload.name().unwrap_or_default().to_owned(),
+            tables: asked.tables,
+            rows: asked.rows,
+            warmup_s: asked.warmup.as_secs_f64(),
+            measured_s: asked.seconds.as_secs_f64(),
+            ..Conditions::default()
+        };
+        match asked.yes_this_server {
+            true => Self::named(&asked.connection, asked.prepare, tables, conditions).await,
+            false => Self::lab(asked, tables, conditions).await,
+        }
+    }
+
+    async fn lab(asked: &Sweep, tables: Tables, conditions: Conditions) -> anyhow::Result<Self> {
+        if is_named(&asked.connection) {
+            bail!(
+                "a sweep loads a server as much as it can and changes its settings: say --yes-this-server where that is \
+                 what you want, or leave the connection flags out for a throw-away server"
+            );
+        }
+        let spec = ServerSpec {
+            which: which(&asked.lab.which),
+            data: data(&asked.lab.data),
+            limits: spindoctor_lab::Limits { quota_cpus: asked.quota, ..spindoctor_lab::Limits::default() },
+            tables: Some(tables),
+            options: room_for(&asked.threads).into_iter().chain(asked.options.iter().cloned()).collect(),
+            ..ServerSpec::default()
+        };
+        let server = Server::start(&Home::open()?, &spec, &tell).await?;
+        Ok(Self {
+            target: Target::new(Endpoint::Socket(server.socket().to_owned()), "root"),
+            version: server.version(),
+            process: Some(host::Target::live(server.pid())),
+            conditions: Conditions {
+                server: server.version().to_string(),
+                address: "a throw-away server".to_owned(),
+                ..conditions
+            },
+            tables,
+            lab: Some(server),
+        })
+    }
+
+    async fn named(
+        connection: &Connection,
+        prepare: bool,
+        tables: Tables,
+        conditions: Conditions,
+    ) -> anyhow::Result<Self> {
+        let target = session::target(connection)?;
+        let mut session = Session::connect(&target, &target.limits).await?;
+        let version = session.version().context("the server does not say which version it is")?;
+        let server = session.server();
+        if prepare {
+            tell(&format!("filling {} tables of {} rows", tables.count, tables.rows));
+            load::fill(&target, tables).await?;
+        }
+        expect_tables(&mut session, &target, tables).await?;
+        session.close().await;
+        let process = match connection.remote {
+            true => None,
+            false => session::process(connection, &target).ok().map(|(pid, _)| host::Target::live(pid)),
+        };
+        Ok(Self {
+            conditions: Conditions { server, address: target.address(), ..conditions },
+            target,
+            version,
+            process,
+            tables,
+            lab: None,
+        })
+    }
+
+    /// How sysbench's clients log in.
+    pub fn login(&self) -> Login<'_> {
+        match &self.lab {
+            Some(server) => Login::Lab(server.socket()),
+            None => Login::Target(&self.target),
+        }
+    }
+
+    /// sysbench's tables on it.
+    pub fn tables(&self) -> Tables {
+        self.tables
+    }
+
+    /// CPU time of its process so far, microseconds; none where that cannot be read.
+    pub fn cpu_us(&self) -> Option<f64> {
+        let sample = read_host(self.process.as_ref()?);
+        let process = sample.process.value()?;
+        Some((process.user_us + process.system_us) as f64)
+    }
+
+    /// Ends the throw-away server.
+    pub fn end(self) -> anyhow::Result<()> {
+        Ok(self.lab.map_or(Ok(()), Server::stop)?)
+    }
+}
+
+/// Connections beside the clients': the sweep's own, and those that are not gone yet.
+const SPARE_CONNECTIONS: u32 = 50;
+/// The most that both servers take (`max_prepared_stmt_count`): each of sysbench's clients prepares some statements
+/// for each table.
+const MOST_PREPARED: u32 = 1_048_576;
+
+/// Options of a throw-away server that lets all clients in, where its defaults (151 connections) would not.
+fn room_for(threads: &[u32]) -> [String; 2] {
+    let clients = threads.iter().copied().max().unwrap_or(0);
+    let connections = clients.saturating_add(SPARE_CONNECTIONS).max(151);
+    [format!("--max-connections={connections}"), format!("--max-prepared-stmt-count={MOST_PREPARED}")]
+}
+
+/// True where a flag says which server is meant.
+fn is_named(connection: &Connection) -> bool {
+    let Connection { target, host, port, socket, login, .. } = connection;
+    let paths: [Option<&Path>; 2] = [socket.as_deref(), login.defaults_file.as_deref()];
+    target.is_some()
+        || host.is_some()
+        || port.is_some()
+        || login.login_path.is_some()
+        || paths.iter().any(Option::is_some)
+}
+
+/// Fails where the tables are not there, or are smaller than the clients would be told: a read that finds no row is
+/// faster than one that does.
+async fn expect_tables(session: &mut Session, target: &Target, tables: Tables) -> anyhow::Result<()> {
+    let database = target.database.as_deref().unwrap_or("sbtest").replace('`', "``");
+    for table in 1..=tables.count {
+        let question = format!("SELECT COALESCE(MAX(id), 0) FROM `{database}`.`sbtest{table}`");
+        let rows = session.query(&question).await.map_err(|error| {
+            anyhow::anyhow!(
+                "sysbench's table {database}.sbtest{table} is wanted ({error}): --prepare creates and fills the tables in \
+                 a database that is there already"
+            )
+        })?;
+        let last: u64 = rows.first().and_then(|row| row.at(0)?.parse().ok()).unwrap_or_default();
+        if last < u64::from(tables.rows) {
+            bail!("{database}.sbtest{table} has {last} rows, not {}: say --rows {last}", tables.rows);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,542 @@
+//! The charts of a sweep: throughput, p95 and CPU for each statement against clients, a line for each setting. One SVG, no
+//! script, no network, light and dark as the reader's browser.
+//!
+//! A point is the median of its runs, the bar through it reaches from the lowest to the highest. Dashed is the Universal
+//! Scalability Law, with a ring at its peak. Lines are named at their right end, so that no legend has to be looked up.
+
+use std::fmt::Write as _;
+
+use spindoctor_tune::sweep::{Line, Spread, Sweep};
+
+use super::view::{METRICS, Metric, facts, label, title, variables};
+use crate::page::safe::safe;
+use crate::page::text::shortened;
+
+/// Pixels: the picture, its margin, and the room at the right for the names of the lines.
+const WIDTH: f64 = 1000.0;
+const MARGIN: f64 = 24.0;
+const NAMES: f64 = 170.0;
+/// Pixels of a letter of middling width at 12 px, and letters of a name.
+const LETTER: f64 = 6.9;
+const NAME_LETTERS: usize = 22;
+/// Pixels left of a plot for its numbers, above it for its title, below it for the clients.
+const LEFT: f64 = 58.0;
+const ABOVE: f64 = 34.0;
+const BELOW: f64 = 44.0;
+/// Pixels of the plots' heights, and of a name's line.
+const TALL: f64 = 330.0;
+const SHORT: f64 = 190.0;
+const NAME_LINE: f64 = 16.0;
+/// With more lines than this, fitted curves would hide what was measured.
+const MOST_CURVES: usize = 5;
+/// From this ratio of the greatest to the least on, a linear axis shows the least as zero.
+const LOGARITHMIC_FROM: f64 = 25.0;
+/// Colours that differ for most kinds of colour blindness (after Okabe and Ito), on white and on black.
+const COLOURS: [(&str, &str); 8] = [
+    ("#1f6fb4", "#6db3f2"),
+    ("#cc5a1d", "#f2965e"),
+    ("#1d8a5f", "#5fcf9f"),
+    ("#8a4fae", "#c897ea"),
+    ("#a57c00", "#e3bd4a"),
+    ("#c23a6b", "#f07fa8"),
+    ("#2b8f9c", "#67cfdb"),
+    ("#5d646d", "#adb5be"),
+];
+
+/// The charts as a file of their own.
+pub fn render(sweep: &Sweep) -> String {
+    draw(sweep, true)
+}
+
+/// The charts to stand within an HTML page, which has a title of its own.
+pub fn within_page(sweep: &Sweep) -> String {
+    draw(sweep, false)
+}
+
+fn draw(sweep: &Sweep, is_file: bool) -> String {
+    let mut out = String::new();
+    let mut y = MARGIN;
+    if is_file {
+        text(&mut out, "title", MARGIN, y + 14.0, &safe(&title(sweep)));
+        y += 24.0;
+        for line in lines_of(&facts(sweep), (WIDTH - 2.0 * MARGIN) / LETTER) {
+            text(&mut out, "quiet", MARGIN, y + 12.0, &safe(&line));
+            y += 17.0;
+        }
+        y += 6.0;
+    }
+    let tall = TALL.max((sweep.lines.len() as f64 + 2.0) * NAME_LINE);
+    let top = Frame {
+        left: MARGIN + LEFT,
+        top: y + ABOVE,
+        right: WIDTH - MARGIN - NAMES,
+        bottom: y + ABOVE + tall,
+    };
+    let [throughput, others @ ..] = &METRICS;
+    plot(&mut out, sweep, throughput, top, true);
+    names(&mut out, sweep, top);
+    y = top.bottom + BELOW + 8.0;
+    let others: Vec<&Metric> = others.iter().filter(|metric| metric.is_measured(sweep)).collect();
+    let room = (WIDTH - MARGIN) / others.len().max(1) as f64;
+    for (at, metric) in others.iter().enumerate() {
+        let left = at as f64 * room;
+        let frame = Frame {
+            left: left + MARGIN + LEFT,
+            top: y + ABOVE,
+            right: left + room - 8.0,
+            bottom: y + ABOVE + SHORT,
+        };
+        plot(&mut out, sweep, metric, frame, false);
+    }
+    if !others.is_empty() {
+        y += ABOVE + SHORT + BELOW;
+    }
+    let mut key = "Points are medians, bars reach from the lowest run to the highest.".to_owned();
+    if has_curves(sweep) {
+        key.push_str(" Dashed: the Universal Scalability Law; ring: its peak.");
+    }
+    text(&mut out, "quiet", MARGIN, y + 14.0, &key);
+    let height = y + 30.0;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"sweep\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         height=\"{height}\" role=\"img\"><title>{}</title><style>{}{STYLE}</style>\
+         {}{out}</svg>\n",
+        escaped(&safe(&title(sweep))),
+        line_styles(sweep.lines.len()),
+        if is_file {
+            format!("<rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\"/>")
+        } else {
+            String::new()
+        },
+    )
+}
+
+/// A plot's edges.
+#[derive(Clone, Copy)]
+struct Frame {
+    left: f64,
+    top: f64,
+    right: f64,
+    bottom: f64,
+}
+
+/// From the clients to pixels: each doubling takes as much room.
+struct Across {
+    frame: Frame,
+    least: f64,
+    most: f64,
+}
+
+impl Across {
+    fn of(sweep: &Sweep, frame: Frame) -> Self {
+        let clients = |at: Option<&u32>| f64::from(at.copied().unwrap_or(1).max(1)).log2();
+        let (least, most) = (clients(sweep.grid.threads.first()), clients(sweep.grid.threads.last()));
+        // One number of clients alone stands in the middle.
+        if most > least {
+            Self { frame, least, most }
+        } else {
+            Self { frame, least: least - 1.0, most: most + 1.0 }
+        }
+    }
+
+    fn x(&self, clients: f64) -> f64 {
+        const INSET: f64 = 14.0;
+        let Frame { left, right, .. } = self.frame;
+        let share = (clients.log2() - self.least) / (self.most - self.least);
+        left + INSET + share * (right - left - 2.0 * INSET)
+    }
+}
+
+/// From a quantity to pixels.
+struct Up {
+    frame: Frame,
+    least: f64,
+    most: f64,
+    is_logarithmic: bool,
+    ticks: Vec<f64>,
+}
+
+impl Up {
+    fn of(sweep: &Sweep, metric: &Metric, frame: Frame) -> Option<Self> {
+        let spreads: Vec<Spread> =
+            sweep.lines.iter().flat_map(|line| &line.points).filter_map(metric.of).filter(is_drawn).collect();
+        let most = spreads.iter().map(|spread| spread.high).fold(0.0, f64::max);
+        let least = spreads.iter().map(|spread| spread.low).fold(f64::INFINITY, f64::min);
+        if most <= 0.0 {
+            return None;
+        }
+        // Of throughput the eye compares heights, so that begins at zero.
+        if metric.unit == "ms" && least > 0.0 && most / least > LOGARITHMIC_FROM {
+            let (least, most) = (least / 1.3, most * 1.3);
+            let ticks = decades(least, most);
+            return Some(Self { frame, least: least.ln(), most: most.ln(), is_logarithmic: true, ticks });
+        }
+        let step = step(most / 5.0);
+        let steps = (most * 1.02 / step).ceil();
+        let ticks = (0..=steps as u32).map(|at| f64::from(at) * step).collect();
+        Some(Self { frame, least: 0.0, most: steps * step, is_logarithmic: false, ticks })
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let value = if self.is_logarithmic { value.max(f64::MIN_POSITIVE).ln() } else { value };
+        let Frame { top, bottom, .. } = self.frame;
+        bottom - (value - self.least) / (self.most - self.least) * (bottom - top)
+    }
+}
+
+/// 1, 2 or 5 of a power of ten, as near above as there is.
+fn step(least: f64) -> f64 {
+    let power = 10_f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0]
+        .map(|digit| digit * power)
+        .into_iter()
+        .find(|step| *step >= least * 0.999)
+        .unwrap_or(10.0 * power)
+}
+
+/// Round numbers between two bounds, for a logarithmic axis: powers of ten, with 2 and 5 where those are few.
+fn decades(least: f64, most: f64) -> Vec<f64> {
+    let powers = (least.log10().floor() as i32)..=(most.log10().ceil() as i32);
+    let digits: &[f64] = if (most / least).log10() > 3.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let ticks = powers.flat_map(|power| digits.iter().map(move |digit| digit * 10_f64.powi(power)));
+    ticks.filter(|tick| (least..=most).contains(tick)).collect()
+}
+
+/// Numbers that a picture can show.
+fn is_drawn(spread: &Spread) -> bool {
+    [spread.low, spread.median, spread.high].iter().all(|value| (0.0..1e15).contains(value))
+}
+
+fn plot(out: &mut String, sweep: &Sweep, metric: &Metric, frame: Frame, is_first: bool) {
+    let Frame { left, top, right, bottom } = frame;
+    let across = Across::of(sweep, frame);
+    let up = Up::of(sweep, metric, frame);
+    let scale = if up.as_ref().is_some_and(|up| up.is_logarithmic) { ", logarithmic" } else { "" };
+    let _ = write!(
+        out,
+        "<text class=\"heading\" x=\"{}\" y=\"{}\">{}<tspan class=\"quiet\" dx=\"8\">{}{scale}</tspan></text>",
+        px(left - LEFT),
+        px(top - 16.0),
+        metric.title,
+        metric.better
+    );
+    for tick in up.iter().flat_map(|up| &up.ticks) {
+        let y = up.as_ref().map_or(bottom, |up| up.y(*tick));
+        let class = if y >= bottom - 0.5 { "axis" } else { "grid" };
+        line(out, class, (left, y), (right, y));
+        let told = if *tick == 0.0 { "0".to_owned() } else { metric.shown(*tick) };
+        text(out, "number", left - 7.0, y + 4.0, &told);
+    }
+    line(out, "axis", (left, bottom), (right, bottom));
+    let mut free_from = f64::NEG_INFINITY;
+    for threads in &sweep.grid.threads {
+        let x = across.x(f64::from(*threads));
+        line(out, "axis", (x, bottom), (x, bottom + 4.0));
+        let told = threads.to_string();
+        let half = told.len() as f64 * LETTER / 2.0;
+        if x - half >= free_from {
+            text(out, "clients", x, bottom + 18.0, &told);
+            free_from = x + half + 6.0;
+        }
+    }
+    text(out, "clients quiet", f64::midpoint(left, right), bottom + 34.0, "clients");
+    let Some(up) = up else { return };
+    if is_first && has_curves(sweep) {
+        for (at, line) in sweep.lines.iter().enumerate() {
+            curve(out, at, line, &across, &up);
+        }
+    }
+    for (at, line) in sweep.lines.iter().enumerate() {
+        points(out, at, line, metric, &across, &up);
+    }
+}
+
+fn has_curves(sweep: &Sweep) -> bool {
+    sweep.lines.len() <= MOST_CURVES && sweep.lines.iter().any(|line| line.scalability.is_some())
+}
+
+/// The fitted curve between the first point and the last.
+fn curve(out: &mut String, at: usize, line: &Line, across: &Across, up: &Up) {
+    const STEPS: u32 = 96;
+    let (Some(fit), Some(first), Some(last)) = (&line.scalability, line.points.first(), line.points.last())
+    else {
+        return;
+    };
+    let (first, last) = (f64::from(first.threads), f64::from(last.threads));
+    let place = |clients: f64| {
+        let y = up.y(fit.transactions_per_s(clients)).clamp(across.frame.top - 6.0, across.frame.bottom);
+        (across.x(clients), y)
+    };
+    let mut told = String::new();
+    for step in 0..=STEPS {
+        let (x, y) = place(first * (last / first).powf(f64::from(step) / f64::from(STEPS)));
+        let _ = write!(told, "{},{} ", px(x), px(y));
+    }
+    let _ = write!(out, "<polyline class=\"fit {}\" points=\"{}\"/>", class(at), told.trim_end());
+    if let Some(peak) = fit.peak_threads.filter(|peak| (first..=last).contains(peak)) {
+        let (x, y) = place(peak);
+        let _ =
+            write!(out, "<circle class=\"ring {}\" cx=\"{}\" cy=\"{}\" r=\"7.5\"/>", class(at), px(x), px(y));
+    }
+}
+
+/// The measured points of a line, joined, with a bar from the lowest run to the highest.
+fn points(out: &mut String, at: usize, line: &Line, metric: &Metric, across: &Across, up: &Up) {
+    let drawn: Vec<(u32, Spread)> = line
+        .points
+        .iter()
+        .filter_map(|point| Some((point.threads, (metric.of)(point).filter(is_drawn)?)))
+        .collect();
+    let mut joined = String::new();
+    let mut marks = String::new();
+    for (threads, spread) in &drawn {
+        let (x, y) = (across.x(f64::from(*threads)), up.y(spread.median));
+        let _ = write!(joined, "{},{} ", px(x), px(y));
+        let (low, high) = (up.y(spread.low), up.y(spread.high));
+        if low - high > 2.0 {
+            let _ = write!(
+                marks,
+                "<path class=\"bar {}\" d=\"M{x0} {low}H{x1}M{x} {low}V{high}M{x0} {high}H{x1}\"/>",
+                class(at),
+                x = px(x),
+                x0 = px(x - 3.0),
+                x1 = px(x + 3.0),
+                low = px(low),
+                high = px(high),
+            );
+        }
+        let told = format!(
+            "{}{threads} clients: {} ({} to {})",
+            named(line),
+            metric.shown(spread.median),
+            metric.shown(spread.low),
+            metric.shown(spread.high)
+        );
+        let _ = write!(marks, "<g>{}<title>{}</title></g>", mark(at, x, y), escaped(&safe(&told)));
+    }
+    let _ = write!(out, "<polyline class=\"line {}\" points=\"{}\"/>{marks}", class(at), joined.trim_end());
+}
+
+/// A shape of its own for neighbouring lines, for those who print in grey.
+fn mark(at: usize, x: f64, y: f64) -> String {
+    let class = format!("mark {}", class(at));
+    let polygon = |corners: [(f64, f64); 4]| {
+        let corners = corners.map(|(dx, dy)| format!("{},{}", px(x + dx), px(y + dy)));
+        format!("<polygon class=\"{class}\" points=\"{}\"/>", corners.join(" "))
+    };
+    match at % 4 {
+        0 => format!("<circle class=\"{class}\" cx=\"{}\" cy=\"{}\" r=\"3.8\"/>", px(x), px(y)),
+        1 => polygon([(-3.4, -3.4), (3.4, -3.4), (3.4, 3.4), (-3.4, 3.4)]),
+        2 => polygon([(0.0, -4.8), (4.6, 3.6), (-4.6, 3.6), (0.0, -4.8)]),
+        _ => polygon([(0.0, -5.0), (5.0, 0.0), (0.0, 5.0), (-5.0, 0.0)]),
+    }
+}
+
+/// The names of the lines, as near to where each ends as they fit.
+fn names(out: &mut String, sweep: &Sweep, frame: Frame) {
+    let metric = &METRICS[0];
+    let Some(up) = Up::of(sweep, metric, frame) else { return };
+    let across = Across::of(sweep, frame);
+    let ends = sweep.lines.iter().enumerate().filter_map(|(at, line)| {
+        let drawn = |point: &&spindoctor_tune::sweep::Point| (metric.of)(point).is_some_and(|s| is_drawn(&s));
+        let last = line.points.iter().rev().find(drawn)?;
+        Some((at, across.x(f64::from(last.threads)), up.y(last.transactions_per_s.median)))
+    });
+    let mut ends: Vec<(usize, f64, f64)> = ends.collect();
+    ends.sort_by(|a, b| a.2.total_cmp(&b.2));
+    let places =
+        apart(&ends.iter().map(|end| end.2).collect::<Vec<_>>(), frame.top + NAME_LINE, frame.bottom);
+    let x = frame.right + 14.0;
+    let heading = safe(&variables(sweep));
+    for (at, told) in
+        lines_of(&heading.split(" / ").map(str::to_owned).collect::<Vec<_>>(), 1.0).iter().enumerate()
+    {
+        let y = frame.top - 16.0 + at as f64 * 14.0;
+        text(out, "quiet", x - 4.0, y, &shortened(told, (NAMES / LETTER) as usize + 2));
+    }
+    for ((at, end_x, end_y), y) in ends.iter().zip(places) {
+        let _ = write!(
+            out,
+            "<path class=\"lead {}\" d=\"M{} {}L{} {}\"/>",
+            class(*at),
+            px(end_x + 6.0),
+            px(*end_y),
+            px(x - 3.0),
+            px(y)
+        );
+        let told = shortened(&safe(&label(&sweep.lines[*at])), NAME_LETTERS);
+        text(out, &format!("name {}", class(*at)), x, y + 4.0, &told);
+    }
+}
+
+/// Places as near to the wanted ones, which ascend, as they can stand with a line's room between them.
+fn apart(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
+    let mut places = wanted.to_vec();
+    let mut free = top;
+    for place in &mut places {
+        *place = place.max(free);
+        free = *place + NAME_LINE;
+    }
+    let mut free = bottom.max(top);
+    for place in places.iter_mut().rev() {
+        *place = place.min(free);
+        free = *place - NAME_LINE;
+    }
+    places
+}
+
+/// What tells a line from the others when the pointer rests on one of its points.
+fn named(line: &Line) -> String {
+    let told = line.setting.told();
+    if told.is_empty() { told } else { format!("{told}, ") }
+}
+
+/// Clauses on as few lines of so many letters as they fit.
+fn lines_of(clauses: &[String], letters: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for clause in clauses {
+        match lines.last_mut() {
+            Some(line) if ((line.chars().count() + clause.chars().count() + 2) as f64) < letters => {
+                line.push_str("; ");
+                line.push_str(clause);
+            }
+            _ => lines.push(shortened(clause, letters.max(60.0) as usize)),
+        }
+    }
+    lines
+}
+
+fn class(at: usize) -> String {
+    format!("s{at}")
+}
+
+/// A colour for each line: the first eight by hand, then shades from blue to red, in order.
+fn line_styles(count: usize) -> String {
+    let mut light = String::new();
+    let mut dark = String::new();
+    for at in 0..count {
+        let (on_white, on_black) = match COLOURS.get(at).filter(|_| count <= COLOURS.len()) {
+            Some((on_white, on_black)) => ((*on_white).to_owned(), (*on_black).to_owned()),
+            None => {
+                let hue = 250.0 - 250.0 * at as f64 / (count - 1).max(1) as f64;
+                (rgb(hue, 0.62, 0.42), rgb(hue, 0.62, 0.68))
+            }
+        };
+        for (out, colour) in [(&mut light, on_white), (&mut dark, on_black)] {
+            let _ = write!(
+                out,
+                ".sweep .s{at}{{stroke:{colour}}}.sweep .mark.s{at},.sweep .name.s{at}{{fill:{colour}}}"
+            );
+        }
+    }
+    format!("{light}@media (prefers-color-scheme:dark){{{dark}}}")
+}
+
+/// Hue in degrees, saturation and lightness from 0 to 1, as `#rrggbb`.
+fn rgb(hue: f64, saturation: f64, lightness: f64) -> String {
+    let chroma = saturation * lightness.min(1.0 - lightness);
+    let channel = |n: f64| {
+        let k = (n + hue / 30.0) % 12.0;
+        let value = lightness - chroma * (k - 3.0).min(9.0 - k).clamp(-1.0, 1.0);
+        (value * 255.0).round() as u8
+    };
+    format!("#{:02x}{:02x}{:02x}", channel(0.0), channel(8.0), channel(4.0))
+}
+
+fn text(out: &mut String, class: &str, x: f64, y: f64, told: &str) {
+    let _ = write!(out, "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}</text>", px(x), px(y), escaped(told));
+}
+
+fn line(out: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
+    let _ = write!(
+        out,
+        "<line class=\"{class}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>",
+        px(from.0),
+        px(from.1),
+        px(to.0),
+        px(to.1)
+    );
+}
+
+/// A tenth of a pixel is enough.
+fn px(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+const STYLE: &str = "\
+.sweep text{font:12px system-ui,-apple-system,'Segoe UI','Noto Sans','DejaVu Sans',sans-serif;fill:#1f2328}\
+.sweep .title{font-size:17px;font-weight:600}.sweep .heading{font-size:13px;font-weight:600}\
+.sweep .quiet{fill:#656d76;font-weight:400}.sweep tspan.quiet{font-size:12px}\
+.sweep .number{text-anchor:end;font-size:11px;fill:#656d76}.sweep .clients{text-anchor:middle;font-size:11px;fill:#656d76}\
+.sweep .page{fill:#fff}.sweep .grid{stroke:#e6e6e2;stroke-width:1}.sweep .axis{stroke:#9aa0a6;stroke-width:1}\
+.sweep .line{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}\
+.sweep .mark{stroke:#fff;stroke-width:1}.sweep .bar{fill:none;stroke-width:1.2;opacity:.75}\
+.sweep .fit{fill:none;stroke-width:1.3;stroke-dasharray:5 4;opacity:.6}.sweep .ring{fill:none;stroke-width:1.5;opacity:.8}\
+.sweep .lead{fill:none;stroke-width:.8;opacity:.45}.sweep .name{stroke:none;font-weight:600}\
+@media (prefers-color-scheme:dark){.sweep text{fill:#e4e6e8}.sweep .quiet,.sweep .number,.sweep .clients{fill:#98a0a9}\
+.sweep .page{fill:#14171a}.sweep .grid{stroke:#2e343a}.sweep .axis{stroke:#6b737b}.sweep .mark{stroke:#14171a}}";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::sweep::examples;
+
+    #[test]
+    fn every_measured_point_is_drawn_and_every_line_is_named() {
+        for (name, sweep) in [("spin loops", examples::spin_loops()), ("many", examples::many())] {
+            let svg = render(&sweep);
+            let points: usize = sweep.lines.iter().map(|line| line.points.len()).sum();
+            assert_eq!(svg.matches("class=\"mark ").count(), 3 * points, "{name}");
+            assert_eq!(svg.matches("class=\"name ").count(), sweep.lines.len(), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_number_is_drawn_that_is_none() {
+        for (name, sweep) in examples::all() {
+            let svg = render(&sweep);
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
+        }
+    }
+
+    #[test]
+    fn hostile_text_begins_no_element_and_steers_nothing() {
+        for svg in [render(&examples::hostile()), within_page(&examples::hostile())] {
+            assert!(!svg.contains("<script"), "{svg}");
+            assert_eq!(svg.matches("</svg>").count(), 1);
+            assert!(!svg.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')));
+        }
+    }
+
+    #[test]
+    fn names_stand_apart_and_within_their_plot() {
+        let places = apart(&[10.0, 11.0, 12.0, 200.0, 299.0, 300.0], 20.0, 300.0);
+        assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= NAME_LINE), "{places:?}");
+        assert!(places[0] >= 20.0 && places[5] <= 300.0, "{places:?}");
+        assert_eq!(places[3], 200.0);
+    }
+
+    #[test]
+    fn axes_have_round_numbers() {
+        assert_eq!(
+            [step(0.9), step(1.0), step(3.1), step(33_000.0), step(0.000_12)],
+            [1.0, 1.0, 5.0, 50_000.0, 0.000_2]
+        );
+        assert_eq!(decades(0.8, 60.0), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
+        assert_eq!(decades(0.5, 6_000.0), [1.0, 10.0, 100.0, 1_000.0]);
+    }
+
+    #[test]
+    fn shades_go_from_blue_to_red() {
+        assert_eq!(
+            [rgb(0.0, 1.0, 0.5), rgb(120.0, 1.0, 0.25), rgb(240.0, 1.0, 0.5)],
+            ["#ff0000", "#008000", "#0000ff"]
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! The terminal while `top` has it: drawing, keys, and giving it back however the program ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::draw::{Drawn, Theme, draw};
+use super::feed::{Extent, Feed};
+use super::moment::Moment;
+use super::state::{Clock, Facts, Flow, State};
+use super::view::Shown;
+use crate::common::terminal;
+
+/// While a recording plays, so many pictures a second are drawn at most: more than an eye needs of numbers.
+const FRAME: Duration = Duration::from_millis(100);
+/// A key is obeyed at once; new samples and signals are looked for that often.
+pub const LOOK_AROUND: Duration = Duration::from_millis(250);
+
+/// After a signal the loop ends within this time, or something holds it up.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+
+/// What a picture depends on, but for keys: where it is the same, nothing is read again.
+#[derive(Debug, Clone, PartialEq)]
+struct Wanted {
+    at_s: Option<i64>,
+    rates_over_s: f64,
+    extent: Option<Extent>,
+    trouble: Option<String>,
+}
+
+/// Gives the terminal back when it is dropped; a panic's hook of ratatui's does so before the panic is told.
+pub struct GiveBack;
+
+impl Drop for GiveBack {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Shows a feed until the person has seen enough, or a signal ends it.
+pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
+    let theme = Theme { colour: terminal::look_of_stdout().colour };
+    let is_ended = ended_by_signal()?;
+    let mut terminal = ratatui::try_init().context("could not take over the terminal")?;
+    let _give_back = GiveBack;
+    let mut moment = Moment::default();
+    let mut read: Option<Wanted> = None;
+    let mut passed = Instant::now();
+    while !is_ended.load(Ordering::Relaxed) {
+        let wanted = Wanted {
+            at_s: state.at().map(Timestamp::as_second),
+            rates_over_s: state.rates_over_s(),
+            extent: feed.extent()?,
+            trouble: feed.trouble(),
+        };
+        let is_new = read.as_ref() != Some(&wanted);
+        if is_new {
+            moment = Moment::of(feed, state.at(), state.rates_over_s())?;
+            read = Some(wanted);
+        }
+        let mut shown = Shown::of(&state, &moment);
+        let mut drawn = Drawn::default();
+        let mut picture = |moment: &Moment, shown: &Shown, state: &State| {
+            terminal.draw(|frame| drawn = draw(frame.buffer_mut(), state, moment, shown, theme))?;
+            anyhow::Ok(())
+        };
+        picture(&moment, &shown, &state)?;
+        // What takes longer comes when the first picture is there, and only where no key wants another one.
+        if is_new && !event::poll(Duration::ZERO)? {
+            moment.read_history(feed)?;
+            shown = Shown::of(&state, &moment);
+            picture(&moment, &shown, &state)?;
+        }
+        let rows = shown.rows().or(drawn.lines);
+        if let Some(rows) = rows {
+            state.clamp(rows);
+        }
+        let is_playing = matches!(state.clock, Clock::Playing(..));
+        if event::poll(if is_playing { FRAME } else { LOOK_AROUND })? {
+            let targets = shown.targets();
+            loop {
+                if let Event::Key(key) = event::read()?
+                    && key.kind != KeyEventKind::Release
+                {
+                    let facts = Facts {
+                        extent: moment.extent,
+                        at: state.at().or(moment.at),
+                        events: &moment.events,
+                        targets: &targets,
+                        rows: rows.unwrap_or(0),
+                        orders: shown.orders(),
+                        page: drawn.page,
+                    };
+                    if state.key(key, &facts) == Flow::Quit {
+                        return Ok(());
+                    }
+                }
+                // Keys that wait are obeyed before the next picture, so that one that is held down does not lag.
+                if !event::poll(Duration::ZERO)? {
+                    break;
+                }
+            }
+        }
+        let elapsed = passed.elapsed();
+        passed = Instant::now();
+        state.pass(elapsed, moment.extent);
+    }
+    Ok(())
+}
+
+/// Becomes true when a signal asks the program to end: the terminal is given back first.
+pub fn ended_by_signal() -> anyhow::Result<Arc<AtomicBool>> {
+    let is_ended = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_ended);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("could not start the asynchronous runtime")?;
+    let kinds = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit()];
+    let mut signals = {
+        let _within = runtime.enter();
+        kinds
+            .into_iter()
+            .map(signal)
+            .collect::<Result<Vec<_>, _>>()
+            .context("could not listen for signals")?
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let [terminate, hangup, interrupt, quit] = &mut signals[..] else { return };
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+                _ = interrupt.recv() => {}
+                _ = quit.recv() => {}
+            }
+            told.store(true, Ordering::Relaxed);
+        });
+        end_anyway();
+    });
+    Ok(is_ended)
+}
+
+/// Ends the program where the loop does not: crossterm reads for ever from a terminal that is gone.
+#[expect(clippy::exit, reason = "the main thread cannot be reached")]
+fn end_anyway() {
+    std::thread::sleep(ENDS_WITHIN);
+    ratatui::restore();
+    std::process::exit(0);
+}

@@ -1,0 +1,457 @@
+//! `spindoctor tune --apply`: trials of changes on a live server; what helps is kept, everything else is put back.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use spindoctor_collect::host;
+use spindoctor_collect::mysql::Target;
+use spindoctor_collect::priority::Ahead;
+use spindoctor_collect::watch::Profiling;
+use spindoctor_model::{Change, Plan, Proposal, Remedy, Tuning, Verdict};
+use spindoctor_rules::proposals::risk;
+use spindoctor_tune::apply::{Persisted, Restored, Settings, TakeOptions, expect_possible};
+use spindoctor_tune::bench::{Bench, Ended};
+use spindoctor_tune::interrupt::Interrupts;
+use spindoctor_tune::log;
+use spindoctor_tune::measure::Meter;
+use spindoctor_tune::statistics::margins::Margins;
+use spindoctor_tune::statistics::timing::Pace;
+use spindoctor_tune::statistics::verdict::Terms;
+use spindoctor_tune::trial::{Times, slowest};
+use spindoctor_tune::tuning::{NothingTried, Tuned, TuningOptions, tune};
+use spindoctor_tune::variables::{Variable, find};
+use tokio::sync::watch;
+
+use super::args::Tune;
+use super::progress::Shown;
+use super::view::to_json;
+use super::{html, text};
+use crate::common::exit::ExitStatus;
+use crate::common::runtime::wait_for;
+use crate::common::session::{WithoutSession, note, process};
+use crate::common::{output, session, terminal};
+use crate::tune::plan::run as plan_run;
+
+/// Tries, keeps what helps, and reports.
+pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
+    let begun = Instant::now();
+    if let Some(file) = &asked.html {
+        output::expect_writable(file, output::HTML)?;
+    }
+    let wanted = Wanted::of(&asked.only)?;
+    let mut proposals = Vec::new();
+    if !wanted.are_all_given() {
+        let plan = planned(asked)?;
+        proposals = wanted.of_proposals(plan.proposals.clone())?;
+        if variables(&wanted, &proposals).is_empty() {
+            note(
+                "nothing was tried: this server calls for no change that can be tried while it runs; here is what was looked at. --only VARIABLE=VALUE tries a value of yours",
+            );
+            return plan_run::show(asked, &plan);
+        }
+    }
+    let target = session::target(&asked.connection)?;
+    let (mut tuning, ended) = wait_for(on_server(asked, &target, &wanted, &mut proposals, begun))?;
+    match log::append(&TakeOptions::of_process()?.state, &tuning) {
+        Ok(file) => tuning.settings.push(format!("Logged in {}.", file.display())),
+        Err(why) => note(&format!("the trial could not be logged: {why}")),
+    }
+    if let Some(file) = &asked.html {
+        output::write_file(file, html::render(&tuning), "the HTML report")?;
+    }
+    output::print(&match asked.json {
+        true => to_json(&tuning).context("could not write the trial as JSON")?,
+        false => text::render(&tuning, terminal::look_of_stdout()),
+    })?;
+    Ok(match ended {
+        Some(Ended::TimeUp) | None => ExitStatus::Done,
+        Some(_) => ExitStatus::Failed,
+    })
+}
+
+/// What `--only` names: variables, some with a value.
+struct Wanted(Vec<(&'static Variable, Option<String>)>);
+
+impl Wanted {
+    fn of(only: &[String]) -> anyhow::Result<Self> {
+        let one = |only: &String| -> anyhow::Result<(&'static Variable, Option<String>)> {
+            Ok(match only.split_once('=') {
+                Some((name, value)) => {
+                    let variable = find(name)?;
+                    variable.expect_in_widest_range(value)?;
+                    (variable, Some(value.trim().to_owned()))
+                }
+                None => (find(only)?, None),
+            })
+        };
+        only.iter().map(one).collect::<anyhow::Result<_>>().map(Self)
+    }
+
+    /// The values that were given.
+    fn values(&self) -> Vec<(&'static Variable, String)> {
+        self.0.iter().filter_map(|(variable, value)| Some((*variable, value.clone()?))).collect()
+    }
+
+    /// True where no proposal is needed to know what is to be tried.
+    fn are_all_given(&self) -> bool {
+        !self.0.is_empty() && self.0.iter().all(|(_, value)| value.is_some())
+    }
+
+    /// Of what is proposed, what was asked for; all of it where nothing was.
+    fn of_proposals(&self, mut proposals: Vec<Proposal>) -> anyhow::Result<Vec<Proposal>> {
+        if self.0.is_empty() {
+            return Ok(proposals);
+        }
+        for proposal in &mut proposals {
+            proposal
+                .changes
+                .retain(|change| self.0.iter().any(|(variable, _)| variable.name == change.variable));
+        }
+        proposals.retain(|proposal| !proposal.changes.is_empty());
+        for (variable, _) in self.0.iter().filter(|(_, value)| value.is_none()) {
+            if !proposals
+                .iter()
+                .flat_map(|proposal| &proposal.changes)
+                .any(|change| change.variable == variable.name)
+            {
+                bail!(
+                    "nothing is proposed for {0} on this server; give a value to try, as in --only {0}=VALUE",
+                    variable.name
+                );
+            }
+        }
+        Ok(proposals)
+    }
+
+    /// The values that were given, as a proposal of the user's own, with the server's values before.
+    fn given(&self, before: impl Fn(&str) -> Option<String>) -> Option<Proposal> {
+        let changes: Vec<Change> = self
+            .0
+            .iter()
+            .filter_map(|(variable, value)| {
+                Some(Change {
+                    variable: variable.name.to_owned(),
+                    from: before(variable.name)?,
+                    to: value.clone()?,
+                })
+            })
+            .collect();
+        let mut risks: Vec<&str> = Vec::new();
+        for risk in changes.iter().filter_map(|change| risk(&change.variable, &change.from, &change.to)) {
+            if !risks.contains(&risk) {
+                risks.push(risk);
+            }
+        }
+        let remedy = Remedy {
+            statement: statement(&changes, |change| &change.to),
+            why: "--only names it".to_owned(),
+            dynamic: true,
+            risk: risks.join(" "),
+            undo: statement(&changes, |change| &change.from),
+        };
+        (!changes.is_empty()).then(|| Proposal {
+            family: "asked-for".to_owned(),
+            remedy,
+            changes,
+            ..Proposal::default()
+        })
+    }
+}
+
+/// `SET GLOBAL a = 1, GLOBAL b = 2`.
+fn statement(changes: &[Change], value: fn(&Change) -> &str) -> String {
+    let set: Vec<String> =
+        changes.iter().map(|change| format!("{} = {}", change.variable, value(change))).collect();
+    format!("SET GLOBAL {}", set.join(", GLOBAL "))
+}
+
+/// What this server calls for, from a window of it.
+fn planned(asked: &Tune) -> anyhow::Result<Plan> {
+    let profiling = Profiling::with(spindoctor_rules::FRAME_STATES);
+    let window = session::window(&asked.connection, asked.duration, WithoutSession::Fail, Some(profiling))?;
+    Ok(spindoctor_rules::proposals::plan(&window))
+}
+
+/// All that needs the server.
+async fn on_server(
+    asked: &Tune,
+    target: &Target,
+    wanted: &Wanted,
+    proposals: &mut Vec<Proposal>,
+    begun: Instant,
+) -> anyhow::Result<(Tuning, Option<Ended>)> {
+    let variables = variables(wanted, proposals);
+    let _ahead = Ahead::of_others();
+    let process = match asked.connection.remote {
+        true => None,
+        false => {
+            process(&asked.connection, target).ok().filter(|(_, other)| other.is_none()).map(|(pid, _)| pid)
+        }
+    };
+    // Listening begins before anything is changed: from here on no signal ends the program before the old values are back.
+    let mut interrupts = Interrupts::listen().context("could not listen for signals")?;
+    let mut meter = Meter::connect(target, process.map(host::Target::live)).await?;
+    // What cannot be is said before anything is armed.
+    expect_possible(target, &wanted.values()).await?;
+    expect_time(asked, &variables, begun)?;
+    let mut settings = Settings::take(target, &variables, &TakeOptions::of_process()?).await?;
+    settings.notes().iter().for_each(|what| note(what));
+    let switch = switch_told(&settings);
+    note(&switch);
+    proposals.extend(wanted.given(|name| settings.original(name).map(str::to_owned)));
+
+    let (stop, stopped) = watch::channel(false);
+    let mut shown = Shown::new(asked.max_time);
+    let outcome = {
+        let work = tried(asked, proposals, &mut meter, &mut settings, stopped, &mut shown, begun);
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            outcome = &mut work => outcome,
+            signal = interrupts.next() => {
+                note(&format!("{signal}: the old values are put back"));
+                stop.send_replace(true);
+                work.await
+            }
+        }
+    };
+    shown.finish();
+    meter.close().await;
+    let mut tuned = match outcome {
+        Ok(tuned) => tuned,
+        Err(why) => {
+            told_restored(&put_back(settings).await).iter().for_each(|line| note(line));
+            return Err(why.into());
+        }
+    };
+    let helps = tuned.tuning.decided.verdict == Verdict::Helps && tuned.ended.is_none();
+    let told = match helps && !asked.put_back {
+        true => keep(asked, settings, &mut tuned).await,
+        false => told_restored(&put_back(settings).await),
+    };
+    tuned.tuning.settings = told;
+    tuned.tuning.decided.notes.push(format!("while it ran: {switch}"));
+    Ok((tuned.tuning, tuned.ended))
+}
+
+/// How long blocks last.
+fn times(asked: &Tune) -> Times {
+    Times { settle: asked.settle, measure: asked.measure, pace: Pace::Production }
+}
+
+/// Fails where there is no time to look at the server and to measure one quad.
+fn expect_time(asked: &Tune, variables: &[&'static Variable], begun: Instant) -> anyhow::Result<()> {
+    let times = times(asked);
+    let (block, _) = times.block(&[], slowest(variables.iter().copied()));
+    let least = begun.elapsed() + times.look() + 4 * block.all();
+    if least > asked.max_time {
+        let whole = |time: Duration| time.as_secs_f64().ceil();
+        bail!(
+            "--max-time {:?} is too short: the server is watched for {}s, and four blocks take {}s at least; give --max-time {}s or more, or shorter blocks with --settle and --measure",
+            asked.max_time,
+            whole(times.look()),
+            whole(4 * block.all()),
+            whole(least)
+        );
+    }
+    Ok(())
+}
+
+async fn tried(
+    asked: &Tune,
+    proposals: &[Proposal],
+    meter: &mut Meter,
+    settings: &mut Settings,
+    stopped: watch::Receiver<bool>,
+    shown: &mut Shown,
+    begun: Instant,
+) -> Result<Tuned, NothingTried> {
+    let times = times(asked);
+    let until = tokio::time::Instant::now() + asked.max_time.saturating_sub(begun.elapsed());
+    let mut tell = |event: spindoctor_tune::bench::Event<'_>| shown.event(&event);
+    let mut bench = Bench::open(meter, settings, times.look(), stopped, &mut tell).await?;
+    bench.end_at(until);
+    let options = TuningOptions {
+        times,
+        terms: terms(asked),
+        until,
+        // Values that the user names are tried as they are.
+        search: asked.only.iter().all(|only| !only.contains('=')),
+    };
+    let mut random = fastrand::Rng::new();
+    tune(&mut bench, proposals, &options, &mut |below| random.usize(..below.max(1))).await
+}
+
+/// What the deciding trial is judged by.
+fn terms(asked: &Tune) -> Terms {
+    let Tune { margin_throughput: throughput, margin_p95: p95, margin_cpu: cpu_per_query, .. } = *asked;
+    Terms { margins: Margins { throughput, p95, cpu_per_query }, ..Terms::default() }
+}
+
+/// Every variable that may be changed, once.
+fn variables(wanted: &Wanted, proposals: &[Proposal]) -> Vec<&'static Variable> {
+    let given = wanted.0.iter().filter(|(_, value)| value.is_some()).map(|(variable, _)| *variable);
+    let tried = proposals.iter().filter(|proposal| proposal.not_tried.is_none());
+    let proposed =
+        tried.flat_map(|proposal| &proposal.changes).filter_map(|change| find(&change.variable).ok());
+    let mut variables: Vec<&'static Variable> = Vec::new();
+    for variable in given.chain(proposed) {
+        if !variables.iter().any(|known| known.name == variable.name) {
+            variables.push(variable);
+        }
+    }
+    variables
+}
+
+/// Which dead man's switch stands, in a clause.
+pub fn switch_told(settings: &Settings) -> String {
+    let switch = settings.switch();
+    match (switch.event, switch.guardian) {
+        (Ok(event), Ok(pid)) => {
+            format!(
+                "if this program dies, the event {event} on the server and the process {pid} put the old values back"
+            )
+        }
+        (Ok(event), Err(why)) => {
+            format!(
+                "if this program dies, the event {event} on the server puts the old values back (no guardian: {why})"
+            )
+        }
+        (Err(why), Ok(pid)) => {
+            format!(
+                "if this program dies, the process {pid} puts the old values back (no event on the server: {why})"
+            )
+        }
+        (Err(event), Err(guardian)) => format!("no dead man's switch: {event}; {guardian}"),
+    }
+}
+
+async fn put_back(settings: Settings) -> anyhow::Result<Restored> {
+    settings.restore().await.map_err(|error| anyhow!(error))
+}
+
+fn told_restored(restored: &anyhow::Result<Restored>) -> Vec<String> {
+    let values = |values: &[(String, String)]| {
+        values.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
+    };
+    match restored {
+        Ok(restored) if restored.restarted => {
+            vec!["The server was restarted: it has the values that it starts with.".to_owned()]
+        }
+        Ok(restored) => {
+            let mut told = Vec::new();
+            if !restored.restored.is_empty() {
+                told.push(format!("Put back: {}.", values(&restored.restored)));
+            }
+            if !restored.left.is_empty() {
+                told.push(format!(
+                    "Somebody else set these meanwhile, so they were left: {}.",
+                    values(&restored.left)
+                ));
+            }
+            told
+        }
+        Err(why) => vec![format!(
+            "The old values could not be put back: {why:#}. The dead man's switch goes on trying."
+        )],
+    }
+}
+
+/// Sets the winner's values and leaves them.
+async fn keep(asked: &Tune, mut settings: Settings, tuned: &mut Tuned) -> Vec<String> {
+    if let Err(why) = settings.set(&tuned.candidate.new).await {
+        let mut told = vec![format!("The new values could not be set again: {why}.")];
+        told.extend(told_restored(&put_back(settings).await));
+        return told;
+    }
+    let values: Vec<String> =
+        tuned.candidate.new.iter().map(|(variable, value)| format!("{} = {value}", variable.name)).collect();
+    let values = values.join(", ");
+    let undo: Vec<String> =
+        tuned.candidate.old.iter().map(|(variable, value)| format!("{} = {value}", variable.name)).collect();
+    let undo = format!("Undo: SET GLOBAL {}.", undo.join(", GLOBAL "));
+    if !asked.persist {
+        return match settings.keep().await {
+            Ok(()) => {
+                tuned.tuning.decided.kept = true;
+                vec![
+                    format!("Kept until the server restarts: {values}. --persist keeps it for longer."),
+                    undo,
+                ]
+            }
+            Err(why) => vec![format!("Not kept: {why}.")],
+        };
+    }
+    match settings.persist().await {
+        Ok(Persisted::Statement(statement)) => {
+            tuned.tuning.decided.kept = true;
+            vec![format!("Kept, also over a restart: {statement}."), undo]
+        }
+        Ok(Persisted::OptionFile(lines)) => {
+            tuned.tuning.decided.kept = true;
+            vec![
+                format!("Kept until the server restarts: {values}."),
+                format!(
+                    "This server cannot persist settings itself; put into its option file, under [mysqld]: {lines}"
+                ),
+                undo,
+            ]
+        }
+        Err(why) => vec![format!("Kept at most until the server restarts: {why}."), undo],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_tune::variables::VARIABLES;
+
+    use super::*;
+
+    fn proposal(family: &str, variables: &[&str]) -> Proposal {
+        let change =
+            |name: &&str| Change { variable: (*name).to_owned(), from: "1".to_owned(), to: "2".to_owned() };
+        Proposal {
+            family: family.to_owned(),
+            changes: variables.iter().map(change).collect(),
+            ..Proposal::default()
+        }
+    }
+
+    #[test]
+    fn each_variable_that_may_be_tried_has_a_risk_in_either_direction() {
+        for variable in VARIABLES {
+            for (from, to) in [("1", "2"), ("2", "1"), ("OFF", "ON"), ("ON", "OFF")] {
+                assert!(
+                    risk(variable.name, from, to).is_some_and(|risk| !risk.is_empty()),
+                    "{}",
+                    variable.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn only_keeps_what_it_names_and_takes_values_as_they_are_given() {
+        let spin = || proposal("latch-spin", &["innodb_spin_wait_delay", "innodb_sync_spin_loops"]);
+        let named = Wanted::of(&["innodb-spin-wait-delay".to_owned()]).unwrap();
+        assert!(!named.are_all_given());
+        let kept = named.of_proposals(vec![spin(), proposal("purge", &["innodb_purge_batch_size"])]).unwrap();
+        assert_eq!(kept.len(), 1);
+        assert_eq!(kept[0].changes.len(), 1);
+        let missing = Wanted::of(&["innodb_spin_wait_delay".to_owned()]).unwrap();
+        let why = missing.of_proposals(Vec::new()).unwrap_err().to_string();
+        assert!(why.contains("--only innodb_spin_wait_delay=VALUE"), "{why}");
+
+        let given = Wanted::of(&["innodb_spin_wait_delay=6".to_owned()]).unwrap();
+        assert!(given.are_all_given());
+        let proposal = given.given(|_| Some("100".to_owned())).unwrap();
+        assert_eq!(proposal.remedy.statement, "SET GLOBAL innodb_spin_wait_delay = 6");
+        assert_eq!(proposal.remedy.undo, "SET GLOBAL innodb_spin_wait_delay = 100");
+        assert_eq!(
+            proposal.remedy.risk,
+            "Latches that are free again soon are then slept for: more context switches."
+        );
+        assert!(Wanted::of(&["datadir=/tmp".to_owned()]).is_err());
+        let beyond = Wanted::of(&["innodb_io_capacity=99999999999".to_owned()]).err().unwrap().to_string();
+        assert!(beyond.contains("a whole number from 100 to 4294967295"), "{beyond}");
+    }
+}

@@ -1,0 +1,21 @@
+//! `spindoctor tune`: better settings by trials, put back or kept.
+
+mod apply;
+mod args;
+#[cfg(test)]
+mod examples;
+pub mod guardian;
+pub mod html;
+mod plan;
+mod progress;
+mod recover;
+mod run;
+pub mod text;
+pub mod view;
+mod watch;
+
+pub use args::Guardian;
+pub use args::Tune;
+pub use guardian::guard;
+pub use progress::Shown;
+pub use run::run;

@@ -1,0 +1,34 @@
+//! `spindoctor tune --recover`: puts back what a tuner that was killed left changed.
+
+use spindoctor_tune::apply::{TakeOptions, recover};
+
+use super::args::Tune;
+use crate::common::exit::ExitStatus;
+use crate::common::output;
+use crate::common::runtime::wait_for;
+use crate::common::session::{note, target};
+use crate::page::safe::safe;
+
+/// Puts it back, and says what it was.
+pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
+    let target = target(&asked.connection)?;
+    let options = TakeOptions::of_process()?;
+    let recovered = wait_for(async { Ok(recover(&target, &options.state).await?) })?;
+    for other in recovered.others.iter().chain(&recovered.refused) {
+        note(&safe(other));
+    }
+    let mut text = String::new();
+    for done in &recovered.done {
+        text += &format!("{}: {}\n", safe(&target.address()), safe(done));
+    }
+    if recovered.done.is_empty() {
+        text = format!(
+            "{}: nothing to put back; no journal of this server in {}\n",
+            safe(&target.address()),
+            options.state.display()
+        );
+    }
+    output::print(&text)?;
+    // Whether such a file was a tuner's journal, nobody can tell.
+    Ok(if recovered.refused.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
+}

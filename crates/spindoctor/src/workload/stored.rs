@@ -1,0 +1,133 @@
+//! The workload of a recording, and of a captured file.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use jiff::Timestamp;
+use spindoctor_record::Recording;
+
+use super::args::Workload as Asked;
+use super::captured::Captured;
+use super::panel::{Ground, panel};
+use super::run::{begun, what};
+use super::tally::{By, Seen, Tally};
+use super::view::Workload;
+use crate::common::span::{Span, after};
+use crate::common::stalls::day_and_time;
+use crate::incident::{AT_ONCE, window};
+
+/// Of a recording: its lists of threads, one a second, and its counters.
+pub fn recording(asked: &Asked, file: &Path) -> anyhow::Result<Workload> {
+    let recording = Recording::open(file)?;
+    let name = file.display();
+    let Some((first, last)) = recording.extent()? else {
+        bail!("{name} has no sample yet; the recorder writes one a second");
+    };
+    let from = asked.from.map_or(first, |from| from.of(last)).max(first);
+    let to = asked.to.map_or(last, |to| to.of(last)).min(last);
+    if from > to {
+        bail!(
+            "{name} has nothing in that time: it reaches from {} to {}",
+            day_and_time(first),
+            day_and_time(last)
+        );
+    }
+    let mut tally = Tally::new(what(asked));
+    let mut next = from;
+    let mut second = None;
+    loop {
+        let until = after(next, AT_ONCE).min(to);
+        for recorded in recording.samples(next, until)? {
+            // In a stall the recorder looks more often: a second counts once, whatever happened in it.
+            if let Some(threads) = recorded.sample.server.threads.value()
+                && is_another_second(&mut second, recorded.at)
+            {
+                let at_s = recorded.at.duration_since(from).as_secs_f64();
+                tally.look(&Seen { at_s, threads: threads.clone(), ..Seen::default() });
+            }
+        }
+        if until >= to {
+            break;
+        }
+        next = after(until, Duration::from_millis(1));
+    }
+    if tally.looks() == 0 {
+        bail!(
+            "{name} has no list of threads from {} to {}; `spindoctor top --replay` shows why",
+            day_and_time(from),
+            day_and_time(to)
+        );
+    }
+    let mut workload = begun(asked, &name.to_string());
+    workload.start = Some(from);
+    if let Some(window) = window(&recording, Span::new(from, to))? {
+        if let Some(version) = window.server.version {
+            workload.subject = format!("{version} on {}", window.server.hostname);
+        }
+        let not_kept = || "a recording does not hold it".to_owned();
+        let ground = Ground { links: Vec::new(), device: Err(not_kept()), rows_sent: None };
+        workload.panel = panel(&window, &ground);
+        workload.judge(&window);
+        workload.count_by_server(&window);
+    }
+    workload.split =
+        Err("a recording holds stacks of its events only; spindoctor report shows them".to_owned());
+    workload.counted = tally.finish();
+    if workload.counted.groups.iter().all(|(by, _)| *by != By::Tag) {
+        workload.notes.push(
+            "tags stand in comments, which a recording has only if it was made with --literals".to_owned(),
+        );
+    }
+    Ok(workload)
+}
+
+/// True for the first list of each second.
+fn is_another_second(second: &mut Option<i64>, at: Timestamp) -> bool {
+    second.replace(at.as_second()) != Some(at.as_second())
+}
+
+/// Of a captured file, or of standard input.
+pub fn captured(asked: &Asked, file: &Path) -> anyhow::Result<Workload> {
+    let name = file.display();
+    let reader: Box<dyn BufRead> = match file.as_os_str() == "-" {
+        true => Box::new(std::io::stdin().lock()),
+        false => {
+            Box::new(BufReader::new(File::open(file).with_context(|| format!("could not open {name}"))?))
+        }
+    };
+    let mut captured = Captured::new(reader, asked.every.as_secs_f64(), asked.replica);
+    let mut tally = Tally::new(what(asked));
+    while let Some(seen) = captured.next().with_context(|| format!("could not read {name}"))? {
+        tally.look(&seen);
+    }
+    if tally.looks() == 0 {
+        bail!(
+            "{name} has no process list and no statement; `SHOW FULL PROCESSLIST` again and again makes one"
+        );
+    }
+    let mut workload = begun(asked, &name.to_string());
+    let in_file = || "a captured process list does not hold it".to_owned();
+    workload.split = Err(in_file());
+    workload.panel = Err(in_file());
+    workload.replica = Err(in_file());
+    workload.counted = tally.finish();
+    Ok(workload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_counts_once_however_often_the_recorder_looked_in_it() {
+        let mut second = None;
+        // Ten looks a second in a stall of two seconds, one a second in the calm around it.
+        let stall = (0..20).map(|tenth| 5_000 + tenth * 100);
+        let looks = [3_000, 4_000].into_iter().chain(stall).chain([7_000, 8_000]);
+        let at = |ms| Timestamp::from_millisecond(ms).unwrap();
+        assert_eq!(looks.filter(|ms| is_another_second(&mut second, at(*ms))).count(), 6);
+    }
+}
