@@ -5,150 +5,43 @@
 use serde::{Deserialize, Serialize};
 
 use crate::page_cache::PageCache;
-use crate::reading::{Heard, Reading, Unavailable};
+use crate::readings::readings;
 
-/// Everything one sample holds about the host. A field is `NotAsked` where its source was not due.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct HostSample {
-    /// What the kernel grants the server: online CPUs, cpuset, affinity, quota.
-    pub effective_cpus: Reading<EffectiveCpus>,
-    /// `cpu.stat` along the cgroup path.
-    pub throttling: Reading<Throttling>,
-    /// Pressure stall information of the host.
-    pub pressure: Reading<Pressure>,
-    /// Pressure stall information of the server's cgroup (v2 only).
-    pub cgroup_pressure: Reading<Pressure>,
-    /// PAUSE measured in place.
-    pub pause: Reading<PauseLatency>,
-    /// CPU model.
-    pub cpu: Reading<CpuModel>,
-    /// CPU times of the whole host.
-    pub cpu_times: Reading<CpuTimes>,
-    /// The server's process.
-    pub process: Reading<ProcessStat>,
-    /// The server's threads.
-    pub threads: Reading<Vec<ThreadStat>>,
-    /// NUMA nodes and the server's memory on each.
-    pub numa: Reading<Vec<NumaNode>>,
-    /// Block devices.
-    pub disks: Reading<Vec<DiskStat>>,
-    /// Memory and swap of the host, and the memory limit of the cgroup.
-    pub memory: Reading<MemoryStat>,
-    /// The server's own live `srv_cpu_usage`, read from its memory.
-    pub srv_cpu_usage: Reading<SrvCpuUsage>,
-    /// The file system of the server's data directory.
-    pub data_directory: Reading<DataDirectory>,
-    /// What the page cache holds of the server's logs.
-    pub page_cache: Reading<PageCache>,
-    /// Sockets that listen where the server does, and who waits before them.
-    pub listen_queues: Reading<ListenQueues>,
-}
-
-impl HostSample {
-    /// A sample of a host that cannot be read at all: every field says why.
-    pub fn unavailable(why: &Unavailable) -> Self {
-        fn fail<T>(why: &Unavailable) -> Reading<T> {
-            Reading::Unavailable(why.clone())
-        }
-        Self {
-            effective_cpus: fail(why),
-            throttling: fail(why),
-            pressure: fail(why),
-            cgroup_pressure: fail(why),
-            pause: fail(why),
-            cpu: fail(why),
-            cpu_times: fail(why),
-            process: fail(why),
-            threads: fail(why),
-            numa: fail(why),
-            disks: fail(why),
-            memory: fail(why),
-            srv_cpu_usage: fail(why),
-            data_directory: fail(why),
-            page_cache: fail(why),
-            listen_queues: fail(why),
-        }
-    }
-}
-
-impl HostSample {
-    /// Counts the times of all answers from an instant that lies `by_s` seconds earlier.
-    pub fn shift(&mut self, by_s: f64) {
-        let Self {
-            effective_cpus,
-            throttling,
-            pressure,
-            cgroup_pressure,
-            pause,
-            cpu,
-            cpu_times,
-            process,
-            threads,
-            numa,
-            disks,
-            memory,
-            srv_cpu_usage,
-            data_directory,
-            page_cache,
-            listen_queues,
-        } = self;
-        effective_cpus.shift(by_s);
-        throttling.shift(by_s);
-        pressure.shift(by_s);
-        cgroup_pressure.shift(by_s);
-        pause.shift(by_s);
-        cpu.shift(by_s);
-        cpu_times.shift(by_s);
-        process.shift(by_s);
-        threads.shift(by_s);
-        numa.shift(by_s);
-        disks.shift(by_s);
-        memory.shift(by_s);
-        srv_cpu_usage.shift(by_s);
-        data_directory.shift(by_s);
-        page_cache.shift(by_s);
-        listen_queues.shift(by_s);
-    }
-
-    /// What became of each source, by the name of its field with `host_` before it.
-    pub fn heard(&self) -> Vec<(&'static str, Heard<'_>)> {
-        let Self {
-            effective_cpus,
-            throttling,
-            pressure,
-            cgroup_pressure,
-            pause,
-            cpu,
-            cpu_times,
-            process,
-            threads,
-            numa,
-            disks,
-            memory,
-            srv_cpu_usage,
-            data_directory,
-            page_cache,
-            listen_queues,
-        } = self;
-        vec![
-            ("host_effective_cpus", effective_cpus.heard()),
-            ("host_throttling", throttling.heard()),
-            ("host_pressure", pressure.heard()),
-            ("host_cgroup_pressure", cgroup_pressure.heard()),
-            ("host_pause", pause.heard()),
-            ("host_cpu", cpu.heard()),
-            ("host_cpu_times", cpu_times.heard()),
-            ("host_process", process.heard()),
-            ("host_threads", threads.heard()),
-            ("host_numa", numa.heard()),
-            ("host_disks", disks.heard()),
-            ("host_memory", memory.heard()),
-            ("host_srv_cpu_usage", srv_cpu_usage.heard()),
-            ("host_data_directory", data_directory.heard()),
-            ("host_page_cache", page_cache.heard()),
-            ("host_listen_queues", listen_queues.heard()),
-        ]
+readings! {
+    /// Everything one sample holds about the host. A field is `NotAsked` where its source was not due.
+    pub struct HostSample, kept as "host.", exported as "host_" {
+        /// What the kernel grants the server: online CPUs, cpuset, affinity, quota.
+        effective_cpus: EffectiveCpus => [numbers, lasts],
+        /// `cpu.stat` along the cgroup path.
+        throttling: Throttling => [numbers],
+        /// Pressure stall information of the host.
+        pressure: Pressure => [numbers],
+        /// Pressure stall information of the server's cgroup (v2 only).
+        cgroup_pressure: Pressure => [numbers],
+        /// PAUSE measured in place.
+        pause: PauseLatency => [numbers, constant],
+        /// CPU model.
+        cpu: CpuModel => [constant],
+        /// CPU times of the whole host.
+        cpu_times: CpuTimes => [numbers],
+        /// The server's process.
+        process: ProcessStat => [numbers],
+        /// The server's threads.
+        threads: Vec<ThreadStat> => [],
+        /// NUMA nodes and the server's memory on each.
+        numa: Vec<NumaNode> => [numbers, constant],
+        /// Block devices.
+        disks: Vec<DiskStat> => [numbers],
+        /// Memory and swap of the host, and the memory limit of the cgroup.
+        memory: MemoryStat => [numbers, lasts],
+        /// The server's own live `srv_cpu_usage`, read from its memory.
+        srv_cpu_usage: SrvCpuUsage => [numbers, lasts],
+        /// The file system of the server's data directory.
+        data_directory: DataDirectory => [numbers, lasts],
+        /// What the page cache holds of the server's logs.
+        page_cache: PageCache => [numbers, lasts],
+        /// Sockets that listen where the server does, and who waits before them.
+        listen_queues: ListenQueues => [numbers],
     }
 }
 

@@ -15,6 +15,7 @@ pub mod mysql;
 pub mod page_cache;
 pub mod plan;
 pub mod reading;
+pub mod readings;
 pub mod recording;
 pub mod redo_log;
 pub mod server;
@@ -31,7 +32,8 @@ pub use interruption::Interruption;
 pub use median::median;
 pub use mysql::ServerSample;
 pub use plan::{Elsewhere, Left, Plan};
-pub use reading::{Heard, Reading, Unavailable};
+pub use reading::{Outcome, Reading, Unavailable};
+pub use readings::{About, AnyReading, Field};
 pub use recording::{
     Event, EventHead, Gap, Probe, ProbeFailure, RecordedGraph, RecordedSample, RecordedSetting, Segment,
     Stall, StallKind,

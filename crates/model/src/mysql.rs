@@ -8,112 +8,44 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::innodb_status::InnodbStatus;
-use crate::reading::{Heard, Reading};
+use crate::readings::readings;
 
-/// Everything one sample holds about the server. A field is `NotAsked` where its source was not due.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ServerSample {
-    /// `SHOW GLOBAL STATUS`.
-    pub status: Reading<NamedValues>,
-    /// `SHOW GLOBAL VARIABLES`.
-    pub variables: Reading<NamedValues>,
-    /// `SHOW ENGINE INNODB STATUS`, parsed, with what was not understood kept.
-    pub innodb_status: Reading<InnodbStatus>,
-    /// `information_schema.INNODB_METRICS`, by metric name.
-    pub innodb_metrics: Reading<BTreeMap<String, InnodbMetric>>,
-    /// Every thread but spindoctor's own: `performance_schema.threads` or the process list.
-    pub threads: Reading<Vec<ServerThread>>,
-    /// `information_schema.INNODB_TRX`.
-    pub transactions: Reading<Vec<Transaction>>,
-    /// Statements by digest, the costliest first, bounded.
-    pub digests: Reading<Vec<StatementDigest>>,
-    /// `performance_schema.events_waits_summary_global_by_event_name`, the longest first, bounded.
-    pub waits: Reading<Vec<WaitSummary>>,
-    /// `performance_schema.file_summary_by_event_name`: the logs only.
-    pub log_files: Reading<Vec<FileSummary>>,
-    /// Metadata locks of the objects that somebody waits for, granted and pending, bounded.
-    ///
-    /// MariaDB's METADATA_LOCK_INFO lists granted locks of every object, and none that is pending.
-    pub metadata_locks: Reading<Vec<MetadataLock>>,
-    /// Who waits for whose row lock, bounded.
-    pub row_lock_waits: Reading<Vec<RowLockWait>>,
-    /// Connections of each account since the server's start, those with the most first, bounded.
-    pub accounts: Reading<Vec<AccountSummary>>,
-    /// Replication channels under both vocabularies.
-    pub replication: Reading<Vec<ReplicaChannel>>,
-    /// Names of the sources whose answer was cut at its limit: the list holds part of what there is.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cut: Vec<String>,
-}
-
-impl ServerSample {
-    /// Counts the times of all answers from an instant that lies `by_s` seconds earlier.
-    pub fn shift(&mut self, by_s: f64) {
-        let Self {
-            status,
-            variables,
-            innodb_status,
-            innodb_metrics,
-            threads,
-            transactions,
-            digests,
-            waits,
-            log_files,
-            metadata_locks,
-            row_lock_waits,
-            accounts,
-            replication,
-            cut: _,
-        } = self;
-        status.shift(by_s);
-        variables.shift(by_s);
-        innodb_status.shift(by_s);
-        innodb_metrics.shift(by_s);
-        threads.shift(by_s);
-        transactions.shift(by_s);
-        digests.shift(by_s);
-        waits.shift(by_s);
-        log_files.shift(by_s);
-        metadata_locks.shift(by_s);
-        row_lock_waits.shift(by_s);
-        accounts.shift(by_s);
-        replication.shift(by_s);
+readings! {
+    /// Everything one sample holds about the server. A field is `NotAsked` where its source was not due.
+    pub struct ServerSample, kept as "server.", exported as "" {
+        /// `SHOW GLOBAL STATUS`.
+        status: NamedValues => [numbers],
+        /// `SHOW GLOBAL VARIABLES`.
+        variables: NamedValues => [lasts],
+        /// `SHOW ENGINE INNODB STATUS`, parsed, with what was not understood kept.
+        innodb_status: InnodbStatus => [numbers],
+        /// `information_schema.INNODB_METRICS`, by metric name.
+        innodb_metrics: BTreeMap<String, InnodbMetric> => [numbers],
+        /// Every thread but spindoctor's own: `performance_schema.threads` or the process list.
+        threads: Vec<ServerThread> => [],
+        /// `information_schema.INNODB_TRX`.
+        transactions: Vec<Transaction> => [],
+        /// Statements by digest, the costliest first, bounded.
+        digests: Vec<StatementDigest> => [],
+        /// `performance_schema.events_waits_summary_global_by_event_name`, the longest first, bounded.
+        waits: Vec<WaitSummary> => [],
+        /// `performance_schema.file_summary_by_event_name`: the logs only.
+        log_files: Vec<FileSummary> => [numbers],
+        /// Metadata locks of the objects that somebody waits for, granted and pending, bounded.
+        ///
+        /// MariaDB's METADATA_LOCK_INFO lists granted locks of every object, and none that is pending.
+        metadata_locks: Vec<MetadataLock> => [],
+        /// Who waits for whose row lock, bounded.
+        row_lock_waits: Vec<RowLockWait> => [],
+        /// Connections of each account since the server's start, those with the most first, bounded.
+        accounts: Vec<AccountSummary> => [],
+        /// Replication channels under both vocabularies.
+        replication: Vec<ReplicaChannel> => [numbers],
     }
-
-    /// What became of each source, by the name of its field.
-    pub fn heard(&self) -> Vec<(&'static str, Heard<'_>)> {
-        let Self {
-            status,
-            variables,
-            innodb_status,
-            innodb_metrics,
-            threads,
-            transactions,
-            digests,
-            waits,
-            log_files,
-            metadata_locks,
-            row_lock_waits,
-            accounts,
-            replication,
-            cut: _,
-        } = self;
-        vec![
-            ("status", status.heard()),
-            ("variables", variables.heard()),
-            ("innodb_status", innodb_status.heard()),
-            ("innodb_metrics", innodb_metrics.heard()),
-            ("threads", threads.heard()),
-            ("transactions", transactions.heard()),
-            ("digests", digests.heard()),
-            ("waits", waits.heard()),
-            ("log_files", log_files.heard()),
-            ("metadata_locks", metadata_locks.heard()),
-            ("row_lock_waits", row_lock_waits.heard()),
-            ("accounts", accounts.heard()),
-            ("replication", replication.heard()),
-        ]
+    beside them {
+        /// Names of the sources whose answer was cut at its limit: the list holds part of what there is.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        cut: Vec<String>,
     }
 }
 

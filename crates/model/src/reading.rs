@@ -45,15 +45,15 @@ impl Unavailable {
     }
 }
 
-/// What became of a source that was asked, without what it said: for who lists sources of any kind.
+/// What became of a reading, without its value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Heard<'a> {
+pub enum Outcome<'a> {
     /// The source was not due.
-    Nothing,
+    NotAsked,
     /// The source could not be read.
-    Refusal(&'a Unavailable),
+    Unavailable(&'a Unavailable),
     /// The source answered.
-    Answer {
+    Answered {
         /// Milliseconds from question to answer.
         took_ms: f64,
     },
@@ -61,11 +61,11 @@ pub enum Heard<'a> {
 
 impl<T> Reading<T> {
     /// What became of the source, without what it said.
-    pub fn heard(&self) -> Heard<'_> {
+    pub fn outcome(&self) -> Outcome<'_> {
         match self {
-            Self::NotAsked => Heard::Nothing,
-            Self::Unavailable(why) => Heard::Refusal(why),
-            Self::Available { took_ms, .. } => Heard::Answer { took_ms: *took_ms },
+            Self::NotAsked => Outcome::NotAsked,
+            Self::Unavailable(why) => Outcome::Unavailable(why),
+            Self::Available { took_ms, .. } => Outcome::Answered { took_ms: *took_ms },
         }
     }
 

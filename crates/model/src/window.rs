@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::diagnosis::Cost;
 use crate::host::HostSample;
 use crate::mysql::ServerSample;
-use crate::reading::{Heard, Reading, Unavailable};
+use crate::reading::{Reading, Unavailable};
+use crate::readings::{About, AnyReading};
 use crate::server::ServerIdentity;
 use crate::stack::Profile;
 
@@ -33,11 +34,32 @@ impl Sample {
         self.host.shift(by_s);
     }
 
-    /// What became of each source of the server and of the host.
-    pub fn heard(&self) -> Vec<(&'static str, Heard<'_>)> {
-        let mut heard = self.server.heard();
-        heard.extend(self.host.heard());
-        heard
+    /// Every reading of the server and of the host, with what is known of it.
+    pub fn readings(&self) -> impl Iterator<Item = (&'static About, &dyn AnyReading)> {
+        self.server.readings().chain(self.host.readings())
+    }
+
+    /// What is known of every reading, in the order of [`Sample::readings`].
+    pub fn about_readings() -> impl Iterator<Item = &'static About> {
+        let server = ServerSample::READINGS.iter().map(|reading| &reading.about);
+        server.chain(HostSample::READINGS.iter().map(|reading| &reading.about))
+    }
+
+    /// Gives each reading to `change`, with what is known of it.
+    pub fn change_readings(&mut self, mut change: impl FnMut(&'static About, &mut dyn AnyReading)) {
+        ServerSample::READINGS.iter().for_each(|field| change(&field.about, field.get_mut(&mut self.server)));
+        HostSample::READINGS.iter().for_each(|field| change(&field.about, field.get_mut(&mut self.host)));
+    }
+
+    /// Fills what it did not ask for, and what holds on, with what an earlier sample knew.
+    pub fn fill(&mut self, earlier: &Self) {
+        let at_s = self.at_s;
+        for field in ServerSample::READINGS.iter().filter(|field| field.about.holds_on()) {
+            field.get_mut(&mut self.server).fill(at_s, field.get(&earlier.server));
+        }
+        for field in HostSample::READINGS.iter().filter(|field| field.about.holds_on()) {
+            field.get_mut(&mut self.host).fill(at_s, field.get(&earlier.host));
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
-use spindoctor_model::{HostSample, Reading, Sample, ServerSample};
+use spindoctor_model::{Outcome, Sample};
 
 use crate::time::from_ms;
 
@@ -41,74 +41,10 @@ impl Costs {
 
     /// Adds what the readings of a sample took.
     pub(crate) fn add_readings(&mut self, sample: &Sample) {
-        let ServerSample {
-            status,
-            variables,
-            innodb_status,
-            innodb_metrics,
-            threads,
-            transactions,
-            digests,
-            waits,
-            log_files,
-            metadata_locks,
-            row_lock_waits,
-            accounts,
-            replication,
-            cut: _,
-        } = &sample.server;
-        self.add_reading("server.status", status);
-        self.add_reading("server.variables", variables);
-        self.add_reading("server.innodb_status", innodb_status);
-        self.add_reading("server.innodb_metrics", innodb_metrics);
-        self.add_reading("server.threads", threads);
-        self.add_reading("server.transactions", transactions);
-        self.add_reading("server.digests", digests);
-        self.add_reading("server.waits", waits);
-        self.add_reading("server.log_files", log_files);
-        self.add_reading("server.metadata_locks", metadata_locks);
-        self.add_reading("server.row_lock_waits", row_lock_waits);
-        self.add_reading("server.accounts", accounts);
-        self.add_reading("server.replication", replication);
-        let HostSample {
-            effective_cpus,
-            throttling,
-            pressure,
-            cgroup_pressure,
-            pause,
-            cpu,
-            cpu_times,
-            process,
-            threads,
-            numa,
-            disks,
-            memory,
-            srv_cpu_usage,
-            data_directory,
-            page_cache,
-            listen_queues,
-        } = &sample.host;
-        self.add_reading("host.effective_cpus", effective_cpus);
-        self.add_reading("host.throttling", throttling);
-        self.add_reading("host.pressure", pressure);
-        self.add_reading("host.cgroup_pressure", cgroup_pressure);
-        self.add_reading("host.pause", pause);
-        self.add_reading("host.cpu", cpu);
-        self.add_reading("host.cpu_times", cpu_times);
-        self.add_reading("host.process", process);
-        self.add_reading("host.threads", threads);
-        self.add_reading("host.numa", numa);
-        self.add_reading("host.disks", disks);
-        self.add_reading("host.memory", memory);
-        self.add_reading("host.srv_cpu_usage", srv_cpu_usage);
-        self.add_reading("host.data_directory", data_directory);
-        self.add_reading("host.page_cache", page_cache);
-        self.add_reading("host.listen_queues", listen_queues);
-    }
-
-    fn add_reading<T>(&mut self, source: &str, reading: &Reading<T>) {
-        if let Reading::Available { took_ms, .. } = reading {
-            self.add(source, 1, *took_ms);
+        for (about, reading) in sample.readings() {
+            if let Outcome::Answered { took_ms } = reading.outcome() {
+                self.add(about.kept, 1, took_ms);
+            }
         }
     }
 

@@ -1,13 +1,11 @@
-//! What changes rarely is written when it changes: the server's variables, one row each, and what is known of the host.
-//! Variables that the server moves on by itself are no settings, and would be a row each minute: they are left out.
+//! What changes rarely is written when it changes: the server's variables, one row each, and the readings of the host that
+//! are constant. Variables that the server moves on by itself are no settings, and would be a row each minute: they are left out.
 
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, params};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use spindoctor_model::mysql::NamedValues;
-use spindoctor_model::{HostSample, Reading, RecordedSetting, Sample};
+use spindoctor_model::{AnyReading, Field, HostSample, Outcome, Reading, RecordedSetting, Sample};
 
 use crate::time::from_ms;
 
@@ -46,9 +44,9 @@ impl Rare {
     pub(crate) fn load(db: &Connection) -> rusqlite::Result<Self> {
         let settings = settings_at(db, i64::MAX)?;
         let mut facts = BTreeMap::new();
-        for name in [CPU, PAUSE, NUMA] {
-            if let Some(fact) = fact_at(db, name, i64::MAX)? {
-                facts.insert(name, fact);
+        for constant in constants() {
+            if let Some(fact) = fact_at(db, constant.about.name, i64::MAX)? {
+                facts.insert(constant.about.name, fact);
             }
         }
         Ok(Self { settings, facts })
@@ -65,10 +63,9 @@ impl Rare {
             let variables = std::mem::take(value);
             self.write_settings(db, at_ms, &variables)?;
         }
-        let HostSample { cpu, pause, numa, .. } = &sample.host;
-        self.write_fact(db, at_ms, CPU, cpu)?;
-        self.write_fact(db, at_ms, PAUSE, pause)?;
-        self.write_fact(db, at_ms, NUMA, numa)
+        constants().try_for_each(|constant| {
+            self.write_fact(db, at_ms, constant.about.name, constant.get(&sample.host))
+        })
     }
 
     fn write_settings(&mut self, db: &Connection, at_ms: i64, now: &NamedValues) -> rusqlite::Result<()> {
@@ -89,12 +86,12 @@ impl Rare {
         Ok(())
     }
 
-    fn write_fact<T: Serialize>(
+    fn write_fact(
         &mut self,
         db: &Connection,
         at_ms: i64,
         name: &'static str,
-        reading: &Reading<T>,
+        reading: &dyn AnyReading,
     ) -> rusqlite::Result<()> {
         let Some(value) = reading.value() else { return Ok(()) };
         let text = serde_json::to_string(value).map_err(crate::writer::unwritable)?;
@@ -106,10 +103,6 @@ impl Rare {
         Ok(())
     }
 }
-
-const CPU: &str = "cpu";
-const PAUSE: &str = "pause";
-const NUMA: &str = "numa";
 
 /// The variables as they were last known at an instant, by name in lower case.
 fn settings_at(db: &Connection, at_ms: i64) -> rusqlite::Result<BTreeMap<String, String>> {
@@ -151,7 +144,7 @@ pub(crate) fn put_back(db: &Connection, at_ms: i64, sample: &mut Sample) -> rusq
     Ok(())
 }
 
-/// Fills a sample with what it did not ask for and was last known at its time: variables, CPU model, PAUSE, NUMA nodes.
+/// Fills a sample with what it did not ask for and was last known at its time: variables, and what never changes.
 ///
 /// Each is given the sample's own time: had it changed since it was read, that would have been written.
 pub(crate) fn fill(db: &Connection, at_ms: i64, sample: &mut Sample) -> rusqlite::Result<()> {
@@ -162,23 +155,19 @@ pub(crate) fn fill(db: &Connection, at_ms: i64, sample: &mut Sample) -> rusqlite
             sample.server.variables = Reading::Available { at_s, took_ms: 0.0, value };
         }
     }
-    fill_fact(db, at_ms, at_s, CPU, &mut sample.host.cpu)?;
-    fill_fact(db, at_ms, at_s, PAUSE, &mut sample.host.pause)?;
-    fill_fact(db, at_ms, at_s, NUMA, &mut sample.host.numa)
-}
-
-fn fill_fact<T: DeserializeOwned>(
-    db: &Connection,
-    at_ms: i64,
-    at_s: f64,
-    name: &str,
-    reading: &mut Reading<T>,
-) -> rusqlite::Result<()> {
-    if matches!(reading, Reading::NotAsked)
-        && let Some(text) = fact_at(db, name, at_ms)?
-        && let Ok(value) = serde_json::from_str(&text)
-    {
-        *reading = Reading::Available { at_s, took_ms: 0.0, value };
+    for constant in constants() {
+        let reading = constant.get_mut(&mut sample.host);
+        if reading.outcome() == Outcome::NotAsked
+            && let Some(text) = fact_at(db, constant.about.name, at_ms)?
+        {
+            // One that is damaged is as if it had not been kept.
+            let _damaged = reading.fill_from(at_s, &mut serde_json::Deserializer::from_str(&text)).is_err();
+        }
     }
     Ok(())
+}
+
+/// The readings of the host that never change.
+fn constants() -> impl Iterator<Item = &'static Field<HostSample>> {
+    HostSample::READINGS.iter().filter(|reading| reading.about.constant)
 }

@@ -19,10 +19,9 @@ use crate::error::{Doing, Error};
 use crate::lock::beside;
 use crate::overview::{self, OverviewPoint};
 use crate::statements::Texts;
-use crate::thin::{EmptiedSecond, ThinSecond};
 use crate::time::{from_ms, to_ms};
 use crate::writer::CHUNK_MS;
-use crate::{Stretch, events, rare, retention, schema, stretch};
+use crate::{Stretch, events, rare, retention, schema, stretch, thin};
 
 /// How long a read waits for a writer that makes a checkpoint.
 const BUSY: Duration = Duration::from_secs(2);
@@ -466,8 +465,8 @@ impl Lists {
         match (self, at_ms) {
             (Self::KeptSince(since_ms), Some(at_ms)) if at_ms < since_ms => Self::LeftOut.read(raw, None),
             (Self::Kept | Self::KeptSince(_), _) => raw.raise(),
-            (Self::LeftOut, _) => raw.raise::<ThinSecond>().map(Into::into),
-            (Self::Emptied, _) => raw.raise::<EmptiedSecond>().map(Into::into),
+            (Self::LeftOut, _) => thin::without_lists(raw),
+            (Self::Emptied, _) => thin::with_empty_lists(raw),
         }
     }
 }

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
-use spindoctor_model::{Reading, Sample, Severity, Unavailable, Window};
+use serde_json::Value;
+use spindoctor_model::{About, Sample, Severity, Unavailable, Window};
 use spindoctor_rules::proposals::{FAMILIES, plan};
 use spindoctor_rules::{CAUSES, diagnose};
 
@@ -48,46 +49,6 @@ fn load(path: &Path) -> Window {
     }
     serde_json::from_slice::<Stored>(&json).unwrap().window
 }
-
-/// A source by its field in the sample, and how it is taken away.
-type Source = (&'static str, fn(&mut Sample));
-
-/// Lists sources with what makes them unavailable.
-macro_rules! sources {
-    ($($side:ident.$source:ident),* $(,)?) => {
-        &[$((
-            concat!(stringify!($side), ".", stringify!($source)),
-            |sample| sample.$side.$source = Reading::Unavailable(Unavailable::because("taken away")),
-        )),*]
-    };
-}
-
-const SOURCES: &[Source] = sources![
-    server.status,
-    server.variables,
-    server.innodb_status,
-    server.innodb_metrics,
-    server.threads,
-    server.transactions,
-    server.digests,
-    server.waits,
-    server.log_files,
-    server.metadata_locks,
-    server.row_lock_waits,
-    server.accounts,
-    server.replication,
-    host.effective_cpus,
-    host.throttling,
-    host.pause,
-    host.cpu_times,
-    host.process,
-    host.threads,
-    host.disks,
-    host.srv_cpu_usage,
-    host.memory,
-    host.page_cache,
-    host.listen_queues,
-];
 
 #[test]
 fn every_recorded_window_is_diagnosed_as_its_label_says() {
@@ -126,9 +87,16 @@ fn a_missing_source_makes_no_finding_and_clears_no_cause_that_was_found() {
 fn nothing_is_made_of_a_missing_source(label: &str, path: &Path) {
     let whole = load(path);
     let known: Vec<String> = diagnose(&whole).findings.into_iter().map(|finding| finding.cause).collect();
-    for (source, take_away) in SOURCES {
+    for About { kept: source, .. } in Sample::about_readings() {
         let mut window = whole.clone();
-        window.samples.iter_mut().for_each(take_away);
+        for sample in &mut window.samples {
+            sample.change_readings(|about, reading| {
+                if about.kept == *source {
+                    reading.forget();
+                    reading.fail(Unavailable::because("taken away"));
+                }
+            });
+        }
         let diagnosis = diagnose(&window);
         let new = diagnosis
             .findings
@@ -180,4 +148,45 @@ fn a_recorded_cause_that_a_setting_cures_gets_it_and_a_healthy_server_gets_none(
         });
         assert_eq!(told.count(), FAMILIES.len(), "{}: a family is silent or says both", path.display());
     }
+}
+
+/// Where keys are data: names of variables, of counters.
+const MAPS: [&str; 3] = ["server.status.value", "server.variables.value", "server.innodb_metrics.value"];
+
+/// Adds the names of all that stands in a value, each with those that lead to it: `server.threads.value[].user`.
+fn add_names(value: &Value, path: &str, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let name = if MAPS.contains(&path) { "*" } else { name };
+                // The name of a reading's only choice that holds something.
+                let path = match (name, path) {
+                    ("available" | "unavailable", _) => path.to_owned(),
+                    (_, "") => name.to_owned(),
+                    _ => format!("{path}.{name}"),
+                };
+                add_names(value, &path, names);
+            }
+        }
+        Value::Array(elements) => {
+            elements.iter().for_each(|element| add_names(element, &format!("{path}[]"), names));
+        }
+        _ => drop(names.insert(path.to_owned())),
+    }
+}
+
+#[test]
+fn names_in_json_and_in_recordings_stay_as_they_are() {
+    let mut names = BTreeSet::new();
+    for (_, path) in recorded() {
+        for sample in load(&path).samples {
+            add_names(&serde_json::to_value(sample).unwrap(), "", &mut names);
+        }
+    }
+    let readings = Sample::about_readings().map(|about| {
+        let About { kept, exported, .. } = about;
+        format!("{kept} in a sample and in costs, {exported} in exports")
+    });
+    let names: Vec<String> = readings.chain(names).collect();
+    insta::assert_snapshot!(names.join("\n"));
 }

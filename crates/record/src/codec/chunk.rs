@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use super::flat::Flat;
 use super::flatten::NotFlat;
-use super::raise::{Names, raise};
+use super::raise::{Names, Passed, find, raise};
 use super::reading::{Decoder, Layout, parts};
 use super::varint::{Bytes, put, put_bytes};
 use super::writing::Encoder;
@@ -139,7 +139,17 @@ pub(crate) struct Raw<'a> {
 impl Raw<'_> {
     /// The value, as this type.
     pub(crate) fn raise<T: DeserializeOwned>(&self) -> Result<T, Undecodable> {
-        raise(self.flat, self.names)
+        raise(self.flat, self.names, &[])
+    }
+
+    /// The value, as this type, with these lists empty; each is named by the fields that lead to it. Their elements are not
+    /// read.
+    pub(crate) fn raise_without<'b, T: DeserializeOwned>(
+        &self,
+        lists: impl Iterator<Item = &'b [&'b str]>,
+    ) -> Result<T, Undecodable> {
+        let passed: Vec<Passed> = lists.filter_map(|fields| find(self.flat, self.names, fields)).collect();
+        raise(self.flat, self.names, &passed)
     }
 }
 
@@ -203,7 +213,7 @@ pub(crate) fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, Undecodabl
     let parts = parts(&mut bytes)?;
     let mut flat = Flat::default();
     Decoder::new(&parts, layout).next(&mut flat, &mut |_| true)?;
-    raise(&flat, &Names::new(&parts.shapes))
+    raise(&flat, &Names::new(&parts.shapes), &[])
 }
 
 #[cfg(test)]

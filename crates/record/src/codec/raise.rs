@@ -33,15 +33,56 @@ impl<'a> Names<'a> {
     }
 }
 
+/// A list whose elements are passed over: it is read as empty.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Passed {
+    /// Its place among the tokens.
+    list: usize,
+    /// The place behind its last element.
+    end: usize,
+}
+
+/// Where the list stands to which these fields lead; none where they lead elsewhere, or to no list.
+pub(crate) fn find(flat: &Flat, names: &Names<'_>, fields: &[&str]) -> Option<Passed> {
+    let mut at = 0;
+    for field in fields {
+        let Token::Record(shape) = *flat.tokens.get(at)? else { return None };
+        let before = names.of(shape).iter().position(|name| name == field)?;
+        at = behind(flat, names, at + 1, before)?;
+    }
+    let Token::List(elements) = *flat.tokens.get(at)? else { return None };
+    Some(Passed { list: at, end: behind(flat, names, at + 1, elements as usize)? })
+}
+
+/// The place behind so many values; none where the tokens end before.
+fn behind(flat: &Flat, names: &Names<'_>, mut at: usize, values: usize) -> Option<usize> {
+    let mut left = values;
+    while left > 0 {
+        left -= 1;
+        left += match *flat.tokens.get(at)? {
+            Token::List(elements) => elements as usize,
+            Token::Record(shape) => names.of(shape).len(),
+            _ => 0,
+        };
+        at += 1;
+    }
+    Some(at)
+}
+
 /// The value that tokens stand for.
-pub(crate) fn raise<T: DeserializeOwned>(flat: &Flat, names: &Names<'_>) -> Result<T, Undecodable> {
-    let mut raiser = Raiser { flat, names, at: 0 };
+pub(crate) fn raise<T: DeserializeOwned>(
+    flat: &Flat,
+    names: &Names<'_>,
+    passed: &[Passed],
+) -> Result<T, Undecodable> {
+    let mut raiser = Raiser { flat, names, passed, at: 0 };
     T::deserialize(&mut raiser)
 }
 
 struct Raiser<'a> {
     flat: &'a Flat,
     names: &'a Names<'a>,
+    passed: &'a [Passed],
     at: usize,
 }
 
@@ -69,7 +110,11 @@ impl<'de> Deserializer<'de> for &mut Raiser<'_> {
             Token::Float(value) => visitor.visit_f64(value),
             Token::Text(at, length) => visitor.visit_str(self.flat.text(at, length)),
             Token::List(elements) => {
-                let mut list = Elements { raiser: self, left: elements };
+                let list = self.at - 1;
+                let passed = self.passed.iter().find(|passed| passed.list == list);
+                self.at = passed.map_or(self.at, |passed| passed.end);
+                let left = if passed.is_some() { 0 } else { elements };
+                let mut list = Elements { raiser: self, left };
                 let value = visitor.visit_seq(&mut list)?;
                 list.skip()?;
                 Ok(value)

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use anyhow::Context as _;
 use spindoctor_collect::watch::Profiling;
-use spindoctor_model::{Diagnosis, Heard, Reading, Severity, Window};
+use spindoctor_model::{Diagnosis, Outcome, Reading, Severity, Window};
 use spindoctor_record::literals::Literals;
 
 use super::args::{Doctor, FailOn};
@@ -79,11 +79,14 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
 
 /// Why no source of a server that let us in could be read, where that is so.
 fn nothing_read(window: &Window) -> Option<String> {
-    let heard = || window.samples.iter().flat_map(|sample| sample.server.heard());
+    let outcomes = || {
+        let readings = window.samples.iter().flat_map(|sample| sample.server.readings());
+        readings.map(|(_, reading)| reading.outcome())
+    };
     let is_asked = window.server.version.is_some() && window.server.no_session.is_none();
-    let answered = heard().any(|(_, heard)| matches!(heard, Heard::Answer { .. }));
-    let refused = heard().find_map(|(_, heard)| match heard {
-        Heard::Refusal(why) => Some(why.because.clone()),
+    let answered = outcomes().any(|outcome| matches!(outcome, Outcome::Answered { .. }));
+    let refused = outcomes().find_map(|outcome| match outcome {
+        Outcome::Unavailable(why) => Some(why.because.clone()),
         _ => None,
     });
     refused.filter(|_| is_asked && !answered)

@@ -3,10 +3,9 @@
 //! Counters stay as they were read. Text is left out, but for yes and no, which are 1 and 0. Lists of threads,
 //! statements and waits have tables of their own.
 
-use serde::Serialize;
 use serde_json::Value as Json;
 use spindoctor_model::mysql::NamedValues;
-use spindoctor_model::{Heard, HostSample, Reading, Sample, ServerSample};
+use spindoctor_model::{AnyReading, Outcome, Sample, ServerSample};
 
 /// One number of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,58 +23,42 @@ type Each<'a> = dyn FnMut(Value<'_>) -> anyhow::Result<()> + 'a;
 
 /// Gives every number.
 pub fn each(sample: &Sample, take: &mut Each<'_>) -> anyhow::Result<()> {
-    for (source, heard) in sample.heard() {
-        if let Heard::Answer { took_ms } = heard {
-            take(Value { source: "took_ms", name: source, value: took_ms })?;
+    for (about, reading) in sample.readings() {
+        if let Outcome::Answered { took_ms } = reading.outcome() {
+            take(Value { source: "took_ms", name: about.exported, value: took_ms })?;
         }
     }
-    let ServerSample {
-        status,
-        variables: _,
-        innodb_status,
-        innodb_metrics,
-        threads: _,
-        transactions: _,
-        digests: _,
-        waits: _,
-        log_files,
-        metadata_locks: _,
-        row_lock_waits: _,
-        accounts: _,
-        replication,
-        ..
-    } = &sample.server;
-    for (name, value) in status.value().into_iter().flat_map(NamedValues::iter) {
-        if let Some(value) = number(value) {
-            take(Value { source: "status", name, value })?;
+    for (about, reading) in sample.readings().filter(|(about, _)| about.numbers) {
+        match about.exported {
+            STATUS => status(sample, take)?,
+            METRICS => metrics(sample, take)?,
+            source => flattened(source, reading, take)?,
         }
     }
-    for (name, metric) in innodb_metrics.value().into_iter().flatten() {
-        if metric.enabled {
-            take(Value { source: "innodb_metrics", name, value: metric.count })?;
-        }
-    }
-    flattened("innodb_status", innodb_status, take)?;
-    flattened("log_files", log_files, take)?;
-    flattened("replication", replication, take)?;
-    host(&sample.host, take)
+    Ok(())
 }
 
-fn host(sample: &HostSample, take: &mut Each<'_>) -> anyhow::Result<()> {
-    flattened("host_effective_cpus", &sample.effective_cpus, take)?;
-    flattened("host_throttling", &sample.throttling, take)?;
-    flattened("host_pressure", &sample.pressure, take)?;
-    flattened("host_cgroup_pressure", &sample.cgroup_pressure, take)?;
-    flattened("host_pause", &sample.pause, take)?;
-    flattened("host_cpu_times", &sample.cpu_times, take)?;
-    flattened("host_process", &sample.process, take)?;
-    flattened("host_numa", &sample.numa, take)?;
-    flattened("host_disks", &sample.disks, take)?;
-    flattened("host_memory", &sample.memory, take)?;
-    flattened("host_srv_cpu_usage", &sample.srv_cpu_usage, take)?;
-    flattened("host_data_directory", &sample.data_directory, take)?;
-    flattened("host_page_cache", &sample.page_cache, take)?;
-    flattened("host_listen_queues", &sample.listen_queues, take)
+/// Its values are text.
+const STATUS: &str = ServerSample::field("status").about.exported;
+/// Its values have a name each, and count where they are switched on.
+const METRICS: &str = ServerSample::field("innodb_metrics").about.exported;
+
+fn status(sample: &Sample, take: &mut Each<'_>) -> anyhow::Result<()> {
+    for (name, value) in sample.server.status.value().into_iter().flat_map(NamedValues::iter) {
+        if let Some(value) = number(value) {
+            take(Value { source: STATUS, name, value })?;
+        }
+    }
+    Ok(())
+}
+
+fn metrics(sample: &Sample, take: &mut Each<'_>) -> anyhow::Result<()> {
+    for (name, metric) in sample.server.innodb_metrics.value().into_iter().flatten() {
+        if metric.enabled {
+            take(Value { source: METRICS, name, value: metric.count })?;
+        }
+    }
+    Ok(())
 }
 
 /// A status value as a number; a server that says `NaN` or `inf` says nothing.
@@ -87,11 +70,7 @@ fn number(text: &str) -> Option<f64> {
     }
 }
 
-fn flattened<T: Serialize>(
-    source: &'static str,
-    reading: &Reading<T>,
-    take: &mut Each<'_>,
-) -> anyhow::Result<()> {
+fn flattened(source: &'static str, reading: &dyn AnyReading, take: &mut Each<'_>) -> anyhow::Result<()> {
     let Some(value) = reading.value() else { return Ok(()) };
     let mut name = String::new();
     walk(source, &serde_json::to_value(value)?, &mut name, take)
@@ -135,6 +114,7 @@ fn walk(source: &'static str, json: &Json, name: &mut String, take: &mut Each<'_
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::Reading;
     use spindoctor_model::host::DiskStat;
 
     use super::*;

@@ -37,8 +37,8 @@ impl Point {
         let RecordedSample { at, segment, sample } = recorded;
         let status = sample.server.status.value();
         let number = |name: &str| status?.number(name);
-        let took_ms = match sample.server.status.heard() {
-            spindoctor_model::Heard::Answer { took_ms } => Some(took_ms),
+        let took_ms = match sample.server.status.outcome() {
+            spindoctor_model::Outcome::Answered { took_ms } => Some(took_ms),
             _ => None,
         };
         let process = sample.host.process.value();

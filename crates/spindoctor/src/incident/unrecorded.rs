@@ -1,8 +1,6 @@
 //! What was not recorded, and why: a report that is silent on a source must not look as if the source were calm.
 
-use std::collections::BTreeMap;
-
-use spindoctor_model::{Event, Heard, Window};
+use spindoctor_model::{Event, Outcome, Sample, Window};
 
 /// Sources that were not recorded for one and the same reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,26 +27,23 @@ pub fn listed(windows: &[Option<&Window>], event: Option<&Event>) -> Vec<Unrecor
             }),
         }
     };
-    let mut sources: Vec<&'static str> = Vec::new();
-    let mut heard_of: BTreeMap<&'static str, Heard<'_>> = BTreeMap::new();
+    let mut outcomes: Vec<Outcome<'_>> = vec![Outcome::NotAsked; Sample::about_readings().count()];
     for sample in windows.iter().flatten().flat_map(|window| &window.samples) {
-        for (source, heard) in sample.heard() {
-            if !sources.contains(&source) {
-                sources.push(source);
-            }
-            let known = heard_of.entry(source).or_insert(heard);
-            let tells_more = matches!(known, Heard::Nothing) || matches!(heard, Heard::Answer { .. });
-            if tells_more && !matches!(heard, Heard::Nothing) {
-                *known = heard;
+        for (known, (_, reading)) in outcomes.iter_mut().zip(sample.readings()) {
+            let outcome = reading.outcome();
+            let says_more = matches!(known, Outcome::NotAsked) || matches!(outcome, Outcome::Answered { .. });
+            if says_more && !matches!(outcome, Outcome::NotAsked) {
+                *known = outcome;
             }
         }
     }
-    for source in sources {
-        let name = source.replace('_', " ");
-        match heard_of.get(source) {
-            Some(Heard::Refusal(why)) => add(name, &why.because, why.unlock.as_deref().unwrap_or_default()),
-            Some(Heard::Nothing) => add(name, "not asked for in this stretch", ""),
-            Some(Heard::Answer { .. }) | None => {}
+    let is_empty = windows.iter().flatten().all(|window| window.samples.is_empty());
+    for (about, outcome) in Sample::about_readings().zip(outcomes).filter(|_| !is_empty) {
+        let name = about.exported.replace('_', " ");
+        match outcome {
+            Outcome::Unavailable(why) => add(name, &why.because, why.unlock.as_deref().unwrap_or_default()),
+            Outcome::NotAsked => add(name, "not asked for in this stretch", ""),
+            Outcome::Answered { .. } => {}
         }
     }
     if let Some(event) = event {
@@ -67,7 +62,7 @@ pub fn listed(windows: &[Option<&Window>], event: Option<&Event>) -> Vec<Unrecor
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_model::{HostSample, Reading, Sample, Unavailable};
+    use spindoctor_model::{HostSample, Reading, Unavailable};
 
     use super::*;
 

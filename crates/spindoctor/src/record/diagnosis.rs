@@ -132,35 +132,10 @@ fn of_stall(mut window: Window, event: &Event, stall: RangeInclusive<Timestamp>)
         return None;
     }
     let begin_s = window.samples[0].at_s;
-    know(&mut window.samples[0], &before);
+    before.iter().rev().for_each(|earlier| window.samples[0].fill(earlier));
     window.samples.iter_mut().for_each(|sample| sample.shift(-begin_s));
     window.start += SignedDuration::from_secs_f64(begin_s);
     Some(window)
-}
-
-/// Gives a sample what was known before it, where it did not ask for that itself.
-fn know(sample: &mut Sample, before: &[Sample]) {
-    fn known<T: Clone>(
-        reading: &mut Reading<T>,
-        at_s: f64,
-        before: &[Sample],
-        pick: fn(&Sample) -> &Reading<T>,
-    ) {
-        let last = before.iter().rev().find_map(|sample| pick(sample).value());
-        if let (Reading::NotAsked, Some(value)) = (&reading, last) {
-            *reading = Reading::Available { at_s, took_ms: 0.0, value: value.clone() };
-        }
-    }
-    let at_s = sample.at_s;
-    known(&mut sample.server.variables, at_s, before, |sample| &sample.server.variables);
-    known(&mut sample.host.effective_cpus, at_s, before, |sample| &sample.host.effective_cpus);
-    known(&mut sample.host.cpu, at_s, before, |sample| &sample.host.cpu);
-    known(&mut sample.host.pause, at_s, before, |sample| &sample.host.pause);
-    known(&mut sample.host.numa, at_s, before, |sample| &sample.host.numa);
-    known(&mut sample.host.memory, at_s, before, |sample| &sample.host.memory);
-    known(&mut sample.host.srv_cpu_usage, at_s, before, |sample| &sample.host.srv_cpu_usage);
-    known(&mut sample.host.data_directory, at_s, before, |sample| &sample.host.data_directory);
-    known(&mut sample.host.page_cache, at_s, before, |sample| &sample.host.page_cache);
 }
 
 #[cfg(test)]

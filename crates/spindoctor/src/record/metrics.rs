@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use spindoctor_collect::follow::{Followed, Follower, SourceCost};
 use spindoctor_collect::host::{Target, process};
 use spindoctor_collect::source::Answer;
-use spindoctor_model::{Heard, HostSample, ProbeFailure, Reading, RecordedSample, Sample, Window};
+use spindoctor_model::{HostSample, Outcome, ProbeFailure, Reading, RecordedSample, Sample, Window};
 use spindoctor_rules::CAUSES;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -149,11 +149,11 @@ impl Metrics {
     }
 
     fn sample(&mut self, RecordedSample { sample, .. }: &RecordedSample) {
-        for (reading, heard) in sample.heard() {
-            match heard {
-                Heard::Nothing => {}
-                Heard::Refusal(_) => drop(self.known.answers.insert(reading, false)),
-                Heard::Answer { .. } => drop(self.known.answers.insert(reading, true)),
+        for (about, reading) in sample.readings() {
+            match reading.outcome() {
+                Outcome::NotAsked => {}
+                Outcome::Unavailable(_) => drop(self.known.answers.insert(about.exported, false)),
+                Outcome::Answered { .. } => drop(self.known.answers.insert(about.exported, true)),
             }
         }
         if self.window.samples.is_empty() {

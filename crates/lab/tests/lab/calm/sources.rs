@@ -12,7 +12,7 @@ use spindoctor_collect::mysql::{ConnectError, Endpoint, Limits, Plan, SOURCES, S
 use spindoctor_collect::source::Cadence;
 use spindoctor_collect::watch::{HostChoice, Progress, WatchError, WatchOptions, watch};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
-use spindoctor_model::{NoSessionKind, Reading, ServerSample, Unavailable, Window};
+use spindoctor_model::{NoSessionKind, Outcome, ServerSample, Unavailable, Window};
 
 async fn server(which: Which, options: &[&str]) -> Server {
     let spec = ServerSpec {
@@ -47,29 +47,14 @@ fn answered(source: &Source, window: &Window) -> bool {
     window.samples.iter().any(|sample| (source.answered)(&sample.server))
 }
 
-/// Why the fields without an answer have none.
+/// Why the readings without an answer have none.
 fn refusals(sample: &ServerSample) -> Vec<(&'static str, Unavailable)> {
-    fn why<T>(name: &'static str, reading: &Reading<T>) -> Option<(&'static str, Unavailable)> {
-        Some((name, reading.unavailable()?.clone()))
-    }
-    [
-        why("status", &sample.status),
-        why("variables", &sample.variables),
-        why("innodb_status", &sample.innodb_status),
-        why("innodb_metrics", &sample.innodb_metrics),
-        why("threads", &sample.threads),
-        why("transactions", &sample.transactions),
-        why("digests", &sample.digests),
-        why("waits", &sample.waits),
-        why("log_files", &sample.log_files),
-        why("metadata_locks", &sample.metadata_locks),
-        why("row_lock_waits", &sample.row_lock_waits),
-        why("accounts", &sample.accounts),
-        why("replication", &sample.replication),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let readings = sample.readings();
+    let refused = readings.filter_map(|(about, reading)| match reading.outcome() {
+        Outcome::Unavailable(why) => Some((about.name, why.clone())),
+        _ => None,
+    });
+    refused.collect()
 }
 
 fn assert_every_source_answered(window: &Window) {
