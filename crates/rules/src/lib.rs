@@ -7,7 +7,7 @@
 //! and from which score on they are warnings, is in [`rank`] and nowhere else.
 
 pub mod accept_time;
-mod causes;
+pub mod causes;
 pub mod commit_spin;
 mod commits;
 pub mod connections;
@@ -65,6 +65,21 @@ pub struct Cause {
     pub stacks: Stacks,
     /// The rule.
     pub evaluate: fn(&Window) -> Outcome,
+    /// Windows for the tests.
+    #[cfg(test)]
+    examples: Examples,
+}
+
+/// Windows for the tests of a rule. That a healthy busy server gets no finding is tested for all rules at once.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy)]
+struct Examples {
+    /// A server that suffers badly: the rule fires, and its finding comes first.
+    fires: fn() -> Window,
+    /// Nearly the same server, which does not suffer: the rule says `Clear`.
+    near_miss: fn() -> Window,
+    /// A reading that the rule needs is missing: it says `NotEnoughEvidence`.
+    missing: fn() -> Window,
 }
 
 impl Cause {

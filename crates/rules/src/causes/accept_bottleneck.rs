@@ -11,7 +11,7 @@ use crate::draft::Draft;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "accept-bottleneck",
     title: "the accepting thread is the limit for new connections",
     what: "One thread of the server takes every new connection in: it waits for clients (poll), accepts one, sets its \
@@ -55,6 +55,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "create_new_thread",
     ]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// Share of the time from which on the thread is the limit: of a queue before one server that is busy for so long, five
@@ -235,7 +241,7 @@ fn lost(window: &Window) -> f64 {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::host::{ListenQueue, ListenQueues};
     use spindoctor_model::stack::ThreadState::{Epoll, NetworkIdle, Runnable, Running, Sleep};
 

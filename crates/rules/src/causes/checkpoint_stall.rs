@@ -10,7 +10,7 @@ use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "checkpoint-stall",
     title: "the redo log is too small for the write rate: sync flushing",
     what: "The redo log is a ring. Its oldest part can be overwritten only when the changes in it have reached \
@@ -60,6 +60,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "log_buffer_reserve",
     ]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// From this share of the limit on InnoDB flushes by age and not by plan (max_modified_age_async).
@@ -414,7 +420,7 @@ fn bytes(amount: f64) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::mysql::InnodbMetric;
     use spindoctor_model::stack::ThreadState;
 

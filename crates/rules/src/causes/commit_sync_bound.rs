@@ -13,7 +13,7 @@ use crate::wait_graph::root_at_the_end;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "commit-sync-bound",
     title: "commits wait for fsync of redo or binary log",
     what: "A durable commit is on disk before the client hears of it: one fsync of the redo log \
@@ -61,6 +61,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "ha_commit_trans",
     ]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// Sessions in commit on average. Below two nobody queues: each pays for its own sync.
@@ -256,7 +262,7 @@ fn is_in_commit(thread: &ServerThread) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::stack::ThreadState;
 
     use super::*;

@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "connection-churn",
     title: "clients connect for each query",
     what: "Making a connection costs far more than a small query: one thread of the server accepts it, another \
@@ -51,6 +51,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "end_connection",
     ]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// Connections a second below which the cost is nothing: ten are 2 ms of CPU.
@@ -185,7 +191,7 @@ fn busiest_user(window: &Window) -> Option<String> {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::testing::Build;
 

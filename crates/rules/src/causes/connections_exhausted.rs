@@ -9,7 +9,7 @@ use crate::draft::Draft;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "connections-exhausted",
     title: "max_connections reached, or nearly",
     what: "The server permits max_connections sessions. Each further client is refused with error 1040 \
@@ -40,6 +40,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Standing(&["my_net_read"]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// From this share of max_connections on, the next retry storm fills the rest: a pool of clients that
@@ -192,7 +198,7 @@ fn holders(threads: &[ServerThread]) -> Holders {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::testing::{Build, session};
 

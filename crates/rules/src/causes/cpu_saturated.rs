@@ -10,7 +10,7 @@ use crate::run_queue::RunQueue;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "cpu-saturated",
     title: "more runnable threads than effective CPUs, doing real work",
     what: "The server's threads want more CPU than there is. Each waits in the kernel's run queue for its turn, \
@@ -41,6 +41,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Running(&[]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// Runnable threads for each effective CPU. At one, CPUs are busy and nobody waits; half as many again
@@ -173,7 +179,7 @@ fn grown(change: &Change<'_, CpuTimes>, count: fn(&CpuTimes) -> u64) -> f64 {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::Reading;
     use spindoctor_model::host::ProcessStat;
     use spindoctor_model::stack::ThreadState;

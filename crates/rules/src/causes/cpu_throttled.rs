@@ -7,7 +7,7 @@ use crate::draft::Draft;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "cpu-throttled",
     title: "the cgroup's bandwidth control stops the server part of every period",
     what: "CFS bandwidth control grants the cgroup so many microseconds of CPU in each period (100 ms by \
@@ -41,6 +41,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Running(&[]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// From this share of throttled periods on, stops are the rule and not a burst: one in twenty is one
@@ -171,7 +177,7 @@ fn cpus_in_use(window: &Window) -> f64 {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::testing::Build;
 

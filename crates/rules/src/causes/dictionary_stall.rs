@@ -11,7 +11,7 @@ use crate::stall::{HELD_UP, HELD_UP_RATIO, stack_of};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "dictionary-stall",
     title: "DROP or TRUNCATE holds dictionary and cache locks while a file is deleted",
     what: "DROP TABLE, DROP DATABASE and TRUNCATE TABLE look instant. They write the dictionary and sync the log, \
@@ -57,6 +57,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "mysql_rm_db",
     ]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// What a session that is held up says it does. All are short, or absent, on a healthy server.
@@ -187,7 +193,7 @@ fn drops(thread: &ServerThread) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::testing::{Build, session};
 

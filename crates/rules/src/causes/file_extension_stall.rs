@@ -8,7 +8,7 @@ use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "file-extension-stall",
     title: "a data file is being extended while others wait",
     what: "A table that grows needs pages; when its file has none left, the session that comes along extends the \
@@ -38,6 +38,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Standing(DOES),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// What extends a file: fil0fil.cc. The first is 5.7's and later ones', the second 5.6's and before.
@@ -110,7 +116,7 @@ fn waits_for_latch(names: &[&str]) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::stack::ThreadState::{DiskWrite, Lock};
 
     use super::*;

@@ -12,7 +12,7 @@ use crate::wait_graph::{TABLE_FLUSH, Verdict};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "global-lock-pileup",
     title: "FLUSH TABLES WITH READ LOCK, backup locks, LOCK INSTANCE",
     what: "A few statements lock the whole server. FLUSH TABLES WITH READ LOCK takes the global read lock (no \
@@ -49,6 +49,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "Global_read_lock::wait_if_global_read_lock", // up to 5.1
     ]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// Sessions waiting on average: one in half of the samples. A backup takes the locks for an instant and is
@@ -190,7 +196,7 @@ fn locks_all(thread: &ServerThread) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::mysql::MetadataLock;
 
     use super::*;

@@ -10,7 +10,7 @@ use crate::spin_samples::{self, SpinSamples};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "index-dive-waste",
     title: "the optimizer's range estimates read more pages than the query",
     what: "Before a statement with ranges or lists of values runs, the optimizer asks the engine how many rows lie in each \
@@ -43,6 +43,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Running(DIVES),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// From here on estimates are no small part of the work: short range queries of sysbench's healthy OLTP load have some
@@ -138,7 +144,7 @@ fn reading_share(window: &Window) -> f64 {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::testing::Build;
 

@@ -7,7 +7,7 @@ use crate::stall::{HELD_UP_RATIO, LATCH_WAITS, Look, Stall};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "index-lock",
     title: "page splits and merges hold the index lock",
     what: "A change that fits its page latches that page alone (optimistic). One that does not fit splits or merges \
@@ -42,6 +42,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Standing(&["btr_cur_search_to_nth_level", "btr_cur_pessimistic_insert"]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// What holds the index lock: btr0cur.cc, btr0btr.cc.
@@ -138,7 +144,7 @@ fn splits(window: &Window) -> Option<Evidence> {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::stack::ThreadState::{DiskRead, Lock};
 
     use super::*;

@@ -10,7 +10,7 @@ use crate::rank::CRITICAL_FROM;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "log-cache-pressure",
     title: "binary, relay or redo logs fill the page cache",
     what: "Binary and relay logs, and the redo log where it is not opened with O_DIRECT, are written through the page cache \
@@ -41,6 +41,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Nothing,
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// From here on what logs hold would be noticed as buffer pool: a twentieth, as any finding (see [`crate::rank`]). The
@@ -198,7 +204,7 @@ fn gib(bytes: f64) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::testing::Build;
 

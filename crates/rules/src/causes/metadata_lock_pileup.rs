@@ -14,7 +14,7 @@ use crate::wait_graph::Verdict;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "metadata-lock-pileup",
     title: "a DDL waits for an old transaction and everyone waits for the DDL",
     what: "Every statement takes a metadata lock on each table it uses and keeps it until its transaction ends, \
@@ -48,6 +48,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Standing(&["MDL_wait::timed_wait"]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// Sessions waiting on average: one in half of the samples. A quick DDL on a busy table waits for an
@@ -233,7 +239,7 @@ fn first_in_queue(server: &ServerSample) -> Option<&ServerThread> {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::testing::{Build, answer, session, transaction};
 

@@ -1,31 +1,31 @@
 //! The catalogue: one file per cause, and the one list that names them all.
 
-mod accept_bottleneck;
-pub(crate) mod checkpoint_stall;
-mod commit_sync_bound;
-mod connection_churn;
-mod connections_exhausted;
-mod cpu_saturated;
-mod cpu_throttled;
-mod dictionary_stall;
-mod file_extension_stall;
-mod global_lock_pileup;
-mod index_dive_waste;
-mod index_lock;
-mod log_cache_pressure;
-mod metadata_lock_pileup;
-pub(crate) mod purge_lag;
-pub(crate) mod quota_blind_spin;
-mod replica_lag;
-mod row_lock_pileup;
-mod rows_read_waste;
-pub(crate) mod server_stopped;
-pub(crate) mod spin_burn;
-mod spin_too_short;
-mod statistics_stall;
-mod storage_stalled;
-pub(crate) mod table_cache_contention;
-pub(crate) mod thread_cache_miss;
+pub mod accept_bottleneck;
+pub mod checkpoint_stall;
+pub mod commit_sync_bound;
+pub mod connection_churn;
+pub mod connections_exhausted;
+pub mod cpu_saturated;
+pub mod cpu_throttled;
+pub mod dictionary_stall;
+pub mod file_extension_stall;
+pub mod global_lock_pileup;
+pub mod index_dive_waste;
+pub mod index_lock;
+pub mod log_cache_pressure;
+pub mod metadata_lock_pileup;
+pub mod purge_lag;
+pub mod quota_blind_spin;
+pub mod replica_lag;
+pub mod row_lock_pileup;
+pub mod rows_read_waste;
+pub mod server_stopped;
+pub mod spin_burn;
+pub mod spin_too_short;
+pub mod statistics_stall;
+pub mod storage_stalled;
+pub mod table_cache_contention;
+pub mod thread_cache_miss;
 
 use crate::Cause;
 
@@ -65,58 +65,12 @@ mod tests {
 
     use super::*;
     use crate::testing::Build;
-    use crate::{Outcome, diagnose, find};
-
-    /// One cause's windows: it fires, it nearly fires, its evidence is missing.
-    type Cases = (&'static str, fn() -> Window, fn() -> Window, fn() -> Window);
-
-    macro_rules! cases {
-        ($($module:ident),* $(,)?) => {
-            &[$((
-                $module::CAUSE.name,
-                $module::cases::fires,
-                $module::cases::near_miss,
-                $module::cases::missing,
-            )),*]
-        };
-    }
-
-    const CASES: &[Cases] = cases![
-        quota_blind_spin,
-        cpu_throttled,
-        spin_burn,
-        spin_too_short,
-        cpu_saturated,
-        index_lock,
-        row_lock_pileup,
-        metadata_lock_pileup,
-        global_lock_pileup,
-        dictionary_stall,
-        file_extension_stall,
-        statistics_stall,
-        checkpoint_stall,
-        purge_lag,
-        commit_sync_bound,
-        storage_stalled,
-        log_cache_pressure,
-        table_cache_contention,
-        accept_bottleneck,
-        thread_cache_miss,
-        connection_churn,
-        connections_exhausted,
-        index_dive_waste,
-        rows_read_waste,
-        replica_lag,
-        server_stopped,
-    ];
+    use crate::{Examples, Outcome, diagnose, find};
 
     #[test]
     fn every_cause_fires_stays_clear_at_a_near_miss_and_says_when_evidence_is_missing() {
         for cause in CAUSES {
-            let (_, fires, near_miss, missing) = CASES
-                .iter()
-                .find(|(name, ..)| *name == cause.name)
-                .unwrap_or_else(|| panic!("{} has no cases", cause.name));
+            let Examples { fires, near_miss, missing } = cause.examples;
             match (cause.evaluate)(&fires()) {
                 Outcome::Fired(finding) => {
                     assert_eq!(finding.cause, cause.name);
@@ -136,10 +90,10 @@ mod tests {
 
     #[test]
     fn every_cause_comes_first_in_the_diagnosis_of_the_window_where_it_fires() {
-        for (name, fires, ..) in CASES {
-            let diagnosis = diagnose(&fires());
-            assert_eq!(diagnosis.findings[0].cause, *name, "{:#?}", diagnosis.findings);
-            assert!(diagnosis.findings[0].severity >= Severity::Warning, "{name}");
+        for cause in CAUSES {
+            let diagnosis = diagnose(&(cause.examples.fires)());
+            assert_eq!(diagnosis.findings[0].cause, cause.name, "{:#?}", diagnosis.findings);
+            assert!(diagnosis.findings[0].severity >= Severity::Warning, "{}", cause.name);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::sessions::{self, Waiting};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "purge-lag",
     title: "the history list grows: a long transaction, or purge cannot keep up",
     what: "Each change leaves the row's old version in the undo log, for transactions that may still see it; purge removes \
@@ -44,6 +44,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Nothing,
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// From here on the list is long: the manual's own example of a limit on it (innodb_max_purge_lag).
@@ -280,7 +286,7 @@ fn larger_batch(window: &Window) -> Remedy {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::innodb_status::TransactionsSection;
     use spindoctor_model::{Reading, Severity, Value};
 

@@ -11,7 +11,7 @@ use crate::spin_samples::{SpinSamples, Whose};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "quota-blind-spin",
     title: "the server's adaptive spinning counts CPUs that the quota does not grant",
     what: "A commit in MySQL 8.0 and later waits until its redo is written or flushed. Before it sleeps, the \
@@ -57,6 +57,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Spinning(Whose::Commit),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// From this share of samples in the blind part of the spin window on, it fires: below a third the
@@ -289,7 +295,7 @@ fn spun_cpus(window: &Window) -> Option<f64> {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::testing::Build;
 

@@ -11,7 +11,7 @@ use crate::sessions;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "replica-lag",
     title: "the applier of a replica cannot keep up",
     what: "A replica receives the binary log of its source and applies it, in one thread or in several workers. What the \
@@ -46,6 +46,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "Xid_apply_log_event::do_apply_event",
     ]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// A replica that lags is worth a warning, whether the lag grows or not: its clients read old data.
@@ -193,7 +199,7 @@ fn more_workers(window: &Window, seen: &KeepingUp) -> Option<Remedy> {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::Reading;
     use spindoctor_model::mysql::{ReplicaChannel, ServerThread};
 

@@ -14,7 +14,7 @@ use crate::wait_graph::{Verdict, without_connection};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "row-lock-pileup",
     title: "many transactions wait for one row",
     what: "InnoDB locks the rows that a transaction changes, and those that it reads FOR UPDATE or FOR SHARE, \
@@ -56,6 +56,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "lock_wait",                // MariaDB 10.6 and later
     ]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// Sessions waiting on average. One at a time is two clients that met; from two on there is a queue.
@@ -275,7 +281,7 @@ fn most_wanted(window: &Window) -> Option<RowLockWait> {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::testing::{Build, answer, session, transaction};
 

@@ -12,7 +12,7 @@ use crate::sessions;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "rows-read-waste",
     title: "rows read far beyond rows sent: a plan gone wrong",
     what: "A statement reads many rows to return or change a few: it scans a table for want of an index, joins \
@@ -57,6 +57,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "rr_sequential", // MariaDB
     ]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// Rows examined for each row returned or changed.
@@ -411,7 +417,7 @@ fn seen_most(window: &Window, ratio: f64) -> Option<String> {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::testing::{Build, session};
 

@@ -7,7 +7,7 @@ use crate::draft::Draft;
 use crate::{CAUSES, Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "server-stopped",
     title: "a debugger, a signal or the freezer holds the server's threads",
     what: "The kernel can hold a process still: after SIGSTOP or SIGTSTP (state T), while a debugger or tracer \
@@ -40,6 +40,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Nothing,
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// What a hang costs that nothing but the missing answer tells of: all of the throughput, less the doubt.
@@ -212,7 +218,7 @@ fn traced_finding(tracer: u32) -> Finding {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::diagnose;
     use crate::testing::{Build, answer};

@@ -9,7 +9,7 @@ use crate::spin_samples::{SpinSamples, Whose};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "spin-burn",
     title: "a large share of CPU goes into spin-wait loops on latches",
     what: "A thread that finds a latch taken does not sleep at once. It spins: up to innodb_sync_spin_loops rounds, \
@@ -41,6 +41,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Spinning(Whose::Latch),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// From this share of CPU samples on it fires. A busy healthy server spins for some percent at most; the
@@ -110,7 +116,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::Reading;
 
     use super::*;

@@ -10,7 +10,7 @@ use crate::spin_samples::{self, SpinSamples};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "spin-too-short",
     title: "latch waits sleep for what a slightly longer spin would have met free",
     what: "A thread that has spun in vain on a latch sleeps in the operating system: it reserves a cell of the sync \
@@ -41,6 +41,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Running(LATCHES),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// Where InnoDB sleeps on a latch and wakes its sleepers, in MySQL 5.5 and later.
@@ -176,7 +182,7 @@ fn asleep(profile: &Profile) -> Option<f64> {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::innodb_status::Semaphores;
     use spindoctor_model::{InnodbStatus, Value};
 

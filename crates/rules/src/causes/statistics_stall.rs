@@ -8,7 +8,7 @@ use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "statistics-stall",
     title: "index statistics are being recomputed too often, with locks held",
     what: "The optimizer's statistics are estimated by reading pages of each index at random. A table without \
@@ -44,6 +44,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "dict_update_statistics",
     ]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// What recomputes statistics: dict0stats.cc; dict0dict.c to 5.5.
@@ -132,7 +138,7 @@ fn waits_for_statistics(names: &[&str]) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::stack::ThreadState::{DiskRead, Lock};
 
     use super::*;

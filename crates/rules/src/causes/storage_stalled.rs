@@ -10,7 +10,7 @@ use crate::sessions::mean;
 use crate::{Cause, Outcome, Stacks, spin_samples};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "storage-stalled",
     title: "storage hardly answers: one I/O takes a second and more",
     what: "A disk, a controller, a network volume or the limit of a control group holds I/Os back for seconds: a failing \
@@ -38,6 +38,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Nothing,
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// An I/O of that length is no slow disk: the slowest that works, one that spins and is busy, takes a tenth.
@@ -222,7 +228,7 @@ impl Standing {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::stack::ThreadState::{Condition, Sync};
 
     use super::*;

@@ -9,7 +9,7 @@ use crate::spin_samples::{self, SpinSamples};
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "table-cache-contention",
     title: "tables opened and closed all the time",
     what: "Each session that uses a table needs an open instance of it, kept in the table cache \
@@ -41,6 +41,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     stacks: Stacks::Running(OPENS),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// Opening and closing a table: sql_base.cc, table.cc; MariaDB's table_cache.cc. The outermost is what is looked for.
@@ -176,7 +182,7 @@ fn wanted(window: &Window, cache: f64) -> f64 {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::testing::{Build, session};
 

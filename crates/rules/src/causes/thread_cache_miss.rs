@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::{Cause, Outcome, Stacks};
 
 /// The catalogue entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "thread-cache-miss",
     title: "a thread is created for every connection",
     what: "Each connection is served by a thread of its own. When a client leaves, its thread is kept for the next \
@@ -43,6 +43,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "clone3",
     ]),
     evaluate,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
 };
 
 /// Share of connections that made a thread. With a fitting cache it is next to none; bursts beyond the
@@ -110,7 +116,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use super::*;
     use crate::testing::Build;
 

@@ -9,8 +9,18 @@ use crate::rank;
 use crate::spin_samples::{self, SpinSamples};
 
 /// The family.
-pub(super) const FAMILY: Family =
-    Family { name: "adaptive-hash", title: "the adaptive hash index and its latch", propose };
+pub(super) const FAMILY: Family = Family {
+    name: "adaptive-hash",
+    title: "the adaptive hash index and its latch",
+    cures: &[],
+    propose,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
 
 const VARIABLE: &str = "innodb_adaptive_hash_index";
 
@@ -68,7 +78,7 @@ fn waited(window: &Window) -> f64 {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
+pub(super) mod examples {
     use super::*;
     use crate::testing::Build;
 

@@ -2,6 +2,8 @@
 
 use spindoctor_model::{Change, Finding, Proposal, Remedy, ServerVersion, Unavailable, Window};
 
+use super::Family;
+
 /// The window, and what the rules found in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Examined<'a> {
@@ -31,6 +33,11 @@ impl Examined<'_> {
                 .missing(|s| &s.server.variables)
                 .unwrap_or_else(|| Unavailable::because("the server's version is not known"))
         })
+    }
+
+    /// The finding that the family's settings cure; the first where there are several.
+    pub(super) fn finding_cured_by(&self, family: &Family) -> Option<&Finding> {
+        family.cures.iter().find_map(|cause| self.finding(cause))
     }
 
     /// The finding of that cause.

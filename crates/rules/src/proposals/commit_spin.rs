@@ -4,16 +4,24 @@ use spindoctor_model::{Proposal, Unavailable};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, leave};
+use crate::causes::quota_blind_spin;
 use crate::commit_spin::{CommitSpin, too_few_for_log_threads};
 use crate::rank;
 use crate::spin_samples::{SpinSamples, Whose};
 
 /// The family.
-pub(super) const FAMILY: Family =
-    Family { name: "commit-spin", title: "how long a commit spins before it sleeps", propose };
-
-/// The cause that these settings cure.
-const CAUSE: &str = "quota-blind-spin";
+pub(super) const FAMILY: Family = Family {
+    name: "commit-spin",
+    title: "how long a commit spins before it sleeps",
+    cures: &[quota_blind_spin::CAUSE.name],
+    propose,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
 
 const HWM: &str = "innodb_log_spin_cpu_pct_hwm";
 const WRITER_THREADS: &str = "innodb_log_writer_threads";
@@ -27,7 +35,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
         return leave("before MySQL 8.0 a commit does not spin");
     }
     let window = examined.window;
-    if let Some(finding) = examined.finding(CAUSE) {
+    if let Some(finding) = examined.finding_cured_by(&FAMILY) {
         let threads = without_writer_threads(examined).map(|proposal| proposal.of(finding));
         let both: Vec<Proposal> = examined.remedies_of(finding, &[HWM]).into_iter().chain(threads).collect();
         return match both.is_empty() {
@@ -97,7 +105,7 @@ fn without_writer_threads(examined: &Examined<'_>) -> Option<Proposal> {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
+pub(super) mod examples {
     use spindoctor_model::Window;
 
     use super::*;
@@ -105,7 +113,7 @@ pub(super) mod cases {
     use crate::testing::Build;
 
     pub(in crate::proposals) fn fires() -> Window {
-        quota_blind_spin::cases::fires()
+        quota_blind_spin::examples::fires()
     }
 
     pub(in crate::proposals) fn near_miss() -> Window {

@@ -9,8 +9,18 @@ use crate::rank;
 use crate::spin_samples::{self, SpinSamples};
 
 /// The family.
-pub(super) const FAMILY: Family =
-    Family { name: "index-dives", title: "how many values of a list are looked up", propose };
+pub(super) const FAMILY: Family = Family {
+    name: "index-dives",
+    title: "how many values of a list are looked up",
+    cures: &[],
+    propose,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
 
 const VARIABLE: &str = "eq_range_index_dive_limit";
 
@@ -53,7 +63,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
+pub(super) mod examples {
     use spindoctor_model::Window;
 
     use super::*;

@@ -7,8 +7,18 @@ use super::advice::{Advice, Draft as _, Examined, leave};
 use crate::causes::checkpoint_stall;
 
 /// The family.
-pub(super) const FAMILY: Family =
-    Family { name: "io-capacity", title: "how many pages the background flushes", propose };
+pub(super) const FAMILY: Family = Family {
+    name: "io-capacity",
+    title: "how many pages the background flushes",
+    cures: &[],
+    propose,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
 
 const CAPACITY: &str = "innodb_io_capacity";
 const MOST: &str = "innodb_io_capacity_max";
@@ -75,7 +85,7 @@ fn storage_busy(window: &Window) -> Option<f64> {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
+pub(super) mod examples {
     use super::*;
     use crate::testing::Build;
 

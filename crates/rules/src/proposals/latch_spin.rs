@@ -4,15 +4,23 @@ use spindoctor_model::{Proposal, Unavailable};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, leave};
+use crate::causes::{spin_burn, spin_too_short};
 use crate::latch_spin::LatchSpin;
 use crate::spin_samples::{SpinSamples, Whose};
 
 /// The family.
-pub(super) const FAMILY: Family =
-    Family { name: "latch-spin", title: "how long a latch is spun on", propose };
-
-/// The causes that these settings cure; a server has one of them at most.
-const CAUSES: [&str; 2] = ["spin-burn", "spin-too-short"];
+pub(super) const FAMILY: Family = Family {
+    name: "latch-spin",
+    title: "how long a latch is spun on",
+    cures: &[spin_burn::CAUSE.name, spin_too_short::CAUSE.name],
+    propose,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
 
 const VARIABLES: [&str; 3] =
     ["innodb_spin_wait_delay", "innodb_spin_wait_pause_multiplier", "innodb_sync_spin_loops"];
@@ -32,7 +40,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let window = examined.window;
     let spin = LatchSpin::of(window)?;
     let (mean_us, meant_us) = (spin.mean_us(), spin.as_meant().mean_us());
-    if let Some(finding) = CAUSES.iter().find_map(|cause| examined.finding(cause)) {
+    if let Some(finding) = examined.finding_cured_by(&FAMILY) {
         if let Some(proposal) = examined.remedies_of(finding, &VARIABLES) {
             return Ok(Advice::Propose(vec![proposal]));
         }
@@ -83,7 +91,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
+pub(super) mod examples {
     use spindoctor_model::host::PauseLatency;
     use spindoctor_model::{Reading, Window};
 
@@ -92,7 +100,7 @@ pub(super) mod cases {
     use crate::testing::{Build, answer};
 
     pub(in crate::proposals) fn fires() -> Window {
-        spin_burn::cases::fires()
+        spin_burn::examples::fires()
     }
 
     pub(in crate::proposals) fn near_miss() -> Window {

@@ -35,7 +35,13 @@ pub struct Family {
     pub name: &'static str,
     /// What it is about, in one line.
     pub title: &'static str,
+    /// Causes that its settings cure: where one of them was found, the family proposes.
+    pub cures: &'static [&'static str],
+    /// What it says to a window.
     propose: fn(&Examined<'_>) -> Result<Advice, Unavailable>,
+    /// Windows for the tests.
+    #[cfg(test)]
+    examples: crate::Examples,
 }
 
 /// Every family, in the order in which those that propose nothing are told.
@@ -128,34 +134,6 @@ mod tests {
     use super::*;
     use crate::testing::Build;
 
-    /// One family's windows: it proposes, it nearly does, its evidence is missing.
-    type Cases = (&'static str, fn() -> Window, fn() -> Window, fn() -> Window);
-
-    macro_rules! cases {
-        ($($module:ident),* $(,)?) => {
-            &[$((
-                $module::FAMILY.name,
-                $module::cases::fires,
-                $module::cases::near_miss,
-                $module::cases::missing,
-            )),*]
-        };
-    }
-
-    const CASES: &[Cases] = cases![
-        commit_spin,
-        latch_spin,
-        undo_tablespaces,
-        redo_capacity,
-        io_capacity,
-        purge,
-        thread_concurrency,
-        thread_cache,
-        table_cache,
-        adaptive_hash,
-        index_dives,
-    ];
-
     fn of<'a>(plan: &'a Plan, family: &str) -> Vec<&'a Proposal> {
         plan.proposals.iter().filter(|proposal| proposal.family == family).collect()
     }
@@ -163,10 +141,7 @@ mod tests {
     #[test]
     fn every_family_proposes_leaves_at_a_near_miss_and_says_when_evidence_is_missing() {
         for family in FAMILIES {
-            let (_, fires, near_miss, missing) = CASES
-                .iter()
-                .find(|(name, ..)| *name == family.name)
-                .unwrap_or_else(|| panic!("{} has no cases", family.name));
+            let crate::Examples { fires, near_miss, missing } = family.examples;
             let plan_of = |window: Window| plan(&window);
             let fired = plan_of(fires());
             let proposed = of(&fired, family.name);
@@ -242,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_plan_survives_json() {
-        let plan = plan(&undo_tablespaces::cases::fires());
+        let plan = plan(&undo_tablespaces::examples::fires());
         let json = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&json).unwrap(), plan);
     }

@@ -8,8 +8,18 @@ use crate::causes::purge_lag::{LONG_HISTORY, OLD_TRANSACTION_S};
 use crate::history::history;
 
 /// The family.
-pub(super) const FAMILY: Family =
-    Family { name: "purge", title: "how much undo is removed at a time", propose };
+pub(super) const FAMILY: Family = Family {
+    name: "purge",
+    title: "how much undo is removed at a time",
+    cures: &[],
+    propose,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
 
 const VARIABLE: &str = "innodb_purge_batch_size";
 
@@ -56,7 +66,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
+pub(super) mod examples {
     use spindoctor_model::{Reading, Window};
 
     use super::*;

@@ -7,14 +7,24 @@ use super::advice::{Advice, Draft as _, Examined, bytes, leave};
 use crate::causes::checkpoint_stall::{self, Filling};
 
 /// The family.
-pub(super) const FAMILY: Family =
-    Family { name: "redo-capacity", title: "how much redo fits before pages must follow", propose };
+pub(super) const FAMILY: Family = Family {
+    name: "redo-capacity",
+    title: "how much redo fits before pages must follow",
+    cures: &[checkpoint_stall::CAUSE.name],
+    propose,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
 
 const VARIABLES: [&str; 2] = ["innodb_redo_log_capacity", "innodb_log_file_size"];
 
 fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let window = examined.window;
-    if let Some(finding) = examined.finding(checkpoint_stall::CAUSE.name) {
+    if let Some(finding) = examined.finding_cured_by(&FAMILY) {
         let free = window.latest(|s| &s.host.data_directory).map(|directory| directory.free_bytes as f64);
         let room = free.map_or(String::new(), |free| format!(", of {} free", bytes(free)));
         if let Some(proposal) = examined.remedies_of(finding, &VARIABLES) {
@@ -47,9 +57,9 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
+pub(super) mod examples {
     use super::*;
-    pub(in crate::proposals) use crate::causes::checkpoint_stall::cases::{fires, missing, near_miss};
+    pub(in crate::proposals) use crate::causes::checkpoint_stall::examples::{fires, missing, near_miss};
     use crate::testing::Build;
 
     #[test]

@@ -4,19 +4,27 @@ use spindoctor_model::Unavailable;
 
 use super::Family;
 use super::advice::{Advice, Examined, leave};
+use crate::causes::table_cache_contention;
 
 /// The family.
-pub(super) const FAMILY: Family =
-    Family { name: "table-cache", title: "how many tables stay open between statements", propose };
-
-/// The cause that it cures.
-const CAUSE: &str = "table-cache-contention";
+pub(super) const FAMILY: Family = Family {
+    name: "table-cache",
+    title: "how many tables stay open between statements",
+    cures: &[table_cache_contention::CAUSE.name],
+    propose,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
 
 const VARIABLE: &str = "table_open_cache";
 
 fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let window = examined.window;
-    if let Some(finding) = examined.finding(CAUSE) {
+    if let Some(finding) = examined.finding_cured_by(&FAMILY) {
         return match examined.remedies_of(finding, &[VARIABLE]) {
             Some(proposal) => Ok(Advice::Propose(vec![proposal])),
             None => leave("tables are opened all the time, but the cache is not full: something flushes it"),
@@ -31,6 +39,8 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
-    pub(in crate::proposals) use crate::causes::table_cache_contention::cases::{fires, missing, near_miss};
+pub(super) mod examples {
+    pub(in crate::proposals) use crate::causes::table_cache_contention::examples::{
+        fires, missing, near_miss,
+    };
 }

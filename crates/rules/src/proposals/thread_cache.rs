@@ -4,19 +4,27 @@ use spindoctor_model::Unavailable;
 
 use super::Family;
 use super::advice::{Advice, Examined, leave};
+use crate::causes::thread_cache_miss;
 
 /// The family.
-pub(super) const FAMILY: Family =
-    Family { name: "thread-cache", title: "how many threads are kept for clients to come", propose };
-
-/// The cause that it cures.
-const CAUSE: &str = "thread-cache-miss";
+pub(super) const FAMILY: Family = Family {
+    name: "thread-cache",
+    title: "how many threads are kept for clients to come",
+    cures: &[thread_cache_miss::CAUSE.name],
+    propose,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
 
 const VARIABLE: &str = "thread_cache_size";
 
 fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let window = examined.window;
-    if let Some(finding) = examined.finding(CAUSE)
+    if let Some(finding) = examined.finding_cured_by(&FAMILY)
         && let Some(proposal) = examined.remedies_of(finding, &[VARIABLE])
     {
         return Ok(Advice::Propose(vec![proposal]));
@@ -30,6 +38,6 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
-    pub(in crate::proposals) use crate::causes::thread_cache_miss::cases::{fires, missing, near_miss};
+pub(super) mod examples {
+    pub(in crate::proposals) use crate::causes::thread_cache_miss::examples::{fires, missing, near_miss};
 }

@@ -7,8 +7,18 @@ use super::advice::{Advice, Draft as _, Examined, leave};
 use crate::sessions::mean;
 
 /// The family.
-pub(super) const FAMILY: Family =
-    Family { name: "thread-concurrency", title: "how many threads are inside InnoDB", propose };
+pub(super) const FAMILY: Family = Family {
+    name: "thread-concurrency",
+    title: "how many threads are inside InnoDB",
+    cures: &[],
+    propose,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
 
 /// The cause that a limit may ease.
 const CAUSE: &str = "cpu-saturated";
@@ -54,7 +64,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
+pub(super) mod examples {
     use spindoctor_model::innodb_status::RowOperations;
     use spindoctor_model::{InnodbStatus, Window};
 

@@ -8,8 +8,18 @@ use super::rollback_segment_waits;
 use crate::rank;
 
 /// The family.
-pub(super) const FAMILY: Family =
-    Family { name: "undo-tablespaces", title: "how many rollback segments commits share", propose };
+pub(super) const FAMILY: Family = Family {
+    name: "undo-tablespaces",
+    title: "how many rollback segments commits share",
+    cures: &[],
+    propose,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
 
 const SEGMENTS: &str = "innodb_rollback_segments";
 const MAX_SIZE: &str = "innodb_max_undo_log_size";
@@ -169,7 +179,7 @@ fn fit(budget: f64, limit: f64) -> (f64, f64) {
 }
 
 #[cfg(test)]
-pub(super) mod cases {
+pub(super) mod examples {
     use spindoctor_model::host::{DataDirectory, NumaNode};
     use spindoctor_model::mysql::WaitSummary;
     use spindoctor_model::stack::ThreadState;
