@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use jiff::{SignedDuration, Timestamp};
 use rustix::process::{Pid, Signal, kill_process};
 use spindoctor_lab::Which;
-use spindoctor_lab::scenario::{ONSETS, Onset, Suffered};
+use spindoctor_lab::scenario::{Scenario, Suffered, with_onset};
 use spindoctor_model::{Event, EventHead, Flavor};
 use spindoctor_record::Recording;
 
@@ -36,10 +36,10 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 
 async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for onset in ONSETS {
+    for scenario in with_onset() {
         for (which, flavor) in [(Which::Mysql, Flavor::Mysql), (Which::Mariadb, Flavor::Mariadb)] {
-            if onset.scenario.flavors.contains(&flavor) && bench.wants(onset.scenario.name) {
-                rows.extend(suffers(bench, onset, &which).await?);
+            if scenario.flavors.contains(&flavor) && bench.wants(scenario.name) {
+                rows.extend(suffers(bench, scenario, &which).await?);
             }
         }
     }
@@ -47,9 +47,9 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 }
 
 /// One server, recorded, which suffers again and again.
-async fn suffers(bench: &Bench, onset: &'static Onset, which: &Which) -> anyhow::Result<Vec<Row>> {
-    let scenario = onset.scenario.name;
-    let calm = onset.calm(&bench.home, which, &progress).await?;
+async fn suffers(bench: &Bench, suffering: &'static Scenario, which: &Which) -> anyhow::Result<Vec<Row>> {
+    let scenario = suffering.name;
+    let calm = suffering.calm(&bench.home, which, &progress).await?;
     let server = calm.server().version().to_string();
     let folder = tempfile::Builder::new().prefix("spindoctor-recorded-").tempdir()?;
     let file = folder.path().join(format!("{scenario}.rec"));
@@ -64,7 +64,7 @@ async fn suffers(bench: &Bench, onset: &'static Onset, which: &Which) -> anyhow:
     recorder.end()?;
     calm.stop()?;
 
-    let label = onset.scenario.label.context("a scenario without a label")?;
+    let label = suffering.label.context("a scenario without a label")?;
     let recording = Recording::open(&file)?;
     let heads = recording.events()?;
     let (mut late_s, mut missed) = (Vec::new(), Vec::new());

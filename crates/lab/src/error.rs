@@ -112,6 +112,12 @@ pub enum Error {
         /// For how long it was waited for.
         seconds: u64,
     },
+    /// The scenario does not begin with a calm server.
+    #[error("{scenario} does not begin with a calm server: `spindoctor lab list` shows which scenarios do")]
+    NoOnset {
+        /// The scenario's name.
+        scenario: &'static str,
+    },
     /// A scenario that cannot be made on this server.
     #[error("{scenario} cannot be made on {flavor}. See: spindoctor lab list")]
     NotOn {

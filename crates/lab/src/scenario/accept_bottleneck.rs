@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::accept_bottleneck::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::{Error, Result};
@@ -30,8 +31,8 @@ const CLIENTS: u32 = 16;
 const STAY: Duration = Duration::from_millis(300);
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "accept-bottleneck",
-    label: Some("accept-bottleneck"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "MySQL listens on thousands of addresses, all of which its accepting thread polls for each connection, and \
             sixteen clients connect for each query. MariaDB may open ten more files than it has open, and sixteen clients \
             come, stay for 0.3 s, and come again: whenever the descriptors are used up accept fails, and the accepting \
@@ -41,9 +42,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     // address.
     flavors: ALL,
     needs: "",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
 };
 
 fn spec(flavor: Flavor) -> ServerSpec {

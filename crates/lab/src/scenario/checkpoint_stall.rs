@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::checkpoint_stall::CAUSE;
 
 use super::onset::{Onset, free_disk};
 use super::{ALL, Scenario, Suffering, symptom};
@@ -20,8 +21,8 @@ const DISK_WRITES_PER_S: u32 = 1_500;
 const CLIENTS: u32 = 32;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "checkpoint-stall",
-    label: Some("checkpoint-stall"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "32 clients update rows at random in 100 MB of tables; the redo log holds 8 MiB (MariaDB: 4 MiB) \
             and the disk 1500 writes a second. Commits do not sync the log, so the disk is not what they \
             wait for: the log is full before the pages that it covers are written, and everyone waits for \
@@ -29,13 +30,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
             of its limit).",
     flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
+    is_calm: false,
     spec: |flavor| spec(flavor, if flavor == Flavor::Mariadb { 4 } else { 8 }),
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: Some(ONSET),
 };
 
-pub(super) const ONSET: Onset = Onset {
-    scenario: &SCENARIO,
+const ONSET: Onset = Onset {
     story: "32 clients update 100 rows a second at random, and pages are written as fast: a redo log of 16 MiB is \
             enough; then 32 clients more update as fast as they can, on a disk that does 1500 writes a second, and \
             within seconds the log is full.",

@@ -1,6 +1,7 @@
 //! Commits wait for a disk that is slow to sync.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::commit_sync_bound::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::cgroup::Limits;
@@ -12,16 +13,18 @@ use crate::server::{Data, Server, ServerSpec};
 const DISK_WRITES_PER_S: u32 = 150;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "commit-sync-bound",
-    label: Some("commit-sync-bound"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "Sixteen clients update single rows, each commit durable (innodb_flush_log_at_trx_commit = 1, \
             binary log with sync_binlog = 1), on a disk that does 150 writes a second. The CPUs idle; the \
             commits wait for fsync. Seen to suffer by commits that take more than 20 ms for 95 in 100.",
     flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(symptom(server, suffering)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

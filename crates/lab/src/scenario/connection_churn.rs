@@ -1,6 +1,7 @@
 //! Clients that connect for each query.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::connection_churn::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
@@ -11,15 +12,17 @@ use crate::server::{Server, ServerSpec};
 const RATE: u32 = 200;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "connection-churn",
-    label: Some("connection-churn"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "Eight clients connect, read one row and disconnect, 200 times a second; the thread cache holds \
             their threads. Seen to suffer by the server's counters: more than 100 connections a second.",
     flavors: ALL,
     needs: "",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -1,6 +1,7 @@
 //! No room for another connection.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::connections_exhausted::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES};
 use crate::error::Result;
@@ -13,16 +14,18 @@ const ROOM: u32 = 20;
 const KNOCKING: u32 = 10;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "connections-exhausted",
-    label: Some("connections-exhausted"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "max_connections is 20; 20 sessions of an application hold all of them, as a leaking pool does, \
             and ten more clients keep asking. An administrator still gets in by the place that the server \
             keeps for one. Seen to suffer by the clients: error 1040, too many connections.",
     flavors: ALL,
     needs: "",
+    is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |_, suffering| Box::pin(async { Ok(symptom(suffering)) }),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::cpu_saturated::CAUSE;
 
 use super::onset::{Onset, with_its_sessions};
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
@@ -12,19 +13,20 @@ use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "cpu-saturated",
-    label: Some("cpu-saturated"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "64 clients read as fast as they can from a server with no limit but the machine's own CPUs. Seen \
             to suffer by the number of its threads that run or wait for a CPU, more than twice the CPUs.",
     flavors: ALL,
     needs: "",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: Some(ONSET),
 };
 
-pub(super) const ONSET: Onset = Onset {
-    scenario: &SCENARIO,
+const ONSET: Onset = Onset {
     story: "Eight clients read 200 single rows a second; then 64 clients more come, and read as fast as they can.",
     lasts: Duration::from_secs(6),
     spec,

@@ -1,6 +1,7 @@
 //! A quota that is too small for the work.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::cpu_throttled::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::cgroup::Limits;
@@ -9,16 +10,18 @@ use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "cpu-throttled",
-    label: Some("cpu-throttled"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "Sixteen clients read as fast as they can from a server that may use half a CPU. Reads do not \
             commit, so nothing spins: the server simply wants more than the quota grants, and the kernel \
             stops it in most periods. Seen to suffer by the kernel's count of throttled periods, above half.",
     flavors: ALL,
     needs: "root, for a CPU quota",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

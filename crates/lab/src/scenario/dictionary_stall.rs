@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::dictionary_stall::CAUSE;
 
 use super::onset::{Onset, free_disk};
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
@@ -20,21 +21,22 @@ const DISK_WRITES_PER_S: u32 = 20;
 const STATE: &str = "Waiting for table metadata lock";
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "dictionary-stall",
-    label: Some("dictionary-stall"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "A job empties a table with TRUNCATE TABLE again and again on a disk that does 20 writes a second: \
             each time a file is made and another deleted, and 24 sessions that read the table wait until that \
             is on disk. Seen to suffer by the thread list: at least 20 sessions in the state `Waiting for \
             table metadata lock` while the TRUNCATE TABLE itself does not wait for one.",
     flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: Some(ONSET),
 };
 
-pub(super) const ONSET: Onset = Onset {
-    scenario: &SCENARIO,
+const ONSET: Onset = Onset {
     story: "24 clients read 500 single rows a second of four tables; then one of the tables is emptied again and again \
             with TRUNCATE TABLE, on a disk that does 20 writes a second from then on.",
     lasts: Duration::from_secs(6),

@@ -5,7 +5,6 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use super::Scenario;
-use super::onset::Onset;
 use super::run::suffer;
 use crate::command::Progress;
 use crate::error::{Error, Result};
@@ -42,23 +41,23 @@ pub async fn during(
 /// The command is told the server as in [`during`].
 pub async fn through(
     home: &Home,
-    onset: &'static Onset,
+    scenario: &'static Scenario,
     which: &Which,
     calm_for: Duration,
     command: impl FnOnce(&Server) -> Command,
     progress: Progress<'_>,
 ) -> Result<ExitStatus> {
-    let name = onset.scenario.name;
+    let name = scenario.name;
     progress(&format!("{name}: starting the server"));
     let calm = tokio::select! {
-        calm = onset.calm(home, which, progress) => calm?,
+        calm = scenario.calm(home, which, progress) => calm?,
         _ = tokio::signal::ctrl_c() => return Err(Error::Interrupted),
     };
     let child = spawn(calm.server(), command(calm.server()))?;
     let suffers = async {
         progress(&format!("{name}: the server is calm for {:.0} s", calm_for.as_secs_f64()));
         tokio::time::sleep(calm_for).await;
-        progress(&format!("{name}: the server suffers for {:.0} s", onset.lasts.as_secs_f64()));
+        progress(&format!("{name}: the server suffers for {:.0} s", calm.suffers_for().as_secs_f64()));
         calm.suffer().await?;
         progress(&format!("{name}: the server is calm again"));
         Result::Ok(())

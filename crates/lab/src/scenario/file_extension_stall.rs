@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use spindoctor_rules::causes::file_extension_stall::CAUSE;
+
 use super::onset::{Onset, free_disk};
 use super::{MYSQL, Scenario, Suffering, TABLES, symptom};
 use crate::cgroup::Limits;
@@ -20,8 +22,8 @@ const DISK_WRITES_PER_S: u32 = 20;
 const FEW_WRITES_PER_S: u32 = 50;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "file-extension-stall",
-    label: Some("file-extension-stall"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "Sixteen sessions append rows of 7 kB to one table on a disk that does 20 writes a second. Commits do \
             not sync the log; the file is extended by four megabytes at a time, filled with zeros, and until \
             that is written nobody can add a page. Seen to suffer by SHOW ENGINE INNODB STATUS: at least ten \
@@ -29,13 +31,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
     // MariaDB extends files by posix_fallocate, which takes no time on ext4 and xfs.
     flavors: MYSQL,
     needs: "root, for a slow disk; a data folder on a disk",
+    is_calm: false,
     spec: |_| spec(&[]),
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: Some(ONSET),
 };
 
-pub(super) const ONSET: Onset = Onset {
-    scenario: &SCENARIO,
+const ONSET: Onset = Onset {
     story: "Sixteen clients append 250 rows of 7 kB a second to one table, and what they change stays in memory: flushed pages, \
             and a redo log that is moved on to its next file behind them, hold up sessions on a slow disk, too. Then the disk \
             does 50 writes a second.",

@@ -1,6 +1,7 @@
 //! FLUSH TABLES WITH READ LOCK.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::global_lock_pileup::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
@@ -11,16 +12,18 @@ use crate::server::{Server, ServerSpec};
 const WRITERS: u64 = 24;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "global-lock-pileup",
-    label: Some("global-lock-pileup"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "A session has run FLUSH TABLES WITH READ LOCK, as a backup script does, and idles; 24 sessions \
             that write to four tables wait for it. Seen to suffer by the thread list: at least 20 sessions \
             wait for the global read lock (MariaDB: backup lock).",
     flavors: ALL,
     needs: "",
+    is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -18,9 +18,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             milliseconds. Nothing above a note may be found.",
     flavors: ALL,
     needs: "",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |_, suffering| Box::pin(async { Ok(symptom(suffering)) }),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

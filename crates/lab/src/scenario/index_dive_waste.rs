@@ -1,6 +1,7 @@
 //! Lists of values that are looked up in two indexes alike before one row is read.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::index_dive_waste::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
@@ -16,16 +17,18 @@ const VALUES: u32 = 190;
 const PAGES: f64 = 600.0;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "index-dive-waste",
-    label: Some("index-dive-waste"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "Two clients ask for one row that has one of 190 values, again and again. Two indexes begin with that column, and the \
             optimizer looks each value up in both before the statement reads its one row. Seen to suffer by InnoDB's counters: \
             more than 600 pages for each statement, which reads fewer than ten rows.",
     flavors: ALL,
     needs: "",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

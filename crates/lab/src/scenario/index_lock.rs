@@ -1,6 +1,7 @@
 //! Page splits that hold the index lock.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::index_lock::CAUSE;
 
 use super::{MYSQL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
@@ -13,17 +14,19 @@ const WRITERS: u32 = 32;
 const ROWS: u32 = 5_000;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "index-lock",
-    label: Some("index-lock"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "32 sessions change rows of 1 to 8 kB at random in one table, so that hardly a change fits its page: \
             pages are split and merged all the time, each time with the index locked. Commits do not sync the \
             log. Seen to suffer by SHOW ENGINE INNODB MUTEX: hundreds of waits a second for latches of indexes.",
     // MariaDB's programs name no function of InnoDB: nothing tells an index lock there.
     flavors: MYSQL,
     needs: "",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::log_cache_pressure::CAUSE;
 
 use super::{ALL, Scenario, Suffering, symptom};
 use crate::cgroup::Limits;
@@ -25,17 +26,19 @@ const RATE: u32 = 800;
 const READS_PER_S: f64 = 40.0;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "log-cache-pressure",
-    label: Some("log-cache-pressure"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "A server whose control group limits its memory has written 400 MiB of binary logs, which fill what the limit \
             leaves; 800 rows a second are read at random from tables three times as large as the buffer pool of 32 MiB. \
             Seen to suffer by fincore (a fifth of the memory holds binary logs, and less is free) and \
             Innodb_buffer_pool_reads.",
     flavors: ALL,
     needs: "root, for a memory limit; a data folder on a disk",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
 };
 
 /// What the server needs for itself (MySQL 9.7 some 450 MiB, MariaDB 10.11 some 150), and less than 400 MiB beside it.

@@ -1,6 +1,7 @@
 //! A DDL waits for an old transaction and everyone waits for the DDL.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::metadata_lock_pileup::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
@@ -13,16 +14,18 @@ const READERS: u64 = 24;
 const STATE: &str = "Waiting for table metadata lock";
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "metadata-lock-pileup",
-    label: Some("metadata-lock-pileup"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "A session reads a table and idles with its transaction open; an ALTER TABLE waits for it; 24 \
             sessions that only read the table wait for the ALTER TABLE. Seen to suffer by the thread list: \
             at least 20 sessions in the state `Waiting for table metadata lock`.",
     flavors: ALL,
     needs: "",
+    is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

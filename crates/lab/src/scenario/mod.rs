@@ -49,7 +49,7 @@ use crate::load::{Load, LoadReport, LoadSpec, Tables};
 use crate::server::{Server, ServerSpec};
 
 pub use during::{during, through};
-pub use onset::{Calm, ONSETS, Onset, Suffered};
+pub use onset::{Calm, Onset, Suffered};
 pub use run::{RunOptions, RunOutcome, run};
 pub use score::{Score, ScoredRun, Tally, score};
 
@@ -73,13 +73,13 @@ pub const SCENARIOS: &[&Scenario] = &[
     &storage_stalled::SCENARIO,
     &log_cache_pressure::SCENARIO,
     &table_cache_contention::SCENARIO,
+    &accept_bottleneck::SCENARIO,
+    &thread_cache_miss::SCENARIO,
+    &connection_churn::SCENARIO,
+    &connections_exhausted::SCENARIO,
     &index_dive_waste::SCENARIO,
     &rows_read_waste::SCENARIO,
-    &accept_bottleneck::SCENARIO,
     &replica_lag::SCENARIO,
-    &connection_churn::SCENARIO,
-    &thread_cache_miss::SCENARIO,
-    &connections_exhausted::SCENARIO,
     &server_stopped::SCENARIO,
     &server_frozen::SCENARIO,
 ];
@@ -97,12 +97,16 @@ pub struct Scenario {
     pub flavors: &'static [Flavor],
     /// What it needs of the machine besides the server; empty where nothing.
     pub needs: &'static str,
+    /// True where the server does nothing but wait: several such scenarios can run at once and none disturbs another.
+    pub is_calm: bool,
     /// The server that it needs; the caller fills in which.
     spec: fn(Flavor) -> ServerSpec,
     /// Makes the server suffer.
     begin: Begin,
     /// Looks once whether it suffers: what was seen, or None where it does not (yet).
     symptom: Symptom,
+    /// How a calm server comes to suffer so, for `record`; None where the scenario has no calm beginning.
+    pub onset: Option<Onset>,
 }
 
 type Begin = for<'a> fn(&'a Server) -> Pin<Box<dyn Future<Output = Result<Suffering>> + 'a>>;
@@ -149,7 +153,43 @@ impl Suffering {
     }
 }
 
+/// The scenarios that begin with a calm server.
+pub fn with_onset() -> impl Iterator<Item = &'static Scenario> {
+    SCENARIOS.iter().copied().filter(|scenario| scenario.onset.is_some())
+}
+
 /// The scenario of this name.
 pub fn find(name: &str) -> Option<&'static Scenario> {
     SCENARIOS.iter().find(|scenario| scenario.name == name).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use spindoctor_rules::CAUSES;
+
+    use super::*;
+
+    /// Causes that no machine of two CPUs can make: on one, MySQL 9.7 commits no fewer updates with no spin at all.
+    const WITHOUT_A_SCENARIO: &[&str] = &["spin-too-short"];
+
+    #[test]
+    fn every_cause_has_a_scenario_and_no_two_scenarios_have_the_same_name() {
+        let labels: BTreeSet<&str> = SCENARIOS.iter().filter_map(|scenario| scenario.label).collect();
+        for cause in CAUSES.iter().filter(|cause| !WITHOUT_A_SCENARIO.contains(&cause.name)) {
+            assert!(labels.contains(cause.name), "{} has no scenario", cause.name);
+        }
+        let names: BTreeSet<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+        assert_eq!(names.len(), SCENARIOS.len());
+    }
+
+    #[test]
+    fn scenarios_stand_in_the_order_of_the_catalogue() {
+        let places: Vec<usize> = SCENARIOS
+            .iter()
+            .filter_map(|scenario| CAUSES.iter().position(|cause| Some(cause.name) == scenario.label))
+            .collect();
+        assert!(places.is_sorted(), "{places:?}");
+    }
 }

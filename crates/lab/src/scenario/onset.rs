@@ -10,27 +10,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use spindoctor_model::Flavor;
 
-use super::{
-    Scenario, Suffering, checkpoint_stall, cpu_saturated, dictionary_stall, file_extension_stall, purge_lag,
-    statistics_stall, storage_stalled,
-};
+use super::{Scenario, Suffering};
 use crate::command::Progress;
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::installation::{Installation, Which};
 use crate::load::clients::Clients;
 use crate::server::{Server, ServerSpec};
-
-/// Every onset.
-pub const ONSETS: &[&Onset] = &[
-    &dictionary_stall::ONSET,
-    &file_extension_stall::ONSET,
-    &statistics_stall::ONSET,
-    &checkpoint_stall::ONSET,
-    &purge_lag::ONSET,
-    &cpu_saturated::ONSET,
-    &storage_stalled::ONSET,
-];
 
 /// Those who had to wait have their answers so soon after the suffering was let go: MariaDB purges on a second later, and
 /// delays changes then.
@@ -39,8 +25,6 @@ const ANSWERS: Duration = Duration::from_secs(5);
 /// How a scenario begins.
 #[derive(Debug)]
 pub struct Onset {
-    /// What the server suffers from: its label, the servers that it can be made on, and what it needs.
-    pub scenario: &'static Scenario,
     /// What is done, in a sentence.
     pub story: &'static str,
     /// For how long the server suffers.
@@ -78,24 +62,30 @@ pub struct Suffered {
     pub ended: Timestamp,
 }
 
-impl Onset {
-    /// Starts a server and its clients.
+impl Scenario {
+    /// Starts the server of the scenario's onset, and its clients.
     ///
     /// # Errors
-    /// The server cannot be started, or cannot suffer so.
+    /// The scenario has no onset, the server cannot be started, or cannot suffer so.
     pub async fn calm(&'static self, home: &Home, which: &Which, progress: Progress<'_>) -> Result<Calm> {
+        let onset = self.onset.as_ref().ok_or(Error::NoOnset { scenario: self.name })?;
         let flavor = Installation::find(home, which, progress)?.version.flavor;
-        if !self.scenario.flavors.contains(&flavor) {
-            return Err(Error::NotOn { scenario: self.scenario.name, flavor });
+        if !self.flavors.contains(&flavor) {
+            return Err(Error::NotOn { scenario: self.name, flavor });
         }
-        let spec = ServerSpec { which: which.clone(), ..(self.spec)(flavor) };
+        let spec = ServerSpec { which: which.clone(), ..(onset.spec)(flavor) };
         let server = Server::start(home, &spec, progress).await?;
-        let clients = (self.calm)(&server).await?;
-        Ok(Calm { onset: self, clients, server })
+        let clients = (onset.calm)(&server).await?;
+        Ok(Calm { onset, clients, server })
     }
 }
 
 impl Calm {
+    /// For how long it suffers each time.
+    pub fn suffers_for(&self) -> Duration {
+        self.onset.lasts
+    }
+
     /// The server.
     pub fn server(&self) -> &Server {
         &self.server

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::purge_lag::CAUSE;
 
 use super::onset::{Onset, with_its_sessions};
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
@@ -22,8 +23,8 @@ const SNAPSHOT: &[&str] =
 const MOST_LAG: u32 = 1_500;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "purge-lag",
-    label: Some("purge-lag"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "From 1500 entries of the history list on (innodb_max_purge_lag) the server delays each change, up to 300 ms. \
             MySQL: a session has opened a consistent snapshot and forgotten it, eight sessions change rows, and purge may \
             remove nothing; seen to suffer by the list's length, twice what is allowed. MariaDB delays nobody while nothing \
@@ -31,16 +32,17 @@ pub(super) const SCENARIO: Scenario = Scenario {
             list's length, which the delay keeps at what is allowed.",
     flavors: ALL,
     needs: "",
+    is_calm: false,
     spec: |flavor| match flavor {
         Flavor::Mariadb => spec(&["--innodb-purge-threads=1", "--innodb-purge-batch-size=1"]),
         _ => spec(&[]),
     },
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: Some(ONSET),
 };
 
-pub(super) const ONSET: Onset = Onset {
-    scenario: &SCENARIO,
+const ONSET: Onset = Onset {
     story: "Six clients change ten rows each, 200 times a second, and purge keeps up. MySQL: a session then opens a \
             consistent snapshot and forgets it; within a second the list is longer than innodb_max_purge_lag (40) allows, \
             and each row that a statement changes sleeps. MariaDB, which delays nobody while nothing is purged: a bulk \

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::quota_blind_spin::CAUSE;
 
 use super::{MYSQL, Scenario, Suffering, TABLES, symptom};
 use crate::cgroup::Limits;
@@ -15,8 +16,8 @@ use crate::server::{Server, ServerSpec};
 const DEARER: f64 = 3.0;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "quota-blind-spin",
-    label: Some("quota-blind-spin"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "64 clients update an indexed column on a server that may use one CPU of two and keeps its redo \
             log in memory. innodb_log_writer_threads is ON and there is no binary log, so each commit waits \
             for the log writer by itself; the low-water mark is lowered to 20 % because two CPUs leave no \
@@ -27,9 +28,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             transactions.",
     flavors: MYSQL,
     needs: "root, for a CPU quota; two CPUs or more",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(symptom(server, suffering)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

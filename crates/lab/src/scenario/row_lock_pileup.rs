@@ -1,6 +1,7 @@
 //! Many transactions wait for one row.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::row_lock_pileup::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
@@ -11,15 +12,17 @@ use crate::server::{Server, ServerSpec};
 const WAITERS: u64 = 24;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "row-lock-pileup",
-    label: Some("row-lock-pileup"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "A session updates a row and then idles without a commit; 24 others update the same row and wait \
             for it. Seen to suffer by INNODB_TRX: at least 20 transactions in LOCK WAIT.",
     flavors: ALL,
     needs: "",
+    is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -1,6 +1,7 @@
 //! Rows read far beyond rows sent.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::rows_read_waste::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
@@ -11,16 +12,18 @@ use crate::server::{Server, ServerSpec};
 const RATE: u32 = 200;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "rows-read-waste",
-    label: Some("rows-read-waste"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "Four clients look single rows up by an expression that no index serves, 200 times a second; each \
             lookup reads 10,000 rows to send one. The CPUs are far from saturated. Seen to suffer by the \
             server's handler counters: more than 1000 rows read for each query.",
     flavors: ALL,
     needs: "",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -1,6 +1,7 @@
 //! A server that a signal has stopped.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::server_stopped::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
@@ -8,15 +9,17 @@ use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "server-stopped",
-    label: Some("server-stopped"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "SIGSTOP has stopped the server, as a debugger or a script does. Connections are made by the \
             kernel and nobody answers. Seen to suffer by the state of its process: T.",
     flavors: ALL,
     needs: "",
+    is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(async { symptom(server) }),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::spin_burn::CAUSE;
 
 use super::{MYSQL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
@@ -13,17 +14,19 @@ use crate::server::{Server, ServerSpec};
 const DEARER: f64 = 1.3;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "spin-burn",
-    label: Some("spin-burn"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "64 clients update an indexed column on a server that keeps its redo log in memory, with \
             innodb_spin_wait_delay and innodb_spin_wait_pause_multiplier at 100 instead of 6 and 50: a full spin \
             on a latch lasts forty times longer than it was meant to. Seen to suffer by user CPU per commit, at \
             least 1.3 times that with the defaults, which the scenario measures first.",
     flavors: MYSQL,
     needs: "two CPUs or more",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(symptom(server, suffering)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::statistics_stall::CAUSE;
 
 use super::onset::Onset;
 use super::{MYSQL, Scenario, Suffering, TABLES, symptom};
@@ -19,8 +20,8 @@ const CROWD: u32 = 48;
 const ROWS: u32 = 2_000;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "statistics-stall",
-    label: Some("statistics-stall"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "Sixteen sessions change the state of tasks, which an index holds, in a table of 2000 wide rows without \
             persistent statistics: after each sixteenth of the rows the session that comes along recomputes \
             them from a thousand pages, and the others wait. Seen to suffer by SHOW ENGINE INNODB STATUS: at least \
@@ -28,13 +29,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
     // MariaDB's programs name no function of InnoDB: nothing tells what its sessions wait for.
     flavors: MYSQL,
     needs: "",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: Some(ONSET),
 };
 
-pub(super) const ONSET: Onset = Onset {
-    scenario: &SCENARIO,
+const ONSET: Onset = Onset {
     story: "Sixteen clients change 300 tasks a second; then 48 sessions more change tasks as fast as they can.",
     lasts: Duration::from_secs(6),
     spec,

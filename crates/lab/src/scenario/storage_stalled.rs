@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use spindoctor_rules::causes::storage_stalled::CAUSE;
+
 use super::onset::{Onset, free_disk};
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::cgroup::Limits;
@@ -16,20 +18,21 @@ const WRITERS: u32 = 16;
 const COMMITS_PER_S: f64 = 3.0;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "storage-stalled",
-    label: Some("storage-stalled"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "Sixteen sessions update single rows, each commit durable, and the disk takes one write and 8 KiB a second: \
             each sync stands in the kernel for seconds, and all sessions behind it. Seen to suffer by Handler_commit: fewer \
             than three commits a second.",
     flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
+    is_calm: false,
     spec: |_| spec(),
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: Some(ONSET),
 };
 
-pub(super) const ONSET: Onset = Onset {
-    scenario: &SCENARIO,
+const ONSET: Onset = Onset {
     story: "Sixteen clients update 200 single rows a second, each commit durable; then the disk takes one write and 8 KiB a \
             second.",
     lasts: Duration::from_secs(6),

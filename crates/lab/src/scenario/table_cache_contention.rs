@@ -1,6 +1,7 @@
 //! A table cache that is too small for the tables in use.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::table_cache_contention::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
@@ -13,16 +14,18 @@ const MANY: Tables = Tables { count: 200, rows: 10_000 };
 const CACHED: u32 = 20;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "table-cache-contention",
-    label: Some("table-cache-contention"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "Sixteen clients look rows up by primary key in 200 tables, and table_open_cache holds 20: nearly every \
             lookup opens its table and closes another. Seen to suffer by the status: more than half of the \
             queries open a table.",
     flavors: ALL,
     needs: "",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -1,6 +1,7 @@
 //! A thread is created for every connection.
 
 use spindoctor_model::Flavor;
+use spindoctor_rules::causes::thread_cache_miss::CAUSE;
 
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
@@ -11,16 +12,18 @@ use crate::server::{Server, ServerSpec};
 const RATE: u32 = 200;
 
 pub(super) const SCENARIO: Scenario = Scenario {
-    name: "thread-cache-miss",
-    label: Some("thread-cache-miss"),
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
     story: "Eight clients connect, read one row and disconnect, 200 times a second, on a server with \
             thread_cache_size = 0. Seen to suffer by the server's counters: a thread is created for nine in \
             ten connections or more.",
     flavors: ALL,
     needs: "",
+    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
 };
 
 fn spec(_: Flavor) -> ServerSpec {

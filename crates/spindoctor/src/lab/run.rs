@@ -11,7 +11,7 @@ use spindoctor_collect::priority::Ahead;
 use spindoctor_lab::capture;
 use spindoctor_lab::experiment::{Experiment, ExperimentOptions, find_experiment, run_experiment};
 use spindoctor_lab::load::Tables;
-use spindoctor_lab::scenario::{self, ONSETS, Onset, RunOptions, RunOutcome, Scenario, Score};
+use spindoctor_lab::scenario::{self, RunOptions, RunOutcome, Scenario, Score};
 use spindoctor_lab::storm::{self, Storm, StormOptions};
 use spindoctor_lab::{
     Data, EXPERIMENTS, Home, Installation, Limits, Listed, SCENARIOS, Server, ServerSpec, Which, down, list,
@@ -93,8 +93,8 @@ fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
         let ended = wait_for(async {
             Ok(match asked.calm_first {
                 Some(calm_for) => {
-                    let onset = find_onset(scenario)?;
-                    scenario::through(home, onset, &which, calm_for, command, &tell).await?
+                    expect_onset(scenario)?;
+                    scenario::through(home, scenario, &which, calm_for, command, &tell).await?
                 }
                 None => scenario::during(home, scenario, &which, command, &tell).await?,
             })
@@ -295,14 +295,12 @@ fn find(name: &str) -> anyhow::Result<&'static Scenario> {
     }
 }
 
-fn find_onset(scenario: &Scenario) -> anyhow::Result<&'static Onset> {
-    match ONSETS.iter().find(|onset| onset.scenario.name == scenario.name) {
-        Some(onset) => Ok(onset),
-        None => {
-            let names: Vec<&str> = ONSETS.iter().map(|onset| onset.scenario.name).collect();
-            bail!("{} does not begin from calm; these do: {}", scenario.name, names.join(", "))
-        }
+fn expect_onset(scenario: &Scenario) -> anyhow::Result<()> {
+    if scenario.onset.is_none() {
+        let names: Vec<&str> = scenario::with_onset().map(|scenario| scenario.name).collect();
+        bail!("{} does not begin from calm; these do: {}", scenario.name, names.join(", "));
     }
+    Ok(())
 }
 
 /// What the lab does meanwhile.
