@@ -3,6 +3,9 @@
 //! A scenario says which server it needs, makes it suffer, and can tell by readings of its own that it
 //! does. [`run()`] waits until those readings show the suffering, watches a window as `doctor` does, and
 //! compares the first finding with the label.
+//!
+//! Everything follows from the list [`SCENARIOS`]: `lab list`, `lab run`, the tests against real servers, the rows of the
+//! score. `script/new-cause` adds a scenario from `template.rs`.
 
 mod accept_bottleneck;
 mod checkpoint_stall;
@@ -35,6 +38,8 @@ mod statistics_stall;
 mod storage_stalled;
 pub(crate) mod symptom;
 mod table_cache_contention;
+#[cfg(test)]
+mod template;
 mod thread_cache_miss;
 
 use std::future::Future;
@@ -182,6 +187,11 @@ mod tests {
         }
         let names: BTreeSet<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
         assert_eq!(names.len(), SCENARIOS.len());
+    }
+
+    #[test]
+    fn the_template_is_a_scenario() {
+        assert_eq!(template::SCENARIO.flavors, ALL);
     }
 
     #[test]

@@ -1,4 +1,7 @@
 //! The catalogue: one file per cause, and the one list that names them all.
+//!
+//! A cause's file holds its documentation, its rule and the windows of its tests. Everything else follows from the list:
+//! the order of a report, `explain`, the README's table, the tests below. `script/new-cause` adds one from `template.rs`.
 
 pub mod accept_bottleneck;
 pub mod checkpoint_stall;
@@ -25,6 +28,8 @@ pub mod spin_too_short;
 pub mod statistics_stall;
 pub mod storage_stalled;
 pub mod table_cache_contention;
+#[cfg(test)]
+pub mod template;
 pub mod thread_cache_miss;
 
 use crate::Cause;
@@ -69,7 +74,7 @@ mod tests {
 
     #[test]
     fn every_cause_fires_stays_clear_at_a_near_miss_and_says_when_evidence_is_missing() {
-        for cause in CAUSES {
+        for cause in CAUSES.iter().chain([&template::CAUSE]) {
             let Examples { fires, near_miss, missing } = cause.examples;
             match (cause.evaluate)(&fires()) {
                 Outcome::Fired(finding) => {

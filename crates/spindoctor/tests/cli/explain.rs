@@ -12,16 +12,6 @@ fn without_a_name_every_cause_is_listed_in_one_line() {
 }
 
 #[test]
-fn the_readme_lists_what_the_catalogue_does() {
-    let readme = include_str!("../../../../README.md");
-    let table: String = spindoctor_rules::CAUSES
-        .iter()
-        .map(|cause| format!("| `{}` | {} |\n", cause.name, cause.title))
-        .collect();
-    assert!(readme.contains(&table), "the table under \"What it finds\" is to be:\n{table}");
-}
-
-#[test]
 fn a_cause_is_explained_under_its_headings() {
     let (text, code) = printed("explain Connections-Exhausted");
     assert_eq!(code, 0);
