@@ -1,4 +1,4 @@
-//! What each source costs, here and in the server: the numbers that `follow/paces.rs` rests on.
+//! What each source costs, here and in the server: the numbers that `src/pace.rs` rests on.
 //!
 //! `cargo run --release -p spindoctor-collect --example follow_cost -- SOCKET [USER] [ROUNDS] [SECONDS]`
 //!

@@ -16,6 +16,7 @@ pub mod host;
 pub mod locks;
 pub mod memory;
 pub mod mysql;
+pub mod pace;
 pub mod priority;
 pub mod source;
 pub mod statements;

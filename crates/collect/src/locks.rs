@@ -162,7 +162,7 @@ impl Locks {
 
     async fn ask(&mut self, sources: &[Source], sample: &mut ServerSample) -> Result<(), QueryError> {
         for source in sources {
-            if (source.answered)(sample) {
+            if source.is_answered(sample) {
                 continue;
             }
             let statement = match (source.plan)(self.version, Some(&self.variables)) {
@@ -191,7 +191,7 @@ impl Locks {
                     let answer = Answer { at_s, took_ms: asked.elapsed().as_secs_f64() * 1000.0 };
                     (source.parse)(&rows, answer, sample);
                 }
-                Err(why) => (source.fail)(why, sample),
+                Err(why) => source.fail(why, sample),
             }
         }
         // The kernel's thread ids are those of the stacks.

@@ -250,7 +250,7 @@ impl Statements {
                 Question::Ask(sql) => sql,
                 Question::NothingToTell | Question::Elsewhere => continue,
                 Question::Never(why) | Question::NotNow(why) => {
-                    (source.fail)(why, sample);
+                    source.fail(why, sample);
                     continue;
                 }
             };
@@ -269,7 +269,7 @@ impl Statements {
                     };
                     let grantee = grantee.unwrap_or_else(|| NOBODY_KNOWS_WHO.to_owned());
                     let why: Unavailable = source.refused(error, self.version, &grantee);
-                    (source.fail)(why, sample);
+                    source.fail(why, sample);
                 }
             }
         }

@@ -183,7 +183,7 @@ impl Examination {
             }
         };
         if let Some(why) = no_replica {
-            (REPLICA.fail)(why, &mut last);
+            REPLICA.fail(why, &mut last);
         }
         let cost = Cost {
             server_queries: session.asked,
@@ -273,7 +273,7 @@ pub fn window_of(failure: &Failure, address: &str) -> Option<Window> {
     let because = failure.error.clone();
     let why = Unavailable::because(because.clone());
     let mut server = ServerSample::default();
-    SOURCES.iter().chain([&REPLICA]).for_each(|source| (source.fail)(why.clone(), &mut server));
+    SOURCES.iter().chain([&REPLICA]).for_each(|source| source.fail(why.clone(), &mut server));
     let identity = ServerIdentity {
         address: address.to_owned(),
         no_pid: Some(no_host()),

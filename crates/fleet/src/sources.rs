@@ -30,7 +30,7 @@ impl Told {
     pub(crate) fn put_into(&self, sample: &mut ServerSample) {
         match &self.what {
             Ok((columns, rows)) => (self.source.parse)(&texts(columns, rows), self.answer, sample),
-            Err(why) => (self.source.fail)(why.clone(), sample),
+            Err(why) => self.source.fail(why.clone(), sample),
         }
     }
 
@@ -62,7 +62,7 @@ pub(crate) async fn ask(
 ) -> Result<Vec<Told>, Failure> {
     let mut all = Vec::with_capacity(sources.len());
     for source in sources {
-        if (source.answered)(sample) {
+        if source.is_answered(sample) {
             continue;
         }
         let asked = Instant::now();

@@ -21,7 +21,7 @@ use spindoctor_model::mysql::{NamedValues, ServerThread, Transaction};
 use spindoctor_model::{Reading, RecordedSample, Sample, ServerIdentity};
 use spindoctor_record::{Recording, Writer, WriterOptions};
 
-/// Seconds between two readings of a source, as `crates/collect/src/follow/paces.rs` has them; the others are read each
+/// Seconds between two readings of a source, as `crates/collect/src/pace.rs` has them; the others are read each
 /// second.
 const EVERY_S: [(&str, usize); 19] = [
     ("server.variables", 60),

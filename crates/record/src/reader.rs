@@ -27,7 +27,7 @@ use crate::{Stretch, events, rare, retention, schema, stretch, thin};
 const BUSY: Duration = Duration::from_secs(2);
 
 /// So far back a screen's window has the lists of threads and transactions: threads that became dear are asked every 15 s
-/// (`crates/collect/src/follow/paces.rs`).
+/// (`crates/collect/src/pace.rs`).
 const LISTS_MS: i64 = 16_000;
 
 /// SQLite's smallest page: no database is shorter.

@@ -2,7 +2,7 @@
 //!
 //! In: a target and [`FollowOptions`]. Out: a [`Follower`], which yields samples on a grid of a second, probes ten times
 //! a second, a [`Segment`] wherever the clock or the server process is another one, and a [`Gap`] wherever the server
-//! said nothing. Each source is asked at its own pace ([`PACES`]), slows itself down where its answers become dear, and
+//! said nothing. Each source is asked at its own pace ([`Pace`]), slows itself down where its answers become dear, and
 //! says so. Four run side by side: the sampler, which keeps the grid and reads the host; the server's half, a task that
 //! may wait for answers; the probe, on a thread of its own, so that nothing done here is taken for the server's
 //! slowness; and the caller.
@@ -15,7 +15,6 @@ mod host;
 mod identity;
 mod note;
 mod pace;
-mod paces;
 mod probe;
 mod restart;
 mod sampler;
@@ -30,12 +29,12 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinHandle;
 
 use crate::mysql::{ConnectError, Target};
+pub use crate::pace::{Pace, Period, paces};
 use crate::watch::HostChoice;
 pub use backoff::{Backoff, Reconnect};
 pub use costs::{PROBE, SourceCost};
 pub use note::Note;
-pub use pace::{Pace, PaceChange, Period};
-pub use paces::PACES;
+pub use pace::PaceChange;
 use probe::Prober;
 pub use restart::{Process, Restart};
 use shared::Shared;
@@ -65,8 +64,8 @@ pub struct FollowOptions {
     pub first_segment: u64,
     /// From one probe to the next; none where there is to be no probe.
     pub probe_every: Option<Duration>,
-    /// How often each source is asked, in the order of the lists of sources.
-    pub paces: Vec<Pace>,
+    /// How often each source is asked, by its name, in the order of the lists of sources.
+    pub paces: Vec<(&'static str, Pace)>,
 }
 
 impl Default for FollowOptions {
@@ -78,7 +77,7 @@ impl Default for FollowOptions {
             sys: "/sys".into(),
             first_segment: 1,
             probe_every: Some(probe::EVERY),
-            paces: PACES.to_vec(),
+            paces: paces().collect(),
         }
     }
 }

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::pace::{Pace, Period};
+
 /// So many dear answers in a row slow a source down: one may have met a busy moment.
 const DEAR_IN_A_ROW: u8 = 2;
 
@@ -20,39 +22,6 @@ const MISSED_IN_A_ROW: u8 = 2;
 /// A source over which each session is lost rests no longer than this, seconds. The server's thread stays with such a
 /// question until it can answer, and its connection too: at six an hour they fill the 151 of both servers' defaults in a day.
 const LONGEST_REST_S: u32 = 600;
-
-/// How often a source is asked where nothing is wrong, and what makes it slow itself down.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pace {
-    /// The source's name.
-    pub source: &'static str,
-    /// How often it is asked.
-    pub period: Period,
-    /// An answer that takes longer is dear, milliseconds.
-    pub dear_ms: f64,
-    /// So is one with more rows, for each second from one question to the next: what reading and keeping them takes of
-    /// this program's own time stays the same.
-    pub rows_per_s: usize,
-    /// The longest period that it slows itself down to, seconds.
-    pub longest_s: u32,
-    /// It tells what this other source tells, where that one cannot: it is asked when that one had its turn and did not
-    /// answer, and at its own period where that one is given up.
-    pub instead_of: Option<&'static str>,
-    /// In a hurry it is asked at its usual period however dear it has become, as long as it answers in time: no cause is
-    /// found without it.
-    pub hurries: bool,
-}
-
-/// How often a source is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Period {
-    /// Every so many seconds; at least 1.
-    Every(u32),
-    /// Whenever this other source was asked: it means nothing without that one's answer in the same sample.
-    With(&'static str),
-    /// In the first sample of a segment: it does not change.
-    Once,
-}
 
 /// From now on a source is asked more or less often.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +46,7 @@ pub(super) struct Taken {
 /// A source, and when it is due.
 #[derive(Debug, Clone)]
 pub(super) struct Paced {
+    name: &'static str,
     pace: Pace,
     /// 0 where it is asked once, or with another.
     period_s: u32,
@@ -96,13 +66,14 @@ pub(super) struct Paced {
 
 impl Paced {
     /// A source that is due at once; `place` tells it from others of the same period.
-    pub(super) fn new(pace: Pace, place: usize) -> Self {
+    pub(super) fn new(name: &'static str, pace: Pace, place: usize) -> Self {
         let period_s = match pace.period {
             Period::Every(seconds) => seconds.max(1),
             Period::With(_) | Period::Once => 0,
         };
         let offset = if period_s == 0 { 0 } else { u32::try_from(place).unwrap_or(0) % period_s };
         let mut paced = Self {
+            name,
             pace,
             period_s,
             next: None,
@@ -243,7 +214,7 @@ impl Paced {
         self.next =
             self.next.map(|next| (next + u64::from(self.period_s)).saturating_sub(u64::from(before_s)));
         (self.period_s != before_s).then_some(PaceChange {
-            source: self.pace.source,
+            source: self.name,
             because,
             period_s: self.period_s,
         })
@@ -255,7 +226,6 @@ mod tests {
     use super::*;
 
     const PACE: Pace = Pace {
-        source: "SHOW X",
         period: Period::Every(2),
         dear_ms: 20.0,
         rows_per_s: 500,
@@ -283,20 +253,20 @@ mod tests {
 
     #[test]
     fn everything_is_asked_at_first_and_then_at_the_sources_own_periods_side_by_side() {
-        let of_place = |place| turns(&mut Paced::new(PACE, place), 9, answer(1, 1));
+        let of_place = |place| turns(&mut Paced::new("SHOW X", PACE, place), 9, answer(1, 1));
         assert_eq!(of_place(0), [0, 2, 4, 6, 8]);
         assert_eq!(of_place(1), [0, 1, 3, 5, 7]);
         let each_second = Pace { period: Period::Every(1), ..PACE };
-        assert_eq!(turns(&mut Paced::new(each_second, 7), 4, answer(1, 1)), [0, 1, 2, 3]);
+        assert_eq!(turns(&mut Paced::new("SHOW X", each_second, 7), 4, answer(1, 1)), [0, 1, 2, 3]);
         let once = Pace { period: Period::Once, ..PACE };
-        assert_eq!(turns(&mut Paced::new(once, 0), 100, answer(1, 1)), [0]);
+        assert_eq!(turns(&mut Paced::new("SHOW X", once, 0), 100, answer(1, 1)), [0]);
         let with = Pace { period: Period::With("SHOW Y"), ..PACE };
-        assert!(turns(&mut Paced::new(with, 0), 100, answer(1, 1)).is_empty());
+        assert!(turns(&mut Paced::new("SHOW X", with, 0), 100, answer(1, 1)).is_empty());
     }
 
     #[test]
     fn a_second_that_was_missed_is_made_up_for_once_and_shifts_the_next_turn() {
-        let mut paced = Paced::new(PACE, 0);
+        let mut paced = Paced::new("SHOW X", PACE, 0);
         paced.had_turn(0);
         assert!(!paced.is_due(1, false) && paced.is_due(2, false) && paced.is_due(7, false));
         paced.had_turn(7);
@@ -306,7 +276,7 @@ mod tests {
     #[test]
     fn a_segment_asks_everything_again() {
         let once = Pace { period: Period::Once, ..PACE };
-        let mut paced = [Paced::new(PACE, 0), Paced::new(once, 0)];
+        let mut paced = [Paced::new("SHOW X", PACE, 0), Paced::new("SHOW X", once, 0)];
         for one in &mut paced {
             one.had_turn(0);
             assert!(!one.is_due(1, false));
@@ -317,7 +287,7 @@ mod tests {
 
     #[test]
     fn dear_answers_double_the_period_up_to_the_longest_and_cheap_ones_halve_it_down_to_the_usual() {
-        let mut paced = Paced::new(PACE, 0);
+        let mut paced = Paced::new("SHOW X", PACE, 0);
         let mut seen = Vec::new();
         for _ in 0..10 {
             seen.extend(paced.took(answer(25, 10), false));
@@ -334,7 +304,7 @@ mod tests {
 
     #[test]
     fn rows_count_as_time_does_and_one_dear_answer_among_cheap_ones_does_not() {
-        let mut paced = Paced::new(PACE, 0);
+        let mut paced = Paced::new("SHOW X", PACE, 0);
         for _ in 0..20 {
             assert_eq!(paced.took(answer(500, 1), false), None);
             assert_eq!(paced.took(answer(1, 1), false), None);
@@ -353,7 +323,7 @@ mod tests {
     fn a_source_that_never_answers_in_time_is_asked_as_seldom_as_can_be_and_a_server_that_hung_once_is_no_reason()
      {
         let missed = Taken { took: Duration::from_secs(2), rows: 0, in_time: false };
-        let mut paced = Paced::new(PACE, 0);
+        let mut paced = Paced::new("SHOW X", PACE, 0);
         assert_eq!(paced.took(missed, false), None);
         assert_eq!(paced.took(answer(1, 1), false), None);
         assert_eq!(paced.took(missed, false), None);
@@ -366,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_source_over_which_sessions_are_lost_rests_longer_each_time_until_it_answers() {
-        let mut paced = Paced::new(PACE, 0);
+        let mut paced = Paced::new("SHOW X", PACE, 0);
         let mut rests = Vec::new();
         for _ in 0..9 {
             rests.extend(paced.had_no_answer());
@@ -384,21 +354,21 @@ mod tests {
 
     #[test]
     fn a_source_that_hangs_for_half_a_day_does_not_take_the_server_its_connections() {
-        for pace in crate::follow::PACES {
-            let mut paced = Paced::new(*pace, 0);
+        for (name, pace) in crate::follow::paces() {
+            let mut paced = Paced::new(name, pace, 0);
             // Each question takes its deadline of 2 s, and the next a new session.
             let (mut second, mut sessions) = (0, 0);
             while second < 43_200 {
                 second += 3 + paced.had_no_answer().unwrap_or(0);
                 sessions += 1;
             }
-            assert!(sessions < 100, "{}: {sessions}", pace.source);
+            assert!(sessions < 100, "{name}: {sessions}");
         }
     }
 
     #[test]
     fn a_period_that_changes_counts_from_the_turn_that_showed_why() {
-        let mut paced = Paced::new(PACE, 0);
+        let mut paced = Paced::new("SHOW X", PACE, 0);
         for second in [0, 2] {
             assert!(paced.is_due(second, false));
             paced.had_turn(second);
@@ -412,7 +382,7 @@ mod tests {
         let hurries = Pace { period: Period::Every(1), hurries: true, ..PACE };
         let missed = Taken { took: Duration::from_secs(2), rows: 0, in_time: false };
         for (pace, at_once) in [(hurries, true), (Pace { hurries: false, ..hurries }, false)] {
-            let mut paced = Paced::new(pace, 0);
+            let mut paced = Paced::new("SHOW X", pace, 0);
             for second in [0, 1, 3, 7] {
                 paced.had_turn(second);
                 paced.took(answer(25, 10), false);

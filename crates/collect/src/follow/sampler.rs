@@ -183,7 +183,8 @@ impl Sampler {
         requests: Sender<Request>,
         replies: Receiver<Reply>,
     ) -> Self {
-        let mut paced = options.paces.iter().enumerate().map(|(place, &pace)| Paced::new(pace, place));
+        let mut paced =
+            options.paces.iter().enumerate().map(|(place, &(name, pace))| Paced::new(name, pace, place));
         let server_sources = paced.by_ref().take(mysql::SOURCES.len());
         let server_sources = server_sources.map(|paced| ServerSource { paced, given_up: None }).collect();
         let host_sources = paced.collect();
@@ -436,8 +437,8 @@ impl Sampler {
         for (place, source) in mysql::SOURCES.iter().enumerate().filter(|(place, _)| due[*place]) {
             let given_up = given_up(place).or_else(|| given_up(self.server_sources[place].goes_with()?));
             match (given_up, away) {
-                (Some(GivenUp { why: Some(why), .. }), _) => (source.fail)(why.clone(), sample),
-                (None, Some(away)) => (source.fail)(Unavailable::because(away), sample),
+                (Some(GivenUp { why: Some(why), .. }), _) => source.fail(why.clone(), sample),
+                (None, Some(away)) => source.fail(Unavailable::because(away), sample),
                 _ => {}
             }
         }
@@ -577,13 +578,13 @@ fn process(host: &Host, identity: Option<&Identity>) -> Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::follow::paces::PACES;
+    use crate::follow::paces;
 
     #[test]
     fn who_stands_in_for_another_has_its_turns_and_its_own_where_that_one_is_given_up() {
-        let of = |(place, &pace)| ServerSource { paced: Paced::new(pace, place), given_up: None };
-        let mut sources: Vec<ServerSource> =
-            PACES.iter().enumerate().map(of).take(mysql::SOURCES.len()).collect();
+        let of =
+            |(place, (name, pace))| ServerSource { paced: Paced::new(name, pace, place), given_up: None };
+        let mut sources: Vec<ServerSource> = paces().enumerate().map(of).take(mysql::SOURCES.len()).collect();
         let threads = place("performance_schema.threads").unwrap();
         let list = place("information_schema.PROCESSLIST").unwrap();
         let is_due = |sources: &[ServerSource], second| {
@@ -612,7 +613,8 @@ mod tests {
     fn a_source_over_which_sessions_are_lost_rests_over_new_ones_until_another_server_answers() {
         let place = place("SHOW REPLICA STATUS").unwrap();
         let given_up = || Some(GivenUp { why: Some(Unavailable::because("no answer")), until: 40 });
-        let mut source = ServerSource { paced: Paced::new(PACES[place], place), given_up: None };
+        let mysql::Source { name, pace, .. } = mysql::SOURCES[place];
+        let mut source = ServerSource { paced: Paced::new(name, pace, place), given_up: None };
         // Once may be the server's fault.
         assert_eq!(source.paced.had_no_answer(), None);
         source.enter(6, true);

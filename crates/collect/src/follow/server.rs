@@ -152,7 +152,7 @@ impl Server {
                 Turn::NotNow => false,
             };
             had_turn[place] = is_asked;
-            if !is_asked || (source.answered)(&asked.sample) {
+            if !is_asked || source.is_answered(&asked.sample) {
                 continue;
             }
             let variables = asked.sample.variables.value().or(self.variables.as_ref());
@@ -170,7 +170,7 @@ impl Server {
                             Outcome::Taken(Taken { took, rows: rows.len(), in_time: true })
                         }
                         Err(refusal) => {
-                            (source.fail)(refusal.why.clone(), &mut asked.sample);
+                            source.fail(refusal.why.clone(), &mut asked.sample);
                             match refusal.kind {
                                 RefusalKind::ForGood => Outcome::GivenUp(Some(refusal.why)),
                                 RefusalKind::TooSlow if self.asker.has_session() => {
@@ -189,11 +189,11 @@ impl Server {
                 }
                 Question::Elsewhere => Outcome::GivenUp(None),
                 Question::Never(why) => {
-                    (source.fail)(why.clone(), &mut asked.sample);
+                    source.fail(why.clone(), &mut asked.sample);
                     Outcome::GivenUp(Some(why))
                 }
                 Question::NotNow(why) => {
-                    (source.fail)(why, &mut asked.sample);
+                    source.fail(why, &mut asked.sample);
                     Outcome::NotAsked
                 }
             };

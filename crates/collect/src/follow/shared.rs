@@ -14,9 +14,9 @@ use super::clock::SegmentClock;
 use super::costs::{Costs, PROBE};
 use super::door::Door;
 use super::note::Note;
-use super::pace::Period;
 use super::{FollowOptions, Followed};
 use crate::mysql::Target;
+use crate::pace::Period;
 
 /// What they have in common.
 #[derive(Debug, Clone)]
@@ -43,9 +43,9 @@ pub(super) struct Stopped;
 
 impl Shared {
     pub(super) fn new(target: Target, options: &FollowOptions, followed: Sender<Followed>) -> Self {
-        let sources = options.paces.iter().map(|pace| match pace.period {
-            Period::Every(seconds) => (pace.source, f64::from(seconds)),
-            Period::With(_) | Period::Once => (pace.source, 0.0),
+        let sources = options.paces.iter().map(|(source, pace)| match pace.period {
+            Period::Every(seconds) => (*source, f64::from(seconds)),
+            Period::With(_) | Period::Once => (*source, 0.0),
         });
         let probe = options.probe_every.map(|every| (PROBE, every.as_secs_f64()));
         Self {

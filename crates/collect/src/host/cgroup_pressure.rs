@@ -1,12 +1,13 @@
 //! `cpu.pressure`, `io.pressure`, `memory.pressure` of the server's cgroup (v2 only): time that the
 //! server's own tasks stood still.
 
+use spindoctor_model::Unavailable;
 use spindoctor_model::host::Pressure;
-use spindoctor_model::{HostSample, Unavailable};
 
 use super::source::{HostSource, Target, reading};
 use super::{cgroup, pressure};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// Pressure of the server's cgroup.
 pub const SOURCE: HostSource = HostSource {
@@ -15,12 +16,9 @@ pub const SOURCE: HostSource = HostSource {
     cost: "five small files",
     needs: "cgroup v2, and a kernel with CONFIG_PSI that was not started with psi=0",
     cadence: Cadence::EverySample,
-    read,
+    pace: Pace::host(1, 8),
+    read: |target, sample, now| sample.cgroup_pressure = reading(collect(target), now),
 };
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.cgroup_pressure = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<Pressure, Unavailable> {
     let Some(cgroup) = cgroup::find(target, cgroup::UNIFIED)? else {

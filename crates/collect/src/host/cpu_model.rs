@@ -1,13 +1,14 @@
 //! `/proc/cpuinfo`: which CPU this is, and whether a hypervisor is in between. On aarch64 the
 //! number is in `MIDR_EL1`, which `/sys` shows.
 
+use spindoctor_model::Unavailable;
 use spindoctor_model::host::CpuModel;
-use spindoctor_model::{HostSample, Unavailable};
 
 use super::kernel_file;
 use super::process::named_values;
 use super::source::{HostSource, Target, reading};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// The CPU.
 pub const SOURCE: HostSource = HostSource {
@@ -16,12 +17,9 @@ pub const SOURCE: HostSource = HostSource {
     cost: "one file; the kernel writes a block of it for each CPU",
     needs: "",
     cadence: Cadence::Once,
-    read,
+    pace: Pace::once(),
+    read: |target, sample, now| sample.cpu = reading(collect(target), now),
 };
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.cpu = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<CpuModel, Unavailable> {
     let path = target.proc.join("cpuinfo");

@@ -1,12 +1,13 @@
 //! `/proc/stat`: CPU times of the whole host, threads runnable and blocked, context switches.
 
+use spindoctor_model::Unavailable;
 use spindoctor_model::host::CpuTimes;
-use spindoctor_model::{HostSample, Unavailable};
 
 use super::kernel_file;
 use super::process::TICK_US;
 use super::source::{HostSource, Target, reading};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// CPU times of the whole host.
 pub const SOURCE: HostSource = HostSource {
@@ -15,12 +16,9 @@ pub const SOURCE: HostSource = HostSource {
     cost: "one small file",
     needs: "",
     cadence: Cadence::EverySample,
-    read,
+    pace: Pace::host(1, 8),
+    read: |target, sample, now| sample.cpu_times = reading(collect(target), now),
 };
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.cpu_times = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<CpuTimes, Unavailable> {
     let path = target.proc.join("stat");

@@ -2,13 +2,13 @@
 //!
 //! MySQL and MariaDB change into their data directory at start and stay there.
 
-use spindoctor_model::HostSample;
 use spindoctor_model::Unavailable;
 use spindoctor_model::host::DataDirectory;
 
 use super::kernel_file;
 use super::source::{HostSource, Target, reading};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// The data directory.
 pub const SOURCE: HostSource = HostSource {
@@ -17,12 +17,9 @@ pub const SOURCE: HostSource = HostSource {
     cost: "one link and one statfs",
     needs: "root or the server's user",
     cadence: Cadence::Ends,
-    read,
+    pace: Pace::host(60, 600),
+    read: |target, sample, now| sample.data_directory = reading(collect(target), now),
 };
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.data_directory = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<DataDirectory, Unavailable> {
     let link = target.process("cwd");

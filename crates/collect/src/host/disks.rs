@@ -1,11 +1,12 @@
 //! `/proc/diskstats`: counters of every block device and partition.
 
+use spindoctor_model::Unavailable;
 use spindoctor_model::host::DiskStat;
-use spindoctor_model::{HostSample, Unavailable};
 
 use super::kernel_file;
 use super::source::{HostSource, Target, reading};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// Block devices.
 pub const SOURCE: HostSource = HostSource {
@@ -14,16 +15,13 @@ pub const SOURCE: HostSource = HostSource {
     cost: "one small file",
     needs: "",
     cadence: Cadence::EverySample,
-    read,
+    pace: Pace::host(1, 8),
+    read: |target, sample, now| sample.disks = reading(collect(target), now),
 };
 
 /// Bytes in a sector of this file, whatever the device's own sectors are
 /// (Linux, Documentation/admin-guide/iostats.rst; include/linux/blk_types.h, SECTOR_SIZE).
 const SECTOR_BYTES: u64 = 512;
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.disks = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<Vec<DiskStat>, Unavailable> {
     let path = target.proc.join("diskstats");

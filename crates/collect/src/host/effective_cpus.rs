@@ -2,14 +2,15 @@
 //! affinity mask, and in the tightest quota along its cgroup path (`cpu.max`, or
 //! `cpu.cfs_quota_us` and `cpu.cfs_period_us`).
 
+use spindoctor_model::Unavailable;
 use spindoctor_model::host::{EffectiveCpus, Quota};
-use spindoctor_model::{HostSample, Unavailable};
 
 use super::cgroup::{self, Cgroup, Level};
 use super::cpu_list::{CpuSet, parse_cpu_list};
 use super::source::{HostSource, Target, reading};
 use super::{kernel_file, process};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// What the kernel grants.
 pub const SOURCE: HostSource = HostSource {
@@ -18,12 +19,9 @@ pub const SOURCE: HostSource = HostSource {
     cost: "some ten small files",
     needs: "",
     cadence: Cadence::Ends,
-    read,
+    pace: Pace::host(10, 60),
+    read: |target, sample, now| sample.effective_cpus = reading(collect(target), now),
 };
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.effective_cpus = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<EffectiveCpus, Unavailable> {
     let online = online(target)?;

@@ -6,12 +6,13 @@ use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
 use rustix::net::AddressFamily;
+use spindoctor_model::Unavailable;
 use spindoctor_model::host::{ListenQueue, ListenQueues};
-use spindoctor_model::{HostSample, Unavailable};
 
 use super::source::{HostSource, Target, reading};
 use super::{kernel_file, sock_diag};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// Sockets read at most: a host with more listeners has other troubles.
 const LIMIT: usize = 256;
@@ -24,12 +25,9 @@ pub const SOURCE: HostSource = HostSource {
            files, some 5 ms each",
     needs: "",
     cadence: Cadence::EverySample,
-    read,
+    pace: Pace::host(1, 8),
+    read: |target, sample, now| sample.listen_queues = reading(collect(target), now),
 };
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.listen_queues = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<ListenQueues, Unavailable> {
     let mut queues = ListenQueues::default();

@@ -1,12 +1,13 @@
 //! `/proc/meminfo`, `/proc/vmstat` and the cgroup's memory limit.
 
+use spindoctor_model::Unavailable;
 use spindoctor_model::host::MemoryStat;
-use spindoctor_model::{HostSample, Unavailable};
 
 use super::process::{kilobytes, named_values};
 use super::source::{HostSource, Target, reading};
 use super::{cgroup, kernel_file};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// Memory and swap.
 pub const SOURCE: HostSource = HostSource {
@@ -15,12 +16,9 @@ pub const SOURCE: HostSource = HostSource {
     cost: "some eight small files",
     needs: "",
     cadence: Cadence::EverySample,
-    read,
+    pace: Pace::host(5, 60),
+    read: |target, sample, now| sample.memory = reading(collect(target), now),
 };
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.memory = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<MemoryStat, Unavailable> {
     let path = target.proc.join("meminfo");

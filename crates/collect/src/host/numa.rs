@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use spindoctor_model::Unavailable;
 use spindoctor_model::host::NumaNode;
-use spindoctor_model::{HostSample, Unavailable};
 
 use super::cpu_list::parse_cpu_list;
 use super::kernel_file;
 use super::process::{kilobytes, named_values, parse_status};
 use super::source::{HostSource, Target, reading};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// Memory nodes.
 pub const SOURCE: HostSource = HostSource {
@@ -20,7 +21,8 @@ pub const SOURCE: HostSource = HostSource {
            not begun above 8 GiB",
     needs: "root or the server's user, where there are several nodes",
     cadence: Cadence::Once,
-    read,
+    pace: Pace::once(),
+    read: |target, sample, now| sample.numa = reading(collect(target), now),
 };
 
 /// The most resident memory of a server whose `numa_maps` is read.
@@ -29,10 +31,6 @@ pub const SOURCE: HostSource = HostSource {
 /// server's own mmap and munmap wait. Measured on an EPYC of 2024 under KVM: 10 to 19 ms a GiB of
 /// 4 KiB pages, 0.1 ms a GiB of huge pages. 8 GiB cost about what a person does not notice.
 const MOST_RESIDENT_BYTES: u64 = 8 << 30;
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.numa = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<Vec<NumaNode>, Unavailable> {
     let folder = target.sys.join("devices/system/node");

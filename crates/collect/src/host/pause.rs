@@ -21,11 +21,12 @@ use std::time::Instant;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use spindoctor_model::host::PauseLatency;
-use spindoctor_model::{HostSample, Unavailable, median};
+use spindoctor_model::{Unavailable, median};
 
 use super::effective_cpus::runnable_on;
 use super::source::{HostSource, Target, reading};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// PAUSE measured in place.
 pub const SOURCE: HostSource = HostSource {
@@ -34,7 +35,8 @@ pub const SOURCE: HostSource = HostSource {
     cost: "one CPU of the server's for about 1 ms, up to four in turn",
     needs: "",
     cadence: Cadence::Once,
-    read,
+    pace: Pace::once(),
+    read: |target, sample, now| sample.pause = reading(collect(target), now),
 };
 
 /// CPUs that are measured: enough to see two kinds of core.
@@ -48,10 +50,6 @@ const PAUSES: u32 = 320;
 const ADDITIONS: u32 = 10_240;
 /// Instructions of a kind between two turns of the loop around them: the loop's own are hidden.
 const UNROLLED: u32 = 32;
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.pause = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<PauseLatency, Unavailable> {
     let Some(instruction) = INSTRUCTION else {

@@ -8,6 +8,7 @@ use spindoctor_model::{HostSample, Unavailable};
 
 use super::kernel_file;
 use super::source::{HostSource, Target, reading};
+use crate::pace::Pace;
 use crate::source::{Answer, Cadence};
 
 /// Pressure of the whole host.
@@ -17,6 +18,7 @@ pub const SOURCE: HostSource = HostSource {
     cost: "three small files",
     needs: "a kernel with CONFIG_PSI that was not started with psi=0",
     cadence: Cadence::EverySample,
+    pace: Pace::host(1, 8),
     read,
 };
 

@@ -1,12 +1,13 @@
 //! `/proc/PID/stat`, `status` and `io`, and the cgroup freezer: is the process there, does it run,
 //! what has it used.
 
+use spindoctor_model::Unavailable;
 use spindoctor_model::host::ProcessStat;
-use spindoctor_model::{HostSample, Unavailable};
 
 use super::source::{HostSource, Target, reading};
 use super::{cgroup, kernel_file};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// The server's process.
 pub const SOURCE: HostSource = HostSource {
@@ -15,16 +16,13 @@ pub const SOURCE: HostSource = HostSource {
     cost: "five small files",
     needs: "root or the server's user for bytes read and written",
     cadence: Cadence::EverySample,
-    read,
+    pace: Pace::host(1, 8),
+    read: |target, sample, now| sample.process = reading(collect(target), now),
 };
 
 /// Microseconds in a tick of `/proc`: `USER_HZ` is 100 on x86-64 and aarch64
 /// (Linux, include/uapi/asm-generic/param.h).
 pub(crate) const TICK_US: u64 = 10_000;
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.process = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<ProcessStat, Unavailable> {
     let path = target.process("stat");

@@ -8,6 +8,7 @@ use spindoctor_model::{HostSample, Reading, Unavailable};
 
 use super::cgroup::{Mount, parse_mountinfo};
 use super::kernel_file;
+use crate::pace::Pace;
 use crate::source::{Answer, Cadence};
 
 /// Whose host is read, and under which folders: `/proc` and `/sys`, or fixtures in their place.
@@ -78,8 +79,10 @@ pub struct HostSource {
     pub cost: &'static str,
     /// What it needs: a capability, a kernel option; empty where nothing.
     pub needs: &'static str,
-    /// How often it is read.
+    /// How often it is read in a window.
     pub cadence: Cadence,
+    /// How often it is read where sampling has no end.
+    pub pace: Pace,
     /// Reads it into the sample.
     pub read: fn(&Target, &mut HostSample, now: &dyn Fn() -> Answer),
 }

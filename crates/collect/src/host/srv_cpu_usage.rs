@@ -9,14 +9,15 @@
 use std::io::Error;
 use std::sync::{Arc, Mutex};
 
+use spindoctor_model::Unavailable;
 use spindoctor_model::host::SrvCpuUsage;
-use spindoctor_model::{HostSample, Unavailable};
 use spindoctor_stacks::module::elf::Elf;
 use spindoctor_stacks::target_file::of_proc;
 
 use super::source::{HostSource, Target, reading};
 use super::{kernel_file, process};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// What the server believes.
 pub const SOURCE: HostSource = HostSource {
@@ -25,7 +26,8 @@ pub const SOURCE: HostSource = HostSource {
     cost: "40 bytes of the server's memory; once, the symbol table of its binary",
     needs: "root, or the server's user where ptrace is not restricted",
     cadence: Cadence::EverySample,
-    read,
+    pace: Pace::host(5, 60),
+    read: |target, sample, now| sample.srv_cpu_usage = reading(collect(target), now),
 };
 
 /// The global's name; it is outside any namespace, and so not mangled.
@@ -41,10 +43,6 @@ const MOST_CPUS: i32 = 4_096;
 static FOUND: Mutex<Option<(Key, Result<u64, Unavailable>)>> = Mutex::new(None);
 
 type Key = (u32, u64);
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.srv_cpu_usage = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<SrvCpuUsage, Unavailable> {
     let address = cached_address(target)?;

@@ -3,13 +3,14 @@
 
 use std::path::Path;
 
+use spindoctor_model::Unavailable;
 use spindoctor_model::host::ThreadStat;
-use spindoctor_model::{HostSample, Unavailable};
 
 use super::kernel_file;
 use super::process::parse_task_stat;
 use super::source::{HostSource, Target, reading};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// The server's threads.
 pub const SOURCE: HostSource = HostSource {
@@ -18,15 +19,12 @@ pub const SOURCE: HostSource = HostSource {
     cost: "two small files a thread: 25 ms of one CPU for 1,000 threads, nearly all in the kernel",
     needs: "",
     cadence: Cadence::Ends,
-    read,
+    pace: Pace::host(30, 600),
+    read: |target, sample, now| sample.threads = reading(collect(target), now),
 };
 
 /// Threads beyond these are not read: half a second of CPU is enough to ask for.
 const MOST_THREADS: usize = 20_000;
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.threads = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<Vec<ThreadStat>, Unavailable> {
     let folder = target.process("task");

@@ -1,14 +1,15 @@
 //! `cpu.stat` of the cgroup that sets the tightest quota: how often and how long the kernel stopped
 //! the group for having used its share of a period.
 
+use spindoctor_model::Unavailable;
 use spindoctor_model::host::Throttling;
-use spindoctor_model::{HostSample, Unavailable};
 
 use super::cgroup::{self, Cgroup};
 use super::effective_cpus::tightest_quota;
 use super::kernel_file;
 use super::source::{HostSource, Target, reading};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 
 /// Bandwidth control's counters.
 pub const SOURCE: HostSource = HostSource {
@@ -17,12 +18,9 @@ pub const SOURCE: HostSource = HostSource {
     cost: "some five small files",
     needs: "",
     cadence: Cadence::EverySample,
-    read,
+    pace: Pace::host(1, 8),
+    read: |target, sample, now| sample.throttling = reading(collect(target), now),
 };
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.throttling = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<Throttling, Unavailable> {
     let Some(cgroup) = cgroup::find(target, "cpu")? else {

@@ -1,9 +1,11 @@
 //! `SHOW GLOBAL STATUS`: the server's counters and gauges.
 
+use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::NamedValues;
 
 use super::rows::Rows;
 use super::source::{Plan, Source};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// The source.
@@ -18,10 +20,10 @@ pub const SOURCE: Source = Source {
     grant: |_| "",
     install: "",
     cadence: Cadence::EverySample,
+    pace: Pace::server(1, 4).hurrying(),
     plan: |_, _| Plan::Ask("SHOW GLOBAL STATUS"),
     parse: |rows, answer, sample| sample.status = answer.reading(named_values(rows)),
-    fail: |why, sample| sample.status.fail(why),
-    answered: |sample| sample.status.value().is_some(),
+    reading: ServerSample::field("status"),
 };
 
 /// The two columns of `SHOW STATUS` and `SHOW VARIABLES`.

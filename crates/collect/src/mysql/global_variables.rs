@@ -1,6 +1,9 @@
 //! `SHOW GLOBAL VARIABLES`: what the server is set to. Asked first: other sources depend on it.
 
+use spindoctor_model::ServerSample;
+
 use super::source::{Plan, Source};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// The source.
@@ -14,12 +17,12 @@ pub const SOURCE: Source = Source {
     grant: |_| "",
     install: "",
     cadence: Cadence::Once,
+    pace: Pace::server(60, 600),
     plan: |_, _| Plan::Ask("SHOW GLOBAL VARIABLES"),
     parse: |rows, answer, sample| {
         sample.variables = answer.reading(super::global_status::named_values(rows));
     },
-    fail: |why, sample| sample.variables.fail(why),
-    answered: |sample| sample.variables.value().is_some(),
+    reading: ServerSample::field("variables"),
 };
 
 #[cfg(test)]

@@ -2,10 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::{RowLockWait, Transaction};
 
+use super::innodb_trx;
 use super::rows::{Row, Rows};
 use super::source::{Plan, Source, note_if_cut, open_transactions, process_grant};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// Locks read at most.
@@ -31,6 +34,7 @@ pub const SOURCE: Source = Source {
     grant: process_grant,
     install: "",
     cadence: Cadence::EverySample,
+    pace: Pace::with(innodb_trx::SOURCE.name),
     plan: |version, _| {
         if version.mysql_at_least(8, 0, 0) {
             Plan::Elsewhere
@@ -46,8 +50,7 @@ pub const SOURCE: Source = Source {
         let transactions = sample.transactions.value().map(Vec::as_slice).unwrap_or_default();
         sample.row_lock_waits = answer.reading(row_lock_waits(rows, transactions));
     },
-    fail: |why, sample| sample.row_lock_waits.fail(why),
-    answered: |sample| sample.row_lock_waits.value().is_some(),
+    reading: ServerSample::field("row_lock_waits"),
 };
 
 /// A record, or a table where space, page and record are NULL.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use spindoctor_model::Unavailable;
 use spindoctor_model::mysql::InnodbMetric;
+use spindoctor_model::{ServerSample, Unavailable};
 
 use super::rows::Rows;
 use super::source::{Plan, Source, process_grant};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// The source.
@@ -22,6 +23,7 @@ pub const SOURCE: Source = Source {
     grant: process_grant,
     install: "",
     cadence: Cadence::EverySample,
+    pace: Pace::server(2, 30),
     plan: |version, _| {
         if version.is_mariadb() {
             // MariaDB calls the switch STATUS or ENABLED, depending on the release.
@@ -33,8 +35,7 @@ pub const SOURCE: Source = Source {
         }
     },
     parse: |rows, answer, sample| sample.innodb_metrics = answer.reading(metrics(rows)),
-    fail: |why, sample| sample.innodb_metrics.fail(why),
-    answered: |sample| sample.innodb_metrics.value().is_some(),
+    reading: ServerSample::field("innodb_metrics"),
 };
 
 fn metrics(rows: &Rows) -> BTreeMap<String, InnodbMetric> {

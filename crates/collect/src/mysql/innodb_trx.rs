@@ -5,6 +5,7 @@ use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
 
 use super::rows::Rows;
 use super::source::{Plan, Source, Variables, note_if_cut, process_grant};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// Transactions read at most.
@@ -33,13 +34,13 @@ pub const SOURCE: Source = Source {
     grant: process_grant,
     install: "",
     cadence: Cadence::EverySample,
+    pace: Pace::server(1, 30),
     plan,
     parse: |rows, answer, sample| {
         note_if_cut("information_schema.INNODB_TRX", rows, LIMIT, sample);
         sample.transactions = answer.reading(transactions(rows));
     },
-    fail: |why, sample| sample.transactions.fail(why),
-    answered: |sample| sample.transactions.value().is_some(),
+    reading: ServerSample::field("transactions"),
 };
 
 /// Transactions that wait for row locks, from which on MariaDB and MySQL to 5.7 are not asked: their copy has, of n that

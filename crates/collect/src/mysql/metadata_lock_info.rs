@@ -1,9 +1,12 @@
 //! `information_schema.METADATA_LOCK_INFO`: MariaDB's granted metadata locks, where its plugin is loaded.
 
+use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::MetadataLock;
 
+use super::perf_schema_metadata_locks;
 use super::rows::Rows;
 use super::source::{Plan, Source, note_if_cut};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// Locks read at most.
@@ -23,6 +26,7 @@ pub const SOURCE: Source = Source {
     grant: |_| "",
     install: "INSTALL SONAME 'metadata_lock_info'",
     cadence: Cadence::EverySample,
+    pace: Pace::server(2, 30).instead_of(perf_schema_metadata_locks::SOURCE.name),
     plan: |version, _| match version.is_mariadb() {
         true => Plan::Ask(
             "SELECT THREAD_ID, LOCK_MODE, LOCK_TYPE, TABLE_SCHEMA, TABLE_NAME \
@@ -34,8 +38,7 @@ pub const SOURCE: Source = Source {
         note_if_cut("information_schema.METADATA_LOCK_INFO", rows, LIMIT, sample);
         sample.metadata_locks = answer.reading(metadata_locks(rows));
     },
-    fail: |why, sample| sample.metadata_locks.fail(why),
-    answered: |sample| sample.metadata_locks.value().is_some(),
+    reading: ServerSample::field("metadata_locks"),
 };
 
 fn metadata_locks(rows: &Rows) -> Vec<MetadataLock> {

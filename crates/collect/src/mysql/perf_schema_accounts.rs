@@ -1,9 +1,11 @@
 //! `performance_schema.accounts`: how often each account has connected, and how many statements it sent.
 
+use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::AccountSummary;
 
 use super::rows::Rows;
 use super::source::{Plan, Source, performance_schema_grant, performance_schema_off};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// The source.
@@ -21,6 +23,7 @@ pub const SOURCE: Source = Source {
     grant: performance_schema_grant,
     install: "",
     cadence: Cadence::Ends,
+    pace: Pace::server(30, 300),
     plan: |version, variables| match performance_schema_off(version, variables) {
         Some(_) if counts_by_user(variables) => Plan::Elsewhere,
         Some(why) => Plan::Cannot(why),
@@ -38,8 +41,7 @@ pub const SOURCE: Source = Source {
         ),
     },
     parse: |rows, answer, sample| sample.accounts = answer.reading(accounts(rows)),
-    fail: |why, sample| sample.accounts.fail(why),
-    answered: |sample| sample.accounts.value().is_some(),
+    reading: ServerSample::field("accounts"),
 };
 
 /// True where MariaDB counts by user itself (`userstat`), which [`super::user_statistics`] reads.

@@ -6,10 +6,12 @@ use std::fmt::Write;
 use spindoctor_model::mysql::{RowLockWait, Transaction};
 use spindoctor_model::{ServerSample, Unavailable};
 
+use super::innodb_trx;
 use super::rows::{Row, Rows};
 use super::source::{
     Plan, Source, note_if_cut, open_transactions, performance_schema_grant, performance_schema_off,
 };
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// Pairs of a place and a holder read at most.
@@ -40,6 +42,7 @@ pub const SOURCE: Source = Source {
     grant: performance_schema_grant,
     install: "",
     cadence: Cadence::EverySample,
+    pace: Pace::with(innodb_trx::SOURCE.name),
     plan: |version, variables| {
         if !version.mysql_at_least(8, 0, 1) {
             return Plan::Elsewhere;
@@ -57,8 +60,7 @@ pub const SOURCE: Source = Source {
         }
         sample.row_lock_waits = answer.reading(row_lock_waits(rows, sample));
     },
-    fail: |why, sample| sample.row_lock_waits.fail(why),
-    answered: |sample| sample.row_lock_waits.value().is_some(),
+    reading: ServerSample::field("row_lock_waits"),
 };
 
 /// Something that transactions wait for: a record or a table.

@@ -1,9 +1,11 @@
 //! `performance_schema.file_summary_by_event_name`: how long the logs' syncs take.
 
+use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::FileSummary;
 
 use super::rows::Rows;
 use super::source::{Plan, Source, performance_schema_grant, performance_schema_off, picoseconds_to_ns};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// The source.
@@ -19,6 +21,7 @@ pub const SOURCE: Source = Source {
     grant: performance_schema_grant,
     install: "",
     cadence: Cadence::Ends,
+    pace: Pace::server(10, 120),
     plan: |version, variables| match performance_schema_off(version, variables) {
         Some(why) => Plan::Cannot(why),
         None => Plan::Ask(
@@ -28,8 +31,7 @@ pub const SOURCE: Source = Source {
         ),
     },
     parse: |rows, answer, sample| sample.log_files = answer.reading(log_files(rows)),
-    fail: |why, sample| sample.log_files.fail(why),
-    answered: |sample| sample.log_files.value().is_some(),
+    reading: ServerSample::field("log_files"),
 };
 
 fn log_files(rows: &Rows) -> Vec<FileSummary> {

@@ -1,10 +1,11 @@
 //! `performance_schema.metadata_locks`: who holds and who wants the tables that somebody waits for.
 
 use spindoctor_model::mysql::MetadataLock;
-use spindoctor_model::{ServerVersion, Unavailable};
+use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
 
 use super::rows::Rows;
 use super::source::{Plan, Source, Variables, note_if_cut, performance_schema_grant, performance_schema_off};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// Locks read at most; granted ones stand first, so that it is waiters that are left out.
@@ -35,6 +36,7 @@ pub const SOURCE: Source = Source {
     grant: performance_schema_grant,
     install: "",
     cadence: Cadence::EverySample,
+    pace: Pace::server(2, 30),
     plan,
     parse: |rows, answer, sample| match metadata_locks(rows) {
         Ok(locks) => {
@@ -43,8 +45,7 @@ pub const SOURCE: Source = Source {
         }
         Err(why) => sample.metadata_locks.fail(why),
     },
-    fail: |why, sample| sample.metadata_locks.fail(why),
-    answered: |sample| sample.metadata_locks.value().is_some(),
+    reading: ServerSample::field("metadata_locks"),
 };
 
 fn plan(version: ServerVersion, variables: Variables<'_>) -> Plan {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use spindoctor_model::Unavailable;
 use spindoctor_model::mysql::StatementDigest;
+use spindoctor_model::{ServerSample, Unavailable};
 use spindoctor_sql::{digest, server_digest};
 
 use super::rows::{Row, Rows};
 use super::source::{Plan, Source, performance_schema_grant, performance_schema_off, picoseconds_to_ns};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// Digests read at most: those that ran in the last minute first, the costliest of them first.
@@ -76,6 +77,7 @@ pub const SOURCE: Source = Source {
     grant: performance_schema_grant,
     install: "",
     cadence: Cadence::Ends,
+    pace: Pace::server(30, 300),
     plan: |version, variables| match performance_schema_off(version, variables) {
         Some(why) => Plan::Cannot(why),
         None if version.is_mariadb() || version.mysql_at_least(9, 7, 0) => Plan::Ask(SQL),
@@ -92,8 +94,7 @@ pub const SOURCE: Source = Source {
         }
         Err(why) => sample.digests.fail(why),
     },
-    fail: |why, sample| sample.digests.fail(why),
-    answered: |sample| sample.digests.value().is_some(),
+    reading: ServerSample::field("digests"),
 };
 
 fn digests(rows: &Rows) -> Result<Vec<StatementDigest>, Unavailable> {

@@ -1,10 +1,11 @@
 //! `performance_schema.threads`: every thread of a MySQL server, with the kernel's thread ids.
 
-use spindoctor_model::ServerVersion;
 use spindoctor_model::mysql::{NamedValues, ServerThread};
+use spindoctor_model::{ServerSample, ServerVersion};
 
 use super::rows::{Row, Rows};
 use super::source::{Plan, Source, note_if_cut, performance_schema_grant, performance_schema_off};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// Threads read at most; those that sleep are left out first.
@@ -63,6 +64,7 @@ pub const SOURCE: Source = Source {
     grant: performance_schema_grant,
     install: "",
     cadence: Cadence::EverySample,
+    pace: Pace::server(1, 15).hurrying(),
     plan: |version, variables| {
         if version.is_mariadb() || performance_schema_off(version, variables).is_some() {
             Plan::Elsewhere
@@ -99,8 +101,7 @@ pub const SOURCE: Source = Source {
         note_if_cut("performance_schema.threads", rows, LIMIT, sample);
         sample.threads = answer.reading(threads(rows));
     },
-    fail: |why, sample| sample.threads.fail(why),
-    answered: |sample| sample.threads.value().is_some(),
+    reading: ServerSample::field("threads"),
 };
 
 /// The same threads with the digest of the statement that each executes now, for who groups stacks by it.

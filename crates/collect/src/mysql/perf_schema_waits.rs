@@ -1,9 +1,11 @@
 //! `performance_schema.events_waits_summary_global_by_event_name`: what the threads waited for.
 
+use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::WaitSummary;
 
 use super::rows::Rows;
 use super::source::{Plan, Source, performance_schema_grant, performance_schema_off, picoseconds_to_ns};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// The source.
@@ -19,6 +21,7 @@ pub const SOURCE: Source = Source {
     grant: performance_schema_grant,
     install: "",
     cadence: Cadence::Ends,
+    pace: Pace::server(30, 300),
     plan: |version, variables| match performance_schema_off(version, variables) {
         Some(why) => Plan::Cannot(why),
         None => Plan::Ask(
@@ -28,8 +31,7 @@ pub const SOURCE: Source = Source {
         ),
     },
     parse: |rows, answer, sample| sample.waits = answer.reading(waits(rows)),
-    fail: |why, sample| sample.waits.fail(why),
-    answered: |sample| sample.waits.value().is_some(),
+    reading: ServerSample::field("waits"),
 };
 
 fn waits(rows: &Rows) -> Vec<WaitSummary> {

@@ -1,10 +1,13 @@
 //! The process list: MariaDB's threads, and MySQL's where performance_schema.threads cannot be read.
 
+use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::ServerThread;
 
+use super::perf_schema_threads;
 use super::perf_schema_threads::{RUNNING_LIMIT, SAMPLED_LIMIT, both_ends};
 use super::rows::{Row, Rows};
 use super::source::{Plan, Source, note_if_cut, performance_schema_off, process_grant};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// Connections read at most; those that sleep are left out first.
@@ -28,6 +31,7 @@ pub const SOURCE: Source = Source {
     grant: process_grant,
     install: "",
     cadence: Cadence::EverySample,
+    pace: Pace::server(1, 15).hurrying().instead_of(perf_schema_threads::SOURCE.name),
     plan: |version, variables| {
         if version.mariadb_at_least(10, 2, 0) {
             Plan::Ask(
@@ -53,8 +57,7 @@ pub const SOURCE: Source = Source {
         note_if_cut("information_schema.PROCESSLIST", rows, LIMIT, sample);
         sample.threads = answer.reading(threads(rows));
     },
-    fail: |why, sample| sample.threads.fail(why),
-    answered: |sample| sample.threads.value().is_some(),
+    reading: ServerSample::field("threads"),
 };
 
 /// Connections that run a statement, the longest first: for who runs what on many servers at once, again and again.

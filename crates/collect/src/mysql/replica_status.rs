@@ -1,9 +1,11 @@
 //! Replication channels: `SHOW REPLICA STATUS`, `SHOW SLAVE STATUS`, `SHOW ALL SLAVES STATUS`.
 
+use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::ReplicaChannel;
 
 use super::rows::{Row, Rows};
 use super::source::{Plan, Source};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// The source. A server that is no replica answers with no row.
@@ -23,6 +25,7 @@ pub const SOURCE: Source = Source {
     },
     install: "",
     cadence: Cadence::EverySample,
+    pace: Pace::server(2, 30),
     plan: |version, _| {
         Plan::Ask(if version.mariadb_at_least(10, 0, 0) {
             "SHOW ALL SLAVES STATUS"
@@ -33,8 +36,7 @@ pub const SOURCE: Source = Source {
         })
     },
     parse: |rows, answer, sample| sample.replication = answer.reading(channels(rows)),
-    fail: |why, sample| sample.replication.fail(why),
-    answered: |sample| sample.replication.value().is_some(),
+    reading: ServerSample::field("replication"),
 };
 
 fn channels(rows: &Rows) -> Vec<ReplicaChannel> {

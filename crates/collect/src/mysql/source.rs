@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use spindoctor_model::mysql::Transaction;
-use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
+use spindoctor_model::{Field, Outcome, ServerSample, ServerVersion, Unavailable};
 
 use super::error::QueryError;
 use super::rows::Rows;
 use super::session::{NOBODY_KNOWS_WHO, answered};
+use crate::pace::Pace;
 use crate::source::{Answer, Cadence};
 
 /// What to ask a server of a given version.
@@ -41,19 +42,29 @@ pub struct Source {
     pub grant: fn(ServerVersion) -> &'static str,
     /// The statement that makes a server have it which does not; empty where none.
     pub install: &'static str,
-    /// How often it is asked.
+    /// How often it is asked in a window.
     pub cadence: Cadence,
+    /// How often it is asked where sampling has no end.
+    pub pace: Pace,
     /// What to ask which version; the variables tell what is switched on (`performance_schema`).
     pub plan: fn(ServerVersion, Variables<'_>) -> Plan,
     /// Puts the answer into the sample.
     pub parse: fn(&Rows, Answer, &mut ServerSample),
-    /// Marks the source's field of the sample as unavailable, by [`spindoctor_model::Reading::fail`].
-    pub fail: fn(Unavailable, &mut ServerSample),
-    /// True where the sample has the answer already: the source is not asked for it a second time.
-    pub answered: fn(&ServerSample) -> bool,
+    /// The reading that it fills.
+    pub reading: &'static Field<ServerSample>,
 }
 
 impl Source {
+    /// Says of its reading why it could not be read, where there is neither an answer nor an earlier reason.
+    pub fn fail(&self, why: Unavailable, sample: &mut ServerSample) {
+        self.reading.get_mut(sample).fail(why);
+    }
+
+    /// True where the sample has the answer already: the source is not asked for it a second time.
+    pub fn is_answered(&self, sample: &ServerSample) -> bool {
+        matches!(self.reading.get(sample).outcome(), Outcome::Answered { .. })
+    }
+
     /// Why it could not be read, from the number and the words of the server's error, with what would unlock it: for who
     /// asks over a connection other than [`super::Session`]. `limit` is the statement's time limit on the server.
     pub fn unavailable(

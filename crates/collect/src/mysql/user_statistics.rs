@@ -5,6 +5,7 @@ use spindoctor_model::mysql::AccountSummary;
 use super::perf_schema_accounts::{self, counts_by_user};
 use super::rows::Rows;
 use super::source::{Plan, Source, process_grant};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// The source.
@@ -18,6 +19,7 @@ pub const SOURCE: Source = Source {
     grant: process_grant,
     install: "",
     cadence: Cadence::Ends,
+    pace: Pace::server(30, 300).instead_of(perf_schema_accounts::SOURCE.name),
     plan: |version, variables| match version.is_mariadb() && counts_by_user(variables) {
         true => Plan::Ask(
             "SELECT USER, CONCURRENT_CONNECTIONS, TOTAL_CONNECTIONS, \

@@ -120,7 +120,7 @@ impl<'a> Asking<'a> {
             }
             let question = {
                 let samples = samples.borrow();
-                if (source.answered)(&samples[k].server) {
+                if source.is_answered(&samples[k].server) {
                     continue;
                 }
                 question(source, self.version, samples[0].server.variables.value(), &samples[k].server)
@@ -145,7 +145,7 @@ impl<'a> Asking<'a> {
             let server = &mut samples[k].server;
             match outcome {
                 Ok((rows, answer)) => (source.parse)(&rows, answer, server),
-                Err(why) => (source.fail)(why, server),
+                Err(why) => source.fail(why, server),
             }
         }
     }
@@ -204,7 +204,7 @@ impl<'a> Asking<'a> {
     fn fail_due(&self, part: Part, sample: &mut Sample) {
         for (source, state) in mysql::SOURCES.iter().zip(&self.states) {
             if is_due(source, part) && !state.given_up {
-                (source.fail)(Unavailable::because(self.asker.lost()), &mut sample.server);
+                source.fail(Unavailable::because(self.asker.lost()), &mut sample.server);
             }
         }
     }

@@ -296,7 +296,7 @@ fn empty_samples(
     }
     if let Some(error) = no_session {
         for source in mysql::SOURCES {
-            (source.fail)(Unavailable::because(error.to_string()), &mut samples[0].server);
+            source.fail(Unavailable::because(error.to_string()), &mut samples[0].server);
         }
     }
     samples

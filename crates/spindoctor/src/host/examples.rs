@@ -1,6 +1,6 @@
 //! A window of a throttled server, for the tests of the report and of its look.
 
-use spindoctor_model::host::{DataDirectory, ListenQueues, Quota, Throttling};
+use spindoctor_model::host::{DataDirectory, Quota, Throttling};
 use spindoctor_model::{HostSample, ServerIdentity, ServerVersion};
 
 use spindoctor_model::host::{
@@ -69,7 +69,6 @@ fn at(at_s: f64) -> Sample {
                 usage_us: Some(us(0.97)),
             },
         ),
-        cgroup_pressure: Reading::NotAsked,
         pressure: Reading::Unavailable(
             spindoctor_model::Unavailable::because("/proc/pressure is not there")
                 .unlock("boot the kernel with psi=1"),
@@ -178,8 +177,7 @@ fn at(at_s: f64) -> Sample {
                 ..DataDirectory::default()
             },
         ),
-        page_cache: Reading::NotAsked,
-        listen_queues: read(at_s, ListenQueues::default()),
+        ..HostSample::default()
     };
     Sample { at_s, host, ..Sample::default() }
 }

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
-use spindoctor_collect::follow::{FollowOptions, Followed, Follower, PACES, Pace, Period};
+use spindoctor_collect::follow::{self, FollowOptions, Followed, Follower, Pace, Period};
 use spindoctor_collect::mysql::{Session, Target};
 use spindoctor_model::{Event, EventHead, Gap, Window};
 use tokio::sync::watch::{Receiver, Sender, channel};
@@ -78,14 +78,14 @@ fn locked(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
 }
 
 /// The recorder's, but for statements and waits: who looks wants to see what runs now.
-fn paces() -> Vec<Pace> {
-    let faster = |pace: &Pace| match pace.period {
-        Period::Every(every_s) if every_s > DEAR_EVERY_S && pace.source.starts_with(SUMMARIES) => {
-            Pace { period: Period::Every(DEAR_EVERY_S), ..*pace }
+fn paces() -> Vec<(&'static str, Pace)> {
+    let faster = |(source, pace): (&'static str, Pace)| match pace.period {
+        Period::Every(every_s) if every_s > DEAR_EVERY_S && source.starts_with(SUMMARIES) => {
+            (source, Pace { period: Period::Every(DEAR_EVERY_S), ..pace })
         }
-        _ => *pace,
+        _ => (source, pace),
     };
-    PACES.iter().map(faster).collect()
+    follow::paces().map(faster).collect()
 }
 
 /// One login: what is wrong with the password or the address is told before the screen is taken over. A server that is

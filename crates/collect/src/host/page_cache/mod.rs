@@ -22,13 +22,14 @@ use std::path::Path;
 
 use rustix::fs::{Advice, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use spindoctor_model::Unavailable;
 use spindoctor_model::page_cache::{CachedFile, CachedFiles, FileKind, PageCache};
-use spindoctor_model::{HostSample, Unavailable};
 use spindoctor_stacks::target_file::{Root, of_proc};
 
 use super::kernel_file;
 use super::source::{HostSource, Target, reading};
-use crate::source::{Answer, Cadence};
+use crate::pace::Pace;
+use crate::source::Cadence;
 use pages::Counter;
 pub use places::{Places, VARIABLES};
 
@@ -39,7 +40,8 @@ pub const SOURCE: HostSource = HostSource {
     cost: "a link for each of the server's descriptors, four calls for each log; no page is read",
     needs: "root or the server's user",
     cadence: Cadence::Ends,
-    read,
+    pace: Pace::host(60, 600),
+    read: |target, sample, now| sample.page_cache = reading(collect(target), now),
 };
 
 /// Files that are looked at: more are left out and counted. A server with a table for each of a hundred thousand customers
@@ -56,10 +58,6 @@ const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 const LAYERED: u64 = 0x794c_7630;
 /// ZFS keeps files in a cache of its own (`ZFS_SUPER_MAGIC` of OpenZFS).
 const ZFS: u64 = 0x2fc1_2fc1;
-
-fn read(target: &Target, sample: &mut HostSample, now: &dyn Fn() -> Answer) {
-    sample.page_cache = reading(collect(target), now);
-}
 
 fn collect(target: &Target) -> Result<PageCache, Unavailable> {
     let files = look(target, &Places::seen(target)?, Scope::Logs)?;

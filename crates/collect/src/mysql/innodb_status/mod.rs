@@ -16,10 +16,11 @@ mod row_operations;
 mod semaphores;
 mod transactions;
 
-use spindoctor_model::InnodbStatus;
 use spindoctor_model::innodb_status::PrintedEvent;
+use spindoctor_model::{InnodbStatus, ServerSample};
 
 use super::source::{Plan, Source, process_grant};
+use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// The source.
@@ -34,13 +35,13 @@ pub const SOURCE: Source = Source {
     grant: process_grant,
     install: "",
     cadence: Cadence::Ends,
+    pace: Pace::server(20, 300),
     plan: |_, _| Plan::Ask("SHOW ENGINE INNODB STATUS"),
     parse: |rows, answer, sample| {
         let text = rows.first().map(|row| row.string("Status")).unwrap_or_default();
         sample.innodb_status = answer.reading(parse(&text));
     },
-    fail: |why, sample| sample.innodb_status.fail(why),
-    answered: |sample| sample.innodb_status.value().is_some(),
+    reading: ServerSample::field("innodb_status"),
 };
 
 /// Bytes of `raw` kept at most: a whole text of a busy server without its transactions fits, and the

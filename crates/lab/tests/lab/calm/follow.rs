@@ -271,7 +271,7 @@ async fn a_source_that_is_dear_slows_itself_down_and_says_so() {
     let server = server(Which::Mysql, &[]).await;
     let mut options = FollowOptions::default();
     let name = "SHOW GLOBAL STATUS";
-    let pace = options.paces.iter_mut().find(|pace| pace.source == name).unwrap();
+    let (_, pace) = options.paces.iter_mut().find(|(source, _)| *source == name).unwrap();
     assert_eq!(pace.period, Period::Every(1));
     pace.dear_ms = 0.001;
     let mut watched = Watched::start(by_socket(&server), options);

@@ -44,7 +44,7 @@ async fn window(server: &Server, user: &str, seconds: f64) -> Window {
 
 /// Each source's own field: whether it has the answer, and why not.
 fn answered(source: &Source, window: &Window) -> bool {
-    window.samples.iter().any(|sample| (source.answered)(&sample.server))
+    window.samples.iter().any(|sample| source.is_answered(&sample.server))
 }
 
 /// Why the readings without an answer have none.

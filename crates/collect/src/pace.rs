@@ -1,0 +1,126 @@
+//! How often sources are asked where sampling has no end: each says so itself, in its `SOURCE`.
+//!
+//! What they cost the server with 1,000 connections, ms of its CPU time each (MySQL 9.7, medians on two CPUs that had other
+//! work; `cargo run -p spindoctor-collect --example follow_cost -- SOCKET root 60` tells them anew): the threads 2.1, the
+//! status 2.0, the waits 12 where sessions have done little and 42 where they have done much, InnoDB's metrics 0.9, its
+//! text 0.5, the log files 0.4. Times the periods below that is 6 to 7 ms a second; the probe takes 6 beside it. MariaDB's
+//! process list takes 5.0.
+
+use crate::{host, mysql};
+
+/// A source of the server's is dear where it would take more than this part of one of its CPUs.
+const SERVER_SHARE: f64 = 1.0 / 20.0;
+/// And in any case where an answer takes half of the second after which a sample is sent without it.
+const LONGEST_ANSWER_MS: f64 = 500.0;
+/// A source of the host takes this program's own time, of which it may have half: the recorder is to take 1 % of a core.
+const HOST_SHARE: f64 = 0.005;
+/// It is timed by the clock: what waits for a CPU now and then, some milliseconds each time, is not dear for that.
+const HOST_LEAST_MS: f64 = 20.0;
+/// Rows that a source may have for each second of its period: to read and to write 1,000 threads takes the recorder some
+/// 3 ms, and a fifth of what it may take is for them. With a thousand connections they are listed every two seconds; in a
+/// stall every second, whatever they are.
+const ROWS_PER_S: usize = 600;
+
+/// How often a source is asked where nothing is wrong, and what makes it slow itself down.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// How often it is asked.
+    pub period: Period,
+    /// An answer that takes longer is dear, milliseconds.
+    pub dear_ms: f64,
+    /// So is one with more rows, for each second from one question to the next: what reading and keeping them takes of
+    /// this program's own time stays the same.
+    pub rows_per_s: usize,
+    /// The longest period that it slows itself down to, seconds.
+    pub longest_s: u32,
+    /// It tells what this other source tells, where that one cannot: it is asked when that one had its turn and did not
+    /// answer, and at its own period where that one is given up.
+    pub instead_of: Option<&'static str>,
+    /// In a hurry it is asked at its usual period however dear it has become, as long as it answers in time: no cause is
+    /// found without it.
+    pub hurries: bool,
+}
+
+/// How often a source is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    /// Every so many seconds; at least 1.
+    Every(u32),
+    /// Whenever this other source was asked: it means nothing without that one's answer in the same sample.
+    With(&'static str),
+    /// In the first sample of a segment: it does not change.
+    Once,
+}
+
+impl Pace {
+    /// A source of the server, every so many seconds. `longest_s` is how old its answers may become before nobody can use them;
+    /// and so long it rests at first where sessions are lost over it.
+    pub(crate) const fn server(period_s: u32, longest_s: u32) -> Self {
+        let share_ms = period_s as f64 * 1e3 * SERVER_SHARE;
+        let dear_ms = if share_ms < LONGEST_ANSWER_MS { share_ms } else { LONGEST_ANSWER_MS };
+        Self {
+            period: Period::Every(period_s),
+            dear_ms,
+            rows_per_s: ROWS_PER_S,
+            longest_s,
+            instead_of: None,
+            hurries: false,
+        }
+    }
+
+    /// A source of the host, which has no rows.
+    pub(crate) const fn host(period_s: u32, longest_s: u32) -> Self {
+        let share_ms = period_s as f64 * 1e3 * HOST_SHARE;
+        let dear_ms = if share_ms > HOST_LEAST_MS { share_ms } else { HOST_LEAST_MS };
+        Self { dear_ms, rows_per_s: usize::MAX, ..Self::server(period_s, longest_s) }
+    }
+
+    /// One that goes with another source, and rests as the transactions do.
+    pub(crate) const fn with(other: &'static str) -> Self {
+        Self { period: Period::With(other), dear_ms: f64::MAX, rows_per_s: usize::MAX, ..Self::server(1, 30) }
+    }
+
+    /// One that is read once.
+    pub(crate) const fn once() -> Self {
+        Self { period: Period::Once, dear_ms: f64::MAX, rows_per_s: usize::MAX, ..Self::server(1, 0) }
+    }
+
+    /// The same for a source that stands in for another one.
+    pub(crate) const fn instead_of(self, other: &'static str) -> Self {
+        Self { instead_of: Some(other), ..self }
+    }
+
+    /// The same for a source without which the cause of a stall is not found.
+    pub(crate) const fn hurrying(self) -> Self {
+        Self { hurries: true, ..self }
+    }
+}
+
+/// The name and the pace of each source: those of [`mysql::SOURCES`], then those of [`host::SOURCES`].
+pub fn paces() -> impl Iterator<Item = (&'static str, Pace)> {
+    let of_server = mysql::SOURCES.iter().map(|source| (source.name, source.pace));
+    of_server.chain(host::SOURCES.iter().map(|source| (source.name, source.pace)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_with_another_source_stands_behind_it_and_no_bound_is_below_a_period() {
+        let mut before: Vec<&str> = Vec::new();
+        for (name, pace) in paces() {
+            if let Some(other) = pace.instead_of {
+                assert!(before.contains(&other), "{name}: {pace:?}");
+            }
+            match pace.period {
+                Period::With(other) => assert!(before.contains(&other), "{name}: {pace:?}"),
+                Period::Every(seconds) => {
+                    assert!(pace.longest_s >= seconds && seconds > 0, "{name}: {pace:?}");
+                }
+                Period::Once => {}
+            }
+            before.push(name);
+        }
+    }
+}
