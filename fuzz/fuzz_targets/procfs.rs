@@ -29,6 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
     memory::parse_swapped_pages(text);
     numa::parse_node_memory(text);
     numa::parse_numa_maps(text);
+    numa::parse_numa_stat(text);
     pressure::parse_pressure(text);
     process::parse_cgroup_frozen(text);
     process::parse_freezer_state(text);

@@ -223,6 +223,11 @@ pub struct StatementDigest {
     pub disk_temporary_tables: u64,
 }
 
+impl StatementDigest {
+    /// Stands for all prepared statements of a server that keeps no text of them.
+    pub const WITHOUT_TEXT: &str = "(prepared statements: this server keeps no text of them)";
+}
+
 /// One row of the wait summary by event name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct WaitSummary {

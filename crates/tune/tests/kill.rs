@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use spindoctor_collect::mysql::{Endpoint, Session, Target};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_model::ServerVersion;
 use spindoctor_tune::apply::{ApplyError, Persisted, Settings, TakeOptions, expect_possible, recover};
 use spindoctor_tune::variables::{VARIABLES, Values, Variable, find};
 use spindoctor_tune::{journal, lease};
@@ -37,7 +38,6 @@ const FLIPS: [&str; 2] = ["innodb_spin_wait_delay=1,7,2", "innodb_sync_spin_loop
 /// A server, a folder for journals, and a thread of its own, with which both end.
 struct Scene {
     runtime: tokio::runtime::Runtime,
-    which: Which,
     server: Server,
     state: tempfile::TempDir,
 }
@@ -54,15 +54,24 @@ impl Scene {
     fn new(which: Which, options: &[&str]) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        let spec = ServerSpec { which: which.clone(), options, ..ServerSpec::default() };
+        let spec = ServerSpec { which, options, ..ServerSpec::default() };
         let server = runtime.block_on(Server::start(&Home::open().unwrap(), &spec, &|_| {})).unwrap();
-        let scene = Self { runtime, which, server, state: tempfile::tempdir().unwrap() };
+        let scene = Self { runtime, server, state: tempfile::tempdir().unwrap() };
         scene.reset();
         scene
     }
 
-    /// The kinds of servers that differ in their dead man's switch.
+    /// The kinds of servers that differ in their dead man's switch. SPINDOCTOR_BASEDIR names the folder of another server, which
+    /// stands for all three: its default, with the scheduler, without.
     fn all() -> [(Which, &'static [&'static str]); 3] {
+        if let Some(folder) = std::env::var_os("SPINDOCTOR_BASEDIR") {
+            let other = || Which::Basedir(folder.clone().into());
+            return [
+                (other(), &[]),
+                (other(), &["--event-scheduler=ON"]),
+                (other(), &["--event-scheduler=OFF"]),
+            ];
+        }
         [
             (Which::Mysql, &[]),
             (Which::Mariadb, &["--event-scheduler=ON"]),
@@ -71,8 +80,17 @@ impl Scene {
         ]
     }
 
+    fn version(&self) -> ServerVersion {
+        self.server.version()
+    }
+
     fn execute(&self, statement: &str) {
         self.runtime.block_on(self.server.execute([statement])).unwrap();
+    }
+
+    fn make_weak_account(&self) {
+        // It may be there; IF NOT EXISTS came with MySQL 5.7 and MariaDB 10.1.
+        let _made = self.runtime.block_on(self.server.execute(["CREATE USER weak@localhost"]));
     }
 
     fn ask(&self, question: &str) -> String {
@@ -390,7 +408,7 @@ fn what_somebody_else_set_meanwhile_is_left_and_the_rest_is_put_back(scene: &Sce
 
 fn somebody_elses_change_ends_the_tuner_which_says_what_it_saw(scene: &Scene) {
     let mut ways = vec!["SET GLOBAL innodb_spin_wait_delay = 55"];
-    if matches!(scene.which, Which::Mysql) {
+    if scene.version().mysql_at_least(8, 0, 0) {
         ways.push("SET PERSIST innodb_spin_wait_delay = 55");
     }
     for way in ways {
@@ -413,7 +431,7 @@ fn somebody_elses_change_ends_the_tuner_which_says_what_it_saw(scene: &Scene) {
             scene.wait_for_nothing(guardian, what);
         }
     }
-    if matches!(scene.which, Which::Mysql) {
+    if scene.version().mysql_at_least(8, 0, 0) {
         scene.execute("RESET PERSIST");
     }
 }
@@ -441,7 +459,7 @@ struct Stranger {
 
 impl Stranger {
     fn of(scene: &Scene) -> Self {
-        scene.execute("CREATE USER IF NOT EXISTS weak@localhost");
+        scene.make_weak_account();
         let mut target = Target::new(Endpoint::Socket(scene.server.socket().to_owned()), "weak");
         target.limits.query = 2 * PATIENCE;
         let (go, gone) = std::sync::mpsc::channel();
@@ -566,7 +584,7 @@ fn a_tuner_that_stands_still_for_two_seconds_goes_on(scene: &Scene) {
 }
 
 fn an_account_that_may_not_set_is_told_the_grant_and_nothing_is_left(scene: &Scene) {
-    scene.execute("CREATE USER IF NOT EXISTS weak@localhost");
+    scene.make_weak_account();
     let target = Target::new(Endpoint::Socket(scene.server.socket().to_owned()), "weak");
     let options = TakeOptions {
         program: env!("CARGO_BIN_EXE_spindoctor-tune-driver").into(),
@@ -575,10 +593,7 @@ fn an_account_that_may_not_set_is_told_the_grant_and_nothing_is_left(scene: &Sce
     let variables = [find("innodb_spin_wait_delay").unwrap()];
     let error =
         scene.runtime.block_on(Settings::take(&target, &variables, &options)).unwrap_err().to_string();
-    let privilege = match scene.which {
-        Which::Mysql => "SYSTEM_VARIABLES_ADMIN",
-        _ => "SUPER",
-    };
+    let privilege = if scene.version().mysql_at_least(8, 0, 0) { "SYSTEM_VARIABLES_ADMIN" } else { "SUPER" };
     let expected = format!(
         "'weak'@'localhost' lacks a privilege: GRANT {privilege} ON *.* TO 'weak'@'localhost' (the server says: error 1227"
     );
@@ -596,10 +611,8 @@ fn a_value_that_cannot_be_is_refused_before_anything_is_armed(scene: &Scene) {
     assert!(ask("innodb_spin_wait_delay", "99999999999").unwrap_err().contains("a whole number from 0 to"));
     let error = ask("innodb_io_capacity", "4000000").unwrap_err();
     assert!(error.contains("innodb_io_capacity = 4000000 is more than innodb_io_capacity_max = "), "{error}");
-    let fixed = match scene.which {
-        Which::Mysql => "innodb_log_file_size",
-        _ => "innodb_redo_log_capacity",
-    };
+    let fixed =
+        if scene.version().is_mariadb() { "innodb_redo_log_capacity" } else { "innodb_log_file_size" };
     assert!(ask(fixed, "16777216").unwrap_err().contains("cannot be changed without a restart"));
     assert!(scene.journals() == 0 && !scene.has_event() && scene.is_free());
 }
@@ -732,18 +745,16 @@ impl Network {
 fn a_network_that_is_gone_is_noticed_by_the_server_itself(scene: &Scene) {
     let network = Network::to(scene.server.port());
     // No more than what it needs.
-    for statement in match scene.which {
-        Which::Mysql => [
-            "GRANT SYSTEM_VARIABLES_ADMIN ON *.* TO spindoctor@'127.0.0.1'",
-            "GRANT EVENT ON sys.* TO spindoctor@'127.0.0.1'",
-        ],
-        _ => [
-            "GRANT SUPER, BINLOG ADMIN ON *.* TO spindoctor@'127.0.0.1'",
-            "GRANT EVENT ON sys.* TO spindoctor@'127.0.0.1'",
-        ],
-    } {
-        scene.execute(statement);
-    }
+    let version = scene.version();
+    let to_set = match () {
+        () if version.mysql_at_least(8, 0, 0) => "SYSTEM_VARIABLES_ADMIN",
+        () if version.mariadb_at_least(10, 5, 2) => "SUPER, BINLOG ADMIN",
+        () => "SUPER",
+    };
+    let has_sys = version.mysql_at_least(5, 7, 7) || version.mariadb_at_least(10, 6, 0);
+    let schema = if has_sys { "sys" } else { "mysql" };
+    scene.execute(&format!("GRANT {to_set} ON *.* TO spindoctor@'127.0.0.1'"));
+    scene.execute(&format!("GRANT EVENT ON {schema}.* TO spindoctor@'127.0.0.1'"));
     let is_event_wanted = scene.has_event_scheduler();
     let tuner = scene.start_at("hold", &format!("127.0.0.1:{}", network.port));
     assert_eq!(tuner.has_event, is_event_wanted);
@@ -765,7 +776,7 @@ fn a_network_that_is_gone_is_noticed_by_the_server_itself(scene: &Scene) {
 }
 
 fn a_server_that_takes_no_event_is_guarded_by_the_process_alone(scene: &Scene) {
-    if !matches!(scene.which, Which::Mysql) {
+    if !scene.version().mysql_at_least(5, 7, 8) {
         return;
     }
     scene.execute("SET GLOBAL super_read_only = ON");
@@ -827,11 +838,11 @@ fn what_is_persisted_is_listed_on_mysql_and_told_as_option_file_on_mariadb(scene
     let asked = [(delay, "1".to_owned()), (loops, "31".to_owned())];
     scene.runtime.block_on(settings.set(&asked)).unwrap();
     let persisted = scene.runtime.block_on(settings.persist()).unwrap();
-    match scene.which {
-        Which::Mariadb => {
+    match scene.version().mysql_at_least(8, 0, 0) {
+        false => {
             assert_eq!(persisted, Persisted::OptionFile("innodb_spin_wait_delay = 1\n".into()));
         }
-        _ => {
+        true => {
             assert_eq!(persisted, Persisted::Statement("SET PERSIST innodb_spin_wait_delay = 1".into()));
             let listed = "SELECT GROUP_CONCAT(VARIABLE_NAME, '=', VARIABLE_VALUE) FROM performance_schema.persisted_variables";
             assert_eq!(scene.ask(listed), "innodb_spin_wait_delay=1");

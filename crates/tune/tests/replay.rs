@@ -881,12 +881,20 @@ fn once_gone_otherwise(scope: &Scope) -> Vec<Way> {
     vec![[armed, set, tuner(11)].concat()]
 }
 
-/// The kinds of servers, with what may happen on each.
+/// The kinds of servers, with what may happen on each. SPINDOCTOR_BASEDIR names the folder of another server, with and without
+/// EVENTs.
 fn kinds() -> Vec<(&'static str, Which, Vec<String>, Scope)> {
     let may = Scope { faults: 2, dba: 1, recoveries: 1, sets: 3, stranger: true, ..CALM };
     // After a restart no EVENT runs before it is told to.
     let scheduler = "--event-scheduler=OFF".to_owned();
     let configured = format!("--{}={}", VARIABLE.replace('_', "-"), number(Value::Configured));
+    if let Some(folder) = std::env::var_os("SPINDOCTOR_BASEDIR") {
+        let other = || Which::Basedir(folder.clone().into());
+        return vec![
+            ("other", other(), vec![configured.clone(), scheduler.clone()], may),
+            ("other without EVENTs", other(), vec![configured, scheduler], Scope { scheduler: false, ..may }),
+        ];
+    }
     vec![
         ("MySQL", Which::Mysql, vec![configured.clone(), scheduler.clone()], may),
         (
@@ -922,15 +930,16 @@ mod calm {
                         let model = GivingBack { protocol: Protocol::PROGRAM, scope: may };
                         let mut ways = chosen(&model, seed, usize::try_from(ways).unwrap());
                         ways.splice(0..0, once_gone_otherwise(&may));
-                        // MariaDB persists nothing; the lab's option for the value after a restart overrides what MySQL persists.
-                        ways.retain(|way| {
-                            let persists = way.iter().any(|step| matches!(step, Step::DbaPersist(_)));
-                            let restarts = way.contains(&Step::Restart);
-                            !persists || !restarts && !matches!(which, Which::Mariadb)
-                        });
+                        // MariaDB and MySQL before 8.0 persist nothing; the lab's option for the value after a restart overrides what MySQL persists.
                         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                         let spec = ServerSpec { which, options, ..ServerSpec::default() };
                         let mut server = runtime.block_on(Server::start(&Home::open().unwrap(), &spec, &|_| {})).unwrap();
+                        let can_persist = server.version().mysql_at_least(8, 0, 0);
+                        ways.retain(|way| {
+                            let persists = way.iter().any(|step| matches!(step, Step::DbaPersist(_)));
+                            let restarts = way.contains(&Step::Restart);
+                            !persists || !restarts && can_persist
+                        });
                         let (mut failed, mut again, begun) = (Vec::new(), 0, Instant::now());
                         for (number, way) in ways.iter().enumerate() {
                             if only.is_some_and(|only| only != number) {

@@ -1,5 +1,5 @@
-//! `/sys/devices/system/node`: the host's memory nodes; `/proc/PID/numa_maps`: the server's memory
-//! on each.
+//! `/sys/devices/system/node`: the host's memory nodes; `/proc/PID/numa_maps`, or `memory.numa_stat` of the server's control group:
+//! the server's memory on each.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use spindoctor_model::Unavailable;
 use spindoctor_model::host::NumaNode;
 
 use super::cpu_list::parse_cpu_list;
-use super::kernel_file;
 use super::process::{kilobytes, named_values, parse_status};
 use super::source::{HostSource, Target, reading};
+use super::{cgroup, kernel_file};
 use crate::pace::Pace;
 use crate::source::Cadence;
 
@@ -18,7 +18,7 @@ pub const SOURCE: HostSource = HostSource {
     name: "/proc/PID/numa_maps",
     help: "memory nodes of the host, and how the server's memory lies on them",
     cost: "two small files a node; with several nodes a walk of the server's page tables, 10 to 20 ms a GiB, \
-           not begun above 8 GiB",
+           not begun above 8 GiB: there the server's own control group tells, without a walk",
     needs: "root or the server's user, where there are several nodes",
     cadence: Cadence::Once,
     pace: Pace::once(),
@@ -58,17 +58,50 @@ fn collect(target: &Target) -> Result<Vec<NumaNode>, Unavailable> {
         // One node holds it all, and nobody need walk anything.
         ([only], Ok(resident)) => only.server_bytes = Some(resident),
         ([], _) => return Err(Unavailable::because("this kernel was built without NUMA")),
-        (several, Ok(resident)) if resident <= MOST_RESIDENT_BYTES => {
-            if let Ok(text) = kernel_file::read(&target.process("numa_maps")) {
-                let bytes = parse_numa_maps(&text);
+        (several, resident) => {
+            let walked = resident
+                .is_ok_and(|resident| resident <= MOST_RESIDENT_BYTES)
+                .then(|| kernel_file::read(&target.process("numa_maps")).ok())
+                .flatten()
+                .map(|text| parse_numa_maps(&text));
+            if let Some(bytes) = walked.or_else(|| by_group(target)) {
                 for node in several {
                     node.server_bytes = Some(bytes.get(&node.id).copied().unwrap_or(0));
                 }
             }
         }
-        _ => {}
     }
     Ok(nodes)
+}
+
+/// Bytes of the server on each node as its control group counts them, without a walk: those that are no file's. None where the
+/// group has other processes too.
+fn by_group(target: &Target) -> Option<BTreeMap<u32, u64>> {
+    let group = cgroup::find(target, "memory").ok()??;
+    let leaf = &group.levels.first()?.folder;
+    let members = kernel_file::read(&leaf.join("cgroup.procs")).ok()?;
+    // Other ids are those of another namespace: one process is the server there, too.
+    (members.lines().filter(|line| !line.trim().is_empty()).count() == 1).then_some(())?;
+    parse_numa_stat(&kernel_file::read(&leaf.join("memory.numa_stat")).ok()?)
+}
+
+/// The anonymous memory of a `memory.numa_stat`, bytes of each node.
+///
+/// ```text
+/// anon N0=8589934592 N1=1048576           (v2: bytes)
+/// anon=2097408 N0=2097152 N1=256          (v1: pages)
+/// ```
+pub fn parse_numa_stat(text: &str) -> Option<BTreeMap<u32, u64>> {
+    let in_pages = text.lines().find_map(|line| line.strip_prefix("anon="));
+    let (line, unit) = match in_pages {
+        Some(line) => (line, 4_096),
+        None => (text.lines().find_map(|line| line.strip_prefix("anon "))?, 1),
+    };
+    let of_node = |word: &str| {
+        let (node, count) = word.strip_prefix('N')?.split_once('=')?;
+        Some((node.parse().ok()?, count.parse::<u64>().ok()?.checked_mul(unit)?))
+    };
+    Some(line.split_whitespace().filter_map(of_node).collect())
 }
 
 /// Reads total and free bytes of a node's `meminfo`: `Node 0 MemTotal:       32980312 kB`.
@@ -127,9 +160,32 @@ mod tests {
     }
 
     #[test]
-    fn a_large_server_is_not_made_to_wait() {
+    fn a_large_server_is_not_made_to_wait_and_its_control_group_tells() {
         let root = two_nodes((MOST_RESIDENT_BYTES >> 10) + 1);
-        assert!(collect(&target(root.path())).unwrap().iter().all(|node| node.server_bytes.is_none()));
+        let bytes = || -> Vec<Option<u64>> {
+            let nodes = collect(&target(root.path())).unwrap();
+            nodes.into_iter().map(|node| node.server_bytes).collect()
+        };
+        assert_eq!(bytes(), [None, None]);
+        put(root.path(), "proc/7/cgroup", "0::/db\n");
+        put(root.path(), "sys/fs/cgroup/db/cgroup.procs", "7\n");
+        put(
+            root.path(),
+            "sys/fs/cgroup/db/memory.numa_stat",
+            "anon N0=9663676416 N1=1048576\nfile N0=5 N1=6\n",
+        );
+        assert_eq!(bytes(), [Some(9 << 30), Some(1 << 20)]);
+        put(root.path(), "sys/fs/cgroup/db/cgroup.procs", "7\n8\n");
+        assert_eq!(bytes(), [None, None], "whose they are is not known");
+    }
+
+    #[test]
+    fn both_versions_of_numa_stat_are_read() {
+        let of = |text: &str| parse_numa_stat(text).map(|bytes| bytes.into_iter().collect::<Vec<_>>());
+        assert_eq!(of("anon N0=8589934592 N1=4096\nfile N0=1\n"), Some(vec![(0, 8_589_934_592), (1, 4_096)]));
+        let v1 = "total=9 N0=9 N1=0\nfile=2 N0=2 N1=0\nanon=7 N0=6 N1=1\nhierarchical_anon=70 N0=60 N1=10\n";
+        assert_eq!(of(v1), Some(vec![(0, 24_576), (1, 4_096)]));
+        assert_eq!(of("file N0=1\n"), None);
     }
 
     #[test]
@@ -156,6 +212,7 @@ mod tests {
     #[test]
     fn no_text_makes_the_parsers_panic() {
         never_panics(parse_node_memory);
+        never_panics(parse_numa_stat);
         never_panics(parse_numa_maps);
     }
 }

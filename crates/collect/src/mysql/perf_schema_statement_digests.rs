@@ -54,16 +54,14 @@ const WITH_INSTANCES: &str = digests!(
      ORDER BY SUM(SUM_TIMER_EXECUTE) DESC LIMIT 100) AS prepared"
 );
 
-/// 5.6 has no such table: what it counts of all of them together. Rows of theirs it does not count (seen on 5.6.14).
+/// MySQL 5.6 has no such table, and MariaDB's counts no execution (seen on 10.11.18 and 11.4.5): what they count of all of them
+/// together. Rows of theirs 5.6 does not count (seen on 5.6.14).
 const WITH_EXECUTIONS: &str = digests!(
     " UNION ALL SELECT NULL, 'prepared', NULL, COUNT_STAR, SUM_TIMER_WAIT, SUM_LOCK_TIME, SUM_ROWS_EXAMINED, SUM_ROWS_SENT, \
      SUM_ROWS_AFFECTED, SUM_SELECT_FULL_JOIN, SUM_SELECT_SCAN, SUM_CREATED_TMP_DISK_TABLES, NULL \
      FROM performance_schema.events_statements_summary_global_by_event_name \
      WHERE EVENT_NAME = 'statement/com/Execute' AND COUNT_STAR > 0"
 );
-
-/// What stands for prepared statements of which the server keeps no text.
-pub const WITHOUT_TEXT: &str = "(prepared statements: this server keeps no text of them)";
 
 /// The source.
 ///
@@ -80,7 +78,7 @@ pub const SOURCE: Source = Source {
     pace: Pace::server(30, 300),
     plan: |version, variables| match performance_schema_off(version, variables) {
         Some(why) => Plan::Cannot(why),
-        None if version.is_mariadb() || version.mysql_at_least(9, 7, 0) => Plan::Ask(SQL),
+        None if version.mysql_at_least(9, 7, 0) => Plan::Ask(SQL),
         None if version.mysql_at_least(5, 7, 4) => Plan::Ask(WITH_INSTANCES),
         None => Plan::Ask(WITH_EXECUTIONS),
     },
@@ -117,7 +115,8 @@ fn digests(rows: &Rows) -> Result<Vec<StatementDigest>, Unavailable> {
             digests.push(counted(row));
         } else if !are_in_summary {
             // The text is as it was prepared: values that are no parameters stand in it.
-            let text = row.text("DIGEST_TEXT").map_or_else(|| WITHOUT_TEXT.to_owned(), digest);
+            let text =
+                row.text("DIGEST_TEXT").map_or_else(|| StatementDigest::WITHOUT_TEXT.to_owned(), digest);
             let row = counted(row);
             let known = prepared.entry(text).or_default();
             known.executions += row.executions;
@@ -166,6 +165,8 @@ fn counted(row: Row<'_>) -> StatementDigest {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::mysql::NamedValues;
+
     use super::super::fixture;
     use super::*;
 
@@ -197,7 +198,7 @@ mod tests {
         assert_eq!(told[1].text, "SELECT c FROM t WHERE b = ? AND k = ?");
         assert_eq!((told[1].executions, told[1].total_ns, told[1].rows_examined), (15, 5, 1000));
         assert!(told[1].digest.starts_with("prepared-"));
-        assert_eq!(of("YES\tNULL\tprepared\tNULL\t10\t4000\t0\n")[0].text, WITHOUT_TEXT);
+        assert_eq!(of("YES\tNULL\tprepared\tNULL\t10\t4000\t0\n")[0].text, StatementDigest::WITHOUT_TEXT);
         // Where the summary has executions, nothing is counted twice.
         let told = of("YES\tsb\tab12\tEXECUTE SELECT `c` FROM `t`\t10\t4000\t700\n\
              YES\tNULL\tprepared\tSELECT c FROM t\t10\t4000\t700\n");
@@ -209,16 +210,20 @@ mod tests {
 
     #[test]
     fn each_version_is_asked_for_prepared_statements_where_it_has_them() {
-        let plan =
-            |text: &str| match (SOURCE.plan)(spindoctor_model::ServerVersion::parse(text, "").unwrap(), None)
-            {
-                Plan::Ask(sql) => sql,
-                other => panic!("{other:?}"),
-            };
+        let on: NamedValues = [("performance_schema", "ON")].into_iter().collect();
+        let plan = |text: &str| match (SOURCE.plan)(
+            spindoctor_model::ServerVersion::parse(text, "").unwrap(),
+            Some(&on),
+        ) {
+            Plan::Ask(sql) => sql,
+            other => panic!("{other:?}"),
+        };
         assert!(plan("5.6.14").contains("statement/com/Execute"));
         assert!(plan("5.7.22").contains("prepared_statements_instances"));
         assert!(plan("8.0.33").contains("prepared_statements_instances"));
         assert_eq!(plan("9.7.4"), SQL);
+        // Its table of them exists from 10.5 on, and stays at no execution.
+        assert!(plan("10.11.18-MariaDB").contains("statement/com/Execute"));
     }
 
     #[test]

@@ -7,6 +7,10 @@
 //! A hiccup seconds before a stall is no part of it: judged as one, both would be half a stall. So where what follows lasts
 //! far longer than what was before it, that closes as an event of its own, and the stall is the next.
 //!
+//! Whether a server that is gone was restarted shows when somebody knows which process answers. The probe's connection may be
+//! answered long before that, on a busy host: so an event of a server that is gone stays open until it is known
+//! ([`Events::nobody_knows_who_is_back`]), and ends when it was over all the same.
+//!
 //! What is kept is bounded: detail (stacks at the raised rate, wait graphs) for thirty seconds of an event at most, and for
 //! sixty events at once; every six minutes there is room for one more. That is 300 in the worst day. An event beyond that
 //! is kept as a head only: when, how long and why.
@@ -61,11 +65,15 @@ pub struct Events {
     room: f64,
     /// When that was computed.
     room_s: f64,
+    /// It is not known which process answers.
+    is_unknown: bool,
 }
 
 #[derive(Debug)]
 struct Open {
     opened_s: f64,
+    /// The server was gone when it opened.
+    is_of_gone: bool,
     has_detail: bool,
     /// The latest instant with a stall.
     stalled_s: f64,
@@ -92,6 +100,7 @@ impl Open {
     fn with(stall: &Stall, now_s: f64, has_detail: bool) -> Self {
         Self {
             opened_s: now_s,
+            is_of_gone: stall.kind == StallKind::ServerGone,
             has_detail,
             stalled_s: stall.seen_s,
             is_calm: false,
@@ -122,11 +131,16 @@ impl Open {
 
 impl Default for Events {
     fn default() -> Self {
-        Self { open: None, room: DETAILED_AT_ONCE, room_s: 0.0 }
+        Self { open: None, room: DETAILED_AT_ONCE, room_s: 0.0, is_unknown: false }
     }
 }
 
 impl Events {
+    /// From now on it is not known which process answers, or it is again.
+    pub fn nobody_knows_who_is_back(&mut self, is_so: bool) {
+        self.is_unknown = is_so;
+    }
+
     /// True while an event is open.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
@@ -166,7 +180,8 @@ impl Events {
             open.has_detail = false;
             acts.push(Act::EndDetail);
         }
-        if now_s - open.stalled_s >= CLOSES_AFTER_S {
+        let waits = open.is_of_gone && self.is_unknown && now_s - open.stalled_s < TAKES_IN_FOR_S;
+        if now_s - open.stalled_s >= CLOSES_AFTER_S && !waits {
             let ended_s = Some(open.stalled_s);
             self.close(ended_s, &mut acts);
         }
@@ -178,7 +193,7 @@ impl Events {
     pub fn end_segment(&mut self, now_s: f64) -> Vec<Act> {
         let mut acts = Vec::new();
         self.make_room(now_s);
-        self.room_s = 0.0;
+        (self.room_s, self.is_unknown) = (0.0, false);
         let ended_s = self.open.as_ref().filter(|open| open.is_calm).map(|open| open.stalled_s);
         self.close(ended_s, &mut acts);
         acts
@@ -250,6 +265,40 @@ mod tests {
         // Calm for two seconds: too short for the event to close.
         events.step(4.5, &[], false);
         assert_eq!(events.end_segment(4.6), [Act::EndDetail, Act::Close { ended_s: Some(2.4) }]);
+    }
+
+    #[test]
+    fn an_event_of_a_server_that_is_gone_waits_until_it_is_known_who_is_back() {
+        let gone = Stall { kind: StallKind::ServerGone, ..stall(2.0) };
+        let opened = [StallChange::Opened(gone)];
+        let over = [StallChange::Over(StallKind::ServerGone, 3.0)];
+        let mut events = Events::default();
+        events.nobody_knows_who_is_back(true);
+        events.step(2.2, &opened, true);
+        // The probe is answered at 3 s; who answers is known at 12 s.
+        events.step(3.0, &over, false);
+        assert_eq!(events.step(12.0, &[], false), []);
+        assert_eq!(
+            events.end_segment(12.0),
+            [Act::Close { ended_s: Some(3.0) }],
+            "it ended with the first answer"
+        );
+        // The same process answers: there was no restart.
+        events.nobody_knows_who_is_back(true);
+        events.step(2.2, &opened, true);
+        events.step(3.0, &over, false);
+        events.nobody_knows_who_is_back(false);
+        assert_eq!(events.step(12.0, &[], false), [Act::Close { ended_s: Some(3.0) }]);
+        // Nobody gets in any more.
+        events.nobody_knows_who_is_back(true);
+        events.step(102.2, &opened, true);
+        events.step(103.0, &[StallChange::Over(StallKind::ServerGone, 103.0)], false);
+        assert_eq!(events.step(402.0, &[], false), []);
+        assert_eq!(events.step(403.0, &[], false), [Act::Close { ended_s: Some(103.0) }]);
+        // Other events close as ever.
+        events.step(501.0, &[StallChange::Opened(stall(500.8))], true);
+        events.step(501.2, &[StallChange::Over(StallKind::ThroughputCollapsed, 501.1)], false);
+        assert_eq!(events.step(506.2, &[], false).last(), Some(&Act::Close { ended_s: Some(501.1) }));
     }
 
     #[test]

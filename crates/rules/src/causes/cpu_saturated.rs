@@ -135,11 +135,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     ))
 }
 
-/// Where the costliest statements are found. The summary of MySQL before 9 has no execution of a prepared statement.
+/// Where the costliest statements are found. The summaries of MySQL before 9 and of MariaDB have no execution of a prepared
+/// statement.
 fn costliest(window: &Window) -> &'static str {
     let is_prepared = window.status_growth("Com_stmt_execute").is_some_and(|executed| executed > 0.0);
     let version = window.server.version.unwrap_or_default();
-    match is_prepared && !version.is_mariadb() && !version.mysql_at_least(9, 7, 0) {
+    match is_prepared && !version.mysql_at_least(9, 7, 0) {
         true if version.mysql_at_least(5, 7, 4) => {
             "Look at the costliest statements first (performance_schema.prepared_statements_instances ordered by \
              SUM_TIMER_EXECUTE: the digests of this version have no prepared statements; then \

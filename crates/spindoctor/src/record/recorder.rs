@@ -107,6 +107,9 @@ impl Recorder {
             Followed::Overdue(asked_s) => self.overdue(asked_s)?,
             Followed::Probe(probe) => return self.probe(probe, follower),
             Followed::Gap(gap) => {
+                if gap.to.is_none() {
+                    self.events.nobody_knows_who_is_back(true);
+                }
                 self.written(|writer| writer.write_gap(&gap))?;
             }
             Followed::Note(what) => note(&what.to_string()),
@@ -136,7 +139,13 @@ impl Recorder {
         note(&restart.to_string());
         let acts = self.events.end_segment(self.now_s);
         if self.gathering.restarted(restart) {
-            return self.close_at(Some(restart.back));
+            let over_s = acts.iter().find_map(|act| match act {
+                Act::Close { ended_s } => *ended_s,
+                _ => None,
+            });
+            // The probe may have been answered before anybody could ask which process that is.
+            let first = over_s.map_or(restart.back, |over_s| self.wall(over_s).min(restart.back));
+            return self.close_at(Some(first));
         }
         self.act(acts)?;
         let Some(segment) = &self.segment else { return Ok(()) };
@@ -160,6 +169,9 @@ impl Recorder {
             sample.segment = segment.id;
         }
         self.now_s = self.now_s.max(sample.sample.at_s);
+        if sample.sample.server.status.value().is_some() {
+            self.events.nobody_knows_who_is_back(false);
+        }
         for why in self.stalls.never_hold(&sample) {
             note(&why);
         }

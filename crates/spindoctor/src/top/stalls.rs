@@ -55,9 +55,11 @@ impl Seen {
         let is_open = !acts.is_empty();
         self.act(acts);
         let stall = Stall { kind: StallKind::Restarted, because: restart.to_string(), ..Stall::default() };
+        // The probe may have been answered, and the event closed, before it was known which process answers.
+        let is_of_it = |head: &EventHead| is_open || head.ended.is_some_and(|ended| ended >= restart.gone);
         match self.heads.last_mut() {
-            Some(head) if is_open && head.stall.kind == StallKind::ServerGone => {
-                (head.stall, head.ended) = (stall, Some(restart.back));
+            Some(head) if head.stall.kind == StallKind::ServerGone && is_of_it(head) => {
+                (head.stall, head.ended) = (stall, head.ended.or(Some(restart.back)));
             }
             _ => {
                 self.seen += 1;

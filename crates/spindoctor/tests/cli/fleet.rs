@@ -303,6 +303,95 @@ fn what_is_asked_without_write_leaves_the_server_as_it_was() {
     }
 }
 
+/// What a session may have that another one does not: its variables, those of the user, locks, an id that was given last.
+async fn session_state(session: &mut mysql_async::Conn, is_mariadb: bool) -> Vec<String> {
+    use mysql_async::prelude::Queryable as _;
+    let variables = if is_mariadb {
+        "information_schema.SESSION_VARIABLES"
+    } else {
+        "performance_schema.session_variables"
+    };
+    let mut questions = vec![
+        // What changes by itself, and what tells of the last statement, is no change.
+        format!(
+            "SELECT SUM(CRC32(CONCAT(VARIABLE_NAME, '=', VARIABLE_VALUE))) FROM {variables} WHERE VARIABLE_NAME NOT REGEXP \
+             'time|gtid|rand_seed|last_gtid|warning_count|error_count|statement_id'"
+        ),
+        "SELECT CONCAT_WS(',', LAST_INSERT_ID(), @@identity, DATABASE(), @a)".to_owned(),
+        // It says how many there were.
+        "SELECT RELEASE_ALL_LOCKS()".to_owned(),
+        "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id = CONNECTION_ID()"
+            .to_owned(),
+    ];
+    if !is_mariadb {
+        questions.push(
+            "SELECT GROUP_CONCAT(VARIABLE_NAME) FROM performance_schema.user_variables_by_thread".to_owned(),
+        );
+    }
+    let mut state = Vec::new();
+    for question in questions {
+        let answer: Option<mysql_async::Row> = session.query_first(question).await.expect("an answer");
+        state.push(format!("{:?}", answer.map(mysql_async::Row::unwrap)));
+    }
+    state
+}
+
+/// Every function that passes, with every handful of arguments that the server takes: the session is as it was.
+#[test]
+fn no_function_that_passes_changes_the_session() {
+    use mysql_async::prelude::Queryable as _;
+    use spindoctor_sql::reading::functions::{BOTH, MARIADB_ONLY, MYSQL_ONLY};
+    const ARGUMENTS: [&str; 9] = [
+        "",
+        "1",
+        "'a'",
+        "'spindoctor.test', 0",
+        "'a', 'b'",
+        "NULL, 5",
+        "'[1]', '$[0]', 2",
+        "'a', 1, 2, 'b'",
+        "DISTINCT TABLE_NAME",
+    ];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    for (which, own) in [(Which::Mysql, MYSQL_ONLY), (Which::Mariadb, MARIADB_ONLY)] {
+        with_server(which, |server| {
+            let before = state_of(server);
+            let is_mariadb = server.version().is_mariadb();
+            runtime.block_on(async {
+                let mut session = server.connect().await.expect("a session");
+                let mut state = session_state(&mut session, is_mariadb).await;
+                let mut answered = 0;
+                for name in BOTH.iter().chain(own) {
+                    for arguments in ARGUMENTS {
+                        let sql = format!("SELECT {name}({arguments})");
+                        if spindoctor_sql::check_reads(&sql).is_ok() {
+                            answered += u32::from(session.query_drop(&sql).await.is_ok());
+                        }
+                    }
+                    let after = session_state(&mut session, is_mariadb).await;
+                    assert_eq!(after, state, "{name} on {}", server.version());
+                    state = after;
+                }
+                assert!(answered > 300, "only {answered} calls were answered");
+                // What does not pass is noticed here.
+                for acting in [
+                    "SELECT LAST_INSERT_ID(5)",
+                    "SELECT @a := 5",
+                    "SELECT GET_LOCK('spindoctor.test', 0)",
+                    "USE mysql",
+                ] {
+                    assert!(spindoctor_sql::check_reads(acting).is_err(), "{acting}");
+                    session.query_drop(acting).await.expect("an answer");
+                    let after = session_state(&mut session, is_mariadb).await;
+                    assert_ne!(after, state, "{acting}");
+                    state = session_state(&mut session, is_mariadb).await;
+                }
+            });
+            assert_eq!(state_of(server), before);
+        });
+    }
+}
+
 #[test]
 fn writing_goes_in_waves_stops_at_the_first_trouble_and_is_logged() {
     with_server(Which::Mysql, |server| {

@@ -3,9 +3,13 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use serde_json::Value;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::{Reading, RecordedSample, Sample, ServerIdentity};
+use spindoctor_record::{Writer, WriterOptions};
 
 use crate::program::{complained, printed, spindoctor};
 
@@ -150,6 +154,48 @@ fn what_a_replica_applies_is_told_by_table_event_and_wait() {
             "{which}: {seen:#}"
         );
     }
+}
+
+/// A stall in which the recorder looked 2.7 times a second, in a calm with a look a second: counted by looks there would be 8.1
+/// statements at once, where there were 5.9.
+#[test]
+fn a_recording_is_counted_by_time_and_not_by_looks() {
+    const STALL: std::ops::Range<i64> = 17_000..43_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("db.spindoctor");
+    let keep_for = Duration::from_secs(100 * 365 * 86_400);
+    let mut writer =
+        Writer::open(&file, WriterOptions { keep_for, ..WriterOptions::default() }).expect("a recording");
+    let begin: Timestamp = "2026-07-01T09:29:00Z".parse().expect("a time that is written here");
+    let segment = writer.begin_segment(begin, ServerIdentity::default());
+    let calm = (0..60).map(|second| second * 1_000).filter(|ms| !STALL.contains(ms));
+    // 27 looks in ten seconds, at least one in each.
+    let stall = (0..70).map(|look| 17_000 + look * 10_000 / 27);
+    let mut looks: Vec<i64> = calm.chain(stall).collect();
+    looks.sort_unstable();
+    let (mut all, mut at_once) = (0, 0);
+    for ms in looks {
+        let running = if STALL.contains(&ms) { 11 } else { 2 };
+        (all, at_once) = (all + 1, at_once + running);
+        let thread = |id: u64| ServerThread {
+            connection_id: Some(id),
+            is_connection: true,
+            command: "Query".to_owned(),
+            statement: Some("UPDATE t SET a = ?".to_owned()),
+            ..ServerThread::default()
+        };
+        let at_s = ms as f64 / 1_000.0;
+        let mut sample = Sample { at_s, ..Sample::default() };
+        sample.server.threads =
+            Reading::Available { at_s, took_ms: 1.0, value: (1..=running).map(thread).collect() };
+        let at = begin + Duration::from_millis(ms.unsigned_abs());
+        writer.write_sample(RecordedSample { at, segment, sample }).expect("room");
+    }
+    drop(writer);
+    let by_looks = f64::from(u32::try_from(at_once).expect("few")) / f64::from(all);
+    assert_eq!((by_looks * 10.0).round(), 81.0);
+    let seen = json(&format!("workload --recording {} --json", file.display()));
+    assert_eq!(seen["statements_at_once"], 5.9, "{seen:#}");
 }
 
 #[test]

@@ -117,6 +117,21 @@ fn no_command_shows_one(which: Which) {
         looked("doctor --duration 2s --fail-on never --json", Some("customers"));
         files_are_clean("doctor", folder.path());
 
+        let list = folder.path().join("servers");
+        std::fs::write(&list, format!("{}\n", server.socket().display())).expect("a list");
+        let fleet = |line: &str, name: Option<&str>| {
+            let line = format!("{line} --servers {} -u root --no-defaults", list.display());
+            let output = spindoctor(&line).output().expect("the program runs");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            is_clean(&line, &text);
+            is_clean(&format!("{line} (standard error)"), &String::from_utf8_lossy(&output.stderr));
+            assert!(name.is_none_or(|name| text.contains(name)), "{line} did not look at it: {text}");
+        };
+        fleet("fleet top --once", Some("UPDATE customers SET name"));
+        fleet("fleet top --group", Some("UPDATE customers SET name"));
+        fleet("fleet doctor", Some("row-lock-pileup"));
+        fleet("fleet doctor --json", Some("row-lock-pileup"));
+
         // Asked for, they are shown.
         let (text, _) = printed(&format!("locks --literals --json {connection}"));
         assert!(text.contains("alice@example.com"), "{text}");

@@ -7,6 +7,7 @@ pub(crate) mod live;
 mod locks;
 mod logins;
 mod plan;
+mod prepared;
 mod restarts;
 pub(crate) mod stacks;
 mod sweep;

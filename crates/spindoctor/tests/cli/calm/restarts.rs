@@ -46,10 +46,15 @@ fn heads(file: &Path) -> Vec<EventHead> {
     Recording::open(file).and_then(|recording| recording.events()).unwrap_or_default()
 }
 
-async fn wait_until(what: &str, is: impl Fn() -> bool) {
+async fn wait_until(what: &str, file: &Path, is: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is() {
-        assert!(begun.elapsed() < PATIENCE, "{what} did not happen");
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{what} did not happen; {} samples with an answer, {:#?}",
+            answered(file),
+            heads(file)
+        );
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
@@ -68,10 +73,10 @@ fn each_restart_is_an_event_with_both_processes_and_no_failed_connection() {
             let mut pids = vec![server.pid()];
             for _ in 0..2 {
                 let enough = answered(&file) + SAMPLES_BETWEEN;
-                wait_until("samples", || answered(&file) >= enough).await;
+                wait_until("samples", &file, || answered(&file) >= enough).await;
                 server.restart().await.expect("it comes back");
                 pids.push(server.pid());
-                wait_until("an event", || {
+                wait_until("an event", &file, || {
                     heads(&file).len() == pids.len() - 1
                         && heads(&file).iter().all(|head| head.ended.is_some())
                 })

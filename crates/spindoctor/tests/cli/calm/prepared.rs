@@ -1,0 +1,127 @@
+//! Statements that clients prepare on the server: `workload`, `top` and `doctor` see them as they see others, or say what they
+//! do not see.
+//!
+//! SPINDOCTOR_SERVERS names a folder with other servers, each in a folder of its own, as script/old-servers makes it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mysql_async::prelude::Queryable as _;
+use serde_json::Value;
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
+
+use crate::program::printed;
+
+/// What the clients execute, and how its beginning is printed.
+const SCAN: &str = "SELECT pad FROM shop.wide WHERE pad = ? AND id > ?";
+const SEEN: &str = "SELECT pad FROM shop.wide";
+/// The value that is looked for.
+const SECRET: &str = "alice@example.com";
+/// Where a server does not tell the text, the program says so.
+const WITHOUT_TEXT: [&str; 2] = ["(prepared statements: this", "(a prepared statement"];
+
+/// Does something while three clients execute a prepared statement again and again.
+fn under_prepared(which: Which, statement: &'static str, look: impl FnOnce(&Server)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let home = Home::open().expect("the lab has a folder");
+    let options = vec!["--performance-schema=ON".to_owned()];
+    let spec = ServerSpec { which, options, ..ServerSpec::default() };
+    let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+    runtime.block_on(async {
+        let mut made = vec![
+            "CREATE DATABASE shop".to_owned(),
+            "CREATE TABLE shop.wide (id INT AUTO_INCREMENT PRIMARY KEY, pad CHAR(60)) ENGINE = InnoDB"
+                .to_owned(),
+            "INSERT INTO shop.wide (pad) VALUES ('x')".to_owned(),
+        ];
+        // 16,384 rows.
+        made.extend((0..14).map(|_| "INSERT INTO shop.wide (pad) SELECT 'x' FROM shop.wide".to_owned()));
+        server.execute(made.iter().map(String::as_str)).await.expect("a table");
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            let mut client = server.connect().await.expect("a session");
+            let is_over = Arc::clone(&is_over);
+            clients.push(tokio::spawn(async move {
+                let prepared = client.prep(statement).await.expect("it can be prepared");
+                while !is_over.load(Ordering::Relaxed) {
+                    client.exec_drop(&prepared, (SECRET, 5)).await.expect("it can be executed");
+                }
+            }));
+        }
+        tokio::task::block_in_place(|| look(&server));
+        is_over.store(true, Ordering::Relaxed);
+        for client in clients {
+            client.await.expect("it ends");
+        }
+    });
+}
+
+/// Both servers of the lab, and those of SPINDOCTOR_SERVERS that have performance_schema with statements.
+fn servers() -> Vec<Which> {
+    let others = std::env::var_os("SPINDOCTOR_SERVERS").map(PathBuf::from);
+    let others = others.iter().flat_map(|folder| {
+        let mysql = ["5.6", "5.7", "8.0.12", "8.0.31", "8.0.33"].map(|version| format!("mysql-{version}"));
+        let mariadb = ["10.2", "10.5", "11.4", "11.8"].map(|version| format!("mariadb-{version}"));
+        mysql
+            .into_iter()
+            .chain(mariadb)
+            .map(|name| folder.join(name))
+            .filter(|path| path.is_dir())
+            .map(Which::Basedir)
+    });
+    [Which::Mysql, Which::Mariadb].into_iter().chain(others).collect()
+}
+
+#[test]
+fn scans_by_prepared_statements_are_seen_or_said_not_to_be() {
+    for which in servers() {
+        under_prepared(which.clone(), SCAN, |server| {
+            let connection = format!("-u root -S {} --no-defaults", server.socket().display());
+            let told = |line: &str| {
+                let (text, _) = printed(&format!("{line} {connection}"));
+                assert!(!text.contains(SECRET), "{which:?}: {line}: {text}");
+                text
+            };
+            let is_told = |line: &str| {
+                let text = told(line);
+                let is_there = text.contains(SEEN) || WITHOUT_TEXT.iter().any(|said| text.contains(said));
+                assert!(is_there, "{which:?}: {line}: {text}");
+            };
+            is_told("workload --duration 4s");
+            is_told("top --once --duration 4s --size 250x40 --screen queries");
+            is_told("top --once --duration 4s --size 250x40 --screen threads");
+            let diagnosis = told("doctor --duration 6s --fail-on never --json");
+            let diagnosis: Value = serde_json::from_str(&diagnosis).expect("JSON");
+            let found = diagnosis["findings"].as_array().expect("a list");
+            assert!(
+                found.iter().any(|finding| finding["cause"] == "rows-read-waste"),
+                "{which:?}: {diagnosis:#}"
+            );
+        });
+    }
+}
+
+/// Thousands of statements a second, of which a look sees one at most.
+#[test]
+fn shares_of_few_sightings_are_said_to_say_little_and_the_servers_counts_stand_beside_them() {
+    for which in [Which::Mysql, Which::Mariadb] {
+        under_prepared(which.clone(), "SELECT CONCAT(?, ?)", |server| {
+            let connection = format!("-u root -S {} --no-defaults", server.socket().display());
+            // Fewer looks than FEW_SIGHTINGS, each of which sees one of the three at the most now and then.
+            let (text, code) = printed(&format!("workload --duration 2s --hz 2 {connection}"));
+            assert_eq!(code, 0, "{text}");
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.contains("too few sightings: "), "{which:?}: {text}");
+            assert!(
+                text.contains("what the server counted itself: share at once each /s statement"),
+                "{text}"
+            );
+        });
+    }
+}
