@@ -29,8 +29,8 @@ use spindoctor_model::{Gap, Probe, RecordedSample, Segment};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinHandle;
 
+use crate::host::HostChoice;
 use crate::mysql::{ConnectError, Target};
-use crate::watch::HostChoice;
 pub use backoff::{Backoff, Reconnect};
 pub use costs::{PROBE, SourceCost};
 pub use note::Note;
