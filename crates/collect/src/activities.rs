@@ -4,18 +4,19 @@
 //! as the caller likes; the sources say what that costs.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
+use spindoctor_model::ServerVersion;
 use spindoctor_model::mysql::{NamedValues, ServerThread};
 use spindoctor_model::stack::Activity;
-use spindoctor_model::{ServerSample, ServerVersion};
 
+use crate::asking::{Known, first_answer};
 use crate::host;
 use crate::host::thread_ids::ThreadIds;
 use crate::mysql::source::{Plan, Source};
 use crate::mysql::{
     ConnectError, QueryError, Session, SessionCost, Target, perf_schema_threads, processlist,
 };
-use crate::source::Answer;
 
 /// Who can tell, the better one first.
 const SOURCES: [&Source; 2] = [&perf_schema_threads::WITH_DIGESTS, &processlist::SOURCE];
@@ -64,21 +65,10 @@ impl Activities {
     /// # Errors
     /// The server did not answer in time, or refused both sources.
     pub async fn read(&mut self) -> Result<HashMap<u32, Activity>, QueryError> {
-        let variables = Some(&self.variables);
-        let mut refused = None;
-        for source in SOURCES {
-            let Plan::Ask(sql) = (source.plan)(self.version, variables) else { continue };
-            match self.session.query(sql).await {
-                Ok(rows) => {
-                    let mut sample = ServerSample::default();
-                    (source.parse)(&rows, Answer::default(), &mut sample);
-                    return Ok(self.by_thread(sample.threads.value().map_or(&[], Vec::as_slice)));
-                }
-                Err(error) if error.breaks_session() => return Err(error),
-                Err(error) => refused = refused.or(Some(error)),
-            }
-        }
-        refused.map_or_else(|| Ok(HashMap::new()), Err)
+        let known = Known { version: self.version, variables: Some(&self.variables), origin: Instant::now() };
+        let answer = first_answer(&mut self.session, SOURCES, known).await?;
+        let threads = answer.as_ref().and_then(|(_, sample)| sample.threads.value());
+        Ok(threads.map_or_else(HashMap::new, |threads| self.by_thread(threads)))
     }
 
     /// Says goodbye to the server.

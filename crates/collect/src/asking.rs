@@ -1,62 +1,93 @@
-//! One question to one source, and what came of it: what a window and endless sampling have in common.
+//! One source's turn: plan, question, and the answer or the reason in the sample. Whatever asks sources does it here.
 //!
-//! In: a [`Source`], what was answered before. Out: the rows, or why there are none and whether there ever will be. Who
-//! is asked when is left to [`crate::watch`] and [`crate::follow`].
+//! In: a [`Channel`] (a session of this crate, or a fleet's), a [`Source`], what is [`Known`] of the server. Out: the sample's
+//! field is filled, and an [`Outcome`] says what happened, for whoever keeps paces and costs. When a source has its turn is left
+//! to [`crate::watch`] and [`crate::follow`].
 
 use std::borrow::Cow;
-use std::time::Duration;
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
 
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{Cost, ServerSample, ServerVersion, Unavailable};
-use tokio::time::Instant;
 
-use crate::mysql::session::NOBODY_KNOWS_WHO;
-use crate::mysql::source::{Plan, Source};
+use crate::mysql::session::{NOBODY_KNOWS_WHO, answered};
+use crate::mysql::source::{Plan, Source, Variables};
 use crate::mysql::{QueryError, Rows, Session};
+use crate::source::Answer;
 
-/// What to ask a source now.
-pub(crate) enum Question {
-    /// This statement.
-    Ask(Cow<'static, str>),
-    /// Nothing: what was answered before says that there is nothing to tell.
-    NothingToTell,
-    /// Nothing: another source tells it on this server.
+/// What is known of a server before a source is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// Its version.
+    pub version: ServerVersion,
+    /// Its variables, for a sample that does not have them.
+    pub variables: Variables<'a>,
+    /// What the times of the answers count from.
+    pub origin: Instant,
+}
+
+/// What sources are asked over.
+pub trait Channel {
+    /// An answer as the channel keeps it. The default is an answer without rows.
+    type Answer: Default;
+    /// Why the channel is of no more use.
+    type Broken;
+
+    /// Sends a source's statement. The inner error: the server answered that it will not tell.
+    fn ask(
+        &mut self,
+        source: &Source,
+        version: ServerVersion,
+        sql: &str,
+    ) -> impl Future<Output = Result<Result<Self::Answer, Refusal>, Self::Broken>> + Send;
+
+    /// The answer as parsers take it.
+    fn rows(answer: &Self::Answer) -> Cow<'_, Rows>;
+}
+
+/// What came of one source's turn.
+#[derive(Debug)]
+pub enum Outcome<A> {
+    /// It was not asked: the sample has the answer from a better source.
+    HasAnswer,
+    /// It was not asked: another source tells the same on this server.
     Elsewhere,
-    /// Nothing: this server cannot tell.
-    Never(Unavailable),
-    /// Nothing this time.
+    /// It answered; or (`rows` is the default) what was answered before says that there is nothing to tell.
+    Answered {
+        /// The answer.
+        rows: A,
+        /// When it came.
+        answer: Answer,
+        /// False where the server was not asked.
+        is_asked: bool,
+    },
+    /// It was asked, and there are no rows.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// From question to refusal.
+        took: Duration,
+    },
+    /// It was not asked: this server cannot tell.
+    Cannot(Unavailable),
+    /// It was not asked this time.
     NotNow(Unavailable),
 }
 
-/// What to ask a source, by the version, the server's variables, and what the sample holds so far.
-pub(crate) fn question(
-    source: &Source,
-    version: ServerVersion,
-    variables: Option<&NamedValues>,
-    sample: &ServerSample,
-) -> Question {
-    match (source.plan)(version, variables) {
-        Plan::Ask(sql) => Question::Ask(Cow::Borrowed(sql)),
-        Plan::AskAbout(statement) => match statement(sample) {
-            Ok(Some(sql)) => Question::Ask(Cow::Owned(sql)),
-            Ok(None) => Question::NothingToTell,
-            Err(why) => Question::NotNow(why),
-        },
-        Plan::Elsewhere => Question::Elsewhere,
-        Plan::Cannot(why) => Question::Never(why),
-    }
-}
-
 /// Why a source did not answer.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Refusal {
-    pub(crate) why: Unavailable,
-    pub(crate) kind: RefusalKind,
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// The reason, with what would unlock it.
+    pub why: Unavailable,
+    /// What to expect of the source.
+    pub kind: RefusalKind,
+    error: QueryError,
 }
 
 /// What to expect of a source that did not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RefusalKind {
+pub enum RefusalKind {
     /// It will not answer: a right is missing, or the server does not have it.
     ForGood,
     /// There was no answer in time.
@@ -65,22 +96,154 @@ pub(crate) enum RefusalKind {
     Other,
 }
 
-/// A session that sources are asked over, and how it ended.
+impl Refusal {
+    /// Of a server that answered with an error. `limit` is the statement's time limit on the server.
+    pub fn answered(
+        source: &Source,
+        version: ServerVersion,
+        code: u16,
+        message: &str,
+        limit: Duration,
+    ) -> Self {
+        Self::of(source, version, answered(code, message.to_owned(), limit), NOBODY_KNOWS_WHO)
+    }
+
+    /// `grantee` is the account as GRANT wants it.
+    fn of(source: &Source, version: ServerVersion, error: QueryError, grantee: &str) -> Self {
+        let kind = match error {
+            QueryError::Denied { .. } | QueryError::Unsupported { .. } => RefusalKind::ForGood,
+            QueryError::NoAnswer { .. } | QueryError::TooLong { .. } | QueryError::LockWait { .. } => {
+                RefusalKind::TooSlow
+            }
+            _ => RefusalKind::Other,
+        };
+        Self { why: source.refused(error.clone(), version, grantee), kind, error }
+    }
+}
+
+/// Gives a source its turn: asks it as the version, the variables and the sample say, and puts the answer into the sample, or
+/// the reason why there is none.
+///
+/// # Errors
+/// Why the channel is of no more use; the source's field is as it was.
+pub async fn turn<C: Channel>(
+    channel: &mut C,
+    source: &Source,
+    known: Known<'_>,
+    sample: &mut ServerSample,
+) -> Result<Outcome<C::Answer>, C::Broken> {
+    if source.is_answered(sample) {
+        return Ok(Outcome::HasAnswer);
+    }
+    let begun = Instant::now();
+    let statement = match (source.plan)(known.version, sample.variables.value().or(known.variables)) {
+        Plan::Ask(sql) => Ok(Some(Cow::Borrowed(sql))),
+        Plan::AskAbout(statement) => statement(sample).map(|sql| sql.map(Cow::Owned)),
+        Plan::Elsewhere => return Ok(Outcome::Elsewhere),
+        Plan::Cannot(why) => {
+            source.fail(why.clone(), sample);
+            return Ok(Outcome::Cannot(why));
+        }
+    };
+    let (rows, is_asked) = match statement {
+        Ok(Some(sql)) => match channel.ask(source, known.version, &sql).await? {
+            Ok(rows) => (rows, true),
+            Err(refusal) => {
+                source.fail(refusal.why.clone(), sample);
+                return Ok(Outcome::Refused { refusal, took: begun.elapsed() });
+            }
+        },
+        Ok(None) => (C::Answer::default(), false),
+        Err(why) => {
+            source.fail(why.clone(), sample);
+            return Ok(Outcome::NotNow(why));
+        }
+    };
+    let at_s = known.origin.elapsed().as_secs_f64();
+    let took_ms = if is_asked { begun.elapsed().as_secs_f64() * 1e3 } else { 0.0 };
+    let answer = Answer { at_s, took_ms };
+    (source.parse)(&C::rows(&rows), answer, sample);
+    Ok(Outcome::Answered { rows, answer, is_asked })
+}
+
+/// Gives each of these sources its turn, in order. One that the server refuses is unavailable in the sample.
+///
+/// # Errors
+/// The session broke: the server did not answer in time or went away.
+pub async fn ask_all<'a>(
+    session: &mut Session,
+    sources: impl IntoIterator<Item = &'a Source>,
+    known: Known<'_>,
+    sample: &mut ServerSample,
+) -> Result<(), QueryError> {
+    for source in sources {
+        turn(session, source, known, sample).await?;
+    }
+    Ok(())
+}
+
+/// The rows of the first of these sources that answers, with what they say in a sample; none where none can be asked.
+///
+/// # Errors
+/// The session broke, or the server refused every source that can be asked: the error of the first.
+pub(crate) async fn first_answer<'a>(
+    session: &mut Session,
+    sources: impl IntoIterator<Item = &'a Source>,
+    known: Known<'_>,
+) -> Result<Option<(Rows, ServerSample)>, QueryError> {
+    let mut refused = None;
+    for source in sources {
+        let mut sample = ServerSample::default();
+        match turn(session, source, known, &mut sample).await? {
+            Outcome::Answered { rows, .. } => return Ok(Some((rows, sample))),
+            Outcome::Refused { refusal, .. } => refused = refused.or(Some(refusal.error)),
+            _ => {}
+        }
+    }
+    refused.map_or(Ok(None), Err)
+}
+
+impl Channel for Session {
+    type Answer = Rows;
+    type Broken = QueryError;
+
+    async fn ask(
+        &mut self,
+        source: &Source,
+        version: ServerVersion,
+        sql: &str,
+    ) -> Result<Result<Rows, Refusal>, QueryError> {
+        let error = match self.query(sql).await {
+            Ok(rows) => return Ok(Ok(rows)),
+            Err(error) if error.breaks_session() => return Err(error),
+            Err(error) => error,
+        };
+        let grantee = match error {
+            QueryError::Denied { .. } => self.grantee().await,
+            _ => NOBODY_KNOWS_WHO.to_owned(),
+        };
+        Ok(Err(Refusal::of(source, version, error, &grantee)))
+    }
+
+    fn rows(answer: &Rows) -> Cow<'_, Rows> {
+        Cow::Borrowed(answer)
+    }
+}
+
+/// A session that outlives its connections, and what all of them cost.
 #[derive(Debug)]
 pub(crate) struct Asker {
     /// None where the session broke.
     session: Option<Session>,
     /// Why there is no session.
     lost: String,
-    /// The account as GRANT wants it; asked for when first needed.
-    grantee: Option<String>,
     /// What the sessions before this one cost.
     before: Cost,
 }
 
 impl Asker {
     pub(crate) fn over(session: Session) -> Self {
-        Self { session: Some(session), lost: String::new(), grantee: None, before: Cost::default() }
+        Self { session: Some(session), lost: String::new(), before: Cost::default() }
     }
 
     pub(crate) fn has_session(&self) -> bool {
@@ -110,51 +273,6 @@ impl Asker {
         self.lost = because;
     }
 
-    /// Asks a source; with how long that took, whatever came of it.
-    pub(crate) async fn ask(
-        &mut self,
-        source: &Source,
-        version: ServerVersion,
-        sql: &str,
-    ) -> (Result<Rows, Refusal>, Duration) {
-        let Some(session) = self.session.as_mut() else {
-            let why = Unavailable::because(self.lost.clone());
-            return (Err(Refusal { why, kind: RefusalKind::Other }), Duration::ZERO);
-        };
-        let asked = Instant::now();
-        let outcome = session.query(sql).await;
-        let took = asked.elapsed();
-        let error = match outcome {
-            Ok(rows) => return (Ok(rows), took),
-            Err(error) => error,
-        };
-        let kind = match error {
-            QueryError::Denied { .. } | QueryError::Unsupported { .. } => RefusalKind::ForGood,
-            QueryError::NoAnswer { .. } | QueryError::TooLong { .. } | QueryError::LockWait { .. } => {
-                RefusalKind::TooSlow
-            }
-            _ => RefusalKind::Other,
-        };
-        if error.breaks_session() {
-            self.lose(error.to_string());
-        }
-        let grantee = match error {
-            QueryError::Denied { .. } => self.grantee().await,
-            _ => String::new(),
-        };
-        (Err(Refusal { why: source.refused(error, version, &grantee), kind }), took)
-    }
-
-    /// The account that is logged in, as GRANT wants it; a placeholder where the server will not say.
-    async fn grantee(&mut self) -> String {
-        if self.grantee.is_none()
-            && let Some(session) = self.session.as_mut()
-        {
-            self.grantee = session.grantee().await;
-        }
-        self.grantee.clone().unwrap_or_else(|| NOBODY_KNOWS_WHO.to_owned())
-    }
-
     fn count(&mut self, session: &Session) {
         self.before.server_queries += session.cost().queries;
         self.before.server_busy_ms += session.cost().busy_ms;
@@ -168,4 +286,37 @@ impl Asker {
         }
         self.before
     }
+}
+
+impl Channel for Asker {
+    type Answer = Rows;
+    type Broken = Infallible;
+
+    async fn ask(
+        &mut self,
+        source: &Source,
+        version: ServerVersion,
+        sql: &str,
+    ) -> Result<Result<Rows, Refusal>, Infallible> {
+        let Some(session) = self.session.as_mut() else {
+            let why = Unavailable::because(self.lost.clone());
+            return Ok(Err(Refusal { why, kind: RefusalKind::Other, error: QueryError::Broken }));
+        };
+        match session.ask(source, version, sql).await {
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                self.lose(error.to_string());
+                Ok(Err(Refusal::of(source, version, error, NOBODY_KNOWS_WHO)))
+            }
+        }
+    }
+
+    fn rows(answer: &Rows) -> Cow<'_, Rows> {
+        Cow::Borrowed(answer)
+    }
+}
+
+/// Whether a server tells its threads in performance_schema.
+pub(crate) fn has_threads(version: ServerVersion, variables: &NamedValues) -> bool {
+    matches!((crate::mysql::perf_schema_threads::SOURCE.plan)(version, Some(variables)), Plan::Ask(_))
 }

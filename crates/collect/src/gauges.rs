@@ -10,7 +10,6 @@ use spindoctor_model::mysql::NamedValues;
 
 use crate::host;
 use crate::mysql::{Limits, Session, SessionCost, Target};
-use crate::source::Answer;
 
 /// How long a check may take: far beyond what a server that answers needs, short enough to notice one that hangs.
 pub const DEADLINE: Duration = Duration::from_secs(1);
@@ -86,11 +85,9 @@ const HOST_SOURCES: [&host::HostSource; 5] = [
 
 /// Reads the host now.
 pub fn read_host(target: &host::Target) -> HostSample {
-    let mut sample = HostSample::default();
+    let (mut sample, begun) = (HostSample::default(), Instant::now());
     for source in HOST_SOURCES {
-        let asked = Instant::now();
-        let now = || Answer { at_s: 0.0, took_ms: asked.elapsed().as_secs_f64() * 1000.0 };
-        (source.read)(target, &mut sample, &now);
+        source.read_into(&mut sample, target, begun);
     }
     sample
 }

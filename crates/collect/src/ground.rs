@@ -10,7 +10,6 @@ use spindoctor_model::mysql::NamedValues;
 
 use crate::host::{self, HostSource};
 use crate::mysql::{QueryError, Session};
-use crate::source::Answer;
 
 /// How much is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +26,10 @@ const REST: [&HostSource; 2] = [&host::cpu_model::SOURCE, &host::pause::SOURCE];
 
 /// Reads it now.
 pub fn read(target: &host::Target, depth: Depth) -> HostSample {
-    let mut sample = HostSample::default();
+    let (mut sample, begun) = (HostSample::default(), Instant::now());
     let rest: &[&HostSource] = if depth == Depth::Whole { &REST } else { &[] };
     for source in CPUS.iter().chain(rest) {
-        let asked = Instant::now();
-        let now = || Answer { at_s: 0.0, took_ms: asked.elapsed().as_secs_f64() * 1000.0 };
-        (source.read)(target, &mut sample, &now);
+        source.read_into(&mut sample, target, begun);
     }
     sample
 }

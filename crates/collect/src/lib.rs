@@ -6,7 +6,7 @@
 //! an end.
 
 pub mod activities;
-mod asking;
+pub mod asking;
 pub mod dives;
 pub mod file_facts;
 pub mod follow;

@@ -3,22 +3,20 @@
 //! In: a target. Out: a [`ServerSample`] with the sources of [`SOURCES`], and a second one with the cheap ones, to be
 //! read when everything else has been: a waiter that went on meanwhile shows there.
 
-use std::borrow::Cow;
+use std::time::Instant;
 
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{Reading, ServerSample, ServerVersion};
-use tokio::time::Instant;
 
+use crate::asking::{Known, ask_all};
 use crate::host;
 use crate::host::thread_ids::ThreadIds;
-use crate::mysql::session::NOBODY_KNOWS_WHO;
 use crate::mysql::source::{Plan, Source};
 use crate::mysql::{
-    ConnectError, QueryError, Rows, Session, SessionCost, Target, global_status, innodb_locks, innodb_status,
+    ConnectError, QueryError, Session, SessionCost, Target, global_status, innodb_locks, innodb_status,
     innodb_trx, metadata_lock_info, perf_schema_data_lock_waits, perf_schema_metadata_locks,
     perf_schema_threads, processlist,
 };
-use crate::source::Answer;
 
 /// How many wait for rows, where listing them may cost too much: one line of `SHOW GLOBAL STATUS`.
 const WAITING: Source = Source {
@@ -161,52 +159,12 @@ impl Locks {
     }
 
     async fn ask(&mut self, sources: &[Source], sample: &mut ServerSample) -> Result<(), QueryError> {
-        for source in sources {
-            if source.is_answered(sample) {
-                continue;
-            }
-            let statement = match (source.plan)(self.version, Some(&self.variables)) {
-                Plan::Elsewhere => continue,
-                Plan::Cannot(why) => Err(why),
-                Plan::Ask(sql) => Ok(Some(Cow::Borrowed(sql))),
-                Plan::AskAbout(statement) => statement(sample).map(|sql| sql.map(Cow::Owned)),
-            };
-            let asked = Instant::now();
-            let outcome = match statement {
-                Ok(Some(sql)) => match self.session.query(&sql).await {
-                    Err(error) if error.breaks_session() => return Err(error),
-                    Err(error) => {
-                        let grantee = self.grantee(&error).await;
-                        Err(source.refused(error, self.version, &grantee))
-                    }
-                    Ok(rows) => Ok(rows),
-                },
-                // What was answered before says that there is nothing to tell.
-                Ok(None) => Ok(Rows::default()),
-                Err(why) => Err(why),
-            };
-            match outcome {
-                Ok(rows) => {
-                    let at_s = self.start.elapsed().as_secs_f64();
-                    let answer = Answer { at_s, took_ms: asked.elapsed().as_secs_f64() * 1000.0 };
-                    (source.parse)(&rows, answer, sample);
-                }
-                Err(why) => source.fail(why, sample),
-            }
-        }
+        let known = Known { version: self.version, variables: Some(&self.variables), origin: self.start };
+        ask_all(&mut self.session, sources, known, sample).await?;
         // The kernel's thread ids are those of the stacks.
         if let (Some(ids), Reading::Available { value: threads, .. }) = (&mut self.ids, &mut sample.threads) {
             ids.rename(threads);
         }
         Ok(())
-    }
-
-    /// Whom to grant what was denied.
-    async fn grantee(&mut self, error: &QueryError) -> String {
-        let known = match error {
-            QueryError::Denied { .. } => self.session.grantee().await,
-            _ => None,
-        };
-        known.unwrap_or_else(|| NOBODY_KNOWS_WHO.to_owned())
     }
 }

@@ -10,17 +10,15 @@ use std::hash::BuildHasher as _;
 use std::time::{Duration, Instant};
 
 use spindoctor_model::mysql::{NamedValues, ServerThread};
-use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
+use spindoctor_model::{ServerSample, ServerVersion};
 
-use crate::asking::{Question, question};
+use crate::asking::{Known, ask_all, first_answer, has_threads};
 use crate::host;
 use crate::host::thread_ids::ThreadIds;
-use crate::mysql::session::NOBODY_KNOWS_WHO;
-use crate::mysql::source::{Plan, Source};
+use crate::mysql::source::Source;
 use crate::mysql::{
     ConnectError, QueryError, Rows, Session, SessionCost, Target, perf_schema_threads, processlist,
 };
-use crate::source::Answer;
 
 /// Statements whose exact time is asked for in one look.
 const TIMED: usize = 20;
@@ -96,8 +94,7 @@ impl Statements {
         let mut session = Session::connect(target, &target.limits).await?;
         let variables = session.performance_schema().await;
         let version = session.version().unwrap_or_default();
-        let has_threads =
-            matches!((perf_schema_threads::SOURCE.plan)(version, Some(&variables)), Plan::Ask(_));
+        let has_threads = has_threads(version, &variables);
         let mut ids = process.clone().map(ThreadIds::of);
         let mut served_by = None;
         if let Some(ids) = &mut ids
@@ -177,25 +174,19 @@ impl Statements {
     /// # Errors
     /// The server did not answer in time, went away, or refused every source.
     pub async fn look(&mut self) -> Result<Look, QueryError> {
-        let mut refused = None;
-        for source in self.whose.sources(self.tells_waits) {
-            let Plan::Ask(sql) = (source.plan)(self.version, Some(&self.variables)) else { continue };
-            let asked = Instant::now();
-            match self.session.query(sql).await {
-                Ok(rows) => {
-                    let mut look = look_of(source, &rows);
-                    self.time(&mut look).await?;
-                    look.took_ms = asked.elapsed().as_secs_f64() * 1e3;
-                    if let Some(ids) = &mut self.ids {
-                        ids.rename(&mut look.threads);
-                    }
-                    return Ok(look);
-                }
-                Err(error) if error.breaks_session() => return Err(error),
-                Err(error) => refused = refused.or(Some(error)),
-            }
+        let asked = Instant::now();
+        let known = Known { version: self.version, variables: Some(&self.variables), origin: self.start };
+        let sources = self.whose.sources(self.tells_waits);
+        let Some((rows, sample)) = first_answer(&mut self.session, sources, known).await? else {
+            return Ok(Look::default());
+        };
+        let mut look = look_of(&rows, sample);
+        self.time(&mut look).await?;
+        look.took_ms = asked.elapsed().as_secs_f64() * 1e3;
+        if let Some(ids) = &mut self.ids {
+            ids.rename(&mut look.threads);
         }
-        refused.map_or_else(|| Ok(Look::default()), Err)
+        Ok(look)
     }
 
     /// Asks for the exact time of the statements that ran in the look before, too: performance_schema.threads counts
@@ -245,35 +236,8 @@ impl Statements {
     /// # Errors
     /// The session broke: the server did not answer in time or went away.
     pub async fn read(&mut self, sources: &[&Source], sample: &mut ServerSample) -> Result<(), QueryError> {
-        for source in sources {
-            let sql = match question(source, self.version, Some(&self.variables), sample) {
-                Question::Ask(sql) => sql,
-                Question::NothingToTell | Question::Elsewhere => continue,
-                Question::Never(why) | Question::NotNow(why) => {
-                    source.fail(why, sample);
-                    continue;
-                }
-            };
-            let asked = Instant::now();
-            match self.session.query(&sql).await {
-                Ok(rows) => {
-                    let at_s = self.start.elapsed().as_secs_f64();
-                    let answer = Answer { at_s, took_ms: asked.elapsed().as_secs_f64() * 1e3 };
-                    (source.parse)(&rows, answer, sample);
-                }
-                Err(error) if error.breaks_session() => return Err(error),
-                Err(error) => {
-                    let grantee = match error {
-                        QueryError::Denied { .. } => self.session.grantee().await,
-                        _ => None,
-                    };
-                    let grantee = grantee.unwrap_or_else(|| NOBODY_KNOWS_WHO.to_owned());
-                    let why: Unavailable = source.refused(error, self.version, &grantee);
-                    source.fail(why, sample);
-                }
-            }
-        }
-        Ok(())
+        let known = Known { version: self.version, variables: Some(&self.variables), origin: self.start };
+        ask_all(&mut self.session, sources.iter().copied(), known, sample).await
     }
 
     /// Rows that were sent to clients since the server started, where its status does not count them; None where nothing
@@ -292,7 +256,7 @@ impl Statements {
     }
 
     fn tells_statements(&self) -> bool {
-        matches!((perf_schema_threads::SOURCE.plan)(self.version, Some(&self.variables)), Plan::Ask(_))
+        has_threads(self.version, &self.variables)
     }
 
     /// Seconds since the session was made: what the times of [`Statements::read`] count from.
@@ -343,9 +307,7 @@ async fn waits_are_on(session: &mut Session) -> bool {
     rows.and_then(|rows| rows.first()?.number::<u64>("switched_on")) == Some(3)
 }
 
-fn look_of(source: &Source, rows: &Rows) -> Look {
-    let mut sample = ServerSample::default();
-    (source.parse)(rows, Answer::default(), &mut sample);
+fn look_of(rows: &Rows, sample: ServerSample) -> Look {
     let by_connection = |column: &str| -> HashMap<u64, String> {
         rows.iter()
             .filter_map(|row| Some((row.number("PROCESSLIST_ID")?, row.text(column)?.to_owned())))
@@ -398,6 +360,13 @@ fn parse_ran(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::Answer;
+
+    fn parsed(source: &Source, rows: &Rows) -> Look {
+        let mut sample = ServerSample::default();
+        (source.parse)(rows, Answer::default(), &mut sample);
+        look_of(rows, sample)
+    }
 
     fn rows(columns: &[&str], cells: &[&[&str]]) -> Rows {
         let columns = columns.iter().map(|&name| name.to_owned()).collect();
@@ -431,7 +400,7 @@ mod tests {
                 ],
             ],
         );
-        let look = look_of(&perf_schema_threads::APPLIERS, &rows);
+        let look = parsed(&perf_schema_threads::APPLIERS, &rows);
         assert_eq!(look.threads.len(), 2);
         assert!(!look.threads[0].is_connection && !look.cut);
         assert_eq!(look.tables, HashMap::from([(9, "shop.stock".to_owned())]));
@@ -453,7 +422,7 @@ mod tests {
                 &["53", "thread/sql/one_connection", "13", "executing", "SELECT 1", "NULL"],
             ],
         );
-        let look = look_of(&perf_schema_threads::SAMPLED_WITH_WAITS, &rows);
+        let look = parsed(&perf_schema_threads::SAMPLED_WITH_WAITS, &rows);
         assert_eq!(look.threads.len(), 2);
         assert_eq!(look.waits, HashMap::from([(12, "wait/io/file/innodb/innodb_log_file".to_owned())]));
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use spindoctor_collect::asking::Known;
 use spindoctor_collect::mysql::{
     Source, Target, global_status, global_variables, innodb_locks, innodb_metrics, innodb_trx,
     metadata_lock_info, perf_schema_data_lock_waits, perf_schema_file_summary, perf_schema_metadata_locks,
@@ -146,8 +147,9 @@ impl Examination {
         let permit = self.look().await?;
         let (start, at) = (Instant::now(), Timestamp::now());
         let mut first = ServerSample::default();
-        let mut told = ask(&mut session, SOURCES, version, None, start, &mut first).await?;
-        let no_replica = match ask_replica(&mut session, version, start, &mut first).await {
+        let known = Known { version, variables: None, origin: start };
+        let mut told = ask(&mut session, SOURCES, known, &mut first).await?;
+        let no_replica = match ask_replica(&mut session, known, &mut first).await {
             Ok(channels) => {
                 told.extend(channels);
                 None
@@ -173,11 +175,11 @@ impl Examination {
             SOURCES.iter().filter(|source| source.cadence != Cadence::Once).copied().collect();
         let at_s = start.elapsed().as_secs_f64();
         let variables = first.variables.value();
-        ask(&mut session, &again, version, variables, start, &mut last).await?;
+        ask(&mut session, &again, Known { variables, ..known }, &mut last).await?;
         let (no_replica, is_open) = match no_replica {
             Some(why) => (Some(why), true),
             None => {
-                let why = ask_replica(&mut session, version, start, &mut last).await.err();
+                let why = ask_replica(&mut session, known, &mut last).await.err();
                 let is_open = why.is_none();
                 (why, is_open)
             }
@@ -246,11 +248,10 @@ impl Examination {
 /// Why there is no answer; the session is of no more use then. That the server refuses to tell is none.
 async fn ask_replica(
     session: &mut Session,
-    version: ServerVersion,
-    start: Instant,
+    known: Known<'_>,
     sample: &mut ServerSample,
 ) -> Result<Vec<Told>, Unavailable> {
-    let asked = ask(session, &[REPLICA], version, None, start, sample);
+    let asked = ask(session, &[REPLICA], known, sample);
     match timeout(REPLICA_TOLD_WITHIN, asked).await {
         Ok(Ok(told)) => Ok(told),
         Ok(Err(failure)) => Err(Unavailable::because(failure.error)),

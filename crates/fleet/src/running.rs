@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use spindoctor_collect::asking::Known;
 use spindoctor_collect::follow::Backoff;
 use spindoctor_collect::mysql::logins;
 use spindoctor_collect::mysql::{Plan, Source, Target, global_variables, perf_schema_threads, processlist};
@@ -224,18 +225,18 @@ impl Looker {
             Failure::new(Reason::Query, told)
         })?;
         let mut sample = ServerSample::default();
-        ask(&mut session, &[SWITCH], version, None, Instant::now(), &mut sample).await?;
+        let known = Known { version, variables: None, origin: Instant::now() };
+        ask(&mut session, &[SWITCH], known, &mut sample).await?;
         let variables = sample.variables.value().cloned().unwrap_or_default();
         Ok(Self { session, version, variables, from: 0 })
     }
 
     /// What runs now.
     async fn look(&mut self) -> Result<Running, Failure> {
-        let start = Instant::now();
+        let known = Known { version: self.version, variables: Some(&self.variables), origin: Instant::now() };
         for (at, source) in LISTS.iter().enumerate().skip(self.from) {
             let mut sample = ServerSample::default();
-            let variables = Some(&self.variables);
-            ask(&mut self.session, &[*source], self.version, variables, start, &mut sample).await?;
+            ask(&mut self.session, &[*source], known, &mut sample).await?;
             match sample.threads {
                 Reading::Available { value, .. } => {
                     self.from = at;

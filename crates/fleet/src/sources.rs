@@ -4,11 +4,10 @@
 //! for their second sample, the first one is in memory.
 
 use std::borrow::Cow;
-use std::time::Instant;
 
-use spindoctor_collect::mysql::{Plan, Rows as Texts, Source};
+use spindoctor_collect::asking::{Channel, Known, Outcome, Refusal, turn};
+use spindoctor_collect::mysql::{Rows as Texts, Source};
 use spindoctor_collect::source::Answer;
-use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
 
 use crate::failure::{Failure, Reason};
@@ -47,60 +46,53 @@ impl Told {
     }
 }
 
-/// Asks these sources in order, as far as the sample has not the answer already, and puts what they say into it. Answers'
-/// times are counted from `start`. `variables` are the server's, where they were read before.
+/// Gives these sources their turns in order. What they say is in the sample, and is returned to be kept.
 ///
 /// # Errors
 /// Why the session is of no more use. That a source refuses to answer is none.
 pub(crate) async fn ask(
     session: &mut Session,
     sources: &[Source],
-    version: ServerVersion,
-    variables: Option<&NamedValues>,
-    start: Instant,
+    known: Known<'_>,
     sample: &mut ServerSample,
 ) -> Result<Vec<Told>, Failure> {
     let mut all = Vec::with_capacity(sources.len());
     for source in sources {
-        if source.is_answered(sample) {
-            continue;
-        }
-        let asked = Instant::now();
-        let what = match (source.plan)(version, variables.or(sample.variables.value())) {
-            Plan::Ask(sql) => answered(session, source, version, Cow::Borrowed(sql)).await?,
-            Plan::AskAbout(statement) => match statement(sample) {
-                Ok(Some(sql)) => answered(session, source, version, Cow::Owned(sql)).await?,
-                // What was answered before says that there is nothing to tell.
-                Ok(None) => Ok((Columns::default(), Rows::default())),
-                Err(why) => Err(why),
-            },
-            Plan::Elsewhere => continue,
-            Plan::Cannot(why) => Err(why),
+        let (answer, what) = match turn(session, source, known, sample).await? {
+            Outcome::HasAnswer | Outcome::Elsewhere => continue,
+            Outcome::Answered { rows, answer, .. } => (answer, Ok(rows)),
+            Outcome::Refused { refusal, .. } => (Answer::default(), Err(refusal.why)),
+            Outcome::Cannot(why) | Outcome::NotNow(why) => (Answer::default(), Err(why)),
         };
-        let answer =
-            Answer { at_s: start.elapsed().as_secs_f64(), took_ms: asked.elapsed().as_secs_f64() * 1e3 };
-        let told = Told { source: *source, answer, what };
-        told.put_into(sample);
-        all.push(told);
+        all.push(Told { source: *source, answer, what });
     }
     Ok(all)
 }
 
-async fn answered(
-    session: &mut Session,
-    source: &Source,
-    version: ServerVersion,
-    sql: Cow<'static, str>,
-) -> Result<Result<(Columns, Rows), Unavailable>, Failure> {
-    let statement = Statement::reading(&sql)
-        .map_err(|error| Failure::new(Reason::Query, format!("not asked: {}: {error}", source.name)))?;
-    match session.answer(&statement).await {
-        Ok(answer) => Ok(Ok(answer)),
-        Err(Failure { code: Some(code), error, .. }) => {
-            let message = error.strip_prefix(&format!("error {code}: ")).unwrap_or(&error);
-            Ok(Err(source.unavailable(code, message, session.limit(), version)))
+impl Channel for Session {
+    type Answer = (Columns, Rows);
+    type Broken = Failure;
+
+    async fn ask(
+        &mut self,
+        source: &Source,
+        version: ServerVersion,
+        sql: &str,
+    ) -> Result<Result<Self::Answer, Refusal>, Failure> {
+        let statement = Statement::reading(sql)
+            .map_err(|error| Failure::new(Reason::Query, format!("not asked: {}: {error}", source.name)))?;
+        match self.answer(&statement).await {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(Failure { code: Some(code), error, .. }) => {
+                let message = error.strip_prefix(&format!("error {code}: ")).unwrap_or(&error);
+                Ok(Err(Refusal::answered(source, version, code, message, self.limit())))
+            }
+            Err(broken) => Err(broken),
         }
-        Err(broken) => Err(broken),
+    }
+
+    fn rows((columns, rows): &Self::Answer) -> Cow<'_, Texts> {
+        Cow::Owned(texts(columns, rows))
     }
 }
 
@@ -124,7 +116,8 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_collect::mysql::{self, global_status};
+    use spindoctor_collect::mysql::{self, Plan, global_status};
+    use spindoctor_model::mysql::NamedValues;
 
     use super::*;
     use crate::wire::answer::{Column, Kind};

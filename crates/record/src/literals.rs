@@ -9,7 +9,7 @@ use spindoctor_model::diagnosis::Diagnosis;
 use spindoctor_model::finding::Value;
 use spindoctor_model::innodb_status::PrintedEvent;
 use spindoctor_model::{Event, Profile, Sample, WaitGraph};
-use spindoctor_sql::{digest, error_without_values};
+use spindoctor_sql::{digest, error_without_values, sentence_without_quotes};
 
 /// Between an index and what a lock on one of its records names.
 const RECORD: &str = " record ";
@@ -83,14 +83,14 @@ impl Literals {
     /// should be given samples and graphs that have none.
     pub fn take_out_of_diagnosis(&self, diagnosis: &mut Diagnosis) {
         for finding in &mut diagnosis.findings {
-            finding.headline = without_quoted(&finding.headline);
-            finding.why = without_quoted(&finding.why);
+            finding.headline = sentence_without_quotes(&finding.headline);
+            finding.why = sentence_without_quotes(&finding.why);
             if let Some(root) = &mut finding.root {
                 root.statement = digest(&root.statement);
             }
             for evidence in &mut finding.evidence {
                 if let Value::Text(text) = &mut evidence.value {
-                    *text = without_quoted(&self.place(text));
+                    *text = sentence_without_quotes(&self.place(text));
                 }
             }
             for remedy in &mut finding.remedies {
@@ -103,7 +103,7 @@ impl Literals {
 
     /// Takes them out of an event and all that belongs to it.
     pub fn take_out_of_event(&self, event: &mut Event) {
-        event.head.headline = without_quoted(&event.head.headline);
+        event.head.headline = sentence_without_quotes(&event.head.headline);
         event.diagnosis.iter_mut().for_each(|diagnosis| self.take_out_of_diagnosis(diagnosis));
         event.before.iter_mut().for_each(|profile| self.take_out_of_profile(profile));
         event.during.iter_mut().for_each(|profile| self.take_out_of_profile(profile));
@@ -142,39 +142,6 @@ fn each<T>(reading: &mut spindoctor_model::Reading<Vec<T>>) -> impl Iterator<Ite
         _ => &mut [],
     };
     rows.iter_mut()
-}
-
-/// A sentence with the texts in quotes replaced by `?`. A lone apostrophe is none.
-fn without_quoted(sentence: &str) -> String {
-    let mut text = String::with_capacity(sentence.len());
-    let mut rest = sentence;
-    while let Some(at) = rest.find(['\'', '"']) {
-        let quote = if rest[at..].starts_with('"') { '"' } else { '\'' };
-        let is_apostrophe = quote == '\'' && rest[..at].ends_with(char::is_alphanumeric);
-        text.push_str(&rest[..at]);
-        let length = if is_apostrophe {
-            text.push('\'');
-            1
-        } else {
-            text.push('?');
-            quoted(&rest[at..], quote)
-        };
-        rest = &rest[at + length..];
-    }
-    text + rest
-}
-
-/// The length of what stands in quotes, both included; to the end where the closing one is missing.
-fn quoted(rest: &str, quote: char) -> usize {
-    let mut chars = rest.char_indices().skip(1).peekable();
-    while let Some((at, c)) = chars.next() {
-        if c == '\\' {
-            chars.next();
-        } else if c == quote && chars.next_if(|(_, next)| *next == quote).is_none() {
-            return at + 1;
-        }
-    }
-    rest.len()
 }
 
 /// Of a printed deadlock the lines that never hold a statement or a row: who waits for which lock of which index.
@@ -265,14 +232,6 @@ mod tests {
         let place = literals.place("user lock 'customer:4711'");
         assert_eq!(place, format!("user lock '{}'", locks[0].name));
         assert_eq!(literals.place(&place), place);
-    }
-
-    #[test]
-    fn sentences_lose_what_is_quoted_and_keep_their_apostrophes() {
-        assert_eq!(
-            without_quoted("the server's DROP of 'secret' and \"secret\" waits"),
-            "the server's DROP of ? and ? waits"
-        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What a statement's text says, without running it and without a grammar.
 //!
 //! In: a text as a server, a capture or a user gives it, perhaps cut anywhere. Out: its [`tokens`], its [`shape()`] without
-//! literals, its [`digest`], its [`first_table`], the [`tags()`] in its comments, and whether it only reads ([`reading`]).
+//! literals, its [`digest`], its [`first_table`], the [`tags()`] in its comments, what it is for
+//! ([`purpose`]), and whether it only reads ([`reading`]).
 //! Pure: no I/O, no server.
 //!
 //! Every command takes statements apart with these functions, so that one statement looks the same everywhere, and no literal
@@ -15,6 +16,7 @@
 //! literal, a name or a comment is hidden too. Comments are never part of a shape: they may hold a customer's values.
 
 pub mod mode;
+pub mod purpose;
 pub mod reading;
 pub mod shape;
 pub mod table;
@@ -23,12 +25,16 @@ pub mod tokens;
 pub mod values;
 
 pub use mode::{Backslash, DoubleQuotes, Mode};
+pub use purpose::{
+    aggregates, begins_with, deletes_a_table, has_text, is_about_the_server, locks_the_server, names,
+    wants_a_table,
+};
 pub use reading::{NotReading, check_reads};
 pub use shape::{digest, kind, server_digest, shape};
 pub use table::first_table;
 pub use tags::tags;
 pub use tokens::{End, Kind, Lexed, Token, lex};
-pub use values::{error_without_values, record_without_texts};
+pub use values::{error_without_values, record_without_texts, sentence_without_quotes};
 
 /// Stands between the beginning and the end of a text of which the middle was left out.
 ///

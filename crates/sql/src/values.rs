@@ -1,4 +1,4 @@
-//! Values of rows in what is no statement: errors that a server reports, records that are locked.
+//! Values of rows in what is no statement: errors that a server reports, records that are locked, sentences about them.
 
 /// An error of a server without the values that it quotes: what stands before the first quote, and the error's number.
 ///
@@ -40,6 +40,44 @@ pub fn record_without_texts(record: &str) -> String {
     let behind = if first == last { "" } else { &record[last + 1..] };
     // Of 16 bits nobody can tell which of many texts it was.
     format!("{}'#{:04x}'{behind}", &record[..first], (hash >> 16) ^ (hash & 0xffff))
+}
+
+/// A sentence about statements and rows with the texts in quotes replaced by `?`. A lone apostrophe is none.
+///
+/// ```
+/// let sentence = "the server's DROP of 'secret' and \"secret\" waits";
+/// assert_eq!(spindoctor_sql::sentence_without_quotes(sentence), "the server's DROP of ? and ? waits");
+/// ```
+pub fn sentence_without_quotes(sentence: &str) -> String {
+    let mut text = String::with_capacity(sentence.len());
+    let mut rest = sentence;
+    while let Some(at) = rest.find(['\'', '"']) {
+        let quote = if rest[at..].starts_with('"') { '"' } else { '\'' };
+        let is_apostrophe = quote == '\'' && rest[..at].ends_with(char::is_alphanumeric);
+        text.push_str(&rest[..at]);
+        let length = if is_apostrophe {
+            text.push('\'');
+            1
+        } else {
+            text.push('?');
+            quoted(&rest[at..], quote)
+        };
+        rest = &rest[at + length..];
+    }
+    text + rest
+}
+
+/// The length of what stands in quotes, both included; to the end where the closing one is missing.
+fn quoted(rest: &str, quote: char) -> usize {
+    let mut chars = rest.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        if c == '\\' {
+            chars.next();
+        } else if c == quote && chars.next_if(|(_, next)| *next == quote).is_none() {
+            return at + 1;
+        }
+    }
+    rest.len()
 }
 
 #[cfg(test)]

@@ -8,10 +8,8 @@ use spindoctor_model::{HostSample, Reading, Unavailable};
 use super::FollowOptions;
 use super::identity::started_ticks;
 use crate::host::thread_ids::ThreadIds;
-use crate::host::{self, HostSource, find_server};
+use crate::host::{self, HostSource};
 use crate::mysql::Target;
-use crate::source::Answer;
-use crate::watch::HostChoice;
 
 /// The server's process on this host, or why there is none to look at.
 #[derive(Debug)]
@@ -29,12 +27,7 @@ struct Process {
 impl Host {
     /// Looks for the process: the one that was named, as long as it is there, else the one that listens.
     pub(super) fn find(options: &FollowOptions, target: &Target) -> Self {
-        let named = match &options.host {
-            HostChoice::None { because } => return Self { process: Err(because.clone()) },
-            HostChoice::Pid(pid) => options.proc.join(pid.to_string()).is_dir().then_some(*pid),
-            HostChoice::Find => None,
-        };
-        let process = named.map_or_else(|| find_server::find(target), Ok).map(|pid| {
+        let process = options.host.process(target, &options.proc).map(|pid| {
             let target = host::Target::under(pid, &options.proc, &options.sys);
             let started_ticks = started_ticks(&options.proc, pid);
             Process { ids: ThreadIds::of(target.clone()), target, started_ticks }
@@ -64,10 +57,7 @@ impl Host {
     /// Reads a source into the sample; how long that took is in the reading.
     pub(super) fn read(&self, source: &HostSource, origin: Instant, sample: &mut HostSample) {
         let Ok(Process { target, .. }) = &self.process else { return };
-        let asked = Instant::now();
-        let now =
-            || Answer { at_s: origin.elapsed().as_secs_f64(), took_ms: asked.elapsed().as_secs_f64() * 1e3 };
-        (source.read)(target, sample, &now);
+        source.read_into(sample, target, origin);
     }
 
     /// The sample of a host that cannot be read; none where it can.

@@ -28,9 +28,9 @@ use spindoctor_model::{Gap, Probe, RecordedSample, Segment};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinHandle;
 
+use crate::host::HostChoice;
 use crate::mysql::{ConnectError, Target};
 pub use crate::pace::{Pace, Period, paces};
-use crate::watch::HostChoice;
 pub use backoff::{Backoff, Reconnect};
 pub use costs::{PROBE, SourceCost};
 pub use note::Note;

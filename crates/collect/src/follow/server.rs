@@ -13,9 +13,8 @@ use tokio::sync::mpsc::{Receiver, Sender};
 use super::identity::Identity;
 use super::pace::Taken;
 use super::shared::Shared;
-use crate::asking::{Asker, Question, RefusalKind, question};
+use crate::asking::{self, Asker, Known, RefusalKind};
 use crate::mysql::{self, ConnectError};
-use crate::source::Answer;
 
 /// What the task is to do.
 #[derive(Debug)]
@@ -152,50 +151,32 @@ impl Server {
                 Turn::NotNow => false,
             };
             had_turn[place] = is_asked;
-            if !is_asked || source.is_answered(&asked.sample) {
+            if !is_asked {
                 continue;
             }
-            let variables = asked.sample.variables.value().or(self.variables.as_ref());
-            let outcome = match question(source, self.version, variables, &asked.sample) {
-                Question::Ask(sql) => {
-                    let begun = Instant::now();
-                    self.asking.fetch_add(1, Ordering::Relaxed);
-                    let (outcome, took) = self.asker.ask(source, self.version, &sql).await;
-                    self.asking.fetch_sub(1, Ordering::Relaxed);
-                    match outcome {
-                        Ok(rows) => {
-                            let at_s = (begun + took).saturating_duration_since(origin).as_secs_f64();
-                            let answer = Answer { at_s, took_ms: took.as_secs_f64() * 1e3 };
-                            (source.parse)(&rows, answer, &mut asked.sample);
-                            Outcome::Taken(Taken { took, rows: rows.len(), in_time: true })
-                        }
-                        Err(refusal) => {
-                            source.fail(refusal.why.clone(), &mut asked.sample);
-                            match refusal.kind {
-                                RefusalKind::ForGood => Outcome::GivenUp(Some(refusal.why)),
-                                RefusalKind::TooSlow if self.asker.has_session() => {
-                                    Outcome::Taken(Taken { took, rows: 0, in_time: false })
-                                }
-                                RefusalKind::TooSlow => Outcome::NoAnswer(took),
-                                RefusalKind::Other => Outcome::NotAsked,
-                            }
-                        }
+            let known = Known { version: self.version, variables: self.variables.as_ref(), origin };
+            self.asking.fetch_add(1, Ordering::Relaxed);
+            let Ok(came) = asking::turn(&mut self.asker, source, known, &mut asked.sample).await;
+            self.asking.fetch_sub(1, Ordering::Relaxed);
+            let outcome = match came {
+                asking::Outcome::HasAnswer => continue,
+                asking::Outcome::Elsewhere => Outcome::GivenUp(None),
+                asking::Outcome::Answered { is_asked: false, .. } | asking::Outcome::NotNow(_) => {
+                    Outcome::NotAsked
+                }
+                asking::Outcome::Answered { rows, answer, .. } => {
+                    let took = Duration::from_secs_f64(answer.took_ms / 1e3);
+                    Outcome::Taken(Taken { took, rows: rows.len(), in_time: true })
+                }
+                asking::Outcome::Refused { refusal, took } => match refusal.kind {
+                    RefusalKind::ForGood => Outcome::GivenUp(Some(refusal.why)),
+                    RefusalKind::TooSlow if self.asker.has_session() => {
+                        Outcome::Taken(Taken { took, rows: 0, in_time: false })
                     }
-                }
-                Question::NothingToTell => {
-                    let at_s = origin.elapsed().as_secs_f64();
-                    (source.parse)(&mysql::Rows::default(), Answer { at_s, took_ms: 0.0 }, &mut asked.sample);
-                    Outcome::NotAsked
-                }
-                Question::Elsewhere => Outcome::GivenUp(None),
-                Question::Never(why) => {
-                    source.fail(why.clone(), &mut asked.sample);
-                    Outcome::GivenUp(Some(why))
-                }
-                Question::NotNow(why) => {
-                    source.fail(why, &mut asked.sample);
-                    Outcome::NotAsked
-                }
+                    RefusalKind::TooSlow => Outcome::NoAnswer(took),
+                    RefusalKind::Other => Outcome::NotAsked,
+                },
+                asking::Outcome::Cannot(why) => Outcome::GivenUp(Some(why)),
             };
             asked.told.push(Told { place, outcome });
         }

@@ -32,6 +32,43 @@ pub fn named_or_found(named: Option<u32>, target: &Target) -> Result<u32, Unavai
     }
 }
 
+/// Whose process is the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostChoice {
+    /// This one.
+    Pid(u32),
+    /// To be found from where the connection leads.
+    Find,
+    /// None: the host is not to be read.
+    None {
+        /// Why not, and what would unlock it.
+        because: Unavailable,
+    },
+}
+
+impl HostChoice {
+    /// The server's process, or why there is none to look at. One that was named and has ended is looked for anew. `proc` stands
+    /// for `/proc`.
+    ///
+    /// # Errors
+    /// As for [`find`]; or the host is not to be read.
+    pub fn process(&self, target: &Target, proc: &Path) -> Result<u32, Unavailable> {
+        match self {
+            Self::Pid(pid) if self.named_and_gone(proc).is_none() => Ok(*pid),
+            Self::Pid(_) | Self::Find => find(target),
+            Self::None { because } => Err(because.clone()),
+        }
+    }
+
+    /// The process that was named, where there is none of this number.
+    pub fn named_and_gone(&self, proc: &Path) -> Option<u32> {
+        match self {
+            Self::Pid(pid) if !proc.join(pid.to_string()).is_dir() => Some(*pid),
+            _ => None,
+        }
+    }
+}
+
 /// Finds the process that listens where the target points.
 ///
 /// `Unavailable` where the server is on another host, where something else listens (a proxy), or

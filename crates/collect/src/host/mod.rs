@@ -34,6 +34,7 @@ pub mod thread_ids;
 pub mod threads;
 pub mod throttling;
 
+pub use find_server::HostChoice;
 pub use source::{HostSource, Target};
 
 /// Every source of the host, in the order in which they are read.

@@ -67,8 +67,8 @@ impl Target {
 
 /// One place of the host that is read.
 ///
-/// `read` stores `Available` or `Unavailable` in its own field of the sample. Its clock starts and
-/// its time is taken by the collector: `now` gives the answer's time when called.
+/// `read` stores `Available` or `Unavailable` in its own field of the sample; `now` gives the answer's time when called
+/// ([`HostSource::read_into`]).
 #[derive(Debug, Clone, Copy)]
 pub struct HostSource {
     /// Linux's own name: `/proc/PID/stat`, `cpu.max`.
@@ -85,6 +85,16 @@ pub struct HostSource {
     pub pace: Pace,
     /// Reads it into the sample.
     pub read: fn(&Target, &mut HostSample, now: &dyn Fn() -> Answer),
+}
+
+impl HostSource {
+    /// Reads it now; its time counts from `origin`, and how long it took is in the reading.
+    pub fn read_into(&self, sample: &mut HostSample, target: &Target, origin: Instant) {
+        let begun = Instant::now();
+        let now =
+            || Answer { at_s: origin.elapsed().as_secs_f64(), took_ms: begun.elapsed().as_secs_f64() * 1e3 };
+        (self.read)(target, sample, &now);
+    }
 }
 
 /// What a source found, or why it found nothing, as the reading of its field.

@@ -65,6 +65,8 @@ pub struct Session {
     version_text: String,
     version_comment: String,
     hostname: String,
+    /// The account as GRANT wants it; asked for when first needed.
+    grantee: Option<String>,
     notes: Vec<String>,
 }
 
@@ -102,6 +104,7 @@ impl Session {
             version_text: String::new(),
             version_comment: String::new(),
             hostname: String::new(),
+            grantee: None,
         };
         session.set_up().await.map_err(|error| setup_failed(target, error))?;
         Ok(session)
@@ -245,10 +248,13 @@ impl Session {
         self.cost
     }
 
-    /// The account that is logged in, as GRANT wants it: `'app'@'10.%'`.
-    pub(crate) async fn grantee(&mut self) -> Option<String> {
-        let rows = self.query("SELECT CURRENT_USER()").await;
-        rows.ok().and_then(|rows| quote_account(rows.first()?.at(0)?))
+    /// The account that is logged in, as GRANT wants it: `'app'@'10.%'`; a placeholder where the server will not say.
+    pub(crate) async fn grantee(&mut self) -> String {
+        if self.grantee.is_none() {
+            let rows = self.query("SELECT CURRENT_USER()").await;
+            self.grantee = rows.ok().and_then(|rows| quote_account(rows.first()?.at(0)?));
+        }
+        self.grantee.clone().unwrap_or_else(|| NOBODY_KNOWS_WHO.to_owned())
     }
 
     /// Says goodbye to the server, waiting no longer than the query deadline.
@@ -326,7 +332,7 @@ fn setup_failed(target: &Target, error: QueryError) -> ConnectError {
 }
 
 /// The server's errors that say something about the source. Numbers: mysqld_error.h of both lines.
-pub(super) fn answered(code: u16, message: String, limit: Duration) -> QueryError {
+pub(crate) fn answered(code: u16, message: String, limit: Duration) -> QueryError {
     match code {
         // database, access, table, column, routine denied; a named privilege missing (1227)
         1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 3530 => QueryError::Denied { code, message },

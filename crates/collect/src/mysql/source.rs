@@ -1,13 +1,10 @@
 //! What a source of the server is: a name, a statement per version, and a pure parser.
 
-use std::time::Duration;
-
 use spindoctor_model::mysql::Transaction;
 use spindoctor_model::{Field, Outcome, ServerSample, ServerVersion, Unavailable};
 
 use super::error::QueryError;
 use super::rows::Rows;
-use super::session::{NOBODY_KNOWS_WHO, answered};
 use crate::pace::Pace;
 use crate::source::{Answer, Cadence};
 
@@ -63,18 +60,6 @@ impl Source {
     /// True where the sample has the answer already: the source is not asked for it a second time.
     pub fn is_answered(&self, sample: &ServerSample) -> bool {
         matches!(self.reading.get(sample).outcome(), Outcome::Answered { .. })
-    }
-
-    /// Why it could not be read, from the number and the words of the server's error, with what would unlock it: for who
-    /// asks over a connection other than [`super::Session`]. `limit` is the statement's time limit on the server.
-    pub fn unavailable(
-        &self,
-        code: u16,
-        message: &str,
-        limit: Duration,
-        version: ServerVersion,
-    ) -> Unavailable {
-        self.refused(answered(code, message.to_owned(), limit), version, NOBODY_KNOWS_WHO)
     }
 
     /// Why it could not be read, with what would unlock it; `grantee` is the account as GRANT wants it.

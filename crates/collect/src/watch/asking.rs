@@ -1,17 +1,16 @@
 //! The server's half of a window: which source is due, what came back, what to do when nothing does.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
-use spindoctor_model::{Cost, Sample, ServerVersion, Unavailable};
+use spindoctor_model::{Cost, ServerSample, ServerVersion, Unavailable};
 use tokio::time::Instant;
 
 use super::schedule::Schedule;
 use super::{Progress, WatchOptions};
-use crate::asking::{Asker, Question, RefusalKind, question};
+use crate::asking::{Asker, Known, Outcome, RefusalKind, turn};
 use crate::mysql::source::Source;
 use crate::mysql::{self, Limits, Session, Target};
-use crate::source::{Answer, Cadence};
+use crate::source::Cadence;
 
 /// A source is asked again only after this many times as long as its last answer took: none has the
 /// server busy for more than a tenth of the time, however slow it has become.
@@ -28,6 +27,8 @@ pub(super) struct Asking<'a> {
     start: Instant,
     /// Where its session broke, it is made anew for the next sample.
     asker: Asker,
+    /// What the server said, one for each sample of the window.
+    samples: Vec<ServerSample>,
     /// One for each of [`mysql::SOURCES`].
     states: Vec<SourceState>,
 }
@@ -50,12 +51,20 @@ enum Part {
 }
 
 impl<'a> Asking<'a> {
-    pub(super) fn new(target: &'a Target, version: ServerVersion, session: Session, start: Instant) -> Self {
+    /// For a window of so many samples.
+    pub(super) fn new(
+        target: &'a Target,
+        version: ServerVersion,
+        session: Session,
+        start: Instant,
+        samples: usize,
+    ) -> Self {
         Self {
             target,
             version,
             start,
             asker: Asker::over(session),
+            samples: vec![ServerSample::default(); samples],
             states: vec![SourceState::default(); mysql::SOURCES.len()],
         }
     }
@@ -65,7 +74,6 @@ impl<'a> Asking<'a> {
         &mut self,
         options: &WatchOptions,
         schedule: Schedule,
-        samples: &RefCell<Vec<Sample>>,
         progress: &dyn Fn(Progress),
     ) {
         let until = self.start + schedule.due(schedule.last()) + self.target.limits.query;
@@ -80,7 +88,7 @@ impl<'a> Asking<'a> {
                 _ => Part::Middle,
             };
             let had_session = self.asker.has_session();
-            self.sample(part, k, until, samples, progress).await;
+            self.sample(part, k, until, progress).await;
             if k == schedule.last() {
                 return;
             }
@@ -89,86 +97,49 @@ impl<'a> Asking<'a> {
                 if had_session {
                     progress(Progress::ServerLost { because: self.asker.lost().to_owned() });
                 }
-                for sample in &mut samples.borrow_mut()[k + 1..next] {
-                    self.fail_due(Part::Middle, sample);
-                }
+                (k + 1..next).for_each(|k| self.fail_due(Part::Middle, k));
             }
             k = next;
         }
     }
 
     /// Asks every source that is due, in order, into sample `k`.
-    async fn sample(
-        &mut self,
-        part: Part,
-        k: usize,
-        until: Instant,
-        samples: &RefCell<Vec<Sample>>,
-        progress: &dyn Fn(Progress),
-    ) {
+    async fn sample(&mut self, part: Part, k: usize, until: Instant, progress: &dyn Fn(Progress)) {
         if !self.asker.has_session() {
             self.reconnect(until, progress).await;
         }
         for (number, source) in mysql::SOURCES.iter().enumerate() {
             if !self.asker.has_session() {
-                self.fail_due(part, &mut samples.borrow_mut()[k]);
+                self.fail_due(part, k);
                 return;
             }
             let rests = self.states[number].rests_until.is_some_and(|until| Instant::now() < until);
             if !is_due(source, part) || self.states[number].given_up || (rests && part == Part::Middle) {
                 continue;
             }
-            let question = {
-                let samples = samples.borrow();
-                if source.is_answered(&samples[k].server) {
-                    continue;
-                }
-                question(source, self.version, samples[0].server.variables.value(), &samples[k].server)
+            // The variables are read in the first sample alone.
+            let (before, rest) = self.samples.split_at_mut(k);
+            let known = Known {
+                version: self.version,
+                variables: before.first().and_then(|first| first.variables.value()),
+                origin: self.start.into_std(),
             };
-            let outcome = match question {
-                Question::Ask(sql) => self.ask(number, source, &sql).await,
-                Question::NothingToTell => {
-                    let at_s = self.start.elapsed().as_secs_f64();
-                    Ok((mysql::Rows::default(), Answer { at_s, took_ms: 0.0 }))
-                }
-                Question::Elsewhere => {
-                    self.states[number].given_up = true;
-                    continue;
-                }
-                Question::Never(why) => {
-                    self.states[number].given_up = true;
-                    Err(why)
-                }
-                Question::NotNow(why) => Err(why),
-            };
-            let mut samples = samples.borrow_mut();
-            let server = &mut samples[k].server;
-            match outcome {
-                Ok((rows, answer)) => (source.parse)(&rows, answer, server),
-                Err(why) => source.fail(why, server),
-            }
+            let Ok(outcome) = turn(&mut self.asker, source, known, &mut rest[0]).await;
+            self.note(number, outcome);
         }
     }
 
-    async fn ask(
-        &mut self,
-        number: usize,
-        source: &Source,
-        sql: &str,
-    ) -> Result<(mysql::Rows, Answer), Unavailable> {
-        let asked = Instant::now();
-        let (outcome, took) = self.asker.ask(source, self.version, sql).await;
+    /// Keeps what a source's turn says about its next.
+    fn note(&mut self, number: usize, outcome: Outcome<mysql::Rows>) {
         let state = &mut self.states[number];
-        // What broke the session is the server, not the source: it is asked again at once.
-        if self.asker.has_session() {
-            state.rests_until = Some(asked + took + took * REST);
-        }
-        match outcome {
-            Ok(rows) => {
-                let at_s = (asked + took - self.start).as_secs_f64();
-                Ok((rows, Answer { at_s, took_ms: took.as_secs_f64() * 1000.0 }))
+        let took = match outcome {
+            Outcome::HasAnswer | Outcome::NotNow(_) | Outcome::Answered { is_asked: false, .. } => return,
+            Outcome::Elsewhere | Outcome::Cannot(_) => {
+                state.given_up = true;
+                return;
             }
-            Err(refusal) => {
+            Outcome::Answered { answer, .. } => Duration::from_secs_f64(answer.took_ms / 1e3),
+            Outcome::Refused { refusal, took } => {
                 match refusal.kind {
                     RefusalKind::ForGood => state.given_up = true,
                     RefusalKind::TooSlow => {
@@ -177,8 +148,12 @@ impl<'a> Asking<'a> {
                     }
                     RefusalKind::Other => {}
                 }
-                Err(refusal.why)
+                took
             }
+        };
+        // What broke the session is the server, not the source: it is asked again at once.
+        if self.asker.has_session() {
+            state.rests_until = Some(Instant::now() + took * REST);
         }
     }
 
@@ -201,23 +176,23 @@ impl<'a> Asking<'a> {
     }
 
     /// Says in the fields of every source that is due that the session is lost.
-    fn fail_due(&self, part: Part, sample: &mut Sample) {
+    fn fail_due(&mut self, part: Part, k: usize) {
         for (source, state) in mysql::SOURCES.iter().zip(&self.states) {
             if is_due(source, part) && !state.given_up {
-                source.fail(Unavailable::because(self.asker.lost()), &mut sample.server);
+                source.fail(Unavailable::because(self.asker.lost()), &mut self.samples[k]);
             }
         }
     }
 
     /// Says in the last sample what was not answered when the window's patience ended.
-    pub(super) fn cut_short(&mut self, last: &mut Sample) {
+    pub(super) fn cut_short(&mut self) {
         self.asker.lose("the server was too slow: the window ended before its answer".to_owned());
-        self.fail_due(Part::Last, last);
+        self.fail_due(Part::Last, self.samples.len() - 1);
     }
 
-    /// Closes the session; what all sessions of the window cost.
-    pub(super) async fn finish(self) -> Cost {
-        self.asker.finish().await
+    /// Closes the session; what the server said for each sample, and what all sessions of the window cost.
+    pub(super) async fn finish(self) -> (Vec<ServerSample>, Cost) {
+        (self.samples, self.asker.finish().await)
     }
 
     /// The longest that the server may take beyond the window's end: one that answers slowly gets

@@ -19,10 +19,11 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::host;
+pub use crate::host::HostChoice;
 use crate::host::thread_ids::ThreadIds;
 use crate::mysql::{self, ConnectError, Session, Target};
 use crate::priority::Ahead;
-use crate::source::{Answer, Cadence};
+use crate::source::Cadence;
 use asking::Asking;
 pub use profiling::{Profiling, StateFrames};
 use schedule::Schedule;
@@ -82,20 +83,6 @@ impl WatchOptions {
             () = tokio::time::sleep_until(instant) => false,
         }
     }
-}
-
-/// Whose process is the server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HostChoice {
-    /// This one.
-    Pid(u32),
-    /// To be found from where the connection leads.
-    Find,
-    /// None: the host is not to be read.
-    None {
-        /// Why not, and what would unlock it.
-        because: Unavailable,
-    },
 }
 
 /// What happens while the window runs, for a line on the terminal.
@@ -183,7 +170,10 @@ pub async fn watch(
         }
         Err(_) => None,
     };
-    match find_process(target, options)? {
+    if let Some(pid) = options.host.named_and_gone(&options.proc) {
+        return Err(WatchError::NoProcess(pid));
+    }
+    match options.host.process(target, &options.proc) {
         Ok(pid) => server.pid = Some(pid),
         Err(why) => server.no_pid = Some(why),
     }
@@ -213,23 +203,27 @@ pub async fn watch(
         ..Window::default()
     };
     let no_session = session.as_ref().err().map(|(_, error)| error);
-    let samples = RefCell::new(empty_samples(schedule, &window.server, no_session));
+    window.samples = empty_samples(schedule, &window.server, no_session);
     let target_host = window.server.pid.map(|pid| host::Target::under(pid, &options.proc, &options.sys));
     let profiler = options.profiling.zip(window.server.pid).map(|(profiling, pid)| profiling.start(pid));
-    let watch_host = watch_host(target_host.as_ref(), options, schedule, start, &samples, &tell);
+    let count = window.samples.len();
+    let watch_host = watch_host(target_host.as_ref(), options, schedule, start, &mut window.samples, &tell);
     match (session, version) {
         (Ok(session), Some(version)) => {
-            let mut asking = Asking::new(target, version, session, start);
+            let mut asking = Asking::new(target, version, session, start, count);
             let deadline = start + options.duration + Asking::patience(&target.limits);
-            let watch_server =
-                tokio::time::timeout_at(deadline, asking.run(options, schedule, &samples, &tell));
+            let watch_server = tokio::time::timeout_at(deadline, asking.run(options, schedule, &tell));
             // Polled in this order: at an instant when both are due the host is read first, and the
             // time it takes is not in the server's.
             let ((), in_time) = tokio::join!(biased; watch_host, watch_server);
             if in_time.is_err() {
-                asking.cut_short(&mut samples.borrow_mut()[schedule.last()]);
+                asking.cut_short();
             }
-            window.cost = asking.finish().await;
+            let (answers, cost) = asking.finish().await;
+            window.cost = cost;
+            for (sample, answers) in window.samples.iter_mut().zip(answers) {
+                sample.server = answers;
+            }
         }
         _ => watch_host.await,
     }
@@ -239,7 +233,6 @@ pub async fn watch(
         (None, Some(why)) => Reading::Unavailable(why.clone()),
         (None, None) => Reading::default(),
     };
-    window.samples = samples.into_inner();
     if let Some(target) = target_host {
         note_undo_room(&target, &mut window);
         let mut ids = ThreadIds::of(target);
@@ -272,16 +265,6 @@ fn note_undo_room(target: &host::Target, window: &mut Window) {
     }
 }
 
-/// The server's process, or why there is none to look at.
-fn find_process(target: &Target, options: &WatchOptions) -> Result<Result<u32, Unavailable>, WatchError> {
-    match &options.host {
-        HostChoice::Pid(pid) if options.proc.join(pid.to_string()).is_dir() => Ok(Ok(*pid)),
-        HostChoice::Pid(pid) => Err(WatchError::NoProcess(*pid)),
-        HostChoice::Find => Ok(host::find_server::find(target)),
-        HostChoice::None { because } => Ok(Err(because.clone())),
-    }
-}
-
 /// The samples to be filled; those that nobody will fill say why at once.
 fn empty_samples(
     schedule: Schedule,
@@ -308,7 +291,7 @@ async fn watch_host(
     options: &WatchOptions,
     schedule: Schedule,
     start: Instant,
-    samples: &RefCell<Vec<Sample>>,
+    samples: &mut [Sample],
     tell: &dyn Fn(Progress),
 ) {
     let mut k = 0;
@@ -316,21 +299,15 @@ async fn watch_host(
         if options.wait_until(start + schedule.due(k)).await {
             k = schedule.last();
         }
-        samples.borrow_mut()[k].at_s = start.elapsed().as_secs_f64();
+        samples[k].at_s = start.elapsed().as_secs_f64();
         let due = |cadence| match cadence {
             Cadence::EverySample => true,
             Cadence::Ends => k == 0 || k == schedule.last(),
             Cadence::Once => k == 0,
         };
         if let Some(target) = target {
-            let mut samples = samples.borrow_mut();
             for source in host::SOURCES.iter().filter(|source| due(source.cadence)) {
-                let asked = Instant::now();
-                let now = || Answer {
-                    at_s: start.elapsed().as_secs_f64(),
-                    took_ms: asked.elapsed().as_secs_f64() * 1000.0,
-                };
-                (source.read)(target, &mut samples[k].host, &now);
+                source.read_into(&mut samples[k].host, target, start.into_std());
             }
         }
         tell(Progress::Sampled { number: k + 1, of: schedule.last() + 1 });

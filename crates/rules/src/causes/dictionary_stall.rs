@@ -178,18 +178,7 @@ fn moment(threads: &[ServerThread]) -> Option<Moment<'_>> {
 
 /// True for a session that runs a statement which deletes a table's file.
 fn drops(thread: &ServerThread) -> bool {
-    let mut statement = thread.statement.as_deref().unwrap_or_default().trim_start();
-    // Applications put their names in front, in a comment.
-    while let Some(comment) = statement.strip_prefix("/*") {
-        statement = comment.split_once("*/").map_or("", |(_, rest)| rest.trim_start());
-    }
-    let mut words = statement.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
-    let mut word = || words.next().unwrap_or_default().to_ascii_lowercase();
-    match word().as_str() {
-        "truncate" => true,
-        "drop" => matches!(word().as_str(), "table" | "tables" | "database" | "schema" | "tablespace"),
-        _ => false,
-    }
+    thread.statement.as_deref().is_some_and(spindoctor_sql::deletes_a_table)
 }
 
 #[cfg(test)]

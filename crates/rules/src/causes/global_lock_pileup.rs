@@ -189,10 +189,7 @@ fn flusher(server: &ServerSample) -> Option<&ServerThread> {
 
 /// True for a statement that locks the whole server.
 fn locks_all(thread: &ServerThread) -> bool {
-    let statement = thread.statement.as_deref().unwrap_or_default().trim_start().to_ascii_lowercase();
-    ["flush table", "flush local table", "flush no_write_to_binlog table", "lock instance", "backup stage"]
-        .iter()
-        .any(|start| statement.starts_with(start))
+    thread.statement.as_deref().is_some_and(spindoctor_sql::locks_the_server)
 }
 
 #[cfg(test)]

@@ -228,12 +228,8 @@ fn first_in_queue(server: &ServerSample) -> Option<&ServerThread> {
     if let Some(session) = strong.and_then(|id| sessions::session(server, id)) {
         return Some(session);
     }
-    const DDL: [&str; 10] =
-        ["alter", "drop", "truncate", "rename", "create", "optimize", "lock", "analyze", "repair", "flush"];
-    let is_ddl = |thread: &&ServerThread| {
-        let statement = thread.statement.as_deref().unwrap_or_default().trim_start().to_ascii_lowercase();
-        DDL.iter().any(|verb| statement.starts_with(verb))
-    };
+    let is_ddl =
+        |thread: &&ServerThread| thread.statement.as_deref().is_some_and(spindoctor_sql::wants_a_table);
     let waiting = server.threads.value()?.iter().filter(|thread| waits(thread));
     waiting.filter(is_ddl).max_by(|a, b| a.time_s.total_cmp(&b.time_s))
 }

@@ -174,23 +174,9 @@ impl Grown<'_> {
         let scans = self.scans >= SCANS_RATIO * self.executions;
         looks_for_rows(self.digest)
             && ratio >= EXAMINED_EACH
-            && ((scans && each >= SCANNED_ROWS) || (each >= INDEXED_ROWS && !adds_up(&self.digest.text)))
+            && ((scans && each >= SCANNED_ROWS)
+                || (each >= INDEXED_ROWS && !spindoctor_sql::aggregates(&self.digest.text)))
     }
-}
-
-/// True for a statement whose work is to read many rows and return few.
-fn adds_up(text: &str) -> bool {
-    let text = text.to_ascii_uppercase().replace(' ', "");
-    ["COUNT(", "SUM(", "AVG(", "MIN(", "MAX(", "GROUPBY", "DISTINCT"].iter().any(|word| text.contains(word))
-}
-
-/// True for a statement about the server and not about its data: spindoctor's own and monitoring.
-fn is_about_the_server(digest: &StatementDigest) -> bool {
-    let text = digest.text.to_ascii_lowercase();
-    let schema = digest.schema.to_ascii_lowercase();
-    matches!(schema.as_str(), "performance_schema" | "information_schema" | "sys")
-        || ["performance_schema", "information_schema", "`sys` ."].iter().any(|name| text.contains(name))
-        || text.starts_with("show ")
 }
 
 /// True for a statement that reads rows to return or change some; ALTER, ANALYZE and CHECKSUM read tables
@@ -214,7 +200,7 @@ fn grown(window: &Window) -> Vec<Grown<'_>> {
     change
         .last
         .iter()
-        .filter(|digest| !is_about_the_server(digest))
+        .filter(|digest| !spindoctor_sql::is_about_the_server(&digest.schema, &digest.text))
         .filter_map(|digest| {
             let known = before.get(&(digest.schema.as_str(), digest.digest.as_str())).copied();
             // One that was not in the first list and is older than the window: its growth is not known.
@@ -406,7 +392,7 @@ fn seen_most(window: &Window, ratio: f64) -> Option<String> {
         let mut here: Vec<String> = sessions::at_work(threads)
             .filter(|thread| !thread.state.to_ascii_lowercase().starts_with("waiting"))
             .filter_map(|thread| thread.statement.as_deref())
-            .filter(|text| !text.to_ascii_lowercase().contains("_schema"))
+            .filter(|text| !spindoctor_sql::is_about_the_server("", text))
             .map(spindoctor_sql::digest)
             .collect();
         here.sort();

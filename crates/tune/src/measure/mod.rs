@@ -10,11 +10,12 @@ mod speed;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use spindoctor_collect::asking::{Known, ask_all};
 use spindoctor_collect::gauges::read_host;
+use spindoctor_collect::host;
 use spindoctor_collect::mysql::{
-    ConnectError, Plan, QueryError, Rows, Session, SessionCost, Target, replica_status,
+    ConnectError, QueryError, Rows, Session, SessionCost, Target, replica_status,
 };
-use spindoctor_collect::{host, source::Answer};
 use spindoctor_model::diagnosis::DiagnosedServer;
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{ServerSample, ServerVersion};
@@ -290,24 +291,23 @@ impl Meter {
         }
     }
 
-    async fn replica_sample(&mut self) -> Result<Result<ServerSample, String>, QueryError> {
-        let Plan::Ask(sql) = (replica_status::SOURCE.plan)(self.version, None) else {
-            return Ok(Ok(ServerSample::default()));
-        };
-        Ok(self.optional(sql).await?.map(|rows| {
-            let mut sample = ServerSample::default();
-            (replica_status::SOURCE.parse)(&rows, Answer::default(), &mut sample);
-            sample
-        }))
+    async fn replica_sample(&mut self) -> Result<ServerSample, QueryError> {
+        let known = Known { version: self.version, variables: None, origin: Instant::now() };
+        let mut sample = ServerSample::default();
+        ask_all(&mut self.session, &[replica_status::SOURCE], known, &mut sample).await?;
+        Ok(sample)
     }
 
     async fn channels(&mut self) -> Result<Result<usize, String>, QueryError> {
         let sample = self.replica_sample().await?;
-        Ok(sample.map(|sample| sample.replication.value().map_or(0, Vec::len)))
+        Ok(match sample.replication.unavailable() {
+            Some(why) => Err(why.because.clone()),
+            None => Ok(sample.replication.value().map_or(0, Vec::len)),
+        })
     }
 
     async fn behind_s(&mut self) -> Result<Option<f64>, QueryError> {
-        let sample = self.replica_sample().await?.unwrap_or_default();
+        let sample = self.replica_sample().await?;
         let channels = sample.replication.value().map(Vec::as_slice).unwrap_or_default();
         Ok(channels.iter().filter_map(|channel| channel.behind_s).reduce(f64::max))
     }

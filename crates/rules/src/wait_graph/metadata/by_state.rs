@@ -129,7 +129,7 @@ impl Situation<'_> {
         let asked = waiter.thread.statement.as_deref().unwrap_or_default();
         let named = |lock: &MetadataLock| {
             let name = if lock.name.is_empty() { &lock.schema } else { &lock.name };
-            ['\'', '"'].iter().any(|quote| asked.contains(&format!("{quote}{name}{quote}")))
+            spindoctor_sql::has_text(asked, name)
         };
         let by_name: Vec<_> = locks.iter().filter(|(lock, _)| named(lock)).collect();
         match (by_name.as_slice(), locks.as_slice()) {
@@ -233,38 +233,26 @@ const COMMON: [&str; 24] = [
 
 /// The names in a statement, in lower case.
 fn words(thread: &ServerThread) -> HashSet<String> {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
-    let statement = thread.statement.as_deref().unwrap_or_default().to_lowercase();
-    statement.split(|c| !is_word(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    spindoctor_sql::names(statement(thread)).collect()
 }
 
-/// The same without the commonest words and without numbers: two statements that share one of these share a name.
+/// The same without the commonest words: two statements that share one of these share a name.
 fn names(thread: &ServerThread) -> HashSet<String> {
     let mut names = words(thread);
-    names.retain(|word| !COMMON.contains(&word.as_str()) && !word.starts_with(|c: char| c.is_ascii_digit()));
+    names.retain(|word| !COMMON.contains(&word.as_str()));
     names
+}
+
+fn statement(thread: &ServerThread) -> &str {
+    thread.statement.as_deref().unwrap_or_default()
 }
 
 /// True for a statement that wants a table for itself.
 fn is_ddl(thread: &ServerThread) -> bool {
-    const DDL: [&str; 10] =
-        ["alter", "drop", "truncate", "rename", "create", "optimize", "lock", "analyze", "repair", "flush"];
-    starts_with(thread, &DDL)
+    spindoctor_sql::wants_a_table(statement(thread))
 }
 
 /// True for a statement that locks the whole server.
 fn locks_all(thread: &ServerThread) -> bool {
-    const LOCKING: [&str; 5] = [
-        "flush table",
-        "flush local table",
-        "flush no_write_to_binlog table",
-        "lock instance",
-        "backup stage",
-    ];
-    starts_with(thread, &LOCKING)
-}
-
-fn starts_with(thread: &ServerThread, verbs: &[&str]) -> bool {
-    let statement = thread.statement.as_deref().unwrap_or_default().trim_start().to_ascii_lowercase();
-    verbs.iter().any(|verb| statement.starts_with(verb))
+    spindoctor_sql::locks_the_server(statement(thread))
 }

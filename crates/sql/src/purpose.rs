@@ -1,0 +1,167 @@
+//! What a statement is for, as far as its words say: does it want a table for itself, lock the server, look at the server.
+
+use crate::mode::Mode;
+use crate::shape::{kind, server_digest};
+use crate::tokens::{Kind, Token, lex};
+
+/// True where the statement's first words are these, in any case, whatever comments stand before or between them.
+///
+/// ```
+/// assert!(spindoctor_sql::begins_with("/* it's the app */ drop  TABLE t", &["DROP", "TABLE"]));
+/// ```
+pub fn begins_with(statement: &str, words: &[&str]) -> bool {
+    let lexed = lex(statement, Mode::UNKNOWN);
+    let mut code = lexed.code();
+    words.iter().all(|word| code.next().is_some_and(|token| token.is(word)))
+}
+
+/// True for a statement that wants a table for itself.
+pub fn wants_a_table(statement: &str) -> bool {
+    const VERBS: [&str; 10] =
+        ["ALTER", "DROP", "TRUNCATE", "RENAME", "CREATE", "OPTIMIZE", "LOCK", "ANALYZE", "REPAIR", "FLUSH"];
+    VERBS.contains(&kind(statement).as_str())
+}
+
+/// True for a statement that locks the whole server.
+pub fn locks_the_server(statement: &str) -> bool {
+    const BEGINNINGS: [&[&str]; 8] = [
+        &["flush", "table"],
+        &["flush", "tables"],
+        &["flush", "local", "table"],
+        &["flush", "local", "tables"],
+        &["flush", "no_write_to_binlog", "table"],
+        &["flush", "no_write_to_binlog", "tables"],
+        &["lock", "instance"],
+        &["backup", "stage"],
+    ];
+    BEGINNINGS.iter().any(|words| begins_with(statement, words))
+}
+
+/// True for a statement that deletes a table's file.
+pub fn deletes_a_table(statement: &str) -> bool {
+    const DROPPED: [&str; 6] = ["temporary", "table", "tables", "database", "schema", "tablespace"];
+    begins_with(statement, &["truncate"])
+        || DROPPED.iter().any(|what| begins_with(statement, &["drop", what]))
+}
+
+/// True for a statement about the server and not about its data: spindoctor's own, and those of other monitors. `schema` is the
+/// database that it runs in, empty where that is not known; the text may be a server's digest.
+pub fn is_about_the_server(schema: &str, statement: &str) -> bool {
+    const SCHEMAS: [&str; 2] = ["performance_schema", "information_schema"];
+    let is_one = |name: &str| SCHEMAS.iter().any(|schema| name.eq_ignore_ascii_case(schema));
+    if is_one(schema) || schema.eq_ignore_ascii_case("sys") {
+        return true;
+    }
+    let lexed = lex(server_digest(statement), Mode::UNKNOWN);
+    let code: Vec<&Token<'_>> = lexed.code().collect();
+    code.first().is_some_and(|first| first.is("show"))
+        || code.iter().enumerate().any(|(at, token)| {
+            let is_qualifier = || code.get(at + 1).is_some_and(|next| next.is_sign("."));
+            token.is_name()
+                && (is_one(&token.name()) || (token.name().eq_ignore_ascii_case("sys") && is_qualifier()))
+        })
+}
+
+/// True for a statement whose work is to read many rows and return few: it counts, sums, or groups.
+pub fn aggregates(statement: &str) -> bool {
+    let lexed = lex(statement, Mode::UNKNOWN);
+    let code: Vec<&Token<'_>> = lexed.code().collect();
+    code.iter().enumerate().any(|(at, token)| {
+        let next = code.get(at + 1);
+        token.is_one_of(&["distinct", "distinctrow"])
+            || (token.is("group") && next.is_some_and(|next| next.is("by")))
+            || (token.is_one_of(&["count", "sum", "avg", "min", "max"])
+                && next.is_some_and(|next| next.is_sign("(")))
+    })
+}
+
+/// Whatever may be a name in it, in lower case and without quotes: its words, its quoted names, and what stands in double quotes,
+/// which is a name to a server in ANSI mode. To be compared with names that are known, never to be shown.
+pub fn names(statement: &str) -> impl Iterator<Item = String> {
+    let lexed = lex(statement, Mode::UNKNOWN);
+    let name = |token: &Token<'_>| match token.kind {
+        Kind::Word | Kind::Name => Some(token.name().to_lowercase()),
+        Kind::Text => Some(token.text.strip_prefix('"')?.strip_suffix('"')?.to_lowercase()),
+        _ => None,
+    };
+    let names: Vec<String> = lexed.code().filter_map(name).collect();
+    names.into_iter()
+}
+
+/// True where one of its quoted texts is this one. A text that holds a quote or a backslash is not found.
+pub fn has_text(statement: &str, text: &str) -> bool {
+    let lexed = lex(statement, Mode::UNKNOWN);
+    lexed.code().any(|token| {
+        token.kind == Kind::Text
+            && ['\'', '"'].iter().any(|quote| token.text.split(*quote).nth(1) == Some(text))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_before_a_statement_does_not_hide_what_it_is_for() {
+        for before in ["", "  ", "/* it's the app */ ", "-- it's\n", "# x\n", "/*!40001 */"] {
+            let of = |text: &str| format!("{before}{text}");
+            assert!(wants_a_table(&of("alter TABLE t ADD c INT")) && !wants_a_table(&of("SELECT 1")));
+            assert!(locks_the_server(&of("FLUSH TABLES WITH READ LOCK")));
+            assert!(locks_the_server(&of("flush /* x */ local tables")));
+            assert!(!locks_the_server(&of("FLUSH LOGS")) && !locks_the_server(&of("LOCK TABLES t READ")));
+            assert!(deletes_a_table(&of("DROP TABLE IF EXISTS t")) && deletes_a_table(&of("truncate t")));
+            assert!(!deletes_a_table(&of("DROP INDEX k ON t")));
+            assert!(is_about_the_server("", &of("SHOW STATUS")));
+        }
+    }
+
+    #[test]
+    fn a_statement_about_the_server_names_a_schema_of_it_and_not_in_a_literal() {
+        for text in [
+            "SELECT * FROM performance_schema.threads",
+            "SELECT * FROM `INFORMATION_SCHEMA` . `TABLES`",
+            "SELECT * FROM `sys` . `processlist`",
+            "EXECUTE SELECT ? FROM `performance_schema` . `threads`",
+            "EXECUTE SHOW GLOBAL STATUS",
+        ] {
+            assert!(is_about_the_server("", text), "{text}");
+        }
+        assert!(is_about_the_server("SYS", "SELECT 1") && is_about_the_server("performance_schema", "x"));
+        for text in
+            ["SELECT 'performance_schema'", "SELECT sys FROM t", "SELECT 1 /* information_schema */", ""]
+        {
+            assert!(!is_about_the_server("shop", text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_adds_up_is_known_by_its_functions_and_not_by_names_alike() {
+        for text in ["SELECT COUNT ( * ) FROM `t`", "SELECT a FROM t GROUP BY a", "SELECT DISTINCT a FROM t"]
+        {
+            assert!(aggregates(text), "{text}");
+        }
+        for text in [
+            "SELECT account(a) FROM t",
+            "SELECT 'sum(' FROM t",
+            "SELECT `distinct` FROM t",
+            "SELECT max FROM t",
+        ] {
+            assert!(!aggregates(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_code() {
+        let of = |text| names(text).collect::<Vec<_>>();
+        let found = ["select", "a b", "c", "from", "e", "where", "f", "and", "h"];
+        assert_eq!(of("SELECT `A b`.c /* d */ FROM \"E\" WHERE f = 'g' AND h = 5"), found);
+    }
+
+    #[test]
+    fn a_text_is_found_in_its_quotes_alone() {
+        assert!(has_text("SELECT GET_LOCK('nightly', 5)", "nightly"));
+        assert!(has_text("SELECT GET_LOCK(_utf8mb4\"nightly\", 5)", "nightly"));
+        assert!(!has_text("SELECT GET_LOCK('nightly2', 5)", "nightly"));
+        assert!(!has_text("SELECT nightly /* 'nightly' */", "nightly"));
+    }
+}
