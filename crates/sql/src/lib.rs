@@ -30,7 +30,7 @@ pub use purpose::{
     wants_a_table,
 };
 pub use reading::{NotReading, check_reads};
-pub use shape::{digest, kind, server_digest, shape};
+pub use shape::{comparable, digest, kind, server_digest, shape};
 pub use table::first_table;
 pub use tags::tags;
 pub use tokens::{End, Kind, Lexed, Token, lex};

@@ -47,6 +47,20 @@ pub fn server_digest(text: &str) -> &str {
     }
 }
 
+/// What two texts without literals have in common where they are of one statement: a server quotes every name and puts blanks
+/// where it likes.
+///
+/// ```
+/// use spindoctor_sql::comparable;
+/// assert_eq!(comparable("SELECT `c` FROM `T` WHERE `id` IN (...)"), comparable("select c from t where id in(...);"));
+/// ```
+pub fn comparable(digest: &str) -> String {
+    let lexed = lex(server_digest(digest), Mode::UNKNOWN);
+    let words: Vec<String> =
+        lexed.code().filter(|token| !token.is_sign(";")).map(|token| token.name().to_lowercase()).collect();
+    words.join(" ")
+}
+
 /// The first word in capitals: `SELECT`, `UPDATE`; of `(SELECT ..) UNION ..` too. Empty where the text begins with no word.
 pub fn kind(statement: &str) -> String {
     let lexed = lex(statement, Mode::UNKNOWN);

@@ -18,9 +18,8 @@ use spindoctor_model::{HostSample, Reading, Sample, ServerIdentity, Unavailable,
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::host;
-pub use crate::host::HostChoice;
 use crate::host::thread_ids::ThreadIds;
+use crate::host::{self, HostChoice};
 use crate::mysql::{self, ConnectError, Session, Target};
 use crate::priority::Ahead;
 use crate::source::Cadence;

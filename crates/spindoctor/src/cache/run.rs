@@ -12,7 +12,6 @@ use spindoctor_collect::file_facts::{self, FileFacts, Traffic};
 use spindoctor_collect::host;
 use spindoctor_collect::host::page_cache::{self, Evictor, Files, Places, Scope};
 use spindoctor_collect::mysql::{Session, SessionCost, Target};
-use spindoctor_collect::source::Answer;
 use spindoctor_model::host::ProcessStat;
 use spindoctor_model::page_cache::CachedFile;
 use spindoctor_model::{HostSample, Unavailable};
@@ -316,9 +315,9 @@ impl Looker {
 
     /// What the kernel says of the process and of memory.
     fn host(&self) -> HostSample {
-        let mut sample = HostSample::default();
+        let (mut sample, begun) = (HostSample::default(), Instant::now());
         for source in [host::process::SOURCE, host::memory::SOURCE] {
-            (source.read)(&self.process, &mut sample, &Answer::default);
+            source.read_into(&mut sample, &self.process, begun);
         }
         sample
     }

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
-use spindoctor_collect::host::find_server;
+use spindoctor_collect::host::{HostChoice, find_server};
 use spindoctor_collect::mysql::{ConnectFlags, Environment, Secret, Target, resolve};
-use spindoctor_collect::watch::{self, HostChoice, Profiling, WatchOptions, watch};
+use spindoctor_collect::watch::{self, Profiling, WatchOptions, watch};
 use spindoctor_model::{Unavailable, Window};
 use tokio::sync::watch::Sender;
 

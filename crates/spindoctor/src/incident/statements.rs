@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use spindoctor_model::mysql::StatementDigest;
 use spindoctor_model::{Event, Profile, Window};
 
-use spindoctor_sql::digest;
+use spindoctor_sql::{comparable, digest};
 
 use crate::common::span::{Span, after};
 use crate::stacks::{By, Choice, View};
@@ -143,7 +143,7 @@ fn in_stacks(profile: &Profile) -> Option<AtOnce> {
             .or_else(|| told(&activity.statement).map(|statement| digest(&statement)));
         let runs = activity.command.as_deref().is_none_or(|command| command != "Sleep");
         if let (Some(text), true) = (text, runs) {
-            at_once.entry(key(&text)).or_insert((text, 0.0)).1 += 1.0 / snapshots;
+            at_once.entry(comparable(&text)).or_insert((text, 0.0)).1 += 1.0 / snapshots;
         }
     }
     Some(at_once)
@@ -163,7 +163,7 @@ fn in_thread_lists(window: &Window, span: Option<Span>) -> AtOnce {
         for thread in threads.iter().filter(|thread| thread.command != "Sleep") {
             let text = thread.digest_text.clone().or_else(|| thread.statement.as_deref().map(digest));
             if let Some(text) = text.filter(|text| !text.is_empty()) {
-                at_once.entry(key(&text)).or_insert((text, 0.0)).1 += 1.0 / wanted.len() as f64;
+                at_once.entry(comparable(&text)).or_insert((text, 0.0)).1 += 1.0 / wanted.len() as f64;
             }
         }
     }
@@ -218,7 +218,7 @@ fn ended(first: &DigestReading<'_>, last: &DigestReading<'_>) -> Ended {
             continue;
         };
         if executions > 0 {
-            let sum = grown.entry(key(&digest.text)).or_insert((&digest.text, 0, 0));
+            let sum = grown.entry(comparable(&digest.text)).or_insert((&digest.text, 0, 0));
             sum.1 += executions;
             sum.2 += total_ns;
         }
@@ -229,17 +229,6 @@ fn ended(first: &DigestReading<'_>, last: &DigestReading<'_>) -> Ended {
             let mean_ms = total_ns as f64 / executions as f64 / 1e6;
             (key, (text.to_owned(), executions as f64 / seconds, mean_ms))
         })
-        .collect()
-}
-
-/// What the server's digest and our own text without literals have in common: the server quotes every name, puts blanks
-/// where it likes, and from MySQL 9 on names a prepared statement's execution as such.
-fn key(text: &str) -> String {
-    text.strip_prefix("EXECUTE ")
-        .unwrap_or(text)
-        .chars()
-        .filter(|c| !c.is_whitespace() && *c != '`' && *c != ';')
-        .flat_map(char::to_lowercase)
         .collect()
 }
 

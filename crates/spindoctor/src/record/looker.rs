@@ -4,11 +4,10 @@
 use std::time::{Duration, Instant};
 
 use spindoctor_collect::follow::{CONNECTIONS, Reconnect};
-use spindoctor_collect::host::{self, find_server};
+use spindoctor_collect::host::{self, HostChoice};
 use spindoctor_collect::locks::Locks;
 use spindoctor_collect::mysql::Target;
 use spindoctor_collect::mysql::logins::{self, Again};
-use spindoctor_collect::watch::HostChoice;
 use spindoctor_model::{HostSample, Reading, Sample, ServerSample, ServerVersion};
 use spindoctor_record::stall::suspicion::Reason;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -209,12 +208,7 @@ impl Task {
 
     /// The server's process as it is now: the one that was named, as long as it is there, else the one that listens.
     fn process(&self) -> Option<host::Target> {
-        let named = match self.host {
-            HostChoice::None { .. } => return None,
-            HostChoice::Pid(pid) => Some(pid),
-            HostChoice::Find => None,
-        };
-        let pid = find_server::named_or_found(named, &self.target).ok()?;
+        let pid = self.host.process(&self.target, Path::new("/proc")).ok()?;
         Some(host::Target::live(pid))
     }
 

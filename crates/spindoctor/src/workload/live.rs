@@ -465,12 +465,11 @@ impl Run {
         let answer = Answer { at_s, took_ms: 0.0 };
         sample.server.threads = answer.reading(threads.to_vec());
         if let Some(process) = process {
-            let now = || Answer { at_s: server.start.elapsed().as_secs_f64(), took_ms: 0.0 };
             for source in HOST_SOURCES {
-                (source.read)(process, &mut sample.host, &now);
+                source.read_into(&mut sample.host, process, server.start);
             }
             if is_first {
-                (host::effective_cpus::SOURCE.read)(process, &mut sample.host, &now);
+                host::effective_cpus::SOURCE.read_into(&mut sample.host, process, server.start);
             }
         }
         self.window.samples.push(sample);

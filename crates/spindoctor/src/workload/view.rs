@@ -17,7 +17,7 @@ use spindoctor_rules::replica::{KeepingUp, keeping_up};
 use super::panel::Line;
 use super::split::Split;
 use super::tally::Counted;
-use crate::top::{Queries, is_about_the_server};
+use crate::top::Queries;
 
 /// Causes that the readings of a workload can show.
 const CAUSES: [&str; 2] = ["rows-read-waste", "replica-lag"];
@@ -121,7 +121,10 @@ impl Workload {
     /// With what the server's digests counted in the window, where two readings of them are there.
     pub fn count_by_server(&mut self, window: &Window) {
         let Ok(queries) = Queries::of(window, f64::INFINITY) else { return };
-        let ran = queries.all.iter().filter(|query| !is_about_the_server(query.digest));
+        let ran = queries
+            .all
+            .iter()
+            .filter(|query| !spindoctor_sql::is_about_the_server(&query.digest.schema, &query.digest.text));
         let all: f64 = ran.clone().map(|query| query.load).sum();
         self.by_server = ran
             .take(BY_SERVER)

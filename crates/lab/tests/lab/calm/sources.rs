@@ -8,9 +8,10 @@
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
+use spindoctor_collect::host::HostChoice;
 use spindoctor_collect::mysql::{ConnectError, Endpoint, Limits, Plan, SOURCES, Source, Target};
 use spindoctor_collect::source::Cadence;
-use spindoctor_collect::watch::{HostChoice, Progress, WatchError, WatchOptions, watch};
+use spindoctor_collect::watch::{Progress, WatchError, WatchOptions, watch};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
 use spindoctor_model::{NoSessionKind, Outcome, ServerSample, Unavailable, Window};
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use spindoctor_model::Window;
 use spindoctor_model::mysql::StatementDigest;
 use spindoctor_model::window::Change;
+use spindoctor_sql::is_about_the_server;
 
 use super::listing::{Align, By, Column, Listed, Listing};
 use crate::top::state::State;
@@ -70,7 +71,7 @@ impl<'a> Queries<'a> {
             })
             .collect();
         // What asks about the server, as spindoctor itself does, stands last: it is nobody's load.
-        let rank = |query: &Query<'_>| is_about_the_server(query.digest);
+        let rank = |query: &Query<'_>| is_about_the_server(&query.digest.schema, &query.digest.text);
         all.sort_by(|a, b| {
             rank(a).cmp(&rank(b)).then(b.share.total_cmp(&a.share)).then(b.per_s.total_cmp(&a.per_s))
         });
@@ -83,14 +84,6 @@ impl<'a> Queries<'a> {
         let busy_ms: f64 = self.all.iter().map(|query| query.per_s * query.mean_ms).sum();
         (per_s > 0.0).then(|| busy_ms / per_s)
     }
-}
-
-/// True for a statement about the server and not about its data: spindoctor's own, and those of other monitors.
-pub fn is_about_the_server(digest: &StatementDigest) -> bool {
-    let text = digest.text.to_ascii_lowercase();
-    matches!(digest.schema.as_str(), "performance_schema" | "information_schema" | "sys")
-        || ["performance_schema", "information_schema", "`sys` ."].iter().any(|name| text.contains(name))
-        || text.starts_with("show ")
 }
 
 /// Growth of each digest that ran between two readings. One that the first reading does not have grew from zero where
