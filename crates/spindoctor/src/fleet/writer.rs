@@ -147,7 +147,7 @@ impl Writer {
             }
             Way::Fold { groups, json } => {
                 let groups = groups.finish();
-                let ends = match json {
+                let told = match json {
                     true => group::json(&groups, &names)?,
                     false => group::text(&groups, &names, out.look()),
                 };
