@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use spindoctor_collect::mysql::target::{ConnectFlags, Environment, Secret, resolve};
+use spindoctor_collect::mysql::{ConnectFlags, Environment, Secret, resolve};
 
 fuzz_target!(|text: &str| {
     // No option file is read but the one that the DSN itself names.

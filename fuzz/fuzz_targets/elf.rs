@@ -17,7 +17,7 @@ use spindoctor_stacks::unwind::{MAX_FRAMES, Unwinder};
 const STACK: u64 = 0x7ffd_0000_0000;
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = Elf::of(bytes.to_vec(), &Default::default());
+    let _ = Elf::from_bytes(bytes.to_vec(), &Default::default());
     let path = env::temp_dir().join(format!("spindoctor-fuzz-elf-{}", std::process::id()));
     fs::write(&path, bytes).expect("the folder for temporary files can be written to");
     if let Ok(mut modules) = Modules::of_file(&path) {

@@ -13,7 +13,7 @@ const STACK: u64 = 0x7ffd_0000_0000;
 
 thread_local! {
     static OWN: RefCell<(Modules, Unwinder)> = RefCell::new((
-        Modules::of(std::process::id()).expect("a process may read its own maps"),
+        Modules::of_process(std::process::id()).expect("a process may read its own maps"),
         Unwinder::new(),
     ));
 }

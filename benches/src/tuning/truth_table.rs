@@ -220,7 +220,7 @@ fn intervals() -> Vec<Row> {
 
 fn holds_at_every_look(differences: &[f64]) -> bool {
     (6..=differences.len()).all(|n| {
-        Comparison::of(&differences[..n], ALPHA).is_none_or(|found| {
+        Comparison::at_every_look(&differences[..n], ALPHA).is_none_or(|found| {
             found.low.is_none_or(|low| low <= 0.0) && found.high.is_none_or(|high| high >= 0.0)
         })
     })

@@ -12,9 +12,9 @@ use tokio::sync::{mpsc, watch};
 
 use crate::deadline::Budget;
 use crate::failure::{Failure, Reason};
-use crate::heard::Heard;
 use crate::outbox::{BATCHES, Outbox};
 use crate::piece::{Columns, Ended, Piece};
+use crate::reply::Reply;
 use crate::schedule::Limits;
 use crate::session::{connect, prepared, whole};
 use crate::statement::Statement;
@@ -87,8 +87,9 @@ impl Question {
         // What was put into the outbox stays there.
         let failure = match self.within {
             Some(within) if is_too_late.into_inner() => {
-                let told = format!("no answer when the {} s for all servers were over", within.as_secs_f64());
-                Failure::new(Reason::Timeout, told)
+                let message =
+                    format!("no answer when the {} s for all servers were over", within.as_secs_f64());
+                Failure::new(Reason::Timeout, message)
             }
             _ => Failure::new(Reason::Interrupted, "interrupted before its answer was whole"),
         };
@@ -106,11 +107,11 @@ impl Question {
     pub async fn one_answer(&self, server: usize) -> Result<(Columns, Rows), Failure> {
         let mut budget = Budget::new(self.limits.query);
         let mut connection = self.connection(server, &mut budget).await?;
-        let heard = whole(&mut connection, &self.statement, &mut budget).await?;
+        let reply = whole(&mut connection, &self.statement, &mut budget).await?;
         connection.close().await;
-        match heard.error {
+        match reply.error {
             Some(failure) => Err(failure),
-            None => Ok((heard.columns.unwrap_or_default(), heard.rows)),
+            None => Ok((reply.columns.unwrap_or_default(), reply.rows)),
         }
     }
 
@@ -138,30 +139,30 @@ impl Question {
         let version = connection.version().clone();
         let asked = budget.within(connection.ask(&self.statement.tagged())).await?;
         asked.map_err(|error| Failure::of_asking(&error))?;
-        let (mut sent, mut heard) = (0, Heard::default());
+        let (mut sent, mut reply) = (0, Reply::default());
         let outbox = telling.outbox;
         let may = || outbox.has_room();
         loop {
             // What we need to write is not the server's time.
             outbox.room().await;
-            let mut take = |item: Item<'_>| heard.item(item);
+            let mut take = |item: Item<'_>| reply.item(item);
             let heard_some = budget.within(connection.hear(&may, MOST_ROW_BYTES, &mut take)).await?;
-            if sent + heard.rows.bytes() > MOST_ANSWER_BYTES {
-                let told = format!("its answer is larger than {} MiB", MOST_ANSWER_BYTES >> 20);
-                return Err(Failure::new(Reason::Query, told));
+            if sent + reply.rows.bytes() > MOST_ANSWER_BYTES {
+                let message = format!("its answer is larger than {} MiB", MOST_ANSWER_BYTES >> 20);
+                return Err(Failure::new(Reason::Query, message));
             }
             match heard_some.map_err(Failure::of_trouble)? {
                 Some(true) => break,
-                Some(false) if heard.rows.bytes() >= PIECE_BYTES => {
-                    sent += heard.rows.bytes();
-                    telling.some(&mut heard);
+                Some(false) if reply.rows.bytes() >= PIECE_BYTES => {
+                    sent += reply.rows.bytes();
+                    telling.some(&mut reply);
                 }
                 Some(false) | None => {}
             }
         }
-        telling.some_at_the_end(&mut heard);
+        telling.some_at_the_end(&mut reply);
         connection.close().await;
-        match heard.error {
+        match reply.error {
             Some(failure) => Err(failure),
             None => Ok(version),
         }
@@ -190,29 +191,29 @@ impl<'a> Telling<'a> {
     }
 
     /// Rows came, and more will.
-    fn some(&mut self, heard: &mut Heard) {
-        self.take(heard);
+    fn some(&mut self, reply: &mut Reply) {
+        self.take(reply);
         let rows = std::mem::take(&mut self.last);
         self.put(rows, None);
     }
 
     /// The last rows came: they wait for how it ended.
-    fn some_at_the_end(&mut self, heard: &mut Heard) {
-        self.take(heard);
-        if heard.columns.is_none() && heard.error.is_none() {
+    fn some_at_the_end(&mut self, reply: &mut Reply) {
+        self.take(reply);
+        if reply.columns.is_none() && reply.error.is_none() {
             // A statement without rows: what it did is its answer.
             let column = |name: &str, kind| Column { name: name.to_owned(), kind };
             self.columns = [column("affected", Kind::Integer), column("info", Kind::Text)].into();
-            let affected = heard.done.affected.unwrap_or_default().to_string();
-            self.last.push([Some(affected.as_bytes()), Some(heard.done.info.as_bytes())]);
+            let affected = reply.done.affected.unwrap_or_default().to_string();
+            self.last.push([Some(affected.as_bytes()), Some(reply.done.info.as_bytes())]);
         }
     }
 
-    fn take(&mut self, heard: &mut Heard) {
-        if let Some(columns) = &heard.columns {
+    fn take(&mut self, reply: &mut Reply) {
+        if let Some(columns) = &reply.columns {
             self.columns = columns.clone();
         }
-        self.last = std::mem::take(&mut heard.rows);
+        self.last = std::mem::take(&mut reply.rows);
     }
 
     fn end(mut self, end: Result<Ended, Failure>) {

@@ -25,8 +25,8 @@ impl Budget {
         let outcome = timeout(self.left, work).await;
         self.left = self.left.saturating_sub(begun.elapsed());
         outcome.map_err(|_| {
-            let told = format!("no answer within {} s", self.limit.as_secs_f64());
-            Failure::new(Reason::Timeout, told).outcome_unknown()
+            let message = format!("no answer within {} s", self.limit.as_secs_f64());
+            Failure::new(Reason::Timeout, message).outcome_unknown()
         })
     }
 }

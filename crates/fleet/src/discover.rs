@@ -36,7 +36,7 @@ const SOURCE: [&str; 2] = ["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"];
 
 /// What one server said.
 #[derive(Debug, Default)]
-struct Said {
+struct Topology {
     id: Option<String>,
     is_replica: bool,
     found: Vec<Listed>,
@@ -55,8 +55,8 @@ pub async fn discover(start: &Target, limits: Limits) -> Result<Vec<Listed>, Fai
         let said = match ask_one(&to_target(start, &listed.address), limits).await {
             Ok(said) => said,
             Err(failure) if is_start => return Err(failure),
-            // It belongs there and does not answer: whoever asks the fleet is to be told.
-            Err(_) => Said::default(),
+            // It belongs to the fleet and does not answer: it stays in the list, so that the report names it.
+            Err(_) => Topology::default(),
         };
         if said.id.is_some_and(|id| !ids.insert(id)) {
             continue;
@@ -87,10 +87,10 @@ fn to_target(start: &Target, address: &Address) -> Target {
     target
 }
 
-async fn ask_one(target: &Target, limits: Limits) -> Result<Said, Failure> {
+async fn ask_one(target: &Target, limits: Limits) -> Result<Topology, Failure> {
     let statement = |sql: &str| Statement::reading(sql).expect("these only read");
     let first = Question::new(Arc::from([target.clone()]), statement(IDENTITY[0]), limits);
-    let mut said = Said::default();
+    let mut said = Topology::default();
     let identity = match first.one_answer(0).await {
         Err(failure) if failure.code == Some(UNKNOWN_VARIABLE) => {
             first.instead(statement(IDENTITY[1])).one_answer(0).await?
@@ -102,7 +102,7 @@ async fn ask_one(target: &Target, limits: Limits) -> Result<Said, Failure> {
     let own_port = row.text("port").and_then(|port| port.parse().ok()).unwrap_or(3306);
     let asked = async |sql: &str| {
         let answer = first.instead(statement(sql)).one_answer(0).await;
-        // Not every server has every one of these, and not every account may ask: what is not told is not there.
+        // Not every server has every one of these, and not every account may ask: what is not answered is left out.
         answer.map(|(columns, rows)| texts(&columns, &rows)).unwrap_or_default()
     };
     for sql in SOURCE {
@@ -204,7 +204,7 @@ mod tests {
         Texts(cells.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect())
     }
 
-    fn told(listed: &[Listed]) -> Vec<String> {
+    fn lines(listed: &[Listed]) -> Vec<String> {
         listed
             .iter()
             .map(|server| {
@@ -239,7 +239,7 @@ mod tests {
             ]),
         ];
         assert_eq!(
-            told(&members(&rows)),
+            lines(&members(&rows)),
             [
                 "Host(db1, Some(3306)) role=primary state=online",
                 "Host(db2, Some(3307)) role=member state=recovering"
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn members_of_a_galera_cluster_are_those_that_said_their_address() {
         let of = |list| {
-            told(&galera(&[row(&[("Variable_name", "wsrep_incoming_addresses"), ("Value", list)])], 3306))
+            lines(&galera(&[row(&[("Variable_name", "wsrep_incoming_addresses"), ("Value", list)])], 3306))
         };
         assert_eq!(
             of("10.0.0.1:3306,AUTO,,10.0.0.3:3307,[::1]:3308"),
@@ -269,8 +269,8 @@ mod tests {
             row(&[("Server_Id", "2"), ("Host", "db2"), ("Port", "3307"), ("Source_Id", "1")]),
             row(&[("Server_Id", "3"), ("Host", ""), ("Port", "3306")]),
         ];
-        assert_eq!(told(&of_report_host(&reported)), ["Host(db2, Some(3307)) role=replica"]);
+        assert_eq!(lines(&of_report_host(&reported)), ["Host(db2, Some(3307)) role=replica"]);
         let dumps = [row(&[("HOST", "10.0.0.7:51234")]), row(&[("HOST", "localhost")])];
-        assert_eq!(told(&of_dumps(&dumps, 3310)), ["Host(10.0.0.7, Some(3310)) role=replica"]);
+        assert_eq!(lines(&of_dumps(&dumps, 3310)), ["Host(10.0.0.7, Some(3310)) role=replica"]);
     }
 }

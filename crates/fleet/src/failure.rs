@@ -1,5 +1,5 @@
 //! Why a server did not answer: a reason to count by, and one sentence without the server's name, so that servers
-//! with the same trouble are told together.
+//! with the same trouble are reported together.
 
 use std::collections::BTreeMap;
 
@@ -95,24 +95,24 @@ impl Failure {
     /// The system's error while the statement ran.
     pub fn of_asking(error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
-        let told = match error.kind() {
+        let message = match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
                 "the server closed the connection before its answer was whole".to_owned()
             }
             _ => format!("the connection broke: {error}"),
         };
-        Self::new(Reason::Query, told).outcome_unknown()
+        Self::new(Reason::Query, message).outcome_unknown()
     }
 
     /// A server's error in place of a login.
     pub fn of_refusal(error: &ServerError) -> Self {
         let ServerError { code, message } = error;
-        let told = format!("error {code}: {message}");
+        let message = format!("error {code}: {message}");
         let failure = match code {
             // Numbers: mysqld_error.h. 1040, 1203, 1226: no connection left; 1129, 1130: this host is not admitted.
-            1040 | 1203 | 1226 => Self::connect(told),
-            1129 | 1130 => Self::new(Reason::Connect, told),
-            _ => Self::new(Reason::Auth, told),
+            1040 | 1203 | 1226 => Self::connect(message),
+            1129 | 1130 => Self::new(Reason::Connect, message),
+            _ => Self::new(Reason::Auth, message),
         };
         Self { code: Some(*code), ..failure }
     }
@@ -130,10 +130,10 @@ impl Failure {
 
     /// What the other end sent was no MySQL.
     pub fn of_wrong(wrong: Wrong, logged_in: bool) -> Self {
-        let told = format!("it does not speak MySQL's protocol: {wrong}");
+        let message = format!("it does not speak MySQL's protocol: {wrong}");
         match logged_in {
-            true => Self::new(Reason::Query, told).outcome_unknown(),
-            false => Self::new(Reason::Connect, told),
+            true => Self::new(Reason::Query, message).outcome_unknown(),
+            false => Self::new(Reason::Connect, message),
         }
     }
 
@@ -143,8 +143,8 @@ impl Failure {
             OpenError::UnknownHost(why) => Self::connect(format!("the host's name has no address: {why}")),
             OpenError::Unreachable(error) | OpenError::Broken(error) => Self::of_connecting(&error),
             OpenError::TlsNotOffered(mode) => {
-                let told = format!("the server offers no TLS, and --ssl-mode={} demands it", mode.name());
-                Self::new(Reason::Connect, told)
+                let message = format!("the server offers no TLS, and --ssl-mode={} demands it", mode.name());
+                Self::new(Reason::Connect, message)
             }
             OpenError::Tls(why) => {
                 Self::new(Reason::Connect, format!("TLS failed: {why}; check --ssl-mode and --ssl-ca"))

@@ -106,7 +106,7 @@ impl Outbox {
     /// Sends batches until the last one.
     pub(crate) async fn forward(self: Arc<Self>, sender: mpsc::Sender<Vec<Piece>>) {
         loop {
-            // A batch that is due is told at once, others after a while: either is right.
+            // A batch that is due is reported at once, others after a while: either is right.
             let _ = tokio::time::timeout(LATEST, self.due.notified()).await;
             loop {
                 let (is_empty, is_last) = {

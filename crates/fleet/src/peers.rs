@@ -64,7 +64,7 @@ const OWN: &[&str] = &[
 const OWN_PREFIXES: &[&str] = &["version", "wsrep_node_"];
 const OWN_SUFFIXES: &[&str] = &["dir", "_file", "_path"];
 
-/// Settings that decide over durability, memory and throughput, the weightiest first: they are told before all others.
+/// Settings that decide over durability, memory and throughput, the most important first: they are listed before all others.
 /// After the catalogue of causes and the variables that the tuner may change.
 const WEIGHTY: &[&str] = &[
     "read_only",
@@ -238,7 +238,7 @@ fn is_own(name: &str) -> bool {
         || OWN_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// A value as it is kept: one that is too long with a hash, so that two of them are told apart.
+/// A value as it is kept: one that is too long with a hash, so that two of them stay different.
 fn shortened(value: &str) -> std::borrow::Cow<'_, str> {
     if value.len() <= LONGEST_BYTES {
         return value.into();
@@ -274,9 +274,9 @@ mod tests {
             ("m", common),
             ("m", &[("a", "1"), ("sync_binlog", "0"), ("b", "x"), ("server_id", "4"), ("c", "alone")]),
         ]);
-        let told: Vec<(&str, usize, usize)> =
+        let listed: Vec<(&str, usize, usize)> =
             found.odd.iter().map(|odd| (odd.setting.as_str(), odd.norm_servers, odd.of)).collect();
-        assert_eq!(told, [("sync_binlog", 4, 6), ("a", 5, 6), ("b", 4, 6)]);
+        assert_eq!(listed, [("sync_binlog", 4, 6), ("a", 5, 6), ("b", 4, 6)]);
         assert_eq!(found.odd[0].others, [("0".to_owned(), vec![1, 5])]);
         assert_eq!(found.odd[2].others, [("y".to_owned(), vec![3]), ("z".to_owned(), vec![1])]);
         assert_eq!(found.split, []);

@@ -30,7 +30,7 @@ const SWITCH: Source = Source {
     plan: |_, _| Plan::Ask("SHOW GLOBAL VARIABLES LIKE 'performance_schema'"),
     ..global_variables::SOURCE
 };
-/// Who tells what runs, the better one first.
+/// The sources of what runs, the better one first.
 const LISTS: [Source; 2] = [perf_schema_threads::RUNNING, processlist::RUNNING];
 
 /// Logins at once: each may take the server and us a TLS handshake's CPU time, and none has to be quick.
@@ -48,7 +48,7 @@ pub struct Running {
 }
 
 /// What a server said, by its place in the list, or why it says nothing.
-pub type Heard = (usize, Result<Running, Failure>);
+pub type FromServer = (usize, Result<Running, Failure>);
 
 /// Who is looked at.
 #[derive(Clone)]
@@ -76,7 +76,7 @@ impl Servers {
 
     /// One look at all, and returns those that were not begun with because `stop` became true or nobody listens any more.
     /// Those that were under way then end as interrupted.
-    pub async fn once(&self, mut stop: watch::Receiver<bool>, tell: mpsc::Sender<Heard>) -> Vec<usize> {
+    pub async fn once(&self, mut stop: watch::Receiver<bool>, tell: mpsc::Sender<FromServer>) -> Vec<usize> {
         let everybody: Vec<usize> = (0..self.targets.len()).collect();
         let ended = turns::over(&mut stop, tell.closed());
         let one = |server: usize| {
@@ -100,10 +100,10 @@ impl Servers {
         left.not_begun
     }
 
-    /// Looks at all of them every so often until `stop` is true, over one connection each, and tells what each says. Says
+    /// Looks at all of them every so often until `stop` is true, over one connection each, and reports what each says. Says
     /// goodbye at the end.
     pub async fn follow(&self, every: Duration, mut stop: watch::Receiver<bool>, tell: Arc<dyn Tell>) {
-        let doors = Arc::new(Doors::of(&self.targets, &self.limits));
+        let doors = Arc::new(Doors::new(&self.targets, &self.limits));
         let count = self.targets.len().max(1) as u32;
         let mut tasks = JoinSet::new();
         for server in 0..self.targets.len() {
@@ -121,7 +121,7 @@ impl Servers {
 /// Takes what servers say, as they say it.
 pub trait Tell: Send + Sync {
     /// A server said this, or why it says nothing.
-    fn tell(&self, heard: Heard);
+    fn tell(&self, answer: FromServer);
 }
 
 /// One server and its connection.
@@ -221,8 +221,8 @@ impl Looker {
         let target = &servers.targets[server];
         let mut session = Session::open(target, &servers.limits, &servers.connectors).await?;
         let version = ServerVersion::parse(session.version(), "").ok_or_else(|| {
-            let told = format!("not asked: spindoctor knows no server of version {}", session.version());
-            Failure::new(Reason::Query, told)
+            let message = format!("not asked: spindoctor knows no server of version {}", session.version());
+            Failure::new(Reason::Query, message)
         })?;
         let mut sample = ServerSample::default();
         let known = Known { version, variables: None, origin: Instant::now() };
@@ -251,7 +251,7 @@ impl Looker {
                 Reading::Unavailable(_) | Reading::NotAsked => {}
             }
         }
-        Err(Failure::new(Reason::Query, "nothing of this server tells what it runs"))
+        Err(Failure::new(Reason::Query, "no source of this server says what it runs"))
     }
 }
 
@@ -263,7 +263,7 @@ struct Doors {
 }
 
 impl Doors {
-    fn of(targets: &[Target], limits: &Limits) -> Self {
+    fn new(targets: &[Target], limits: &Limits) -> Self {
         let hosts = targets.iter().map(|target| turns::host(target).to_owned());
         Self {
             all: Semaphore::new(LOGINS.min(limits.connections.max(1))),
@@ -325,7 +325,7 @@ mod tests {
             per_second: None,
             retries: 0,
         };
-        let doors = Doors::of(&[of("a"), of("b")], &limits);
+        let doors = Doors::new(&[of("a"), of("b")], &limits);
         let soon = Duration::from_millis(50);
         let inside = doors.enter("a").await;
         assert!(timeout(soon, doors.enter("a")).await.is_err());

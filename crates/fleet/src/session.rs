@@ -8,8 +8,8 @@ use tokio::time::timeout;
 
 use crate::deadline::Budget;
 use crate::failure::{Failure, Reason};
-use crate::heard::Heard;
 use crate::piece::Columns;
+use crate::reply::Reply;
 use crate::schedule::Limits;
 use crate::statement::{self, Statement};
 use crate::wire::answer::Item;
@@ -46,11 +46,11 @@ pub(crate) async fn connect(
     };
     let limit = limits.connect;
     timeout(limit, trying).await.unwrap_or_else(|_| {
-        let told = format!(
+        let message = format!(
             "no connection within {} s: the server hangs, or a firewall drops the packets",
             limit.as_secs_f64()
         );
-        Err(Failure::new(Reason::Timeout, told))
+        Err(Failure::new(Reason::Timeout, message))
     })
 }
 
@@ -79,8 +79,8 @@ pub(crate) async fn prepared(
         Some(error) => {
             connection.close().await;
             let failure = Failure::of_statement(&error);
-            let told = format!("not asked: {preparation}: {}", failure.error);
-            Err(Failure { error: told, ..failure })
+            let message = format!("not asked: {preparation}: {}", failure.error);
+            Err(Failure { error: message, ..failure })
         }
     }
 }
@@ -90,19 +90,19 @@ pub(crate) async fn whole(
     connection: &mut Connection,
     statement: &Statement,
     budget: &mut Budget,
-) -> Result<Heard, Failure> {
+) -> Result<Reply, Failure> {
     let asked = budget.within(connection.ask(&statement.tagged())).await?;
     asked.map_err(|error| Failure::of_asking(&error))?;
-    let mut heard = Heard::default();
+    let mut reply = Reply::default();
     loop {
-        let mut take = |item: Item<'_>| heard.item(item);
+        let mut take = |item: Item<'_>| reply.item(item);
         let some = budget.within(connection.hear(&|| true, MOST_BYTES, &mut take)).await?;
-        if heard.rows.bytes() > MOST_BYTES {
-            let told = format!("its answer is larger than {} MiB", MOST_BYTES >> 20);
-            return Err(Failure::new(Reason::Query, told));
+        if reply.rows.bytes() > MOST_BYTES {
+            let message = format!("its answer is larger than {} MiB", MOST_BYTES >> 20);
+            return Err(Failure::new(Reason::Query, message));
         }
         if some.map_err(Failure::of_trouble)? == Some(true) {
-            return Ok(heard);
+            return Ok(reply);
         }
     }
 }
@@ -147,10 +147,10 @@ impl Session {
         let answer = whole(&mut self.connection, statement, &mut Budget::new(self.limit)).await;
         self.asked += 1;
         self.busy += begun.elapsed();
-        let heard = answer?;
-        match heard.error {
+        let reply = answer?;
+        match reply.error {
             Some(failure) => Err(failure),
-            None => Ok((heard.columns.unwrap_or_default(), heard.rows)),
+            None => Ok((reply.columns.unwrap_or_default(), reply.rows)),
         }
     }
 

@@ -84,11 +84,11 @@ impl Statement {
                 );
                 return Err(Failure::new(Reason::Query, error));
             }
-            let told = |failure: Failure| {
+            let message = |failure: Failure| {
                 let error = format!("{}; --write asks it all the same", failure.error);
                 Failure { error, ..failure }
             };
-            return read_only(version, limit).map(Some).map_err(told);
+            return read_only(version, limit).map(Some).map_err(message);
         }
         let knows_lock_waits = ServerVersion::parse(version, "")
             .is_some_and(|parsed| parsed.mysql_at_least(5, 5, 3) || parsed.mariadb_at_least(5, 5, 0));

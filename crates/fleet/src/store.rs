@@ -54,7 +54,7 @@ struct Layout {
 }
 
 /// How a server ended, as `servers` has it.
-pub struct Told<'a> {
+pub struct ServerEnd<'a> {
     /// Its name.
     pub server: &'a str,
     /// Its tags.
@@ -132,11 +132,14 @@ impl Store {
     }
 
     /// No more answers come: writes who was asked, and how each ended.
-    pub fn finish<'a>(&mut self, servers: impl Iterator<Item = Told<'a>> + Clone) -> Result<(), StoreError> {
+    pub fn finish<'a>(
+        &mut self,
+        servers: impl Iterator<Item = ServerEnd<'a>> + Clone,
+    ) -> Result<(), StoreError> {
         const OWN: [&str; 6] = ["server", "state", "reason", "error", "ms", "version"];
         let mut tags: Vec<&str> = Vec::new();
-        for told in servers.clone() {
-            for tag in told.tags.keys() {
+        for ends in servers.clone() {
+            for tag in ends.tags.keys() {
                 if !tags.contains(&tag.as_str()) {
                     tags.push(tag);
                 }
@@ -150,7 +153,7 @@ impl Store {
         let mut unlike: Vec<String> = columns.clone();
         let mut kept: Vec<&str> = Vec::new();
         for tag in tags {
-            // SQLite tells no DC from dc.
+            // For SQLite DC and dc are one name.
             let column = name(tag);
             if !unlike.contains(&column.to_lowercase()) {
                 unlike.push(column.to_lowercase());
@@ -161,10 +164,10 @@ impl Store {
         self.db.execute_batch(&format!("CREATE TABLE servers ({})", columns.join(", ")))?;
         let marks = vec!["?"; columns.len()].join(", ");
         let mut insert = self.db.prepare(&format!("INSERT INTO servers VALUES ({marks})"))?;
-        for told in servers {
+        for ends in servers {
             let text = |text: &str| Value::Text(text.to_owned());
-            let mut row = vec![text(told.server)];
-            row.extend(match told.end {
+            let mut row = vec![text(ends.server)];
+            row.extend(match ends.end {
                 None => [text("not asked"), Value::Null, Value::Null, Value::Null, Value::Null],
                 Some(Ok(end)) => {
                     [text("answered"), Value::Null, Value::Null, Value::Real(end.ms), text(&end.version)]
@@ -174,7 +177,7 @@ impl Store {
                     [text("failed"), reason, error, Value::Null, Value::Null]
                 }
             });
-            row.extend(kept.iter().map(|tag| told.tags.get(*tag).map_or(Value::Null, |value| text(value))));
+            row.extend(kept.iter().map(|tag| ends.tags.get(*tag).map_or(Value::Null, |value| text(value))));
             insert.execute(params_from_iter(row))?;
         }
         Ok(())
@@ -303,20 +306,20 @@ mod tests {
     }
 
     fn ask(store: &Store, sql: &str) -> Result<String, StoreError> {
-        let mut told = String::new();
+        let mut ends = String::new();
         store.query(sql, &mut |columns, rows| {
             for (at, column) in columns.iter().enumerate() {
-                told.push_str(&format!("{}{}:{:?}", if at > 0 { " " } else { "" }, column.name, column.kind));
+                ends.push_str(&format!("{}{}:{:?}", if at > 0 { " " } else { "" }, column.name, column.kind));
             }
             for row in rows.iter() {
                 let cells = row.cells().map(|cell| {
                     cell.map_or("NULL".to_owned(), |cell| String::from_utf8_lossy(cell).into_owned())
                 });
-                told.push_str(&format!("\n{}", cells.collect::<Vec<_>>().join(" ")));
+                ends.push_str(&format!("\n{}", cells.collect::<Vec<_>>().join(" ")));
             }
             Ok::<(), StoreError>(())
         })?;
-        Ok(told)
+        Ok(ends)
     }
 
     fn filled() -> Store {
@@ -333,12 +336,12 @@ mod tests {
             BTreeMap::new(),
         ];
         let ends = [Ok(Ended { ms: 1.5, version: "9.7.4".into() }), Err(Failure::new(Reason::Query, "gone"))];
-        let told = [("db1", 0, 0), ("db3", 1, 1)].map(|(server, tag, end): (_, usize, usize)| Told {
+        let ends = [("db1", 0, 0), ("db3", 1, 1)].map(|(server, tag, end): (_, usize, usize)| ServerEnd {
             server,
             tags: &tags[tag],
             end: Some(&ends[end]),
         });
-        store.finish(told.iter().map(|told| Told { ..*told })).unwrap();
+        store.finish(ends.iter().map(|ends| ServerEnd { ..*ends })).unwrap();
         store
     }
 
@@ -357,11 +360,11 @@ mod tests {
 
     #[test]
     fn servers_have_their_tags_and_how_they_ended() {
-        let told =
+        let ends =
             ask(&filled(), "SELECT server, state, reason, ms, version, dc, tag_state FROM servers").unwrap();
         assert!(
-            told.ends_with("\ndb1 answered NULL 1.5 9.7.4 ams old\ndb3 failed query NULL NULL NULL NULL"),
-            "{told}"
+            ends.ends_with("\ndb1 answered NULL 1.5 9.7.4 ams old\ndb3 failed query NULL NULL NULL NULL"),
+            "{ends}"
         );
     }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use spindoctor_giving_back::cases::{DEEP, PLANTED, PLANTED_DEEP, SHORT};
-use spindoctor_giving_back::check::{Extent, PROMISED, check, told};
+use spindoctor_giving_back::check::{Extent, PROMISED, check, describe};
 use spindoctor_giving_back::protocol::Protocol;
 use spindoctor_giving_back::steps::GivingBack;
 
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         );
         println!("{row}");
         for (name, way) in &checked.broken {
-            println!("{name}:\n  {}", told(&model, way).join("\n  "));
+            println!("{name}:\n  {}", describe(&model, way).join("\n  "));
         }
         let _ = writeln!(rows, "{row}");
     }

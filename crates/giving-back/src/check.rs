@@ -115,8 +115,8 @@ pub fn check(model: GivingBack, extent: Extent) -> Checked {
     }
 }
 
-/// A way, told step by step with what it leads to.
-pub fn told(model: &GivingBack, way: &[Step]) -> Vec<String> {
+/// A way, step by step, with what each step leads to.
+pub fn describe(model: &GivingBack, way: &[Step]) -> Vec<String> {
     let mut state = model.begin();
     let mut lines = Vec::new();
     for step in way {

@@ -1,5 +1,5 @@
 //! A model of how a trial's settings are given back, and the checker that looks at everything that can happen to it. It is no
-//! part of the program; `crates/tune/src/apply.rs` tells the protocol, and `crates/tune/tests/replay.rs` holds the program to
+//! part of the program; `crates/tune/src/apply/mod.rs` describes the protocol, and `crates/tune/tests/replay.rs` holds the program to
 //! the model by playing its ways on real servers.
 //!
 //! # What is modelled
@@ -8,7 +8,7 @@
 //! second tuner, on the same host or on another. Their guardians; each tuner's EVENT and its rehearsal; `tune --recover`, run
 //! by somebody at any moment; a DBA who sets a variable to a third value, to the one that is tried, or to the old one, and may
 //! persist it; an account without privileges that takes the lock, for as long as it likes. The user lock goes the way of the
-//! connection that holds it: it ends with the process where the network brings the news, else when the server has heard
+//! connection that holds it: it ends with the process where the network brings the news, else when the server has received
 //! nothing for so many seconds. A `SET GLOBAL` of two variables looks at its conditions first and changes one after the
 //! other, for as long as it likes, whatever became of the client.
 //!
@@ -47,7 +47,7 @@
 //!   take for the old value what the first has set and not given back yet, and set it again at the moment in which the first
 //!   one's guardian gives back: it stays then. `script/giving-back` finds that way in its case of two faults and a second tuner
 //!   on another host.
-//! - Who keeps and loses the lease within that moment is told so: the values are all new or all old then.
+//! - A tuner that keeps and loses the lease within that moment says so: the values are all new or all old then.
 //! - The disk keeps what was synced; the server's clock and the processes' run at one speed.
 
 pub mod cases;

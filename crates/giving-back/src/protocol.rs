@@ -3,7 +3,7 @@
 /// The protocol. [`Protocol::PROGRAM`] is what `crates/tune` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocol {
-    /// What will be set is in the journal, and told to the EVENT, before it is set.
+    /// What will be set is in the journal and in the EVENT before it is set.
     pub announces: bool,
     /// The statement that sets asks for the lease.
     pub set_asks_for_lease: bool,

@@ -48,7 +48,7 @@ pub enum Holder {
 pub struct Lock {
     /// Whose connection.
     pub holder: Holder,
-    /// For how many ticks the server has heard nothing from it.
+    /// For how many ticks nothing from it has reached the server.
     pub silent: u8,
     /// For how many ticks it has it, as far as anybody asks.
     pub age: u8,
@@ -295,7 +295,7 @@ pub struct Guardian {
     pub run: Run,
     /// Where it is.
     pub at: GuardianAt,
-    /// For how many ticks it heard nothing.
+    /// For how many ticks nothing reached it.
     pub silence: u8,
     /// The journal as it read it last.
     pub journal: Option<Journal>,

@@ -1,7 +1,7 @@
 //! Whatever happens, settings are given back; and a protocol with a bug in it is found out.
 
 use spindoctor_giving_back::cases::{PLANTED, SHORT};
-use spindoctor_giving_back::check::{Extent, check, told};
+use spindoctor_giving_back::check::{Extent, check, describe};
 use spindoctor_giving_back::protocol::Protocol;
 use spindoctor_giving_back::steps::GivingBack;
 
@@ -18,7 +18,7 @@ fn whatever_happens_every_variable_ends_with_its_old_value_or_the_dbas_in_time()
             checked.took.as_secs_f64()
         );
         for (property, way) in &checked.broken {
-            println!("{property}:\n  {}", told(&model, way).join("\n  "));
+            println!("{property}:\n  {}", describe(&model, way).join("\n  "));
         }
         assert!(checked.broken.is_empty(), "{name}: the way is above");
     }

@@ -86,7 +86,7 @@ fn spin(changes: &[(&str, &str, &str)], server: &Server) -> Candidate {
         from: (*from).to_owned(),
         to: (*to).to_owned(),
     };
-    Candidate::of(&changes.iter().map(change).collect::<Vec<_>>(), server.version()).unwrap()
+    Candidate::checked(&changes.iter().map(change).collect::<Vec<_>>(), server.version()).unwrap()
 }
 
 fn times(settle_ms: u64, measure_ms: u64) -> Times {

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, setrlimit};
-use spindoctor_collect::mysql::target;
+use spindoctor_collect::mysql::environment;
 
 /// The variable of MySQL's clients with a password.
 const VARIABLE: &str = "MYSQL_PWD";
@@ -22,7 +22,7 @@ const VARIABLE: &str = "MYSQL_PWD";
 /// were copied; what could not be done is said in one line.
 pub fn hide() -> Option<String> {
     let given = std::env::var_os(VARIABLE);
-    target::keep_password_of_environment(
+    environment::keep_password_of_environment(
         given.as_ref().map(|value| value.to_string_lossy().into_owned().into()),
     );
     if given.is_some() {

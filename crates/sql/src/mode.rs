@@ -46,7 +46,7 @@ impl Mode {
     ];
 
     /// From the value of the variable `sql_mode`.
-    pub fn of(sql_mode: &str) -> Self {
+    pub fn from_variable(sql_mode: &str) -> Self {
         let has = |wanted: &str| sql_mode.split(',').any(|mode| mode.trim().eq_ignore_ascii_case(wanted));
         // The combinations contain it; servers name it beside them, but not every copy of a variable does.
         let is_ansi = ["ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
@@ -63,9 +63,12 @@ mod tests {
 
     #[test]
     fn a_mode_is_read_from_the_variable() {
-        assert_eq!(Mode::of(""), Mode::ALL[0]);
-        assert_eq!(Mode::of("REAL_AS_FLOAT,PIPES_AS_CONCAT,ANSI_QUOTES,IGNORE_SPACE,ANSI"), Mode::ALL[1]);
-        assert_eq!(Mode::of("STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES"), Mode::ALL[2]);
-        assert_eq!(Mode::of("no_backslash_escapes, ansi"), Mode::ALL[3]);
+        assert_eq!(Mode::from_variable(""), Mode::ALL[0]);
+        assert_eq!(
+            Mode::from_variable("REAL_AS_FLOAT,PIPES_AS_CONCAT,ANSI_QUOTES,IGNORE_SPACE,ANSI"),
+            Mode::ALL[1]
+        );
+        assert_eq!(Mode::from_variable("STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES"), Mode::ALL[2]);
+        assert_eq!(Mode::from_variable("no_backslash_escapes, ansi"), Mode::ALL[3]);
     }
 }

@@ -120,7 +120,7 @@ fn decoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Vec<String> {
+    fn lines(text: &str) -> Vec<String> {
         tags(text).into_iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 
@@ -145,14 +145,14 @@ mod tests {
             ("SELECT 1 /*a='unfinished", vec!["a=unfinished"]),
             ("SELECT 'unfinished /*a=1*/", vec![]),
         ] {
-            assert_eq!(told(text), expected, "{text}");
+            assert_eq!(lines(text), expected, "{text}");
         }
     }
 
     #[test]
     fn of_a_text_that_was_cut_the_tags_at_its_end_are_read() {
         let text = format!("SELECT a FROM t WHERE b = 'long{CUT}er' AND c = 1 /*route='%2Fcart'*/");
-        assert_eq!(told(&text), ["route=/cart"]);
+        assert_eq!(lines(&text), ["route=/cart"]);
         let within = format!("SELECT 1 /*a='1',b='{CUT}2',c='3'*/");
         assert_eq!(tags(&within).last(), Some(&("c".to_owned(), "3".to_owned())));
     }

@@ -384,14 +384,14 @@ fn ends_for_all(inside: &str, mode: Mode) -> bool {
 mod tests {
     use super::*;
 
-    fn told(text: &str, mode: Mode) -> Vec<String> {
+    fn lines(text: &str, mode: Mode) -> Vec<String> {
         let lexed = lex(text, mode);
-        let mut told: Vec<String> =
+        let mut lines: Vec<String> =
             lexed.tokens.iter().map(|token| format!("{:?} {}", token.kind, token.text)).collect();
         if lexed.end != End::Whole {
-            told.push(format!("{:?} {}", lexed.end, &text[lexed.end_at..]));
+            lines.push(format!("{:?} {}", lexed.end, &text[lexed.end_at..]));
         }
-        told
+        lines
     }
 
     const DEFAULT: Mode = Mode::ALL[0];
@@ -434,22 +434,22 @@ mod tests {
             ("1.5e-", vec!["Number 1.5e-"]),
             ("a\u{a0}b", vec!["Word a\u{a0}b"]),
         ] {
-            assert_eq!(told(text, DEFAULT), expected, "{text}");
+            assert_eq!(lines(text, DEFAULT), expected, "{text}");
         }
     }
 
     #[test]
     fn quotes_end_as_the_mode_says_and_nowhere_where_it_is_not_known() {
         let text = r"'C:\' b 'c'";
-        assert_eq!(told(text, DEFAULT), [r"Text 'C:\' b '", "Word c", "Cut '"]);
-        assert_eq!(told(text, Mode::ALL[2]), [r"Text 'C:\'", "Word b", "Text 'c'"]);
-        assert_eq!(told(text, Mode::UNKNOWN), [format!("Ambiguous {text}")]);
-        assert_eq!(told(r"'a\\' b", Mode::UNKNOWN), [r"Text 'a\\'", "Word b"]);
-        assert_eq!(told(r"'a\\\' b", Mode::UNKNOWN), [r"Ambiguous 'a\\\' b"]);
-        assert_eq!(told("\"a\"", Mode::ALL[1]), ["Name \"a\""]);
-        assert_eq!(told(r#""a\" b"#, Mode::ALL[1]), [r#"Name "a\""#, "Word b"]);
-        assert_eq!(told(r#""a\" b"#, Mode::UNKNOWN), [r#"Ambiguous "a\" b"#]);
-        assert_eq!(told("`a\\` b", Mode::UNKNOWN), ["Name `a\\`", "Word b"]);
+        assert_eq!(lines(text, DEFAULT), [r"Text 'C:\' b '", "Word c", "Cut '"]);
+        assert_eq!(lines(text, Mode::ALL[2]), [r"Text 'C:\'", "Word b", "Text 'c'"]);
+        assert_eq!(lines(text, Mode::UNKNOWN), [format!("Ambiguous {text}")]);
+        assert_eq!(lines(r"'a\\' b", Mode::UNKNOWN), [r"Text 'a\\'", "Word b"]);
+        assert_eq!(lines(r"'a\\\' b", Mode::UNKNOWN), [r"Ambiguous 'a\\\' b"]);
+        assert_eq!(lines("\"a\"", Mode::ALL[1]), ["Name \"a\""]);
+        assert_eq!(lines(r#""a\" b"#, Mode::ALL[1]), [r#"Name "a\""#, "Word b"]);
+        assert_eq!(lines(r#""a\" b"#, Mode::UNKNOWN), [r#"Ambiguous "a\" b"#]);
+        assert_eq!(lines("`a\\` b", Mode::UNKNOWN), ["Name `a\\`", "Word b"]);
     }
 
     #[test]
@@ -470,7 +470,7 @@ mod tests {
             let lexed = lex(text, Mode::UNKNOWN);
             assert_eq!((lexed.end, lexed.tokens.len()), (End::Ambiguous, 0), "{text}");
         }
-        assert_eq!(told("a /*[...]*/ b", DEFAULT), ["Word a"]);
-        assert_eq!(told("'a /*[...]*/ b' c", DEFAULT), ["Cut 'a /*[...]*/ b' c"]);
+        assert_eq!(lines("a /*[...]*/ b", DEFAULT), ["Word a"]);
+        assert_eq!(lines("'a /*[...]*/ b' c", DEFAULT), ["Cut 'a /*[...]*/ b' c"]);
     }
 }

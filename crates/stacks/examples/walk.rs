@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut capture, notes) = capture::open(pid, source)?;
     println!("{:?} opened in {:.1?} {notes:?}", capture.source(), begun.elapsed());
     let begun = Instant::now();
-    let mut modules = Modules::of(pid)?;
+    let mut modules = Modules::of_process(pid)?;
     println!("maps read in {:.1?}", begun.elapsed());
     let mut unwinder = Unwinder::new();
     let mut names = Names::new();

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use spindoctor_model::stack::{Observation, Profile, Spin, StackSource, ThreadState};
 
-/// Callers that are told of a spinner: the commonest ones.
+/// Callers that are listed for a spinner: the commonest ones.
 const CALLERS: usize = 5;
 
-/// Frames of a calling chain that is told in one line.
+/// Frames of a call chain that is shown in one line.
 const CHAIN: usize = 6;
 
 /// Shares of the CPU samples, from 0 to 1.

@@ -30,7 +30,7 @@ const LIBC: [(&str, ThreadState); 10] = [
 /// many that were inlined.
 const LIBC_FRAMES: usize = 8;
 
-/// What a thread was doing. `by_frames` tells what its functions mean, as [`state_by_frames`] does; it is asked only
+/// What a thread was doing. `by_frames` says what its functions mean, as [`state_by_frames`] does; it is asked only
 /// where that matters.
 pub fn classify(thread: &RawThread, by_frames: &mut dyn FnMut() -> Option<ThreadState>) -> ThreadState {
     if matches!(thread.state, 'T' | 't') || thread.wait_channel.as_deref().is_some_and(is_frozen) {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contended_mutex_is_told_without_names_by_the_value_it_waits_for() {
+    fn a_contended_mutex_is_named_without_names_by_the_value_it_waits_for() {
         assert_eq!(state(&thread('S', libc::SYS_futex, [0x7f00, 0x80, 2]), &[]), ThreadState::Lock);
         assert_eq!(state(&thread('S', libc::SYS_futex, [0x7f00, 0x80, 7]), &[]), ThreadState::Futex);
         assert_eq!(state(&thread('S', libc::SYS_futex, [0x7f00, 0x86, 0]), &[]), ThreadState::Lock);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_fault_is_told_by_the_wait_channel() {
+    fn a_page_fault_is_known_by_the_wait_channel() {
         let fault = |channel: &str| RawThread {
             state: 'D',
             wait_channel: Some(channel.to_owned()),

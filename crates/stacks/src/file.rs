@@ -181,8 +181,8 @@ mod tests {
         let whole = to_bytes(&profile()).unwrap();
         for cut in 0..whole.len() {
             let message = refused(&whole[..cut]);
-            let told = message.contains("is no profile") || message.contains("damaged");
-            assert!(told, "cut at {cut}: {message}");
+            let is_explained = message.contains("is no profile") || message.contains("damaged");
+            assert!(is_explained, "cut at {cut}: {message}");
         }
     }
 

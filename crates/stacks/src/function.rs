@@ -121,7 +121,7 @@ fn exits(
         if parts.iter().any(|part| part.contains(&address)) {
             continue;
         }
-        let part = code(address).ok_or("no unwind table tells where it ends")?;
+        let part = code(address).ok_or("no unwind table says where it ends")?;
         if parts.is_empty() && part.start != start {
             return Err("by the unwind table another function is there".to_owned());
         }

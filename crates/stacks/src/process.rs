@@ -106,7 +106,7 @@ pub(crate) fn tasks(pid: u32) -> Vec<u32> {
     folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// True where a file of `/proc` cannot be read because what it tells of has ended.
+/// True where a file of `/proc` cannot be read because the process or thread has ended.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }

@@ -14,7 +14,7 @@ use crate::capture::calls::CallTrace;
 use crate::error::Result;
 use crate::profiler::{Profiler, ProfilerOptions, Taken};
 
-/// CPU samples for each second that the thread runs: where it runs for a tenth of 10 s, a share of 10 % of them is told to
+/// CPU samples for each second that the thread runs: where it runs for a tenth of 10 s, a share of 10 % of them is known to
 /// within one percentage point. Not in step with timers that tick in tens.
 const SAMPLE_HZ: f64 = 999.0;
 
@@ -50,7 +50,7 @@ pub fn look(pid: u32, tid: u32, options: &ThreadTimeOptions<'_>) -> Result<Threa
     let mut profiler = match Profiler::start(pid, profiling) {
         Ok(profiler) => Some(profiler),
         Err(error) => {
-            notes.push(format!("what the thread does outside of system calls is not told: {error}"));
+            notes.push(format!("what the thread does outside of system calls is not known: {error}"));
             None
         }
     };
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn who_ended_early_says_what_it_cost() {
-        let told = spent(Duration::from_secs(2), 1_200_000, Duration::from_millis(100), 2);
-        assert!(told.contains("2.0 s only") && told.contains("makes 300000 a second"), "{told}");
-        assert!(told.contains("took 2.5 %"), "{told}");
+        let note = spent(Duration::from_secs(2), 1_200_000, Duration::from_millis(100), 2);
+        assert!(note.contains("2.0 s only") && note.contains("makes 300000 a second"), "{note}");
+        assert!(note.contains("took 2.5 %"), "{note}");
     }
 }

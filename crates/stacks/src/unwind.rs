@@ -78,7 +78,7 @@ impl Plain {
     /// x86-64 has six to save: rbx, rbp, r12 to r15.
     const MOST_SAVED: usize = 6;
 
-    fn of(rule: &Rule, abi: &Abi) -> Option<Self> {
+    fn from_rule(rule: &Rule, abi: &Abi) -> Option<Self> {
         let CfaRule::RegisterAndOffset { register, offset } = &rule.cfa else { return None };
         let mut plain = Self {
             register: register.0,
@@ -161,7 +161,7 @@ const X86_64: Abi =
 const AARCH64: Abi = Abi { fp: 29, sp: 31, lr: Some(30), pc: None, preserved: 0x7ff << 19 | 1 << 31 };
 
 impl Frame {
-    fn of(registers: &Registers, abi: &Abi) -> Self {
+    fn from_registers(registers: &Registers, abi: &Abi) -> Self {
         let mut frame = Self { values: [0; 32], known: 0 };
         frame.set(abi.sp, registers.sp);
         if let Some(fp) = registers.fp {
@@ -254,7 +254,7 @@ impl Unwinder {
         };
         let stack = Copied { start: stack_start, bytes, whole };
         let Self { rules, context, interrupted, outermost, .. } = self;
-        let mut frame = Frame::of(registers, abi);
+        let mut frame = Frame::from_registers(registers, abi);
         let mut pc = registers.pc;
         // The frame that led to the pc, and how it was left; none for the innermost.
         let mut from: Option<(u64, Left)> = None;
@@ -346,7 +346,7 @@ impl Way {
         let Some(rule) = image.cfi.rule(&image.elf, address.wrapping_sub(image.bias), context) else {
             return Some(Self::ByFramePointer);
         };
-        Some(match Plain::of(&rule, abi) {
+        Some(match Plain::from_rule(&rule, abi) {
             Some(plain) => Self::Plain(plain),
             None => Self::ByTable(rule, image),
         })

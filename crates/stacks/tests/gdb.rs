@@ -107,7 +107,7 @@ impl Ours {
         println!("{:?} {notes:?}", capture.source());
         Ok(Self {
             capture,
-            modules: Modules::of(pid)?,
+            modules: Modules::of_process(pid)?,
             unwinder: Unwinder::new(),
             names: Names::new(),
             last: HashMap::new(),

@@ -235,7 +235,7 @@ impl<'a, W: Writer> Bench<'a, W> {
         if load_per_s < LEAST_LOAD_PER_S {
             return Err(Ended::LoadGone { per_s: load_per_s });
         }
-        let rails = Rails::of(&seconds).ok_or(Ended::LoadGone { per_s: load_per_s })?;
+        let rails = Rails::from_baseline(&seconds).ok_or(Ended::LoadGone { per_s: load_per_s })?;
         let series = seconds.iter().map(|(_, rates)| rates.throughput_per_s).collect();
         let (last, until) = (Some(before), None);
         Ok(Self { meter, writer, stop, tell, begun, rails, series, load_per_s, last, slowest, until })
@@ -285,7 +285,7 @@ impl<'a, W: Writer> Bench<'a, W> {
         Ok(Outcome::Measured(block))
     }
 
-    /// A guard rail was hit: the old values at once, then calm is waited for. It tells whose doing it was.
+    /// A guard rail was hit: the old values at once, then calm is waited for. The trip names who caused it.
     async fn recover(&mut self, trip: Trip, wanted: &Wanted<'_>) -> Result<String, Ended> {
         self.set(wanted.old).await?;
         (self.tell)(Event::Note(&format!("a guard rail was hit, the old setting is back: {trip}")));

@@ -67,7 +67,7 @@ pub struct Governor {
     version: ServerVersion,
     commit: Option<Commit>,
     latch: Option<Latch>,
-    told: Vec<String>,
+    noted: Vec<String>,
 }
 
 /// A variable that is governed, with the value that it should have: the one before, or the one that was set last.
@@ -111,7 +111,7 @@ impl Governor {
             version,
             commit: commit.map(|(hwm, before)| Commit { hwm, before, meant_pct: None }),
             latch: lever.map(|lever| Latch { lever, meant_us: None, strikes: 0, cpu: None }),
-            told: Vec::new(),
+            noted: Vec::new(),
         }
     }
 
@@ -153,9 +153,9 @@ impl Governor {
             }
         }
         step.notes.retain(|note| {
-            let is_new = !self.told.contains(note);
+            let is_new = !self.noted.contains(note);
             if is_new {
-                self.told.push(note.clone());
+                self.noted.push(note.clone());
             }
             is_new
         });

@@ -81,7 +81,7 @@ struct Limit {
 
 impl Rails {
     /// The limits, from seconds of the server as it was. None where there is no second to go by.
-    pub fn of(baseline: &[(Counters, Rates)]) -> Option<Self> {
+    pub fn from_baseline(baseline: &[(Counters, Rates)]) -> Option<Self> {
         let (last, _) = baseline.last()?;
         let highest = |pick: &dyn Fn(&(Counters, Rates)) -> Option<f64>| {
             baseline.iter().filter_map(pick).filter(|reading| reading.is_finite()).reduce(f64::max)
@@ -161,26 +161,26 @@ impl Rails {
     }
 
     /// What is watched, with its limit, for the report.
-    pub fn told(&self) -> Vec<String> {
-        let mut told = Vec::new();
+    pub fn descriptions(&self) -> Vec<String> {
+        let mut watched = Vec::new();
         if let Some(p95) = self.p95_ms {
-            told.push(format!("p95 up to {:.1} ms", p95.limit));
+            watched.push(format!("p95 up to {:.1} ms", p95.limit));
         }
         if let Some(errors) = self.errors_per_s {
-            told.push(format!(
+            watched.push(format!(
                 "{:.0} % of the statements failing beyond the {errors:.1} a second that do anyway",
                 ERROR_SHARE * 100.0
             ));
         }
-        told.push(format!("{:.0} statements at once at most", self.threads_running.limit));
-        told.push(format!("no fewer than {:.0} statements a second", self.throughput_per_s.limit));
+        watched.push(format!("{:.0} statements at once at most", self.threads_running.limit));
+        watched.push(format!("no fewer than {:.0} statements a second", self.throughput_per_s.limit));
         if let Some(behind) = self.behind_s {
-            told.push(format!("{:.0} s behind the source at most", behind.limit));
+            watched.push(format!("{:.0} s behind the source at most", behind.limit));
         }
         if let Some(disk) = self.disk_free_bytes {
-            told.push(format!("{:.1} GiB of the disk left free", disk.limit / f64::from(1 << 30)));
+            watched.push(format!("{:.1} GiB of the disk left free", disk.limit / f64::from(1 << 30)));
         }
-        told
+        watched
     }
 }
 
@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn rails() -> Rails {
-        Rails::of(&[second(1_000.0, 8.0), second(1_200.0, 10.0)]).unwrap()
+        Rails::from_baseline(&[second(1_000.0, 8.0), second(1_200.0, 10.0)]).unwrap()
     }
 
     fn hit(change: impl Fn(&mut Counters, &mut Rates)) -> Option<Rail> {
@@ -303,10 +303,10 @@ mod tests {
         let (mut counters, mut rates) = second(1_000.0, 9.0);
         (counters.behind_s, counters.disk_free_bytes) = (None, None);
         (rates.p95_ms, rates.errors_per_s) = (None, None);
-        let mut rails = Rails::of(&[(counters.clone(), rates)]).unwrap();
+        let mut rails = Rails::from_baseline(&[(counters.clone(), rates)]).unwrap();
         let (worse, worse_rates) = second(1_000.0, 9_000.0);
         assert_eq!(rails.check(&worse, &worse_rates), None);
         assert_eq!(rails.check(&worse, &worse_rates), None);
-        assert_eq!(Rails::of(&[]), None);
+        assert_eq!(Rails::from_baseline(&[]), None);
     }
 }

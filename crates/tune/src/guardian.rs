@@ -1,6 +1,6 @@
 //! The guardian: a process of its own that puts the old values back when the tuner is gone.
 //!
-//! The tuner starts it, and tells it over a pipe which server it is and where the journal lies: neither a password nor
+//! The tuner starts it, and sends it over a pipe the address of the server and the path of the journal: neither a password nor
 //! anything else stands in its arguments or environment. A line comes every half second; the end of the pipe, or silence for
 //! four and a half seconds, means that the tuner is dead or stopped. Then the guardian takes the lock on a fresh connection, gives the
 //! variables their old values, takes the EVENT and the journal away, and ends. It tries for as long as the journal stands; a
@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::apply::writer::Writer;
-use crate::apply::{ApplyError, Foreign, Restored, finish, take_away};
+use crate::apply::{ApplyError, OtherHolder, Restored, finish, take_away};
 use crate::interrupt::Interrupts;
 use crate::journal::Journal;
 use crate::lease::IDLE_S;
@@ -44,7 +44,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// those of its option file. The journal stays, for whoever tunes there next to say so.
 const DOWN: Duration = Duration::from_secs(60);
 
-/// What a guardian is told: the first line of the pipe.
+/// The first line of the pipe: which server, and which journal.
 #[derive(Debug, Clone)]
 pub(crate) struct Charge {
     pub(crate) target: Target,
@@ -139,19 +139,19 @@ impl Charge {
 }
 
 /// Guards with standard input as the pipe from the tuner and standard output as the one to it. Needs a tokio runtime; `say`
-/// is told what somebody who comes later should know.
+/// gets what somebody who comes later should know.
 ///
 /// # Errors
 /// They are no pipes, or there was no charge.
 pub async fn run(say: impl FnMut(&str)) -> io::Result<()> {
-    let told = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
+    let from_tuner = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
     let answer = pipe::Sender::from_owned_fd(io::stdout().as_fd().try_clone_to_owned()?)?;
-    guard(BufReader::new(told), answer, say).await
+    guard(BufReader::new(from_tuner), answer, say).await
 }
 
 /// Guards until the tuner says that there is nothing to guard any more, or puts everything back in its place.
 async fn guard(
-    mut told: impl AsyncBufRead + Unpin,
+    mut pipe: impl AsyncBufRead + Unpin,
     mut answer: impl AsyncWrite + Unpin,
     mut say: impl FnMut(&str),
 ) -> io::Result<()> {
@@ -159,7 +159,7 @@ async fn guard(
     let _alone = rustix::process::setsid();
     let _deaf = Interrupts::listen()?;
     let mut line = String::new();
-    told.read_line(&mut line).await?;
+    pipe.read_line(&mut line).await?;
     let charge = Charge::from_line(&line);
     line.zeroize();
     let charge = charge?;
@@ -172,10 +172,10 @@ async fn guard(
     if said != READY {
         return Ok(());
     }
-    let mut listening = Listening { told, is_open: true };
+    let mut listening = Listening { pipe, is_open: true };
     while let Some(gone) = listening.until_gone().await {
         if let Some(outcome) = put_back(&charge, &mut listening).await {
-            if let Some(what) = outcome.told() {
+            if let Some(what) = outcome.message() {
                 say(&format!("the tuner of {} {gone}; {what}", charge.target.address()));
             }
             return Ok(());
@@ -198,7 +198,7 @@ async fn visit(charge: &Charge) -> Result<(), ApplyError> {
 
 /// The pipe.
 struct Listening<R> {
-    told: R,
+    pipe: R,
     is_open: bool,
 }
 
@@ -207,34 +207,34 @@ impl<R: AsyncBufRead + Unpin> Listening<R> {
     async fn until_gone(&mut self) -> Option<&'static str> {
         loop {
             match self.line(SILENCE).await {
-                Heard::Alive => {}
-                Heard::GoHome => return None,
-                Heard::End => return Some("ended without a word"),
-                Heard::Nothing => return Some("was stopped"),
+                FromTuner::Alive => {}
+                FromTuner::GoHome => return None,
+                FromTuner::End => return Some("ended without a word"),
+                FromTuner::Nothing => return Some("was stopped"),
             }
         }
     }
 
-    async fn line(&mut self, patience: Duration) -> Heard {
+    async fn line(&mut self, patience: Duration) -> FromTuner {
         if !self.is_open {
             sleep(patience).await;
-            return Heard::Nothing;
+            return FromTuner::Nothing;
         }
         // A timeout may cut a line into two: what is left of it counts as a sign of life all the same.
         let mut line = String::new();
-        match timeout(patience, self.told.read_line(&mut line)).await {
-            Err(_) => Heard::Nothing,
-            Ok(Ok(read)) if read > 0 && line.ends_with(GO_HOME) => Heard::GoHome,
-            Ok(Ok(read)) if read > 0 => Heard::Alive,
+        match timeout(patience, self.pipe.read_line(&mut line)).await {
+            Err(_) => FromTuner::Nothing,
+            Ok(Ok(read)) if read > 0 && line.ends_with(GO_HOME) => FromTuner::GoHome,
+            Ok(Ok(read)) if read > 0 => FromTuner::Alive,
             Ok(_) => {
                 self.is_open = false;
-                Heard::End
+                FromTuner::End
             }
         }
     }
 }
 
-enum Heard {
+enum FromTuner {
     Alive,
     GoHome,
     End,
@@ -253,7 +253,7 @@ enum Outcome {
 }
 
 impl Outcome {
-    fn told(&self) -> Option<String> {
+    fn message(&self) -> Option<String> {
         match self {
             Self::Done => None,
             Self::Kept => Some("it had decided to keep its values".to_owned()),
@@ -266,11 +266,11 @@ impl Outcome {
     }
 }
 
-/// Tries for as long as the journal stands; none where the tuner is heard again and still has the lease.
+/// Tries for as long as the journal stands; none where the tuner speaks again and still has the lease.
 async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut Listening<R>) -> Option<Outcome> {
     let mut pause = PAUSE;
     let mut down_since: Option<Instant> = None;
-    let mut foreign = Foreign::default();
+    let mut foreign = OtherHolder::default();
     loop {
         match Journal::read(&charge.journal) {
             Ok(None) => return Some(Outcome::Done),
@@ -295,8 +295,8 @@ async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut List
             Err(_) => pause = LONGEST_PAUSE,
         }
         match listening.line(pause).await {
-            Heard::Alive | Heard::GoHome => return None,
-            Heard::End | Heard::Nothing => {}
+            FromTuner::Alive | FromTuner::GoHome => return None,
+            FromTuner::End | FromTuner::Nothing => {}
         }
     }
 }
@@ -305,7 +305,7 @@ async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut List
 async fn attempt(
     charge: &Charge,
     journal: &Journal,
-    foreign: &mut Foreign,
+    foreign: &mut OtherHolder,
 ) -> Result<Option<Outcome>, ApplyError> {
     let mut writer = Writer::connect(&charge.target).await?;
     // A holder of another start of the server is nobody that is known.
@@ -360,9 +360,9 @@ mod tests {
     fn a_tuner_is_gone_when_its_pipe_ends_and_not_when_it_sends_the_guardian_home() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut ends = Listening { told: &b"alive\nalive\n"[..], is_open: true };
+            let mut ends = Listening { pipe: &b"alive\nalive\n"[..], is_open: true };
             assert_eq!(ends.until_gone().await, Some("ended without a word"));
-            let mut goes = Listening { told: &b"alive\ngo home\n"[..], is_open: true };
+            let mut goes = Listening { pipe: &b"alive\ngo home\n"[..], is_open: true };
             assert_eq!(goes.until_gone().await, None);
         });
     }

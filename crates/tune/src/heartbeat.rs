@@ -176,7 +176,7 @@ async fn lock(conn: &mut Writer) -> Result<Result<u64, Option<u64>>, ApplyError>
     }
 }
 
-/// Asks until told to stop, or there is no answer.
+/// Asks until it is stopped, or until there is no answer.
 async fn ping(mut conn: Writer, lost: watch::Sender<Option<String>>, mut stopped: watch::Receiver<bool>) {
     let mut ticks = interval(HEARTBEAT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

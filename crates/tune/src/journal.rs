@@ -73,10 +73,10 @@ impl ProcessMark {
     /// # Errors
     /// `/proc` cannot be read.
     pub fn own() -> io::Result<Self> {
-        Self::of(std::process::id())
+        Self::of_process(std::process::id())
     }
 
-    fn of(pid: u32) -> io::Result<Self> {
+    fn of_process(pid: u32) -> io::Result<Self> {
         let stat = fs::read(format!("/proc/{pid}/stat"))?;
         let stat = parse_task_stat(&String::from_utf8_lossy(&stat)).ok_or(io::ErrorKind::InvalidData)?;
         if matches!(stat.state.as_str(), "Z" | "X") {
@@ -88,7 +88,7 @@ impl ProcessMark {
 
     /// True while it runs; a zombie does not.
     pub fn runs(&self) -> bool {
-        Self::of(self.pid).is_ok_and(|now| now == *self)
+        Self::of_process(self.pid).is_ok_and(|now| now == *self)
     }
 }
 
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_told_with_what_to_do() {
+    fn a_folder_that_cannot_be_written_is_an_error_that_says_what_to_do() {
         let error =
             JournalFile::plan(Path::new("/proc/nothing"), journal()).create().unwrap_err().to_string();
         assert!(error.contains("/proc/nothing") && error.contains("XDG_STATE_HOME"), "{error}");

@@ -9,7 +9,7 @@
 //! variable has another value than the writer believes, the statement fails and writes nothing, not even the same value.
 //! What window remains: the server works out all conditions of a statement, then sets its variables one after the other. A
 //! `SET GLOBAL` of somebody else's that falls between the two (microseconds; seconds where the adaptive hash index is
-//! emptied by the same statement) is overwritten. A change to the very value that spindoctor has set cannot be told from its own.
+//! emptied by the same statement) is overwritten. A change to the very value that spindoctor has set cannot be distinguished from its own.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -131,7 +131,7 @@ pub struct Line {
     pub setting: Setting,
     /// In the order of the numbers of clients; those without a measurement are left out.
     pub points: Vec<Point>,
-    /// How its throughput scales; none where that cannot be told.
+    /// How its throughput scales; none where the measurements do not show it.
     pub scalability: Option<Scalability>,
     /// Why it cannot.
     pub not_fitted: Option<String>,
@@ -228,15 +228,20 @@ impl Grid {
 
 impl Setting {
     /// `innodb_sync_spin_loops = 30, innodb_spin_wait_delay = 6`; nothing for the server as it is.
-    pub fn told(&self) -> String {
-        let told = self.0.iter().map(|assigned| format!("{} = {}", assigned.variable, assigned.value));
-        told.collect::<Vec<_>>().join(", ")
+    pub fn text(&self) -> String {
+        let pairs = self.0.iter().map(|assigned| format!("{} = {}", assigned.variable, assigned.value));
+        pairs.collect::<Vec<_>>().join(", ")
     }
 }
 
 impl Sweep {
     /// What the measurements say. Those that the grid does not ask for are left out.
-    pub fn of(conditions: Conditions, grid: Grid, mut cells: Vec<Measured>, mut notes: Vec<String>) -> Self {
+    pub fn from_measured(
+        conditions: Conditions,
+        grid: Grid,
+        mut cells: Vec<Measured>,
+        mut notes: Vec<String>,
+    ) -> Self {
         let settings = grid.settings();
         cells.retain(|measured| {
             let Cell { setting, threads, run } = &measured.cell;
@@ -244,7 +249,7 @@ impl Sweep {
         });
         cells.sort_by_key(|measured| measured.at);
         let lines: Vec<Line> =
-            settings.into_iter().map(|setting| Line::of(setting, &grid.threads, &cells)).collect();
+            settings.into_iter().map(|setting| Line::from_measured(setting, &grid.threads, &cells)).collect();
         let failed = cells.iter().filter(|measured| measured.errors_per_s > 0.0).count();
         if failed > 0 {
             notes.push(format!(
@@ -321,7 +326,7 @@ pub enum Standing {
 }
 
 impl Line {
-    fn of(setting: Setting, threads: &[u32], cells: &[Measured]) -> Self {
+    fn from_measured(setting: Setting, threads: &[u32], cells: &[Measured]) -> Self {
         let mut ordered = threads.to_vec();
         ordered.sort_unstable();
         ordered.dedup();
@@ -331,7 +336,7 @@ impl Line {
                 let of_point = |measured: &&Measured| {
                     measured.cell.setting == setting && measured.cell.threads == threads
                 };
-                Point::of(threads, &cells.iter().filter(of_point).collect::<Vec<_>>())
+                Point::from_runs(threads, &cells.iter().filter(of_point).collect::<Vec<_>>())
             })
             .collect();
         let medians: Vec<usl::Point> = points
@@ -377,9 +382,9 @@ impl From<Usl> for Scalability {
 }
 
 impl Point {
-    fn of(threads: u32, measured: &[&Measured]) -> Option<Self> {
+    fn from_runs(threads: u32, measured: &[&Measured]) -> Option<Self> {
         let all = |pick: fn(&Measured) -> Option<f64>| {
-            Spread::of(measured.iter().filter_map(|measured| pick(measured)).collect())
+            Spread::from_values(measured.iter().filter_map(|measured| pick(measured)).collect())
         };
         Some(Self {
             threads,
@@ -395,7 +400,7 @@ impl Point {
 
 impl Spread {
     /// Of the finite ones among these; none where there is none.
-    fn of(mut values: Vec<f64>) -> Option<Self> {
+    fn from_values(mut values: Vec<f64>) -> Option<Self> {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
         let (low, high) = (*values.first()?, *values.last()?);
@@ -466,7 +471,8 @@ mod tests {
         let grid = Grid { axes: Vec::new(), threads: vec![4], runs: 2 };
         let cell = |run| Cell { setting: Setting::default(), threads: 4, run };
         assert_eq!(grid.left(&[measured(cell(0), 1.0)], &mut |_| 0), [cell(1)]);
-        let sweep = Sweep::of(Conditions::default(), grid, vec![measured(cell(0), 1.0)], Vec::new());
+        let sweep =
+            Sweep::from_measured(Conditions::default(), grid, vec![measured(cell(0), 1.0)], Vec::new());
         assert_eq!((sweep.lines.len(), sweep.missing()), (1, 1));
     }
 
@@ -476,7 +482,7 @@ mod tests {
         let run = |run, tps| measured(Cell { setting: Setting::default(), threads: 4, run }, tps);
         let mut cells = vec![run(0, 10.0), run(1, 40.0), run(2, 20.0), run(3, f64::NAN)];
         cells[1].errors_per_s = 0.5;
-        let sweep = Sweep::of(Conditions::default(), grid, cells, Vec::new());
+        let sweep = Sweep::from_measured(Conditions::default(), grid, cells, Vec::new());
         let point = sweep.lines[0].at(4).unwrap();
         assert_eq!(point.transactions_per_s, Spread { median: 20.0, low: 10.0, high: 40.0 });
         assert_eq!((point.runs, point.p95_ms, point.errors_per_s), (4, None, 0.5));
@@ -484,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leads_is_told_with_by_how_much() {
+    fn the_best_line_is_named_with_its_lead() {
         let grid = grid();
         let cells = grid.left(&[], &mut |_| 0);
         let cells = cells
@@ -495,11 +501,11 @@ mod tests {
                 measured(cell, tps - slower)
             })
             .collect();
-        let sweep = Sweep::of(Conditions::default(), grid, cells, Vec::new());
+        let sweep = Sweep::from_measured(Conditions::default(), grid, cells, Vec::new());
         assert_eq!(sweep.missing(), 0);
         let lead = Lead { first: 2, second: 0, last: 1, ratio: 3.0, standing: Standing::Clear };
         assert_eq!(sweep.lead_at(64), Some(lead));
-        assert_eq!(sweep.lines[2].setting.told(), "innodb_sync_spin_loops = 200, innodb_spin_wait_delay = 6");
+        assert_eq!(sweep.lines[2].setting.text(), "innodb_sync_spin_loops = 200, innodb_spin_wait_delay = 6");
         assert_eq!(sweep.lead_at(2), None);
     }
 
@@ -522,7 +528,7 @@ mod tests {
                 let cell = Cell { setting: Setting::default(), threads: 1 << (at % 4), run: at as u32 / 4 };
                 Measured { p95_ms: *other, cpu_us_per_query: *other, errors_per_s: *tps, ..measured(cell, *tps) }
             });
-            let sweep = Sweep::of(Conditions::default(), grid, cells.collect(), Vec::new());
+            let sweep = Sweep::from_measured(Conditions::default(), grid, cells.collect(), Vec::new());
             for point in &sweep.lines[0].points {
                 prop_assert!(point.transactions_per_s.low <= point.transactions_per_s.median);
             }

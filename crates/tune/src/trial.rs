@@ -24,7 +24,7 @@ use crate::variables::{Refused, Settles, Variable, find};
 const MOST_QUADS: u32 = 400;
 /// A trial that helps goes on up to so many quads while its interval is wider than [`WIDE`]: the first interval that
 /// decides is the widest that can, and two quads more make it half as wide.
-const QUADS_TO_TELL: u32 = 12;
+const QUADS_TO_HELP: u32 = 12;
 /// The end of an interval over its beginning, as a ratio of ratios, from which on it says little of how much.
 const WIDE: f64 = 1.25;
 /// Quads in a row that were spoilt before the trial is given up.
@@ -46,7 +46,7 @@ impl Candidate {
     ///
     /// # Errors
     /// A variable is not on the list or fixed here, or the new value is out of range.
-    pub fn of(changes: &[Change], version: ServerVersion) -> Result<Self, Refused> {
+    pub fn checked(changes: &[Change], version: ServerVersion) -> Result<Self, Refused> {
         let mut checked = Self { changes: Vec::new(), old: Vec::new(), new: Vec::new() };
         for change in changes {
             let variable = find(&change.variable)?;
@@ -92,7 +92,7 @@ pub struct Times {
 impl Times {
     /// Those of a block, from the load's own movement.
     pub fn block(&self, series: &[f64], settles: Settles) -> (BlockTimes, Timing) {
-        let timing = Timing::of(series, 1.0, settles, self.pace);
+        let timing = Timing::from_rates(series, 1.0, settles, self.pace);
         let seconds = Duration::from_secs_f64;
         let times = BlockTimes {
             settle: self.settle.unwrap_or(seconds(timing.settle_s)),
@@ -201,8 +201,8 @@ impl UnderWay<'_> {
             self.quad += 1;
             let judgement = judge(&self.blocks, Look::More, self.terms);
             bench.tell(Event::Judged(&judgement));
-            let is_told = self.quad >= QUADS_TO_TELL || !is_wide(&judgement);
-            if judgement.verdict.is_some_and(|verdict| verdict != Verdict::Helps || is_told) {
+            let is_enough = self.quad >= QUADS_TO_HELP || !is_wide(&judgement);
+            if judgement.verdict.is_some_and(|verdict| verdict != Verdict::Helps || is_enough) {
                 self.decided = Some(judgement);
                 return Ok(());
             }
@@ -217,7 +217,7 @@ impl UnderWay<'_> {
         let is_first = self.budget.is_none();
         let allowed = (bench.elapsed() - self.begun) + until.saturating_duration_since(Instant::now());
         let quad_s = (4 * self.times.all()).as_secs_f64();
-        self.budget = budget::of(&self.blocks, quad_s, allowed.as_secs_f64(), self.terms);
+        self.budget = budget::estimate(&self.blocks, quad_s, allowed.as_secs_f64(), self.terms);
         if let Some((of, budget)) = self.budget.as_ref().filter(|_| is_first) {
             bench.tell(Event::Note(&budget::words(*of, budget)));
         }
@@ -248,7 +248,7 @@ impl UnderWay<'_> {
                 }
             }
             let margin = self.terms.margins.ln(Quantity::Throughput);
-            if is_new && Harm::of(&self.blocks, margin).is_some() {
+            if is_new && Harm::from_blocks(&self.blocks, margin).is_some() {
                 return Ok(Quad::Harmful);
             }
         }
@@ -271,7 +271,7 @@ impl UnderWay<'_> {
             }
             why = format!("It was broken off: {ended}. {why}");
         }
-        self.notes.extend(Drift::of(&self.blocks).notes());
+        self.notes.extend(Drift::from_blocks(&self.blocks).notes());
         self.notes.extend(bench.meter().notes().iter().cloned());
         let joined = |pick: fn(&Change) -> &str| {
             let parts: Vec<&str> = self.candidate.changes.iter().map(pick).collect();

@@ -99,7 +99,7 @@ pub async fn tune<W: Writer>(
     let mut passed_over = Vec::new();
     let mut candidates: Vec<Candidate> = Vec::new();
     for proposal in proposals.iter().filter(|proposal| !proposal.changes.is_empty()) {
-        match (&proposal.not_tried, Candidate::of(&proposal.changes, version)) {
+        match (&proposal.not_tried, Candidate::checked(&proposal.changes, version)) {
             (Some(why), _) => passed_over.push(format!("{}: {why}", proposal.family)),
             (None, Err(why)) => passed_over.push(format!("{}: {why}", proposal.family)),
             (None, Ok(candidate)) => candidates.push(candidate),
@@ -125,7 +125,7 @@ pub async fn tune<W: Writer>(
     let Tried { mut trial, ended } =
         try_candidate(bench, &chosen, &options.times, &options.terms, options.until, below).await;
     trial.notes.extend(notes);
-    trial.notes.push(format!("guard rails: {}", bench.rails().told().join(", ")));
+    trial.notes.push(format!("guard rails: {}", bench.rails().descriptions().join(", ")));
     let tuning = Tuning { decided: trial, proposals: proposals.to_vec(), searched, settings: Vec::new() };
     Ok(Tuned { tuning, candidate: chosen, ended })
 }
@@ -156,7 +156,7 @@ impl<W: Writer> Search<'_, '_, W> {
     /// The candidate that deserves the deciding trial.
     async fn choose(&mut self, candidates: Vec<Candidate>) -> Result<Candidate, Ended> {
         let version = self.bench.meter().version();
-        let checked = |arm: &Arm| Candidate::of(&arm.changes, version).ok();
+        let checked = |arm: &Arm| Candidate::checked(&arm.changes, version).ok();
         let mut arms: Vec<Arm> = vec![Arm { changes: Vec::new() }];
         arms.extend(candidates.iter().take(MOST_PROPOSALS).map(|one| Arm { changes: one.changes.clone() }));
         if candidates.len() > MOST_PROPOSALS {
@@ -180,7 +180,7 @@ impl<W: Writer> Search<'_, '_, W> {
                         .filter(|&arm| behind(arm).is_some_and(|behind| behind > present + WORTH_HAVING))
                         .collect();
                     let of_changes = raced.standings.iter().map(|of| of.arm).find(|&arm| arm != 0);
-                    // Where the race left none but the present setting, the guess that hit no rail is told to be no better.
+                    // Where the race left none but the present setting, the guess that hit no rail goes into the trial, which says that it is no better.
                     let fallback = (1..arms.len()).rev().find(|arm| !raced.tripped.contains(arm));
                     let Some(winner) = of_changes.or(fallback) else {
                         return Err(Ended::NotSet(
@@ -235,6 +235,7 @@ impl<W: Writer> Search<'_, '_, W> {
         let (times, _) = self.options.times.block(self.bench.series(), settles);
         let until = self.options.until - (4 * QUADS_RESERVED * times.all()).min(self.left());
         let values: Vec<Values> = arms.iter().map(|arm| values(arm, &variables)).collect();
+        let plan = RoundPlan { what, values: &values, old: &variables, times };
         let mut race = Race::new(arms.len(), guess);
         let mut measured: Vec<(usize, Block)> = Vec::new();
         let mut tripped: Vec<usize> = Vec::new();
@@ -246,7 +247,7 @@ impl<W: Writer> Search<'_, '_, W> {
                 break;
             }
             let order = race.next_round(&mut *self.below).to_vec();
-            match self.round(what, &order, &values, &variables, times, race.rounds(), &mut tripped).await? {
+            match self.round(&plan, race.rounds(), &order, &mut tripped).await? {
                 Some(round) => {
                     spoilt = 0;
                     let scores: Vec<Option<f64>> =
@@ -270,7 +271,7 @@ impl<W: Writer> Search<'_, '_, W> {
         // All of them are compared with the first on the same blocks.
         let candidates = u32::try_from(arms.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let terms = Terms { candidates, ..self.options.terms };
-        let told = Told { what, arms, variables: &variables, rounds: race.rounds(), start, terms };
+        let report = RaceReport { what, arms, variables: &variables, rounds: race.rounds(), start, terms };
         let seconds = (self.bench.elapsed() - begun).as_secs_f64();
         for arm in 1..arms.len() {
             let standing = standings.iter().find(|standing| standing.arm == arm);
@@ -288,7 +289,7 @@ impl<W: Writer> Search<'_, '_, W> {
                     format!("it dropped out after round {round}")
                 }
             };
-            let mut trial = told.trial(arm, &measured, &fate, begun);
+            let mut trial = report.trial(arm, &measured, &fate, begun);
             trial.server = self.bench.meter().server().clone();
             trial.seconds = seconds;
             self.trials.push(trial);
@@ -302,21 +303,15 @@ impl<W: Writer> Search<'_, '_, W> {
 
     /// One round: the blocks in their order, none for an arm that hit a guard rail. None in all where it was spoilt by
     /// something else.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "it is the inside of a loop, in a function for its length alone"
-    )]
     async fn round(
         &mut self,
-        what: &str,
-        order: &[usize],
-        values: &[Values],
-        old: &[(&'static Variable, String)],
-        times: BlockTimes,
+        plan: &RoundPlan<'_>,
         round: usize,
+        order: &[usize],
         tripped: &mut Vec<usize>,
     ) -> Result<Option<Vec<Option<Block>>>, Ended> {
-        let what = format!("search ({what}), round {}", round + 1);
+        let RoundPlan { values, old, times, .. } = *plan;
+        let what = format!("search ({}), round {}", plan.what, round + 1);
         let mut blocks = Vec::with_capacity(order.len());
         for &arm in order {
             if tripped.contains(&arm) {
@@ -357,8 +352,19 @@ impl<W: Writer> Search<'_, '_, W> {
     }
 }
 
+/// What the rounds of one race have in common.
+struct RoundPlan<'a> {
+    /// Which race it is: `around the winner`.
+    what: &'a str,
+    /// What each arm sets.
+    values: &'a [Values],
+    /// The values before the race.
+    old: &'a Values,
+    times: BlockTimes,
+}
+
 /// What the trials of one race have in common.
-struct Told<'a> {
+struct RaceReport<'a> {
     what: &'a str,
     arms: &'a [Arm],
     variables: &'a Values,
@@ -367,7 +373,7 @@ struct Told<'a> {
     terms: Terms,
 }
 
-impl Told<'_> {
+impl RaceReport<'_> {
     /// An arm against the first, as a trial that decides nothing.
     fn trial(&self, arm: usize, measured: &[(usize, Block)], fate: &str, begun: Duration) -> Trial {
         let blocks: Vec<Block> = measured
@@ -526,8 +532,8 @@ mod tests {
 
     /// The settings around one, as they are written.
     fn around(winner: &Arm) -> Vec<String> {
-        let told = |arm: Arm| arm.changes.into_iter().map(|change| change.to).collect::<Vec<_>>().join(" ");
-        moves(winner).into_iter().filter_map(|way| way.from(winner)).map(told).collect()
+        let text = |arm: Arm| arm.changes.into_iter().map(|change| change.to).collect::<Vec<_>>().join(" ");
+        moves(winner).into_iter().filter_map(|way| way.from(winner)).map(text).collect()
     }
 
     #[test]

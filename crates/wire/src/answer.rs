@@ -3,7 +3,7 @@
 use crate::bytes::Bytes;
 use crate::packets::Packets;
 use crate::rows::has_cells;
-use crate::{EOF, ERROR, OK, ServerError, Wrong, server_error, shown};
+use crate::{EOF, ERROR, OK, ServerError, Wrong, printable, server_error};
 
 /// Columns of a result set at most: MySQL's own limit.
 const MOST_COLUMNS: u64 = 4096;
@@ -216,7 +216,7 @@ impl Answer {
         };
         let more = status & MORE_RESULTS != 0;
         self.stage = if more { Stage::Head } else { Stage::Ended };
-        let info = shown(info);
+        let info = printable(info);
         Ok(Item::End(Done { affected: Some(affected), info, more }))
     }
 
@@ -343,16 +343,16 @@ mod tests {
     }
 
     /// What an answer brings, rows one by one: cut like this, and its rows taken together or not.
-    fn told(stream: &[u8], steps: &[usize], together: bool) -> (Vec<String>, Option<Wrong>) {
-        let (mut answer, mut packets, mut told) = (Answer::new(), Packets::new(), Vec::new());
+    fn read_items(stream: &[u8], steps: &[usize], together: bool) -> (Vec<String>, Option<Wrong>) {
+        let (mut answer, mut packets, mut items) = (Answer::new(), Packets::new(), Vec::new());
         let mut take = |item: Item<'_>| match item {
             Item::Rows(bytes, count) => {
                 let mut rows = Rows::default();
                 rows.push_run(bytes, count);
                 assert_eq!(rows.iter().count(), count);
-                told.extend(rows.iter().map(|row| format!("{:?}", Item::Row(row.packet()))));
+                items.extend(rows.iter().map(|row| format!("{:?}", Item::Row(row.packet()))));
             }
-            other => told.push(format!("{other:?}")),
+            other => items.push(format!("{other:?}")),
         };
         let mut rest = stream.to_vec();
         for &step in steps.iter().chain(std::iter::once(&usize::MAX)) {
@@ -365,10 +365,10 @@ mod tests {
                 }),
             };
             if let Err(wrong) = fed {
-                return (told, Some(wrong));
+                return (items, Some(wrong));
             }
         }
-        (told, None)
+        (items, None)
     }
 
     proptest! {
@@ -385,7 +385,7 @@ mod tests {
                 // Of one or two bytes some are no row of one cell, or its end, or an error.
                 packets.frame(row, &mut stream);
             }
-            prop_assert_eq!(told(&stream, &steps, true), told(&stream, &steps, false));
+            prop_assert_eq!(read_items(&stream, &steps, true), read_items(&stream, &steps, false));
         }
     }
 
@@ -399,20 +399,20 @@ mod tests {
             packets.frame(&[2, row.to_le_bytes()[0], row.to_le_bytes()[1]], &mut stream);
         }
         packets.frame(END, &mut stream);
-        let (items, wrong) = told(&stream, &[1000, 1], true);
+        let (items, wrong) = read_items(&stream, &[1000, 1], true);
         assert_eq!((items.len(), wrong), (2 + 1 + 600 + 1, None));
-        assert_eq!((items, wrong), told(&stream, &[], false));
+        assert_eq!((items, wrong), read_items(&stream, &[], false));
         // A frame that is not the next one.
         let after = stream.len() - (4 + 5) - (4 + 3);
         stream[after + 3] ^= 1;
-        let (items, wrong) = told(&stream, &[], true);
+        let (items, wrong) = read_items(&stream, &[], true);
         assert_eq!((items.len(), wrong), (2 + 1 + 599, Some(Wrong("packets out of order"))));
     }
 
     #[test]
     fn a_server_that_asks_for_a_file_gets_none() {
-        let told = Answer::new().packet(b"\xfb/etc/passwd").unwrap_err();
-        assert!(told.0.contains("a file of this host"), "{told}");
+        let items = Answer::new().packet(b"\xfb/etc/passwd").unwrap_err();
+        assert!(items.0.contains("a file of this host"), "{items}");
     }
 
     #[test]

@@ -346,7 +346,7 @@ impl Connection {
         if !came.is_empty() || !self.packets.is_between() {
             return Err(OpenError::Wrong(Wrong("words before TLS stands")));
         }
-        let connector = connectors.of(request.tls).map_err(OpenError::TlsOptions)?;
+        let connector = connectors.connector(request.tls).map_err(OpenError::TlsOptions)?;
         let (Endpoint::Tcp { host, .. }, Stream::Tcp(stream)) =
             (request.endpoint, std::mem::replace(&mut self.stream, Stream::Nothing))
         else {
@@ -534,9 +534,9 @@ fn read_key(path: &Path) -> Result<PublicKey, OpenError> {
         File::open(path)?.take(MOST_KEY_BYTES as u64 + 1).read_to_end(&mut pem)?;
         Ok::<_, io::Error>(pem)
     };
-    let told = |why: String| OpenError::Refused(Refused::Key(format!("{}: {why}", path.display())));
-    let pem = read().map_err(|error| told(error.to_string()))?;
-    PublicKey::from_pem(&pem).map_err(told)
+    let refused = |why: String| OpenError::Refused(Refused::Key(format!("{}: {why}", path.display())));
+    let pem = read().map_err(|error| refused(error.to_string()))?;
+    PublicKey::from_pem(&pem).map_err(refused)
 }
 
 #[cfg(test)]

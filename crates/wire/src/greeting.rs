@@ -1,7 +1,7 @@
 //! The server's first packet: who it is, what it can, and the random bytes that a password is mixed with.
 
 use crate::bytes::Bytes;
-use crate::{ERROR, ServerError, Wrong, capability, server_error, shown};
+use crate::{ERROR, ServerError, Wrong, capability, printable, server_error};
 
 /// What a server says first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ fn greeting(payload: &[u8]) -> Result<Greeting, Wrong> {
     if bytes.u8() != Some(10) {
         return Err(Wrong("no greeting of protocol 10"));
     }
-    let version = shown(bytes.until_zero().ok_or(cut)?);
+    let version = printable(bytes.until_zero().ok_or(cut)?);
     let id = bytes.u32().ok_or(cut)?;
     let mut nonce = bytes.take(8).ok_or(cut)?.to_vec();
     bytes.u8().ok_or(cut)?;
@@ -53,7 +53,7 @@ fn greeting(payload: &[u8]) -> Result<Greeting, Wrong> {
         // MySQL bug 59453: some servers leave out the last zero.
         let name = bytes.rest().strip_prefix(b"\0").unwrap_or(bytes.rest());
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-        plugin = shown(name);
+        plugin = printable(name);
     }
     Ok(Greeting { version, id, capabilities, plugin, nonce })
 }

@@ -87,16 +87,16 @@ pub fn server_error(payload: &[u8]) -> Result<ServerError, Wrong> {
         [b'#', state_and_message @ ..] if state_and_message.len() >= 5 => &state_and_message[5..],
         _ => rest,
     };
-    Ok(ServerError { code, message: shown(message) })
+    Ok(ServerError { code, message: printable(message) })
 }
 
 /// Bytes of a text of the server's that is shown: messages of MySQL have 512 (`MYSQL_ERRMSG_SIZE`).
-const MOST_SHOWN: usize = 512;
+const MOST_PRINTABLE_BYTES: usize = 512;
 
 /// A text of the server's that goes into a message: of bounded length, on one line, with nothing in it that a terminal would
 /// obey or that turns the direction of what follows.
-pub fn shown(text: &[u8]) -> String {
-    let cut = &text[..text.len().min(MOST_SHOWN)];
+pub fn printable(text: &[u8]) -> String {
+    let cut = &text[..text.len().min(MOST_PRINTABLE_BYTES)];
     let plain = |c: char| match c {
         '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => ' ',
         // Marks and overrides of direction.
@@ -129,10 +129,10 @@ mod tests {
     #[test]
     fn a_long_error_is_cut_and_none_steers_the_terminal() {
         let long = [b"\xff\x15\x04#28000".as_slice(), &vec![b'x'; 16 << 20]].concat();
-        assert!(server_error(&long).unwrap().message.len() <= MOST_SHOWN + 3);
+        assert!(server_error(&long).unwrap().message.len() <= MOST_PRINTABLE_BYTES + 3);
         let odd = "a\x1b[2J\u{9b}31m\nb\u{202e}c\0".as_bytes();
-        let told = shown(odd);
-        assert!(!told.chars().any(|c| c.is_control() || c == '\u{202e}'), "{told:?}");
-        assert_eq!(shown("Zugriff verweigert für 'ö'@'%'".as_bytes()), "Zugriff verweigert für 'ö'@'%'");
+        let text = printable(odd);
+        assert!(!text.chars().any(|c| c.is_control() || c == '\u{202e}'), "{text:?}");
+        assert_eq!(printable("Zugriff verweigert für 'ö'@'%'".as_bytes()), "Zugriff verweigert für 'ö'@'%'");
     }
 }

@@ -21,13 +21,13 @@ use crate::bytes::{Bytes, put_number, put_text};
 use crate::greeting::Greeting;
 use crate::peer::Channel;
 use crate::public_key::PublicKey;
-use crate::{EOF, ERROR, OK, ServerError, Wrong, capability, server_error, shown};
+use crate::{EOF, ERROR, OK, ServerError, Wrong, capability, printable, server_error};
 
 /// utf8mb4_general_ci: every server since 5.5.3 knows it.
 const UTF8MB4: u8 = 45;
 /// utf8_general_ci, for those before.
 const UTF8: u8 = 33;
-/// The largest packet that we would send or take, as the server is told.
+/// The largest packet that we would send or take, as announced to the server.
 const MAX_PACKET: u32 = 64 << 20;
 /// Who we are, as `performance_schema.session_connect_attrs` shows it.
 const ATTRIBUTES: [(&str, &str); 1] = [("program_name", "spindoctor")];
@@ -287,7 +287,7 @@ impl<'a> Login<'a> {
         };
         let nonce = bytes.rest();
         self.nonce = nonce.strip_suffix(b"\0").unwrap_or(nonce).to_vec();
-        self.plugin = shown(name);
+        self.plugin = printable(name);
         match self.plugin.as_str() {
             "mysql_clear_password" if self.account.password.is_empty() => Ok(self.password_as_it_is()),
             "mysql_clear_password" => match (self.account.cleartext, self.channel.is_proved()) {
@@ -590,8 +590,8 @@ mod tests {
             .into_iter()
             .chain([Refused::Cleartext { is_allowed: true }, Refused::Cleartext { is_allowed: false }]);
         for refused in refusals {
-            let told = refused.to_string();
-            assert!(!told.contains('\n') && told.contains("--"), "{told}");
+            let message = refused.to_string();
+            assert!(!message.contains('\n') && message.contains("--"), "{message}");
         }
     }
 }

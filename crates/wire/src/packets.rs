@@ -79,7 +79,7 @@ impl Packets {
         take: &mut dyn FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<usize, E> {
         if self.pending.is_empty() {
-            let extent = Extent::of(bytes, most)?;
+            let extent = Extent::measure(bytes, most)?;
             if !extent.is_whole(bytes.len()) {
                 self.pending.extend_from_slice(bytes);
                 return Ok(bytes.len());
@@ -89,8 +89,8 @@ impl Packets {
         }
         let mut used = 0;
         loop {
-            // What is known now may be no more than a header, which tells of more.
-            let extent = Extent::of(&self.pending, most)?;
+            // What is known now may be no more than a header, which announces more.
+            let extent = Extent::measure(&self.pending, most)?;
             let missing = extent.known - self.pending.len();
             let there = missing.min(bytes.len() - used);
             self.pending.extend_from_slice(&bytes[used..used + there]);
@@ -168,7 +168,7 @@ struct Extent {
 }
 
 impl Extent {
-    fn of(bytes: &[u8], most: usize) -> Result<Self, Wrong> {
+    fn measure(bytes: &[u8], most: usize) -> Result<Self, Wrong> {
         let (mut at, mut payload) = (0, 0);
         loop {
             if bytes.len() < at + HEADER {

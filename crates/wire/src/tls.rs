@@ -18,7 +18,7 @@ pub struct Connectors(Mutex<Vec<(Tls, TlsConnector)>>);
 
 impl Connectors {
     /// The connector for these options.
-    pub(crate) fn of(&self, tls: &Tls) -> Result<TlsConnector, String> {
+    pub(crate) fn connector(&self, tls: &Tls) -> Result<TlsConnector, String> {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, connector)) = made.iter().find(|(of, _)| of == tls) {
             return Ok(connector.clone());
@@ -51,14 +51,15 @@ fn config(tls: &Tls) -> Result<ClientConfig, String> {
     let mut config = match tls.cert.as_ref().zip(tls.key.as_ref()) {
         None => builder.with_no_client_auth(),
         Some((cert, key)) => {
-            let told = |path: &std::path::Path, error: &dyn std::fmt::Display| {
+            let unreadable = |path: &std::path::Path, error: &dyn std::fmt::Display| {
                 format!("{} cannot be read: {error}", path.display())
             };
             let chain = CertificateDer::pem_file_iter(cert)
                 .and_then(Iterator::collect)
-                .map_err(|error| told(cert, &error))?;
-            let key = PrivateKeyDer::from_pem_file(key)
-                .map_err(|error| format!("no private key in the file of --ssl-key: {}", told(key, &error)))?;
+                .map_err(|error| unreadable(cert, &error))?;
+            let key = PrivateKeyDer::from_pem_file(key).map_err(|error| {
+                format!("no private key in the file of --ssl-key: {}", unreadable(key, &error))
+            })?;
             builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
         }
     };
@@ -72,9 +73,12 @@ fn authorities(tls: &Tls, provider: Arc<CryptoProvider>) -> Result<Arc<WebPkiSer
     match &tls.ca {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(path) => {
-            let told = |error: &dyn std::fmt::Display| format!("{} cannot be read: {error}", path.display());
-            for certificate in CertificateDer::pem_file_iter(path).map_err(|error| told(&error))? {
-                roots.add(certificate.map_err(|error| told(&error))?).map_err(|error| told(&error))?;
+            let unreadable =
+                |error: &dyn std::fmt::Display| format!("{} cannot be read: {error}", path.display());
+            for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))? {
+                roots
+                    .add(certificate.map_err(|error| unreadable(&error))?)
+                    .map_err(|error| unreadable(&error))?;
             }
         }
     }

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::error::ConnectError;
-use super::target::Layer;
+use super::resolve::Layer;
 
 fn bad(reason: impl Into<String>) -> ConnectError {
     ConnectError::BadOption { option: "the DSN or URL".to_owned(), reason: reason.into() }
@@ -139,7 +139,8 @@ fn parse_url(text: &str) -> Result<Layer, ConnectError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::target::{Secret, SslMode};
+    use super::super::secret::Secret;
+    use super::super::target::SslMode;
     use super::*;
     use proptest::prelude::*;
 

@@ -7,7 +7,8 @@ use spindoctor_wire::login::{Account, Refused};
 use spindoctor_wire::tls::Connectors;
 
 use super::error::ConnectError;
-use super::target::{Endpoint, Secret, Target};
+use super::secret::Secret;
+use super::target::{Endpoint, Target};
 use super::tls;
 
 /// Connects and logs in. Whoever calls has the deadline.

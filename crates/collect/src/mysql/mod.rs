@@ -3,6 +3,7 @@
 pub mod analyze_json;
 pub mod answer;
 mod dsn;
+pub mod environment;
 pub mod error;
 #[cfg(test)]
 mod fixture;
@@ -27,7 +28,9 @@ pub mod perf_schema_threads;
 pub mod perf_schema_waits;
 pub mod processlist;
 pub mod replica_status;
+pub mod resolve;
 pub mod rows;
+pub mod secret;
 pub mod session;
 pub mod source;
 pub mod target;
@@ -35,11 +38,14 @@ mod tls;
 pub mod user_statistics;
 mod writing;
 
+pub use environment::Environment;
 pub use error::{ConnectError, QueryError};
+pub use resolve::{ConnectFlags, resolve};
 pub use rows::Rows;
+pub use secret::Secret;
 pub use session::{Limits, Session, SessionCost};
 pub use source::{Plan, Source};
-pub use target::{ConnectFlags, Endpoint, Environment, Secret, SslMode, Target, Tls, Trust, resolve};
+pub use target::{Endpoint, SslMode, Target, Tls, Trust};
 pub use writing::{Unanswered, Writing, connect_writer};
 
 /// Every source of the server, in the order in which they are asked.

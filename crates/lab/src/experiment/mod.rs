@@ -111,7 +111,7 @@ pub async fn run_experiment(
     let live = host::Target::live(server.pid());
     let mut meter = Meter::connect(&target, Some(live)).await.map_err(|error| because(error.to_string()))?;
     let candidate =
-        Candidate::of(&setup.changes(), server.version()).map_err(|error| because(error.to_string()))?;
+        Candidate::checked(&setup.changes(), server.version()).map_err(|error| because(error.to_string()))?;
     let variables: Vec<&'static Variable> = candidate.new.iter().map(|(variable, _)| *variable).collect();
     let mut settings = Settings::take(&target, &variables, &options.take)
         .await
@@ -205,7 +205,7 @@ mod tests {
         let version = ServerVersion::parse("9.7.4", "MySQL").unwrap();
         for experiment in EXPERIMENTS {
             let setup = (experiment.setup)().unwrap();
-            assert!(Candidate::of(&setup.changes(), version).is_ok(), "{}", experiment.name);
+            assert!(Candidate::checked(&setup.changes(), version).is_ok(), "{}", experiment.name);
             for (variable, from, to) in &setup.changes {
                 assert!(find(variable).is_ok() && from != to, "{}: {variable}", experiment.name);
                 let option = format!("--{}={from}", variable.replace('_', "-"));

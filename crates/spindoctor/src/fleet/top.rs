@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use spindoctor_fleet::running::{Heard, Servers, Tell};
+use spindoctor_fleet::running::{FromServer, Servers, Tell};
 use tokio::sync::{mpsc, watch};
 
 use super::args::FleetTop;
@@ -75,7 +75,7 @@ fn once(fleet: &Fleet, servers: &Servers, state: &FleetState) -> anyhow::Result<
 /// One look at all servers.
 async fn look(servers: &Servers) -> anyhow::Result<(Board, Vec<usize>)> {
     let (stop, stopped) = watch::channel(false);
-    let (sender, mut heard) = mpsc::channel::<Heard>(WAITING);
+    let (sender, mut heard) = mpsc::channel::<FromServer>(WAITING);
     let looking = servers.once(stopped, sender);
     let noting = async {
         let mut board = Board::of(servers.len());
@@ -97,7 +97,7 @@ type Shared = Arc<Mutex<Board>>;
 struct Noting(Shared);
 
 impl Tell for Noting {
-    fn tell(&self, (server, what): Heard) {
+    fn tell(&self, (server, what): FromServer) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).note(server, what, Instant::now());
     }
 }

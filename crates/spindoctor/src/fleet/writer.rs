@@ -9,7 +9,7 @@ use spindoctor_fleet::failure::{Failure, Failures};
 use spindoctor_fleet::group::Groups;
 use spindoctor_fleet::order::Ordering;
 use spindoctor_fleet::piece::{Ended, Piece};
-use spindoctor_fleet::store::{Store, StoreError, Told};
+use spindoctor_fleet::store::{ServerEnd, Store, StoreError};
 
 use super::args::{FleetFormat, FleetQuery};
 use super::part::{Format, Part};
@@ -155,8 +155,8 @@ impl Writer {
             }
             Way::Keep { mut store, sql, format, reader } => {
                 let servers = names.iter().zip(&tags).zip(&ends);
-                let told = servers.map(|((server, tags), end)| Told { server, tags, end: end.as_ref() });
-                store.finish(told)?;
+                let ends = servers.map(|((server, tags), end)| ServerEnd { server, tags, end: end.as_ref() });
+                store.finish(ends)?;
                 let mut format: Box<dyn Format> = match format {
                     FleetFormat::Parquet => Box::new(formats::parquet(out.take()?)),
                     other => formats::of(other, out.look(), reader),

@@ -98,7 +98,7 @@ pub fn is_decided(quads: &[Quad]) -> bool {
 
 /// The verdict over time alone: the candidate changes nothing else that anybody waits for.
 pub fn verdict(quads: &[Quad]) -> Verdict {
-    let Some(time) = Comparison::of(&differences(quads, |block| Some(block.run_s)), ALPHA) else {
+    let Some(time) = Comparison::at_every_look(&differences(quads, |block| Some(block.run_s)), ALPHA) else {
         return Verdict::Inconclusive;
     };
     match () {
@@ -120,7 +120,7 @@ pub fn compared(quads: &[Quad], of: impl Fn(&Block) -> Option<f64>) -> Option<Co
     let (before, after) = (mean(|quad| &quad.old)?, mean(|quad| &quad.new)?);
     let differences = differences(quads, &of);
     let is_whole = differences.len() == quads.len();
-    let effect = Comparison::of(&differences, ALPHA).filter(|_| is_whole).map(Effect::from);
+    let effect = Comparison::at_every_look(&differences, ALPHA).filter(|_| is_whole).map(Effect::from);
     Some(Compared { before, after, effect })
 }
 

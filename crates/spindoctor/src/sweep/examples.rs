@@ -42,7 +42,7 @@ fn made(grid: Grid, throughput: impl Fn(usize, u32) -> f64) -> Sweep {
         }
     });
     let cells = cells.collect();
-    Sweep::of(conditions(), grid, cells, Vec::new())
+    Sweep::from_measured(conditions(), grid, cells, Vec::new())
 }
 
 /// The fourth seed's: `innodb_sync_spin_loops` 30 and 200 from 1 to 1,024 clients.

@@ -111,7 +111,7 @@ async fn sweep(
         Some(settings) => ended.or(settings.restore().await.err().map(Into::into)),
     };
     let done = std::mem::take(&mut cells.done);
-    let sweep = Sweep::of(swept.conditions.clone(), grid, done, Vec::new());
+    let sweep = Sweep::from_measured(swept.conditions.clone(), grid, done, Vec::new());
     let ended = ended.or(swept.end().err());
     if sweep.missing() == 0 && asked.resume.is_none() {
         cells.remove();

@@ -388,7 +388,7 @@ fn apart(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
 
 /// What tells a line from the others when the pointer rests on one of its points.
 fn named(line: &Line) -> String {
-    let told = line.setting.told();
+    let told = line.setting.text();
     if told.is_empty() { told } else { format!("{told}, ") }
 }
 

@@ -179,7 +179,7 @@ pub const SCALING: &str = "Universal Scalability Law, fitted to the medians: con
 
 /// One finished run, in a line.
 pub fn run_told(measured: &Measured) -> String {
-    let setting = measured.cell.setting.told();
+    let setting = measured.cell.setting.text();
     let setting = if setting.is_empty() { setting } else { format!("{setting}, ") };
     format!(
         "{setting}{}: {} transactions/s",

@@ -62,7 +62,7 @@ impl Bpf {
         program.load("task", &btf).map_err(|error| refused(&error))?;
         let program = program.fd().map_err(|error| refused(&error))?;
         let link = link_to_tasks(program.as_fd(), process.pid()).map_err(|error| refused(&error))?;
-        let arena = Arena(SharedMap::of(&object, "arena", Arena::LENGTH).map_err(|error| refused(&error))?);
+        let arena = Arena(SharedMap::map(&object, "arena", Arena::LENGTH).map_err(|error| refused(&error))?);
         let mut control = arena.control();
         control.pid = process.pid();
         control.epoch = 1;
@@ -174,7 +174,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn hand_over(&mut self, thread: &RawThread, bytes: &[u8]) {
         if self.earlier.as_ref().is_some_and(|earlier| earlier.contains(&thread.tid)) {
-            // What has not moved since the walk before is told better by that.
+            // For a thread that has not moved since the walk before, that walk knows more.
             if matches!(thread.stack, RawStack::Unmoved) {
                 return;
             }
@@ -265,7 +265,7 @@ fn read<T: Written>(bytes: &[u8]) -> Option<T> {
 fn read_thread(record: &[u8], now_ns: u64) -> Option<(RawThread, usize)> {
     let head: ThreadHead = read(record)?;
     let has = |flag| head.flags & flag != 0;
-    let told = RawThread {
+    let thread = RawThread {
         tid: head.tid,
         state: state_letter(head.state, head.exit_state),
         // Where the kernel holds threads of a frozen cgroup, under that name since 5.2.
@@ -275,32 +275,32 @@ fn read_thread(record: &[u8], now_ns: u64) -> Option<(RawThread, usize)> {
     };
     let after_head = size_of::<ThreadHead>();
     if has(UNMOVED) {
-        return Some((RawThread { stack: RawStack::Unmoved, ..told }, after_head));
+        return Some((RawThread { stack: RawStack::Unmoved, ..thread }, after_head));
     }
     let length = usize::try_from(head.bytes).unwrap_or(usize::MAX).min(record.len() - after_head);
     let (record, length) = (&record[..after_head + length], after_head + length);
     let body: ThreadBody = read(&record[after_head..])?;
     let stack = after_head + size_of::<ThreadBody>();
     let stack_bytes = usize::try_from(body.stack_bytes).unwrap_or(usize::MAX).min(length - stack);
-    Some((body.thread(told, &head, stack..stack + stack_bytes, now_ns), length))
+    Some((body.thread(thread, &head, stack..stack + stack_bytes, now_ns), length))
 }
 
 impl ThreadBody {
-    fn thread(&self, told: RawThread, head: &ThreadHead, stack: Range<usize>, now_ns: u64) -> RawThread {
+    fn thread(&self, thread: RawThread, head: &ThreadHead, stack: Range<usize>, now_ns: u64) -> RawThread {
         let has = |flag| head.flags & flag != 0;
         let name = self.comm.split(|&byte| byte == 0).next().unwrap_or_default();
-        let told = RawThread {
+        let thread = RawThread {
             name: SmolStr::from(String::from_utf8_lossy(name)),
             on_cpu: has(ON_CPU),
             cpu_ns: self.cpu_ns,
             off_cpu: (self.left_cpu_ns != 0 && !has(ON_CPU))
                 .then(|| Duration::from_nanos(now_ns.saturating_sub(self.left_cpu_ns))),
-            ..told
+            ..thread
         };
         if has(NO_STACK) {
             return RawThread {
                 stack: RawStack::Unreadable("it has no stack in user space".to_owned()),
-                ..told
+                ..thread
             };
         }
         RawThread {
@@ -322,7 +322,7 @@ impl ThreadBody {
             } else {
                 RawStack::Copied { start: self.sp, bytes: stack, whole: has(WHOLE) }
             },
-            ..told
+            ..thread
         }
     }
 }
@@ -444,7 +444,7 @@ fn new_iterator(link: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 
 /// bpf(2), for the commands that give a descriptor.
 fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel reads as many bytes as it is told, and what they point to outlives the call.
+    // SAFETY: the kernel reads as many bytes as it is asked to, and what they point to outlives the call.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>()) };
     match i32::try_from(fd) {
         // SAFETY: a new descriptor, which nobody else has.

@@ -94,7 +94,7 @@ impl CallTrace {
         let (mut object, _) = load(OBJECT, NAME)?;
         let failed = |error: &(dyn StdError + 'static)| refused(NAME, error);
         let state =
-            State(SharedMap::of(&object, "traced", size_of::<Shared>()).map_err(|error| failed(&error))?);
+            State(SharedMap::map(&object, "traced", size_of::<Shared>()).map_err(|error| failed(&error))?);
         let hits = object.take_map("hits").expect("the object has this map");
         let hits = PerCpuArray::try_from(hits).map_err(|error| failed(&error))?;
         state.get().futex.store(libc::SYS_futex.cast_unsigned(), Relaxed);
@@ -195,7 +195,7 @@ fn traced(counted: &Counted, begun_ns: u64, now_ns: u64, cost: CallTraceCost) ->
     let since = now_ns - counted.last_ns;
     let (mut outside_ns, mut calls) = (counted.outside_ns, counted.calls.clone());
     match counted.inside {
-        // Never seen: it has been in one call all the time, which nobody has told.
+        // Never seen: it has been in one call all the time, and no event reported that.
         0 if counted.last_ns == begun_ns => {}
         0 => outside_ns += since,
         // A call that has not ended counts as one that sleeps: which it is, where it lasts.

@@ -44,7 +44,7 @@ unsafe impl Send for SharedMap {}
 
 impl SharedMap {
     /// Maps the object's map of this name, with a value of this length.
-    pub(super) fn of(object: &Ebpf, name: &str, length: usize) -> io::Result<Self> {
+    pub(super) fn map(object: &Ebpf, name: &str, length: usize) -> io::Result<Self> {
         let Some(Map::Array(map)) = object.map(name) else {
             unreachable!("the object has this map, an array");
         };

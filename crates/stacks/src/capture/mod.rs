@@ -34,8 +34,8 @@ pub trait Capture {
     /// be handed over twice where others came and went meanwhile: what is said later is newer.
     ///
     /// # Errors
-    /// Where the process is gone, or nothing of it may be read any more. What goes wrong with one thread is
-    /// told in its [`RawThread`].
+    /// Where the process is gone, or nothing of it may be read any more. What goes wrong with one thread
+    /// stands in its [`RawThread`].
     fn look(&mut self, each: &mut dyn FnMut(&RawThread, &[u8])) -> Result<Looked>;
 
     /// From now on no byte of a stack is needed that lies less than this below the thread pointer; where it turns out

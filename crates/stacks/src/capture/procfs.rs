@@ -1,8 +1,8 @@
-//! The `procfs` source: what `/proc/PID/task/TID` tells, and `process_vm_readv` for the stacks of blocked
+//! The `procfs` source: what `/proc/PID/task/TID` says, and `process_vm_readv` for the stacks of blocked
 //! threads. No thread is stopped.
 //!
-//! In: a process. Out: snapshots. Of a blocked thread the kernel tells the program counter, the stack pointer
-//! and the system call, and no other register. Of a thread that runs, or waits for a CPU, it tells none; nor
+//! In: a process. Out: snapshots. For a blocked thread the kernel gives the program counter, the stack pointer
+//! and the system call, and no other register. For a thread that runs, or waits for a CPU, it gives none; nor
 //! which of the two it does.
 
 use std::collections::HashMap;
@@ -75,7 +75,7 @@ impl Procfs {
             Position::Running => {
                 thread.state = 'R';
                 thread.stack = RawStack::Unreadable(
-                    "it ran or waited for a CPU, and procfs tells nothing of such a thread".to_owned(),
+                    "it ran or waited for a CPU, and procfs says nothing about such a thread".to_owned(),
                 );
             }
             Position::Blocked { sp: 0, .. } => {
@@ -179,7 +179,7 @@ fn thread_at(tid: u32, ran: Ran, position: Position) -> RawThread {
     thread
 }
 
-/// One thread as procfs tells it, without its stack.
+/// One thread by procfs, without its stack.
 pub(super) fn look_without_stack(pid: u32, tid: u32) -> Option<RawThread> {
     let ran = Ran::read(pid, tid)?;
     let position = Position::read(pid, tid).ok()?;
@@ -262,7 +262,7 @@ impl Ran {
     }
 }
 
-/// Where a thread is, as `/proc/PID/task/TID/syscall` tells it.
+/// Where a thread is, by `/proc/PID/task/TID/syscall`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
     Running,

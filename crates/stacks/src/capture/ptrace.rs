@@ -1,4 +1,4 @@
-//! The `ptrace` source: stops one thread at a time, and tells for how long. Taken only when asked for by name.
+//! The `ptrace` source: stops one thread at a time, and records for how long. Used only when asked for by name.
 //!
 //! In: a process. Out: snapshots, of running threads too, with every register.
 //!

@@ -95,8 +95,8 @@ pub struct Trigger {
     events: RingBuf<MapData>,
     hit_cost: Duration,
     budget: Budget,
-    /// Whoever entered before this has been told of, `CLOCK_MONOTONIC`.
-    told_ns: u64,
+    /// Threads that entered before this time have been reported, `CLOCK_MONOTONIC`.
+    reported_ns: u64,
 }
 
 impl std::fmt::Debug for Trigger {
@@ -119,11 +119,11 @@ impl Trigger {
     /// No such process, no such function, or the kernel refuses; the error says what would change that.
     pub fn arm(pid: u32, function: &str, when: When, budget: f64) -> Result<Self> {
         let process = Process::open(pid)?;
-        let functions = function::find(&mut Modules::of(pid)?, function)?;
+        let functions = function::find(&mut Modules::of_process(pid)?, function)?;
         let (mut object, _) = load(OBJECT, NAME)?;
         let failed = |error: &(dyn StdError + 'static)| refused(NAME, error);
         let state =
-            State(SharedMap::of(&object, "trigger", size_of::<Shared>()).map_err(|error| failed(&error))?);
+            State(SharedMap::map(&object, "trigger", size_of::<Shared>()).map_err(|error| failed(&error))?);
         let events = object.take_map("events").expect("the object has this map");
         let events = RingBuf::try_from(events).map_err(|error| failed(&error))?;
         let hit_cost = measure(&mut object, state.get())?;
@@ -135,7 +135,7 @@ impl Trigger {
         };
         shared.more_than.store(more_than, Relaxed);
         shared.slower_ns.store(slower_ns, Relaxed);
-        // What happens before the first wait is told in it.
+        // What happens before the first wait is reported by it.
         shared.armed.store(1, Release);
         // The exits first: a thread that is seen to enter is seen to leave.
         for (program, entry) in [("left", false), ("entered", true)] {
@@ -154,7 +154,7 @@ impl Trigger {
             events,
             hit_cost,
             budget: Budget::new(budget),
-            told_ns: 0,
+            reported_ns: 0,
         })
     }
 
@@ -214,37 +214,37 @@ impl Trigger {
         })
     }
 
-    /// What was told, and who is inside for too long.
+    /// The event that the programs reported, or the thread that is inside for too long.
     fn look(&mut self) -> Option<Fired> {
-        let mut told = None;
+        let mut reported = None;
         while let Some(item) = self.events.next() {
-            told = told.or(Event::read(&item).filter(|event| event.entered_ns > self.told_ns));
+            reported = reported.or(Event::read(&item).filter(|event| event.entered_ns > self.reported_ns));
         }
         let now = now_ns();
         match self.when {
             When::Inside(bound) => {
-                let event = told?;
+                let event = reported?;
                 let inside = event.inside.saturating_sub(self.forget_those_that_left(now));
                 (inside > u64::from(bound)).then(|| Event { inside, ..event }.fired())
             }
             When::Slower(bound) => {
                 let since = now.saturating_sub(nanoseconds(bound));
-                let event = self.slowest(since, now).or(told)?;
+                let event = self.slowest(since, now).or(reported)?;
                 // Whoever is slow by now is in the snapshot that is taken now.
-                self.told_ns = since;
+                self.reported_ns = since;
                 Some(event.fired())
             }
         }
     }
 
-    /// The thread that has been inside for longest, of those that entered before and were not told of.
+    /// The thread that has been inside for longest, of those that entered before and were not reported.
     fn slowest(&self, before_ns: u64, now: u64) -> Option<Event> {
         let shared = self.state.get();
         let mut slow: Vec<(u64, &Slot)> = shared
             .slots
             .iter()
             .map(|slot| (slot.entered_ns.load(Acquire), slot))
-            .filter(|&(entered_ns, _)| (self.told_ns + 1..before_ns).contains(&entered_ns))
+            .filter(|&(entered_ns, _)| (self.reported_ns + 1..before_ns).contains(&entered_ns))
             .collect();
         slow.sort_unstable_by_key(|&(entered_ns, _)| entered_ns);
         slow.into_iter().find_map(|(entered_ns, slot)| {
@@ -290,8 +290,8 @@ impl Trigger {
     }
 }
 
-/// Waits until one of them fires, for no longer than this: its place and what happened. Nobody is told of twice for
-/// being slow; a crowd that stays is told of again when the next thread enters.
+/// Waits until one of them fires, for no longer than this: its place and what happened. No thread is reported twice
+/// for being slow; a crowd that stays is reported again when the next thread enters.
 ///
 /// # Errors
 /// The process ended, or a function is called so often that its probes would cost too much: then they are gone.
@@ -316,7 +316,7 @@ pub fn wait(triggers: &mut [Trigger], patience: Duration) -> Result<Option<(usiz
     }
 }
 
-/// Sleeps until a program tells something, or for so long.
+/// Sleeps until a program reports something, or for so long.
 fn sleep(triggers: &[Trigger], time: Duration) -> Result<()> {
     for trigger in triggers {
         trigger.state.get().armed.store(1, Release);
@@ -331,7 +331,7 @@ fn sleep(triggers: &[Trigger], time: Duration) -> Result<()> {
     }
 }
 
-/// What a hit of a probe costs here, measured on a function of this process, which also tells the programs which
+/// What a hit of a probe costs here, measured on a function of this process, which also shows the programs which
 /// pid namespace they count in.
 fn measure(object: &mut Ebpf, shared: &Shared) -> Result<Duration> {
     let unavailable = |because: String| Error::Unavailable {
@@ -339,7 +339,7 @@ fn measure(object: &mut Ebpf, shared: &Shared) -> Result<Duration> {
         because: format!("what a probe costs cannot be measured: {because}"),
         unlock: "take another trigger: one on a status variable needs no probe".to_owned(),
     };
-    let mut modules = Modules::of(std::process::id())?;
+    let mut modules = Modules::of_process(std::process::id())?;
     let function = function::at(&mut modules, called as *const () as u64).map_err(unavailable)?;
     // The quickest of some rounds: this thread may lose the CPU in a round.
     let time = || {

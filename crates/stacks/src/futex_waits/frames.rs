@@ -70,11 +70,11 @@ impl<'a> Waiting<'a> {
             of(&RUNTIME_FILES, frame.module) || of(&RUNTIME_FUNCTIONS, plain(frame.name))
         };
         let runtime = || frames.iter().take_while(is_runtime).map(|frame| plain(frame.name));
-        let told = runtime().find_map(|name| {
+        let kind_by_name = runtime().find_map(|name| {
             WAITS_IN.iter().find(|(begin, _)| name.starts_with(begin)).map(|&(_, kind)| kind)
         });
         let is_below_mutex = || runtime().any(|name| BELOW_MUTEX.contains(&name));
-        let kind = told.unwrap_or_else(|| match is_below_mutex() {
+        let kind = kind_by_name.unwrap_or_else(|| match is_below_mutex() {
             true => FutexKind::Mutex,
             false => FutexKind::Unknown,
         });

@@ -33,7 +33,7 @@ pub(super) fn mutex(bytes: &[u8; MUTEX_BYTES]) -> Held {
 
 /// Where the rw-lock begins that has this futex. Waiting for writers to be through with it is waiting on word 2,
 /// for another writer on word 3, and, where writers go first, on the count of readers, word 0. It is aligned to 8, so
-/// the last is told by the address; the count by what is waited for: `pthread_rwlock_common.c` has 1, 2 or 3 in the
+/// the last is known by the address; the count by what is waited for: `pthread_rwlock_common.c` has 1, 2 or 3 in the
 /// others, and at least one reader (from bit 3 on) in the count. Before 2.25 word 2 had a number that grows.
 pub(super) fn rwlock_of(futex: u64, arguments: &[u64; 3]) -> u64 {
     const WAITING_IN_COUNT: u64 = 0b110;

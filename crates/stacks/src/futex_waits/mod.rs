@@ -33,7 +33,7 @@ pub struct Waiter<'a> {
     pub tid: u32,
     /// The address that it waits on.
     pub futex: u64,
-    /// For how long, where the snapshot tells.
+    /// For how long, where the snapshot says.
     pub waited: Option<Duration>,
     /// Its frames, innermost first.
     pub frames: Vec<WaitingFrame<'a>>,
@@ -53,12 +53,13 @@ pub struct FutexWaits {
 /// Looks at who holds what these threads of a process wait for.
 pub fn futex_waits(pid: u32, waiters: &[Waiter<'_>]) -> FutexWaits {
     let mut found = FutexWaits::default();
-    let mut seen: Vec<Seen<'_>> = waiters.iter().map(|waiter| Seen::of(pid, waiter)).collect();
+    let mut seen: Vec<Observed<'_>> =
+        waiters.iter().map(|waiter| Observed::before_reading(pid, waiter)).collect();
     let mut locks = Locks::default();
     for one in &mut seen {
         one.read(&mut locks);
     }
-    let mut names = ThreadIds::of(pid);
+    let mut names = ThreadIds::of_process(pid);
     for one in &seen {
         let wait = FutexWait {
             thread_os_id: one.waiter.tid.into(),
@@ -102,7 +103,7 @@ pub fn futex_waits(pid: u32, waiters: &[Waiter<'_>]) -> FutexWaits {
 }
 
 /// A waiting thread, and what was read of it and its lock.
-struct Seen<'a> {
+struct Observed<'a> {
     waiter: &'a Waiter<'a>,
     waiting: Waiting<'a>,
     before: Before,
@@ -129,7 +130,7 @@ enum Before {
 }
 
 impl Before {
-    fn of(pid: u32, waiter: &Waiter<'_>) -> Self {
+    fn look_at(pid: u32, waiter: &Waiter<'_>) -> Self {
         // First how often it ran: where that is the same in the end, it waited all the time.
         let ran = Ran::read(pid, waiter.tid);
         match Position::read(pid, waiter.tid) {
@@ -144,12 +145,12 @@ impl Before {
     }
 }
 
-impl<'a> Seen<'a> {
-    fn of(pid: u32, waiter: &'a Waiter<'a>) -> Self {
+impl<'a> Observed<'a> {
+    fn before_reading(pid: u32, waiter: &'a Waiter<'a>) -> Self {
         let mut waiting = Waiting::by(&waiter.frames);
         let before = match waiting.kind {
             FutexKind::Unknown => Before::NotAsked,
-            _ => Before::of(pid, waiter),
+            _ => Before::look_at(pid, waiter),
         };
         if let Before::Blocked { arguments, .. } = &before
             && waiting.is_mutex_again(arguments)
@@ -221,8 +222,8 @@ struct ThreadIds {
 }
 
 impl ThreadIds {
-    fn of(pid: u32) -> Self {
-        // Kernels before 4.1 do not tell: there the ids are taken as they are.
+    fn of_process(pid: u32) -> Self {
+        // Kernels before 4.1 do not say: there the ids are taken as they are.
         let is_same = ids(pid, pid).is_none_or(|(ours, its)| ours == its);
         Self { pid, ours: None, is_same }
     }

@@ -165,7 +165,7 @@ impl std::fmt::Debug for Pages {
 
 impl Pages {
     /// A part of a file; none where the file has it not.
-    pub(super) fn of(source: &Arc<Source>, offset: u64, len: u64) -> Option<Self> {
+    pub(super) fn of_source(source: &Arc<Source>, offset: u64, len: u64) -> Option<Self> {
         let size = usize::try_from(len).ok()?;
         let count = size.div_ceil(PAGE);
         let table = (count * size_of::<OnceLock<Box<[u8]>>>()) as u64;
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn a_section_is_read_across_its_pages() {
         let bytes: Vec<u8> = (0..3 * PAGE + 7).map(|at| (at % 251) as u8 + 1).collect();
-        let pages = Pages::of(&file(&bytes), 0, bytes.len() as u64).unwrap();
+        let pages = Pages::of_source(&file(&bytes), 0, bytes.len() as u64).unwrap();
         let mut reader = pages.reader();
         assert_eq!(reader.read_u8().unwrap(), 1);
         reader.skip(PAGE - 3).unwrap();
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn a_file_that_is_cut_short_reads_as_nothing() {
         let source = file(&[1; 3 * PAGE]);
-        let pages = Pages::of(&source, 0, 3 * PAGE as u64).unwrap();
+        let pages = Pages::of_source(&source, 0, 3 * PAGE as u64).unwrap();
         assert_eq!(pages.reader().read_u8().unwrap(), 1);
         let Place::File(cut) = &source.place else { unreachable!() };
         cut.set_len(PAGE as u64 + 1).unwrap();
@@ -432,7 +432,7 @@ mod tests {
         assert!(!budget.keep(1));
         let source = Source { budget: Arc::new(budget), ..Arc::into_inner(file(&[7; 64])).unwrap() };
         assert_eq!(source.keep(0, 64), None);
-        assert!(Pages::of(&Arc::new(source), 0, 64).is_none());
+        assert!(Pages::of_source(&Arc::new(source), 0, 64).is_none());
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Elf {
     ///
     /// # Errors
     /// Where it is not a 64-bit ELF file for a machine that is known.
-    pub fn of(bytes: Vec<u8>, budget: &Arc<Budget>) -> Result<Self, ElfError> {
+    pub fn from_bytes(bytes: Vec<u8>, budget: &Arc<Budget>) -> Result<Self, ElfError> {
         Self::parse(Source::of_memory(bytes, Arc::clone(budget)))
     }
 
@@ -450,7 +450,7 @@ impl Elf {
     pub(crate) fn pages(&self, header: &Header) -> Option<Pages> {
         let (offset, size) = (header.offset?, header.size);
         let Some((kind, unpacked, skipped)) = self.packing(header) else {
-            return if header.is_packed { None } else { Pages::of(&self.source, offset, size) };
+            return if header.is_packed { None } else { Pages::of_source(&self.source, offset, size) };
         };
         if !self.budget().keep(unpacked) {
             return None;

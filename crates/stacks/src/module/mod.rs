@@ -112,7 +112,7 @@ impl Modules {
     ///
     /// # Errors
     /// Where the process is gone, its maps may not be read, or it is not a 64-bit program.
-    pub fn of(pid: u32) -> Result<Self> {
+    pub fn of_process(pid: u32) -> Result<Self> {
         let mut modules = Self {
             pid,
             maps: Vec::new(),
@@ -307,7 +307,7 @@ impl Modules {
     fn open(&self, map: &Map) -> std::result::Result<(Elf, bool), ElfError> {
         if map.path == "[vdso]" {
             let len = usize::try_from((map.end - map.start).min(VDSO_MAX)).unwrap_or(0);
-            let elf = Elf::of(self.memory(map.start, len).ok_or(ElfError::NotElf)?, &self.budget)?;
+            let elf = Elf::from_bytes(self.memory(map.start, len).ok_or(ElfError::NotElf)?, &self.budget)?;
             return Ok((elf, false));
         }
         let elf = |file| Ok((Elf::open(file, &self.budget)?, true));

@@ -262,8 +262,8 @@ fn dwarf_of(elf: &Elf) -> Option<gimli::Dwarf<PagesReader>> {
     .ok()
 }
 
-/// The calls that were inlined at an address and the function itself, as debug information tells; a name is empty
-/// where it tells none.
+/// The calls that were inlined at an address and the function itself, by debug information; a name that it lacks
+/// is empty.
 fn inlined(lines: &Lines, address: u64, like: &Frame) -> Vec<Frame> {
     let mut frames = Vec::new();
     let Ok(mut found) = lines.find_frames(address).skip_all_loads() else { return frames };
@@ -294,5 +294,5 @@ fn set_name(frame: &mut Frame, symbol: &str) {
 fn debug_data(elf: &Elf) -> Option<Elf> {
     let packed = elf.read(elf.section(".gnu_debugdata")?, u64::from(DEBUGDATA_MAX))?;
     let unpacked = xz::unpack(&packed, DEBUGDATA_MAX)?;
-    elf.budget().keep(unpacked.len() as u64).then(|| Elf::of(unpacked, elf.budget()).ok())?
+    elf.budget().keep(unpacked.len() as u64).then(|| Elf::from_bytes(unpacked, elf.budget()).ok())?
 }

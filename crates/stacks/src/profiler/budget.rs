@@ -39,7 +39,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// At most this much of what all CPUs of the machine have.
-    pub(super) fn of(percent: f64, cpus: usize) -> Self {
+    pub(super) fn of_cpus(percent: f64, cpus: usize) -> Self {
         let cpus = percent / 100.0 * cpus.max(1) as f64;
         Self {
             percent,
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn snapshots_that_cost_too_much_are_taken_less_often_and_the_bound_holds() {
-        let mut budget = Budget::of(3.0, 2);
+        let mut budget = Budget::of_cpus(3.0, 2);
         // 0.06 s of CPU time a second.
         let taken = taken_in_20_s(&mut budget, |_| Duration::from_millis(2));
         assert!((600..=610).contains(&taken), "{taken}");
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn what_stays_below_the_bound_is_not_held_back_and_a_dear_snapshot_now_and_then_does_not_stop_the_others()
     {
-        let mut budget = Budget::of(3.0, 2);
+        let mut budget = Budget::of_cpus(3.0, 2);
         let dear =
             |at| Duration::from_millis(if at % 100 == 50 { 40 } else { 0 }) + Duration::from_micros(500);
         assert_eq!(taken_in_20_s(&mut budget, dear), 2000);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn two_a_second_are_taken_at_least_and_what_they_took_is_not_held_against_later_ones() {
-        let mut budget = Budget::of(1.5, 2);
+        let mut budget = Budget::of_cpus(1.5, 2);
         let taken = taken_in_20_s(&mut budget, |at| Duration::from_millis(if at < 10 { 200 } else { 1 }));
         // 5 s at two a second, then 30 a second.
         assert!((400..=480).contains(&taken), "{taken}");
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_first_snapshot_is_free() {
-        let mut budget = Budget::of(1.0, 1);
+        let mut budget = Budget::of_cpus(1.0, 1);
         budget.pay(Duration::from_secs(5), Duration::ZERO);
         assert_eq!(budget.wait(), Duration::ZERO);
     }

@@ -49,7 +49,7 @@ pub(super) struct Meaning {
 }
 
 impl Meaning {
-    pub(super) fn of(modules: Modules, program: &'static FrameStates) -> Self {
+    pub(super) fn new(modules: Modules, program: &'static FrameStates) -> Self {
         Self {
             generation: modules.generation(),
             modules,

@@ -3,10 +3,13 @@
 //! In: a process and what is wanted. Out: a [`Profile`]. The caller keeps the clock: it asks for each snapshot.
 
 mod budget;
+mod finished;
 mod in_order;
 mod meaning;
+mod options;
 mod process;
 mod pthread_self;
+mod retention;
 mod ring;
 mod ring_thread;
 mod stack_ends;
@@ -14,60 +17,28 @@ mod tables;
 mod thread;
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
-use spindoctor_model::stack::{
-    Activity, Module, Observation, Profile, ProfiledProcess, SnapshotCost, StackSource,
-};
+use spindoctor_model::stack::{Activity, Observation, ProfiledProcess, SnapshotCost, StackSource};
 
 use crate::capture::cpu::{Clock, CpuSampler};
 use crate::capture::{self, Capture, CpuSamples, RawStack, RawThread};
-use crate::classify::FrameStates;
 use crate::error::{Error, Result};
 use crate::futex_waits::{FutexWaits, Waiter, WaitingFrame, futex_waits};
 use crate::module::Modules;
 use budget::Budget;
 use in_order::InOrder;
 use meaning::Meaning;
+pub use options::{ProfilerOptions, usual_most_cpu_percent};
 use process::ProcessTimes;
 pub use ring::{Ring, RingOptions};
 pub use ring_thread::{RingCost, RingThread};
-use tables::Keeping;
 use thread::{Last, Thread, futex_of};
-
-/// CPU samples of each CPU a second, beside snapshots: enough to tell 2 % of a CPU within 10 s, and not in step
-/// with timers that tick in tens.
-const CPU_HZ: f64 = 99.0;
 
 /// How often CPU samples are read: their buffers hold three times as long.
 const READING: Duration = Duration::from_millis(100);
-
-/// What the profiler may take of the CPUs where nobody says otherwise, in percent for each snapshot a second that is asked
-/// for: who asks for ten times as many accepts ten times the cost. Chosen, not derived. A busy server loses more than
-/// that, as its caches are used as well: `throughput` in BENCHMARKS.md.
-const CPU_PERCENT_PER_HZ: f64 = 0.02;
-
-/// And at least this much, and at most that.
-const CPU_PERCENT: RangeInclusive<f64> = 0.25..=3.0;
-
-/// What the profiler may take of the CPUs where nobody says otherwise, in percent.
-pub fn usual_most_cpu_percent(hz: f64) -> f64 {
-    (CPU_PERCENT_PER_HZ * hz).clamp(*CPU_PERCENT.start(), *CPU_PERCENT.end())
-}
-
-/// How many stacks are remembered beyond four times those in use, before the tables are made anew. A profiler that
-/// waits for its trigger for days must not grow.
-const SPARE_STACKS: usize = 20_000;
-
-/// Most observations that are kept, of 24 bytes each. Where there are more, every second snapshot is left out, and from
-/// then on only half as many are taken.
-const MOST_OBSERVATIONS: usize = 1 << 20;
-
-/// Most stacks, of about half a KiB each; where there are more, the same.
-const MOST_STACKS: usize = 100_000;
 
 /// Readings after which a thread is forgotten of which no CPU sample came.
 const LONGEST_UNSEEN: u64 = 100;
@@ -77,45 +48,6 @@ const MISSED: u64 = 2;
 
 /// For how long a thread's name is believed that was read for a CPU sample.
 const NAME_LASTS_NS: u64 = 1_000_000_000;
-
-/// What a profiler is asked for.
-#[derive(Debug, Clone)]
-pub struct ProfilerOptions {
-    /// Which source; the best that works where none is named. [`StackSource::Cpu`] takes no snapshots: each
-    /// observation is a CPU sample.
-    pub source: Option<StackSource>,
-    /// Beside snapshots: CPU samples too, for the stacks of running threads and for the spin share. Where they
-    /// cannot be had, a note of the profile says why.
-    pub cpu: bool,
-    /// So many of them, of each CPU a second.
-    pub cpu_hz: f64,
-    /// Snapshots a second, or CPU samples of each CPU a second.
-    pub hz: f64,
-    /// Fewer snapshots are taken where the profiler would take more than this part of what all CPUs of the machine have,
-    /// in percent. CPU samples are not bounded: they cost alike on any machine.
-    pub most_cpu_percent: f64,
-    /// Only this thread's CPU samples, `hz` in each second that it runs; with [`StackSource::Cpu`].
-    pub thread: Option<u32>,
-    /// Keep only this much of the past until [`Profiler::keep_all`]: for a trigger that is waited for.
-    pub keep: Option<Duration>,
-    /// Frames that mean a state in this program: a function's name, and the state of a thread that is blocked below it.
-    pub frames: &'static FrameStates,
-}
-
-impl Default for ProfilerOptions {
-    fn default() -> Self {
-        Self {
-            source: None,
-            cpu: true,
-            cpu_hz: CPU_HZ,
-            hz: 10.0,
-            most_cpu_percent: usual_most_cpu_percent(10.0),
-            thread: None,
-            keep: None,
-            frames: &[],
-        }
-    }
-}
 
 /// What one [`Profiler::snapshot`] brought.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -169,7 +101,7 @@ impl Profiler {
     /// No such process, or no source can be used.
     pub fn start(pid: u32, options: ProfilerOptions) -> Result<Self> {
         let times = ProcessTimes::begin(pid)?;
-        let modules = Modules::of(pid)?;
+        let modules = Modules::of_process(pid)?;
         let mut notes = Vec::new();
         let (mut capture, mut sampler) = (None, None);
         let source = if options.source == Some(StackSource::Cpu) {
@@ -198,13 +130,13 @@ impl Profiler {
         }
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
-            budget: Budget::of(options.most_cpu_percent, cpus),
+            budget: Budget::of_cpus(options.most_cpu_percent, cpus),
             process: process::describe(pid),
             source,
             capture,
             sampler,
             notes,
-            meaning: Meaning::of(modules, options.frames),
+            meaning: Meaning::new(modules, options.frames),
             options,
             taken: VecDeque::new(),
             waiting: Vec::new(),
@@ -348,7 +280,7 @@ impl Profiler {
 
     fn observation(&mut self, raw: &RawThread, stacks: &[u8], now_ns: u64) -> (Observation, &mut Thread) {
         let Self { threads, meaning, turn, options, .. } = self;
-        // For so long a CPU sample of a thread tells where it runs now: two turns of the sampling, so that one may be missed.
+        // For so long a CPU sample of a thread says where it runs now: two turns of the sampling, so that one may be missed.
         let fresh_ns = (2e9 / options.cpu_hz) as u64;
         let thread = Thread::seen(threads, &mut meaning.tables, raw.tid, &raw.name, *turn);
         let since = Duration::from_nanos(now_ns.saturating_sub(thread.named_ns));
@@ -477,155 +409,6 @@ impl Profiler {
         self.futex_waits = futex_waits(self.process.pid, &waiters);
         &self.futex_waits
     }
-
-    /// From now on nothing is dropped: the trigger fired.
-    pub fn keep_all(&mut self) {
-        self.options.keep = None;
-    }
-
-    fn drop_old(&mut self) {
-        if let Some(keep) = self.options.keep {
-            let oldest = micros(self.begun.elapsed().saturating_sub(keep));
-            while self.taken.front().is_some_and(|snapshot| snapshot.cost.at_us < oldest) {
-                self.taken.pop_front();
-            }
-            if self.meaning.tables.stacks.len() > SPARE_STACKS + 4 * self.kept() {
-                self.compact();
-            }
-        }
-        if self.kept() > MOST_OBSERVATIONS || self.meaning.tables.stacks.len() > MOST_STACKS {
-            self.thin_out();
-            self.compact();
-        }
-    }
-
-    /// Observations and CPU samples that are kept.
-    fn kept(&self) -> usize {
-        self.taken.iter().map(|one| one.observations.len() + one.cpu_samples.len()).sum()
-    }
-
-    /// Leaves out every second snapshot, and its CPU samples; what was lost and stopped stays counted. From now on
-    /// half as many are taken.
-    fn thin_out(&mut self) {
-        let mut kept = VecDeque::with_capacity(self.taken.len().div_ceil(2));
-        let mut left_out: Option<Snapshot> = None;
-        for mut snapshot in std::mem::take(&mut self.taken) {
-            match left_out.take() {
-                Some(before) => {
-                    snapshot.cost.dropped = snapshot.cost.dropped.saturating_add(before.cost.dropped);
-                    snapshot.cost.stopped += before.cost.stopped;
-                    snapshot.cost.stopped_us += before.cost.stopped_us;
-                    kept.push_back(snapshot);
-                }
-                None => left_out = Some(snapshot),
-            }
-        }
-        kept.extend(left_out);
-        self.taken = kept;
-        self.options.hz /= 2.0;
-        self.sample_every *= 2;
-        let note = "a long profile: to save memory, only one in ";
-        self.notes.retain(|old| !old.starts_with(note));
-        self.notes.push(format!("{note}{} snapshots is in it", self.sample_every));
-    }
-
-    /// Forgets stacks that no kept snapshot has.
-    fn compact(&mut self) {
-        let mut keeping = Keeping::of(&self.meaning.tables);
-        for snapshot in &mut self.taken {
-            for observation in snapshot.observations.iter_mut().chain(&mut snapshot.cpu_samples) {
-                keeping.observation(observation);
-            }
-        }
-        for observation in &mut self.waiting {
-            keeping.observation(observation);
-        }
-        for thread in self.threads.values_mut() {
-            keeping.thread(&mut thread.place);
-            if let Some(last) = &mut thread.last {
-                keeping.stack(&mut last.stack);
-            }
-            if let Some((_, observation)) = &mut thread.ran {
-                keeping.observation(observation);
-            }
-        }
-        let tables = keeping.done();
-        self.meaning.replace_tables(tables);
-    }
-
-    /// The profile so far.
-    pub fn profile(&mut self) -> Profile {
-        self.profile_of(self.taken.clone())
-    }
-
-    /// The profile.
-    pub fn finish(mut self) -> Profile {
-        let taken = std::mem::take(&mut self.taken);
-        self.profile_of(taken)
-    }
-
-    fn profile_of(&mut self, taken: VecDeque<Snapshot>) -> Profile {
-        self.times.update();
-        let mut snapshots = Vec::with_capacity(taken.len());
-        let (mut observations, mut cpu_samples) = (Vec::new(), Vec::new());
-        // A ring begins with what was kept, not with when it was started.
-        let first_us = taken.front().map_or(0, |snapshot| snapshot.cost.at_us);
-        let mut keeping = Keeping::of(&self.meaning.tables);
-        for (place, mut snapshot) in taken.into_iter().enumerate() {
-            let place = u32::try_from(place).unwrap_or(u32::MAX);
-            snapshots.push(SnapshotCost { at_us: snapshot.cost.at_us - first_us, ..snapshot.cost });
-            for observation in snapshot.observations.iter_mut().chain(&mut snapshot.cpu_samples) {
-                keeping.observation(observation);
-                observation.snapshot = place;
-            }
-            observations.append(&mut snapshot.observations);
-            cpu_samples.append(&mut snapshot.cpu_samples);
-        }
-        let tables = keeping.done();
-        let mut modules = self.meaning.modules.described();
-        let mut frames = tables.frames.list().to_vec();
-        if frames.iter().any(|frame| frame.kernel) {
-            let kernel = u32::try_from(modules.len()).ok();
-            modules.push(Module { path: "[kernel]".to_owned(), build_id: None });
-            for frame in frames.iter_mut().filter(|frame| frame.kernel) {
-                frame.module = kernel;
-            }
-        }
-        let mut notes = self.notes.clone();
-        notes.extend(self.meaning.modules.notes());
-        notes.extend(self.meaning.names.notes());
-        notes.extend(self.futex_waits.note.clone());
-        notes.extend(self.budget.note(self.options.hz));
-        let below = pthread_self::below_thread_pointer(&mut self.meaning.modules);
-        let mut threads = tables.threads.list().to_vec();
-        for thread in &mut threads {
-            let Some(known) = self.threads.get(thread.tid) else { continue };
-            thread.thread_pointer = known.thread_pointer.and_then(|pointer| pointer.checked_sub(below?));
-            thread.off_cpu_us = known.off_cpu.map(micros);
-        }
-        let since = Duration::from_micros(first_us);
-        Profile {
-            process: self.process.clone(),
-            source: self.source,
-            start: self.begun_at + since,
-            seconds: self.ended.saturating_sub(since).as_secs_f64(),
-            hz: self.options.hz,
-            threads,
-            activities: tables.activities.list().to_vec(),
-            modules,
-            frames,
-            stacks: tables.stacks.list().to_vec(),
-            snapshots,
-            observations,
-            cpu_samples,
-            futex_waits: self.futex_waits.waits.clone(),
-            futex_moved_on: self.futex_waits.moved_on,
-            own_cpu_us: self.times.own_us(),
-            process_cpu_us: self.times.process_us(),
-            notes,
-            ..Profile::default()
-        }
-    }
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -635,72 +418,4 @@ fn micros(duration: Duration) -> u64 {
 fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Of this process, by a source that needs no rights.
-    fn profiler() -> Profiler {
-        let options = ProfilerOptions {
-            source: Some(StackSource::Procfs),
-            cpu: false,
-            hz: 100.0,
-            most_cpu_percent: 100.0,
-            ..ProfilerOptions::default()
-        };
-        Profiler::start(std::process::id(), options).unwrap()
-    }
-
-    #[test]
-    fn a_long_profile_is_thinned_out_and_what_was_lost_stays_counted() {
-        let mut profiler = profiler();
-        for _ in 0..5 {
-            assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
-        }
-        for snapshot in &mut profiler.taken {
-            snapshot.cost.dropped = 1;
-        }
-        profiler.thin_out();
-        profiler.compact();
-        assert_eq!(profiler.interval(), Duration::from_millis(20));
-        assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
-        profiler.thin_out();
-        profiler.compact();
-
-        let profile = profiler.finish();
-        assert_eq!(profile.snapshots.len(), 2);
-        assert_eq!(profile.snapshots.iter().map(|cost| cost.dropped).sum::<u32>(), 5);
-        assert_eq!(profile.hz, 25.0);
-        let told: Vec<&String> =
-            profile.notes.iter().filter(|note| note.contains("a long profile")).collect();
-        assert_eq!(told, ["a long profile: to save memory, only one in 4 snapshots is in it"]);
-        for observation in &profile.observations {
-            let stack = &profile.stacks[observation.stack as usize];
-            assert!(stack.frames.iter().all(|&frame| (frame as usize) < profile.frames.len()));
-            assert!((observation.snapshot as usize) < profile.snapshots.len());
-        }
-        let seen: Vec<usize> =
-            (0..2).map(|at| profile.observations.iter().filter(|one| one.snapshot == at).count()).collect();
-        assert_eq!(seen, profile.snapshots.iter().map(|cost| cost.threads as usize).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_ring_keeps_the_newest_and_begins_with_the_oldest_it_kept() {
-        let mut profiler = profiler();
-        profiler.options.keep = Some(Duration::from_secs(3600));
-        for _ in 0..3 {
-            assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
-        }
-        profiler.options.keep = Some(Duration::ZERO);
-        profiler.drop_old();
-        profiler.keep_all();
-        for _ in 0..2 {
-            assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
-        }
-        let profile = profiler.finish();
-        assert_eq!(profile.snapshots.len(), 2);
-        assert_eq!(profile.snapshots[0].at_us, 0);
-    }
 }

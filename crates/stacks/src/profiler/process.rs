@@ -24,7 +24,7 @@ struct Stat {
     ended: bool,
     /// In user and kernel mode, clock ticks.
     cpu_ticks: u64,
-    /// Since the system's start, clock ticks: tells two processes of one id apart.
+    /// Since the system's start, clock ticks: distinguishes two processes of one id.
     start_ticks: u64,
 }
 

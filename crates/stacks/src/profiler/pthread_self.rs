@@ -1,7 +1,7 @@
 //! What `pthread_self()` gives in a thread, by its thread pointer: programs name their threads so, MySQL in SEMAPHORES.
 //!
 //! On x86-64 glibc's `struct pthread` begins where the thread pointer points, on aarch64 it ends there
-//! (`THREAD_SELF` in `sysdeps/*/nptl/tls.h`). How large it is differs from release to release; glibc tells debuggers.
+//! (`THREAD_SELF` in `sysdeps/*/nptl/tls.h`). How large it is differs from release to release; glibc has it for debuggers.
 
 use crate::module::Modules;
 
@@ -11,7 +11,7 @@ const SIZE_NAME: &str = "_thread_db_sizeof_pthread";
 /// glibc's files: since 2.34 threads are in the first.
 const FILES: [&str; 2] = ["libc.so.", "libpthread"];
 
-/// How far `pthread_self()` lies below the thread pointer, in each thread of a process; none where nobody tells.
+/// How far `pthread_self()` lies below the thread pointer, in each thread of a process; none where the C library does not say.
 pub(super) fn below_thread_pointer(modules: &mut Modules) -> Option<u64> {
     if cfg!(target_arch = "x86_64") { Some(0) } else { size_of_struct_pthread(modules) }
 }
@@ -34,13 +34,13 @@ mod tests {
 
     #[test]
     fn glibc_tells_how_large_its_threads_are() {
-        let mut modules = Modules::of(std::process::id()).unwrap();
-        let told = size_of_struct_pthread(&mut modules);
-        assert_eq!(told.is_some(), cfg!(target_env = "gnu"));
+        let mut modules = Modules::of_process(std::process::id()).unwrap();
+        let size = size_of_struct_pthread(&mut modules);
+        assert_eq!(size.is_some(), cfg!(target_env = "gnu"));
         // 0x900 on x86-64 in 2.36; the thread's id alone is 720 bytes from its beginning.
         assert!(
-            told.is_none_or(|size| (0x400..0x2000).contains(&size) && size.is_multiple_of(16)),
-            "{told:x?}"
+            size.is_none_or(|size| (0x400..0x2000).contains(&size) && size.is_multiple_of(16)),
+            "{size:x?}"
         );
     }
 }

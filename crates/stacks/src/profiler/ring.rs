@@ -17,8 +17,9 @@ use jiff::Timestamp;
 use spindoctor_model::stack::{Activity, Observation, Profile, StackSource, ThreadState};
 
 use super::budget::Budget;
+use super::options::CPU_HZ;
 use super::tables::Tables;
-use super::{CPU_HZ, Profiler, ProfilerOptions, Snapshot, Taken, micros, process};
+use super::{Profiler, ProfilerOptions, Snapshot, Taken, micros, process};
 use crate::capture::cpu::CpuSampler;
 use crate::classify::FrameStates;
 use crate::error::Result;
@@ -121,7 +122,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(tables: &Tables) -> Self {
+    fn of_tables(tables: &Tables) -> Self {
         Self {
             stacks: tables.stacks.len(),
             frames: tables.frames.len(),
@@ -165,7 +166,7 @@ impl Ring {
             },
         )?;
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let most = Sizes::of(&profiler.meaning.tables).to_grow_to();
+        let most = Sizes::of_tables(&profiler.meaning.tables).to_grow_to();
         let mut ring =
             Self { profiler, options, cpus, marks: VecDeque::new(), hurry: None, locks_at_us: None, most };
         ring.calm_down();
@@ -204,7 +205,7 @@ impl Ring {
         let until = until.max(now + lasts).min(since + LONGEST_HURRY);
         if self.hurry.replace(Hurry { since, until }).is_none() {
             self.profiler.budget =
-                Budget::of(CPU_PERCENT_IN_A_HURRY, self.cpus).waiting_at_most(LONGEST_WAIT_IN_A_HURRY);
+                Budget::of_cpus(CPU_PERCENT_IN_A_HURRY, self.cpus).waiting_at_most(LONGEST_WAIT_IN_A_HURRY);
             if self.options.cpu {
                 match CpuSampler::start(self.profiler.process.pid, CPU_HZ) {
                     Ok(sampler) => self.profiler.sampler = Some(sampler),
@@ -225,7 +226,7 @@ impl Ring {
         self.profiler.sampler = None;
         self.profiler.options.hz = self.options.hz;
         let percent = self.options.most_core_percent / self.cpus as f64;
-        self.profiler.budget = Budget::of(percent, self.cpus).waiting_at_most(LONGEST_WAIT);
+        self.profiler.budget = Budget::of_cpus(percent, self.cpus).waiting_at_most(LONGEST_WAIT);
     }
 
     /// Looks at every thread once, and drops what is too old.
@@ -263,9 +264,9 @@ impl Ring {
             taken.pop_front();
             self.marks.pop_front();
         }
-        if Sizes::of(&self.profiler.meaning.tables).is_beyond(self.most) {
+        if Sizes::of_tables(&self.profiler.meaning.tables).is_beyond(self.most) {
             self.profiler.compact();
-            self.most = Sizes::of(&self.profiler.meaning.tables).to_grow_to();
+            self.most = Sizes::of_tables(&self.profiler.meaning.tables).to_grow_to();
         }
     }
 
@@ -370,7 +371,7 @@ mod tests {
         let mut ring = ring(Duration::from_secs(3600));
         look(&mut ring, 2);
         let between = Instant::now();
-        // Snapshots are told apart by microseconds.
+        // Microseconds distinguish snapshots.
         std::thread::sleep(Duration::from_millis(1));
         look(&mut ring, 3);
         let (oldest, newest) = ring.held().unwrap();
@@ -419,7 +420,7 @@ mod tests {
             let activity = Activity { connection_id: Some(number), ..Activity::default() };
             ring.set_activities(&|_| Some(activity.clone()));
         }
-        let before = Sizes::of(&ring.profiler.meaning.tables);
+        let before = Sizes::of_tables(&ring.profiler.meaning.tables);
         assert!(before.activities > SPARE.activities);
         look(&mut ring, 1);
         assert_eq!(ring.profiler.meaning.tables.activities.len(), 1, "the last one alone is held");

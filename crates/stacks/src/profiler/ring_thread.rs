@@ -17,13 +17,13 @@ use crate::error::{Error, Result};
 pub struct RingThread {
     orders: Sender<Order>,
     source: StackSource,
-    seen: Arc<Seen>,
+    progress: Arc<Progress>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the thread did so far.
 #[derive(Debug, Default)]
-struct Seen {
+struct Progress {
     snapshots: AtomicU64,
     own_cpu_us: AtomicU64,
     has_ended: AtomicBool,
@@ -53,8 +53,8 @@ impl RingThread {
     pub fn start(pid: u32, options: RingOptions) -> Result<Self> {
         let (orders, ordered) = channel();
         let (started, starting) = channel();
-        let seen = Arc::new(Seen::default());
-        let of_thread = Arc::clone(&seen);
+        let progress = Arc::new(Progress::default());
+        let of_thread = Arc::clone(&progress);
         let thread = std::thread::Builder::new().name("stacks".to_owned()).spawn(move || {
             let mut ring = match Ring::start(pid, options) {
                 Ok(ring) => ring,
@@ -66,7 +66,7 @@ impl RingThread {
         });
         let thread = thread.map_err(|error| Error::NotProfilable { pid, because: error.to_string() })?;
         match starting.recv() {
-            Ok(Ok(source)) => Ok(Self { orders, source, seen, thread: Some(thread) }),
+            Ok(Ok(source)) => Ok(Self { orders, source, progress, thread: Some(thread) }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::NoProcess(pid)),
         }
@@ -95,21 +95,21 @@ impl RingThread {
     /// True where the process has ended, or nothing of it may be read any more. What was seen can still be had, unless the
     /// thread itself has failed.
     pub fn has_ended(&self) -> bool {
-        self.seen.has_ended.load(Ordering::Relaxed)
+        self.progress.has_ended.load(Ordering::Relaxed)
             || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// When the last snapshot was begun, and how many threads ran or waited for a CPU in it; none where that was asked
     /// before, or is not known.
     pub fn runnable(&self) -> Option<(Instant, u32)> {
-        self.seen.runnable.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.progress.runnable.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// What it cost so far.
     pub fn cost(&self) -> RingCost {
         RingCost {
-            snapshots: self.seen.snapshots.load(Ordering::Relaxed),
-            own_cpu_us: self.seen.own_cpu_us.load(Ordering::Relaxed),
+            snapshots: self.progress.snapshots.load(Ordering::Relaxed),
+            own_cpu_us: self.progress.own_cpu_us.load(Ordering::Relaxed),
         }
     }
 
@@ -132,7 +132,7 @@ impl Drop for RingThread {
     }
 }
 
-fn run(ring: &mut Ring, orders: &Receiver<Order>, seen: &Seen) {
+fn run(ring: &mut Ring, orders: &Receiver<Order>, progress: &Progress) {
     let mut due = Instant::now();
     let mut has_ended = false;
     loop {
@@ -140,7 +140,7 @@ fn run(ring: &mut Ring, orders: &Receiver<Order>, seen: &Seen) {
         // CPU samples are read more often than snapshots are taken.
         match orders.recv_timeout(if ring.is_in_a_hurry() { wait.min(READING) } else { wait }) {
             Ok(Order::Snapshot { with_locks }) => {
-                has_ended |= !snapshot(ring, seen);
+                has_ended |= !snapshot(ring, progress);
                 if with_locks && !has_ended {
                     ring.read_futex_waits();
                 }
@@ -153,7 +153,7 @@ fn run(ring: &mut Ring, orders: &Receiver<Order>, seen: &Seen) {
             Ok(Order::Profile { from, to, then }) => then(ring.profile(from, to)),
             Err(RecvTimeoutError::Timeout) => {
                 if due <= Instant::now() {
-                    has_ended |= !snapshot(ring, seen);
+                    has_ended |= !snapshot(ring, progress);
                     due = Instant::now() + ring.interval();
                 } else {
                     ring.read_cpu_samples();
@@ -161,17 +161,17 @@ fn run(ring: &mut Ring, orders: &Receiver<Order>, seen: &Seen) {
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        seen.own_cpu_us.store(micros(process::thread_cpu()), Ordering::Relaxed);
-        seen.has_ended.store(has_ended, Ordering::Relaxed);
+        progress.own_cpu_us.store(micros(process::thread_cpu()), Ordering::Relaxed);
+        progress.has_ended.store(has_ended, Ordering::Relaxed);
     }
 }
 
 /// Takes one; false where the process is gone.
-fn snapshot(ring: &mut Ring, seen: &Seen) -> bool {
+fn snapshot(ring: &mut Ring, progress: &Progress) -> bool {
     let is_there = matches!(ring.snapshot(), Ok(Taken::Snapshot(_)));
-    seen.snapshots.fetch_add(u64::from(is_there), Ordering::Relaxed);
+    progress.snapshots.fetch_add(u64::from(is_there), Ordering::Relaxed);
     if is_there {
-        *seen.runnable.lock().unwrap_or_else(PoisonError::into_inner) = ring.runnable();
+        *progress.runnable.lock().unwrap_or_else(PoisonError::into_inner) = ring.runnable();
     }
     is_there
 }

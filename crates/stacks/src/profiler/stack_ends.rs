@@ -11,8 +11,8 @@ use crate::capture::Capture;
 pub(super) struct StackEnds {
     /// The least that was seen in the first snapshot.
     least: Option<u64>,
-    /// What the source was told.
-    told: Option<u64>,
+    /// What the source was last asked to leave out.
+    asked: Option<u64>,
     /// A walk wanted more than the source was asked for.
     is_wrong: bool,
 }
@@ -22,27 +22,27 @@ impl StackEnds {
     /// whether all of it was copied.
     pub(super) fn seen(&mut self, outermost: Option<(u64, u64)>, whole: bool) {
         match outermost {
-            Some((sp, pointer)) if self.told.is_none() => {
+            Some((sp, pointer)) if self.asked.is_none() => {
                 // The first thread's stack lies elsewhere.
                 if let Some(below) = pointer.checked_sub(sp).filter(|&below| below <= FARTHEST) {
                     self.least = Some(self.least.map_or(below, |least| least.min(below)));
                 }
             }
             Some(_) => {}
-            None => self.is_wrong |= !whole && self.told.is_some_and(|told| told > 0),
+            None => self.is_wrong |= !whole && self.asked.is_some_and(|asked| asked > 0),
         }
     }
 
     /// Tells the source, once after the first snapshot, and when that was wrong.
     pub(super) fn tell(&mut self, source: &mut dyn Capture) {
-        let now = match self.told {
+        let now = match self.asked {
             None => self.least,
             Some(_) if self.is_wrong => Some(0),
             Some(_) => None,
         };
         if let Some(bytes) = now {
             self.is_wrong = false;
-            self.told = Some(bytes);
+            self.asked = Some(bytes);
             source.stacks_end_below_thread_pointer(bytes);
         }
     }
@@ -59,11 +59,11 @@ mod tests {
     use crate::capture::{Looked, RawThread};
     use crate::error::Result;
 
-    /// A source that only notes what it is told.
+    /// A source that only notes what it is asked.
     #[derive(Default)]
-    struct Told(Vec<u64>);
+    struct Asked(Vec<u64>);
 
-    impl Capture for Told {
+    impl Capture for Asked {
         fn source(&self) -> StackSource {
             StackSource::Bpf
         }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_least_of_the_first_snapshot_is_told_once_and_taken_back_once_where_it_is_wrong() {
-        let (mut ends, mut source) = (StackEnds::default(), Told::default());
+        let (mut ends, mut source) = (StackEnds::default(), Asked::default());
         ends.tell(&mut source);
         assert!(source.0.is_empty());
 
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_walk_that_was_cut_in_a_whole_copy_is_not_the_bound_s_fault() {
-        let (mut ends, mut source) = (StackEnds::default(), Told::default());
+        let (mut ends, mut source) = (StackEnds::default(), Asked::default());
         ends.seen(Some((0x7000, 0x7a00)), true);
         ends.tell(&mut source);
         ends.seen(None, true);

@@ -69,7 +69,7 @@ impl Moved {
 }
 
 impl<'a> Keeping<'a> {
-    pub(super) fn of(old: &'a Tables) -> Self {
+    pub(super) fn from_tables(old: &'a Tables) -> Self {
         let nowhere = |len| Moved(vec![None; len]);
         Self {
             old,
@@ -128,7 +128,7 @@ mod tests {
         let second = tables.threads.place(thread(2));
         let mut observations = [Observation { thread: second, stack: kept, ..Observation::default() }; 2];
 
-        let mut keeping = Keeping::of(&tables);
+        let mut keeping = Keeping::from_tables(&tables);
         observations.iter_mut().for_each(|observation| keeping.observation(observation));
         let new = keeping.done();
 

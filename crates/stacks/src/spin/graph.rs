@@ -26,7 +26,7 @@ pub(super) struct Graph {
 
 impl Graph {
     /// What can be reached from the beginning of the function, or from an address in it.
-    pub(super) fn of(
+    pub(super) fn explored(
         architecture: Architecture,
         function: Function,
         address: u64,

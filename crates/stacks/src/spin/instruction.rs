@@ -49,7 +49,7 @@ pub(crate) struct Instruction {
     pub(crate) len: u64,
     /// What comes after it.
     pub(crate) flow: Flow,
-    /// PAUSE, YIELD or ISB: it tells the CPU that this is a spin-wait loop.
+    /// PAUSE, YIELD or ISB: a hint to the CPU that this is a spin-wait loop.
     ///
     /// x86-64: Intel's manual, volume 2, PAUSE. aarch64: YIELD by Arm's manual; ISB because MySQL (`ut0ut.h`)
     /// and others use it instead, as YIELD takes no time on most cores. WFE sleeps: it is no spinning.

@@ -127,7 +127,7 @@ impl SpinDecoder {
         if !self.may_spin(&function, code) {
             return Known { plain: true, ..Known::default() };
         }
-        let graph = Graph::of(self.architecture, function, address, code);
+        let graph = Graph::explored(self.architecture, function, address, code);
         let waits: Vec<usize> = graph.nodes().filter(|&node| self.waits(&graph, node, code)).collect();
         let mut known = Known {
             seen: graph.nodes().map(|node| graph.instruction(node).address).collect(),
@@ -188,7 +188,7 @@ impl SpinDecoder {
             || elsewhere.into_values().any(|part| self.may_spin_in(&part, code, &mut |_, _| ()))
     }
 
-    /// The same for one part, and tells where its jumps lead to.
+    /// The same for one part, with the targets of its jumps.
     fn may_spin_in(
         &mut self,
         function: &Function,
@@ -229,7 +229,7 @@ impl SpinDecoder {
                 function.bounded && function.start == start && function.bytes.len() <= LARGEST_DELAY
             })
             .is_some_and(|function| {
-                let graph = Graph::of(self.architecture, function, start, &mut |_| None);
+                let graph = Graph::explored(self.architecture, function, start, &mut |_| None);
                 let calls = |node| matches!(graph.instruction(node).flow, Flow::Call(_));
                 let pauses = |node| graph.instruction(node).pause;
                 graph.nodes().any(pauses) && !graph.nodes().any(calls)

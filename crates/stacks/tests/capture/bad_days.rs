@@ -41,7 +41,7 @@ fn threads_that_come_and_go_are_no_reason_to_lose_those_that_stay() {
 }
 
 #[test]
-fn a_process_that_ends_is_told_of_as_gone() {
+fn a_process_that_ends_is_reported_as_gone() {
     for source in sources() {
         let mut target = Target::start("readers");
         let mut capture = open_by_name(target.pid(), source);
@@ -206,7 +206,7 @@ fn a_profiler_that_is_killed_leaves_no_thread_stopped() {
 }
 
 #[test]
-fn another_user_is_told_which_capability_is_missing_and_sees_its_own_processes_by_procfs() {
+fn another_user_learns_which_capability_is_missing_and_sees_its_own_processes_by_procfs() {
     if !is_root() {
         return;
     }

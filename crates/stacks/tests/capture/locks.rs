@@ -145,7 +145,7 @@ fn mutexes_of_other_kinds_name_their_holder_too() {
 }
 
 #[test]
-fn of_musl_s_mutexes_which_are_laid_out_otherwise_no_owner_is_told() {
+fn of_musl_s_mutexes_which_are_laid_out_otherwise_no_owner_is_named() {
     for source in sources() {
         for mode in ["convoy", "recursive"] {
             let target = start_built("musl-gcc", "-static", mode);
@@ -156,7 +156,7 @@ fn of_musl_s_mutexes_which_are_laid_out_otherwise_no_owner_is_told() {
 }
 
 #[test]
-fn a_chain_is_told_link_by_link() {
+fn a_chain_is_named_link_by_link() {
     for source in sources() {
         let target = start("chain");
         let expected =
@@ -166,7 +166,7 @@ fn a_chain_is_told_link_by_link() {
 }
 
 #[test]
-fn an_owner_that_ended_with_the_mutex_is_told_as_ended() {
+fn an_owner_that_ended_with_the_mutex_is_said_to_have_ended() {
     for source in sources() {
         let mut target = start("ended");
         let profile = waits_of(target.pid(), source, 2);
@@ -176,7 +176,7 @@ fn an_owner_that_ended_with_the_mutex_is_told_as_ended() {
 }
 
 #[test]
-fn a_thread_that_waits_for_itself_is_told_as_that() {
+fn a_thread_that_waits_for_itself_is_named_as_that() {
     for source in sources() {
         let target = start("twice");
         let profile = waits_of(target.pid(), source, 1);

@@ -268,7 +268,7 @@ struct Walk {
 }
 
 fn walks(target: &Target, snapshot: &RawSnapshot) -> BTreeMap<u32, Walk> {
-    let mut modules = Modules::of(target.pid()).unwrap();
+    let mut modules = Modules::of_process(target.pid()).unwrap();
     let mut unwinder = Unwinder::new();
     let mut walk = |thread: &RawThread| {
         let RawStack::Copied { start, bytes, whole } = &thread.stack else { panic!("{thread:?}") };

@@ -219,7 +219,7 @@ fn what_cannot_be_probed_is_said_in_one_line() {
 }
 
 #[test]
-fn another_user_is_told_which_capability_a_probe_needs() {
+fn another_user_learns_which_capability_a_probe_needs() {
     if !is_root() {
         return;
     }

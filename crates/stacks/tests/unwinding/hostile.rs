@@ -166,13 +166,13 @@ fn a_library_that_is_cut_short_while_it_is_looked_at_kills_nobody() {
     let (start, end) = mapped.split_once(' ').unwrap().0.split_once('-').unwrap();
     let address = |text| u64::from_str_radix(text, 16).unwrap();
     let addresses: Vec<u64> = (address(start)..address(end)).step_by(16).collect();
-    let whole = names_in(&mut Modules::of(running.pid).unwrap(), &addresses);
+    let whole = names_in(&mut Modules::of_process(running.pid).unwrap(), &addresses);
     assert!(whole > 0);
     // Opened when it was whole, read when it is not.
-    let mut before = Modules::of(running.pid).unwrap();
+    let mut before = Modules::of_process(running.pid).unwrap();
     assert!(before.place(addresses[0]).is_some());
     fs::File::options().write(true).open(&library).unwrap().set_len(100).unwrap();
-    let mut after = Modules::of(running.pid).unwrap();
+    let mut after = Modules::of_process(running.pid).unwrap();
     for modules in [&mut before, &mut after] {
         assert!(names_in(modules, &addresses) < whole);
     }

@@ -170,7 +170,7 @@ fn the_cache_of_debuginfod_gives_names_to_a_stripped_program() {
     built.run("objcopy", &["--only-keep-debug", "program", "elsewhere"]);
     built.run("strip", &["program"]);
     let running = built.start(&["visible"]);
-    let mut modules = Modules::of(running.pid).unwrap();
+    let mut modules = Modules::of_process(running.pid).unwrap();
     let stopped = running.stop();
     Walked::of(&mut modules, &stopped);
     // It has the same file for everybody: what is not the asker's own debug file must not be believed.
@@ -201,7 +201,7 @@ fn a_program_that_was_deleted_or_replaced_keeps_its_names() {
     fs::remove_file(built.path()).unwrap();
     running.walk().assert_calls(&["wait_here", "hidden", "visible", "main"]);
     fs::write(built.path(), b"\x7fELF of the next version").unwrap();
-    let mut modules = Modules::of(running.pid).unwrap();
+    let mut modules = Modules::of_process(running.pid).unwrap();
     Walked::of(&mut modules, &running.stop()).assert_calls(&["wait_here", "hidden", "visible", "main"]);
     assert!(modules.described().iter().any(|module| module.path == built.path().to_str().unwrap()));
 }
@@ -215,7 +215,7 @@ fn a_library_that_is_loaded_later_is_found() {
         &["-O2", "-fomit-frame-pointer", "-shared", "-fPIC", "-o", "late.so", source.to_str().unwrap()],
     );
     let mut running = built.start(&["load", "./late.so"]);
-    let mut modules = Modules::of(running.pid).unwrap();
+    let mut modules = Modules::of_process(running.pid).unwrap();
     let before = modules.generation();
     Walked::of(&mut modules, &running.stop()).assert_calls(&["loading", "main"]);
     running.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
@@ -243,7 +243,7 @@ fn a_static_position_independent_program_is_walked() {
 fn a_thread_in_the_vdso_is_walked_out_of_it() {
     let built = Built::with(&["-O2", "-fomit-frame-pointer"]);
     let running = built.start_with(Command::new(built.path()).arg("time"));
-    let mut modules = Modules::of(running.pid).unwrap();
+    let mut modules = Modules::of_process(running.pid).unwrap();
     // Most of the time goes by in there: one stop in a thousand is more than enough.
     for _ in 0..1000 {
         let stopped = running.stop();
@@ -264,7 +264,7 @@ fn a_thread_in_the_vdso_is_walked_out_of_it() {
 fn code_is_what_the_processor_runs() {
     let built = Built::with(&["-O2"]);
     let running = built.start(&["visible"]);
-    let mut modules = Modules::of(running.pid).unwrap();
+    let mut modules = Modules::of_process(running.pid).unwrap();
     let pc = running.stop().registers.pc;
     let mut memory = [0; 32];
     process_memory::read(running.pid, pc, &mut memory).unwrap();
@@ -284,7 +284,7 @@ fn a_32_bit_program_is_refused_in_one_line() {
     fs::write(built.folder.path().join("small.c"), source).unwrap();
     built.run("cc", &["-m32", "-nostdlib", "-static", "-fno-pic", "-no-pie", "-o", "program", "small.c"]);
     let running = built.start(&[]);
-    let error = Modules::of(running.pid).unwrap_err().to_string();
+    let error = Modules::of_process(running.pid).unwrap_err().to_string();
     assert_eq!(
         error,
         format!(
@@ -298,7 +298,7 @@ fn a_32_bit_program_is_refused_in_one_line() {
 fn a_process_that_is_gone_is_said_so() {
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
-    let error = Modules::of(child.id()).unwrap_err().to_string();
+    let error = Modules::of_process(child.id()).unwrap_err().to_string();
     assert_eq!(error, format!("there is no process {}: it ended, or --pid is wrong", child.id()));
 }
 
@@ -307,7 +307,7 @@ fn what_is_not_known_cuts_the_walk_and_says_why() {
     let built = Built::with(&["-O2", "-fomit-frame-pointer"]);
     let running = built.start(&["visible"]);
     let stopped = running.stop();
-    let mut modules = Modules::of(running.pid).unwrap();
+    let mut modules = Modules::of_process(running.pid).unwrap();
     // These functions need no frame pointer.
     let without = Registers { fp: None, ..stopped.registers };
     let walked = Walked::of(&mut modules, &Stopped { registers: without, stack: stopped.stack.clone() });
@@ -329,7 +329,7 @@ fn what_is_not_known_cuts_the_walk_and_says_why() {
     let kept = Built::with(&["-O1", "-fno-omit-frame-pointer"]).start(&["visible"]);
     let stopped = kept.stop();
     let without = Registers { fp: None, ..stopped.registers };
-    let mut modules = Modules::of(kept.pid).unwrap();
+    let mut modules = Modules::of_process(kept.pid).unwrap();
     let walked = Walked::of(&mut modules, &Stopped { registers: without, stack: stopped.stack });
     let why = "the frame pointer is not known, and the way to the caller needs it";
     assert_eq!(walked.end, StackEnd::Cut(why.to_owned()));

@@ -129,7 +129,7 @@ impl Running {
     }
 
     pub(crate) fn walk(&self) -> Walked {
-        Walked::of(&mut Modules::of(self.pid).unwrap(), &self.stop())
+        Walked::of(&mut Modules::of_process(self.pid).unwrap(), &self.stop())
     }
 }
 

@@ -20,7 +20,7 @@ const PATIENCE: u32 = 100_000;
 fn a_call_through_the_plt_is_walked_at_every_instruction() {
     let built = Built::with(&["-O2", "-fomit-frame-pointer", "-Wl,-z,lazy"]);
     let mut running = built.start(&["calling"]);
-    let mut modules = Modules::of(running.pid).unwrap();
+    let mut modules = Modules::of_process(running.pid).unwrap();
     let program = std::fs::read(built.path()).unwrap();
     let program = object::File::parse(&*program).unwrap();
     let plt: Vec<Range<u64>> = program

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_between_two_readings_is_told_to_a_percent_and_a_few_interruptions_do_not_move_it() {
+    fn the_median_between_two_readings_is_right_to_a_percent_and_a_few_interruptions_do_not_move_it() {
         let earlier = loops(&[1e9, 0.0, 70.0]);
         let mut now = loops(&[50.0; 20]);
         let interrupted = loops(&[3_000.0; 5]);

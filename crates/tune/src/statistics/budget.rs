@@ -12,13 +12,18 @@ use super::margins::percent;
 use super::quads::{QUANTITIES, Quantity, compared};
 use super::verdict::{ALPHA_PLANNED, LEAST_PLANNED, PRECISE, Terms};
 
-/// Quads after which the budget is told: of fewer the spread is not known to within a half.
-pub const TOLD_AFTER: usize = 6;
+/// Quads after which a budget is estimated: with fewer the spread may be wrong by half.
+pub const ESTIMATED_AFTER: usize = 6;
 /// Beyond so many quads nothing is planned: a day of the longest.
 const MOST_QUADS: u32 = 10_000;
 
 /// What the noise so far calls for; none while there are too few quads.
-pub fn of(blocks: &[Block], quad_s: f64, seconds_allowed: f64, terms: &Terms) -> Option<(Quantity, Budget)> {
+pub fn estimate(
+    blocks: &[Block],
+    quad_s: f64,
+    seconds_allowed: f64,
+    terms: &Terms,
+) -> Option<(Quantity, Budget)> {
     let affordable = (seconds_allowed / quad_s).floor();
     let needs = QUANTITIES.into_iter().filter_map(|of| {
         let differences = compared(blocks, of);
@@ -49,15 +54,15 @@ const BY_CHANCE: f64 = 1.3;
 /// The standard deviation of one difference, with what makes its interval wider than Student's.
 fn noise(differences: &[f64]) -> Option<f64> {
     let n = differences.len() as f64;
-    if differences.len() < TOLD_AFTER {
+    if differences.len() < ESTIMATED_AFTER {
         return None;
     }
     let mean = super::mean(differences);
     let squares: f64 = differences.iter().map(|difference| (difference - mean).powi(2)).sum();
     let plain = (squares / (n - 1.0)).sqrt() * BY_CHANCE;
-    let shown = Comparison::once(differences, ALPHA_PLANNED)?.reach()? * n.sqrt() / quantile(n);
+    let shown = Comparison::at_one_look(differences, ALPHA_PLANNED)?.reach()? * n.sqrt() / quantile(n);
     // Of few quads memory and skew are chance; what twenty and more show of them is believed.
-    let believed = ((n - TOLD_AFTER as f64) / 20.0).min(1.0);
+    let believed = ((n - ESTIMATED_AFTER as f64) / 20.0).min(1.0);
     Some(plain + believed * (shown - plain)).filter(|noise| noise.is_finite())
 }
 
@@ -138,8 +143,8 @@ mod tests {
 
     #[test]
     fn a_quiet_server_needs_the_least_and_four_times_the_noise_sixteen_times_the_quads() {
-        let of = |noise| super::of(&blocks(6, noise), 10.0, 600.0, &Terms::default());
-        assert_eq!(super::of(&blocks(5, 0.01), 10.0, 600.0, &Terms::default()), None);
+        let of = |noise| super::estimate(&blocks(6, noise), 10.0, 600.0, &Terms::default());
+        assert_eq!(super::estimate(&blocks(5, 0.01), 10.0, 600.0, &Terms::default()), None);
         let (_, quiet) = of(0.001).unwrap();
         assert_eq!((quiet.quads, quiet.seconds), (8, 80.0));
         let (restless, wild) = (of(0.02).unwrap().1, of(0.08).unwrap().1);
@@ -148,15 +153,15 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_in_time_and_with_what_the_allowed_time_is_good_for() {
-        let (of, budget) = super::of(&blocks(6, 0.05), 80.0, 600.0, &Terms::default()).unwrap();
+    fn it_says_how_many_quads_are_needed_and_what_the_allowed_time_reaches() {
+        let (of, budget) = super::estimate(&blocks(6, 0.05), 80.0, 600.0, &Terms::default()).unwrap();
         let words = words(of, &budget);
         assert!(
             words.contains(" h (") && words.contains("±2 % of throughput; 10 min are allowed"),
             "{words}"
         );
         assert!(budget.reached.unwrap() > 0.03, "{budget:?}");
-        let (of, budget) = super::of(&blocks(6, 0.001), 10.0, 600.0, &Terms::default()).unwrap();
+        let (of, budget) = super::estimate(&blocks(6, 0.001), 10.0, 600.0, &Terms::default()).unwrap();
         let words = super::words(of, &budget);
         assert!(
             words.contains("about 80 s (8 quads) to show ±2 % of throughput; 10 min are allowed"),

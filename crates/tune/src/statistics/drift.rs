@@ -47,7 +47,7 @@ const LEAST_BLOCKS: usize = 3;
 
 impl Drift {
     /// What the blocks show. Of trend and step the one that explains more is given.
-    pub fn of(blocks: &[Block]) -> Self {
+    pub fn from_blocks(blocks: &[Block]) -> Self {
         let Some(load) = load(blocks) else { return Self::default() };
         let points: Vec<(f64, f64)> = load.iter().map(|(block, ln)| (block.at_s, *ln)).collect();
         let mean = super::mean(&points.iter().map(|point| point.1).collect::<Vec<_>>());
@@ -147,13 +147,13 @@ mod tests {
 
     #[test]
     fn a_steady_load_has_neither_trend_nor_step_whatever_the_effect() {
-        assert_eq!(Drift::of(&blocks(|_| 1.0)), Drift::default());
-        assert_eq!(Drift::of(&[]), Drift::default());
+        assert_eq!(Drift::from_blocks(&blocks(|_| 1.0)), Drift::default());
+        assert_eq!(Drift::from_blocks(&[]), Drift::default());
     }
 
     #[test]
     fn a_load_that_fades_has_a_trend() {
-        let drift = Drift::of(&blocks(|at_s| (-at_s / 1_000.0).exp()));
+        let drift = Drift::from_blocks(&blocks(|at_s| (-at_s / 1_000.0).exp()));
         let trend = drift.trend.unwrap();
         assert!((trend.ratio - 0.54).abs() < 0.05 && drift.step.is_none(), "{drift:?}");
         assert_eq!(drift.notes().len(), 1);
@@ -162,12 +162,12 @@ mod tests {
 
     #[test]
     fn a_load_that_halves_has_a_step_with_its_time_and_quad() {
-        let middle = Drift::of(&blocks(|at_s| if at_s < 280.0 { 1.0 } else { 0.5 }));
+        let middle = Drift::from_blocks(&blocks(|at_s| if at_s < 280.0 { 1.0 } else { 0.5 }));
         let step = middle.step.unwrap();
         assert_eq!((step.at_s, step.quad), (280.0, Some(3)));
         assert!((step.ratio - 0.5).abs() < 0.05 && middle.trend.is_none());
         assert!(middle.notes()[0].contains("in the middle of quad 4"), "{:?}", middle.notes());
-        let between = Drift::of(&blocks(|at_s| if at_s < 320.0 { 1.0 } else { 0.5 }));
+        let between = Drift::from_blocks(&blocks(|at_s| if at_s < 320.0 { 1.0 } else { 0.5 }));
         assert_eq!(between.step.unwrap().quad, None);
     }
 
@@ -184,7 +184,7 @@ mod tests {
                     quad, is_new, at_s, throughput_per_s, ..Block::default()
                 })
                 .collect();
-            let _notes = Drift::of(&blocks).notes();
+            let _notes = Drift::from_blocks(&blocks).notes();
         }
     }
 }

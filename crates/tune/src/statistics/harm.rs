@@ -1,4 +1,4 @@
-//! Harm: the new setting loses throughput by more than its margin, told as early as can be, so that a production server does not pay for
+//! Harm: the new setting loses throughput by more than its margin, found as early as possible, so that a production server does not pay for
 //! certainty.
 //!
 //! In: the blocks so far, also of a quad that is not over, and how much may be lost. Out: whether to stop. Pairs of
@@ -25,7 +25,7 @@ pub struct Harm {
 impl Harm {
     /// The harm that the blocks show: a loss that is greater than the margin (a difference of logarithms). None where they
     /// do not (yet).
-    pub fn of(blocks: &[Block], margin: f64) -> Option<Self> {
+    pub fn from_blocks(blocks: &[Block], margin: f64) -> Option<Self> {
         let differences = pair_differences(blocks, Quantity::Throughput);
         let mean = super::mean(&differences);
         let beyond: Vec<f64> = differences.iter().map(|difference| difference + margin).collect();
@@ -56,21 +56,21 @@ mod tests {
 
     #[test]
     fn half_the_throughput_is_harm_after_seven_pairs_also_in_the_middle_of_a_quad() {
-        assert_eq!(Harm::of(&blocks(1, 0.5), 0.02), None);
-        let harmed = Harm::of(&blocks(4, 0.5)[..14], 0.02).unwrap();
+        assert_eq!(Harm::from_blocks(&blocks(1, 0.5), 0.02), None);
+        let harmed = Harm::from_blocks(&blocks(4, 0.5)[..14], 0.02).unwrap();
         assert!((harmed.ratio - 0.5).abs() < 0.01 && harmed.pairs == 7, "{harmed:?}");
     }
 
     #[test]
     fn a_loss_within_the_margin_is_no_harm_however_sure_it_is() {
-        assert_eq!(Harm::of(&blocks(40, 0.985), 0.02), None);
-        assert!(Harm::of(&blocks(40, 0.985), 0.001).is_some());
+        assert_eq!(Harm::from_blocks(&blocks(40, 0.985), 0.02), None);
+        assert!(Harm::from_blocks(&blocks(40, 0.985), 0.001).is_some());
     }
 
     #[test]
     fn a_gain_is_no_harm_nor_is_nothing() {
-        assert_eq!(Harm::of(&blocks(20, 2.0), 0.02), None);
-        assert_eq!(Harm::of(&blocks(20, 1.0), 0.02), None);
-        assert_eq!(Harm::of(&[], 0.02), None);
+        assert_eq!(Harm::from_blocks(&blocks(20, 2.0), 0.02), None);
+        assert_eq!(Harm::from_blocks(&blocks(20, 1.0), 0.02), None);
+        assert_eq!(Harm::from_blocks(&[], 0.02), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! In: differences, one for each quad. Out: their mean and an interval.
 //!
-//! [`Comparison::of`] holds the truth at *all* looks together with probability 1 - alpha, so that a trial may be stopped
+//! [`Comparison::at_every_look`] holds the truth at *all* looks together with probability 1 - alpha, so that a trial may be stopped
 //! at any of them. It is the t-mixture of Wang and Ramdas, "Anytime-valid t-tests and confidence sequences for Gaussian
 //! means with unknown variance" (arXiv 2310.03722): for n differences, S their sum, V the sum of their squares,
 //!
@@ -17,7 +17,7 @@
 //! mean +- sqrt(SS (1 - 1/K) / (n (1/K - c2 / (n + c2))))
 //! ```
 //!
-//! which is infinite while the denominator is not above zero: at 5 % up to 5 quads. [`Comparison::once`] is Student's
+//! which is infinite while the denominator is not above zero: at 5 % up to 5 quads. [`Comparison::at_one_look`] is Student's
 //! interval, for one look whose time does not depend on the mean; at 20 quads it is half as wide.
 //!
 //! **Where both assume less than that.** The coin of [`quads`](super::quads) makes the noise of a difference symmetric and
@@ -43,7 +43,7 @@ pub const C_SQUARED: f64 = 2.0;
 /// The probability that an interval ever leaves out the truth, at one of all the looks at it.
 pub const ALPHA: f64 = 0.05;
 
-/// A correlation above this one is not told from a walk: the interval would be no interval.
+/// A correlation above this one cannot be distinguished from a random walk: no interval can be given.
 const MOST_CORRELATION: f64 = 0.95;
 
 /// A quantity with the new setting against the old one, as a difference of logarithms.
@@ -60,8 +60,8 @@ pub struct Comparison {
 impl Comparison {
     /// The mean of the differences with the interval that holds at every look; none where there are no differences, or
     /// one is not a number.
-    pub fn of(differences: &[f64], alpha: f64) -> Option<Self> {
-        let shape = Shape::of(differences, alpha)?;
+    pub fn at_every_look(differences: &[f64], alpha: f64) -> Option<Self> {
+        let shape = Shape::from_differences(differences, alpha)?;
         let inflation = shape.inflation(shape.correlation(1.0));
         let half = half_width(shape.n, shape.squares, alpha).map(|half| half * inflation.sqrt());
         let scale = (shape.squares / (shape.n - 1.0) / shape.n * inflation).sqrt();
@@ -70,8 +70,8 @@ impl Comparison {
 
     /// The mean of the differences with an interval that holds at one look, whose time was fixed without knowledge of the
     /// mean; none where there are no differences, or one is not a number.
-    pub fn once(differences: &[f64], alpha: f64) -> Option<Self> {
-        let shape = Shape::of(differences, alpha)?;
+    pub fn at_one_look(differences: &[f64], alpha: f64) -> Option<Self> {
+        let shape = Shape::from_differences(differences, alpha)?;
         if shape.n < LEAST_ONCE {
             return Some(shape.around(None, 0.0));
         }
@@ -151,7 +151,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(differences: &[f64], alpha: f64) -> Option<Self> {
+    fn from_differences(differences: &[f64], alpha: f64) -> Option<Self> {
         let mean = super::mean(differences);
         if !mean.is_finite() || !(0.0..1.0).contains(&alpha) {
             return None;
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn eight_differences_give_the_interval_of_the_formula() {
         let differences = [0.05, 0.06, 0.04, 0.05, 0.07, 0.03, 0.05, 0.05];
-        let found = Comparison::of(&differences, 0.05).unwrap();
+        let found = Comparison::at_every_look(&differences, 0.05).unwrap();
         // n = 8, SS = 0.001, K = 0.05^(-1/4) 5^(1/8) = 2.114743 * 1.222845 = 2.586003, 1/K = 0.386697.
         let half = (0.001_f64 * (1.0 - 0.386_697) / (8.0 * (0.386_697 - 0.2))).sqrt();
         // Neighbours have r = -0.0007 / 0.001; with the bias taken out -0.8375; one standard error higher still below 0.
@@ -267,24 +267,26 @@ mod tests {
         assert!((found.high.unwrap() - (0.05 + half)).abs() < 1e-6);
         assert!(ln_e_value(&differences) > 20.0_f64.ln());
         // Student's: 2.365 sqrt(0.001 / 7 / 8).
-        let once = Comparison::once(&differences, 0.05).unwrap();
+        let once = Comparison::at_one_look(&differences, 0.05).unwrap();
         assert!((once.high.unwrap() - 0.05 - 2.364_624 * (0.001_f64 / 56.0).sqrt()).abs() < 1e-6, "{once:?}");
     }
 
     #[test]
     fn up_to_five_quads_the_interval_is_infinite_and_six_make_it_finite() {
         let some = [0.1, 0.2, 0.1, 0.2, 0.1, 0.2];
-        assert_eq!(Comparison::of(&some[..5], ALPHA).unwrap().low, None);
-        assert!(Comparison::of(&some, ALPHA).unwrap().low.is_some());
-        assert_eq!(Comparison::of(&[], ALPHA), None);
-        assert_eq!(Comparison::of(&[f64::NAN; 9], ALPHA), None);
-        assert_eq!(Comparison::once(&some[..3], ALPHA).unwrap().low, None);
-        assert!(Comparison::once(&some[..4], ALPHA).unwrap().low.is_some());
+        assert_eq!(Comparison::at_every_look(&some[..5], ALPHA).unwrap().low, None);
+        assert!(Comparison::at_every_look(&some, ALPHA).unwrap().low.is_some());
+        assert_eq!(Comparison::at_every_look(&[], ALPHA), None);
+        assert_eq!(Comparison::at_every_look(&[f64::NAN; 9], ALPHA), None);
+        assert_eq!(Comparison::at_one_look(&some[..3], ALPHA).unwrap().low, None);
+        assert!(Comparison::at_one_look(&some[..4], ALPHA).unwrap().low.is_some());
     }
 
     #[test]
     fn a_difference_that_never_varies_is_known_exactly() {
-        for found in [Comparison::of, Comparison::once].map(|of| of(&[0.25; 9], ALPHA).unwrap()) {
+        for found in
+            [Comparison::at_every_look, Comparison::at_one_look].map(|of| of(&[0.25; 9], ALPHA).unwrap())
+        {
             assert_eq!((found.low, found.high), (Some(0.25), Some(0.25)));
         }
         assert!(ln_e_value(&[0.0; 9]) < 0.0 && ln_e_value(&[]) == 0.0);
@@ -316,7 +318,7 @@ mod tests {
         let held = (0..trials).filter(|_| {
             let differences = series(&mut random);
             (6..=differences.len()).all(|n| {
-                let found = Comparison::of(&differences[..n], ALPHA).unwrap();
+                let found = Comparison::at_every_look(&differences[..n], ALPHA).unwrap();
                 found.low.is_none_or(|low| low <= 0.0) && found.high.is_none_or(|high| high >= 0.0)
             })
         });
@@ -349,7 +351,7 @@ mod tests {
             alpha in prop_oneof![any::<f64>(), 0.001..0.5],
         ) {
             prop_assert!(!ln_e_value(&differences).is_nan());
-            for of in [Comparison::of, Comparison::once] {
+            for of in [Comparison::at_every_look, Comparison::at_one_look] {
                 if let Some(found) = of(&differences, alpha) {
                     prop_assert!(found.low.is_none_or(|low| low <= found.mean));
                     prop_assert!(found.high.is_none_or(|high| high >= found.mean));
@@ -364,7 +366,7 @@ mod tests {
         fn zero_is_outside_only_where_the_e_value_says_so(
             differences in prop::collection::vec(-0.1..0.3, 1..30),
         ) {
-            let found = Comparison::of(&differences, ALPHA).unwrap();
+            let found = Comparison::at_every_look(&differences, ALPHA).unwrap();
             let outside = found.low.is_some_and(|low| low > 0.0) || found.high.is_some_and(|high| high < 0.0);
             let e_value = ln_e_value(&differences);
             prop_assume!((e_value - (1.0 / ALPHA).ln()).abs() > 1e-6);

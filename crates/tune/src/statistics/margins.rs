@@ -17,7 +17,7 @@ pub struct Margins {
 }
 
 impl Default for Margins {
-    /// Throughput 2 %: twice the least gain worth having; less is hardly told from the load's own movement within an hour.
+    /// Throughput 2 %: twice the least gain worth having; less is hardly distinguishable from the load's own movement within an hour.
     /// p95 10 %: two buckets of the server's histogram, which are 4.7 % wide
     /// (`performance_schema.events_statements_histogram_global`). CPU per query 3 %: it moves by that much with the load
     /// alone, because a busier server works in larger batches.

@@ -17,6 +17,7 @@ pub mod simulated;
 pub mod timing;
 pub mod usl;
 pub mod verdict;
+mod words;
 
 /// The arithmetic mean; not a number of nothing.
 fn mean(values: &[f64]) -> f64 {

@@ -251,14 +251,14 @@ mod tests {
 
     #[test]
     fn what_the_hosts_speed_did_is_taken_off_and_what_the_setting_did_is_not() {
-        let told = on_a_restless_host(20, |slower, _| Some(50_000.0 * slower.exp()));
+        let blocks = on_a_restless_host(20, |slower, _| Some(50_000.0 * slower.exp()));
         let far = |values: &[f64]| values.iter().map(|one| (one - 1.03_f64.ln()).abs()).fold(0.0, f64::max);
         let (plain, weighed) =
-            (differences(&told, Quantity::Throughput), compared(&told, Quantity::Throughput));
+            (differences(&blocks, Quantity::Throughput), compared(&blocks, Quantity::Throughput));
         assert!(far(&plain) > 0.1 && far(&weighed) < 0.02, "{plain:?} {weighed:?}");
         // Too few, not measured, or one quad without it.
-        assert_eq!(compared(&told[..36], Quantity::Throughput), plain[..9]);
-        let mut lacking = told;
+        assert_eq!(compared(&blocks[..36], Quantity::Throughput), plain[..9]);
+        let mut lacking = blocks;
         lacking[7].loop_ns = None;
         assert_eq!(compared(&lacking, Quantity::Throughput), plain);
     }

@@ -148,7 +148,11 @@ impl Truth {
 
     /// How each quantity truly is.
     pub fn ways(&self) -> [Way; 3] {
-        [Way::of(self.throughput), Way::of(1.0 / self.p95), Way::of(1.0 / self.cpu_per_query)]
+        [
+            Way::from_benefit(self.throughput),
+            Way::from_benefit(1.0 / self.p95),
+            Way::from_benefit(1.0 / self.cpu_per_query),
+        ]
     }
 
     /// True where that verdict would be wrong. *Inconclusive* never is.
@@ -186,7 +190,7 @@ pub enum Way {
 }
 
 impl Way {
-    fn of(benefit: f64) -> Self {
+    fn from_benefit(benefit: f64) -> Self {
         match benefit {
             more if more > 1.0 => Self::Better,
             less if less < 1.0 => Self::Worse,
@@ -222,7 +226,7 @@ pub fn combinations() -> Vec<Truth> {
 pub struct Outcome {
     /// Its verdict.
     pub verdict: Verdict,
-    /// True where it was told to be a trade-off.
+    /// True where the verdict was a trade-off.
     pub is_trade_off: bool,
     /// Quads that it took.
     pub quads: u32,
@@ -370,7 +374,7 @@ pub struct Tally {
     pub helps: u32,
     /// That hurt.
     pub hurts: u32,
-    /// Of which are told to be trade-offs.
+    /// Of these, the trade-offs.
     pub trade_offs: u32,
     /// Without significant effect.
     pub no_effect: u32,

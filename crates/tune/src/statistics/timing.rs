@@ -2,7 +2,7 @@
 //!
 //! In: rates of a baseline, one for each second or so, under the present setting. Out: a [`Timing`]. Rates of a server
 //! are autocorrelated: flushing, caches and queues carry one second into the next. The integrated
-//! autocorrelation time tells after how long another measurement says something new; a block of at least five of them
+//! autocorrelation time is how long it takes until another measurement says something new; a block of at least five of them
 //! averages that out (and the coin of [`quads`](super::quads) takes care of what is left).
 
 use crate::variables::Settles;
@@ -29,7 +29,7 @@ pub struct Timing {
 
 impl Timing {
     /// From rates that are `step_s` apart. Rates that cannot be used (too few, all the same) count as without memory.
-    pub fn of(rates: &[f64], step_s: f64, settles: Settles, pace: Pace) -> Self {
+    pub fn from_rates(rates: &[f64], step_s: f64, settles: Settles, pace: Pace) -> Self {
         let autocorrelation_s = autocorrelation_steps(rates) * step_s.clamp(0.01, 60.0);
         let (settle_s, measure_s) = least_s(settles, pace);
         Self {
@@ -73,7 +73,7 @@ fn least_s(settles: Settles, pace: Pace) -> (f64, f64) {
     }
 }
 
-/// Rates of which an autocorrelation can be told: fewer say nothing of five steps.
+/// The fewest rates that an autocorrelation is computed from: fewer say nothing about five steps.
 const LEAST_RATES: usize = 20;
 
 /// The integrated autocorrelation time in steps, at least 1: 1 + 2 sum of the autocorrelations up to the first window
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_load_without_memory_gets_the_least_times() {
-        let timing = Timing::of(&rates(400, 0.0), 1.0, Settles::AtOnce, Pace::Production);
+        let timing = Timing::from_rates(&rates(400, 0.0), 1.0, Settles::AtOnce, Pace::Production);
         assert_eq!((timing.settle_s, timing.measure_s), (3.0, 7.0));
         assert!(timing.autocorrelation_s < 1.5, "{timing:?}");
         assert_eq!(timing.quad_s(), 40.0);
@@ -126,16 +126,16 @@ mod tests {
     /// (1 + 0.8) / (1 - 0.8) = 9 steps.
     #[test]
     fn a_load_that_remembers_for_nine_seconds_is_measured_for_about_45() {
-        let timing = Timing::of(&rates(4_000, 0.8), 1.0, Settles::AtOnce, Pace::Production);
+        let timing = Timing::from_rates(&rates(4_000, 0.8), 1.0, Settles::AtOnce, Pace::Production);
         assert!((timing.autocorrelation_s - 9.0).abs() < 2.0, "{timing:?}");
         assert!(timing.measure_s > 35.0 && timing.settle_s > 7.0 && !timing.is_too_short());
-        let throw_away = Timing::of(&rates(4_000, 0.8), 0.1, Settles::AtOnce, Pace::ThrowAway);
+        let throw_away = Timing::from_rates(&rates(4_000, 0.8), 0.1, Settles::AtOnce, Pace::ThrowAway);
         assert!((throw_away.measure_s - 4.5).abs() < 1.0, "{throw_away:?}");
     }
 
     #[test]
     fn a_memory_longer_than_any_block_is_said() {
-        let timing = Timing::of(&rates(4_000, 0.98), 1.0, Settles::AtOnce, Pace::Production);
+        let timing = Timing::from_rates(&rates(4_000, 0.98), 1.0, Settles::AtOnce, Pace::Production);
         assert!(timing.measure_s == 120.0 && timing.is_too_short(), "{timing:?}");
     }
 
@@ -156,7 +156,7 @@ mod tests {
             step_s in any::<f64>(),
         ) {
             prop_assume!(!step_s.is_nan());
-            let timing = Timing::of(&rates, step_s, Settles::Flushing, Pace::Production);
+            let timing = Timing::from_rates(&rates, step_s, Settles::Flushing, Pace::Production);
             prop_assert!((20.0..=30.0).contains(&timing.settle_s) && (30.0..=120.0).contains(&timing.measure_s));
         }
     }

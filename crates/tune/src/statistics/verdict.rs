@@ -14,7 +14,7 @@
 //! A quantity that this server does not give at all cannot be shown anything of: it is left out, and the reason says so.
 //!
 //! **What may be wrong, and how often.** The 5 % of an interval are spent in two parts: 2 % on all the looks after each
-//! quad ([`Comparison::of`]), 3 % on one planned look ([`Comparison::once`]). That comes when all quantities are known
+//! quad ([`Comparison::at_every_look`]), 3 % on one planned look ([`Comparison::at_one_look`]). That comes when all quantities are known
 //! precisely enough (a rule that looks at the spread alone, never at the mean: Chow and Robbins, "On the asymptotic theory
 //! of fixed-width sequential confidence intervals", 1965), or else when the time is up. Both hold, so what they leave
 //! together is shown. *No worse* and *same* are claims of all of several, each at that level (two one-sided tests:
@@ -31,6 +31,7 @@ use super::harm::Harm;
 use super::interval::{ALPHA, Comparison};
 use super::margins::{Margins, percent, worth_having};
 use super::quads::{self, QUANTITIES, Quantity};
+use super::words::{capital, join, join_owned, join_semicolon, signed, up};
 
 /// What a trial is judged by.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -159,18 +160,6 @@ impl Judged {
     }
 }
 
-/// A part in percent, rounded up: what is said to be an upper bound is one.
-fn up(part: f64) -> String {
-    format!("{:.1} %", (1000.0 * part - 1e-9).ceil() / 10.0)
-}
-
-/// A difference of logarithms in signed percent, without the sign.
-fn signed(difference: f64) -> String {
-    let percent = 100.0 * (Effect::from(Comparison { mean: difference, low: None, high: None }).ratio - 1.0);
-    // No minus before a zero.
-    format!("{:+.1}", if percent.abs() < 0.05 { 0.0 } else { percent })
-}
-
 /// Judges a trial by its blocks.
 pub fn judge(blocks: &[Block], look: Look, terms: &Terms) -> Judgement {
     let measured: Vec<(Quantity, Vec<f64>)> = QUANTITIES
@@ -197,7 +186,7 @@ pub fn judge(blocks: &[Block], look: Look, terms: &Terms) -> Judgement {
         p95: effect(Quantity::P95),
         cpu_per_query: effect(Quantity::CpuPerQuery),
     };
-    let decided = match Harm::of(blocks, terms.margins.ln(Quantity::Throughput)) {
+    let decided = match Harm::from_blocks(blocks, terms.margins.ln(Quantity::Throughput)) {
         Some(harm) => Decided::plain(Some(Verdict::Hurts), stopped(harm)),
         None => decide(&judged, look, quads),
     };
@@ -225,7 +214,7 @@ fn planned_look(measured: &[(Quantity, Vec<f64>)], look: Look, terms: &Terms) ->
     let count = measured.iter().map(|(_, differences)| differences.len()).max()?;
     // A quantity that lacks in some quads has another number of them: they are counted as if none lacked.
     let reaches = |of: Quantity, differences: &[f64]| {
-        Comparison::once(differences, ALPHA_PLANNED)
+        Comparison::at_one_look(differences, ALPHA_PLANNED)
             .and_then(|once| once.reach())
             .is_some_and(|reach| reach <= PRECISE * terms.margins.ln(of))
     };
@@ -237,9 +226,9 @@ fn planned_look(measured: &[(Quantity, Vec<f64>)], look: Look, terms: &Terms) ->
 
 /// What all the looks and the planned one leave together, with this share of the error that is allowed.
 fn interval(differences: &[f64], planned: Option<usize>, share: f64) -> Option<Comparison> {
-    let looks = Comparison::of(differences, ALPHA_LOOKS * share)?;
+    let looks = Comparison::at_every_look(differences, ALPHA_LOOKS * share)?;
     let until = planned.map(|n| &differences[..n.min(differences.len())]);
-    match until.and_then(|until| Comparison::once(until, ALPHA_PLANNED * share)) {
+    match until.and_then(|until| Comparison::at_one_look(until, ALPHA_PLANNED * share)) {
         Some(once) => Some(looks.and(Comparison { mean: looks.mean, ..once })),
         None => Some(looks),
     }
@@ -370,35 +359,6 @@ fn not_measured(judged: &[Judged]) -> String {
         "" => String::new(),
         lacking => format!("Nothing is known of {lacking}: not measured here."),
     }
-}
-
-fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    join_owned(names.map(str::to_owned))
-}
-
-fn join_owned(names: impl Iterator<Item = String>) -> String {
-    let names: Vec<String> = names.collect();
-    match names.as_slice() {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
-}
-
-fn join_semicolon(parts: impl Iterator<Item = String>) -> String {
-    parts.collect::<Vec<_>>().join("; ")
-}
-
-fn capital(words: &str) -> String {
-    // Quantities are written p95 and CPU, also at the beginning of a sentence.
-    if words.starts_with("p95") {
-        return words.to_owned();
-    }
-    let mut words = words.to_owned();
-    if let Some(first) = words.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    words
 }
 
 fn sentence(because: &str, judged: &[Judged], quads: u32, after: &str) -> String {

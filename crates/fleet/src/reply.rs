@@ -7,7 +7,7 @@ use crate::wire::rows::Rows;
 
 /// What came of an answer and was not handed on.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct Reply {
     /// The columns, once they came.
     pub(crate) columns: Option<Columns>,
     /// True once the first result set is over: of a CALL, the first one counts.
@@ -20,7 +20,7 @@ pub(crate) struct Heard {
     pub(crate) error: Option<Failure>,
 }
 
-impl Heard {
+impl Reply {
     /// Takes the next item of the answer.
     pub(crate) fn item(&mut self, item: Item<'_>) {
         match item {

@@ -1,0 +1,183 @@
+//! Giving the old values back: by the tuner itself, and the steps that the guardian and `--recover` share with it.
+//!
+//! The protocol is in [`super`], under "Giving back" and "The right to write".
+
+use std::fmt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::writer::Writer;
+use super::{ApplyError, PAUSE, Settings};
+use crate::journal::{self, Journal};
+use crate::lease::{self, Held, LockedBy};
+
+/// How long putting back is tried here, before it is left to the switch.
+const PUT_BACK: Duration = Duration::from_secs(10);
+
+/// How long a connection that is neither the tuner's nor known to give back may hold the lock before somebody gives back beside
+/// it. Who gives back takes some milliseconds for it, the adaptive hash index aside.
+const FOREIGN: Duration = Duration::from_secs(1);
+
+/// How long the right to give back beside another connection lasts, by the server's clock, which counts whole seconds here: the
+/// connection may be a tuner's on this host, which has put everything back and goes on.
+pub(super) const FOREIGN_RIGHT_S: u32 = 2;
+
+/// What became of settings that were put back.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Restored {
+    /// Variables that have their old value again, with it.
+    pub restored: Vec<(String, String)>,
+    /// Variables that somebody else set meanwhile, with what they were set to: left so.
+    pub left: Vec<(String, String)>,
+    /// True where the server was restarted meanwhile: it has the values that it starts with, and nothing was changed.
+    pub restarted: bool,
+}
+
+impl fmt::Display for Restored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |pairs: &[(String, String)]| {
+            let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            pairs.join(", ")
+        };
+        if self.restarted {
+            return f.write_str("the server was restarted meanwhile and has the values that it starts with");
+        }
+        if self.restored.is_empty() && self.left.is_empty() {
+            return f.write_str("nothing was changed");
+        }
+        if !self.restored.is_empty() {
+            write!(f, "the old values are back: {}", list(&self.restored))?;
+        }
+        if !self.left.is_empty() {
+            let comma = if self.restored.is_empty() { "" } else { "; " };
+            write!(f, "{comma}left as somebody else set it: {}", list(&self.left))?;
+        }
+        Ok(())
+    }
+}
+
+impl Settings {
+    /// Gives all variables their old values back, and the lease.
+    ///
+    /// # Errors
+    /// The server cannot be reached for ten seconds: the switch goes on trying.
+    pub async fn restore(mut self) -> Result<Restored, ApplyError> {
+        let begun = Instant::now();
+        let mut last_error = None;
+        let mut foreign = OtherHolder::default();
+        let restored = loop {
+            match self.try_restore(&mut foreign).await {
+                Ok(Some(restored)) => break restored,
+                Ok(None) => {}
+                Err(error) => last_error = Some(error),
+            }
+            if begun.elapsed() > PUT_BACK {
+                let reason = last_error
+                    .map_or_else(|| "another connection has the lease".to_owned(), |error| error.to_string());
+                return Err(ApplyError::NotPutBack { reason, switch: Box::new(self.switch()) });
+            }
+            sleep(PAUSE).await;
+            if self.writer.is_broken()
+                && let Ok(writer) = Writer::connect(&self.target).await
+            {
+                self.writer = writer;
+            }
+        };
+        self.end().await;
+        Ok(restored)
+    }
+
+    /// One try; none where somebody else may be giving back.
+    async fn try_restore(&mut self, foreign: &mut OtherHolder) -> Result<Option<Restored>, ApplyError> {
+        let own = self.heartbeat.holder;
+        let by = match self.writer.holder().await? {
+            Some(holder) if holder == own => LockedBy::Connection(own),
+            _ => match foreign.right(&mut self.writer, own).await? {
+                Some(by) => by,
+                None => return Ok(None),
+            },
+        };
+        // The guardian was faster: what stands there now is no business of ours.
+        if matches!(Journal::read(self.journal.path()), Ok(None)) {
+            let old = |held: &Held| (held.name.clone(), held.original.clone());
+            let restored = self.journal.journal.variables.iter().map(old).collect();
+            return Ok(Some(Restored { restored, ..Restored::default() }));
+        }
+        let mut variables = self.journal.journal.variables.clone();
+        if !self.is_uncertain {
+            for (held, current) in variables.iter_mut().zip(&self.current) {
+                held.set = vec![current.clone()];
+            }
+        }
+        let restored =
+            finish(&mut self.writer, self.journal.path(), &self.journal.journal, &variables, &by).await?;
+        Ok(Some(restored))
+    }
+}
+
+/// Who else has the lock, and since when that is seen.
+#[derive(Debug, Default)]
+pub(crate) struct OtherHolder(Option<(u64, Instant)>);
+
+impl OtherHolder {
+    /// The right to give back what the tuner with that connection changed, see the protocol above; none where this connection
+    /// has to wait: the tuner may live, or somebody else may be giving back.
+    pub(crate) async fn right(
+        &mut self,
+        writer: &mut Writer,
+        holder: u64,
+    ) -> Result<Option<LockedBy>, ApplyError> {
+        if writer.lock(lease::GIVER_IDLE_S).await? {
+            return Ok(Some(LockedBy::Own));
+        }
+        match writer.holder().await? {
+            Some(other) if other != holder => {
+                let since = match self.0 {
+                    Some((before, since)) if before == other => since,
+                    _ => Instant::now(),
+                };
+                self.0 = Some((other, since));
+                if since.elapsed() < FOREIGN {
+                    return Ok(None);
+                }
+                let until = format!("SELECT SYSDATE() + INTERVAL {FOREIGN_RIGHT_S} SECOND");
+                let until = writer.cell(&until).await?.unwrap_or_default();
+                Ok(Some(LockedBy::Foreign { connection: other, until }))
+            }
+            _ => {
+                self.0 = None;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Puts a journal's values back, takes its EVENT and the journal itself away. The caller has the right to.
+pub(crate) async fn finish(
+    writer: &mut Writer,
+    path: &Path,
+    journal: &Journal,
+    variables: &[Held],
+    by: &LockedBy,
+) -> Result<Restored, ApplyError> {
+    let restored = writer.put_back(journal, variables, by).await?;
+    // Without the right something may have been refused, and somebody else may be at it.
+    if !writer.is_held(by).await? {
+        return Err(ApplyError::Statement {
+            doing: "put the old values back".to_owned(),
+            reason: "another connection has the lease now".to_owned(),
+        });
+    }
+    take_away(writer, path, journal).await?;
+    Ok(restored)
+}
+
+/// Takes a journal's EVENT and the journal itself away.
+pub(crate) async fn take_away(writer: &mut Writer, path: &Path, journal: &Journal) -> Result<(), ApplyError> {
+    if let Some(schema) = &journal.event_schema {
+        writer.drop_event(schema, &journal.event_name()).await?;
+    }
+    Ok(journal::remove(path)?)
+}
