@@ -30,6 +30,7 @@ mod stack_evidence;
 mod stall;
 #[cfg(test)]
 mod testing;
+mod time_model;
 pub mod wait_graph;
 
 use spindoctor_model::{Finding, Unavailable, Window};
@@ -39,6 +40,7 @@ pub use diagnose::diagnose;
 pub use frame_states::FRAME_STATES;
 pub use spin_samples::Whose;
 pub use stack_evidence::Stacks;
+pub use time_model::session_time;
 
 /// An entry of the catalogue: its documentation and the rule that looks for it.
 #[derive(Debug, Clone, Copy)]
