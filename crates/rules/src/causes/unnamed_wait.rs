@@ -4,7 +4,9 @@
 //! is never silent about it.
 
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window};
+use spindoctor_model::{
+    Evidence, Finding, Remedy, Root, SessionTime, Severity, TimeClass, TimeShare, Window,
+};
 
 use crate::draft::Draft;
 use crate::time_model::{ORDINARY, explained, session_time, unnamed, waits};
@@ -101,16 +103,12 @@ fn finding(
     waits: &[&TimeShare],
 ) -> Finding {
     let sessions = largest.share * time.session_seconds_per_second;
-    let headline = format!(
-        "{:.0} % of the session time goes into {}, {sessions:.1} sessions on average",
-        largest.share * 100.0,
-        words(largest.class),
-    );
     let root = root_at_the_end(window, kinds(largest.class));
+    let headline = headline(largest, sessions, root.as_ref());
     let mut draft = Draft::new(&CAUSE, score, headline).why(why(largest));
     for wait in waits {
         draft = draft.evidence(Evidence::new(
-            &format!("session time in {}", words(wait.class)),
+            &format!("session time in {}", wait.class.label()),
             wait.share,
             "ratio",
             wait.known_by.name(),
@@ -141,11 +139,17 @@ fn finding(
         .finding()
 }
 
-fn words(class: TimeClass) -> String {
-    match class {
-        TimeClass::Other => "waits without a class".to_owned(),
-        class => format!("the class `{}`", class.label()),
-    }
+/// `40.0 sessions wait in user lock, 99 % of the session time: connection 10 blocks them`
+fn headline(largest: &TimeShare, sessions: f64, root: Option<&Root>) -> String {
+    let what = match largest.class {
+        TimeClass::Other => "wait for something that has no name here".to_owned(),
+        class => format!("are in `{}`", class.label()),
+    };
+    let culprit = match root.and_then(|root| root.connection_id) {
+        Some(connection) => format!(": connection {connection} blocks them"),
+        None => String::new(),
+    };
+    format!("{sessions:.1} sessions {what}, {:.0} % of the session time{culprit}", largest.share * 100.0)
 }
 
 fn why(largest: &TimeShare) -> String {

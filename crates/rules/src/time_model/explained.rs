@@ -54,7 +54,19 @@ const EXPLAINED: &[(&str, &[TimeClass])] = {
 /// Waits for which the process list has no word: it says what the session did before.
 const WITHOUT_A_STATE: &[TimeClass] = {
     use TimeClass::*;
-    &[Latch, Mutex, LogSpace, FreePage, PurgeDelay, ConcurrencyTicket, AutoIncrementLock, Read, Write, Spin]
+    &[
+        RowLock,
+        Latch,
+        Mutex,
+        LogSpace,
+        FreePage,
+        PurgeDelay,
+        ConcurrencyTicket,
+        AutoIncrementLock,
+        Read,
+        Write,
+        Spin,
+    ]
 };
 
 /// The classes that findings explain. What the list has no word for is a wait of a kind without a state, where a finding
