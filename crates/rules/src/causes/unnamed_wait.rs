@@ -14,7 +14,7 @@ use crate::wait_graph::root_at_the_end;
 use crate::{CAUSES, Cause, Outcome, Stacks, sessions};
 
 /// The catalogue's last entry.
-pub(crate) const CAUSE: Cause = Cause {
+pub const CAUSE: Cause = Cause {
     name: "unnamed-wait",
     title: "sessions wait for something that no other cause explains",
     what: "A part of the time of the sessions at work goes into a wait that no cause of this catalogue explains. It is shown \
@@ -35,7 +35,14 @@ pub(crate) const CAUSE: Cause = Cause {
         "https://dev.mysql.com/doc/refman/9.4/en/general-thread-states.html",
         "https://mariadb.com/docs/server/ha-and-performance/optimization-and-tuning/buffers-caches-and-threads/thread-states/general-thread-states",
     ],
+    explains_time: &[],
     stacks: Stacks::Nothing,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
     evaluate: |window| {
         let others = CAUSES.iter().filter(|cause| cause.name != CAUSE.name);
         let findings: Vec<Finding> = others
@@ -194,7 +201,7 @@ fn kinds(class: TimeClass) -> &'static [LockKind] {
 }
 
 #[cfg(test)]
-pub(crate) mod cases {
+pub(crate) mod examples {
     use spindoctor_model::Reading;
 
     use super::*;

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use spindoctor_model::{Finding, KnownBy, SessionTime, TimeClass, TimeShare};
 
+use crate::find;
+
 /// What the session time of a server at its best goes into.
 const WORK: &[TimeClass] = &[TimeClass::Cpu, TimeClass::Kernel, TimeClass::Running];
 
@@ -19,37 +21,6 @@ pub(crate) const ORDINARY: &[TimeClass] = &[
     TimeClass::Login,
     TimeClass::TableCache,
 ];
-
-/// The classes that a finding of each cause explains.
-const EXPLAINED: &[(&str, &[TimeClass])] = {
-    use TimeClass::*;
-    &[
-        ("quota-blind-spin", &[Spin, CpuQueue, Commit, Latch]),
-        ("cpu-throttled", &[CpuQueue, Commit, Latch, Mutex]),
-        ("spin-burn", &[Spin, CpuQueue, Latch, Mutex]),
-        ("spin-too-short", &[Latch, Mutex, Commit]),
-        ("cpu-saturated", &[CpuQueue]),
-        ("index-lock", &[Latch, Mutex, Read]),
-        ("row-lock-pileup", &[RowLock]),
-        ("metadata-lock-pileup", &[MetadataLock]),
-        ("global-lock-pileup", &[GlobalLock, MetadataLock, TableCache]),
-        ("dictionary-stall", &[MetadataLock, Latch, Mutex, TableCache, Write]),
-        ("file-extension-stall", &[Latch, Mutex, Write, Commit]),
-        ("statistics-stall", &[Latch, Mutex, Read, TableCache]),
-        ("checkpoint-stall", &[LogSpace, FreePage, Latch, Mutex, Commit, Write]),
-        ("purge-lag", &[PurgeDelay]),
-        ("commit-sync-bound", &[Commit, CommitOrder, Write]),
-        ("table-cache-contention", &[TableCache, Mutex]),
-        ("accept-bottleneck", &[Login]),
-        ("thread-cache-miss", &[Login]),
-        ("connection-churn", &[Login, PrivilegeCache]),
-        ("index-dive-waste", &[Read]),
-        ("rows-read-waste", &[Read]),
-        ("log-cache-pressure", &[Read]),
-        ("storage-stalled", &[Read, Write, Commit, LogSpace, FreePage, Latch, Mutex, Other]),
-        ("server-stopped", TimeClass::ALL),
-    ]
-};
 
 /// Waits for which the process list has no word: it says what the session did before.
 const WITHOUT_A_STATE: &[TimeClass] = {
@@ -72,11 +43,8 @@ const WITHOUT_A_STATE: &[TimeClass] = {
 /// The classes that findings explain. What the list has no word for is a wait of a kind without a state, where a finding
 /// explains one.
 pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<TimeClass> {
-    let of = |cause: &str| {
-        EXPLAINED.iter().find(|(name, _)| *name == cause).map_or(&[][..], |(_, classes)| classes)
-    };
-    let mut explained: BTreeSet<TimeClass> =
-        findings.iter().flat_map(|finding| of(&finding.cause)).copied().collect();
+    let of = |finding: &Finding| find(&finding.cause).map_or(&[][..], |cause| cause.explains_time);
+    let mut explained: BTreeSet<TimeClass> = findings.iter().flat_map(of).copied().collect();
     let other = time.classes.iter().find(|one| one.class == TimeClass::Other);
     if other.is_some_and(|one| one.known_by == KnownBy::Inferred)
         && WITHOUT_A_STATE.iter().any(|class| explained.contains(class))
