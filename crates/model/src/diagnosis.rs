@@ -8,6 +8,7 @@ use crate::finding::Finding;
 use crate::host::Quota;
 use crate::interruption::Interruption;
 use crate::server::Flavor;
+use crate::session_time::SessionTime;
 
 /// Name and version of the serialised form.
 pub const SCHEMA: &str = "spindoctor.diagnosis/1";
@@ -31,6 +32,9 @@ pub struct Diagnosis {
     /// What stacks and CPU samples say in sum; null where none were taken.
     #[serde(default)]
     pub profile: Option<DiagnosedProfile>,
+    /// Where the time of the sessions at work goes; null where neither stacks nor the process list were read.
+    #[serde(default)]
+    pub time: Option<SessionTime>,
     /// Findings, the costliest first.
     pub findings: Vec<Finding>,
     /// Causes that were examined and not found, in catalogue order.

@@ -19,6 +19,7 @@ pub mod readings;
 pub mod recording;
 pub mod redo_log;
 pub mod server;
+pub mod session_time;
 pub mod stack;
 pub mod trial;
 pub mod wait_graph;
@@ -39,6 +40,7 @@ pub use recording::{
     Stall, StallKind,
 };
 pub use server::{Flavor, NoSession, NoSessionKind, ServerIdentity, ServerVersion};
+pub use session_time::{KnownBy, SessionTime, TimeClass, TimeShare};
 pub use stack::Profile;
 pub use trial::{Block, Change, Effect, Effects, Proposal, Trial, Tuning, Verdict};
 pub use wait_graph::WaitGraph;

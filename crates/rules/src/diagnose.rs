@@ -6,9 +6,9 @@ use spindoctor_model::diagnosis::{
 };
 use spindoctor_model::{Diagnosis, NotExamined, Profile, Unavailable, Window};
 
-use crate::causes::server_stopped;
+use crate::causes::{server_stopped, unnamed_wait};
 use crate::spin_samples::{SpinSamples, Whose};
-use crate::{CAUSES, Outcome, rank};
+use crate::{CAUSES, Outcome, rank, time_model};
 
 /// Puts a window through every rule of [`CAUSES`].
 ///
@@ -22,7 +22,11 @@ pub fn diagnose(window: &Window) -> Diagnosis {
     let mut clear = Vec::new();
     let mut not_examined = Vec::new();
     let held = server_stopped::held_at_the_end(window);
+    let mut time = time_model::session_time(window);
     for cause in CAUSES {
+        if cause.name == unnamed_wait::CAUSE.name {
+            continue;
+        }
         match (cause.evaluate)(window) {
             Outcome::Fired(mut finding) => {
                 finding.evidence.extend(cause.stacks.evidence(window));
@@ -36,6 +40,15 @@ pub fn diagnose(window: &Window) -> Diagnosis {
             Outcome::NotEnoughEvidence(missing) => not_examined.push(entry(cause.name, missing)),
         }
     }
+    if let Some(time) = &mut time {
+        time.unnamed = time_model::unnamed(time, &findings);
+    }
+    match unnamed_wait::evaluate(window, time.as_ref(), &findings) {
+        Outcome::Fired(finding) => findings.push(finding),
+        Outcome::Clear if held => {}
+        Outcome::Clear => clear.push(unnamed_wait::CAUSE.name.to_owned()),
+        Outcome::NotEnoughEvidence(missing) => not_examined.push(entry(unnamed_wait::CAUSE.name, missing)),
+    }
     Diagnosis {
         schema: SCHEMA.to_owned(),
         server: server_head(window),
@@ -44,6 +57,7 @@ pub fn diagnose(window: &Window) -> Diagnosis {
         interrupted,
         cost: whole.cost,
         profile: window.profile.value().map(|profile| profile_head(window, profile)),
+        time,
         findings: rank::rank(findings),
         clear,
         not_examined,

@@ -30,15 +30,17 @@ mod stack_evidence;
 mod stall;
 #[cfg(test)]
 mod testing;
+mod time_model;
 pub mod wait_graph;
 
-use spindoctor_model::{Finding, Unavailable, Window};
+use spindoctor_model::{Finding, TimeClass, Unavailable, Window};
 
 pub use causes::CAUSES;
 pub use diagnose::diagnose;
 pub use frame_states::FRAME_STATES;
 pub use spin_samples::Whose;
 pub use stack_evidence::Stacks;
+pub use time_model::session_time;
 
 /// An entry of the catalogue: its documentation and the rule that looks for it.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +63,8 @@ pub struct Cause {
     pub safety: &'static str,
     /// Where the rule comes from.
     pub references: &'static [&'static str],
+    /// Classes of session time that a finding of it explains: what else is in them is no wait without a name.
+    pub explains_time: &'static [TimeClass],
     /// Which stacks show it.
     pub stacks: Stacks,
     /// The rule.

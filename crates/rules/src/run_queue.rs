@@ -59,8 +59,16 @@ impl RunQueue {
 /// Seconds on a CPU and seconds runnable without one, over all threads. A thread that came within the
 /// window counts from its birth; one that went is not seen.
 pub(crate) fn ran_and_queued(threads: &Change<'_, Vec<ThreadStat>>) -> (f64, f64) {
+    ran_and_queued_of(threads, |_| true)
+}
+
+/// The same of the threads whose kernel ids are such.
+pub(crate) fn ran_and_queued_of(
+    threads: &Change<'_, Vec<ThreadStat>>,
+    is_such: impl Fn(u32) -> bool,
+) -> (f64, f64) {
     let before: HashMap<u32, &ThreadStat> = threads.first.iter().map(|thread| (thread.tid, thread)).collect();
-    threads.last.iter().fold((0.0, 0.0), |(ran, queued), thread| {
+    threads.last.iter().filter(|thread| is_such(thread.tid)).fold((0.0, 0.0), |(ran, queued), thread| {
         let (ran_before, queued_before) =
             before.get(&thread.tid).map_or((0, 0), |before| (before.ran_ns, before.run_queue_ns));
         (

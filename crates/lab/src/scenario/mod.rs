@@ -41,6 +41,7 @@ mod table_cache_contention;
 #[cfg(test)]
 mod template;
 mod thread_cache_miss;
+mod unnamed_wait;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -87,6 +88,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &replica_lag::SCENARIO,
     &server_stopped::SCENARIO,
     &server_frozen::SCENARIO,
+    &unnamed_wait::SCENARIO,
 ];
 
 /// A labelled way to make a real server suffer one cause.

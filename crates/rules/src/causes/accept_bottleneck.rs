@@ -2,7 +2,7 @@
 
 use spindoctor_model::host::ThreadStat;
 use spindoctor_model::stack::{Profile, ThreadState};
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::connection_churn::{self, CONNECTIONS_PER_S, connecting};
 use super::thread_cache_miss;
@@ -48,6 +48,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: How MySQL Handles Client Connections; back_log; Connection_errors_accept",
         "listen(2), accept(2): EMFILE, ENFILE",
     ],
+    explains_time: &[TimeClass::Login],
     stacks: Stacks::Running(&[
         "Mysqld_socket_listener::listen_for_connection_event",
         "Connection_handler_manager::process_new_connection",

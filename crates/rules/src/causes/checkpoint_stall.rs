@@ -2,7 +2,7 @@
 
 use spindoctor_model::mysql::ServerSample;
 use spindoctor_model::window::Series;
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, redo_log, window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window, redo_log, window};
 
 use crate::draft::Draft;
 use crate::sessions::mean;
@@ -51,6 +51,14 @@ pub const CAUSE: Cause = Cause {
         "MySQL 8.0 source, log0files_capacity.cc (7/8 and 15/16 of the soft capacity)",
         "MariaDB Knowledge Base: innodb_log_file_size (dynamic from 10.9)",
         "Domas Mituzas, on performance stalls: Fuzzy checkpoint stalls the server",
+    ],
+    explains_time: &[
+        TimeClass::LogSpace,
+        TimeClass::FreePage,
+        TimeClass::Latch,
+        TimeClass::Mutex,
+        TimeClass::Commit,
+        TimeClass::Write,
     ],
     stacks: Stacks::Standing(&[
         "log_free_check_wait", // 8.0 and later

@@ -2,7 +2,7 @@
 
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
@@ -52,6 +52,7 @@ pub const CAUSE: Cause = Cause {
         "MariaDB Knowledge Base: Group Commit for the Binary Log",
         "Domas Mituzas, Logs memory pressure",
     ],
+    explains_time: &[TimeClass::Commit, TimeClass::CommitOrder, TimeClass::Write],
     stacks: Stacks::Standing(&[
         "MYSQL_BIN_LOG::ordered_commit",
         "log_write_up_to",

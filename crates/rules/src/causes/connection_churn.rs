@@ -1,6 +1,6 @@
 //! `connection-churn`: clients connect for each query.
 
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_saturated;
 use crate::connections::{self, AccountRate};
@@ -41,6 +41,7 @@ pub const CAUSE: Cause = Cause {
         "Domas Mituzas, On connections; MySQL metrics for read workloads",
         "MySQL Reference Manual: Connection Interfaces, How MySQL Handles Client Connections",
     ],
+    explains_time: &[TimeClass::Login, TimeClass::PrivilegeCache],
     stacks: Stacks::Running(&[
         "thd_prepare_connection",
         "login_connection",

@@ -38,6 +38,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual, Too many connections; Connection_errors_max_connections",
         "Domas Mituzas, On connections",
     ],
+    explains_time: &[],
     stacks: Stacks::Standing(&["my_net_read"]),
     evaluate,
     #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use spindoctor_model::host::CpuTimes;
 use spindoctor_model::window::Change;
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_throttled::throttled;
 use crate::draft::Draft;
@@ -39,6 +39,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: innodb_thread_concurrency",
         "Vadim Tkachenko, kernel_mutex problem. Or double throughput with single variable (2014)",
     ],
+    explains_time: &[TimeClass::CpuQueue],
     stacks: Stacks::Running(&[]),
     evaluate,
     #[cfg(test)]

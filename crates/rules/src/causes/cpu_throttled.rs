@@ -1,6 +1,6 @@
 //! `cpu-throttled`: the cgroup's bandwidth control stops the server part of every period.
 
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window, window};
 
 use super::cpu_saturated;
 use crate::draft::Draft;
@@ -39,6 +39,7 @@ pub const CAUSE: Cause = Cause {
         "Linux kernel documentation: CFS Bandwidth Control; Control Group v2, cpu.stat and cpu.max",
         "Published case: MySQL 8.0 under CPUQuota=100% on 6 CPUs",
     ],
+    explains_time: &[TimeClass::CpuQueue, TimeClass::Commit, TimeClass::Latch, TimeClass::Mutex],
     stacks: Stacks::Running(&[]),
     evaluate,
     #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::window::Series;
-use spindoctor_model::{Evidence, Finding, Remedy, Root, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Root, TimeClass, Unavailable, Window};
 
 use super::{metadata_lock_pileup, storage_stalled, table_cache_contention};
 use crate::draft::Draft;
@@ -43,6 +43,13 @@ pub const CAUSE: Cause = Cause {
         "Domas Mituzas, on stalls: TRUNCATE stalls the server (MySQL bugs #41158, #51325)",
         "MySQL Reference Manual: DROP TABLE, TRUNCATE TABLE, RENAME TABLE; WL#14100 (8.0.23)",
         "MariaDB: MDEV-8069 (DROP or rebuild of a large table may lock up InnoDB)",
+    ],
+    explains_time: &[
+        TimeClass::MetadataLock,
+        TimeClass::Latch,
+        TimeClass::Mutex,
+        TimeClass::TableCache,
+        TimeClass::Write,
     ],
     stacks: Stacks::Standing(&[
         "row_drop_table_for_mysql",

@@ -1,6 +1,6 @@
 //! `file-extension-stall`: a data file is being extended while others wait.
 
-use spindoctor_model::{Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::{index_lock, storage_stalled};
 use crate::draft::Draft;
@@ -36,6 +36,7 @@ pub const CAUSE: Cause = Cause {
         "Domas Mituzas, on stalls: Extending data files stalls the server (MySQL bug #56433)",
         "MySQL Reference Manual: innodb_extend_and_initialize; AUTOEXTEND_SIZE; Optimizing Tablespace Space Allocation on Linux",
     ],
+    explains_time: &[TimeClass::Latch, TimeClass::Mutex, TimeClass::Write, TimeClass::Commit],
     stacks: Stacks::Standing(DOES),
     evaluate,
     #[cfg(test)]

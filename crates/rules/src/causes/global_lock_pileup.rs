@@ -2,7 +2,7 @@
 
 use spindoctor_model::mysql::{ServerSample, ServerThread};
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, Sample, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window};
 
 use super::connections_exhausted;
 use crate::draft::Draft;
@@ -44,6 +44,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: FLUSH TABLES WITH READ LOCK; LOCK INSTANCE FOR BACKUP",
         "MariaDB Knowledge Base: BACKUP STAGE",
     ],
+    explains_time: &[TimeClass::GlobalLock, TimeClass::MetadataLock, TimeClass::TableCache],
     stacks: Stacks::Standing(&[
         "MDL_wait::timed_wait",
         "Global_read_lock::wait_if_global_read_lock", // up to 5.1

@@ -2,7 +2,7 @@
 //! statement.
 
 use spindoctor_model::stack::ThreadState;
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use crate::dives::DIVES;
 use crate::draft::Draft;
@@ -41,6 +41,7 @@ pub const CAUSE: Cause = Cause {
          dives when possible",
         "InnoDB source, btr0cur.cc: btr_estimate_n_rows_in_range",
     ],
+    explains_time: &[TimeClass::Read],
     stacks: Stacks::Running(DIVES),
     evaluate,
     #[cfg(test)]

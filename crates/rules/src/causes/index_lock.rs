@@ -1,6 +1,6 @@
 //! `index-lock`: page splits and merges hold the index lock.
 
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use crate::draft::Draft;
 use crate::stall::{HELD_UP_RATIO, LATCH_WAITS, Look, Stall};
@@ -40,6 +40,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL bugs #61735 and #61736; WL#6326: InnoDB: fix index->lock contention",
         "MySQL Reference Manual: Sorted Index Builds, innodb_fill_factor; Invisible Indexes",
     ],
+    explains_time: &[TimeClass::Latch, TimeClass::Mutex, TimeClass::Read],
     stacks: Stacks::Standing(&["btr_cur_search_to_nth_level", "btr_cur_pessimistic_insert"]),
     evaluate,
     #[cfg(test)]

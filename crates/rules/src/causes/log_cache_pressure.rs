@@ -3,7 +3,7 @@
 
 use spindoctor_model::host::MemoryStat;
 use spindoctor_model::page_cache::PageCache;
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use crate::draft::Draft;
 use crate::rank::CRITICAL_FROM;
@@ -39,6 +39,7 @@ pub const CAUSE: Cause = Cause {
         "Linux manual: posix_fadvise(2), POSIX_FADV_DONTNEED; cachestat",
         "MySQL Reference Manual: innodb_flush_method, binlog_expire_logs_seconds; MariaDB: innodb_log_file_buffering",
     ],
+    explains_time: &[TimeClass::Read],
     stacks: Stacks::Nothing,
     evaluate,
     #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::connections_exhausted;
 use crate::draft::Draft;
@@ -46,6 +46,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL WL#9629: metadata lock instrumentation on by default (8.0)",
         "MariaDB Knowledge Base: METADATA_LOCK_INFO plugin; WAIT and NOWAIT",
     ],
+    explains_time: &[TimeClass::MetadataLock],
     stacks: Stacks::Standing(&["MDL_wait::timed_wait"]),
     evaluate,
     #[cfg(test)]

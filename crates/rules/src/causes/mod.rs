@@ -31,6 +31,7 @@ pub mod table_cache_contention;
 #[cfg(test)]
 pub mod template;
 pub mod thread_cache_miss;
+pub mod unnamed_wait;
 
 use crate::Cause;
 
@@ -62,6 +63,7 @@ pub const CAUSES: &[Cause] = &[
     rows_read_waste::CAUSE,
     replica_lag::CAUSE,
     server_stopped::CAUSE,
+    unnamed_wait::CAUSE,
 ];
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use spindoctor_model::mysql::Transaction;
 use spindoctor_model::window::Series;
-use spindoctor_model::{Evidence, Finding, InnodbStatus, Remedy, ServerVersion, Unavailable, Window};
+use spindoctor_model::{
+    Evidence, Finding, InnodbStatus, Remedy, ServerVersion, TimeClass, Unavailable, Window,
+};
 
 use crate::draft::Draft;
 use crate::history::history;
@@ -42,6 +44,7 @@ pub const CAUSE: Cause = Cause {
         "MariaDB 10.11 source, trx0purge.cc (trx_purge)",
         "Domas Mituzas, on performance stalls: Purge stalls the server",
     ],
+    explains_time: &[TimeClass::PurgeDelay],
     stacks: Stacks::Nothing,
     evaluate,
     #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `quota-blind-spin`: the commit spin of MySQL 8.0 and later counts CPUs that the quota does not grant.
 
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window, window};
 
 use super::{cpu_saturated, cpu_throttled};
 use crate::commit_spin::CommitSpin;
@@ -55,6 +55,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL 8.0 source, srv0srv.cc: srv_update_cpu_usage",
         "MySQL Reference Manual: innodb_log_spin_cpu_pct_hwm, innodb_log_spin_cpu_abs_lwm",
     ],
+    explains_time: &[TimeClass::Spin, TimeClass::CpuQueue, TimeClass::Commit, TimeClass::Latch],
     stacks: Stacks::Spinning(Whose::Commit),
     evaluate,
     #[cfg(test)]

@@ -40,6 +40,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: SHOW REPLICA STATUS; Replication and Row-Based Logging; replica_parallel_workers",
         "MariaDB Knowledge Base: Parallel Replication",
     ],
+    explains_time: &[],
     stacks: Stacks::Standing(&[
         "Rows_log_event::do_apply_event",
         "Query_log_event::do_apply_event",

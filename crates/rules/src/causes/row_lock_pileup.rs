@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use spindoctor_model::mysql::{RowLockWait, ServerSample};
 use spindoctor_model::wait_graph::{LockKind, WaitRoot};
 use spindoctor_model::window::Series;
-use spindoctor_model::{Evidence, Finding, Remedy, Sample, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window};
 
 use super::connections_exhausted;
 use crate::draft::Draft;
@@ -50,6 +50,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: InnoDB Locking; The data_lock_waits Table",
         "MariaDB Knowledge Base: Information Schema INNODB_LOCKS; idle_transaction_timeout",
     ],
+    explains_time: &[TimeClass::RowLock],
     stacks: Stacks::Standing(&[
         "lock_wait_suspend_thread", // 5.6 and later
         "srv_suspend_mysql_thread", // before

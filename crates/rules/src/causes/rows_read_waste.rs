@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use spindoctor_model::host::ProcessStat;
 use spindoctor_model::mysql::StatementDigest;
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_saturated;
 use crate::draft::Draft;
@@ -49,6 +49,7 @@ pub const CAUSE: Cause = Cause {
         "Domas Mituzas, MySQL metrics for read workloads; A case for FORCE INDEX",
         "MySQL Reference Manual: Optimization and Indexes; Statement Summary Tables",
     ],
+    explains_time: &[TimeClass::Read],
     stacks: Stacks::Running(&[
         "row_search_mvcc",
         "handler::ha_rnd_next",

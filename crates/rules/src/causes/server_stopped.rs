@@ -1,7 +1,7 @@
 //! `server-stopped`: a debugger, a signal or the freezer holds the server's threads.
 
 use spindoctor_model::host::ProcessStat;
-use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, TimeClass, Unavailable, Window};
 
 use crate::draft::Draft;
 use crate::{CAUSES, Cause, Outcome, Stacks};
@@ -38,6 +38,7 @@ pub const CAUSE: Cause = Cause {
         "Linux kernel documentation: cgroup freezer, cgroup.freeze",
         "Baron Schwartz, Three ways that the poor man's profiler can hurt MySQL (2011)",
     ],
+    explains_time: TimeClass::ALL,
     stacks: Stacks::Nothing,
     evaluate,
     #[cfg(test)]

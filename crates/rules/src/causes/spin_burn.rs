@@ -1,6 +1,6 @@
 //! `spin-burn`: CPU that goes into spinning on latches.
 
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::{cpu_saturated, cpu_throttled};
 use crate::draft::Draft;
@@ -39,6 +39,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL 8.0 source, ib0mutex.h: TTASEventMutex::spin_and_try_lock; ut0ut.cc: ut_delay",
         "MDEV-19845: Adaptive spin loops",
     ],
+    explains_time: &[TimeClass::Spin, TimeClass::CpuQueue, TimeClass::Latch, TimeClass::Mutex],
     stacks: Stacks::Spinning(Whose::Latch),
     evaluate,
     #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `spin-too-short`: latch waits that end just after the spinning gave up.
 
 use spindoctor_model::stack::{Observation, Profile};
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_saturated;
 use crate::draft::Draft;
@@ -39,6 +39,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: Configuring Spin Lock Polling",
         "MySQL 8.0 source, sync0arr.cc: sync_array_reserve_cell, sync_array_wait_event; ib0mutex.h: TTASEventMutex",
     ],
+    explains_time: &[TimeClass::Latch, TimeClass::Mutex, TimeClass::Commit],
     stacks: Stacks::Running(LATCHES),
     evaluate,
     #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `statistics-stall`: index statistics are being recomputed too often, with locks held.
 
-use spindoctor_model::{Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_saturated;
 use crate::draft::Draft;
@@ -37,6 +37,7 @@ pub const CAUSE: Cause = Cause {
         "Domas Mituzas, on stalls: Updating table statistics stalls the server (MySQL bug #56340)",
         "MySQL Reference Manual: Configuring Persistent / Non-Persistent Optimizer Statistics Parameters",
     ],
+    explains_time: &[TimeClass::Latch, TimeClass::Mutex, TimeClass::Read, TimeClass::TableCache],
     stacks: Stacks::Standing(&[
         "dict_stats_update",
         "dict_table_stats_lock",

@@ -2,7 +2,7 @@
 
 use spindoctor_model::stack::{Observation, Profile, ThreadState};
 use spindoctor_model::window::Series;
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::{checkpoint_stall, commit_sync_bound, file_extension_stall, index_lock};
 use crate::draft::Draft;
@@ -35,6 +35,16 @@ pub const CAUSE: Cause = Cause {
         "Domas Mituzas, on performance stalls: where single I/O request done is escalated to table or instance lockup",
         "Linux kernel documentation: hung tasks, blkio and io.max, pressure stall information",
         "J. D. C. Little, A Proof for the Queuing Formula L = lambda W (1961)",
+    ],
+    explains_time: &[
+        TimeClass::Read,
+        TimeClass::Write,
+        TimeClass::Commit,
+        TimeClass::LogSpace,
+        TimeClass::FreePage,
+        TimeClass::Latch,
+        TimeClass::Mutex,
+        TimeClass::Other,
     ],
     stacks: Stacks::Nothing,
     evaluate,

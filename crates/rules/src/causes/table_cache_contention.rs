@@ -1,6 +1,6 @@
 //! `table-cache-contention`: tables opened and closed all the time.
 
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::{cpu_saturated, statistics_stall};
 use crate::draft::Draft;
@@ -39,6 +39,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: How MySQL Opens and Closes Tables; table_open_cache",
         "MariaDB Knowledge Base: Optimizing table_open_cache",
     ],
+    explains_time: &[TimeClass::TableCache, TimeClass::Mutex],
     stacks: Stacks::Running(OPENS),
     evaluate,
     #[cfg(test)]

@@ -23,6 +23,7 @@ pub const CAUSE: Cause = Cause {
              statement that undoes it.",
     references: &["TO WRITE: MySQL Reference Manual, the section"],
     // Which functions show it on a stack, where any do: Standing (waits in), Running (CPU goes into), Spinning.
+    explains_time: &[],
     stacks: Stacks::Nothing,
     evaluate,
     #[cfg(test)]

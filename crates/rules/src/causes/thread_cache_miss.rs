@@ -1,6 +1,6 @@
 //! `thread-cache-miss`: a thread is created for every connection.
 
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::connection_churn::{self, CONNECTIONS_PER_S, connecting};
 use super::cpu_saturated;
@@ -36,6 +36,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: thread_cache_size, Threads_created",
         "MariaDB Knowledge Base: Thread Pool in MariaDB",
     ],
+    explains_time: &[TimeClass::Login],
     stacks: Stacks::Running(&[
         "pthread_create",
         "Per_thread_connection_handler::add_connection",

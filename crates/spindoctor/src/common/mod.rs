@@ -8,6 +8,7 @@ pub mod output;
 pub mod progress;
 pub mod runtime;
 pub mod session;
+pub mod session_time;
 pub mod span;
 pub mod stalls;
 pub mod terminal;

@@ -1,6 +1,7 @@
 //! Hand-built diagnoses that exercise everything a format must show.
 
 use jiff::Timestamp;
+use spindoctor_model::TimeClass::{Commit, Cpu, CpuQueue, Kernel, RowLock, Spin};
 use spindoctor_model::diagnosis::{
     DiagnosedHost, DiagnosedProfile, DiagnosedServer, DiagnosedWindow, SCHEMA, SpinShares,
 };
@@ -8,6 +9,7 @@ use spindoctor_model::host::Quota;
 use spindoctor_model::{
     Cost, Diagnosis, Evidence, Finding, Flavor, Interruption, NotExamined, Remedy, Root, Severity,
 };
+use spindoctor_model::{KnownBy, SessionTime, TimeClass, TimeShare};
 
 /// Everything a person on call could wish for: three findings, a root, series, what was not examined.
 pub fn suffering() -> Diagnosis {
@@ -46,6 +48,10 @@ pub fn suffering() -> Diagnosis {
             cpu_samples: 1250,
             spin: Some(SpinShares { commits: 0.68, log_threads: 0.06, latches: 0.001, kernel: 0.0 }),
         }),
+        time: Some(session_time(
+            61.2,
+            &[(CpuQueue, 0.62), (Commit, 0.211), (RowLock, 0.09), (Spin, 0.06), (Cpu, 0.019)],
+        )),
         findings: vec![blind_spin(), pileup(), sync_note()],
         clear: ["cpu-throttled", "cpu-saturated", "checkpoint-stall"].map(str::to_owned).to_vec(),
         not_examined: vec![
@@ -66,6 +72,7 @@ pub fn suffering() -> Diagnosis {
 /// A server in good health.
 pub fn healthy() -> Diagnosis {
     let mut diagnosis = suffering();
+    diagnosis.time = Some(session_time(2.1, &[(Cpu, 0.7), (Commit, 0.2), (Kernel, 0.1)]));
     diagnosis.findings.clear();
     diagnosis.not_examined.clear();
     diagnosis.profile = Some(DiagnosedProfile {
@@ -79,6 +86,7 @@ pub fn healthy() -> Diagnosis {
 /// A server that listens and never answers, whose host cannot be read.
 pub fn silent() -> Diagnosis {
     let mut diagnosis = healthy();
+    diagnosis.time = None;
     diagnosis.server = DiagnosedServer { address: "db17:3306".to_owned(), ..DiagnosedServer::default() };
     diagnosis.host = DiagnosedHost {
         unavailable: Some("the server runs on another host".to_owned()),
@@ -235,5 +243,22 @@ fn sync_note() -> Finding {
         root: None,
         explains: Vec::new(),
         references: Vec::new(),
+    }
+}
+
+fn session_time(session_seconds_per_second: f64, shares: &[(TimeClass, f64)]) -> SessionTime {
+    let share = |&(class, share): &(TimeClass, f64)| TimeShare {
+        class,
+        share,
+        known_by: KnownBy::Stack,
+        seen: vec![("log_write_up_to < trx_commit".to_owned(), share)],
+    };
+    let classes = shares.iter().map(share).collect();
+    SessionTime {
+        session_seconds_per_second,
+        classes,
+        error: 0.02,
+        observations: 6_120,
+        ..SessionTime::default()
     }
 }

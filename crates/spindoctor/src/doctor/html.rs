@@ -7,9 +7,10 @@ use spindoctor_model::diagnosis::DiagnosedHost;
 use spindoctor_model::{Diagnosis, Evidence, Finding, Profile, Remedy, Root, Severity, Value};
 
 use super::view::{
-    NotExaminedTogether, explained_here, findings_counted, not_examined_together, proof, root_named, seen_s,
-    stacks_told,
+    NotExaminedTogether, WITHOUT_ACCOUNT, explained_here, findings_counted, not_examined_together, proof,
+    root_named, seen_s, stacks_told,
 };
+use crate::common::session_time;
 use crate::common::words::{
     cost_told, interruption_told, server_named, server_place, severity_word, window_told,
 };
@@ -27,6 +28,7 @@ pub fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&L
         main {
             (head(diagnosis, &title))
             (verdict(diagnosis))
+            @if let Some(time) = &diagnosis.time { (session_time::section(time)) }
             @for (at, found) in diagnosis.findings.iter().enumerate() {
                 (finding(at + 1, found, &explained_here(found, diagnosis)))
             }
@@ -77,6 +79,8 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
                         (number::counted(diagnosis.clear.len() as u64, "cause was", "causes were"))
                         " examined over " (window_told(seen_s(diagnosis))) " and clear."
                     }
+                } @else if diagnosis.time.is_none() {
+                    h2 { (WITHOUT_ACCOUNT) }
                 } @else {
                     h2.good { "Nothing found that costs this server time now" }
                     p.quiet {

@@ -6,8 +6,10 @@ use spindoctor_model::{Diagnosis, Evidence, Finding, NotExamined, Remedy, Root, 
 use unicode_width::UnicodeWidthStr;
 
 use super::view::{
-    explained_here, findings_counted, not_examined_together, proof, root_named, seen_s, stacks_told,
+    WITHOUT_ACCOUNT, explained_here, findings_counted, not_examined_together, proof, root_named, seen_s,
+    stacks_told,
 };
+use crate::common::session_time;
 use crate::common::words::{
     cost_told, interruption_told, server_named, server_place, severity_word, window_told,
 };
@@ -66,6 +68,10 @@ fn head(page: &mut Page, diagnosis: &Diagnosis) {
     let host = &diagnosis.host;
     if let Some(because) = &host.unavailable {
         page.paragraph("", &format!("host not read: {}", safe(because)), QUIET);
+    }
+    if let Some(time) = &diagnosis.time {
+        page.blank();
+        session_time::print(page, time);
     }
 }
 
@@ -209,6 +215,7 @@ fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
     let looked = number::counted(diagnosis.clear.len() as u64, "cause was", "causes were");
     let (verdict, style) = match diagnosis.interrupted {
         Some(_) => ("Nothing found until then; what came after was not seen.", STRONG),
+        None if diagnosis.time.is_none() => (WITHOUT_ACCOUNT, STRONG),
         None => ("Nothing found that costs this server time now.", AnsiColor::Green.on_default().bold()),
     };
     page.paragraph("", verdict, style);

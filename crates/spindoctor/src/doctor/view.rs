@@ -32,6 +32,9 @@ pub fn proof(finding: &Finding) -> Option<String> {
     (!assignments.is_empty()).then(|| format!("spindoctor tune --apply{assignments}"))
 }
 
+/// The verdict where no cause was found and the sessions' time is not accounted for: they may wait for anything.
+pub const WITHOUT_ACCOUNT: &str = "No known cause found; where the sessions' time goes could not be read, so this is no proof that all is well.";
+
 /// How long the server was seen, seconds.
 pub fn seen_s(diagnosis: &Diagnosis) -> f64 {
     diagnosis.interrupted.as_ref().map_or(diagnosis.window.seconds, |interrupted| interrupted.at_s)

@@ -1,0 +1,229 @@
+//! `unnamed-wait`: session time that no cause of the catalogue explains, shown as it is.
+//!
+//! A rule looks for what it knows. What is left over is looked at here, so that a diagnosis may be unable to name a wait and
+//! is never silent about it.
+
+use spindoctor_model::wait_graph::LockKind;
+use spindoctor_model::{
+    Evidence, Finding, Remedy, Root, SessionTime, Severity, TimeClass, TimeShare, Window,
+};
+
+use crate::draft::Draft;
+use crate::time_model::{ORDINARY, explained, session_time, unnamed, waits};
+use crate::wait_graph::root_at_the_end;
+use crate::{CAUSES, Cause, Outcome, Stacks, sessions};
+
+/// The catalogue's last entry.
+pub const CAUSE: Cause = Cause {
+    name: "unnamed-wait",
+    title: "sessions wait for something that no other cause explains",
+    what: "A part of the time of the sessions at work goes into a wait that no cause of this catalogue explains. It is shown \
+           as it is: its class, the state of the process list, the functions that wait, and the thread behind which the \
+           others wait, where there is one.",
+    why_it_hurts: "A second that a session waits is a second that its client waits. That the reason has no name here makes it \
+                   no shorter.",
+    evidence: "The time model: snapshots of all threads' stacks ten times a second, or the process list once a second where \
+               stacks cannot be taken. It is a finding where classes of waits that no other finding explains take 5 % of the \
+               session time or more, and half a session or more on average.",
+    looks_alike: "Sessions that sleep on purpose and idle connections are not at work and are not counted. A share of \
+                  commits, reads or network in a server that does well is no trouble: these classes are a note at most, \
+                  from half of the session time on.",
+    remedies: "Look at the functions and the state in the evidence. `spindoctor locks` shows who blocks whom, and \
+               `spindoctor stacks --duration 10s` what all threads do.",
+    safety: "Looking is safe. KILL of the connection that blocks the others rolls its transaction back.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/9.4/en/general-thread-states.html",
+        "https://mariadb.com/docs/server/ha-and-performance/optimization-and-tuning/buffers-caches-and-threads/thread-states/general-thread-states",
+    ],
+    explains_time: &[],
+    stacks: Stacks::Nothing,
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+    evaluate: |window| {
+        let others = CAUSES.iter().filter(|cause| cause.name != CAUSE.name);
+        let findings: Vec<Finding> = others
+            .filter_map(|cause| match (cause.evaluate)(window) {
+                Outcome::Fired(finding) => Some(finding),
+                Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+            })
+            .collect();
+        evaluate(window, session_time(window).as_ref(), &findings)
+    },
+};
+
+/// From this share of the session time on a wait without a name is shown: what is less is within the error of an account of
+/// ten seconds.
+const SHOWN_FROM: f64 = 0.05;
+
+/// And from so many sessions on average: a session that waits now and then is no trouble.
+const SESSIONS: f64 = 0.5;
+
+/// From this share on an ordinary class, one that a server at its best has too, gets a note.
+const ORDINARY_FROM: f64 = 0.5;
+
+/// And from so many sessions at work: one client that commits all the time waits for commits.
+const ORDINARY_SESSIONS: f64 = 4.0;
+
+/// A note's score, whatever the share: [`crate::rank::WARNING_FROM`] begins above it.
+const NOTE: f64 = 0.04;
+
+/// What is left when the other rules have had their say.
+pub(crate) fn evaluate(window: &Window, time: Option<&SessionTime>, findings: &[Finding]) -> Outcome {
+    let Some(time) = time else {
+        return match window.need(|sample| &sample.server.threads) {
+            Err(missing) => Outcome::NotEnoughEvidence(missing),
+            Ok(_) => Outcome::Clear,
+        };
+    };
+    let unnamed = unnamed(time, findings);
+    let is_shown = |share: f64| {
+        share >= SHOWN_FROM && share * time.session_seconds_per_second >= SESSIONS && share > time.error / 2.0
+    };
+    let waits = waits(time, findings);
+    if let (Some(largest), true) = (waits.first(), is_shown(unnamed)) {
+        return Outcome::Fired(finding(window, time, unnamed, largest, &waits));
+    }
+    if findings.iter().any(|finding| finding.severity > Severity::Note) {
+        return Outcome::Clear;
+    }
+    let explained = explained(time, findings);
+    let ordinary = time.classes.iter().find(|one| ORDINARY.contains(&one.class));
+    match ordinary.filter(|one| {
+        one.share >= ORDINARY_FROM
+            && time.session_seconds_per_second >= ORDINARY_SESSIONS
+            && !explained.contains(&one.class)
+    }) {
+        Some(largest) => Outcome::Fired(finding(window, time, NOTE, largest, &[largest])),
+        None => Outcome::Clear,
+    }
+}
+
+fn finding(
+    window: &Window,
+    time: &SessionTime,
+    score: f64,
+    largest: &TimeShare,
+    waits: &[&TimeShare],
+) -> Finding {
+    let sessions = largest.share * time.session_seconds_per_second;
+    let root = root_at_the_end(window, kinds(largest.class));
+    let headline = headline(largest, sessions, root.as_ref());
+    let mut draft = Draft::new(&CAUSE, score, headline).why(why(largest));
+    for wait in waits {
+        draft = draft.evidence(Evidence::new(
+            &format!("session time in {}", wait.class.label()),
+            wait.share,
+            "ratio",
+            wait.known_by.name(),
+        ));
+        for (seen, share) in &wait.seen {
+            draft = draft.evidence(Evidence::new(
+                "seen there",
+                format!("{:.0} % {}", share * 100.0, if seen.is_empty() { "(no word for it)" } else { seen }),
+                "",
+                wait.known_by.name(),
+            ));
+        }
+    }
+    let latest = window.samples.last().map(|sample| &sample.server);
+    let kill = root.as_ref().and_then(|root| root.connection_id).zip(latest).map(|(id, sample)| {
+        sessions::kill(sample, id, "It blocks the others: what it holds is free when it ends.")
+    });
+    draft
+        .remedy_if(kill)
+        .remedy(Remedy {
+            statement: "spindoctor locks; spindoctor stacks --duration 10s".into(),
+            why: "The first shows who blocks whom, the second what each thread does, by function.".into(),
+            dynamic: true,
+            risk: "Both only read; no thread of the server is stopped.".into(),
+            undo: String::new(),
+        })
+        .root(root)
+        .finding()
+}
+
+/// `40.0 sessions wait in user lock, 99 % of the session time: connection 10 blocks them`
+fn headline(largest: &TimeShare, sessions: f64, root: Option<&Root>) -> String {
+    let what = match largest.class {
+        TimeClass::Other => "wait for something that has no name here".to_owned(),
+        class => format!("are in `{}`", class.label()),
+    };
+    let culprit = match root.and_then(|root| root.connection_id) {
+        Some(connection) => format!(": connection {connection} blocks them"),
+        None => String::new(),
+    };
+    format!("{sessions:.1} sessions {what}, {:.0} % of the session time{culprit}", largest.share * 100.0)
+}
+
+fn why(largest: &TimeShare) -> String {
+    match largest.seen.first().filter(|(seen, _)| !seen.is_empty()) {
+        Some((seen, share)) => format!(
+            "No cause of the catalogue explains it. Most of these sessions, {:.0} % of the session time, were seen in: {seen}.",
+            share * 100.0
+        ),
+        None => "No cause of the catalogue explains it, and neither a state nor a function says what these sessions wait for. \
+                 Stacks of the server's threads would: they need root on its host, or its debug symbols."
+            .to_owned(),
+    }
+}
+
+/// The locks behind a class, as the wait graph has them.
+fn kinds(class: TimeClass) -> &'static [LockKind] {
+    match class {
+        TimeClass::RowLock | TimeClass::AutoIncrementLock => &[LockKind::Row],
+        TimeClass::MetadataLock => &[LockKind::Metadata],
+        TimeClass::GlobalLock => &[LockKind::Global, LockKind::Backup, LockKind::Metadata],
+        TimeClass::UserLock => &[LockKind::User],
+        TimeClass::Latch | TimeClass::Mutex | TimeClass::TableCache | TimeClass::PrivilegeCache => {
+            &[LockKind::Latch, LockKind::Mutex, LockKind::RwLock, LockKind::Dictionary]
+        }
+        TimeClass::ConcurrencyTicket => &[LockKind::Ticket],
+        TimeClass::CommitOrder => &[LockKind::CommitOrder],
+        TimeClass::LogSpace => &[LockKind::LogSpace],
+        TimeClass::PurgeDelay => &[LockKind::Purge],
+        _ => &[
+            LockKind::Row,
+            LockKind::Metadata,
+            LockKind::Global,
+            LockKind::Backup,
+            LockKind::User,
+            LockKind::Latch,
+            LockKind::Mutex,
+            LockKind::RwLock,
+            LockKind::CommitQueue,
+            LockKind::CommitOrder,
+        ],
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use spindoctor_model::Reading;
+
+    use super::*;
+    use crate::testing::{Build, session};
+
+    fn listed(count: u64, state: &'static str) -> Build {
+        let sessions = move |_| (0..count).map(|at| session(20 + at, "Query", state, "SELECT 1")).collect();
+        Build::busy("8.0.36").sessions(sessions).remote().without_profile()
+    }
+
+    /// Forty sessions wait for a lock of GET_LOCK.
+    pub(crate) fn fires() -> Window {
+        listed(40, "User lock").window()
+    }
+
+    /// They sleep on purpose.
+    pub(crate) fn near_miss() -> Window {
+        listed(40, "User sleep").window()
+    }
+
+    /// The server's threads could not be listed, and no stack was taken.
+    pub(crate) fn missing() -> Window {
+        listed(40, "User lock").each(|_, server, _| server.threads = Reading::NotAsked).window()
+    }
+}

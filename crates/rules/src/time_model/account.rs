@@ -1,0 +1,205 @@
+//! Seconds by class, as they are counted, and the shares that come of them.
+
+use std::collections::BTreeMap;
+
+use spindoctor_model::{KnownBy, SessionTime, TimeClass, TimeShare};
+
+/// Blocks of instants that the error is computed from: instants close to each other say the same.
+const BLOCKS: usize = 10;
+
+/// Half of a 95 % interval in standard errors, with the nine degrees of freedom that ten blocks have (Student's t).
+const T_95: f64 = 2.26;
+
+/// What is shown of a class's waits.
+const SEEN: usize = 3;
+
+/// Shares below this are rounding.
+const LEAST: f64 = 0.0005;
+
+/// Sessions by class, summed up over instants.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    parts: BTreeMap<TimeClass, Part>,
+    /// Sessions by class at each instant, for the error.
+    instants: Vec<BTreeMap<TimeClass, f64>>,
+    /// Sessions that slept on purpose, summed up over instants.
+    pub(super) sleeping: f64,
+    /// How many times a session was seen at work.
+    pub(super) observations: u64,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    sessions: f64,
+    known_by: BTreeMap<KnownBy, f64>,
+    seen: BTreeMap<String, f64>,
+}
+
+impl Account {
+    /// Begins the next instant.
+    pub(super) fn next_instant(&mut self) {
+        self.instants.push(BTreeMap::new());
+    }
+
+    /// A session was seen in a class at the latest instant, and in what.
+    pub(super) fn see(&mut self, class: TimeClass, known_by: KnownBy, seen: &str) {
+        self.observations += 1;
+        if let Some(instant) = self.instants.last_mut() {
+            *instant.entry(class).or_default() += 1.0;
+        }
+        let part = self.parts.entry(class).or_default();
+        part.sessions += 1.0;
+        *part.known_by.entry(known_by).or_default() += 1.0;
+        if !seen.is_empty() {
+            *part.seen.entry(seen.to_owned()).or_default() += 1.0;
+        }
+    }
+
+    /// Sessions at work on average.
+    pub(super) fn at_work(&self) -> f64 {
+        self.parts.values().fold(0.0, |sum, part| sum + part.sessions) / self.instants()
+    }
+
+    /// Sessions of these classes on average.
+    pub(super) fn sessions(&self, classes: &[TimeClass]) -> f64 {
+        let parts = classes.iter().filter_map(|class| self.parts.get(class));
+        parts.fold(0.0, |sum, part| sum + part.sessions) / self.instants()
+    }
+
+    /// Takes that part of the sessions, 0 to 1, out of these classes.
+    pub(super) fn take(&mut self, classes: &[TimeClass], part: f64) {
+        for class in classes {
+            if let Some(of_class) = self.parts.get_mut(class) {
+                let keep = (1.0 - part).clamp(0.0, 1.0);
+                of_class.sessions *= keep;
+                of_class.known_by.values_mut().for_each(|sessions| *sessions *= keep);
+                of_class.seen.values_mut().for_each(|sessions| *sessions *= keep);
+            }
+        }
+    }
+
+    /// Adds so many sessions on average to a class.
+    pub(super) fn add(&mut self, class: TimeClass, sessions: f64, known_by: KnownBy) {
+        let sessions = sessions * self.instants();
+        let part = self.parts.entry(class).or_default();
+        part.sessions += sessions;
+        *part.known_by.entry(known_by).or_default() += sessions;
+    }
+
+    /// Moves what is left of a class into another, and what it was seen in.
+    pub(super) fn rename(&mut self, class: TimeClass, other: TimeClass, known_by: KnownBy) {
+        let Some(moved) = self.parts.remove(&class) else { return };
+        let part = self.parts.entry(other).or_default();
+        part.sessions += moved.sessions;
+        *part.known_by.entry(known_by).or_default() += moved.sessions;
+        for (text, sessions) in moved.seen {
+            *part.seen.entry(text).or_default() += sessions;
+        }
+    }
+
+    fn instants(&self) -> f64 {
+        self.instants.len().max(1) as f64
+    }
+
+    /// The shares. None where nothing was ever looked at.
+    pub(super) fn shares(&self) -> Option<SessionTime> {
+        if self.instants.is_empty() {
+            return None;
+        }
+        let sum = self.at_work() * self.instants();
+        let mut classes: Vec<TimeShare> = self
+            .parts
+            .iter()
+            .filter(|(_, part)| part.sessions > 0.0 && part.sessions / sum >= LEAST)
+            .map(|(&class, part)| TimeShare {
+                class,
+                share: part.sessions / sum,
+                known_by: most(&part.known_by).map_or(KnownBy::Inferred, |(known_by, _)| *known_by),
+                seen: seen(part, sum),
+            })
+            .collect();
+        classes.sort_by(|a, b| b.share.total_cmp(&a.share));
+        Some(SessionTime {
+            session_seconds_per_second: self.at_work(),
+            sleeping: self.sleeping / self.instants(),
+            error: classes.first().map_or(0.0, |largest| self.error(largest.class)),
+            classes,
+            unnamed: 0.0,
+            observations: self.observations,
+        })
+    }
+
+    /// Half of the 95 % interval of a class's share, from how far it differs between blocks of instants. Only what was seen
+    /// at instants counts here; what the kernel's clocks add has no error worth a name.
+    fn error(&self, class: TimeClass) -> f64 {
+        let size = self.instants.len().div_ceil(BLOCKS).max(1);
+        let shares: Vec<f64> = self
+            .instants
+            .chunks(size)
+            .filter_map(|block| {
+                let all: f64 = block.iter().flat_map(BTreeMap::values).sum();
+                let of_class: f64 = block.iter().filter_map(|instant| instant.get(&class)).sum();
+                (all > 0.0).then(|| of_class / all)
+            })
+            .collect();
+        let count = shares.len() as f64;
+        if count < 2.0 {
+            return 1.0;
+        }
+        let mean = shares.iter().sum::<f64>() / count;
+        let variance = shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        (T_95 * (variance / count).sqrt()).min(1.0)
+    }
+}
+
+fn most<K>(counted: &BTreeMap<K, f64>) -> Option<(&K, &f64)> {
+    counted.iter().max_by(|a, b| a.1.total_cmp(b.1))
+}
+
+fn seen(part: &Part, sum: f64) -> Vec<(String, f64)> {
+    let mut seen: Vec<(String, f64)> =
+        part.seen.iter().map(|(text, sessions)| (text.clone(), sessions / sum)).collect();
+    seen.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    seen.truncate(SEEN);
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_to_one_and_the_error_is_that_of_the_blocks() {
+        let mut account = Account::default();
+        for instant in 0..100 {
+            account.next_instant();
+            for _ in 0..3 {
+                account.see(TimeClass::RowLock, KnownBy::Stack, "lock_wait");
+            }
+            if instant % 2 == 0 {
+                account.see(TimeClass::Running, KnownBy::Stack, "");
+            }
+        }
+        account.take(&[TimeClass::Running], 1.0);
+        account.add(TimeClass::Cpu, 0.75, KnownBy::Counter);
+        account.add(TimeClass::CpuQueue, 0.25, KnownBy::Counter);
+        let time = account.shares().unwrap();
+        assert_eq!(time.session_seconds_per_second, 4.0);
+        let shares: Vec<(TimeClass, f64)> = time.classes.iter().map(|one| (one.class, one.share)).collect();
+        assert_eq!(
+            shares,
+            [(TimeClass::RowLock, 0.75), (TimeClass::Cpu, 0.1875), (TimeClass::CpuQueue, 0.0625)]
+        );
+        assert_eq!(time.classes[0].seen, [("lock_wait".to_owned(), 0.75)]);
+        assert!(time.error < 1e-9, "{}", time.error);
+        assert_eq!(time.observations, 350);
+    }
+
+    #[test]
+    fn where_nobody_is_at_work_there_is_no_class_and_where_nobody_looked_no_account() {
+        assert_eq!(Account::default().shares(), None);
+        let mut idle = Account::default();
+        idle.next_instant();
+        assert_eq!(idle.shares().unwrap().classes, []);
+    }
+}

@@ -1,0 +1,127 @@
+//! The account by the stacks: each snapshot is the list of the threads at work, and the kernel's clocks say how long they ran.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use spindoctor_model::stack::{Observation, Profile, ThreadState};
+use spindoctor_model::{KnownBy, TimeClass, Window};
+
+use super::account::Account;
+use super::by_list::is_sleeping;
+use super::stacks::{Doing, StackWork};
+
+/// Snapshots below which they give no account: the error of a share of a half is then a fifth.
+const ENOUGH: usize = 20;
+
+/// The process list is asked once a second: a state is that of a snapshot at most this far from it, seconds.
+const NEAR_S: f64 = 0.6;
+
+/// Lists in which spindoctor's own thread is missing, before a thread that is always there counts as its own.
+const LISTS: usize = 3;
+
+/// The account of the snapshots of a window, and the kernel ids of the threads that serve clients. None where there are too
+/// few snapshots, or where the server's functions have no names, so that a session at work cannot be told from an idle one.
+pub(super) fn account(window: &Window) -> Option<(Account, BTreeSet<u32>)> {
+    let (from_s, profile) = window.profile.timed()?;
+    let has_names =
+        profile.frames.iter().any(|frame| super::tables::STATEMENT.contains(&frame.name.as_str()));
+    if profile.snapshots.len() < ENOUGH || !has_names {
+        return None;
+    }
+    let sessions = Sessions::of(window, profile);
+    let mut account = Account::default();
+    let mut latest = None;
+    for seen in &profile.observations {
+        while latest.is_none_or(|latest| latest < seen.snapshot) {
+            account.next_instant();
+            latest = Some(latest.map_or(0, |latest| latest + 1));
+        }
+        let at_s = profile.snapshots.get(seen.snapshot as usize).map_or(0.0, |cost| cost.at_us as f64 / 1e6);
+        sessions.count(&mut account, seen, from_s + at_s);
+    }
+    for _ in latest.map_or(0, |latest| latest as usize + 1)..profile.snapshots.len() {
+        account.next_instant();
+    }
+    let clients = sessions.clients.iter().filter_map(|&at| profile.threads.get(at as usize));
+    Some((account, clients.map(|thread| thread.tid).collect()))
+}
+
+/// Who of the threads serves a client, and what each stack says.
+struct Sessions<'a> {
+    profile: &'a Profile,
+    /// By place in [`Profile::stacks`].
+    stacks: Vec<StackWork>,
+    /// Places in [`Profile::threads`].
+    clients: BTreeSet<u32>,
+    /// States of the process list by the kernel's thread id, in order of time; None where the session was not at work.
+    states: HashMap<u64, Vec<(f64, Option<&'a str>)>>,
+}
+
+impl<'a> Sessions<'a> {
+    fn of(window: &'a Window, profile: &'a Profile) -> Self {
+        let stacks: Vec<StackWork> =
+            (0..profile.stacks.len() as u32).map(|at| StackWork::of(profile, at)).collect();
+        let mut states: HashMap<u64, Vec<(f64, Option<&str>)>> = HashMap::new();
+        let lists = window.all(|sample| &sample.server.threads);
+        for (at_s, threads) in &lists {
+            for thread in threads.iter().filter(|thread| thread.is_connection) {
+                if let Some(tid) = thread.thread_os_id {
+                    let state = thread.is_at_work().then_some(thread.state.as_str());
+                    states.entry(tid).or_default().push((*at_s, state));
+                }
+            }
+        }
+        let mut clients = BTreeSet::new();
+        let mut times_seen: BTreeMap<u32, usize> = BTreeMap::new();
+        for seen in &profile.observations {
+            *times_seen.entry(seen.thread).or_default() += 1;
+            if stacks.get(seen.stack as usize).is_some_and(|stack| stack.is_connection) {
+                clients.insert(seen.thread);
+            }
+        }
+        let tid = |at: u32| profile.threads.get(at as usize).map_or(0, |thread| u64::from(thread.tid));
+        clients.extend((0..profile.threads.len() as u32).filter(|&at| states.contains_key(&tid(at))));
+        // spindoctor's own session is in no list, and there all the time. Where the lists name no thread that the profile
+        // knows, the two count threads differently (a container), and nothing follows.
+        let is_listed = clients.iter().any(|&at| states.contains_key(&tid(at)));
+        if lists.len() >= LISTS && is_listed {
+            clients.retain(|at| {
+                let always =
+                    times_seen.get(at).is_some_and(|&times| times * 10 >= profile.snapshots.len() * 9);
+                states.contains_key(&tid(*at)) || !always
+            });
+        }
+        Self { profile, stacks, clients, states }
+    }
+
+    /// Counts an observation at a time of the window.
+    fn count(&self, account: &mut Account, seen: &Observation, at_s: f64) {
+        if !self.clients.contains(&seen.thread) {
+            return;
+        }
+        let Some(work) = self.stacks.get(seen.stack as usize) else { return };
+        let state = self.state(seen.thread, at_s);
+        let runs = matches!(seen.state, ThreadState::Running | ThreadState::Runnable);
+        let is_at_work = if work.is_empty { runs || state.is_some() } else { work.is_at_work };
+        if !is_at_work {
+            return;
+        }
+        match work.doing(seen.state, state) {
+            Doing::Sleeps => account.sleeping += 1.0,
+            Doing::Waits(_) if work.is_empty && state.is_some_and(is_sleeping) => account.sleeping += 1.0,
+            Doing::Runs => account.see(TimeClass::Running, KnownBy::Stack, ""),
+            Doing::Waits(class) => {
+                let seen =
+                    if work.innermost.is_empty() { state.unwrap_or_default() } else { &work.innermost };
+                account.see(class, KnownBy::Stack, seen);
+            }
+        }
+    }
+
+    /// The process list's word for what a session did at about that time; none where it was not at work, or not asked.
+    fn state(&self, thread: u32, at_s: f64) -> Option<&'a str> {
+        let tid = self.profile.threads.get(thread as usize)?.tid;
+        let states = self.states.get(&u64::from(tid))?;
+        let nearest = states.iter().min_by(|a, b| (a.0 - at_s).abs().total_cmp(&(b.0 - at_s).abs()))?;
+        if (nearest.0 - at_s).abs() <= NEAR_S { nearest.1 } else { None }
+    }
+}

@@ -1,0 +1,67 @@
+//! Which classes of session time the findings of a diagnosis explain, and what is left over.
+
+use std::collections::BTreeSet;
+
+use spindoctor_model::{Finding, KnownBy, SessionTime, TimeClass, TimeShare};
+
+use crate::find;
+
+/// What the session time of a server at its best goes into.
+const WORK: &[TimeClass] = &[TimeClass::Cpu, TimeClass::Kernel, TimeClass::Running];
+
+/// Waits that a server at its best has too; whether they are too long a rule of their own says.
+pub(crate) const ORDINARY: &[TimeClass] = &[
+    TimeClass::CpuQueue,
+    TimeClass::Spin,
+    TimeClass::Commit,
+    TimeClass::CommitOrder,
+    TimeClass::Read,
+    TimeClass::Write,
+    TimeClass::Network,
+    TimeClass::Login,
+    TimeClass::TableCache,
+];
+
+/// Waits for which the process list has no word: it says what the session did before.
+const WITHOUT_A_STATE: &[TimeClass] = {
+    use TimeClass::*;
+    &[
+        RowLock,
+        Latch,
+        Mutex,
+        LogSpace,
+        FreePage,
+        PurgeDelay,
+        ConcurrencyTicket,
+        AutoIncrementLock,
+        Read,
+        Write,
+        Spin,
+    ]
+};
+
+/// The classes that findings explain. What the list has no word for is a wait of a kind without a state, where a finding
+/// explains one.
+pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<TimeClass> {
+    let of = |finding: &Finding| find(&finding.cause).map_or(&[][..], |cause| cause.explains_time);
+    let mut explained: BTreeSet<TimeClass> = findings.iter().flat_map(of).copied().collect();
+    let other = time.classes.iter().find(|one| one.class == TimeClass::Other);
+    if other.is_some_and(|one| one.known_by == KnownBy::Inferred)
+        && WITHOUT_A_STATE.iter().any(|class| explained.contains(class))
+    {
+        explained.insert(TimeClass::Other);
+    }
+    explained
+}
+
+/// Share of the session time, 0 to 1, in classes of waits that none of these findings explains and that are not ordinary.
+pub(crate) fn unnamed(time: &SessionTime, findings: &[Finding]) -> f64 {
+    waits(time, findings).iter().fold(0.0, |sum, one| sum + one.share)
+}
+
+/// The classes of [`unnamed`], the largest first.
+pub(crate) fn waits<'a>(time: &'a SessionTime, findings: &[Finding]) -> Vec<&'a TimeShare> {
+    let explained = explained(time, findings);
+    let is_wait = |class| !WORK.contains(&class) && !ORDINARY.contains(&class);
+    time.classes.iter().filter(|one| is_wait(one.class) && !explained.contains(&one.class)).collect()
+}

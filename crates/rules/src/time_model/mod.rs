@@ -1,0 +1,243 @@
+//! The time model: where the time of the sessions at work goes, split into classes without overlap.
+//!
+//! In: a window. Out: its [`SessionTime`]. The best of two sources gives the account: snapshots of the threads' stacks, where
+//! they were taken and the server's functions have names; else the process list. How long sessions ran, and how long they
+//! waited for a CPU, the kernel's clocks say better than either: a snapshot needs a CPU itself, and sees fewer threads run
+//! than do. Who sleeps on purpose and who is idle is not at work.
+
+mod account;
+mod by_list;
+mod by_stack;
+mod explained;
+mod stacks;
+mod tables;
+
+use std::collections::BTreeSet;
+
+use spindoctor_model::stack::{Observation, Spin};
+use spindoctor_model::{KnownBy, SessionTime, TimeClass, Window};
+
+use crate::run_queue::ran_and_queued_of;
+use account::Account;
+pub(crate) use explained::{ORDINARY, explained, unnamed, waits};
+
+/// CPU samples of sessions below which spinning and the kernel are not told apart from other work.
+const SAMPLES: usize = 50;
+
+/// States of the process list that a session keeps while it goes on: it runs in them as often as it waits. Where the clocks
+/// say how much ran, that comes out of these first.
+const VAGUE: &[TimeClass] =
+    &[TimeClass::Running, TimeClass::TableCache, TimeClass::Network, TimeClass::PrivilegeCache];
+
+/// The account of a window. None where neither stacks nor lists were read.
+pub fn session_time(window: &Window) -> Option<SessionTime> {
+    let account = match by_stack::account(window) {
+        Some((mut account, clients)) => {
+            let seen = account.sessions(&[TimeClass::Running]);
+            if let Some((cpu, queue)) = clocks(window, &clients) {
+                // Threads that came and went within the window are in no clock, but in the snapshots: the larger is true.
+                let scale = if cpu + queue > 0.0 { (seen / (cpu + queue)).max(1.0) } else { 0.0 };
+                account.take(&[TimeClass::Running], 1.0);
+                add_clocks(window, &mut account, &clients, cpu * scale, queue * scale);
+            }
+            account
+        }
+        None => {
+            let (mut account, clients) = (by_list::account(window), listed_threads(window));
+            if let Some((cpu, queue)) = clocks(window, &clients) {
+                by_clocks(window, &mut account, &clients, cpu, queue);
+            }
+            account
+        }
+    };
+    account.shares()
+}
+
+/// Takes what the clocks say out of the account of the lists: out of the vague states first, then out of all that is left in
+/// proportion. What has no word and did not run waits for something that the list does not say.
+fn by_clocks(window: &Window, account: &mut Account, clients: &BTreeSet<u32>, cpu: f64, queue: f64) {
+    let all = account.at_work();
+    let (cpu, queue) = (cpu.min(all), queue.min((all - cpu).max(0.0)));
+    let mut left = cpu + queue;
+    for pool in [&VAGUE[..1], VAGUE, TimeClass::ALL] {
+        let there = account.sessions(pool);
+        if there > 0.0 && left > 0.0 {
+            let taken = left.min(there);
+            account.take(pool, taken / there);
+            left -= taken;
+        }
+    }
+    account.rename(TimeClass::Running, TimeClass::Other, KnownBy::Inferred);
+    add_clocks(window, account, clients, cpu, queue);
+}
+
+/// Adds time on a CPU, split by CPU samples, and time in its queue.
+fn add_clocks(window: &Window, account: &mut Account, clients: &BTreeSet<u32>, cpu: f64, queue: f64) {
+    let (spin, kernel) = spin_and_kernel(window, clients);
+    account.add(TimeClass::Spin, cpu * spin, KnownBy::Stack);
+    account.add(TimeClass::Kernel, cpu * kernel, KnownBy::Stack);
+    account.add(TimeClass::Cpu, cpu * (1.0 - spin - kernel), KnownBy::Counter);
+    account.add(TimeClass::CpuQueue, queue, KnownBy::Counter);
+}
+
+/// Sessions on a CPU and sessions waiting for one, on average, by the kernel's clocks. None where these were not read for
+/// most of the threads.
+fn clocks(window: &Window, clients: &BTreeSet<u32>) -> Option<(f64, f64)> {
+    let threads = window.change(|s| &s.host.threads)?;
+    let known = threads.last.iter().filter(|thread| clients.contains(&thread.tid)).count();
+    if known == 0 || known * 2 < clients.len() {
+        return None;
+    }
+    let (ran_s, queued_s) = ran_and_queued_of(&threads, |tid| clients.contains(&tid));
+    Some((ran_s / threads.seconds, queued_s / threads.seconds))
+}
+
+/// Shares of the sessions' CPU samples in spin-wait loops and in the rest of the kernel, 0 to 1.
+fn spin_and_kernel(window: &Window, clients: &BTreeSet<u32>) -> (f64, f64) {
+    let Some(profile) = window.profile.value() else { return (0.0, 0.0) };
+    let is_client = |sample: &&Observation| {
+        profile.threads.get(sample.thread as usize).is_some_and(|thread| clients.contains(&thread.tid))
+    };
+    let samples: Vec<&Observation> = profile.samples().iter().filter(is_client).collect();
+    if samples.len() < SAMPLES {
+        return (0.0, 0.0);
+    }
+    let in_kernel = |sample: &Observation| {
+        let stack = profile.stacks.get(sample.stack as usize);
+        let innermost = stack.and_then(|stack| stack.frames.first());
+        innermost.and_then(|&at| profile.frames.get(at as usize)).is_some_and(|frame| frame.kernel)
+    };
+    let spins =
+        samples.iter().filter(|sample| matches!(sample.spin, Some(Spin::User | Spin::Kernel))).count();
+    let kernel = samples.iter().filter(|sample| sample.spin.is_none() && in_kernel(sample)).count();
+    let all = samples.len() as f64;
+    (spins as f64 / all, kernel as f64 / all)
+}
+
+/// Kernel ids of the threads that the lists name as connections at work.
+fn listed_threads(window: &Window) -> BTreeSet<u32> {
+    let lists = window.all(|sample| &sample.server.threads);
+    let threads = lists.iter().flat_map(|(_, threads)| threads.iter()).filter(|thread| thread.is_at_work());
+    threads.filter_map(|thread| u32::try_from(thread.thread_os_id?).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::stack::ThreadState;
+    use spindoctor_model::{Finding, Reading, Severity};
+
+    use super::*;
+    use crate::causes::unnamed_wait;
+    use crate::diagnose;
+    use crate::testing::{Build, session};
+
+    /// Sessions in a state in each list, and nothing of the host.
+    fn listed(count: u64, state: &'static str) -> Window {
+        let sessions = move |_| (0..count).map(|at| session(20 + at, "Query", state, "SELECT 1")).collect();
+        Build::busy("8.0.36").sessions(sessions).remote().without_profile().window()
+    }
+
+    fn shares(window: &Window) -> Vec<(TimeClass, f64)> {
+        let time = session_time(window).unwrap();
+        time.classes.iter().map(|one| (one.class, (one.share * 100.0).round())).collect()
+    }
+
+    fn unnamed_wait(window: &Window) -> Option<Finding> {
+        diagnose(window).findings.into_iter().find(|finding| finding.cause == unnamed_wait::CAUSE.name)
+    }
+
+    #[test]
+    fn sessions_that_wait_for_what_no_rule_knows_are_never_met_with_silence() {
+        for (state, class) in [
+            ("User lock", TimeClass::UserLock),
+            ("Waiting for table level lock", TimeClass::TableLock),
+            ("Waiting for semi-sync ACK from replica", TimeClass::SemiSync),
+            ("Waiting for something unheard of", TimeClass::Other),
+        ] {
+            let window = listed(40, state);
+            assert_eq!(shares(&window), [(class, 100.0)]);
+            let finding = unnamed_wait(&window).unwrap_or_else(|| panic!("nothing said of {state}"));
+            assert_eq!(finding.severity, Severity::Critical);
+            assert!(finding.why.contains(state), "{}", finding.why);
+        }
+    }
+
+    #[test]
+    fn what_a_rule_explains_is_not_without_a_name() {
+        let window = listed(40, "Waiting for global read lock");
+        let diagnosis = diagnose(&window);
+        let causes: Vec<&str> = diagnosis.findings.iter().map(|finding| finding.cause.as_str()).collect();
+        assert_eq!(causes, ["global-lock-pileup"]);
+        assert_eq!(diagnosis.time.unwrap().unnamed, 0.0);
+    }
+
+    #[test]
+    fn who_sleeps_on_purpose_is_not_at_work() {
+        let window = listed(40, "User sleep");
+        let time = session_time(&window).unwrap();
+        assert_eq!((time.session_seconds_per_second, time.sleeping), (0.0, 40.0));
+        assert_eq!(time.classes, []);
+        assert_eq!(unnamed_wait(&window), None);
+    }
+
+    #[test]
+    fn one_session_that_waits_now_and_then_is_no_finding() {
+        let sessions = |at: usize| {
+            let state = if at == 3 { "User lock" } else { "executing" };
+            vec![session(20, "Query", state, "SELECT 1"), session(21, "Query", "executing", "SELECT 1")]
+        };
+        let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().window();
+        assert_eq!(unnamed_wait(&window), None);
+    }
+
+    #[test]
+    fn a_list_that_says_running_is_believed_as_far_as_the_clocks_agree() {
+        // Sixteen sessions execute, says the list; their threads (4311 to 4326) ran half a CPU, and queued for another.
+        let sessions = |_| (0..16).map(|at| session(311 + at, "Query", "statistics", "SELECT 1")).collect();
+        let window = Build::busy("8.0.36").sessions(sessions).runs(0.8, 0.8).without_profile().window();
+        assert_eq!(
+            shares(&window),
+            [(TimeClass::Other, 90.0), (TimeClass::Cpu, 5.0), (TimeClass::CpuQueue, 5.0)]
+        );
+        let finding = unnamed_wait(&window).unwrap();
+        assert!(finding.why.contains("statistics"), "{}", finding.why);
+        // A state that a session keeps while it goes on is where the clocks say that it ran.
+        let sessions =
+            |_| (0..16).map(|at| session(311 + at, "Query", "closing tables", "SELECT 1")).collect();
+        let window = Build::busy("8.0.36").sessions(sessions).runs(1.6, 14.4).without_profile().window();
+        assert_eq!(shares(&window), [(TimeClass::CpuQueue, 90.0), (TimeClass::Cpu, 10.0)]);
+    }
+
+    #[test]
+    fn stacks_decide_where_there_are_any() {
+        let window = Build::busy("8.0.36")
+            .sessions(|_| (0..40).map(|at| session(400 + at, "Query", "updating", "UPDATE t")).collect())
+            .only_snapshots(&[
+                (30, ThreadState::Lock, &["thr_lock", "mysql_lock_tables", "dispatch_command", "do_command"]),
+                (10, ThreadState::Condition, &["Item_func_sleep::val_int", "dispatch_command", "do_command"]),
+                (50, ThreadState::NetworkIdle, &["vio_read", "do_command"]),
+                (5, ThreadState::Condition, &["os_event::wait_low", "srv_worker_thread"]),
+            ])
+            .window();
+        let time = session_time(&window).unwrap();
+        // Of the forty that are listed, the stacks say that ten sleep.
+        assert_eq!(time.sleeping, 10.0);
+        assert_eq!(time.classes[0].class, TimeClass::TableLock);
+        assert_eq!(time.classes[0].seen[0].0, "thr_lock < mysql_lock_tables < dispatch_command");
+        assert!(time.classes[0].share > 0.9, "{time:?}");
+    }
+
+    #[test]
+    fn a_server_at_its_best_has_an_account_and_no_finding() {
+        let window = Build::busy("8.0.36").window();
+        assert!(session_time(&window).is_some());
+        assert_eq!(unnamed_wait(&window), None);
+    }
+
+    #[test]
+    fn without_lists_and_stacks_there_is_no_account() {
+        let window = Build::busy("8.0.36").remote().without_profile();
+        let window = window.each(|_, server, _| server.threads = Reading::NotAsked).window();
+        assert_eq!(session_time(&window), None);
+    }
+}

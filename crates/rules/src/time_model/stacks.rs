@@ -1,0 +1,238 @@
+//! What a stack says of the thread that it is of: serves it a client, is it at work, and what does it wait for.
+
+use spindoctor_model::TimeClass;
+use spindoctor_model::stack::{Profile, StackEnd, ThreadState};
+
+use super::tables;
+use crate::stack_evidence::is_name;
+
+/// What a stack says, whatever state its thread was in.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct StackWork {
+    /// True where it serves a client.
+    pub(super) is_connection: bool,
+    /// True where a statement or a login is at work.
+    pub(super) is_at_work: bool,
+    /// True where there are no frames: the thread ran, as a rule.
+    pub(super) is_empty: bool,
+    is_login: bool,
+    is_sleeping: bool,
+    is_commit: bool,
+    is_change: bool,
+    is_rollback: bool,
+    /// The first line of [`tables::WAITS`] that fits.
+    waits: Option<TimeClass>,
+    /// A mutex or rw-lock of the C library is waited for, and what for.
+    mutex: Option<TimeClass>,
+    /// The innermost functions with names, for a wait that has no class.
+    pub(super) innermost: String,
+}
+
+/// What a session does at an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// On a CPU, or ready for one.
+    Runs,
+    /// Sleeps on purpose.
+    Sleeps,
+    /// Waits, and what for.
+    Waits(TimeClass),
+}
+
+impl StackWork {
+    /// Of a stack of a profile, by its place.
+    pub(super) fn of(profile: &Profile, stack: u32) -> Self {
+        let Some(stack) = profile.stacks.get(stack as usize) else {
+            return Self { is_empty: true, ..Self::default() };
+        };
+        let frames = stack.frames.iter().filter_map(|&at| profile.frames.get(at as usize));
+        let names: Vec<&str> =
+            frames.filter(|frame| !frame.kernel).map(|frame| frame.name.as_str()).collect();
+        let is_in = |functions: &[&str]| names.iter().any(|name| functions.contains(name));
+        let is_login = is_in(tables::LOGIN);
+        let has_mutex = is_in(tables::MUTEXES);
+        Self {
+            is_connection: is_in(tables::CONNECTION) || is_login,
+            is_at_work: is_in(tables::STATEMENT) || is_login,
+            is_empty: names.is_empty() || matches!(stack.end, StackEnd::None(_)),
+            is_login,
+            is_sleeping: is_in(tables::SLEEP),
+            is_commit: is_in(tables::COMMIT),
+            is_change: is_in(tables::CHANGES),
+            is_rollback: is_in(tables::ROLLBACK),
+            waits: tables::WAITS.iter().find(|(name, _)| names.contains(name)).map(|(_, class)| *class),
+            mutex: has_mutex.then(|| match () {
+                () if is_in(tables::PRIVILEGES) => TimeClass::PrivilegeCache,
+                () if is_in(tables::TABLES) => TimeClass::TableCache,
+                () => TimeClass::Mutex,
+            }),
+            innermost: innermost(&names),
+        }
+    }
+
+    /// What its thread does in a state of the kernel's; `state` is the process list's word for it, where that is known.
+    pub(super) fn doing(&self, thread: ThreadState, state: Option<&str>) -> Doing {
+        if self.is_sleeping {
+            return Doing::Sleeps;
+        }
+        let class = match (thread, self.waits) {
+            (ThreadState::Running | ThreadState::Runnable, _) => return Doing::Runs,
+            (ThreadState::Stopped, _) => TimeClass::Stopped,
+            // The server has one mechanism for all of these, and only its word tells which it is.
+            (_, Some(TimeClass::MetadataLock)) => match of_state(state.unwrap_or_default()) {
+                Some(class @ (TimeClass::GlobalLock | TimeClass::UserLock)) => class,
+                _ => TimeClass::MetadataLock,
+            },
+            (_, Some(class)) => class,
+            (ThreadState::DiskRead, None) => TimeClass::Read,
+            // Both sleep for as long as a variable or purge asks; the functions that do are inlined.
+            (ThreadState::Sleep, None) if self.is_commit => TimeClass::CommitDelay,
+            (ThreadState::Sleep, None) if self.is_change => TimeClass::PurgeDelay,
+            (_, None) if self.is_rollback => TimeClass::Rollback,
+            (_, None) if self.is_commit => TimeClass::Commit,
+            (ThreadState::DiskWrite | ThreadState::Sync, None) => TimeClass::Write,
+            // MariaDB 10.6 and later: the answer waits until another thread has made the transaction durable
+            // (net_real_write, thd->async_state.wait_for_pending_ops). A socket is waited for by poll.
+            (ThreadState::Condition, None) if self.innermost.contains("net_real_write") => TimeClass::Commit,
+            (ThreadState::NetworkIdle | ThreadState::Epoll, None) if self.is_login => TimeClass::Login,
+            (ThreadState::NetworkIdle | ThreadState::Epoll, None) => TimeClass::Network,
+            (_, None) => match (self.mutex, state.and_then(of_state)) {
+                (Some(class), _) => class,
+                (None, Some(class)) => class,
+                (None, None) if self.is_login => TimeClass::Login,
+                (None, None) => TimeClass::Other,
+            },
+        };
+        Doing::Waits(class)
+    }
+}
+
+/// The class of a state of the process list; none where the state says nothing of a wait.
+pub(super) fn of_state(state: &str) -> Option<TimeClass> {
+    let state = state.to_lowercase();
+    tables::STATES.iter().find(|(begin, _)| state.starts_with(begin)).map(|(_, class)| *class)
+}
+
+/// Functions that every wait goes through, and that say nothing of it.
+const PLUMBING: &[&str] = &[
+    "syscall",
+    "futex_wait",
+    "__futex_abstimed_wait_common",
+    "__futex_abstimed_wait_common64",
+    "__futex_abstimed_wait_cancelable64",
+    "___pthread_cond_wait",
+    "___pthread_cond_timedwait64",
+    "pthread_cond_wait",
+    "pthread_cond_timedwait",
+    "__pthread_cond_wait",
+    "__pthread_cond_timedwait",
+    "__pthread_cond_wait_common",
+    "pthread_cond_wait@@GLIBC_2.3.2",
+    "pthread_cond_timedwait@@GLIBC_2.3.2",
+    "native_cond_wait",
+    "native_cond_timedwait",
+    "my_cond_wait",
+    "my_cond_timedwait",
+    "safe_cond_wait",
+    "safe_cond_timedwait",
+    "inline_mysql_cond_wait",
+    "inline_mysql_cond_timedwait",
+    "psi_cond_wait",
+    "psi_cond_timedwait",
+    "os_event::wait_low",
+    "os_event::wait",
+    "os_event_wait_low",
+];
+
+/// The three innermost functions that say something: `wait_for_it < do_it < dispatch_command`.
+fn innermost(names: &[&str]) -> String {
+    const LENGTH: usize = 3;
+    let told = names.iter().copied().filter(|name| is_name(name) && !PLUMBING.contains(name));
+    told.take(LENGTH).collect::<Vec<_>>().join(" < ")
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::stack::{Frame, Stack};
+
+    use super::*;
+
+    fn doing(thread: ThreadState, state: Option<&str>, names: &[&str]) -> Doing {
+        let profile = Profile {
+            frames: names.iter().map(|name| Frame { name: (*name).into(), ..Frame::default() }).collect(),
+            stacks: vec![Stack { frames: (0..names.len() as u32).collect(), end: StackEnd::Root }],
+            ..Profile::default()
+        };
+        StackWork::of(&profile, 0).doing(thread, state)
+    }
+
+    #[test]
+    fn what_waits_most_specially_decides() {
+        use ThreadState::{Condition, DiskRead, Futex, Lock, NetworkIdle, Running, Sleep, Stopped, Sync};
+        for (thread, state, names, class) in [
+            (
+                Lock,
+                None,
+                &["lock_wait_suspend_thread", "row_lock_table_autoinc_for_mysql"][..],
+                TimeClass::AutoIncrementLock,
+            ),
+            (Lock, None, &["lock_wait_suspend_thread", "row_search_mvcc"], TimeClass::RowLock),
+            (
+                Lock,
+                Some("Waiting for global read lock"),
+                &["MDL_context::acquire_lock", "open_table"],
+                TimeClass::GlobalLock,
+            ),
+            (Lock, Some("User lock"), &["MDL_context::acquire_lock"], TimeClass::UserLock),
+            (
+                Lock,
+                Some("Waiting for table metadata lock"),
+                &["MDL_context::acquire_lock"],
+                TimeClass::MetadataLock,
+            ),
+            (Lock, None, &["MDL_context::acquire_lock", "Item_func_get_lock::val_int"], TimeClass::UserLock),
+            (Sync, None, &["fsync", "MYSQL_BIN_LOG::ordered_commit"], TimeClass::Commit),
+            (Sync, None, &["fsync", "mi_close"], TimeClass::Write),
+            (Condition, None, &["os_event::wait_low", "log_write_up_to"], TimeClass::Commit),
+            (
+                Condition,
+                None,
+                &["Repl_semi_sync_master::commit_trx", "MYSQL_BIN_LOG::ordered_commit"],
+                TimeClass::SemiSync,
+            ),
+            (Condition, None, &["___pthread_cond_wait", "net_real_write"], TimeClass::Commit),
+            (DiskRead, None, &["pread64", "row_search_mvcc"], TimeClass::Read),
+            (
+                Sleep,
+                None,
+                &["clock_nanosleep", "nanosleep", "ha_innobase::update_row"],
+                TimeClass::PurgeDelay,
+            ),
+            (Sleep, None, &["nanosleep", "MYSQL_BIN_LOG::ordered_commit"], TimeClass::CommitDelay),
+            (NetworkIdle, None, &["poll", "net_write_packet"], TimeClass::Network),
+            (Futex, None, &["___pthread_mutex_lock", "open_table"], TimeClass::TableCache),
+            (Futex, None, &["___pthread_mutex_lock", "unheard_of"], TimeClass::Mutex),
+            (
+                Condition,
+                Some("Waiting for semi-sync ACK from replica"),
+                &["mysqld+0x12"],
+                TimeClass::SemiSync,
+            ),
+            (Condition, Some(""), &["___pthread_cond_wait", "unheard_of"], TimeClass::Other),
+            (Stopped, None, &["row_search_mvcc"], TimeClass::Stopped),
+        ] {
+            let names = [names, &["dispatch_command", "do_command"]].concat();
+            assert_eq!(doing(thread, state, &names), Doing::Waits(class), "{names:?}");
+        }
+        assert_eq!(doing(Running, None, &["row_search_mvcc", "dispatch_command"]), Doing::Runs);
+        assert_eq!(doing(Condition, None, &["Item_func_sleep::val_int", "dispatch_command"]), Doing::Sleeps);
+    }
+
+    #[test]
+    fn functions_that_every_wait_goes_through_are_left_out() {
+        assert_eq!(
+            innermost(&["syscall", "___pthread_cond_wait", "mysqld+0x12", "wait_for_it", "do_it"]),
+            "wait_for_it < do_it"
+        );
+    }
+}

@@ -1,0 +1,254 @@
+//! What frames and states say of a session that waits: the tables of the time model, one line per wait.
+//!
+//! Functions are those of MySQL 5.5 to 9.7 and MariaDB 10.1 to 11.8, with the file they come from; states are those of their
+//! process lists. A line that is missing here makes a wait `other`, never another class.
+
+use spindoctor_model::TimeClass::{self, *};
+
+/// Functions below which a thread serves a client (sql/sql_parse.cc, sql/sql_connect.cc, sql/conn_handler, sql/threadpool*).
+pub(super) const CONNECTION: &[&str] = &[
+    "do_command",
+    "dispatch_command",
+    "handle_connection",
+    "handle_one_connection",
+    "do_handle_one_connection",
+    "threadpool_process_request",
+    "threadpool_add_connection",
+];
+
+/// The function below which a statement of a client is at work.
+pub(super) const STATEMENT: &[&str] = &["dispatch_command"];
+
+/// Functions below which a client logs in (sql/auth, sql/sql_connect.cc).
+pub(super) const LOGIN: &[&str] =
+    &["acl_authenticate", "login_connection", "thd_prepare_connection", "check_connection"];
+
+/// Functions that wait, and the class of the wait, wherever on the stack they stand. The first line that fits decides: what
+/// is special stands before what is general.
+pub(super) const WAITS: &[(&str, TimeClass)] = &[
+    // sql/item_func.cc: GET_LOCK waits in the metadata locks' functions
+    ("Item_func_get_lock::val_int", UserLock),
+    // handler/ha_innodb.cc, row/row0mysql.cc, dict/dict0dict.cc: the lock on the counter is a table lock of InnoDB
+    ("row_lock_table_autoinc_for_mysql", AutoIncrementLock),
+    ("ha_innobase::innobase_lock_autoinc", AutoIncrementLock),
+    ("ha_innobase::innobase_get_autoinc", AutoIncrementLock),
+    ("dict_table_autoinc_lock", AutoIncrementLock),
+    ("row_lock_table_autoinc", AutoIncrementLock),
+    // sql/locks: FLUSH TABLES WITH READ LOCK, BACKUP STAGE
+    ("Global_read_lock::lock_global_read_lock", GlobalLock),
+    ("Global_read_lock::make_global_read_lock_block_commit", GlobalLock),
+    ("Global_read_lock::wait_if_global_read_lock", GlobalLock),
+    ("TABLE_SHARE::wait_for_old_version", GlobalLock),
+    ("tdc_wait_for_old_version", GlobalLock),
+    ("TDC_element::wait_for_refs", GlobalLock),
+    // plugin/semisync, sql/semisync_master.cc
+    ("ReplSemiSyncMaster::commitTrx", SemiSync),
+    ("Repl_semi_sync_master::commit_trx", SemiSync),
+    ("Repl_semi_sync_master::await_all_slave_replies", SemiSync),
+    ("repl_semi_report_commit", SemiSync),
+    ("repl_semi_report_binlog_sync", SemiSync),
+    // sql/wsrep_*.cc, wsrep-lib
+    ("wsrep::transaction::before_commit", Galera),
+    ("wsrep::transaction::certify_commit", Galera),
+    ("wsrep::client_state::before_command", Galera),
+    ("wsrep_run_wsrep_commit", Galera),
+    ("galera::ReplicatorSMM::replicate", Galera),
+    ("galera::ReplicatorSMM::certify", Galera),
+    // sql/binlog.cc, sql/log.cc: delays that a variable asks for
+    ("Commit_stage_manager::wait_count_or_timeout", CommitDelay),
+    ("Stage_manager::wait_count_or_timeout", CommitDelay),
+    ("MYSQL_BIN_LOG::wait_for_sufficient_commits", CommitDelay),
+    // sql/rpl_commit_order_manager.cc, sql/sql_class.cc
+    ("Commit_order_manager::wait", CommitOrder),
+    ("Commit_order_manager::wait_on_graph", CommitOrder),
+    ("wait_for_commit::wait_for_prior_commit2", CommitOrder),
+    // sql/mdl.cc
+    ("MDL_wait::timed_wait", MetadataLock),
+    ("MDL_context::acquire_lock", MetadataLock),
+    // lock/lock0wait.cc, srv/srv0srv.c
+    ("lock_wait_suspend_thread", RowLock),
+    ("srv_suspend_mysql_thread", RowLock),
+    ("lock_wait", RowLock),
+    // mysys/thr_lock.c
+    ("thr_lock", TableLock),
+    ("thr_multi_lock", TableLock),
+    ("wait_for_lock", TableLock),
+    // srv/srv0conc.cc
+    ("srv_conc_enter_innodb", ConcurrencyTicket),
+    ("srv_conc_enter_innodb_with_atomics", ConcurrencyTicket),
+    ("ha_innobase::srv_concurrency_enter", ConcurrencyTicket),
+    // log/log0chkp.cc, log/log0log.cc, log/log0buf.cc
+    ("log_free_check_wait", LogSpace),
+    ("log_wait_for_space", LogSpace),
+    ("log_wait_for_space_in_log_buf", LogSpace),
+    ("log_checkpoint_margin", LogSpace),
+    ("log_preflush_pool_modified_pages", LogSpace),
+    ("log_free_check", LogSpace),
+    ("buf_flush_wait_flushed", LogSpace),
+    // row/row0mysql.cc, trx/trx0purge.cc
+    ("row_mysql_delay_if_needed", PurgeDelay),
+    // sql/sql_cache.cc
+    ("Query_cache::lock", QueryCache),
+    ("Query_cache::try_lock", QueryCache),
+    // sql/auth/sql_auth_cache.cc, sql/sql_acl.cc
+    ("Acl_cache_lock_guard::lock", PrivilegeCache),
+    // buf/buf0lru.cc
+    ("buf_LRU_get_free_block", FreePage),
+    // buf/buf0rea.cc, buf/buf0buf.cc
+    ("buf_wait_for_read", Read),
+    ("buf_read_page", Read),
+    ("buf_read_page_low", Read),
+    ("buf_read_ahead_linear", Read),
+    // sync/sync0arr.cc, sync/sync0rw.cc, include/ib0mutex.h; sync/srw_lock.cc
+    ("sync_array_wait_event", Latch),
+    ("rw_lock_s_lock_spin", Latch),
+    ("rw_lock_x_lock_func", Latch),
+    ("rw_lock_x_lock_wait_func", Latch),
+    ("rw_lock_sx_lock_func", Latch),
+    ("mutex_spin_wait", Latch),
+    ("TTASEventMutex::wait", Latch),
+    ("srw_mutex_impl::wait", Latch),
+    ("srw_mutex_impl::wait_and_lock", Latch),
+    ("ssux_lock_impl::wait", Latch),
+    ("ssux_lock_impl::rd_wait", Latch),
+    ("ssux_lock_impl::wr_wait", Latch),
+    ("srw_lock_impl::rd_wait", Latch),
+    ("srw_lock_impl::wr_wait", Latch),
+];
+
+/// Functions of a commit: what waits below them, and is in none of [`WAITS`], waits for the commit.
+pub(super) const COMMIT: &[&str] = &[
+    "trans_commit",
+    "trans_commit_stmt",
+    "trans_commit_implicit",
+    "ha_commit_trans",
+    "ha_commit_low",
+    "ha_commit_one_phase",
+    "MYSQL_BIN_LOG::commit",
+    "MYSQL_BIN_LOG::ordered_commit",
+    "MYSQL_BIN_LOG::write_transaction_to_binlog_events",
+    "MYSQL_BIN_LOG::queue_for_group_commit",
+    "log_write_up_to",
+    "trx_commit_complete_for_mysql",
+    "trx_flush_log_if_needed",
+];
+
+/// Functions that change a row (handler/ha_innodb.cc, sql/handler.cc): InnoDB delays them where purge is behind.
+pub(super) const CHANGES: &[&str] = &[
+    "ha_innobase::write_row",
+    "ha_innobase::update_row",
+    "ha_innobase::delete_row",
+    "handler::ha_write_row",
+    "handler::ha_update_row",
+    "handler::ha_delete_row",
+];
+
+/// Functions that undo changes.
+pub(super) const ROLLBACK: &[&str] =
+    &["trans_rollback", "trans_rollback_stmt", "ha_rollback_trans", "trx_rollback_for_mysql"];
+
+/// Functions that open and close tables (sql/sql_base.cc, sql/table_cache.h): a mutex below them is theirs.
+pub(super) const TABLES: &[&str] = &[
+    "open_table",
+    "open_tables",
+    "close_thread_tables",
+    "close_thread_table",
+    "tdc_acquire_share",
+    "tc_acquire_table",
+];
+
+/// Functions that check and change privileges (sql/auth, sql/sql_acl.cc): a mutex or rw-lock below them is theirs.
+pub(super) const PRIVILEGES: &[&str] = &[
+    "mysql_grant",
+    "acl_reload",
+    "grant_reload",
+    "acl_authenticate",
+    "check_grant",
+    "check_access",
+    "check_table_access",
+];
+
+/// Functions of the C library that wait for a mutex or a rw-lock.
+pub(super) const MUTEXES: &[&str] = &[
+    "pthread_mutex_lock",
+    "___pthread_mutex_lock",
+    "__pthread_mutex_lock",
+    "__GI___pthread_mutex_lock",
+    "pthread_mutex_lock@@GLIBC_2.2.5",
+    "__lll_lock_wait",
+    "lll_mutex_lock_optimized",
+    "pthread_rwlock_rdlock",
+    "pthread_rwlock_wrlock",
+    "___pthread_rwlock_rdlock",
+    "___pthread_rwlock_wrlock",
+    "__pthread_rwlock_rdlock",
+    "__pthread_rwlock_wrlock",
+];
+
+/// Functions that sleep on purpose (sql/item_func.cc).
+pub(super) const SLEEP: &[&str] = &["Item_func_sleep::val_int"];
+
+/// Beginnings of states of the process list, in lower case, and their class. The first that fits decides; a state that is
+/// not here runs, as far as the list can tell.
+pub(super) const STATES: &[(&str, TimeClass)] = &[
+    ("user lock", UserLock),
+    ("waiting for user lock", UserLock),
+    ("waiting for global read lock", GlobalLock),
+    ("waiting for commit lock", GlobalLock),
+    ("waiting for backup lock", GlobalLock),
+    ("waiting for release of readlock", GlobalLock),
+    ("waiting for table flush", GlobalLock),
+    ("waiting for table level lock", TableLock),
+    ("waiting for table", MetadataLock),
+    ("waiting for schema metadata lock", MetadataLock),
+    ("waiting for stored", MetadataLock),
+    ("waiting for trigger metadata lock", MetadataLock),
+    ("waiting for event metadata lock", MetadataLock),
+    ("waiting for query cache lock", QueryCache),
+    ("waiting for semi-sync ack", SemiSync),
+    ("waiting for prior transaction to", CommitOrder),
+    ("waiting for preceding transaction to commit", CommitOrder),
+    ("waiting for its turn to commit", CommitOrder),
+    ("waiting for handler commit", Commit),
+    ("waiting for other event logging to finish", Commit),
+    ("waiting for binlog", Commit),
+    ("wsrep: ", Galera),
+    ("wsrep ", Galera),
+    ("committing", Commit),
+    ("commit", Commit),
+    ("query end", Commit),
+    ("end of update loop", Commit),
+    ("rolling back", Rollback),
+    ("rollback", Rollback),
+    ("writing to net", Network),
+    ("sending to client", Network),
+    ("reading from net", Network),
+    ("receiving from client", Network),
+    ("opening table", TableCache),
+    ("closing tables", TableCache),
+    ("login", Login),
+    ("checking permissions", PrivilegeCache),
+    ("waiting for", Other),
+];
+
+/// States of sessions that sleep on purpose, in lower case.
+pub(super) const SLEEPING: &[&str] = &["user sleep"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_function_has_two_classes_and_no_state_hides_one_behind_it() {
+        let mut names: Vec<&str> = WAITS.iter().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        for (at, (state, _)) in STATES.iter().enumerate() {
+            assert!(state.chars().all(|c| !c.is_uppercase()), "{state}");
+            let hidden = STATES[..at].iter().find(|(before, _)| state.starts_with(before));
+            assert_eq!(hidden, None, "{state} never counts");
+        }
+    }
+}
