@@ -387,7 +387,10 @@ const IMITATIONS: [&str; 15] = [
 const PRINTED: usize = 1023;
 
 /// The texts of the corpus, and of each the places below the lines that name a connection, with those lines' length.
-static STATEMENTS: LazyLock<Vec<(String, String, Vec<(usize, usize)>)>> = LazyLock::new(|| {
+/// A capture's name, its text, and where statements lie in it.
+type Capture = (String, String, Vec<(usize, usize)>);
+
+static STATEMENTS: LazyLock<Vec<Capture>> = LazyLock::new(|| {
     let texts = captures("").into_iter().filter(|(name, _)| !name.ends_with(TRUNCATED));
     let with_places = texts.map(|(name, text)| {
         let mut at = 0;

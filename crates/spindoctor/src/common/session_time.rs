@@ -5,9 +5,9 @@ use maud::{Markup, html};
 use spindoctor_model::{SessionTime, TimeClass};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::page::number;
-use crate::page::safe::safe;
-use crate::page::text::{Page, QUIET, STRONG};
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Page, QUIET, STRONG};
 
 /// Classes that are shown; what is smaller is folded into one.
 const SHOWN: usize = 7;
@@ -165,7 +165,7 @@ mod tests {
     use spindoctor_model::{KnownBy, TimeShare};
 
     use super::*;
-    use crate::page::text::Look;
+    use spindoctor_page::text::Look;
 
     fn time(shares: &[(TimeClass, f64)]) -> SessionTime {
         let share = |&(class, share): &(TimeClass, f64)| TimeShare {

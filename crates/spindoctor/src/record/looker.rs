@@ -1,6 +1,7 @@
 //! The lists of locks, read when something is suspicious, over a connection that stands: a server that is full lets no
 //! new one in.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use spindoctor_collect::follow::{CONNECTIONS, Reconnect};
