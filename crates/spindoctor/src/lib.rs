@@ -2,7 +2,8 @@
 //!
 //! The program is this library's [`run`], so that what it reads of others can be fuzzed ([`mod@fuzzing`]). Each noun has a
 //! room: its flags (`args`), its work (`run`), what it computes, and a file for each format. `commands` lists the commands.
-//! What several rooms need is in `common` and `page`, below them. A room's `mod.rs` says what the others may use of it.
+//! What several rooms need is in `common`, below them; how results look, in the
+//! crate `spindoctor-page`. A room's `mod.rs` says what the others may use of it.
 
 #![allow(unreachable_pub, reason = "a binary's items: what is public, the rooms say")]
 
@@ -28,7 +29,9 @@ mod tune;
 mod workload;
 
 mod common;
-mod page;
+
+#[cfg(test)]
+mod walls;
 
 pub mod fuzzing;
 
@@ -36,7 +39,7 @@ use std::process::{ExitCode, Termination as _};
 
 use common::exit::{self, ExitStatus};
 use common::output;
-use page::safe::safe;
+use spindoctor_page::safe::safe;
 
 /// Runs the program as its command line says.
 #[must_use]

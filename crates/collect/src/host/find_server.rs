@@ -20,6 +20,18 @@ use crate::mysql::target::{Endpoint, Target, addresses};
 /// What lets the user name the process.
 const UNLOCK: &str = "--pid PID";
 
+/// The process that was named, as long as it is there, else the one that [`find`] finds.
+///
+/// # Errors
+///
+/// Where neither is there.
+pub fn named_or_found(named: Option<u32>, target: &Target) -> Result<u32, Unavailable> {
+    match named {
+        Some(pid) if Path::new("/proc").join(pid.to_string()).is_dir() => Ok(pid),
+        _ => find(target),
+    }
+}
+
 /// Finds the process that listens where the target points.
 ///
 /// `Unavailable` where the server is on another host, where something else listens (a proxy), or

@@ -27,8 +27,8 @@ use crate::common::exit::ExitStatus;
 use crate::common::runtime::wait_for;
 use crate::common::session::{note, process, target};
 use crate::common::{output, terminal};
-use crate::page::json;
-use crate::page::safe::safe_json;
+use spindoctor_page::json;
+use spindoctor_page::safe::safe_json;
 
 /// Before logs leave, so many more looks at who reads them: a dump thread has no file open for some microseconds between two.
 const LOOKS_AT_READERS: u32 = 3;

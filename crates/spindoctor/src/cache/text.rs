@@ -5,10 +5,10 @@ use spindoctor_model::page_cache::CachedFile;
 use super::settings::Opened;
 use super::view::{CacheReport, Eviction, Kind, Rate};
 use crate::common::words::window_told;
-use crate::page::number;
-use crate::page::number::quantity;
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG};
+use spindoctor_page::number;
+use spindoctor_page::number::quantity;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG};
 
 /// Columns of the labels.
 const LABELS: usize = 14;
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     use crate::cache::examples;
-    use crate::page::json;
+    use spindoctor_page::json;
 
     fn text(report: &CacheReport, width: usize) -> String {
         render(report, Look { width, colour: false })

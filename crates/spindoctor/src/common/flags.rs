@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use regex::Regex;
 use spindoctor_collect::mysql::{Secret, SslMode};
+use spindoctor_page::formats::Format;
 
 /// How to reach the server: the flags of any MySQL client.
 #[derive(Debug, Clone, Default, Args)]
@@ -109,18 +111,28 @@ pub struct Login {
     pub trust_unverified_server: bool,
 }
 
+/// The names of all formats of a list.
+pub fn format_names<R>(formats: &'static [Format<R>]) -> PossibleValuesParser {
+    PossibleValuesParser::new(formats.iter().map(|format| PossibleValue::new(format.name).help(format.help)))
+}
+
+/// A number and one of these units, in seconds; no unit where `""` is one. `units_told` lists them for people.
+pub fn seconds(text: &str, units: &[(&str, f64)], units_told: &str) -> Result<f64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &text[digits.len()..];
+    let (_, seconds) = units
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .ok_or_else(|| format!("{unit:?} is no unit of time; use {units_told}"))?;
+    let number: f64 = digits.trim().parse().map_err(|_| format!("{digits:?} is no number"))?;
+    Ok(number * seconds)
+}
+
 /// `10s`, `500ms`, `2m`, `1h`, or seconds without a unit.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let seconds_per_unit = match &text[digits.len()..] {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        unit => return Err(format!("{unit:?} is no unit of time; use ms, s, m or h")),
-    };
-    let number: f64 = digits.trim().parse().map_err(|_| format!("{digits:?} is no number"))?;
-    let seconds = number * seconds_per_unit;
+    const UNITS: &[(&str, f64)] =
+        &[("ms", 0.001), ("", 1.0), ("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3_600.0)];
+    let seconds = seconds(text, UNITS, "ms, s, m or h")?;
     if !(0.1..=3_600.0).contains(&seconds) {
         return Err("it must be between 100ms and 1h".to_owned());
     }

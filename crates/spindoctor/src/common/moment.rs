@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 
+use super::flags::seconds;
+
 /// An instant, or what becomes one when the end of the recording is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
@@ -60,17 +62,12 @@ impl FromStr for Moment {
 
 /// `90s`, `10m`, `2h`, `3d`
 fn before_end(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let seconds_per_unit = match &text[digits.len()..] {
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
-        unit => return Err(format!("{unit:?} is no unit of time; use s, m, h or d: -10m")),
-    };
-    let number: Option<f64> = digits.parse().ok().filter(|number| *number >= 0.0);
-    let number = number.ok_or_else(|| format!("{digits:?} is no number"))?;
-    Duration::try_from_secs_f64(number * seconds_per_unit).map_err(|_| format!("{text:?} is too long"))
+    const UNITS: &[(&str, f64)] = &[("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
+    let before = seconds(text, UNITS, "s, m, h or d: -10m")?;
+    if before < 0.0 {
+        return Err(format!("{text:?} is no number"));
+    }
+    Duration::try_from_secs_f64(before).map_err(|_| format!("{text:?} is too long"))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use spindoctor_page::formats::{self, Format};
 
 /// Whoever read our output went away: a success, told as an error so that nothing more is done.
 #[derive(Debug)]
@@ -92,6 +93,33 @@ fn listed(endings: &[&str]) -> String {
 pub fn write_file(file: &Path, bytes: impl AsRef<[u8]>, what: &str) -> anyhow::Result<()> {
     spindoctor_safefile::write(file, bytes)
         .with_context(|| format!("could not write {what} to {}", file.display()))
+}
+
+/// The format of the name that was given, else the one that the file's name ends in, else the first.
+pub fn chosen_format<R>(
+    formats: &'static [Format<R>],
+    name: Option<&str>,
+    file: Option<&Path>,
+) -> anyhow::Result<&'static Format<R>> {
+    match (name, file) {
+        (Some(name), _) => formats::by_name(formats, name).with_context(|| format!("{name} is no format")),
+        (None, file) => {
+            let by_file = file.and_then(|file| formats::by_extension(formats, &file.to_string_lossy()));
+            Ok(by_file.unwrap_or(&formats[0]))
+        }
+    }
+}
+
+/// Fails where the file of a result could not be written, or its name ends in none of the formats: with a format that is
+/// named, it may end in anything.
+pub fn expect_format_writable<R>(
+    file: &Path,
+    formats: &'static [Format<R>],
+    is_named: bool,
+) -> anyhow::Result<()> {
+    let endings = formats.iter().map(|format| format.extension.rsplit('.').next().unwrap_or_default());
+    let endings: Vec<&str> = if is_named { Vec::new() } else { endings.collect() };
+    expect_writable(file, &endings)
 }
 
 /// Endings of a page.

@@ -4,7 +4,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use crate::page::number;
+use spindoctor_page::number;
 
 /// A log gets a line this often: a window of the usual length has one, one of an hour is seen to live.
 const LOGGED_EVERY: Duration = Duration::from_secs(30);

@@ -13,7 +13,7 @@ use super::flags::{Connection, Login};
 use super::output;
 use super::progress::Progress;
 use super::runtime::wait_for;
-use crate::page::safe::safe;
+use spindoctor_page::safe::safe;
 
 /// Where there is no session, whether the host alone is worth watching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use spindoctor_model::{EventHead, StallKind};
 
 use super::span::Span;
-use crate::page::number;
+use spindoctor_page::number;
 
 /// `Commits stopped`
 pub fn kind_told(kind: StallKind) -> &'static str {

@@ -4,8 +4,8 @@ use std::io::IsTerminal;
 
 use std::os::fd::AsFd;
 
-use crate::page::csv::Reader;
-use crate::page::text::{DEFAULT_WIDTH, Look};
+use spindoctor_page::csv::Reader;
+use spindoctor_page::text::{DEFAULT_WIDTH, Look};
 
 /// Longer lines are hard to read.
 const WIDEST: usize = 100;

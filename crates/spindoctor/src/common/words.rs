@@ -4,7 +4,7 @@ use spindoctor_model::diagnosis::DiagnosedServer;
 
 use spindoctor_model::{Cost, Interruption, Severity};
 
-use crate::page::number;
+use spindoctor_page::number;
 
 /// The word for a severity; the one that must not be overlooked stands out without colour too.
 pub fn severity_word(severity: Severity) -> &'static str {

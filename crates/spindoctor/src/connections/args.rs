@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser};
 
-use super::formats;
-use crate::common::flags::{Connection, duration};
+use super::formats::FORMATS;
+use crate::common::flags::{Connection, duration, format_names};
 
 /// `spindoctor connections`.
 #[derive(Debug, Args)]
@@ -21,7 +20,7 @@ pub struct Connections {
     pub window: Option<PathBuf>,
 
     /// How it is written [default: what the name of --output ends in, else text]
-    #[arg(long, value_name = "FORMAT", value_parser = connection_format_names(), help_heading = "Output")]
+    #[arg(long, value_name = "FORMAT", value_parser = format_names(FORMATS), help_heading = "Output")]
     pub format: Option<String>,
 
     /// Write to this file instead of standard output
@@ -34,10 +33,4 @@ pub struct Connections {
 
     #[command(flatten)]
     pub connection: Connection,
-}
-
-/// The names of all formats of a look at connections.
-fn connection_format_names() -> PossibleValuesParser {
-    let formats = formats::FORMATS.iter();
-    PossibleValuesParser::new(formats.map(|format| PossibleValue::new(format.name).help(format.help)))
 }

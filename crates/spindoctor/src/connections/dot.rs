@@ -6,10 +6,9 @@ use std::fmt::Write as _;
 use spindoctor_model::connections::{AcceptPart, AcceptTime};
 
 use super::view::Connections;
-use crate::page::number;
-use crate::page::number::percent;
-use crate::page::safe::safe;
-use crate::page::text::shortened;
+use spindoctor_page::dot;
+use spindoctor_page::number;
+use spindoctor_page::number::percent;
 
 /// Columns of a line in a box.
 const LINE_SHOWN: usize = 48;
@@ -48,14 +47,16 @@ pub fn render(look: &Connections) -> String {
                             number::duration(each)
                         )
                     });
-                    let name = escaped(&row.name);
+                    let name = dot::short_text(&row.name, LINE_SHOWN);
                     let share = percent(row.share);
                     line(&format!("row{at} [label=\"{name}\\n{share}{}\"];", calls.unwrap_or_default()));
                     line(&arrow(&format!("part{place}"), &format!("row{at}"), row.share));
                 }
             }
         }
-        Err(why) => line(&format!("thread [label=\"not known: {}\"];", escaped(&why.because))),
+        Err(why) => {
+            line(&format!("thread [label=\"not known: {}\"];", dot::short_text(&why.because, LINE_SHOWN)));
+        }
     }
     text.push_str("}\n");
     text
@@ -63,7 +64,7 @@ pub fn render(look: &Connections) -> String {
 
 fn title(look: &Connections) -> String {
     let made = look.made_per_s.map(|made| format!(": {} connections a second", number::plain(made.round())));
-    format!("{}{}", escaped(&look.server), made.unwrap_or_default())
+    format!("{}{}", dot::short_text(&look.server, LINE_SHOWN), made.unwrap_or_default())
 }
 
 fn told(accept: &AcceptTime) -> String {
@@ -88,11 +89,6 @@ fn fill(part: AcceptPart) -> &'static str {
         | AcceptPart::SessionSetUp
         | AcceptPart::Loop => "#faf0d8",
     }
-}
-
-/// Text inside graphviz's double quotes: a backslash would begin `\n` and `\N`.
-fn escaped(text: &str) -> String {
-    shortened(&safe(text), LINE_SHOWN).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 #[cfg(test)]

@@ -3,47 +3,36 @@
 
 use super::view::Connections;
 use super::{dot, json, text};
-use crate::page::text::Look;
+use spindoctor_page::formats;
+use spindoctor_page::text::Look;
 
 /// A way to write a look.
-pub struct Format {
-    /// What `--format` calls it, and how the name of such a file ends.
-    pub name: &'static str,
-    /// What it is for, in one line.
-    pub help: &'static str,
-    /// Writes it.
-    pub render: fn(&Connections, Look) -> anyhow::Result<String>,
-}
+pub type Format = formats::Format<fn(&Connections, Look) -> anyhow::Result<String>>;
 
 /// Every format, in the order in which help names them; the first is what a terminal gets.
 pub const FORMATS: &[Format] = &[
     Format {
         name: "text",
         help: "tables for the terminal",
+        extension: "txt",
+        binary: false,
         render: |look, terminal| Ok(text::render(look, terminal)),
     },
     Format {
         name: "dot",
         help: "the accepting thread's time as a graph for graphviz",
+        extension: "dot",
+        binary: false,
         render: |look, _| Ok(dot::render(look)),
     },
     Format {
         name: "json",
         help: "schema spindoctor.connections/1",
+        extension: "json",
+        binary: false,
         render: |look, _| Ok(json::render(look)?),
     },
 ];
-
-/// The format of this name.
-pub fn by_name(name: &str) -> Option<&'static Format> {
-    FORMATS.iter().find(|format| format.name == name)
-}
-
-/// The format that a file's name ends in.
-pub fn by_extension(file: &str) -> Option<&'static Format> {
-    let extension = if file.ends_with(".txt") { "text" } else { file.rsplit_once('.')?.1 };
-    by_name(extension)
-}
 
 /// `web@10.0.0.7`; a user alone where the server counts by user.
 pub fn account(user: &str, host: &str) -> String {
@@ -64,12 +53,5 @@ mod tests {
             let steers = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
             assert!(!text.is_empty() && !text.contains(steers), "{}: {text}", format.name);
         }
-    }
-
-    #[test]
-    fn a_file_is_written_as_its_name_ends() {
-        assert_eq!(by_extension("accept.dot").map(|format| format.name), Some("dot"));
-        assert_eq!(by_extension("a.txt").map(|format| format.name), Some("text"));
-        assert!(by_extension("accept").is_none() && by_extension("a.pdf").is_none());
     }
 }

@@ -6,7 +6,7 @@ use spindoctor_model::connections::{AcceptPart, AcceptTime};
 use spindoctor_model::{Finding, Unavailable};
 
 use super::view::Connections;
-use crate::page::json::to_text;
+use spindoctor_page::json::to_text;
 
 /// The schema's name.
 const SCHEMA: &str = "spindoctor.connections/1";

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use anyhow::Context as _;
 use spindoctor_collect::watch::Profiling;
 use spindoctor_model::Unavailable;
 use spindoctor_model::connections::{AcceptTime, ThreadTime};
@@ -14,25 +13,20 @@ use spindoctor_rules::accept_time::account;
 use spindoctor_stacks::thread_time::{ThreadTimeOptions, look};
 
 use super::args::Connections as Asked;
-use super::formats::{FORMATS, Format, by_extension, by_name};
+use super::formats::FORMATS;
 use super::view::Connections;
 use crate::common::exit::ExitStatus;
 use crate::common::session::{WithoutSession, note, process, target, window_of};
 use crate::common::{output, terminal, window_file};
-use crate::page::text::Look;
+use spindoctor_page::text::Look;
 
 /// Looks for a while and shows what it saw.
 pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
+    let name = if asked.json { Some("json") } else { asked.format.as_deref() };
     if let Some(file) = &asked.output {
-        let is_named = asked.json || asked.format.is_some();
-        let endings: Vec<_> = if is_named {
-            Vec::new()
-        } else {
-            FORMATS.iter().map(|format| format.name).chain(["txt"]).collect()
-        };
-        output::expect_writable(file, &endings)?;
+        output::expect_format_writable(file, FORMATS, name.is_some())?;
     }
-    let format = format(asked)?;
+    let format = output::chosen_format(FORMATS, name, asked.output.as_deref())?;
     let connections = match &asked.window {
         Some(file) => {
             let why = Unavailable::because("a saved window has no account of the accepting thread");
@@ -47,17 +41,6 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
         None => output::print(&text)?,
     }
     Ok(ExitStatus::Done)
-}
-
-fn format(asked: &Asked) -> anyhow::Result<&'static Format> {
-    let name = if asked.json { Some("json") } else { asked.format.as_deref() };
-    match name {
-        Some(name) => by_name(name).with_context(|| format!("{name} is no format")),
-        None => {
-            let by_file = asked.output.as_deref().and_then(|file| by_extension(&file.to_string_lossy()));
-            Ok(by_file.unwrap_or(&FORMATS[0]))
-        }
-    }
 }
 
 fn live(asked: &Asked) -> anyhow::Result<Connections> {

@@ -7,10 +7,10 @@ use spindoctor_rules::connections::AccountRate;
 use super::formats::account;
 use super::view::{Connections, Queue, Threads};
 use crate::common::words::severity_word;
-use crate::page::number;
-use crate::page::number::{duration, percent, plain};
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
+use spindoctor_page::number;
+use spindoctor_page::number::{duration, percent, plain};
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
 
 /// Column in which what is said of a field begins.
 const FIELD: usize = 18;

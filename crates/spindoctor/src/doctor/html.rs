@@ -15,10 +15,10 @@ use crate::common::words::{
 };
 use crate::locks::html;
 use crate::locks::waits::Locks;
-use crate::page::html::page;
-use crate::page::safe::safe;
-use crate::page::{chart, number};
 use crate::stacks::formats;
+use spindoctor_page::html::page;
+use spindoctor_page::safe::safe;
+use spindoctor_page::{chart, number};
 
 /// The diagnosis as a page, with pictures of who held up whom and of the profile that was taken for it.
 pub fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&Locks>) -> String {

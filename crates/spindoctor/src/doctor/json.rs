@@ -2,7 +2,7 @@
 
 use spindoctor_model::Diagnosis;
 
-use crate::page::json::to_text;
+use spindoctor_page::json::to_text;
 
 /// The diagnosis as indented JSON with a line break at its end.
 pub fn render(diagnosis: &Diagnosis) -> serde_json::Result<String> {

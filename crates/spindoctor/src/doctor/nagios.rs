@@ -9,7 +9,7 @@ use spindoctor_model::{Diagnosis, Severity};
 use super::view::{findings_counted, unexplained_interruption};
 use crate::common::exit::NagiosState;
 use crate::common::words::{interruption_told, server_named, server_place};
-use crate::page::safe;
+use spindoctor_page::safe;
 
 /// The output and the state that goes with it. Notes alone are OK.
 pub fn render(diagnosis: &Diagnosis) -> (String, NagiosState) {

@@ -11,9 +11,9 @@ use super::view::{
 use crate::common::words::{
     cost_told, interruption_told, server_named, server_place, severity_word, window_told,
 };
-use crate::page::number;
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened, wrapped};
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened, wrapped};
 
 /// Where a finding's body begins.
 const INDENT: usize = 4;

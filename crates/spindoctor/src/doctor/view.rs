@@ -2,7 +2,7 @@
 
 use spindoctor_model::{Diagnosis, Finding, Interruption, NotExamined, Root};
 
-use crate::page::number;
+use spindoctor_page::number;
 
 /// `2 findings`, `1 finding`, `no finding`; without one, `interrupted` where not all was seen.
 pub fn findings_counted(diagnosis: &Diagnosis) -> String {

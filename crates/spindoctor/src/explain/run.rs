@@ -8,8 +8,8 @@ use super::args::Explain;
 use crate::common::exit::ExitStatus;
 use crate::common::names::nearest;
 use crate::common::{output, terminal};
-use crate::page::json;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, one_line};
+use spindoctor_page::json;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, one_line};
 
 /// Prints one cause, or the list of all.
 pub fn run(asked: &Explain) -> anyhow::Result<ExitStatus> {

@@ -3,8 +3,8 @@
 use std::io::{BufWriter, Write};
 
 use super::table::{Cell, Sink, Table};
-use crate::page::csv;
-use crate::page::csv::Reader;
+use spindoctor_page::csv;
+use spindoctor_page::csv::Reader;
 
 /// Rows on their way into a file.
 pub struct Csv<W: Write> {

@@ -18,7 +18,7 @@ use super::file::{Whole, Writing};
 use super::slice::{More, Position, Slice};
 use super::table::Table;
 use super::{part, slice, table};
-use crate::page::csv::Reader;
+use spindoctor_page::csv::Reader;
 
 /// What Hive calls a partition whose value is not known.
 const UNKNOWN: &str = "__HIVE_DEFAULT_PARTITION__";

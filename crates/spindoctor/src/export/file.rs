@@ -11,7 +11,7 @@ use super::args::FileFormat;
 use super::csv::Csv;
 use super::parquet::Parquet;
 use super::table::{Cell, Sink, Table};
-use crate::page::csv::Reader;
+use spindoctor_page::csv::Reader;
 
 /// A file that is being written.
 pub struct Writing {

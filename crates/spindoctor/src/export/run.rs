@@ -17,9 +17,9 @@ use crate::common::exit::ExitStatus;
 use crate::common::span::{Ends, Span};
 use crate::common::stalls::day_and_time;
 use crate::common::{output, terminal};
-use crate::page::csv::Reader;
-use crate::page::number;
-use crate::page::safe::safe;
+use spindoctor_page::csv::Reader;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 /// What is past is laid out in the largest files that there are.
 const A_DAY: Duration = Duration::from_secs(86_400);

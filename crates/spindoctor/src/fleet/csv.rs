@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use spindoctor_fleet::piece::Columns;
 
 use super::part::{Format, Part};
-use crate::page::csv::Reader;
-use crate::page::{csv, safe};
+use spindoctor_page::csv::Reader;
+use spindoctor_page::{csv, safe};
 
 /// Rows under the titles of the first answer.
 pub struct Csv {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use spindoctor_fleet::failure::Failures;
 
-use crate::page::number;
-use crate::page::safe::safe;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 /// Columns of a line of names.
 const WIDTH: usize = 100;

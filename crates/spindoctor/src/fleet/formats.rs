@@ -5,8 +5,8 @@ use std::io::Write;
 use super::args::FleetFormat;
 use super::part::Format;
 use super::{csv, json, parquet, tab, table};
-use crate::page::csv::Reader;
-use crate::page::text::Look;
+use spindoctor_page::csv::Reader;
+use spindoctor_page::text::Look;
 
 /// A format of text. Parquet is none: see [`mod@crate::fleet::parquet`].
 pub fn of(format: FleetFormat, look: Look, reader: Reader) -> Box<dyn Format> {

@@ -8,9 +8,9 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::failures::listed;
 use super::json;
-use crate::page::safe::safe;
-use crate::page::text::Look;
-use crate::page::{number, safe};
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::Look;
+use spindoctor_page::{number, safe};
 
 /// Rows of a group that are shown.
 const ROWS: usize = 10;

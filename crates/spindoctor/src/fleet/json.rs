@@ -8,7 +8,7 @@
 use spindoctor_fleet::wire::answer::{Column, Kind};
 
 use super::part::{Format, Part};
-use crate::page::safe::safe_json;
+use spindoctor_page::safe::safe_json;
 
 /// An object a line.
 pub struct Json;

@@ -3,9 +3,9 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::page::safe::safe;
-use crate::page::text::shortened;
 use crate::top::{Align, Listing};
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::shortened;
 
 /// Between two columns.
 const GAP: &str = "  ";

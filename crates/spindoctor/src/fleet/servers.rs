@@ -17,8 +17,8 @@ use super::query::wait_for;
 use crate::common::exit::ExitStatus;
 use crate::common::output;
 use crate::common::session::{login_flags, note, with_password};
-use crate::page::number;
-use crate::page::safe::safe;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 /// The servers that are asked, in the order of the lists.
 pub struct Fleet {

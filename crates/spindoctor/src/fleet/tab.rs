@@ -8,7 +8,7 @@ use std::io::IsTerminal as _;
 use spindoctor_fleet::wire::rows::Row;
 
 use super::part::{Format, Part};
-use crate::page::safe::safe;
+use spindoctor_page::safe::safe;
 
 /// Rows behind the names of their servers.
 pub struct Tab {

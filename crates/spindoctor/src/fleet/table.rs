@@ -5,8 +5,8 @@ use spindoctor_fleet::piece::Columns;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::part::{Format, Part};
-use crate::page::safe::safe;
-use crate::page::text::Look;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::Look;
 
 /// Rows that decide over the widths.
 const FIRST_ROWS: usize = 1000;

@@ -21,10 +21,10 @@ use super::writer::Finished;
 use crate::common::exit::ExitStatus;
 use crate::common::terminal::columns_of_stdout;
 use crate::common::{output, terminal};
-use crate::page::number;
 use crate::top::{
     Board, Drawn, FleetFacts, FleetState, Flow, GiveBack, LOOK_AROUND, Theme, draw_fleet, ended_by_signal,
 };
+use spindoctor_page::number;
 
 /// Answers of one look that may wait to be noted.
 const WAITING: usize = 64;

@@ -17,8 +17,8 @@ use super::servers::Fleet;
 use super::writer::Writer;
 use crate::common::exit::ExitStatus;
 use crate::common::output;
-use crate::page::number;
-use crate::page::safe::safe;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 /// Servers that are named in the question.
 const NAMED: usize = 5;

@@ -18,8 +18,8 @@ use super::servers::Fleet;
 use super::{formats, group};
 use crate::common::output::ClosedPipe;
 use crate::common::terminal;
-use crate::page::csv::Reader;
-use crate::page::text::Look;
+use spindoctor_page::csv::Reader;
+use spindoctor_page::text::Look;
 
 /// Text is written when it is this much, and after each batch.
 const WRITE_BYTES: usize = 256 << 10;

@@ -10,7 +10,7 @@ use super::view::HostReport;
 use crate::common::exit::ExitStatus;
 use crate::common::session::WithoutSession;
 use crate::common::{output, session, terminal, window_file};
-use crate::page::json;
+use spindoctor_page::json;
 
 /// Long enough for rates: ten periods of a CPU quota, a hundred ticks of the kernel's clock.
 const WATCHED: Duration = Duration::from_secs(1);

@@ -3,10 +3,10 @@
 
 use super::view::{DiskRate, HostReport, ThreadRate};
 use crate::common::words::window_told;
-use crate::page::number;
-use crate::page::number::{percent, quantity};
-use crate::page::safe::safe;
-use crate::page::text::{Look, Page, QUIET, STRONG};
+use spindoctor_page::number;
+use spindoctor_page::number::{percent, quantity};
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, Page, QUIET, STRONG};
 
 /// Columns of the labels.
 const LABELS: usize = 20;

@@ -11,10 +11,10 @@ use crate::common::stalls::{day_and_time, event_lasted, kind_told, time};
 use crate::common::words::severity_word;
 use crate::doctor::{examined, explained_here, finding, host, severity_class};
 use crate::locks::html;
-use crate::page::html::page;
-use crate::page::number;
-use crate::page::safe::safe;
 use crate::stacks::formats;
+use spindoctor_page::html::page;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 /// What this page needs beyond the style of all pages.
 const OWN_STYLE: &str = include_str!("incident.css");

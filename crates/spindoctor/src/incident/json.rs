@@ -9,7 +9,7 @@ use super::statements::Load;
 use super::view::Incident;
 use crate::common::span::Span;
 use crate::locks::json;
-use crate::page::json as page_json;
+use spindoctor_page::json as page_json;
 
 /// Name and version of the schema.
 pub const SCHEMA: &str = "spindoctor.incident/1";

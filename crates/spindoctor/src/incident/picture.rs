@@ -15,8 +15,8 @@ use super::view::Incident;
 use super::words;
 use crate::common::span::Span;
 use crate::common::stalls::{event_lasted, kind_told, time};
-use crate::page::number;
-use crate::page::safe::safe;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 /// A plot's own units: it is stretched to the room there is.
 const WIDTH: f64 = 1000.0;

@@ -6,9 +6,9 @@ use unicode_width::UnicodeWidthStr as _;
 use super::view::Incident;
 use super::words::{change_told, compared_told, load_told};
 use crate::common::stalls::{day_and_time, event_lasted, kind_told, time};
-use crate::page::number;
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
 
 /// Statements that a terminal shows; the page has more.
 const STATEMENTS_SHOWN: usize = 4;

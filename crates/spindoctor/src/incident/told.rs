@@ -5,7 +5,7 @@ use spindoctor_model::StallKind;
 use super::view::Incident;
 use crate::common::span::Span;
 use crate::common::stalls::{day_and_time, kind_told};
-use crate::page::number;
+use spindoctor_page::number;
 
 /// `1.4 s`, or `more than 10 min` where nobody saw the end.
 pub fn lasted(span: Span, is_over: bool) -> String {

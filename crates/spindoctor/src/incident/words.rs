@@ -3,7 +3,7 @@
 
 use super::numbers::{Compared, During};
 use super::statements::Load;
-use crate::page::number;
+use spindoctor_page::number;
 
 /// `5,812 /s`, with `at most` where it is the greatest of a stall; an en dash where nobody read it.
 pub fn compared_told(row: &Compared) -> [String; 2] {

@@ -40,7 +40,7 @@ use crate::common::progress::Progress;
 use crate::common::runtime::wait_for;
 use crate::common::session::{note, process, target};
 use crate::common::{output, terminal};
-use crate::page::{json, number};
+use spindoctor_page::{json, number};
 
 /// Of the server's summary, what ran this long before counts, too.
 const LATELY: Duration = Duration::from_secs(60);

@@ -7,10 +7,10 @@ use super::estimates::{Estimated, EstimatedOne, EstimatedTable};
 use super::trial::{Compared, Tried};
 use super::view::{Examined, InStatement, IndexesReport, Planned, Planning, ToldCandidate};
 use crate::common::words::{severity_word, window_told};
-use crate::page::number;
-use crate::page::number::{counted, plain, quantity};
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
+use spindoctor_page::number;
+use spindoctor_page::number::{counted, plain, quantity};
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
 
 /// Columns of the labels.
 const LABELS: usize = 12;
@@ -366,7 +366,7 @@ mod tests {
     use super::*;
 
     use crate::indexes::examples;
-    use crate::page::json::to_text;
+    use spindoctor_page::json::to_text;
 
     const TERMINAL: Look = Look { width: 80, colour: false };
 

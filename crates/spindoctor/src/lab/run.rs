@@ -30,8 +30,8 @@ use crate::common::runtime::wait_for;
 use crate::common::{output, terminal, window_file};
 use crate::doctor::html;
 use crate::locks;
-use crate::page::json;
 use crate::tune::{Shown, html as tune_html, view as tune_view};
+use spindoctor_page::json;
 
 /// Runs one of the lab's commands.
 pub fn run(asked: &Lab) -> anyhow::Result<ExitStatus> {

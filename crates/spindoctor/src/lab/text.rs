@@ -10,10 +10,10 @@ use spindoctor_lab::storm::{self, Round, Storm};
 use spindoctor_model::Tuning;
 
 use crate::doctor::text as doctor_text;
-use crate::page::number;
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, one_line};
 use crate::tune::text;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, one_line};
 
 /// The scenarios, the experiments, and the servers that are up.
 pub fn lists(scenarios: &[&Scenario], experiments: &[&Experiment], servers: &[Listed], look: Look) -> String {

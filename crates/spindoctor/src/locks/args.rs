@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser};
 
-use super::view as locks_view;
-use crate::common::flags::{Connection, duration};
+use super::view::FORMATS;
+use crate::common::flags::{Connection, duration, format_names};
 
 /// `spindoctor locks`.
 #[derive(Debug, Args)]
@@ -29,7 +28,7 @@ pub struct Locks {
     pub literals: bool,
 
     /// How it is written [default: what the name of --output ends in, else text]
-    #[arg(long, value_name = "FORMAT", value_parser = lock_format_names(), help_heading = "Output")]
+    #[arg(long, value_name = "FORMAT", value_parser = format_names(FORMATS), help_heading = "Output")]
     pub format: Option<String>,
 
     /// Write to this file instead of standard output
@@ -42,10 +41,4 @@ pub struct Locks {
 
     #[command(flatten)]
     pub connection: Connection,
-}
-
-/// The names of all formats of a wait graph.
-fn lock_format_names() -> PossibleValuesParser {
-    let formats = locks_view::FORMATS.iter();
-    PossibleValuesParser::new(formats.map(|format| PossibleValue::new(format.name).help(format.help)))
 }

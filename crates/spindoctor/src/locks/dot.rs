@@ -9,9 +9,8 @@ use super::view::{
     wanted, who,
 };
 use super::waits::Locks;
-use crate::page::number;
-use crate::page::safe::safe;
-use crate::page::text::shortened;
+use spindoctor_page::dot;
+use spindoctor_page::number;
 
 /// Columns of a line in a box.
 const LINE_SHOWN: usize = 48;
@@ -22,7 +21,7 @@ pub fn render(locks: &Locks) -> String {
     let mut drawing = Drawing { text: String::new(), locks, forest: &forest, next: 0 };
     let mut title = vec![format!("{}: {}", subject(locks), verdict(locks))];
     title.extend(remarks(locks));
-    let title: Vec<String> = title.iter().map(|line| escaped(line, 120)).collect();
+    let title: Vec<String> = title.iter().map(|line| dot::short_text(line, 120)).collect();
     drawing
         .line(&format!("label=\"{}\"; labelloc=t; rankdir=RL; fontname=\"Helvetica\";", title.join("\\n")));
     drawing.line("node [shape=box, style=\"filled,rounded\", fillcolor=\"#f4f4f2\", color=\"#777777\", fontname=\"Helvetica\", fontsize=11];");
@@ -100,14 +99,14 @@ impl Drawing<'_> {
         let lines: Vec<String> = lines
             .iter()
             .filter(|line| !line.trim().is_empty())
-            .map(|line| escaped(line, LINE_SHOWN))
+            .map(|line| dot::short_text(line, LINE_SHOWN))
             .collect();
         self.line(&format!("n{number} [label=\"{}\"{}];", lines.join("\\n"), comma(style)));
         number
     }
 
     fn arrow(&mut self, from: usize, to: usize, label: &str, style: &str) {
-        let label = escaped(label, LINE_SHOWN);
+        let label = dot::short_text(label, LINE_SHOWN);
         self.line(&format!("n{from} -> n{to} [label=\" {label}\"{}];", comma(style)));
     }
 
@@ -155,11 +154,6 @@ const MORE: &str = "shape=box3d, style=filled, fillcolor=\"#ffffff\"";
 
 fn comma(style: &str) -> String {
     if style.is_empty() { String::new() } else { format!(", {style}") }
-}
-
-/// Text inside graphviz's double quotes: a backslash would begin `\n` and `\N`.
-fn escaped(text: &str, columns: usize) -> String {
-    shortened(&safe(text), columns).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use super::view::{
     shown, state_told, transaction, verdict, wanted, who,
 };
 use super::waits::Locks;
-use crate::page::number;
-use crate::page::safe::safe;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 /// Threads that stand in a table of those who are alike; the others are counted. A page must open in a moment.
 const ROWS_SHOWN: usize = 500;

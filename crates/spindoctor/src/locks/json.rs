@@ -8,8 +8,8 @@ use spindoctor_model::wait_graph::{LockKind, WaitTransaction, WaitingThread};
 
 use super::view::doing;
 use super::waits::Locks;
-use crate::page::json::to_text;
-use crate::page::safe::safe_json;
+use spindoctor_page::json::to_text;
+use spindoctor_page::safe::safe_json;
 
 /// The schema's name.
 const SCHEMA: &str = "spindoctor.locks/1";

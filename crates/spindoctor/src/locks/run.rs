@@ -19,14 +19,14 @@ use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 
 use super::args::Locks as Asked;
 use super::json::one_line;
-use super::view::{FORMATS, Format, by_extension, by_name};
+use super::view::{FORMATS, Format};
 use super::waits::Locks;
 use crate::common::exit::ExitStatus;
 use crate::common::runtime::wait_for;
 use crate::common::session::{note, process, target};
 use crate::common::terminal::rows_of_stdout;
 use crate::common::{output, terminal, window_file};
-use crate::page::text::Look;
+use spindoctor_page::text::Look;
 
 /// A look waits so many times as long as the server took to answer the one before: asking takes no more than a
 /// twentieth of the time of one of its threads, however many locks it has to list.
@@ -41,9 +41,9 @@ const KEPT: Duration = Duration::from_secs(5);
 /// Looks and shows what it saw.
 pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.output {
-        output::expect_writable(file, &endings(asked))?;
+        output::expect_format_writable(file, FORMATS, format_name(asked).is_some())?;
     }
-    let format = format(asked)?;
+    let format = output::chosen_format(FORMATS, format_name(asked), asked.output.as_deref())?;
     if let Some(file) = &asked.window {
         let window = window_file::load(file)?;
         let mut locks = of_window(&window)
@@ -104,21 +104,8 @@ fn screen(text: &str, locks: &Locks) -> String {
     format!("\x1b[H\x1b[2J{shown}{at}, Ctrl-C ends it\n")
 }
 
-fn format(asked: &Asked) -> anyhow::Result<&'static Format> {
-    let name = if asked.json { Some("json") } else { asked.format.as_deref() };
-    match name {
-        Some(name) => by_name(name).with_context(|| format!("{name} is no format")),
-        None => {
-            let by_file = asked.output.as_deref().and_then(|file| by_extension(&file.to_string_lossy()));
-            Ok(by_file.unwrap_or(&FORMATS[0]))
-        }
-    }
-}
-
-/// How a file's name may end; with a format that is named, it may be any.
-fn endings(asked: &Asked) -> Vec<&'static str> {
-    let is_named = asked.json || asked.format.is_some();
-    if is_named { Vec::new() } else { FORMATS.iter().map(|format| format.name).chain(["txt"]).collect() }
+fn format_name(asked: &Asked) -> Option<&str> {
+    if asked.json { Some("json") } else { asked.format.as_deref() }
 }
 
 /// A file is as wide as a mail; standard output tells how wide it is.

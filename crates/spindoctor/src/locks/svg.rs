@@ -17,9 +17,10 @@ use super::view::{
     seconds, shown, subject, transaction, verdict, wanted, who,
 };
 use super::waits::Locks;
-use crate::page::number;
-use crate::page::safe::safe;
-use crate::page::text::shortened;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
+use spindoctor_page::svg;
+use spindoctor_page::text::shortened;
 
 /// Pixels: the margin, a card's width, the room between two columns and between two cards, a line of a card, and the
 /// room above its first and below its last line.
@@ -209,7 +210,7 @@ fn draw(locks: &Locks, place: Place) -> String {
         r#"<svg xmlns="http://www.w3.org/2000/svg" version="1.1" class="waits" {size} viewBox="0 0 {width} {height}" role="img">"#
     );
     let title = format!("{}: {}", subject(locks), verdict(locks));
-    let _ = writeln!(svg, "<title>{}</title>\n<style>{STYLE}</style>", escaped(&title));
+    let _ = writeln!(svg, "<title>{}</title>\n<style>{STYLE}</style>", svg::lines(&title));
     if place == Place::File {
         let _ = writeln!(svg, r#"<rect class="page" x="0" y="0" width="100%" height="100%"/>"#);
         let letters = (width / 9.0) as usize;
@@ -413,7 +414,7 @@ impl Card {
                 let _ = write!(svg, "<a href=\"#{}\">", anchor(self.anchor));
             }
         }
-        let _ = write!(svg, "<title>{}</title>", escaped(&self.title).replace('\n', "&#10;"));
+        let _ = write!(svg, "<title>{}</title>", svg::lines(&self.title).replace('\n', "&#10;"));
         if self.is_stack {
             for step in [STACK, STACK / 2.0] {
                 let _ = write!(
@@ -446,7 +447,7 @@ impl Card {
                     svg,
                     r#"<text class="quiet right" x="{:.1}" y="{baseline:.1}">{}</text>"#,
                     x + CARD - SIDE,
-                    escaped(&line.right)
+                    svg::lines(&line.right)
                 );
             }
         }
@@ -557,7 +558,7 @@ fn legend(svg: &mut String, locks: &Locks, y: f64) -> f64 {
 }
 
 fn text(svg: &mut String, class: &str, (x, y): (f64, f64), text: &str) {
-    let _ = write!(svg, r#"<text class="{class}" x="{x:.1}" y="{y:.1}">{}</text>"#, escaped(text));
+    let _ = write!(svg, r#"<text class="{class}" x="{x:.1}" y="{y:.1}">{}</text>"#, svg::lines(text));
 }
 
 /// Locks of rows, of tables, of the server, of its insides: a colour each.
@@ -571,18 +572,6 @@ fn kind_class(kind: LockKind) -> &'static str {
         LockKind::CommitQueue | LockKind::CommitOrder | LockKind::LogSpace => "commit",
         LockKind::Ticket | LockKind::Purge => "other",
     }
-}
-
-/// Text for XML; what steers was made visible by [`safe`], what XML cannot hold is replaced.
-fn escaped(text: &str) -> String {
-    let lines: Vec<String> = text.split('\n').map(safe).collect();
-    lines
-        .join("\n")
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-        .replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
 /// Colours as plain hexadecimal: renderers that know neither `hsl()` nor variables draw it too.

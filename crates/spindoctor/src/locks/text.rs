@@ -12,9 +12,9 @@ use super::view::{
     ring_told, running, runs_label, seconds, shown, subject, transaction, up_to, verdict, wanted, who,
 };
 use super::waits::Locks;
-use crate::page::number;
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
 
 /// Where what a field says begins, after its indent.
 const FIELD: usize = 11;

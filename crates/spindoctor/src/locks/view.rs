@@ -9,36 +9,42 @@ use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitRoot, WaitingThread};
 use super::forest::{Forest, Group, Tree};
 use super::waits::Locks;
 use super::{dot, json, svg, text};
-use crate::page::number;
-use crate::page::text::Look;
 use crate::stacks::state_word;
+use spindoctor_page::formats;
+use spindoctor_page::number;
+use spindoctor_page::text::Look;
 
 /// A way to write a look.
-pub struct Format {
-    /// What `--format` calls it, and how the name of such a file ends.
-    pub name: &'static str,
-    /// What it is for, in one line.
-    pub help: &'static str,
-    /// Writes it.
-    pub render: fn(&Locks, Look) -> anyhow::Result<String>,
-}
+pub type Format = formats::Format<fn(&Locks, Look) -> anyhow::Result<String>>;
 
 /// Every format, in the order in which help names them; the first is what a terminal gets.
 pub const FORMATS: &[Format] = &[
     Format {
         name: "text",
         help: "a tree for the terminal: each root and who waits behind it",
+        extension: "txt",
+        binary: false,
         render: |locks, look| Ok(text::render(locks, look)),
     },
-    Format { name: "dot", help: "the graph for graphviz", render: |locks, _| Ok(dot::render(locks)) },
+    Format {
+        name: "dot",
+        help: "the graph for graphviz",
+        extension: "dot",
+        binary: false,
+        render: |locks, _| Ok(dot::render(locks)),
+    },
     Format {
         name: "svg",
         help: "a picture: open it in a browser",
+        extension: "svg",
+        binary: false,
         render: |locks, _| Ok(svg::render(locks)),
     },
     Format {
         name: "json",
         help: "schema spindoctor.locks/1: every wait",
+        extension: "json",
+        binary: false,
         render: |locks, _| Ok(json::render(locks)?),
     },
 ];
@@ -46,17 +52,6 @@ pub const FORMATS: &[Format] = &[
 /// The trees for a terminal.
 pub fn tree(locks: &Locks, look: Look) -> String {
     text::render(locks, look)
-}
-
-/// The format of this name.
-pub fn by_name(name: &str) -> Option<&'static Format> {
-    FORMATS.iter().find(|format| format.name == name)
-}
-
-/// The format that a file's name ends in.
-pub fn by_extension(file: &str) -> Option<&'static Format> {
-    let extension = if file.ends_with(".txt") { "text" } else { file.rsplit_once('.')?.1 };
-    by_name(extension)
 }
 
 /// Of siblings that are alike, so many are shown; the others are counted.
@@ -383,17 +378,6 @@ mod tests {
     use super::*;
 
     use crate::locks::examples;
-
-    #[test]
-    fn every_format_has_its_own_name_and_ending() {
-        for format in FORMATS {
-            assert_eq!(by_name(format.name).map(|found| found.name), Some(format.name));
-            let file = format!("waits.{}", format.name);
-            assert_eq!(by_extension(&file).map(|found| found.name), Some(format.name));
-        }
-        assert_eq!(by_extension("waits.txt").map(|found| found.name), Some("text"));
-        assert!(by_extension("svg").is_none() && by_extension("x.tar").is_none());
-    }
 
     #[test]
     fn hostile_names_steer_nothing_in_any_format() {

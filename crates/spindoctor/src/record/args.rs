@@ -12,7 +12,7 @@ use clap::builder::NonEmptyStringValueParser;
 
 use spindoctor_record::condition::Condition;
 
-use crate::common::flags::{Connection, duration, size};
+use crate::common::flags::{Connection, duration, seconds, size};
 use crate::export::{serve, table_names};
 
 /// `spindoctor record`.
@@ -99,16 +99,9 @@ fn every(text: &str) -> Result<Duration, String> {
 
 /// `12h`, `7d`: a minute to ten years.
 fn age(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let seconds_per_unit = match &text[digits.len()..] {
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
-        "w" => 604_800.0,
-        unit => return Err(format!("{unit:?} is no unit of time; use m, h, d or w")),
-    };
-    let number: f64 = digits.trim().parse().map_err(|_| format!("{digits:?} is no number"))?;
-    let seconds = number * seconds_per_unit;
+    const UNITS: &[(&str, f64)] =
+        &[("m", 60.0), ("min", 60.0), ("h", 3_600.0), ("d", 86_400.0), ("w", 604_800.0)];
+    let seconds = seconds(text, UNITS, "m, h, d or w")?;
     if !(60.0..=10.0 * 365.0 * 86_400.0).contains(&seconds) {
         return Err("it must be between 1m and ten years".to_owned());
     }

@@ -19,7 +19,7 @@ use super::args::Record;
 use crate::common::session::note;
 use crate::export::table::by_name;
 use crate::export::{Dated, FileFormat, More, Position, TABLES};
-use crate::page::csv::Reader;
+use spindoctor_page::csv::Reader;
 
 /// How often is looked whether a slice is over; and how soon after trouble it is tried again, a minute at most.
 const LOOKS_EVERY: Duration = Duration::from_secs(15);

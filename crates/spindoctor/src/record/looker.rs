@@ -1,7 +1,6 @@
 //! The lists of locks, read when something is suspicious, over a connection that stands: a server that is full lets no
 //! new one in.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use spindoctor_collect::follow::{CONNECTIONS, Reconnect};
@@ -210,11 +209,12 @@ impl Task {
 
     /// The server's process as it is now: the one that was named, as long as it is there, else the one that listens.
     fn process(&self) -> Option<host::Target> {
-        let pid = match self.host {
+        let named = match self.host {
             HostChoice::None { .. } => return None,
-            HostChoice::Pid(pid) if Path::new("/proc").join(pid.to_string()).is_dir() => pid,
-            HostChoice::Pid(_) | HostChoice::Find => find_server::find(&self.target).ok()?,
+            HostChoice::Pid(pid) => Some(pid),
+            HostChoice::Find => None,
         };
+        let pid = find_server::named_or_found(named, &self.target).ok()?;
         Some(host::Target::live(pid))
     }
 

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use regex::Regex;
 use spindoctor_record::condition::Condition;
@@ -12,7 +11,7 @@ use spindoctor_stacks::capture::trigger::When;
 use super::formats::FORMATS;
 use super::trigger::Watchpoint;
 use super::view::By;
-use crate::common::flags::{Connection, duration, hz, pattern};
+use crate::common::flags::{Connection, duration, format_names, hz, pattern};
 
 /// `spindoctor stacks`.
 #[derive(Debug, Args)]
@@ -59,7 +58,7 @@ pub struct Stacks {
     pub full_names: bool,
 
     /// How it is written [default: what the name of --output ends in, else text]
-    #[arg(long, value_name = "FORMAT", value_parser = format_names(), help_heading = "Output")]
+    #[arg(long, value_name = "FORMAT", value_parser = format_names(FORMATS), help_heading = "Output")]
     pub format: Option<String>,
 
     /// Write to this file instead of standard output
@@ -141,11 +140,6 @@ fn percent(text: &str) -> Result<f64, String> {
         Ok(percent) if (0.1..=100.0).contains(&percent) => Ok(percent),
         _ => Err("a number from 0.1 to 100 is wanted".to_owned()),
     }
-}
-
-/// The names of all formats of a profile.
-fn format_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.help)))
 }
 
 /// `log_write_up_to:100ms`

@@ -16,11 +16,11 @@ use super::tree::Tree;
 use super::view::{Counted, LabelKind, View};
 use super::{folded, svg};
 use crate::common::words::window_told;
-use crate::page::json::to_text;
-use crate::page::number;
-use crate::page::number::percent;
-use crate::page::safe::safe;
-use crate::page::text::{Look, Page, QUIET, STRONG, shortened};
+use spindoctor_page::json::to_text;
+use spindoctor_page::number;
+use spindoctor_page::number::percent;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, Page, QUIET, STRONG, shortened};
 
 /// A way to write a comparison.
 pub struct DiffFormat {

@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use super::formats::subject;
 use super::tree::functions;
 use super::view::{Label, LabelKind, View};
-use crate::page::number;
-use crate::page::number::percent;
-use crate::page::safe::safe;
+use spindoctor_page::dot;
+use spindoctor_page::number;
+use spindoctor_page::number::percent;
 
 /// Functions and calls below this share are left out: go's pprof draws its graphs so (`-nodefraction 0.005`).
 const LEAST_SHARE: f64 = 0.005;
@@ -63,7 +63,7 @@ pub fn render(view: &View<'_>) -> String {
     );
     let mut text = String::new();
     let _ = writeln!(text, "digraph \"stacks\" {{");
-    let _ = writeln!(text, "  label=\"{}\"; labelloc=t; fontname=\"Helvetica\";", escaped(&title));
+    let _ = writeln!(text, "  label=\"{}\"; labelloc=t; fontname=\"Helvetica\";", dot::text(&title));
     let _ = writeln!(text, "  node [shape=box, style=filled, fontname=\"Helvetica\", color=\"#555555\"];");
     let _ = writeln!(text, "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#777777\"];");
     for (number, function) in heaviest.iter().enumerate() {
@@ -76,7 +76,7 @@ pub fn render(view: &View<'_>) -> String {
         let _ = writeln!(
             text,
             "  n{number} [label=\"{}\\n{shares}\", fontsize={:.0}, fillcolor=\"{}\"];",
-            escaped(&function.label.name),
+            dot::text(&function.label.name),
             FONT.0 + (FONT.1 - FONT.0) * own.sqrt(),
             fill(&function.label, total),
         );
@@ -109,11 +109,6 @@ fn fill(label: &Label<'_>, share: f64) -> String {
         LabelKind::User | LabelKind::Inlined => (250.0, 244.0 - 104.0 * share, 232.0 - 132.0 * share),
     };
     format!("#{:02x}{:02x}{:02x}", red as u8, green as u8, blue as u8)
-}
-
-/// Text inside graphviz's double quotes: a backslash would begin `\n` and `\N`.
-fn escaped(text: &str) -> String {
-    safe(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 #[cfg(test)]

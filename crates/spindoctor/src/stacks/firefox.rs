@@ -11,7 +11,7 @@ use spindoctor_model::stack::{Observation, ThreadState};
 
 use super::formats::subject;
 use super::view::{View, state_word};
-use crate::page::safe::{safe, safe_json};
+use spindoctor_page::safe::{safe, safe_json};
 
 /// The profile as <https://profiler.firefox.com> reads it.
 pub fn render(view: &View<'_>) -> anyhow::Result<Vec<u8>> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::view::{Counted, Label, LabelKind, View};
-use crate::page::safe::safe;
+use spindoctor_page::safe::safe;
 
 /// One stack a line, in order of name.
 pub fn render(view: &View<'_>) -> String {

@@ -5,21 +5,11 @@ use spindoctor_model::Profile;
 
 use super::view::{Choice, View};
 use super::{diff, dot, firefox, folded, gdb, json, pprof, speedscope, svg, text};
-use crate::page::text::Look;
+use spindoctor_page::formats;
+use spindoctor_page::text::Look;
 
 /// A way to write a profile.
-pub struct Format {
-    /// What `--format` calls it.
-    pub name: &'static str,
-    /// What it is for, in one line.
-    pub help: &'static str,
-    /// How the name of such a file ends; the longest that fits decides what `--output` means.
-    pub extension: &'static str,
-    /// True where it is no text: never sent to a terminal.
-    pub binary: bool,
-    /// Writes it.
-    pub render: fn(&View<'_>, Look) -> anyhow::Result<Vec<u8>>,
-}
+pub type Format = formats::Format<fn(&View<'_>, Look) -> anyhow::Result<Vec<u8>>>;
 
 /// Every format, in the order in which help names them; the first is what a terminal gets.
 pub const FORMATS: &[Format] = &[
@@ -88,17 +78,6 @@ pub const FORMATS: &[Format] = &[
     },
 ];
 
-/// The format of this name.
-pub fn by_name(name: &str) -> Option<&'static Format> {
-    FORMATS.iter().find(|format| format.name == name)
-}
-
-/// The format that a file's name ends in.
-pub fn by_extension(file: &str) -> Option<&'static Format> {
-    let fits = |format: &&Format| file.ends_with(&format!(".{}", format.extension));
-    FORMATS.iter().filter(fits).max_by_key(|format| format.extension.len())
-}
-
 /// A flame graph of a profile to stand within an HTML page, as markup: of what runs on CPUs, or of what every thread
 /// does. None where the profile has nothing of that.
 pub fn flame_graph(profile: &Profile, on_cpu: bool) -> Option<String> {
@@ -138,12 +117,15 @@ mod tests {
     #[test]
     fn every_format_has_its_own_name_and_ending() {
         for format in FORMATS {
-            assert_eq!(by_name(format.name).map(|found| found.name), Some(format.name));
+            assert_eq!(formats::by_name(FORMATS, format.name).map(|found| found.name), Some(format.name));
             let file = format!("stacks.{}", format.extension);
-            assert_eq!(by_extension(&file).map(|found| found.name), Some(format.name));
+            assert_eq!(formats::by_extension(FORMATS, &file).map(|found| found.name), Some(format.name));
             assert!(!format.help.is_empty());
         }
-        assert!(by_extension("svg").is_none() && by_extension("x.tar").is_none());
+        assert!(
+            formats::by_extension(FORMATS, "svg").is_none()
+                && formats::by_extension(FORMATS, "x.tar").is_none()
+        );
     }
 
     #[test]

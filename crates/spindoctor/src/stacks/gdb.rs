@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use spindoctor_model::stack::{Frame, Observation, StackEnd};
 
 use super::view::View;
-use crate::page::safe::safe;
+use spindoctor_page::safe::safe;
 
 /// Every snapshot, the threads with the highest number first.
 pub fn render(view: &View<'_>) -> String {

@@ -10,7 +10,7 @@ use spindoctor_stacks::aggregate;
 
 use super::formats::subject;
 use super::view::{LabelKind, View, state_word};
-use crate::page::json::to_text;
+use spindoctor_page::json::to_text;
 
 #[derive(Serialize)]
 struct Written<'a> {

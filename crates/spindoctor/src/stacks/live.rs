@@ -19,7 +19,7 @@ use super::view::By;
 use super::watchpoints::Watchpoints;
 use crate::common::progress::Progress;
 use crate::common::session::{note, process, target};
-use crate::page::number;
+use spindoctor_page::number;
 
 /// Snapshots a second where nobody says otherwise: ten tell a stall of a second in detail and cost next to nothing.
 const HZ: f64 = 10.0;

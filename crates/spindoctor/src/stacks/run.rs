@@ -8,12 +8,13 @@ use spindoctor_stacks::file;
 
 use super::args::{Source, Stacks};
 use super::diff::DIFF_FORMATS;
-use super::formats::{FORMATS, by_extension, by_name};
+use super::formats::FORMATS;
 use super::live;
 use super::view::{Choice, View};
 use crate::common::exit::ExitStatus;
 use crate::common::{output, terminal};
-use crate::page::text::Look;
+use spindoctor_page::formats::by_extension;
+use spindoctor_page::text::Look;
 
 /// Takes or loads a profile and writes it.
 pub fn run(asked: &Stacks) -> anyhow::Result<ExitStatus> {
@@ -22,10 +23,7 @@ pub fn run(asked: &Stacks) -> anyhow::Result<ExitStatus> {
         output::expect_writable(file, &["spinprof"])?;
     }
     if let Some(file) = &asked.output {
-        // A name that is given with its format may be any.
-        let named = FORMATS.iter().map(|format| format.extension.rsplit('.').next().unwrap_or_default());
-        let endings: Vec<&str> = if format_name(asked).is_some() { Vec::new() } else { named.collect() };
-        output::expect_writable(file, &endings)?;
+        output::expect_format_writable(file, FORMATS, format_name(asked).is_some())?;
     }
     match asked.diff.as_deref() {
         Some([before, after]) => compare(asked, before, after)?,
@@ -35,14 +33,7 @@ pub fn run(asked: &Stacks) -> anyhow::Result<ExitStatus> {
 }
 
 fn show(asked: &Stacks) -> anyhow::Result<()> {
-    let format = match format_name(asked) {
-        Some(name) => by_name(name).ok_or_else(|| no_such_format(name))?,
-        None => asked
-            .output
-            .as_deref()
-            .and_then(|file| by_extension(&file.to_string_lossy()))
-            .unwrap_or(&FORMATS[0]),
-    };
+    let format = output::chosen_format(FORMATS, format_name(asked), asked.output.as_deref())?;
     if format.binary && asked.output.is_none() && std::io::stdout().is_terminal() {
         bail!(
             "{} is no text for a terminal; give it a file: --output profile.{}",
@@ -67,7 +58,7 @@ fn show(asked: &Stacks) -> anyhow::Result<()> {
 
 fn compare(asked: &Stacks, before: &Path, after: &Path) -> anyhow::Result<()> {
     let by_extension = || {
-        let name = by_extension(&asked.output.as_deref()?.to_string_lossy())?.name;
+        let name = by_extension(FORMATS, &asked.output.as_deref()?.to_string_lossy())?.name;
         Some(name)
     };
     let name = format_name(asked).or_else(by_extension).unwrap_or(DIFF_FORMATS[0].name);
@@ -83,10 +74,6 @@ fn compare(asked: &Stacks, before: &Path, after: &Path) -> anyhow::Result<()> {
 
 fn format_name(asked: &Stacks) -> Option<&str> {
     if asked.json { Some("json") } else { asked.format.as_deref() }
-}
-
-fn no_such_format(name: &str) -> anyhow::Error {
-    anyhow!("{name} is no format; `spindoctor stacks --help` lists them")
 }
 
 fn choice(asked: &Stacks) -> Choice {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::formats::subject;
 use super::view::{Counted, Label, LabelKind, View};
-use crate::page::safe::{safe, safe_json};
+use spindoctor_page::safe::{safe, safe_json};
 
 /// Profiles in one file: more cannot be chosen from.
 const MOST_GROUPS: usize = 200;

@@ -10,8 +10,8 @@ use super::tree::{Node, Tree};
 use super::view as stacks_view;
 use super::view::{LabelKind, View};
 use crate::common::words::window_told;
-use crate::page::number;
-use crate::page::number::percent;
+use spindoctor_page::number;
+use spindoctor_page::number::percent;
 
 /// The colours: warm for what runs, red for waits for locks, blue for disks, grey for idle threads.
 const COLOURS: &[Colour] = &[

@@ -12,10 +12,10 @@ use super::json::{p50_and_max, summed};
 use super::tree::Tree;
 use super::view::{Counted, Label, LabelKind, View, state_word};
 use crate::common::words::window_told;
-use crate::page::number;
-use crate::page::number::{counted, percent};
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened, wrapped};
+use spindoctor_page::number;
+use spindoctor_page::number::{counted, percent};
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened, wrapped};
 
 /// Places in the list of top frames.
 const TOP: usize = 15;

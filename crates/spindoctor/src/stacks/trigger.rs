@@ -13,7 +13,7 @@ use spindoctor_record::condition::{Condition, LOAD, Tracked};
 use spindoctor_record::stall::{Baseline, StallChange, Stalls};
 use spindoctor_stacks::capture::trigger::When;
 
-use crate::page::number;
+use spindoctor_page::number;
 
 /// A function that is watched inside the server, and what is waited for there.
 #[derive(Debug, Clone, PartialEq, Eq)]

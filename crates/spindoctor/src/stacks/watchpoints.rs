@@ -12,7 +12,7 @@ use spindoctor_stacks::capture::trigger::{DEFAULT_BUDGET, Fired, Trigger, Trigge
 
 use super::server::Event;
 use super::trigger::Watchpoint;
-use crate::page::number;
+use spindoctor_page::number;
 
 /// How often a watchpoint looks whether it is still wanted.
 const PATIENCE: Duration = Duration::from_millis(100);

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use spindoctor_tune::sweep::{Spread, Sweep};
 
-use crate::page::csv;
-use crate::page::csv::Reader;
-use crate::page::safe::safe;
+use spindoctor_page::csv;
+use spindoctor_page::csv::Reader;
+use spindoctor_page::safe::safe;
 
 /// The quantities' columns, each followed by its least and greatest run.
 const QUANTITIES: [&str; 4] = ["transactions_per_s", "queries_per_s", "p95_ms", "cpu_us_per_query"];

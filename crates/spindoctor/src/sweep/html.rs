@@ -5,9 +5,9 @@ use spindoctor_tune::sweep::{Line, Sweep};
 
 use super::svg;
 use super::view::{METRICS, Metric, SCALING, facts, label, results, scaling, spread_told, title, variables};
-use crate::page::html::page;
-use crate::page::number;
-use crate::page::safe::safe;
+use spindoctor_page::html::page;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 const OWN_STYLE: &str = "\
 main{max-width:70rem}table.sweep-numbers{table-layout:auto}.wide-table{overflow-x:auto}\

@@ -22,8 +22,8 @@ use super::{csv, html, png, svg, text, view as sweep_view};
 use crate::common::exit::ExitStatus;
 use crate::common::runtime::wait_for;
 use crate::common::{output, terminal};
-use crate::page::safe::safe;
-use crate::page::{json, number};
+use spindoctor_page::safe::safe;
+use spindoctor_page::{json, number};
 
 /// Runs that a grid may have: more is a mistake in writing it.
 const MOST_RUNS: usize = 100_000;

@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 use spindoctor_tune::sweep::{Line, Spread, Sweep};
 
 use super::view::{METRICS, Metric, facts, label, title, variables};
-use crate::page::safe::safe;
-use crate::page::text::shortened;
+use spindoctor_page::safe::safe;
+use spindoctor_page::svg;
+use spindoctor_page::text::shortened;
 
 /// Pixels: the picture, its margin, and the room at the right for the names of the lines.
 const WIDTH: f64 = 1000.0;
@@ -101,7 +102,7 @@ fn draw(sweep: &Sweep, is_file: bool) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"sweep\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
          height=\"{height}\" role=\"img\"><title>{}</title><style>{}{STYLE}</style>\
          {}{out}</svg>\n",
-        escaped(&safe(&title(sweep))),
+        svg::text(&title(sweep)),
         line_styles(sweep.lines.len()),
         if is_file {
             format!("<rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\"/>")
@@ -312,7 +313,7 @@ fn points(out: &mut String, at: usize, line: &Line, metric: &Metric, across: &Ac
             metric.shown(spread.low),
             metric.shown(spread.high)
         );
-        let _ = write!(marks, "<g>{}<title>{}</title></g>", mark(at, x, y), escaped(&safe(&told)));
+        let _ = write!(marks, "<g>{}<title>{}</title></g>", mark(at, x, y), svg::text(&told));
     }
     let _ = write!(out, "<polyline class=\"line {}\" points=\"{}\"/>{marks}", class(at), joined.trim_end());
 }
@@ -444,7 +445,7 @@ fn rgb(hue: f64, saturation: f64, lightness: f64) -> String {
 }
 
 fn text(out: &mut String, class: &str, x: f64, y: f64, told: &str) {
-    let _ = write!(out, "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}</text>", px(x), px(y), escaped(told));
+    let _ = write!(out, "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}</text>", px(x), px(y), svg::text(told));
 }
 
 fn line(out: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
@@ -462,10 +463,6 @@ fn line(out: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
 fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 const STYLE: &str = "\

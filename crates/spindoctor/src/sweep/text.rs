@@ -5,8 +5,8 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::view as sweep_view;
 use super::view::{METRICS, Metric, facts, label, results, scaling, spread_told, title, variables};
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG};
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG};
 
 /// More settings than this stand in rows, and the numbers of clients in columns.
 const MOST_COLUMNS: usize = 5;

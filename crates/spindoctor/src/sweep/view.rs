@@ -3,7 +3,7 @@
 
 use spindoctor_tune::sweep::{Line, Measured, Point, Spread, Standing, Sweep};
 
-use crate::page::number;
+use spindoctor_page::number;
 
 /// A quantity that is measured in each cell.
 pub struct Metric {

@@ -8,9 +8,9 @@ use super::view::{
     shown_word, verdict_told,
 };
 use crate::common::words::{server_named, server_place};
-use crate::page::html::page;
-use crate::page::number;
-use crate::page::safe::safe;
+use spindoctor_page::html::page;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 /// What this page needs beyond the style of all pages.
 const OWN_STYLE: &str = include_str!("tune.css");

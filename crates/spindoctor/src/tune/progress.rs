@@ -8,8 +8,8 @@ use spindoctor_tune::bench::Event;
 
 use super::view::standing;
 use crate::common::session::note;
-use crate::page::number;
-use crate::page::safe::safe;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 /// What the user sees meanwhile.
 pub struct Shown {

@@ -7,7 +7,7 @@ use crate::common::exit::ExitStatus;
 use crate::common::output;
 use crate::common::runtime::wait_for;
 use crate::common::session::{note, target};
-use crate::page::safe::safe;
+use spindoctor_page::safe::safe;
 
 /// Puts it back, and says what it was.
 pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {

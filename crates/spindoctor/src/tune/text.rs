@@ -10,9 +10,9 @@ use super::view::{
     verdict_told,
 };
 use crate::common::words::{server_named, server_place};
-use crate::page::number;
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG};
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG};
 
 /// Columns of the label of a quantity, of one of its means, and of its interval in words.
 const LABEL: usize = 12;

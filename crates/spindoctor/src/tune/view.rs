@@ -5,7 +5,7 @@ use spindoctor_model::{Block, Change, Effect, Effects, Trial, Tuning, Verdict};
 
 use spindoctor_tune::statistics::budget::time;
 
-use crate::page::{json, number};
+use spindoctor_page::{json, number};
 
 /// The tuning as indented JSON: the schema `spindoctor.trial/1`, which is the model's [`Tuning`] as it is.
 pub fn to_json(tuning: &Tuning) -> serde_json::Result<String> {

@@ -21,7 +21,7 @@ use crate::common::exit::ExitStatus;
 use crate::common::runtime::wait_for;
 use crate::common::session::note;
 use crate::common::{output, session};
-use crate::page::safe::safe;
+use spindoctor_page::safe::safe;
 
 /// How often the host is looked at.
 const EVERY: Duration = Duration::from_secs(1);

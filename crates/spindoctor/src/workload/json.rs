@@ -13,7 +13,7 @@ use super::split::{Part, Split};
 use super::tally::{Group, Slow};
 use super::view::{Workload, share};
 use super::words::shown_text;
-use crate::page::json::to_text;
+use spindoctor_page::json::to_text;
 
 /// The schema's name.
 const SCHEMA: &str = "spindoctor.workload/1";

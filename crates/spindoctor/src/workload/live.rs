@@ -36,7 +36,7 @@ use super::tally::{Seen, Tally};
 use super::view::{Cost, Workload};
 use crate::common::progress::Progress;
 use crate::common::session::{note, process, target};
-use crate::page::number;
+use spindoctor_page::number;
 
 /// Snapshots of the stacks a second, at most: in ten seconds enough for shares within some points, and half of the cost of
 /// ten a second.

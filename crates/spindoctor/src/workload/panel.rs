@@ -7,7 +7,7 @@ use spindoctor_collect::host::block_device::BlockDevice;
 use spindoctor_collect::host::network_links::NetworkLink;
 use spindoctor_model::Window;
 
-use crate::page::number;
+use spindoctor_page::number;
 
 /// A link that is used for more than this of its speed is near its end: at 120 of the 125 MB/s of a gigabit packets wait.
 const LINK_FULL: f64 = 0.7;

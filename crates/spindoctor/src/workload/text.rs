@@ -9,9 +9,9 @@ use super::tally::{By, Counted, Group};
 use super::view::{Workload, share};
 use super::words::{at_once, behind_told, caught_up_told, cost_told, head, log_told, shown_text};
 use crate::common::words::severity_word;
-use crate::page::number;
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened, wrapped};
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened, wrapped};
 
 /// Rows of the kinds beside the first.
 const OTHERS_SHOWN: usize = 5;

@@ -4,7 +4,7 @@ use spindoctor_rules::replica::KeepingUp;
 
 use super::tally::Slow;
 use super::view::{Cost, Workload};
-use crate::page::number;
+use spindoctor_page::number;
 
 /// `MySQL 8.0.36 on db17, 10 s, 100 looks`
 pub fn head(workload: &Workload) -> String {

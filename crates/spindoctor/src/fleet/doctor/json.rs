@@ -4,7 +4,7 @@ use serde::Serialize;
 use spindoctor_model::{Finding, Severity};
 
 use super::told::Told;
-use crate::page::json;
+use spindoctor_page::json;
 
 const SCHEMA: &str = "spindoctor.fleet-diagnosis/1";
 

@@ -22,7 +22,7 @@ use crate::fleet::args::FleetDoctor;
 use crate::fleet::query::{Names, connections_that_fit, interrupted_twice, tell, wait_for};
 use crate::fleet::servers::{Fleet, limits};
 use crate::fleet::writer::Finished;
-use crate::page::safe::safe;
+use spindoctor_page::safe::safe;
 
 /// The tag that says how many CPUs a server is granted.
 const CPUS: &str = "cpus";

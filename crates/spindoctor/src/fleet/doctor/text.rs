@@ -9,9 +9,9 @@ use unicode_width::UnicodeWidthStr as _;
 use super::told::Told;
 use super::view::{FleetDiagnosis, Trouble};
 use crate::common::words::severity_word;
-use crate::page::number;
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
 
 /// Causes that are told.
 const CAUSES_TOLD: usize = 8;

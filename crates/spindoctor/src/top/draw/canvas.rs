@@ -8,9 +8,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::page::safe::safe;
-use crate::page::text::shortened;
 use crate::top::view::Mood;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::shortened;
 
 /// Eighths of a cell, from empty to full.
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];

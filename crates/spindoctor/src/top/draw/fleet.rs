@@ -5,11 +5,11 @@ use ratatui::layout::Rect;
 
 use super::canvas::{Canvas, Theme};
 use super::list;
-use crate::page::number;
 use crate::top::board::{Board, Counts};
 use crate::top::draw::{Drawn, LEAST};
 use crate::top::fleet::{FleetScreen, FleetState};
 use crate::top::view::{Listing, Mood};
+use spindoctor_page::number;
 
 /// Keys and what they do.
 const KEYS: &[(&str, &str)] = &[

@@ -8,12 +8,12 @@ use ratatui::layout::Rect;
 use spindoctor_model::ServerIdentity;
 
 use super::canvas::Canvas;
-use crate::page::{number, safe};
 use crate::top::jump;
 use crate::top::moment::Moment;
 use crate::top::screen::Screen;
 use crate::top::state::{Clock, Prompt, State};
 use crate::top::view::{Listing, Mood, Shown, Told, server_told};
+use spindoctor_page::{number, safe};
 
 /// A live view whose last sample is older than this says so, seconds: samples come every second.
 const STALE_S: f64 = 3.0;

@@ -3,9 +3,9 @@
 use ratatui::layout::Rect;
 
 use super::canvas::Canvas;
-use crate::page::number;
 use crate::top::draw::Drawn;
 use crate::top::view::{Align, Head, Listing, Mood};
+use spindoctor_page::number;
 
 /// Columns between two cells.
 const BETWEEN: u16 = 2;

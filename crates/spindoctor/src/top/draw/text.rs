@@ -6,10 +6,10 @@ use ratatui::layout::Rect;
 use super::canvas::Canvas;
 use crate::host::{HostReport, text};
 use crate::locks::view as locks_view;
-use crate::page::number;
-use crate::page::text::Look;
 use crate::top::draw::Drawn;
 use crate::top::view::{LocksShown, Mood};
+use spindoctor_page::number;
+use spindoctor_page::text::Look;
 
 /// A text column is no wider than this: longer lines are hard to read.
 const WIDEST: u16 = 100;

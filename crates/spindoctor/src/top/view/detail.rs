@@ -6,9 +6,9 @@ use super::queries;
 use super::queries::Queries;
 use super::threads::{named, statement_of, target, time};
 use super::waiting::Waiting;
-use crate::page::number;
 use crate::top::view as top_view;
 use crate::top::view::{Mood, Target, Told};
+use spindoctor_page::number;
 
 /// A title and the lines below it; None where the row is not there any more.
 pub fn detail(target: &Target, window: &Window, over_s: f64) -> Option<(String, Vec<(String, Told)>)> {

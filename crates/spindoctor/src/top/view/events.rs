@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use spindoctor_model::{EventHead, StallKind};
 
 use super::listing::{Align, By, Column, Listed, Listing};
-use crate::page::number;
 use crate::top::moment::Moment;
 use crate::top::state::State;
 use crate::top::view::{Mood, Target};
+use spindoctor_page::number;
 
 /// What is said of a stall that its segment broke off in: nobody knows how long it went on.
 pub const END_NOT_SEEN: &str = "end not seen";

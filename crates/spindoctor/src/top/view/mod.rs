@@ -29,7 +29,7 @@ use super::moment::Moment;
 use super::screen::Screen;
 use super::state::State;
 use crate::host::HostReport;
-use crate::page::number;
+use spindoctor_page::number;
 
 /// How something is to be taken: what a colour would say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -13,11 +13,11 @@ use super::waiting::{Waiting, is_at_work};
 use super::{queries, replication, verdict, waits};
 use crate::host::HostReport;
 use crate::locks::of_newest as locks_of_newest;
-use crate::page::number;
 use crate::top::moment::Moment;
 use crate::top::point::{Chart, WRITES, series};
 use crate::top::view as top_view;
 use crate::top::view::{Mood, Told, missing_told, seconds};
+use spindoctor_page::number;
 
 /// Throttled in more than this share of its periods a server is held back: `cpu-throttled` begins to matter there.
 const THROTTLED: f64 = 0.05;

@@ -7,10 +7,10 @@ use spindoctor_model::mysql::StatementDigest;
 use spindoctor_model::window::Change;
 
 use super::listing::{Align, By, Column, Listed, Listing};
-use crate::page::number;
 use crate::top::state::State;
 use crate::top::view as top_view;
 use crate::top::view::{Mood, Target, no_change};
+use spindoctor_page::number;
 
 /// What one kind of statement did between two readings.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,9 +5,9 @@ use spindoctor_model::mysql::ReplicaChannel;
 use spindoctor_sql::error_without_values;
 
 use super::listing::{Align, By, Column, Listed, Listing};
-use crate::page::number;
 use crate::top::state::State;
 use crate::top::view::{Mood, missing_told};
+use spindoctor_page::number;
 
 /// A replica that far behind is worth a look, seconds: `Seconds_Behind_Source` counts whole ones and flutters.
 const BEHIND_S: f64 = 10.0;

@@ -8,10 +8,10 @@ use spindoctor_sql::digest;
 
 use super::listing::{Align, By, Column, Listed, Listing};
 use super::threads::{LONG_S, time};
-use crate::page::number;
 use crate::top::board::{Board, Standing};
 use crate::top::state::ListState;
 use crate::top::view::Mood;
+use spindoctor_page::number;
 
 /// One statement that runs.
 struct Item<'a> {

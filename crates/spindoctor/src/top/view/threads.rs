@@ -6,9 +6,9 @@ use spindoctor_sql::digest;
 
 use super::listing::{Align, By, Column, Listed, Listing};
 use super::waiting::{RUNNING, Waiting, is_at_work};
-use crate::page::number;
 use crate::top::state::State;
 use crate::top::view::{Mood, Target, missing_told};
+use spindoctor_page::number;
 
 /// Who works for longer than this is worth a look, seconds: MySQL's default of `long_query_time`.
 pub const LONG_S: f64 = 10.0;

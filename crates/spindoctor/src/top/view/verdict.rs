@@ -7,9 +7,9 @@ use spindoctor_model::{ServerIdentity, Window};
 use super::events::{END_NOT_SEEN, because, duration, lasted_s};
 use crate::locks::waits::Locks;
 use crate::locks::{Forest, Top};
-use crate::page::number;
 use crate::top::moment::Moment;
 use crate::top::view::{Mood, Told};
+use spindoctor_page::number;
 
 /// Queries below this share of their median count as a drop worth the first line. The second seed's stalls halve
 /// throughput and more; normal minutes swing by a quarter.

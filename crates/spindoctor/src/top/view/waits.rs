@@ -6,10 +6,10 @@ use spindoctor_model::Window;
 
 use super::listing::{Align, By, Column, Listed, Listing};
 use super::queries;
-use crate::page::number;
 use crate::top::state::State;
 use crate::top::view as top_view;
 use crate::top::view::{Mood, no_change};
+use spindoctor_page::number;
 
 /// A reading lists so many, those with the most time (`crates/collect/src/mysql/perf_schema_waits.rs`).
 const LISTED: usize = 100;

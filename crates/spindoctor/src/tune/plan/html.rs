@@ -6,10 +6,10 @@ use spindoctor_model::{Left, Plan, Proposal};
 use super::view::{cost_told, counted, left, readable, title, trial_of};
 use crate::common::words::{interruption_told, server_named, server_place, window_told};
 use crate::doctor::host;
-use crate::page::html::page;
-use crate::page::number;
-use crate::page::safe::safe;
 use crate::tune::view::changes_told;
+use spindoctor_page::html::page;
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 /// What this page needs beyond the style of all pages.
 const OWN_STYLE: &str = include_str!("plan.css");

@@ -6,9 +6,9 @@ use unicode_width::UnicodeWidthStr;
 
 use super::view::{cost_told, counted, left, readable, title, trial_of};
 use crate::common::words::{interruption_told, server_named, server_place, window_told};
-use crate::page::number;
-use crate::page::safe::safe;
-use crate::page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
 
 /// Where what a label says begins, after its indent.
 const COLUMN: usize = 8;

@@ -4,7 +4,7 @@ use spindoctor_model::{Change, Left, Plan, Proposal};
 use spindoctor_rules::proposals::FAMILIES;
 
 use crate::common::words;
-use crate::page::{json, number};
+use spindoctor_page::{json, number};
 
 /// The plan as indented JSON: the schema `spindoctor.plan/1`, which is the model's [`Plan`] as it is.
 pub fn to_json(plan: &Plan) -> serde_json::Result<String> {

@@ -1,5 +1,5 @@
 //! The frame of every page: no network, no script, no font; light and dark as the reader's
-//! system is set; printable. Every text of a server goes through [`safe`](crate::terminal::safe) and maud's escaping.
+//! system is set; printable. Every text of a server goes through [`safe`](crate::safe::safe) and maud's escaping.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
