@@ -1,5 +1,5 @@
 //! The formats of an incident: a page, text for the terminal, JSON. Each is a function from a finished
-//! [`Incident`](crate::incident::Incident); none reads a recording.
+//! [`Incident`](crate::incident::view::Incident); none reads a recording.
 
 use super::numbers::{Compared, During};
 use super::statements::Load;

@@ -6,9 +6,10 @@
 //!          keys -> State
 //! ```
 //!
-//! [`Feed`] is the only part that reads anything: a live server, a recording, or one window. What it says of an instant is
-//! a [`Moment`]. [`State`] is what the person at the keyboard chose. From the two, `view` computes what is shown and `draw`
-//! puts it into a buffer of any size; both are pure, so a test draws every screen without a terminal.
+//! [`Feed`](feed::Feed) is the only part that reads anything: a live server, a recording, or one window. What it says of an
+//! instant is a [`Moment`](moment::Moment). [`State`](state::State) is what the person at the keyboard chose. From the two,
+//! `view` computes what is shown and `draw` puts it into a buffer of any size; both are pure, so a test draws every screen
+//! without a terminal.
 //!
 //! `fleet top` is the same with other words: a [`Board`] is what all servers said last, [`FleetState`] what was chosen.
 
