@@ -386,10 +386,10 @@ const IMITATIONS: [&str; 15] = [
 /// Bytes of a connection and its statement that the server prints at most.
 const PRINTED: usize = 1023;
 
-/// The texts of the corpus, and of each the places below the lines that name a connection, with those lines' length.
-/// A capture's name, its text, and where statements lie in it.
+/// A capture's name, its text, and the places below the lines that name a connection, with those lines' length.
 type Capture = (String, String, Vec<(usize, usize)>);
 
+/// The texts of the corpus.
 static STATEMENTS: LazyLock<Vec<Capture>> = LazyLock::new(|| {
     let texts = captures("").into_iter().filter(|(name, _)| !name.ends_with(TRUNCATED));
     let with_places = texts.map(|(name, text)| {
