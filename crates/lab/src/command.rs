@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::error::{Error, Result};
 
-/// Told what is being done, in a short line each.
+/// Receives what is being done, in a short line each.
 pub type Progress<'a> = &'a dyn Fn(&str);
 
 /// Runs a program to its end and returns what it printed.

@@ -1,6 +1,6 @@
 //! Stalls of a given length at a given moment, each labelled with the cause that should be named.
 //!
-//! What a scenario is to the diagnosis, an injection is to the recorder: a server under load stands still for some
+//! What a scenario is to the diagnosis, an injection is to the recorder: a server under load stalls for some
 //! hundred milliseconds, and the moments are known.
 
 use std::future::Future;
@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mysql_async::prelude::Queryable;
+use spindoctor_rules::causes;
 
 use crate::error::{Error, Result};
 use crate::server::Server;
 
-/// A way to make a server under load stand still for a while.
+/// A way to stall a server under load for a while.
 #[derive(Debug)]
 pub struct Injection {
     /// What it is called.
@@ -42,19 +43,19 @@ pub struct Injected {
 pub const INJECTIONS: &[&Injection] = &[
     &Injection {
         name: "read-lock",
-        label: "global-lock-pileup",
+        label: causes::global_lock_pileup::CAUSE.name,
         story: "A session holds FLUSH TABLES WITH READ LOCK: all that write wait.",
         make: |server, lasts| Box::pin(hold(server, "FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES", lasts)),
     },
     &Injection {
         name: "table-rows",
-        label: "row-lock-pileup",
+        label: causes::row_lock_pileup::CAUSE.name,
         story: "A transaction has locked the rows of sbtest.sbtest1: all that change one wait.",
         make: |server, lasts| Box::pin(hold_rows(server, lasts)),
     },
     &Injection {
         name: "table-lock",
-        label: "metadata-lock-pileup",
+        label: causes::metadata_lock_pileup::CAUSE.name,
         story: "A session holds LOCK TABLES on sbtest.sbtest1: all that use it wait.",
         make: |server, lasts| {
             Box::pin(hold(server, "LOCK TABLES sbtest.sbtest1 WRITE", "UNLOCK TABLES", lasts))
@@ -62,19 +63,19 @@ pub const INJECTIONS: &[&Injection] = &[
     },
     &Injection {
         name: "ddl",
-        label: "metadata-lock-pileup",
+        label: causes::metadata_lock_pileup::CAUSE.name,
         story: "An ALTER TABLE on sbtest.sbtest1 waits for a transaction that read it, and all others for the ALTER TABLE.",
         make: |server, lasts| Box::pin(hold_up_ddl(server, lasts)),
     },
     &Injection {
         name: "storage",
-        label: "storage-stalled",
+        label: causes::storage_stalled::CAUSE.name,
         story: "The disk hardly writes: commits wait for the log. Needs data on a disk, and a group for it.",
         make: |server, lasts| Box::pin(slow_disk(server, lasts)),
     },
     &Injection {
         name: "stopped",
-        label: "server-stopped",
+        label: causes::server_stopped::CAUSE.name,
         story: "SIGSTOP holds the server's process, then SIGCONT lets it go on.",
         make: |server, lasts| Box::pin(stop(server, lasts)),
     },
@@ -148,7 +149,7 @@ async fn hold_up_ddl(server: &Server, lasts: Duration) -> Result<Injected> {
 }
 
 async fn slow_disk(server: &Server, lasts: Duration) -> Result<Injected> {
-    /// The least that the kernel can be told.
+    /// The smallest value that the kernel takes.
     const WRITES_PER_S: u32 = 1;
     let asked = Timestamp::now();
     server.limit_writes(Some(WRITES_PER_S))?;
@@ -167,7 +168,7 @@ async fn stop(server: &Server, lasts: Duration) -> Result<Injected> {
     Ok(Injected { asked, held, ended: Timestamp::now() })
 }
 
-/// A process that stands still until this is dropped, also where the stall is cancelled.
+/// A process that is stopped until this is dropped, also where the stall is cancelled.
 struct Paused<'a>(&'a Server);
 
 impl<'a> Paused<'a> {

@@ -107,7 +107,7 @@ impl Installation {
         options
     }
 
-    /// Tells this build of a server from others: the name of its template.
+    /// Distinguishes this build of a server from others: the name of its template.
     pub(crate) fn key(&self) -> String {
         let text: String = self
             .version_text

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// `AMD EPYC 9B45, 2 CPUs, 24 GiB, Linux 6.18.5`, as far as `/proc` tells.
+/// `AMD EPYC 9B45, 2 CPUs, 24 GiB, Linux 6.18.5`, as far as `/proc` says.
 pub fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {

@@ -11,7 +11,7 @@ use spindoctor_collect::host::process::{TaskStat, parse_task_stat};
 
 use crate::error::{Error, Result};
 
-/// A process, told apart from a later one with the same id.
+/// A process, distinguished from a later one with the same id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessId {
     /// Process id.
@@ -24,7 +24,7 @@ pub(crate) struct ProcessId {
 
 impl ProcessId {
     /// The running process with this id.
-    pub(crate) fn of(pid: u32) -> Result<Self> {
+    pub(crate) fn from_pid(pid: u32) -> Result<Self> {
         let path = PathBuf::from(format!("/proc/{pid}/stat"));
         let stat = fs::read(&path).map_err(Error::file("read", &path))?;
         Self::parse(&String::from_utf8_lossy(&stat)).ok_or_else(|| Error::File {
@@ -36,7 +36,7 @@ impl ProcessId {
 
     /// This process.
     pub(crate) fn own() -> Result<Self> {
-        Self::of(std::process::id())
+        Self::from_pid(std::process::id())
     }
 
     /// From the text of `/proc/PID/stat`, kept while it ran in this boot or an earlier one: the text
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn only_a_process_that_runs_the_expected_program_is_killed() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let id = ProcessId::of(child.id()).unwrap();
+        let id = ProcessId::from_pid(child.id()).unwrap();
         let program = loop {
             // Between fork and exec the child still is this test.
             match id.program() {

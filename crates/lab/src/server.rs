@@ -3,7 +3,7 @@
 //!
 //! Order of birth, so that nothing is ever left over: the record of what will exist is written; folders
 //! and control groups are made; a shell writes its own `/proc/PID/stat` beside the record, enters the
-//! groups and becomes the server. Whoever starts a server next removes what a killed lab left.
+//! groups and becomes the server. The next start of a server removes what a killed lab left.
 
 use std::ffi::OsString;
 use std::fs;
@@ -495,7 +495,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // What cannot be removed now is recorded: the next start tries again and tells.
+        // What cannot be removed now is recorded: the next start tries again and says so.
         let _recorded = self.end();
     }
 }

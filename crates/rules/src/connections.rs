@@ -18,7 +18,7 @@ pub struct AccountRate {
     pub host: String,
     /// Connections made a second.
     pub per_s: f64,
-    /// Share of all connections that are told of.
+    /// Share of all connections that are listed.
     pub share: f64,
     /// Statements for each connection made; over one that stays open they add up. None where nobody counts them.
     pub statements_each: Option<f64>,
@@ -45,7 +45,7 @@ pub struct Lifetime {
 /// comes from a pool.
 const AGES_S: [f64; 3] = [0.1, 1.0, 10.0];
 
-/// Connections below which no share of an age is told: the standard error of one half is then 10 percentage points.
+/// Connections below which no share of an age is given: the standard error of one half is then 10 percentage points.
 const ENOUGH: f64 = 25.0;
 
 /// Accounts that a server lists at most (`performance_schema.accounts` in `collect`).
@@ -70,7 +70,7 @@ pub fn accounts(window: &Window) -> Result<Vec<AccountRate>, Unavailable> {
     };
     let statements = (floor == 0).then_some(0);
     let unlisted = AccountSummary { total: floor, statements, ..AccountSummary::default() };
-    let ids = Ids::of(window);
+    let ids = Ids::from_window(window);
     let mut rates: Vec<AccountRate> = change
         .last
         .iter()
@@ -129,7 +129,7 @@ pub fn waiting(window: &Window) -> Option<u64> {
 /// Which share of the connections is closed within each age; ages that the window is too short for are left out, and those
 /// of which too few were made.
 pub fn lifetimes(window: &Window) -> Vec<Lifetime> {
-    let Some(ids) = Ids::of(window) else { return Vec::new() };
+    let Some(ids) = Ids::from_window(window) else { return Vec::new() };
     let looks = window.all(|s| &s.server.threads);
     let at_age = |age_s: f64| {
         let (mut made, mut open) = (0.0, 0.0);
@@ -164,13 +164,13 @@ struct Ids {
 
 impl Ids {
     /// From the growth of `Connections`, which counts ids, and spindoctor's own id, which was the last one before the window.
-    fn of(window: &Window) -> Option<Self> {
+    fn from_window(window: &Window) -> Option<Self> {
         let counted = window.status_series("Connections");
         let (_, first) = *counted.first()?;
         let own = window.server.own_connection_id? as f64;
         let points: Vec<(f64, f64)> =
             counted.iter().map(|(at_s, count)| (*at_s, own + 1.0 + count - first)).collect();
-        // Counters that went back tell nothing.
+        // Counters that went back are of no use.
         let grows = points.windows(2).all(|pair| pair[1].0 > pair[0].0 && pair[1].1 >= pair[0].1);
         (points.len() >= 2 && grows).then_some(Self { points })
     }

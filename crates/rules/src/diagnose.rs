@@ -32,9 +32,9 @@ pub fn diagnose(window: &Window) -> Diagnosis {
                 finding.evidence.extend(cause.stacks.evidence(window));
                 findings.push(finding);
             }
-            // A server that stands still shows no other trouble, and that clears it of none.
+            // A stopped server shows no other trouble, so no other cause can be called clear.
             Outcome::Clear if held && cause.name != server_stopped::CAUSE.name => {
-                not_examined.push(entry(cause.name, Unavailable::because("the server stands still")));
+                not_examined.push(entry(cause.name, Unavailable::because("the server is stopped")));
             }
             Outcome::Clear => clear.push(cause.name.to_owned()),
             Outcome::NotEnoughEvidence(missing) => not_examined.push(entry(cause.name, missing)),
@@ -94,7 +94,7 @@ fn profile_head(window: &Window, profile: &Profile) -> DiagnosedProfile {
     DiagnosedProfile {
         snapshots: profile.snapshots.len() as u64,
         cpu_samples: profile.samples().len() as u64,
-        spin: SpinSamples::of(window).ok().map(|samples| SpinShares {
+        spin: SpinSamples::from_window(window).ok().map(|samples| SpinShares {
             commits: samples.share(Whose::Commit),
             log_threads: samples.share(Whose::LogThreads),
             latches: samples.share(Whose::Latch),

@@ -23,7 +23,7 @@ const ESTIMATING: &[&str] = &["test_quick_select", "SQL_SELECT::test_quick_selec
 
 /// Threads that were seen inside statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Seen {
+pub struct InStatements {
     /// In all.
     pub inside: u64,
     /// Of these, below the range optimizer.
@@ -38,9 +38,9 @@ pub struct Estimating {
     /// Snapshots.
     pub snapshots: u64,
     /// Of all statements.
-    pub all: Seen,
+    pub all: InStatements,
     /// By the statement without its literals, where it is known.
-    pub by_digest: HashMap<String, Seen>,
+    pub by_digest: HashMap<String, InStatements>,
     /// CPU samples, and how many of them lie in dives.
     pub cpu_samples: u64,
     /// Those of them that lie in dives.
@@ -49,7 +49,7 @@ pub struct Estimating {
 
 impl Estimating {
     /// Of a profile.
-    pub fn of(profile: &Profile) -> Self {
+    pub fn from_profile(profile: &Profile) -> Self {
         let mut found = Self { snapshots: profile.snapshots.len() as u64, ..Self::default() };
         for seen in &profile.observations {
             let one = look(profile, seen);
@@ -70,7 +70,7 @@ impl Estimating {
     }
 }
 
-impl Seen {
+impl InStatements {
     fn add(&mut self, other: Self) {
         self.inside += other.inside;
         self.estimating += other.estimating;
@@ -79,14 +79,14 @@ impl Seen {
 }
 
 /// One observation. A dive lies below the range optimizer, whether or not that one's name is known.
-fn look(profile: &Profile, seen: &Observation) -> Seen {
+fn look(profile: &Profile, seen: &Observation) -> InStatements {
     let (mut inside, mut estimating, mut diving) = (false, false, false);
     for name in spin_samples::names(profile, seen) {
         inside |= name == "dispatch_command";
         estimating |= ESTIMATING.contains(&name);
         diving |= DIVES.contains(&name);
     }
-    Seen { inside: inside.into(), estimating: (estimating || diving).into(), diving: diving.into() }
+    InStatements { inside: inside.into(), estimating: (estimating || diving).into(), diving: diving.into() }
 }
 
 #[cfg(test)]
@@ -118,10 +118,10 @@ mod tests {
             cpu_samples: vec![seen(0, None), seen(2, None)],
             ..Profile::default()
         };
-        let found = Estimating::of(&profile);
-        assert_eq!(found.all, Seen { inside: 4, estimating: 2, diving: 1 });
-        assert_eq!(found.by_digest["SELECT ..."], Seen { inside: 3, estimating: 2, diving: 1 });
+        let found = Estimating::from_profile(&profile);
+        assert_eq!(found.all, InStatements { inside: 4, estimating: 2, diving: 1 });
+        assert_eq!(found.by_digest["SELECT ..."], InStatements { inside: 3, estimating: 2, diving: 1 });
         assert_eq!((found.snapshots, found.cpu_samples, found.cpu_in_dives), (2, 2, 1));
-        assert_eq!(Estimating::of(&Profile::default()), Estimating::default());
+        assert_eq!(Estimating::from_profile(&Profile::default()), Estimating::default());
     }
 }

@@ -3,7 +3,7 @@
 use spindoctor_model::window::Series;
 use spindoctor_model::{Sample, Unavailable, Window};
 
-/// The length over time, from whichever source tells it.
+/// The length over time, from the first source that has it.
 pub(crate) fn history(window: &Window) -> Result<Series, Unavailable> {
     let all = |pick: fn(&Sample) -> Option<f64>| -> Series {
         window.samples.iter().filter_map(|sample| Some((sample.at_s, pick(sample)?))).collect()

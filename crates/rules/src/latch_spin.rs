@@ -49,7 +49,7 @@ enum Kind {
 
 impl LatchSpin {
     /// The settings of the window's server.
-    pub(crate) fn of(window: &Window) -> Result<Self, Unavailable> {
+    pub(crate) fn from_window(window: &Window) -> Result<Self, Unavailable> {
         let Some(version) = window.server.version else {
             return Err(Unavailable::because("the server's version is not known"));
         };

@@ -131,7 +131,7 @@ const FUNCTIONS: &[(&str, Phase)] = &[
 #[derive(Debug)]
 pub struct Phases<'a> {
     profile: &'a Profile,
-    /// By place in [`Profile::stacks`], what was told of a stack before.
+    /// By place in [`Profile::stacks`], what a stack was found to mean.
     stacks: HashMap<u32, OfStack>,
 }
 
@@ -147,7 +147,7 @@ struct OfStack {
 
 impl<'a> Phases<'a> {
     /// Of this profile.
-    pub fn of(profile: &'a Profile) -> Self {
+    pub fn from_profile(profile: &'a Profile) -> Self {
         Self { profile, stacks: HashMap::new() }
     }
 
@@ -180,27 +180,29 @@ impl<'a> Phases<'a> {
 }
 
 fn of_stack(profile: &Profile, place: u32) -> OfStack {
-    let mut told = OfStack { executes: false, waits: None, step: None, is_empty: true };
-    let Some(stack) = profile.stacks.get(place as usize) else { return told };
-    told.is_empty = stack.frames.is_empty() || matches!(stack.end, StackEnd::None(_));
+    let mut meaning = OfStack { executes: false, waits: None, step: None, is_empty: true };
+    let Some(stack) = profile.stacks.get(place as usize) else { return meaning };
+    meaning.is_empty = stack.frames.is_empty() || matches!(stack.end, StackEnd::None(_));
     // From the root inwards: the first step that is known is the statement's own.
     for frame in stack.frames.iter().rev().filter_map(|&frame| profile.frames.get(frame as usize)) {
         let name = frame.name.as_str();
         if STATEMENT.contains(&name) {
-            told.executes = true;
+            meaning.executes = true;
         }
-        if !told.executes {
+        if !meaning.executes {
             continue;
         }
         match FUNCTIONS.iter().find(|(function, _)| *function == name) {
             // A commit that reads or sends is still a commit.
-            Some((_, Phase::Reading | Phase::Network)) if told.waits == Some(Phase::Commit) => {}
-            Some((_, phase @ (Phase::Reading | Phase::Network | Phase::Commit))) => told.waits = Some(*phase),
-            Some((_, phase)) => told.step = told.step.or(Some(*phase)),
+            Some((_, Phase::Reading | Phase::Network)) if meaning.waits == Some(Phase::Commit) => {}
+            Some((_, phase @ (Phase::Reading | Phase::Network | Phase::Commit))) => {
+                meaning.waits = Some(*phase);
+            }
+            Some((_, phase)) => meaning.step = meaning.step.or(Some(*phase)),
             None => {}
         }
     }
-    told
+    meaning
 }
 
 #[cfg(test)]
@@ -222,7 +224,7 @@ mod tests {
 
     fn phase(state: ThreadState, names: &[&str]) -> Option<Phase> {
         let profile = profile(names);
-        Phases::of(&profile).phase(&Observation { state, ..Observation::default() })
+        Phases::from_profile(&profile).phase(&Observation { state, ..Observation::default() })
     }
 
     #[test]
@@ -265,9 +267,9 @@ mod tests {
         let mut profile = profile(&[]);
         profile.stacks[0].end = StackEnd::None("it ran".into());
         let seen = Observation { state: ThreadState::Running, activity: Some(0), ..Observation::default() };
-        assert_eq!(Phases::of(&profile).phase(&seen), Some(Phase::Executing));
+        assert_eq!(Phases::from_profile(&profile).phase(&seen), Some(Phase::Executing));
         let nobody = Observation { activity: None, ..seen };
-        assert_eq!(Phases::of(&profile).phase(&nobody), None);
+        assert_eq!(Phases::from_profile(&profile).phase(&nobody), None);
     }
 
     #[test]

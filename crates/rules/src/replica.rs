@@ -24,7 +24,7 @@ const PAGES_READ_PER_S: f64 = 100.0;
 /// Rates over less than this say nothing of a lag that is counted in whole seconds.
 const SHORTEST_S: f64 = 3.0;
 
-/// Which statement tells of replication on this server: the one that `collect` asks.
+/// Which statement shows replication on this server: the one that `collect` asks.
 pub fn asked(version: Option<ServerVersion>) -> &'static str {
     match version {
         Some(version) if version.is_mariadb() => "SHOW ALL SLAVES STATUS",
@@ -44,7 +44,7 @@ pub enum Shape {
     BehindForReads,
     /// Behind by itself: the applier is the limit.
     BehindByItself,
-    /// Behind; whether reads take the I/O cannot be told.
+    /// Behind; it is not known whether reads take the I/O.
     Behind,
     /// The applier does not run.
     Stopped,
@@ -54,7 +54,7 @@ pub enum Shape {
 
 impl Shape {
     /// `lagging because reads take the I/O`
-    pub fn told(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
             Self::Spiky => "spiky",
@@ -299,7 +299,7 @@ pub fn event_type(thread: &ServerThread) -> &'static str {
     }
 }
 
-/// What an applier waits for, by its state; empty where it waits for nothing that the server tells.
+/// What an applier waits for, by its state; empty where the server shows no wait.
 pub fn waits_for(thread: &ServerThread) -> &'static str {
     const WAITS: &[(&str, &str)] = &[
         ("preceding transaction to commit", "commit order"),
@@ -313,7 +313,7 @@ pub fn waits_for(thread: &ServerThread) -> &'static str {
         ("commit", "commit"),
     ];
     let state = thread.state.to_ascii_lowercase();
-    WAITS.iter().find(|(words, _)| state.contains(words)).map_or("", |(_, told)| told)
+    WAITS.iter().find(|(words, _)| state.contains(words)).map_or("", |(_, wait)| wait)
 }
 
 /// The table in a state of MariaDB: ``Update_rows_log_event::find_row(-1) on table `plain` ``.
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(shape(|at| if (4.0..7.0).contains(&at) { 8.0 } else { 0.0 }), Shape::Spiky);
         let silent = lagging(|at| 30.0 + at, 1e3, 1e3)
             .each(|_, server, _| server.status = spindoctor_model::Reading::NotAsked);
-        assert_eq!(only(silent).shape, Shape::Behind, "this server tells nothing of its page reads");
+        assert_eq!(only(silent).shape, Shape::Behind, "this server shows no page reads");
         let by_itself = lagging(|at| 30.0 + at, 1e3, 1e3).counter("Innodb_buffer_pool_reads", 3.0);
         assert_eq!(only(by_itself).shape, Shape::BehindByItself);
         let reads = lagging(|at| 30.0 + at, 1e3, 1e3).counter("Innodb_buffer_pool_reads", 900.0).each(

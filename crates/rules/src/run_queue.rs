@@ -8,7 +8,7 @@ use spindoctor_model::stack::ThreadState;
 use spindoctor_model::window::Change;
 use spindoctor_model::{Unavailable, Window};
 
-/// Snapshots below which no mean is told.
+/// Snapshots below which no mean is given.
 const ENOUGH: usize = 5;
 
 /// Threads that had a CPU and threads that waited for one, means over the window.
@@ -25,7 +25,7 @@ pub(crate) struct RunQueue {
 impl RunQueue {
     /// Of a window. A recording has schedstat of all threads twice a minute: what a stall of seconds was like only its
     /// snapshots tell.
-    pub(crate) fn of(window: &Window) -> Result<Self, Unavailable> {
+    pub(crate) fn from_window(window: &Window) -> Result<Self, Unavailable> {
         window.need_change(|s| &s.host.threads).map_or_else(
             |missing| Self::of_snapshots(window).ok_or(missing),
             |threads| {

@@ -83,29 +83,31 @@ mod tests {
             .variable(WRITER_THREADS, "OFF")
     }
 
-    fn told(build: Build) -> Vec<(&'static str, String, String)> {
+    fn misfits_of(build: Build) -> Vec<(&'static str, String, String)> {
         misfits(&build.window()).into_iter().map(|m| (m.variable, m.fits, m.why)).collect()
     }
 
     #[test]
     fn the_mark_of_a_server_that_counts_more_than_it_is_granted_does_not_fit() {
         let threads = |build: Build| build.variable(WRITER_THREADS, "ON");
-        let found = told(threads(server("8.0.36").quota(1.0, 4)));
+        let found = misfits_of(threads(server("8.0.36").quota(1.0, 4)));
         assert_eq!(found[0].0, HWM);
         assert_eq!(
             (found[0].1.as_str(), found[0].2.as_str()),
             ("12", "the server counts 4 CPUs, 1 is granted")
         );
-        assert!(told(threads(server("8.0.36").quota(4.0, 4))).iter().all(|(variable, ..)| *variable != HWM));
+        assert!(
+            misfits_of(threads(server("8.0.36").quota(4.0, 4))).iter().all(|(variable, ..)| *variable != HWM)
+        );
         let set = threads(server("8.0.36").quota(1.0, 4)).variable(HWM, "12");
-        assert!(told(set).iter().all(|(variable, ..)| *variable != HWM));
+        assert!(misfits_of(set).iter().all(|(variable, ..)| *variable != HWM));
     }
 
     #[test]
     fn threads_of_the_redo_log_do_not_fit_few_cpus() {
         let with = |binlog: &str| server("8.0.36").variable(WRITER_THREADS, "ON").variable("log_bin", binlog);
         for binlog in ["ON", "OFF"] {
-            let found = told(with(binlog));
+            let found = misfits_of(with(binlog));
             assert_eq!(
                 (found.len(), found[0].0, found[0].1.as_str()),
                 (1, WRITER_THREADS, "OFF"),
@@ -113,14 +115,14 @@ mod tests {
             );
         }
         let sixteen = |binlog: &str| with(binlog).counted_cpus(16, 160.0).quota(16.0, 16);
-        assert_eq!(told(sixteen("ON")).len(), 1);
-        assert_eq!(told(sixteen("OFF")), []);
+        assert_eq!(misfits_of(sixteen("ON")).len(), 1);
+        assert_eq!(misfits_of(sixteen("OFF")), []);
     }
 
     #[test]
     fn where_no_commit_spins_everything_fits() {
-        assert_eq!(told(server("8.0.36").quota(1.0, 4)), []);
-        assert_eq!(told(server("10.11.19-MariaDB").variable(WRITER_THREADS, "ON").quota(1.0, 4)), []);
+        assert_eq!(misfits_of(server("8.0.36").quota(1.0, 4)), []);
+        assert_eq!(misfits_of(server("10.11.19-MariaDB").variable(WRITER_THREADS, "ON").quota(1.0, 4)), []);
     }
 
     #[test]
@@ -130,6 +132,6 @@ mod tests {
             host.srv_cpu_usage = spindoctor_model::Reading::NotAsked;
             server.innodb_metrics = spindoctor_model::Reading::NotAsked;
         });
-        assert_eq!(told(unknown), []);
+        assert_eq!(misfits_of(unknown), []);
     }
 }

@@ -1,15 +1,15 @@
 //! What CPU samples say about spinning: how much, and who.
 //!
 //! A sample knows that it lies in a spin-wait loop from the instructions around its address
-//! (`crates/stacks`). Whose loop it is, is told by the calls that led there, never by the instruction.
+//! (`crates/stacks`). The calls that led to a loop show whose it is; the instruction does not.
 
 use spindoctor_model::stack::{Frame, Observation, Profile, Spin};
 use spindoctor_model::{Unavailable, Window};
 
-/// Samples below which no share is told. The standard error of a share of 10 % is then 2 percentage points.
+/// Samples below which no share is given. The standard error of a share of 10 % is then 2 percentage points.
 const ENOUGH: usize = 200;
 
-/// A server that uses less than this many CPUs has little to burn: clear of every spin that is told by samples.
+/// A server that uses less than this many CPUs has little to burn: clear of every spin that samples would show.
 const LITTLE_CPUS: f64 = 0.2;
 
 /// Functions of the commit spin (MySQL 8.0 and later, log0write.cc): its loop is inlined into them.
@@ -43,7 +43,7 @@ pub(crate) struct SpinSamples<'a> {
 
 impl<'a> SpinSamples<'a> {
     /// The window's CPU samples, where there are enough of them.
-    pub(crate) fn of(window: &'a Window) -> Result<Self, Unavailable> {
+    pub(crate) fn from_window(window: &'a Window) -> Result<Self, Unavailable> {
         let profile = match (window.profile.value(), window.profile.unavailable()) {
             (Some(profile), _) => profile,
             (None, Some(why)) => return Err(why.clone()),
@@ -65,7 +65,7 @@ impl<'a> SpinSamples<'a> {
             .profile
             .value()
             .is_some_and(|profile| profile.process_cpu_us as f64 / 1e6 < LITTLE_CPUS * profile.seconds);
-        if idle { Ok(None) } else { Self::of(window).map(Some) }
+        if idle { Ok(None) } else { Self::from_window(window).map(Some) }
     }
 
     /// The profile that they are of.
@@ -94,7 +94,7 @@ pub(crate) fn names_innodb(profile: &Profile) -> bool {
     names.any(|name| INNODB_FUNCTIONS.iter().any(|begin| name.starts_with(begin)))
 }
 
-/// Why stacks in which no function of InnoDB has a name do not tell of its latches.
+/// Why stacks in which no function of InnoDB has a name say nothing of its latches.
 pub(crate) fn without_names(what: &str) -> Unavailable {
     Unavailable::because(format!("{what}no function of InnoDB has a name in the stacks that were taken"))
         .unlock("the server's debug symbols: its -dbgsym or -debuginfo package, or DEBUGINFOD_URLS")

@@ -13,7 +13,7 @@ use spindoctor_model::{Evidence, Root, Unavailable, Window};
 
 use crate::spin_samples;
 
-/// Snapshots below which no mean is told.
+/// Snapshots below which no mean is given.
 const ENOUGH: usize = 5;
 
 /// Sessions held up on average from which on it is a queue. Below two it is one that waits for another now and
@@ -95,7 +95,7 @@ impl Stall {
             ))
             .unlock("a longer window, --duration 10s"));
         }
-        let stall = Self::of(profile, look);
+        let stall = Self::from_profile(profile, look);
         if stall.at_work < HELD_UP {
             return Ok(None);
         }
@@ -106,8 +106,9 @@ impl Stall {
         Ok(Some(stall))
     }
 
-    fn of(profile: &Profile, look: Look) -> Self {
-        let kinds: Vec<Kind> = (0..profile.stacks.len()).map(|at| Kind::of(profile, at, look)).collect();
+    fn from_profile(profile: &Profile, look: Look) -> Self {
+        let kinds: Vec<Kind> =
+            (0..profile.stacks.len()).map(|at| Kind::of_stack(profile, at, look)).collect();
         let mut moments = vec![Moment::default(); profile.snapshots.len()];
         let mut doers: HashMap<u32, (usize, u32)> = HashMap::new();
         for one in &profile.observations {
@@ -196,7 +197,7 @@ struct Kind {
 }
 
 impl Kind {
-    fn of(profile: &Profile, stack: usize, look: Look) -> Self {
+    fn of_stack(profile: &Profile, stack: usize, look: Look) -> Self {
         let observation = Observation { stack: stack as u32, ..Observation::default() };
         let names: Vec<&str> = spin_samples::names(profile, &observation).collect();
         let waits = (look.waits)(&names);

@@ -46,7 +46,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 fn setup(pause: &PauseLatency) -> Result<Setup> {
     // Without a core clock that can be measured, the TSC's ticks are near enough.
     let cycles = pause.core_cycles.or(pause.tsc_ticks).unwrap_or(f64::NAN);
-    let Some((changes, told)) = changes(cycles) else {
+    let Some((changes, shown)) = changes(cycles) else {
         return Err(Error::Unable {
             what: "a PAUSE of 140 cycles",
             because: format!(
@@ -63,8 +63,8 @@ fn setup(pause: &PauseLatency) -> Result<Setup> {
         },
         load: LoadSpec { workload: Workload::OltpUpdateIndex, threads: 64, rate: None, tables: TABLES },
         changes,
-        told: format!(
-            "PAUSE takes {cycles:.0} cycles ({:.1} ns) here, {told}; 64 clients of oltp_update_index",
+        text: format!(
+            "PAUSE takes {cycles:.0} cycles ({:.1} ns) here, {shown}; 64 clients of oltp_update_index",
             pause.ns
         ),
     }
@@ -79,16 +79,16 @@ fn changes(cycles: f64) -> Option<(Changes, String)> {
     let longer = LONG_CYCLES / cycles;
     if longer * NEARLY <= 1.0 {
         let corrected = (MULTIPLIER * SHORT_CYCLES / cycles).round().max(1.0);
-        let told = format!(
+        let shown = format!(
             "which is as long as Skylake's: multiplier {corrected} makes a round wait for as long as the default does \
              with a PAUSE of {SHORT_CYCLES}"
         );
         let change = ("innodb_spin_wait_pause_multiplier", MULTIPLIER.to_string(), corrected.to_string());
-        return Some((vec![change], told));
+        return Some((vec![change], shown));
     }
     // A round's mean is half of the multiplier times one less than the delay.
     let delay = 1.0 + ((DELAY - 1.0) * MULTIPLIER * longer / MOST_MULTIPLIER).round();
-    let told = format!(
+    let shown = format!(
         "so one of 140 is {longer:.1} times as long: delay {delay} and multiplier {MOST_MULTIPLIER} stand for the defaults \
          there"
     );
@@ -98,7 +98,7 @@ fn changes(cycles: f64) -> Option<(Changes, String)> {
     ];
     // With a PAUSE of about 70 cycles the multiplier alone makes up for it.
     changes.retain(|(_, from, to)| from != to);
-    (delay <= MOST_DELAY).then_some((changes, told))
+    (delay <= MOST_DELAY).then_some((changes, shown))
 }
 
 /// How long this CPU's takes.

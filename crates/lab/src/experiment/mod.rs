@@ -64,7 +64,7 @@ struct Setup {
     /// What is tried: variable, old value, new value.
     changes: Vec<(&'static str, String, String)>,
     /// What the numbers of this machine made of it, in a sentence.
-    told: String,
+    text: String,
 }
 
 /// How an experiment is run.
@@ -105,7 +105,7 @@ pub async fn run_experiment(
         loaded = loaded(home, &spec, setup.load, progress) => loaded?,
         _ = interrupts.next() => return Err(Error::Interrupted),
     };
-    progress(&format!("{}: {}", experiment.name, setup.told));
+    progress(&format!("{}: {}", experiment.name, setup.text));
 
     let target = Target::new(Endpoint::Socket(server.socket().to_owned()), "root");
     let live = host::Target::live(server.pid());
@@ -136,7 +136,7 @@ pub async fn run_experiment(
     loaded?;
     let mut trial = tried.map_err(because)?;
     restored.map_err(|error| because(error.to_string()))?;
-    trial.notes.insert(0, setup.told);
+    trial.notes.insert(0, setup.text);
     Ok(Tuning {
         decided: trial,
         proposals: Vec::new(),

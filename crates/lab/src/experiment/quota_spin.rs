@@ -39,7 +39,7 @@ fn setup(cpus: f64) -> Setup {
         },
         load: LoadSpec { workload: Workload::OltpUpdateIndex, threads: 64, rate: None, tables: TABLES },
         changes: vec![("innodb_log_spin_cpu_pct_hwm", DEFAULT_MARK.to_string(), corrected.to_string())],
-        told: format!(
+        text: format!(
             "a quota of {quota} of {cpus} CPUs, 64 clients of oltp_update_index, innodb_log_writer_threads ON, \
              innodb_log_spin_cpu_abs_lwm 20"
         ),

@@ -171,7 +171,7 @@ impl Apt {
     }
 }
 
-/// Of `apt-config dump`, what tells how archives are reached; nothing that weakens the check of their
+/// Of `apt-config dump`, the settings of how archives are reached; nothing that weakens the check of their
 /// signatures, and no indexes but those that apt needs itself.
 fn way_to_archives(dump: &str) -> String {
     dump.lines()

@@ -1,7 +1,7 @@
 //! sysbench: fills tables, loads a server, and says how it went.
 //!
 //! sysbench runs until it is stopped and reports every second; what it reported while a window was
-//! watched becomes one [`LoadReport`]. A run of known length is told from its closing report.
+//! watched becomes one [`LoadReport`]. A run of known length is read from its closing report.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -98,7 +98,7 @@ pub struct LoadReport {
     pub latency_max_ms: Option<f64>,
     /// Errors that the clients ignored, per second.
     pub errors_per_s: f64,
-    /// Connections made anew after an error, per second.
+    /// Reconnects after an error, per second.
     pub reconnects_per_s: f64,
 }
 
@@ -153,7 +153,7 @@ pub async fn fill(target: &Target, tables: Tables) -> Result<()> {
     Err(failed(&output.status.to_string(), &format!("{printed}{}", folder.errors())))
 }
 
-/// How often a measurement is made anew in which sysbench never got to its checkpoint: on a machine with far more runnable
+/// How often a measurement is repeated in which sysbench never got to its checkpoint: on a machine with far more runnable
 /// threads than CPUs, its timer's thread may wait for seconds.
 const ATTEMPTS: u32 = 3;
 
@@ -387,7 +387,7 @@ fn options(target: &Target) -> Result<String> {
     if is_remote && target.password.is_some() && !target.trust.unverified_server {
         return Err(Error::Unable {
             what: "a load with a password over TCP",
-            because: "sysbench gives the password to whoever answers there; use the server's unix socket (-S), or allow \
+            because: "sysbench gives the password to any program that answers there; use the server's unix socket (-S), or allow \
                       it with --trust-unverified-server"
                 .into(),
         });
@@ -409,10 +409,9 @@ fn quoted(value: &str) -> Result<String> {
         Some(mark) => Ok(format!("{mark}{value}{mark}")),
         None => Err(Error::Unable {
             what: "this login",
-            because:
-                "sysbench cannot be told a name or password that has both kinds of quotation marks; use \
+            because: "sysbench cannot take a name or password that has both kinds of quotation marks; use \
                       another account"
-                    .into(),
+                .into(),
         }),
     }
 }

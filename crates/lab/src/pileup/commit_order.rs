@@ -41,7 +41,7 @@ async fn begin(server: &Server, sessions: &mut Sessions) -> Result<Vec<Root>> {
     let source = replica::source(server, TABLES, &[]).await?;
     let root = sessions.hold(server, &["BEGIN", &change(1)]).await?;
     server.execute(replica::follow(server, source.port())).await?;
-    // The first tells the source from where on it knows which rows its transactions changed; the others are independent.
+    // The first shows the source from where on it knows which rows its transactions changed; the others are independent.
     source.execute([change(100)]).await?;
     source.execute((1..=APPLIERS).map(change)).await?;
     sessions.keep(source);

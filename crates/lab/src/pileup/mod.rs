@@ -83,7 +83,7 @@ type Waiting = for<'a> fn(&'a Server) -> Soon<'a, u64>;
 pub struct Root {
     /// Its connection.
     pub connection_id: u64,
-    /// The kernel's id of its thread, which is told by those who cannot ask a server that stands still.
+    /// The kernel's id of its thread, which is what can be shown of a server that does not answer.
     pub thread_os_id: u64,
 }
 

@@ -37,7 +37,7 @@ fn spec(_: Flavor) -> ServerSpec {
             "--sync-binlog=1",
             "--innodb-flush-log-at-trx-commit=1",
             // Off by default on MariaDB. A limit of the control group holds writes back before they
-            // reach the disk: /proc/diskstats, the other place that tells a sync's time, shows none.
+            // reach the disk: /proc/diskstats, the other place that has a sync's time, shows none.
             "--performance-schema=ON",
         ]
         .map(str::to_owned)

@@ -1,4 +1,4 @@
-//! Makes a server suffer for as long as somebody else's command looks at it.
+//! Makes a server suffer for as long as a command of the user's runs.
 
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -14,7 +14,7 @@ use crate::server::Server;
 
 /// Makes a server suffer, runs a command meanwhile, ends the server, and says how the command ended.
 ///
-/// The command is told the server when it runs: its socket, where `root` needs no password. It is in
+/// The command gets the server when it runs: its socket, where `root` needs no password. It is in
 /// `MYSQL_UNIX_PORT` too, which an option file overrules. Ctrl-C before the command runs ends everything; from then on it is the
 /// command's, which gets it from the terminal too.
 pub async fn during(
@@ -38,7 +38,7 @@ pub async fn during(
 /// Starts a calm server, runs a command, and has the server suffer meanwhile: once, after so long, for as long as the onset
 /// lasts. Ends the server when the command ends, and says how that ended.
 ///
-/// The command is told the server as in [`during`].
+/// The command gets the server as in [`during`].
 pub async fn through(
     home: &Home,
     scenario: &'static Scenario,

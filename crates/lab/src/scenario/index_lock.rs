@@ -19,7 +19,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "32 sessions change rows of 1 to 8 kB at random in one table, so that hardly a change fits its page: \
             pages are split and merged all the time, each time with the index locked. Commits do not sync the \
             log. Seen to suffer by SHOW ENGINE INNODB MUTEX: hundreds of waits a second for latches of indexes.",
-    // MariaDB's programs name no function of InnoDB: nothing tells an index lock there.
+    // MariaDB's programs name no function of InnoDB: nothing shows an index lock there.
     flavors: MYSQL,
     needs: "",
     is_calm: false,

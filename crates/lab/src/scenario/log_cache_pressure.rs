@@ -22,7 +22,7 @@ const ROW_BYTES: u32 = 4 << 20;
 const UPDATES: u32 = 50;
 /// Reads a second, far below what the server can do.
 const RATE: u32 = 800;
-/// Pages read from disk a second that show that the buffer pool is too small: a row in four is one that is seldom read.
+/// Pages read from disk a second that show that the buffer pool is too small: a row in four is one that is rarely read.
 const READS_PER_S: f64 = 40.0;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -102,7 +102,7 @@ fn binlogs(server: &Server) -> Result<Vec<PathBuf>> {
     Ok(paths.filter(|path| path.file_stem().is_some_and(|stem| stem == "binlog")).collect())
 }
 
-/// What the page cache holds of files, as util-linux tells it: a line with a number for each.
+/// What the page cache holds of files, as util-linux shows it: a line with a number for each.
 fn cached_bytes(files: &[PathBuf]) -> Result<u64> {
     let printed = command::run(
         Command::new("fincore").args(["--bytes", "--noheadings", "--output", "RES", "--"]).args(files),

@@ -26,7 +26,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             persistent statistics: after each sixteenth of the rows the session that comes along recomputes \
             them from a thousand pages, and the others wait. Seen to suffer by SHOW ENGINE INNODB STATUS: at least \
             four threads wait for a semaphore.",
-    // MariaDB's programs name no function of InnoDB: nothing tells what its sessions wait for.
+    // MariaDB's programs name no function of InnoDB: nothing shows what its sessions wait for.
     flavors: MYSQL,
     needs: "",
     is_calm: false,

@@ -40,7 +40,7 @@ const FIRST_RATE: f64 = 250.0;
 const REST: Duration = Duration::from_millis(500);
 /// A server that serves a client who comes alone within this has nobody left in its queue, those who gave up among them.
 const CALM: Duration = Duration::from_millis(50);
-/// It is waited for so long; then the next round tells.
+/// The wait for it ends after this; then the next round shows it.
 const CALM_PATIENCE: Duration = Duration::from_secs(5);
 /// How long the server may take to tell a counter, in the middle of a storm.
 const TOLD_WITHIN: Duration = Duration::from_secs(10);
@@ -79,7 +79,7 @@ pub struct StormOptions {
     pub rate: Option<f64>,
     /// How long each rate is tried.
     pub round: Duration,
-    /// No setting and no second rate of one is begun after this: what was not tried then is told.
+    /// No setting and no second rate of one is begun after this: what was not tried is then listed.
     pub max_time: Duration,
 }
 
@@ -160,7 +160,7 @@ async fn on(
         ..ServerSpec::default()
     };
     let server = Server::start(home, &spec, progress).await?;
-    let mut witness = Witness::of(&server).await?;
+    let mut witness = Witness::connect(&server).await?;
     // The first connections fill caches.
     witness.round(FIRST_RATE, REST).await?;
     let mut search = match options.rate {
@@ -205,7 +205,7 @@ struct Witness<'a> {
 }
 
 impl<'a> Witness<'a> {
-    async fn of(server: &'a Server) -> Result<Self> {
+    async fn connect(server: &'a Server) -> Result<Self> {
         let session = server.connect().await.map_err(Error::statement("connect"))?;
         Ok(Self { server, session })
     }

@@ -92,7 +92,7 @@ pub enum Breaks {
 
 impl Breaks {
     /// In a few words, with the number of the server's error where it has one.
-    pub fn told(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::MaxConnections => "max_connections (error 1040)",
             Self::BackLog => "back_log: the queue is full",
@@ -108,7 +108,7 @@ impl Breaks {
 
 impl Failure {
     /// What became of so many clients: `were told that there are too many connections (error 1040)`.
-    pub fn told(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::QueueFull => "found the listening socket's queue full",
             Self::TooManyConnections => "were told that there are too many connections (error 1040)",

@@ -38,7 +38,7 @@ pub const CAUSE: Cause = Cause {
     remedies: "Where accept fails for want of file descriptors: raise the process's limit, at once with prlimit, for good \
                with LimitNOFILE. Else take work from the thread: keep connections open in the clients, make \
                thread_cache_size fit so that no thread is made, listen on fewer addresses, put a proxy in front (ProxySQL, \
-               MySQL Router, MaxScale). `spindoctor connections` tells what each connection costs it. A larger back_log \
+               MySQL Router, MaxScale). `spindoctor connections` shows what each connection costs it. A larger back_log \
                lets more clients wait; it lets none in sooner.",
     safety: "prlimit changes the running process's limit and nothing else, and is undone with the old value; the \
              server itself goes by the limit that it was started with. Pools and proxies change clients. back_log \
@@ -68,7 +68,7 @@ pub const CAUSE: Cause = Cause {
 /// are in it in the mean when arrivals are random (M/M/1: 0.8 / 0.2 = 4, and who comes).
 const BUSY_RATIO: f64 = 0.8;
 
-/// Looks below which no share is told: a thread that is busy half of the time is seen busy in eight of ten looks once in
+/// Snapshots below which no share is given: a thread that is busy half of the time is seen busy in eight of ten looks once in
 /// eighteen times. A window of five seconds has a dozen.
 const ENOUGH: usize = 10;
 
@@ -86,8 +86,11 @@ fn evaluate(window: &Window) -> Outcome {
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let found = connecting(window)?;
     let failures_per_s = window.status_per_s("Connection_errors_accept").unwrap_or(0.0);
-    let looks =
-        window.profile.value().zip(window.server.pid).and_then(|(profile, pid)| Looks::of(profile, pid));
+    let looks = window
+        .profile
+        .value()
+        .zip(window.server.pid)
+        .and_then(|(profile, pid)| Looks::of_first_thread(profile, pid));
     let waiting = waiting(window);
     let wanted = found.per_s >= CONNECTIONS_PER_S || waiting.is_some_and(|waiting| waiting > 0);
     let fails = failures_per_s >= FAILURES_PER_S;
@@ -134,7 +137,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 "The process has no file descriptor left, or the system has none: each accept fails until somebody \
                  disconnects, and meanwhile nobody is let in."
             } else {
-                "All connections pass through this one thread. Whoever comes while it is busy waits in the kernel's \
+                "All connections pass through this one thread. A client that comes while it is busy waits in the kernel's \
                  queue, and is dropped where that is full."
             })
             .evidence_if(ran_ratio.map(|ran_ratio| {
@@ -155,7 +158,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                     .series(window.status_rate_series("Connection_errors_accept")),
             )
             .evidence(Evidence::new("new connections", found.per_s, "1/s", "SHOW GLOBAL STATUS Connections"))
-            // Those who come through the unix socket wait in a queue that is told nowhere: of it 0 would be no reading.
+            // Those who come through the unix socket wait in a queue whose length is shown nowhere: 0 would not be a reading of it.
             .evidence_if(waiting.filter(|&waiting| waiting > 0).map(|waiting| {
                 Evidence::new("clients in the queue, at most", waiting as f64, "", "/proc/PID/net/tcp").expected("0")
             }))
@@ -199,7 +202,7 @@ struct Looks {
 
 impl Looks {
     /// The first thread of the process accepts, on MySQL and MariaDB alike.
-    fn of(profile: &Profile, pid: u32) -> Option<Self> {
+    fn of_first_thread(profile: &Profile, pid: u32) -> Option<Self> {
         let thread = profile.threads.iter().position(|thread| thread.tid == pid)?;
         let states: Vec<ThreadState> = profile
             .observations
@@ -250,7 +253,7 @@ pub(crate) mod examples {
     use crate::testing::{Build, answer};
 
     /// Of twenty looks at the first thread, so many in each state.
-    fn seen(build: Build, states: &[(usize, ThreadState)]) -> Window {
+    fn first_thread_in(build: Build, states: &[(usize, ThreadState)]) -> Window {
         let mut window = build.only_snapshots(&[(1, NetworkIdle, &["poll", "main"])]).window();
         window.server.pid = Some(4400);
         let spindoctor_model::Reading::Available { value: profile, .. } = &mut window.profile else {
@@ -279,12 +282,12 @@ pub(crate) mod examples {
     }
 
     pub(crate) fn fires() -> Window {
-        seen(storm(), &[(1, Epoll), (19, Running)])
+        first_thread_in(storm(), &[(1, Epoll), (19, Running)])
     }
 
     /// As many connections, and the thread waits for clients half of the time and for a CPU a third of it.
     pub(crate) fn near_miss() -> Window {
-        seen(storm(), &[(10, Epoll), (6, Runnable), (4, Running)])
+        first_thread_in(storm(), &[(10, Epoll), (6, Runnable), (4, Running)])
     }
 
     pub(crate) fn missing() -> Window {
@@ -305,8 +308,8 @@ pub(crate) mod examples {
             finding.headline,
             "The accepting thread is busy 95 % of the time: it lets 9000 connections a second in, and no more"
         );
-        let told = |reading: &str| finding.evidence.iter().any(|evidence| evidence.reading == reading);
-        assert!(told("clients in the queue, at most") && told("clients dropped before a full queue"));
+        let is_shown = |reading: &str| finding.evidence.iter().any(|evidence| evidence.reading == reading);
+        assert!(is_shown("clients in the queue, at most") && is_shown("clients dropped before a full queue"));
     }
 
     #[test]
@@ -319,7 +322,7 @@ pub(crate) mod examples {
         let finding = found(&starved().without_profile().window());
         assert!(finding.score > 0.85 && finding.headline.contains("sleeps for a second"), "{finding:#?}");
         assert!(finding.remedies[0].statement.starts_with("prlimit --pid 4310"));
-        let asleep = found(&seen(starved(), &[(1, Epoll), (19, Sleep)]));
+        let asleep = found(&first_thread_in(starved(), &[(1, Epoll), (19, Sleep)]));
         assert!(asleep.evidence.iter().any(|evidence| evidence.reading == "accepting thread asleep"));
         let rare = starved().counter("Connection_errors_accept", 0.02).window();
         assert_eq!(evaluate(&rare), Outcome::Clear);
@@ -340,7 +343,7 @@ pub(crate) mod examples {
 
     #[test]
     fn a_thread_that_is_busy_with_nobody_waiting_is_nobodys_limit() {
-        let window = seen(Build::busy("9.7.4"), &[(20, Running)]);
+        let window = first_thread_in(Build::busy("9.7.4"), &[(20, Running)]);
         assert_eq!(evaluate(&window), Outcome::Clear);
     }
 

@@ -37,7 +37,7 @@ pub const CAUSE: Cause = Cause {
                stopped holds up others elsewhere.",
     looks_alike: "Innodb_log_waits counts waits for the log buffer in memory, another thing: raise \
                   innodb_log_buffer_size for that. Commits that wait for fsync are commit-sync-bound. A high age \
-                  that stands still on a server that writes little is a lazy checkpoint, not a stall. Threads \
+                  that does not change on a server that writes little is a lazy checkpoint, not a stall. Threads \
                   that flush pages to get a free one wait for the buffer pool, not for the log.",
     remedies: "A larger redo log: room for an hour of writing lets the flushing even out. MySQL 8.0.30 and later: \
                innodb_redo_log_capacity; MariaDB 10.9 and later: innodb_log_file_size; both while the server \
@@ -83,7 +83,7 @@ const AT_LIMIT: f64 = 7.0 / 8.0;
 /// small.
 const SAMPLES_AT_LIMIT: f64 = 0.5;
 
-/// Counts the threads that were stopped until there was room in the log. It is off by default, and stands still on a
+/// Counts the threads that were stopped until there was room in the log. It is off by default, and does not grow on a
 /// server whose log is large enough.
 const STOPS: &str = "log_on_file_space_waits";
 
@@ -102,7 +102,7 @@ const LOOK: Look = Look {
     waits_beside: nobody,
 };
 
-/// Sessions that wait for a page, and whoever writes one. A page that is written is latched until its changes are in the log
+/// Sessions that wait for a page, and the thread that writes one. A page that is written is latched until its changes are in the log
 /// on disk and its copy is in the doublewrite buffer (MySQL: buf0flu.cc, buf_flush_page), and one that waits to change it
 /// keeps all others from reading it.
 const FLUSHED: Look = Look {
@@ -167,7 +167,7 @@ pub(crate) struct Filling {
     limit_by: &'static str,
 }
 
-/// What would tell it: the metric that everybody with the right to PROCESS may read, or the text of the status.
+/// What would show it: the metric that everybody with the right to PROCESS may read, or the text of the status.
 const AGE_UNLOCK: &str = "SET GLOBAL innodb_monitor_enable = 'log_lsn_checkpoint_age', or where SHOW ENGINE INNODB STATUS is \
                           asked (fleet doctor does not) GRANT PROCESS";
 
@@ -204,7 +204,7 @@ struct Stopped {
 }
 
 impl Stopped {
-    fn of(window: &Window, filled_in_s: f64) -> Self {
+    fn from_window(window: &Window, filled_in_s: f64) -> Self {
         let counts = window.all(|s| &s.server.innodb_metrics);
         let counts = counts.iter().filter_map(|&(at_s, metrics)| {
             let metric = metrics.get(STOPS).filter(|metric| metric.enabled)?;
@@ -238,7 +238,7 @@ impl Stopped {
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let Filling { ratios, mean_ratio, at_limit, limit, per_s, filled_in_s, age_by, limit_by } =
         filling(window)?;
-    let stopped = Stopped::of(window, filled_in_s);
+    let stopped = Stopped::from_window(window, filled_in_s);
     let full = at_limit.max(stopped.counted());
     let queue = stopped.queue_ratio();
     if (full < SAMPLES_AT_LIMIT && queue.is_none()) || filled_in_s > FILLED_WITHIN_S {
@@ -303,7 +303,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 /// Commits that need no sync wait for one only because pages are flushed in a hurry.
 fn syncs_of_the_cleaner(window: &Window) -> &'static [&'static str] {
     match window.variable_number("innodb_flush_log_at_trx_commit") {
-        Some(at_commit) if at_commit != 1.0 => &["commit-sync-bound"],
+        Some(at_commit) if at_commit != 1.0 => &[super::commit_sync_bound::CAUSE.name],
         _ => &[],
     }
 }

@@ -98,7 +98,7 @@ fn evaluate(window: &Window) -> Outcome {
 
 /// Why nothing says how long a sync takes. On the server's own host it is the disks that do not.
 fn no_sync_time(window: &Window) -> Unavailable {
-    const UNKNOWN: &str = "sessions are in commit, and nothing tells how long one sync takes";
+    const UNKNOWN: &str = "sessions are in commit, and no source shows how long one sync takes";
     let disks = window.need(|sample| &sample.host.disks).err();
     match (window.server.pid, disks) {
         (Some(_), Some(why)) => {
@@ -190,7 +190,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     ))
 }
 
-/// Commits that need no sync and wait for the sync of another thread; none where no stacks tell.
+/// Commits that need no sync and wait for the sync of another thread; none where no stacks show it.
 fn behind_another(window: &Window) -> Option<Finding> {
     let stall = Stall::count(window, SYNC_OF_ANOTHER).ok().flatten()?;
     if !stall.matters() || stall.doing == 0.0 {

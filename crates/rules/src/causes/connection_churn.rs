@@ -15,7 +15,7 @@ pub const CAUSE: Cause = Cause {
            sets up a session, exchanges three or more packets to learn who the client is, and throws it all \
            away at the end; with TLS there is a handshake besides. A client that connects for every statement \
            or two pays this each time. The thread cache saves the making of a kernel thread and nothing else: \
-           the session is made anew for every connection.",
+           a new session is made for every connection.",
     why_it_hurts: "CPU goes into logins instead of statements, all of them pass through the one accepting thread, \
                    and a short stall of the server turns into a storm of reconnecting clients. Each ended \
                    connection leaves a port in TIME_WAIT at one end, and the ports run out in the tens of \
@@ -24,7 +24,7 @@ pub const CAUSE: Cause = Cause {
                spindoctor's own) for each of them. It fires from ten connections a second on when each brings \
                fewer than ten statements. The score is the CPU that logins take, at 200 us each (TLS not counted), of the \
                effective CPUs (of four where the host cannot be read): an estimate, so a low rate on a large \
-               host is a note. Who connects is told by the server's counts of each account. Aborted_connects growth is shown: failed \
+               host is a note. The server's counts of each account show who connects. Aborted_connects growth is shown: failed \
                logins cost as much.",
     looks_alike: "Health checks and monitoring connect once every few seconds: below the threshold. A pool that \
                   validates connections shows as statements (SELECT 1), not as connections. When a kernel thread \
@@ -145,7 +145,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 .then(|| Evidence::new("failed logins", failed, "1/s", "SHOW GLOBAL STATUS Aborted_connects").expected("0")),
         )
         .evidence_if((!accounts.is_empty()).then(|| {
-            Evidence::new("who connects", told(&accounts), "", "connections by account")
+            Evidence::new("who connects", busiest_text(&accounts), "", "connections by account")
         }))
         .evidence_if(who.map(|who| Evidence::new("connected most in the samples", who, "", "thread list")))
         .remedy(Remedy {
@@ -164,7 +164,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 const NAMED: usize = 3;
 
 /// `web@10.0.0.7 190 /s with 1.1 statements each, cron@localhost 2.0 /s`.
-fn told(accounts: &[AccountRate]) -> String {
+fn busiest_text(accounts: &[AccountRate]) -> String {
     let one = |account: &AccountRate| {
         let AccountRate { user, host, per_s, .. } = account;
         let at = if host.is_empty() { "" } else { "@" };

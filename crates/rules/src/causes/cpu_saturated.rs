@@ -75,7 +75,7 @@ fn evaluate(window: &Window) -> Outcome {
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let effective = window.need(|s| &s.host.effective_cpus)?;
-    let queue = RunQueue::of(window)?;
+    let queue = RunQueue::from_window(window)?;
     if throttled(window)?.is_some_and(|found| found.matters()) {
         return Ok(None);
     }

@@ -33,7 +33,7 @@ pub const CAUSE: Cause = Cause {
                allowance (cpu.max.burst, Linux 5.14) helps a server that is only now and then over its quota. \
                Fewer threads at once (a smaller pool) spread the same quota over the period.",
     safety: "Raising a limit takes effect at once and is undone by writing the old value. It takes CPU from \
-             whoever shares the host. An orchestrator that owns the cgroup writes its own value back: change it \
+             other work on the host. An orchestrator that owns the cgroup writes its own value back: change it \
              there.",
     references: &[
         "Linux kernel documentation: CFS Bandwidth Control; Control Group v2, cpu.stat and cpu.max",
@@ -90,7 +90,7 @@ pub(super) fn throttled(window: &Window) -> Result<Option<Throttled>, Unavailabl
     let grown = |last: u64, first: u64| {
         last.checked_sub(first)
             .map(|grown| grown as f64)
-            .ok_or_else(|| Unavailable::because("cpu.stat went back: the cgroup was made anew"))
+            .ok_or_else(|| Unavailable::because("cpu.stat went back: the cgroup was created again"))
     };
     let periods = grown(change.last.periods, change.first.periods)?;
     let throttled = grown(change.last.throttled_periods, change.first.throttled_periods)?;
@@ -151,7 +151,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             statement: format!("Raise the CPU quota of {} to {more:.1} CPUs, or grant a cpuset instead", quota.cgroup),
             why: "The server wants more CPU than it is granted, and every thread pays for it.".into(),
             dynamic: true,
-            risk: "Takes CPU from whoever shares the host; an orchestrator may write its own value back.".into(),
+            risk: "Takes CPU from other work on the host; an orchestrator may write its own value back.".into(),
             undo: format!("Set the quota back to {:.1} CPUs.", quota.cpus),
         })
         .explains(&[cpu_saturated::CAUSE.name])

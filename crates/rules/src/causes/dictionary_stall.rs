@@ -83,7 +83,7 @@ const STATES: &[&str] = &[
     "system lock",
 ];
 
-/// The process list tells whole seconds.
+/// The process list has whole seconds.
 const CLOCK_S: f64 = 1.0;
 
 /// One sample's view of it.
@@ -128,7 +128,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         Draft::new(
             &CAUSE,
             ratio,
-            format!("{held_up:.1} sessions on average stand still while {} is at work", shortened(statement)),
+            format!("{held_up:.1} sessions on average are blocked while {} is at work", shortened(statement)),
         )
         .why(format!(
             "DROP or TRUNCATE was at work in {:.0} % of the samples, and held up {} sessions at the worst: it keeps its \

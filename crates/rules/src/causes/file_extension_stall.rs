@@ -15,8 +15,8 @@ pub const CAUSE: Cause = Cause {
            file, by four megabytes at a time, and fills that with zeros (MySQL from 8.0.22 on, unless \
            innodb_extend_and_initialize is off; 5.7 and before always). It does so with the tablespace and the index \
            locked. On 5.6 and before one mutex of all files is held, and every I/O of the server waits.",
-    why_it_hurts: "Whoever needs a page of that table, or its index lock, waits for the disk. On a disk of a hundred \
-                   writes a second a table that takes in megabytes a second stands still a large part of the time, in \
+    why_it_hurts: "Every session that needs a page of that table, or its index lock, waits for the disk. On a disk of a hundred \
+                   writes a second a table that takes in megabytes a second is blocked a large part of the time, in \
                    stalls of a tenth of a second and more that look like nothing at all in averages.",
     evidence: "Stacks of all threads, ten times a second: a thread in fil_space_extend (5.6: \
                fil_extend_space_to_desired_size), and in the same snapshot sessions that wait for a latch of InnoDB. \
@@ -31,7 +31,7 @@ pub const CAUSE: Cause = Cause {
                table that has its pages already.",
     safety: "innodb_extend_and_initialize is dynamic and undone with ON. Space that is reserved and not written reads \
              as zeros; the first write of each page then also writes the file system's metadata, so steady writes \
-             become a little dearer.",
+             become a little slower.",
     references: &[
         "Domas Mituzas, on stalls: Extending data files stalls the server (MySQL bug #56433)",
         "MySQL Reference Manual: innodb_extend_and_initialize; AUTOEXTEND_SIZE; Optimizing Tablespace Space Allocation on Linux",
@@ -69,7 +69,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             &CAUSE,
             stall.ratio(),
             format!(
-                "{:.1} sessions on average stand still while a data file is extended",
+                "{:.1} sessions on average are blocked while a data file is extended",
                 stall.held_up
             ),
         )

@@ -79,7 +79,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             sample.server.threads.value().is_some_and(|threads| sessions::at_work(threads).any(waits))
         })
         .unwrap_or(&window.samples[0]);
-    let culprit = Verdict::of(window, sample, &[LockKind::Global, LockKind::Backup]);
+    let culprit = Verdict::from_window(window, sample, &[LockKind::Global, LockKind::Backup]);
     // It holds nothing global: a FLUSH that waits for it does.
     let through_flush = culprit.as_ref().is_some_and(|culprit| culprit.root.object == TABLE_FLUSH);
     let root = culprit.as_ref().map(Verdict::described);
@@ -109,7 +109,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                      back; every write queues behind the FLUSH."
                 }
                 Some(_) => "Its lock is of the whole server; everyone else's statement has to wait until it is given back.",
-                None => "Who holds the lock could not be told from the thread list; the list of metadata locks would say.",
+                None => "The thread list does not show who holds the lock; the list of metadata locks would.",
             })
             .evidence_if(unlock.map(|unlock| Evidence::new("what would name the holder", unlock, "", "metadata locks")))
             .evidence(

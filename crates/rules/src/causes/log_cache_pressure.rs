@@ -73,7 +73,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let memory = window.need(|s| &s.host.memory)?;
     let reads = window.need_growth("Innodb_buffer_pool_reads")?;
     let seconds = window.need_change(|s| &s.server.status)?.seconds;
-    let (cached, room) = (logs.cached_bytes() as f64, Room::of(memory));
+    let (cached, room) = (logs.cached_bytes() as f64, Room::for_page_cache(memory));
     let share = cached / room.bytes.max(1.0);
     let reads_per_s = reads / seconds;
     let swapped_per_s = swapped_per_s(window);
@@ -147,7 +147,7 @@ struct Room {
 
 impl Room {
     /// Of the control group where it limits memory: it is charged for the page cache, too.
-    fn of(memory: &MemoryStat) -> Self {
+    fn for_page_cache(memory: &MemoryStat) -> Self {
         match (memory.cgroup_limit_bytes, memory.cgroup_used_bytes) {
             (Some(limit), Some(used)) => Self {
                 bytes: limit as f64,

@@ -78,7 +78,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             sample.server.threads.value().is_some_and(|threads| sessions::at_work(threads).any(waits))
         })
         .unwrap_or(&window.samples[0]);
-    let culprit = Verdict::of(window, sample, &[LockKind::Metadata]);
+    let culprit = Verdict::from_window(window, sample, &[LockKind::Metadata]);
     // A list of locks names the holder, or what it holds; without one its age alone speaks against it.
     let certain = sample.server.metadata_locks.value().is_some_and(|locks| !locks.is_empty());
     let ddl = first_in_queue(&sample.server);
@@ -125,7 +125,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                             the longest wait."
                     .to_owned(),
                 None => format!(
-                    "Who holds the table could not be told{}.",
+                    "It is not known who holds the table{}.",
                     unlock.map_or_else(String::new, |unlock| format!("; {unlock} would show it"))
                 ),
             })

@@ -88,7 +88,7 @@ struct Lag {
 }
 
 impl Lag {
-    fn of(window: &Window) -> Result<Option<Self>, Unavailable> {
+    fn from_window(window: &Window) -> Result<Option<Self>, Unavailable> {
         let lengths = history(window)?;
         let (Some(&(first_s, first)), Some(&(last_s, last))) = (lengths.first(), lengths.last()) else {
             return Ok(None);
@@ -174,7 +174,8 @@ impl Lag {
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
-    let Some(lag) = Lag::of(window)?.filter(|lag| lag.delays() || lag.is_held_back || lag.grows_long())
+    let Some(lag) =
+        Lag::from_window(window)?.filter(|lag| lag.delays() || lag.is_held_back || lag.grows_long())
     else {
         return Ok(None);
     };

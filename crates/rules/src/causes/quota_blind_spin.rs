@@ -105,7 +105,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if spin.counts_right() || spin.pct_hwm <= spin.corrected_hwm() || spin.never_spins() {
         return Ok(None);
     }
-    let samples = SpinSamples::of(window).ok();
+    let samples = SpinSamples::from_window(window).ok();
     let sampled = samples.as_ref().map(|samples| samples.share(Whose::Commit));
     // Samples show whether commits spin; without them the time of a flush tells whether they may.
     if sampled.map_or_else(|| flush_is_too_slow_to_spin(window), |share| share < SPINS) {

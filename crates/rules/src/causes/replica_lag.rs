@@ -31,10 +31,10 @@ pub const CAUSE: Cause = Cause {
     remedies: "See what takes the time: spindoctor workload --replica, by table, statement, event type and wait. Give tables \
                a primary key and the indexes that the source has. More workers (replica_parallel_workers, \
                slave_parallel_threads) where transactions do not depend on each other. innodb_flush_log_at_trx_commit = 2 \
-               and sync_binlog = 0 on a replica that can be made anew. Where reads take the I/O: fewer of them, more \
+               and sync_binlog = 0 on a replica that can be rebuilt. Where reads take the I/O: fewer of them, more \
                memory.",
     safety: "More workers need a restart of the applier only. Relaxed flushing may lose the last second of the replica in a \
-             crash of its host: it then has to be made anew, or to read from its source again.",
+             crash of its host: it then has to be rebuilt, or to read from its source again.",
     references: &[
         "Domas Mituzas, On database write workload profiling",
         "MySQL Reference Manual: SHOW REPLICA STATUS; Replication and Row-Based Logging; replica_parallel_workers",
@@ -89,7 +89,7 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
     let behind_s = channel.behind_s.unwrap_or(0.0);
     let headline = match seen.shape {
         Shape::Stopped => {
-            format!("The applier has stopped with an error: the replica of {source} stands still")
+            format!("The applier has stopped with an error: the replica of {source} applies nothing")
         }
         _ => {
             let grows = match seen.growth {
@@ -260,8 +260,8 @@ pub(crate) mod examples {
         let finding = found(&fires());
         assert_eq!(finding.headline, "The replica is 28 s behind db1:3306, 0.8 s more each second");
         assert!(finding.why.contains("row update"), "{}", finding.why);
-        let told: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
-        assert_eq!(told, ["spindoctor workload --replica", "SET GLOBAL replica_parallel_workers = 4"]);
+        let statements: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+        assert_eq!(statements, ["spindoctor workload --replica", "SET GLOBAL replica_parallel_workers = 4"]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub const CAUSE: Cause = Cause {
                transaction that waits for nobody and holds up the most; it is one holder when the same \
                connection is the root in half of the samples with waits, else the row is hot. The score is the \
                share of the sessions' working time spent waiting. Where the lock tables cannot be read, the \
-               counters tell that there are waits, and no root is named.",
+               counters show that there are waits, and no root is named.",
     looks_alike: "Waits for table metadata lock are another lock, above InnoDB: metadata-lock-pileup. Lock waits \
                   of a few milliseconds are normal traffic of a busy server. Statements that wait for a page \
                   latch or a mutex show no lock wait at all. A holder that itself waits for a commit to reach \
@@ -98,7 +98,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     if waiting.is_empty() {
         return Err(window
             .missing(|s| &s.server.row_lock_waits)
-            .unwrap_or_else(|| Unavailable::because("nothing tells who waits for row locks")));
+            .unwrap_or_else(|| Unavailable::because("no source shows who waits for row locks")));
     }
     let series: Series = waiting.iter().map(|&(at_s, _, waiters)| (at_s, waiters)).collect();
     let mean_waiters = mean(series.iter().map(|&(_, waiters)| waiters));
@@ -119,8 +119,10 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     }
     let score = if queue { ratio } else { ratio.min(SINGLE_WAIT_SCORE) };
 
-    let roots: Vec<Verdict<'_>> =
-        waiting.iter().filter_map(|&(_, sample, _)| Verdict::of(window, sample, &[LockKind::Row])).collect();
+    let roots: Vec<Verdict<'_>> = waiting
+        .iter()
+        .filter_map(|&(_, sample, _)| Verdict::from_window(window, sample, &[LockKind::Row]))
+        .collect();
     let latest = roots.last();
     let last = waiting.last().map(|&(_, sample, _)| sample);
     let prepared = match latest {
@@ -162,7 +164,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                     "No connection has the transaction that holds the lock: it was prepared by XA and waits for XA COMMIT or \
                      XA ROLLBACK, or InnoDB rolls it back."
                 }
-                (false, None) => "The counters tell that sessions wait; who holds them up could not be read.",
+                (false, None) => "The counters show that sessions wait; what blocks them could not be read.",
             })
             .evidence(
                 // What is within its bound is not what speaks for the cause.
@@ -248,7 +250,7 @@ fn transactions(count: u32) -> String {
     format!("{count} transaction{}", if count == 1 { "" } else { "s" })
 }
 
-/// Sessions that wait for a row lock in one sample, as the lists tell; None where none was read.
+/// Sessions that wait for a row lock in one sample, as the lists show them; None where none was read.
 fn listed(server: &ServerSample) -> Option<f64> {
     let waits = server.row_lock_waits.value().map(|waits| distinct_waiters(waits));
     let in_lock_wait = server

@@ -49,7 +49,7 @@ pub const CAUSE: Cause = Cause {
     },
 };
 
-/// What a hang costs that nothing but the missing answer tells of: all of the throughput, less the doubt.
+/// What a hang costs that only the missing answer shows: all of the throughput, less the doubt.
 const SILENT_SCORE: f64 = 0.9;
 
 /// A tracer that does not stop the process costs system calls, not throughput one could estimate.
@@ -114,7 +114,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let pid = window.server.pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
     let by = latest.tracer_pid.map_or_else(String::new, |tracer| format!(" (process {tracer})"));
     let headline = if held_ratio >= 1.0 {
-        format!("The server stands still: it is {how}{by}")
+        format!("The server is stopped: it is {how}{by}")
     } else {
         format!("The server was {how}{by} in {:.0} % of the samples", held_ratio * 100.0)
     };
@@ -131,16 +131,16 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             statement: "Thaw the server's cgroup: docker unpause, systemctl thaw, or echo 0 > cgroup.freeze (v1: \
                         echo THAWED > freezer.state)"
                 .into(),
-            why: "The freezer holds every thread until it is told otherwise.".into(),
+            why: "The freezer holds every thread until the group is thawed.".into(),
             dynamic: true,
-            risk: "Whoever froze it, for a snapshot say, counts on it standing still.".into(),
+            risk: "A snapshot or another job may rely on the server being frozen.".into(),
             undo: "Freeze it again.".into(),
         },
         _ => Remedy {
             statement: format!("kill -CONT {pid}"),
             why: "SIGCONT lets a process go on that SIGSTOP or SIGTSTP stopped.".into(),
             dynamic: true,
-            risk: "Whoever stopped it may have had a reason.".into(),
+            risk: "It may have been stopped on purpose.".into(),
             undo: format!("kill -STOP {pid}"),
         },
     };
@@ -184,7 +184,7 @@ fn silent_finding(because: &str, process: Option<&ProcessStat>) -> Finding {
         },
     )
     .why(match process {
-        None => "Its process cannot be read from here, so what holds it cannot be told.",
+        None => "Its process cannot be read from here, so what holds it is not known.",
         Some(_) => "Its process is neither stopped, traced nor frozen; a full disk or a lock that is never given back \
                     can do this.",
     })

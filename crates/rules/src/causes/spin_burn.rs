@@ -32,7 +32,7 @@ pub const CAUSE: Cause = Cause {
                8.0.16 and on MariaDB: the delay) divided by how much longer a PAUSE takes here. Then look at who \
                spins, and at what.",
     safety: "The variables are dynamic and global. Spinning less gives CPU back and costs wake-ups; where that is \
-             worse, throughput tells within seconds, and the old values undo it.",
+             worse, throughput shows it within seconds, and the old values undo it.",
     references: &[
         "Published case: the PAUSE instruction of Skylake and MySQL's ut_delay",
         "MySQL Reference Manual: Configuring Spin Lock Polling",
@@ -54,7 +54,7 @@ pub const CAUSE: Cause = Cause {
 /// published case began at a fifth.
 const BURNT: f64 = 0.10;
 
-/// A full spin that lasts this much longer than it was meant to is too long, whoever holds the latch.
+/// A full spin that lasts this much longer than it was meant to is too long, no matter which thread holds the latch.
 const TOO_LONG: f64 = 2.0;
 
 fn evaluate(window: &Window) -> Outcome {
@@ -67,7 +67,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if share < BURNT {
         return Ok(None);
     }
-    let spin = LatchSpin::of(window)?;
+    let spin = LatchSpin::from_window(window)?;
     let meant_us = spin.as_meant().mean_us();
     let too_long = spin.mean_us() > TOO_LONG * meant_us;
     let kernel = samples.share(Whose::Kernel);

@@ -14,7 +14,7 @@ pub const CAUSE: Cause = Cause {
     name: "spin-too-short",
     title: "latch waits sleep for what a slightly longer spin would have met free",
     what: "A thread that has spun in vain on a latch sleeps in the operating system: it reserves a cell of the sync \
-           array, checks again, and waits for an event. Whoever releases the latch wakes all its sleepers at once. \
+           array, checks again, and waits for an event. The thread that releases the latch wakes all its sleepers at once. \
            Where most latches are held for a moment only, a spin that is a little longer would have met the latch \
            free.",
     why_it_hurts: "Going to sleep and being woken takes system calls, context switches and, after a broadcast, a \
@@ -31,7 +31,7 @@ pub const CAUSE: Cause = Cause {
                   waiters sleep rightly: the wait is far longer than any spin. Where the latch's holder has no CPU \
                   to run on (cpu-saturated, cpu-throttled), spinning longer makes it worse.",
     remedies: "Spin longer: more rounds (innodb_sync_spin_loops), so that one full spin outlasts the usual wait; back \
-               to the defaults where they were lowered. Then measure throughput: only a trial tells.",
+               to the defaults where they were lowered. Then measure throughput: only a trial shows it.",
     safety: "The variables are dynamic and global. Longer spins burn CPU where latches are held for long: see \
              spin-burn. The old values undo it at once.",
     references: &[
@@ -104,7 +104,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if share < SLEEPING {
         return Ok(None);
     }
-    let spin = LatchSpin::of(window)?;
+    let spin = LatchSpin::from_window(window)?;
     let statuses = window.need_change(|s| &s.server.innodb_status)?;
     let reserved = |status: &spindoctor_model::InnodbStatus| status.semaphores.reservations;
     let (Some(first), Some(last)) = (reserved(statuses.first), reserved(statuses.last)) else {
@@ -207,7 +207,7 @@ pub(crate) mod examples {
         sleeping(200_000.0, 20, 0.35).window()
     }
 
-    /// Each wait lasts 20 ms: whoever holds the latch keeps it.
+    /// Each wait lasts 20 ms: its holder keeps it.
     pub(in crate::causes) fn near_miss() -> Window {
         sleeping(1_000.0, 20, 0.35).window()
     }

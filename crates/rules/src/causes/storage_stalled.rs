@@ -1,4 +1,4 @@
-//! `storage-stalled`: storage hardly answers: one I/O takes a second and more, and sessions stand still behind it.
+//! `storage-stalled`: storage hardly answers: one I/O takes a second and more, and sessions are blocked behind it.
 
 use spindoctor_model::stack::{Observation, Profile, ThreadState};
 use spindoctor_model::window::Series;
@@ -16,13 +16,13 @@ pub const CAUSE: Cause = Cause {
     what: "A disk, a controller, a network volume or the limit of a control group holds I/Os back for seconds: a failing \
            device that retries, a path that is lost, a volume out of burst credit, a snapshot of the file system. The \
            threads stand in the kernel, in read, write or fsync, and nobody can end them.",
-    why_it_hurts: "Whoever needs the page, the file or the log waits behind that one I/O. Within a second all sessions that \
-                   write stand still, and soon those that only read.",
+    why_it_hurts: "Every session that needs the page, the file or the log waits behind that one I/O. Within a second all sessions that \
+                   write are blocked, and soon those that only read.",
     evidence: "Stacks of all threads, ten times a second: how many stand in read, write or fsync of a file on average. \
                And how many I/Os the server completed meanwhile (Innodb_data_reads, _writes and _fsyncs, and groups of \
                statements that changed rows). The number that stand divided by the I/Os completed in a second is the time of one I/O \
                (Little's law), and the same of syncs alone, because writes end in the page cache. It fires at a second or \
-               more, where two or more sessions at work stand still. The score is their share of the sessions at work.",
+               more, where two or more sessions at work are blocked. The score is their share of the sessions at work.",
     looks_alike: "A disk that is slow and answers takes milliseconds, not seconds: commit-sync-bound, checkpoint-stall, \
                   file-extension-stall. A process that a signal or the freezer holds does no I/O either: server-stopped. A \
                   full disk: the server waits for room and says so in its error log.",
@@ -68,10 +68,10 @@ const HANGS_S: f64 = 3.0;
 /// waits.
 const STANDING: f64 = 0.5;
 
-/// Sessions at work that stand still on average.
+/// Sessions at work that are blocked, on average.
 const HELD_UP: f64 = 2.0;
 
-/// Snapshots below which no mean is told.
+/// Snapshots below which no mean is given.
 const ENOUGH: usize = 5;
 
 /// I/Os completed, as InnoDB counts them.
@@ -146,7 +146,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             &CAUSE,
             share,
             format!(
-                "Storage hardly answers: one I/O takes {one_io_s:.1} s, and {:.1} sessions on average stand still",
+                "Storage hardly answers: one I/O takes {one_io_s:.1} s, and {:.1} sessions on average are blocked",
                 standing.held_up
             ),
         )
@@ -163,7 +163,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         )
         .evidence(Evidence::new("of these syncs", synced / seconds, "1/s", "SHOW GLOBAL STATUS Innodb_data_fsyncs"))
         .evidence(Evidence::new("one I/O", one_io_s, "s", "computed").expected("< 1"))
-        .evidence(Evidence::new("sessions at work that stand still", standing.held_up, "", "stacks").expected("< 2"))
+        .evidence(Evidence::new("sessions at work that are blocked", standing.held_up, "", "stacks").expected("< 2"))
         .evidence_if(
             pressure.map(|ratio| Evidence::new("time in which all tasks waited for I/O", ratio, "ratio", "/proc/pressure/io")),
         )

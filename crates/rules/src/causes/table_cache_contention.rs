@@ -164,7 +164,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 fn cpu_ratio(window: &Window, opened_per_s: f64) -> f64 {
     let cpus = window.latest(|s| &s.host.effective_cpus).map_or(1.0, |effective| effective.cpus.max(0.01));
     let by_samples = || {
-        let samples = SpinSamples::of(window).ok()?;
+        let samples = SpinSamples::from_window(window).ok()?;
         let profile = samples.profile();
         let used = profile.process_cpu_us as f64 / 1e6 / profile.seconds.max(f64::MIN_POSITIVE);
         let share =

@@ -54,7 +54,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
          limit.",
     );
     let cost = "Switching it empties it at once, with all its latches held: a stall of some milliseconds for each \
-                GiB; switched on again, it fills anew";
+                GiB; switched on again, it starts empty";
     Ok(Advice::Propose(vec![Proposal { score: Some(share), ..proposal }.costs(cost)]))
 }
 

@@ -66,7 +66,7 @@ impl Examined<'_> {
                 }
             }
         }
-        (!proposal.changes.is_empty()).then(|| proposal.stated().of(finding))
+        (!proposal.changes.is_empty()).then(|| proposal.stated().after(finding))
     }
 
     /// What a remedy sets on the running server: of `SET GLOBAL a = 1, b = 2` both, with what they are now. Empty
@@ -99,7 +99,7 @@ pub(super) trait Draft: Sized {
     /// Statement and undo after its changes.
     fn stated(self) -> Self;
     /// Cause and score after a finding.
-    fn of(self, finding: &Finding) -> Self;
+    fn after(self, finding: &Finding) -> Self;
     /// What it costs.
     fn costs(self, cost: impl Into<String>) -> Self;
 }
@@ -127,7 +127,7 @@ impl Draft for Proposal {
         self
     }
 
-    fn of(self, finding: &Finding) -> Self {
+    fn after(self, finding: &Finding) -> Self {
         Self { cause: Some(finding.cause.clone()), score: Some(finding.score), ..self }
     }
 

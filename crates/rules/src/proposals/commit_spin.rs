@@ -36,7 +36,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     }
     let window = examined.window;
     if let Some(finding) = examined.finding_cured_by(&FAMILY) {
-        let threads = without_writer_threads(examined).map(|proposal| proposal.of(finding));
+        let threads = without_writer_threads(examined).map(|proposal| proposal.after(finding));
         let both: Vec<Proposal> = examined.remedies_of(finding, &[HWM]).into_iter().chain(threads).collect();
         return match both.is_empty() {
             true => leave("commits spin, and no setting of this server shortens it"),
@@ -82,7 +82,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
 
 /// Share of the CPU that commits and the redo log's threads spin away, where it is worth a word.
 fn spinning(examined: &Examined<'_>) -> Option<f64> {
-    let samples = SpinSamples::of(examined.window).ok()?;
+    let samples = SpinSamples::from_window(examined.window).ok()?;
     let share = samples.share(Whose::Commit) + samples.share(Whose::LogThreads);
     (share >= rank::WARNING_FROM).then_some(share)
 }

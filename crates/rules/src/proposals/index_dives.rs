@@ -36,7 +36,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let share =
         samples.share_of(|sample| spin_samples::names(profile, sample).any(|name| DIVES.contains(&name)));
     let limit = window.need_variable(VARIABLE)?;
-    let told = format!("{:.1} % of the CPU goes into index dives; {VARIABLE} = {limit:.0}", share * 100.0);
+    let reading = format!("{:.1} % of the CPU goes into index dives; {VARIABLE} = {limit:.0}", share * 100.0);
     // 0 is no limit.
     let fewer = limit == 0.0 || limit > FEWER;
     let change = examined.change(VARIABLE, format!("{FEWER:.0}")).filter(|_| fewer);
@@ -45,7 +45,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
             let proposal = Proposal::setting(
                 vec![change],
                 format!(
-                    "{told}. Lists of {FEWER:.0} values and more are then estimated from the index's statistics."
+                    "{reading}. Lists of {FEWER:.0} values and more are then estimated from the index's statistics."
                 ),
                 "Where values are unevenly spread the statistics mislead, and a plan may change: compare EXPLAIN of the \
                  statements with lists first.",
@@ -58,7 +58,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
                 ..proposal
             }]))
         }
-        _ => leave(told),
+        _ => leave(reading),
     }
 }
 

@@ -38,17 +38,19 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
         / window.need_change(|s| &s.server.status)?.seconds;
     let capacity = window.need_variable(CAPACITY)?;
     let most = window.variable_number(MOST).unwrap_or(2.0 * capacity);
-    let told = format!("{flushed_per_s:.0} pages are flushed a second, of {capacity:.0} to {most:.0}");
+    let reading = format!("{flushed_per_s:.0} pages are flushed a second, of {capacity:.0} to {most:.0}");
     if flushed_per_s < AT_LIMIT * capacity {
-        return leave(told);
+        return leave(reading);
     }
     let stalls = examined.finding(checkpoint_stall::CAUSE.name);
     let dirty = dirty_ratio(window);
     if stalls.is_none() && dirty.is_none_or(|dirty| dirty < AT_LIMIT) {
-        return leave(format!("{told}, and that keeps up: neither redo nor dirty pages are at their limit"));
+        return leave(format!(
+            "{reading}, and that keeps up: neither redo nor dirty pages are at their limit"
+        ));
     }
     if let Some(busy) = storage_busy(window).filter(|&busy| busy > STORAGE_BUSY) {
-        return leave(format!("{told}, but storage is busy for {:.0} % of the time", busy * 100.0));
+        return leave(format!("{reading}, but storage is busy for {:.0} % of the time", busy * 100.0));
     }
     // One variable at a time: which of the two may be set first depends on where they stand.
     let change = match flushed_per_s >= AT_LIMIT * most || capacity >= most {
@@ -56,18 +58,18 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
         false => examined.change(CAPACITY, format!("{:.0}", (TIMES * capacity).min(most))),
     };
     let why = match stalls {
-        Some(_) => format!("{told}; the checkpoint does not keep up with the redo, and storage has room."),
-        None => format!("{told}; dirty pages are at their limit, and storage has room."),
+        Some(_) => format!("{reading}; the checkpoint does not keep up with the redo, and storage has room."),
+        None => format!("{reading}; dirty pages are at their limit, and storage has room."),
     };
     let risk = super::risks::WRITES_MORE;
     let proposal = Proposal::setting(change.into_iter().collect(), why, risk);
     Ok(Advice::Propose(vec![match stalls {
-        Some(finding) => proposal.of(finding),
+        Some(finding) => proposal.after(finding),
         None => proposal,
     }]))
 }
 
-/// Dirty pages as a share of how many there may be; none where that is not told.
+/// Dirty pages as a share of how many there may be; none where that is not known.
 fn dirty_ratio(window: &Window) -> Option<f64> {
     let pages = window.status("Innodb_buffer_pool_pages_total").filter(|&pages| pages > 0.0)?;
     let limit = window.variable_number("innodb_max_dirty_pages_pct").filter(|&limit| limit > 0.0)?;

@@ -29,7 +29,7 @@ const VARIABLES: [&str; 3] =
 /// `spin-burn` (twice) and `spin-too-short` (half).
 const FITS: std::ops::RangeInclusive<f64> = 0.5..=2.0;
 
-/// Where no samples tell whether anybody spins, the settings must be this far off to speak alone: four times is what the
+/// Without samples that show whether anything spins, the settings must be this far off to speak alone: four times is what the
 /// published case measured between CPUs, and less is common where nothing is wrong.
 const FAR_OFF: f64 = 4.0;
 
@@ -38,7 +38,7 @@ const SPINS: f64 = 0.02;
 
 fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let window = examined.window;
-    let spin = LatchSpin::of(window)?;
+    let spin = LatchSpin::from_window(window)?;
     let (mean_us, meant_us) = (spin.mean_us(), spin.as_meant().mean_us());
     if let Some(finding) = examined.finding_cured_by(&FAMILY) {
         if let Some(proposal) = examined.remedies_of(finding, &VARIABLES) {
@@ -53,7 +53,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     if FITS.contains(&ratio) {
         return leave(format!("a full spin lasts {mean_us:.0} us here, as it was meant to ({meant_us:.0})"));
     }
-    // Where samples tell that nobody spins, time is not lost by it; where there are none, the settings speak alone.
+    // Where samples show that nothing spins, time is not lost by it; where there are none, the settings speak alone.
     match SpinSamples::unless_idle(window) {
         Ok(None) => {
             return leave(format!("a full spin lasts {mean_us:.0} us, but the server is nearly idle"));

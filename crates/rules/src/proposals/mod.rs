@@ -44,7 +44,7 @@ pub struct Family {
     examples: crate::Examples,
 }
 
-/// Every family, in the order in which those that propose nothing are told.
+/// Every family, in the order in which those that propose nothing are listed.
 pub const FAMILIES: &[Family] = &[
     commit_spin::FAMILY,
     latch_spin::FAMILY,
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::testing::Build;
 
-    fn of<'a>(plan: &'a Plan, family: &str) -> Vec<&'a Proposal> {
+    fn proposals_of<'a>(plan: &'a Plan, family: &str) -> Vec<&'a Proposal> {
         plan.proposals.iter().filter(|proposal| proposal.family == family).collect()
     }
 
@@ -144,7 +144,7 @@ mod tests {
             let crate::Examples { fires, near_miss, missing } = family.examples;
             let plan_of = |window: Window| plan(&window);
             let fired = plan_of(fires());
-            let proposed = of(&fired, family.name);
+            let proposed = proposals_of(&fired, family.name);
             assert!(!proposed.is_empty(), "{} should propose: {:#?}", family.name, fired.left);
             for proposal in proposed {
                 let remedy = &proposal.remedy;
@@ -160,7 +160,11 @@ mod tests {
                 assert!(!proposal.changes.is_empty() || proposal.not_tried.is_some(), "{proposal:#?}");
             }
             let calm = plan_of(near_miss());
-            assert!(of(&calm, family.name).is_empty(), "{} at its near miss: {calm:#?}", family.name);
+            assert!(
+                proposals_of(&calm, family.name).is_empty(),
+                "{} at its near miss: {calm:#?}",
+                family.name
+            );
             let blind = plan_of(missing());
             let left = blind.left.iter().find(|left| left.family == family.name);
             assert!(

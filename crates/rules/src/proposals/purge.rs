@@ -30,35 +30,35 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let window = examined.window;
     let history = history(window)?;
     let (Some(&(first_s, first)), Some(&(last_s, last))) = (history.first(), history.last()) else {
-        return leave("the history list was not told");
+        return leave("the length of the history list is not known");
     };
     if last < LONG_HISTORY {
         return leave(format!("the history list has {last:.0} entries"));
     }
-    let told = format!("the history list has {:.1} million entries", last / 1e6);
+    let reading = format!("the history list has {:.1} million entries", last / 1e6);
     let per_s = (last - first) / (last_s - first_s).max(f64::MIN_POSITIVE);
     if per_s <= 0.0 {
-        return leave(format!("{told} and gets shorter"));
+        return leave(format!("{reading} and gets shorter"));
     }
     let transactions = window.need(|s| &s.server.transactions)?;
     let oldest = transactions.iter().max_by(|a, b| a.age_s.total_cmp(&b.age_s));
     if let Some(oldest) = oldest.filter(|oldest| oldest.age_s >= OLD_TRANSACTION_S) {
         let connection = oldest.connection_id.map_or(String::new(), |id| format!(" (connection {id})"));
         return leave(format!(
-            "{told}, and a transaction is open for {:.0} s{connection}: purge waits for it, whatever the settings",
+            "{reading}, and a transaction is open for {:.0} s{connection}: purge waits for it, whatever the settings",
             oldest.age_s
         ));
     }
     let now = window.need_variable(VARIABLE)?;
     // Four times as much at once: the search goes on from there.
     match examined.change(VARIABLE, format!("{:.0}", (4.0 * now).min(LARGEST_BATCH))) {
-        None => {
-            leave(format!("{told}; {VARIABLE} is at its largest: more innodb_purge_threads need a restart"))
-        }
+        None => leave(format!(
+            "{reading}; {VARIABLE} is at its largest: more innodb_purge_threads need a restart"
+        )),
         Some(change) => Ok(Advice::Propose(vec![Proposal::setting(
             vec![change],
             format!(
-                "{told} and grows by {per_s:.0} a second, with no old transaction that holds purge back."
+                "{reading} and grows by {per_s:.0} a second, with no old transaction that holds purge back."
             ),
             "Purge takes more CPU and I/O from statements while it catches up.",
         )])),

@@ -39,7 +39,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
             Some(remedy) => {
                 let not_tried = Some("it needs a restart".to_owned());
                 Ok(Advice::Propose(vec![
-                    Proposal { remedy: remedy.clone(), not_tried, ..Proposal::default() }.of(finding),
+                    Proposal { remedy: remedy.clone(), not_tried, ..Proposal::default() }.after(finding),
                 ]))
             }
             None => {

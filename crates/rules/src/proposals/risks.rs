@@ -1,4 +1,4 @@
-//! What a change of a variable may do to a server, whoever proposes it: the causes' own words, for a change that the user
+//! What a change of a variable may do to a server, with the causes' own words, for a change that the user
 //! names. Pure.
 
 /// A variable, what a lower value risks, what a higher one risks.
@@ -56,7 +56,7 @@ const RISKS: &[Risk] = &[
     ("innodb_log_wait_for_flush_spin_hwm", SPINS_LESS_FOR_THE_LOG, SPINS_MORE_FOR_THE_LOG),
     (
         "innodb_log_writer_threads",
-        "Who commits writes the log himself, and waits for whoever does so.",
+        "Each committing session writes the log itself, and waits while another session does.",
         SPINS_MORE_FOR_THE_LOG,
     ),
     ("innodb_spin_wait_delay", SPINS_LESS, SPINS_MORE),

@@ -4,6 +4,7 @@ use spindoctor_model::{Proposal, Unavailable};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, leave};
+use crate::causes::cpu_saturated;
 use crate::sessions::mean;
 
 /// The family.
@@ -21,7 +22,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 /// The cause that a limit may ease.
-const CAUSE: &str = "cpu-saturated";
+const CAUSE: &str = cpu_saturated::CAUSE.name;
 
 const VARIABLE: &str = "innodb_thread_concurrency";
 

@@ -56,16 +56,16 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     }
     let (share, by) = rollback_segment_waits::share(window)?;
     let nodes = window.latest(|s| &s.host.numa).map(Vec::len);
-    let told =
+    let reading =
         format!("{:.1} % of the sessions' time goes into waits for rollback segments ({by})", share * 100.0);
     // The published gain came from two sockets and more; on one node next to nothing was gained, so there the waits
     // alone must be critical.
     let enough = if nodes.is_some_and(|nodes| nodes > 1) { rank::WARNING_FROM } else { rank::CRITICAL_FROM };
     if share < enough {
         return leave(match nodes {
-            Some(1) => format!("{told}, on one NUMA node"),
-            Some(nodes) => format!("{told}, on {nodes} NUMA nodes"),
-            None => told,
+            Some(1) => format!("{reading}, on one NUMA node"),
+            Some(nodes) => format!("{reading}, on {nodes} NUMA nodes"),
+            None => reading,
         });
     }
     let segments = window.need_variable(SEGMENTS)?;
@@ -74,18 +74,18 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     {
         let proposal = Proposal::setting(
             vec![change],
-            format!("{told}; each undo tablespace has only {segments:.0} of them."),
+            format!("{reading}; each undo tablespace has only {segments:.0} of them."),
             "Segments that were made stay in the files; transactions stop using them when the value goes down.",
         );
         return Ok(Advice::Propose(vec![Proposal { score: Some(share), ..proposal }]));
     }
-    more_tablespaces(examined, share, &told, segments, nodes)
+    more_tablespaces(examined, share, &reading, segments, nodes)
 }
 
 fn more_tablespaces(
     examined: &Examined<'_>,
     share: f64,
-    told: &str,
+    reading: &str,
     segments: f64,
     nodes: Option<usize>,
 ) -> Result<Advice, Unavailable> {
@@ -95,16 +95,16 @@ fn more_tablespaces(
     let free = free_for_undo(window)?;
     if window.variable(TRUNCATE).is_some_and(|on| matches!(on, "OFF" | "0")) {
         return leave(format!(
-            "{told}, but {TRUNCATE} is OFF: undo tablespaces grow without a bound, and more of them would fill the disk"
+            "{reading}, but {TRUNCATE} is OFF: undo tablespaces grow without a bound, and more of them would fill the disk"
         ));
     }
     if now >= MOST_TABLESPACES {
-        return leave(format!("{told}, with all {now:.0} undo tablespaces there can be"));
+        return leave(format!("{reading}, with all {now:.0} undo tablespaces there can be"));
     }
     let (wanted, size) = fit(free * SHARE_OF_DISK, limit);
     if wanted < 2.0 * now {
         return leave(format!(
-            "{told}, but {} of free disk has room for {wanted:.0} undo tablespaces of {}: there are {now:.0}",
+            "{reading}, but {} of free disk has room for {wanted:.0} undo tablespaces of {}: there are {now:.0}",
             bytes(free),
             bytes(LEAST_SIZE_BYTES)
         ));
@@ -127,7 +127,7 @@ fn more_tablespaces(
                 "{smaller}CREATE UNDO TABLESPACE {first} ADD DATAFILE '{first}.ibu', and so on up to {last}"
             ),
             why: format!(
-                "{told}{}. {now:.0} undo tablespaces have {:.0} segments; {wanted:.0} have {:.0}, and each is shared by \
+                "{reading}{}. {now:.0} undo tablespaces have {:.0} segments; {wanted:.0} have {:.0}, and each is shared by \
                  fewer transactions.",
                 nodes.map_or(String::new(), |nodes| format!(", on {nodes} NUMA nodes")),
                 now * segments,
@@ -349,8 +349,11 @@ pub(super) mod examples {
                 (20, ThreadState::Running, &["row_upd", "dispatch_command"]),
             ])
             .window();
-        let told = proposed(&stands).unwrap().remedy.why;
-        assert!(told.starts_with("50.0 % of the sessions' time") && told.contains("(stacks)"), "{told}");
+        let reading = proposed(&stands).unwrap().remedy.why;
+        assert!(
+            reading.starts_with("50.0 % of the sessions' time") && reading.contains("(stacks)"),
+            "{reading}"
+        );
         let plan = super::super::plan(&trx_sys_only().without_profile().window());
         let missing = plan.left.iter().find(|left| left.family == FAMILY.name && !left.examined).unwrap();
         assert!(missing.because.contains("none was counted"), "{}", missing.because);

@@ -56,7 +56,7 @@ impl<'a> Builder<'a> {
         };
         let mut builder = Self {
             readings,
-            stacks: Stacks::of(readings.profile),
+            stacks: Stacks::from_profile(readings.profile),
             graph: WaitGraph::default(),
             threads,
             by_connection: index(|thread| thread.connection_id),
@@ -122,7 +122,7 @@ impl<'a> Builder<'a> {
         self.places.get(who).is_some_and(|place| self.waiters.contains(place))
     }
 
-    /// Adds a wait; one that the server tells to be for oneself is none.
+    /// Adds a wait; one that the server shows to be for itself is none.
     pub(super) fn add(&mut self, waiter: Who, holder: Option<Who>, edge: WaitEdge) {
         if holder.as_ref() != Some(&waiter) {
             self.add_even_for_itself(waiter, holder, edge);

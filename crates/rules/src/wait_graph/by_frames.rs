@@ -1,6 +1,6 @@
-//! Waits that no list of the server tells: recognised by the functions that threads stand in.
+//! Waits that no list of the server shows: recognised by the functions that threads stand in.
 //!
-//! Whoever stands in one of a queue's functions waits for whoever stands where that queue is worked off. Both are
+//! A thread in one of a queue's functions waits for the thread that works that queue off. Both are
 //! seen in one snapshot, so the holder is inferred. Names are those of MySQL 5.6 to 9.7 and MariaDB 10.3 to 11.8; a
 //! server whose functions have no names shows none of these.
 

@@ -104,7 +104,11 @@ mod tests {
         }
     }
 
-    fn told(thread: &WaitingThread, holds: LockKind, doing: &str) -> (Option<String>, Option<u64>) {
+    fn statement_and_rows(
+        thread: &WaitingThread,
+        holds: LockKind,
+        doing: &str,
+    ) -> (Option<String>, Option<u64>) {
         let freeing = freeing(thread, holds, doing);
         (freeing.statement, freeing.rows)
     }
@@ -112,25 +116,28 @@ mod tests {
     #[test]
     fn a_statement_that_is_all_of_its_transaction_may_end_alone() {
         let kill = |statement: &str| (Some(statement.to_owned()), Some(40));
-        assert_eq!(told(&holder(5.0, 5.0), LockKind::Row, "updating"), kill("KILL QUERY 12"));
-        assert_eq!(told(&holder(61.0, 5.0), LockKind::Row, "updating"), kill("KILL 12"));
+        assert_eq!(statement_and_rows(&holder(5.0, 5.0), LockKind::Row, "updating"), kill("KILL QUERY 12"));
+        assert_eq!(statement_and_rows(&holder(61.0, 5.0), LockKind::Row, "updating"), kill("KILL 12"));
         // Both began in one second, and the SELECT did not change the rows.
         let reading = WaitingThread { statement: Some("select SLEEP(40)".into()), ..holder(5.0, 5.0) };
-        assert_eq!(told(&reading, LockKind::Row, "sleeping (SLEEP)"), kill("KILL 12"));
+        assert_eq!(statement_and_rows(&reading, LockKind::Row, "sleeping (SLEEP)"), kill("KILL 12"));
         let idle = WaitingThread { is_idle_in_transaction: true, ..holder(5.0, 5.0) };
-        assert_eq!(told(&idle, LockKind::Row, "idle in transaction"), kill("KILL 12"));
+        assert_eq!(statement_and_rows(&idle, LockKind::Row, "idle in transaction"), kill("KILL 12"));
         assert!(freeing(&idle, LockKind::Row, "idle in transaction").note.contains("40 changed rows"));
     }
 
     #[test]
     fn nobody_is_told_to_kill_what_cannot_be_killed() {
         let background = WaitingThread { name: "ib_log_flush".into(), ..WaitingThread::default() };
-        assert_eq!(told(&background, LockKind::CommitQueue, "syncing a file (fsync)").0, None);
-        assert_eq!(told(&holder(1.0, 1.0), LockKind::CommitQueue, "syncing a file (fsync)").0, None);
+        assert_eq!(statement_and_rows(&background, LockKind::CommitQueue, "syncing a file (fsync)").0, None);
+        assert_eq!(
+            statement_and_rows(&holder(1.0, 1.0), LockKind::CommitQueue, "syncing a file (fsync)").0,
+            None
+        );
         let ended = WaitingThread { has_ended: true, ..holder(1.0, 1.0) };
-        assert_eq!(told(&ended, LockKind::Mutex, "").0, None);
+        assert_eq!(statement_and_rows(&ended, LockKind::Mutex, "").0, None);
         let applier = WaitingThread { user: "system user".into(), ..holder(1.0, 1.0) };
-        assert_eq!(told(&applier, LockKind::CommitOrder, "applying").0, None);
-        assert_eq!(told(&holder(9.0, 9.0), LockKind::Row, "rolling back").0, None);
+        assert_eq!(statement_and_rows(&applier, LockKind::CommitOrder, "applying").0, None);
+        assert_eq!(statement_and_rows(&holder(9.0, 9.0), LockKind::Row, "rolling back").0, None);
     }
 }

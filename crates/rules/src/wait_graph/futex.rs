@@ -1,4 +1,4 @@
-//! Locks of the C library, as the process's memory tells who holds them.
+//! Locks of the C library, with their holders as the process's memory shows them.
 
 use spindoctor_model::wait_graph::{FutexKind, FutexWait, LockKind, WaitEdge};
 

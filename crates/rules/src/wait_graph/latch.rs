@@ -31,7 +31,7 @@ const ALWAYS_THERE: &str = "srv_master_thread";
 
 /// False where the stacks show that no thread waits for a latch.
 pub(super) fn may_be_waited_for(profile: Option<&Profile>) -> bool {
-    let stacks = Stacks::of(profile);
+    let stacks = Stacks::from_profile(profile);
     let is_seen = |function| stacks.iter().any(|(_, standing)| standing.is_in(&[function]));
     !is_seen(ALWAYS_THERE) || is_seen(WAITING)
 }
@@ -66,7 +66,7 @@ fn is_free(wait: &SemaphoreWait) -> bool {
 }
 
 /// `dict_sys mutex 0x7f52c8001a40`, `index or dictionary rw-lock 0x7f52c8001a40 (dict0dict.cc:2677)`. Every index has a
-/// latch that was made at the same place: the address tells them apart.
+/// latch that was made at the same place: they differ by their address.
 fn object(wait: &SemaphoreWait) -> String {
     let address = wait.address.trim_start_matches("0x");
     let made = match (wait.created_file.as_str(), wait.created_line) {

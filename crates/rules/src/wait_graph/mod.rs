@@ -1,4 +1,4 @@
-//! Who waits for whom, from every source that tells: one file per kind of lock.
+//! Who waits for whom, from every source that shows it: one file per kind of lock.
 //!
 //! In: one reading of the server's lists of locks, threads and transactions, the stacks of its threads, and what its
 //! memory says of the C library's locks. Out: a [`WaitGraph`]; who its roots and rings are is computed from it alone.
@@ -38,12 +38,12 @@ pub struct Readings<'a> {
     /// The threads, read again when everything else had been read: a waiter that went on meanwhile is left out.
     pub again: Option<&'a ServerSample>,
     /// Stacks of the server's threads; of several snapshots the last counts. With them, who waits for a lock of the C
-    /// library, as the process's memory tells.
+    /// library, as the process's memory shows them.
     pub profile: Option<&'a Profile>,
 }
 
 impl<'a> Readings<'a> {
-    /// What the server alone tells.
+    /// What the server alone shows.
     pub fn of_server(version: Option<ServerVersion>, server: &'a ServerSample) -> Self {
         Self { version, server, again: None, profile: None }
     }
@@ -51,8 +51,8 @@ impl<'a> Readings<'a> {
 
 /// The wait graph of one instant.
 ///
-/// What the server or the process's memory tells comes first; what only follows from other readings is added for
-/// threads of which nothing is told.
+/// What the server or the process's memory shows comes first; what only follows from other readings is added for
+/// threads of which nothing else is known.
 pub fn build(readings: &Readings<'_>) -> WaitGraph {
     let mut builder = Builder::new(readings);
     row::add(&mut builder);

@@ -10,7 +10,7 @@ use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitRoot};
 use super::doing::doing;
 use super::freeing::freeing;
 
-/// Who is waited for: a thread, or whoever holds something that nobody can see the owner of.
+/// Who is waited for: a thread, or the unknown owner of something.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Held<'a> {
     Thread(u32),

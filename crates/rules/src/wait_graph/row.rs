@@ -12,7 +12,7 @@ use super::builder::{Builder, Who};
 /// Adds who waits for whose row.
 ///
 /// Lock tables also say that a waiter waits for those before it in the queue. Whom the holder frees goes on in an order
-/// that InnoDB chooses, so a waiter for the same place counts as a holder only where no other is told.
+/// that InnoDB chooses, so a waiter for the same place counts as a holder only where no other is known.
 pub(super) fn add(builder: &mut Builder<'_>) {
     if builder.readings.server.row_lock_waits.value().is_none() {
         return as_printed(builder);

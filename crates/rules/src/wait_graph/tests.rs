@@ -15,12 +15,12 @@ fn version(text: &str) -> Option<ServerVersion> {
     ServerVersion::parse(text, "")
 }
 
-fn of(server: &ServerSample) -> WaitGraph {
+fn graph_of(server: &ServerSample) -> WaitGraph {
     build(&Readings::of_server(version("9.7.4"), server))
 }
 
 /// The connection of each root, and how many wait directly and in all.
-fn told(graph: &WaitGraph) -> Vec<(Option<u64>, u32, u32)> {
+fn roots_of(graph: &WaitGraph) -> Vec<(Option<u64>, u32, u32)> {
     let connection = |root: &WaitRoot| root.thread.and_then(|at| graph.threads[at as usize].connection_id);
     roots(graph).iter().map(|root| (connection(root), root.waiting_directly, root.waiting_in_all)).collect()
 }
@@ -71,8 +71,8 @@ fn waiters_for_a_row_wait_for_its_holder_and_not_for_each_other() {
     let Reading::Available { value: waits, .. } = &mut server.row_lock_waits else { panic!() };
     waits.push(row_wait(21, 20));
     waits.push(row_wait(22, 20));
-    let graph = of(&server);
-    assert_eq!(told(&graph), [(Some(7), 5, 5)]);
+    let graph = graph_of(&server);
+    assert_eq!(roots_of(&graph), [(Some(7), 5, 5)]);
     let root = &roots(&graph)[0];
     assert_eq!(
         (root.doing.as_str(), root.object.as_str()),
@@ -96,7 +96,7 @@ fn a_waiter_that_moved_on_before_the_reading_ended_is_left_out() {
     let Reading::Available { value: threads, .. } = &mut numbered.threads else { panic!() };
     threads[3].statement_number = Some(11);
     let graph = build(&Readings { again: Some(&again), ..Readings::of_server(None, &numbered) });
-    assert_eq!((told(&graph), graph.moved_on), (vec![(Some(7), 1, 1)], 4));
+    assert_eq!((roots_of(&graph), graph.moved_on), (vec![(Some(7), 1, 1)], 4));
     assert_eq!(graph.threads.len(), 2, "{:?}", graph.threads);
 }
 
@@ -106,7 +106,7 @@ fn waits_that_a_bound_left_out_are_counted() {
     let waiting = |id| Transaction { state: "LOCK WAIT".into(), ..transaction(id, "", 3.0) };
     server.transactions = answer(0.0, (20..30).map(waiting).collect());
     server.cut = vec!["performance_schema.data_lock_waits".into()];
-    let graph = of(&server);
+    let graph = graph_of(&server);
     assert_eq!(graph.left_out, 5);
     assert!(graph.notes[0].contains("data_lock_waits"), "{:?}", graph.notes);
 }
@@ -124,7 +124,7 @@ fn where_the_lock_tables_were_not_read_the_only_transaction_old_enough_is_the_ho
         waits_for: lock_waited_s.map(|_| "shop.stock PRIMARY".to_owned()),
         ..ListedTransaction::default()
     };
-    let of = |mut transactions: Vec<ListedTransaction>| {
+    let of_listed = |mut transactions: Vec<ListedTransaction>| {
         transactions.extend((20..25).map(|id| printed(id, 9.0, Some(9.0))));
         let mut status = InnodbStatus::default();
         status.transactions.transactions = transactions;
@@ -135,15 +135,15 @@ fn where_the_lock_tables_were_not_read_the_only_transaction_old_enough_is_the_ho
             row_lock_waits: Reading::Unavailable(missing()),
             ..five_for_one_row()
         };
-        of(&server)
+        graph_of(&server)
     };
-    let graph = of(vec![printed(7, 61.0, None), printed(8, 1.0, None)]);
-    assert_eq!(told(&graph), [(Some(7), 5, 5)]);
+    let graph = of_listed(vec![printed(7, 61.0, None), printed(8, 1.0, None)]);
+    assert_eq!(roots_of(&graph), [(Some(7), 5, 5)]);
     let root = &roots(&graph)[0];
     assert!(root.is_inferred && root.doing == "idle in transaction", "{root:?}");
     assert_eq!((root.object.as_str(), root.rows_to_roll_back), ("shop.stock PRIMARY", Some(4)));
     assert!(graph.notes[0].contains("900 transactions"), "{:?}", graph.notes);
-    assert_eq!(told(&of(vec![printed(7, 61.0, None), printed(8, 60.0, None)])), [(None, 5, 5)]);
+    assert_eq!(roots_of(&of_listed(vec![printed(7, 61.0, None), printed(8, 60.0, None)])), [(None, 5, 5)]);
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn an_idle_client_is_the_root_of_the_readers_behind_the_ddl_that_waits_for_it() 
         metadata_locks: answer(0.0, locks),
         ..ServerSample::default()
     };
-    let graph = of(&server);
-    assert_eq!(told(&graph), [(Some(7), 1, 201)]);
+    let graph = graph_of(&server);
+    assert_eq!(roots_of(&graph), [(Some(7), 1, 201)]);
     assert!(graph.edges.iter().all(|edge| !edge.is_inferred && edge.kind == LockKind::Metadata));
 }
 
@@ -175,7 +175,7 @@ fn a_holder_that_waits_for_a_row_leads_on_to_that_rows_holder() {
     threads.push(session(30, "Query", WAITS, "DROP TABLE stock"));
     server.metadata_locks =
         answer(0.0, vec![table_lock(20, "SHARED_WRITE", true), table_lock(30, "EXCLUSIVE", false)]);
-    assert_eq!(told(&of(&server)), [(Some(7), 5, 6)]);
+    assert_eq!(roots_of(&graph_of(&server)), [(Some(7), 5, 6)]);
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn a_list_that_cannot_be_read_leaves_a_note_that_says_what_would_unlock_it() {
         ),
         ..ServerSample::default()
     };
-    let graph = of(&server);
-    assert_eq!(told(&graph), [(None, 1, 1)]);
+    let graph = graph_of(&server);
+    assert_eq!(roots_of(&graph), [(None, 1, 1)]);
     assert!(graph.notes[0].ends_with("INSTALL SONAME 'metadata_lock_info'"), "{:?}", graph.notes);
 }
 
@@ -213,8 +213,8 @@ fn a_user_lock_that_only_its_holder_is_listed_for_is_found_by_its_name() {
         metadata_locks: answer(0.0, vec![lock(7, "nightly"), lock(8, "hourly")]),
         ..ServerSample::default()
     };
-    let graph = of(&server);
-    assert_eq!(told(&graph), [(Some(7), 1, 1)]);
+    let graph = graph_of(&server);
+    assert_eq!(roots_of(&graph), [(Some(7), 1, 1)]);
     let root = &roots(&graph)[0];
     assert_eq!((root.kind, root.object.as_str()), (LockKind::User, "user lock 'nightly'"));
     assert_eq!((root.doing.as_str(), root.is_inferred), ("idle, holding a user lock", true));
@@ -290,7 +290,7 @@ fn threads_of_a_log_that_wait_for_work_hold_nobody_up() {
 fn a_ticket_is_held_by_nobody_in_particular() {
     let graph = of_stacks(&profile(&[(4020, ThreadState::Lock, &["futex", "srv_conc_enter_innodb"])]), &[]);
     assert_eq!(roots(&graph)[0].kind, LockKind::Ticket);
-    assert_eq!(told(&graph), [(None, 1, 1)]);
+    assert_eq!(roots_of(&graph), [(None, 1, 1)]);
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_mutex_is_held_by_its_owner_even_where_that_one_has_ended() {
     let stacks = profile(&[(4022, ThreadState::DiskRead, &["pread64", "os_file_pread"])]);
     let graph = of_stacks(&stacks, &[wait(4020, 4022, false), wait(4021, 5000, true)]);
     let roots = roots(&graph);
-    assert_eq!(told(&graph), [(Some(22), 1, 1), (None, 1, 1)]);
+    assert_eq!(roots_of(&graph), [(Some(22), 1, 1), (None, 1, 1)]);
     assert_eq!(roots[0].doing, "reading a file");
     assert_eq!(
         (roots[0].object.as_str(), graph.edges[0].wanted_in.as_str()),
@@ -336,7 +336,7 @@ fn those_who_wait_for_one_lock_that_nobody_is_seen_to_hold_wait_for_the_same_own
     };
     let graph =
         of_stacks(&profile(&[]), &[wait(4020, 0x7f08, "acl_check"), wait(4021, 0x7f0c, "acl_reload")]);
-    assert_eq!(told(&graph), [(None, 2, 2)]);
+    assert_eq!(roots_of(&graph), [(None, 2, 2)]);
     assert_eq!(roots(&graph)[0].object, "rw-lock 0x7f00, held by 3 readers");
 }
 
@@ -352,7 +352,7 @@ fn a_thread_that_takes_a_mutex_again_which_it_holds_waits_for_itself() {
     };
     let graph = of_stacks(&profile(&[]), &[wait]);
     assert_eq!(cycles(&graph), [vec![0]]);
-    assert_eq!(told(&graph), []);
+    assert_eq!(roots_of(&graph), []);
 }
 
 #[test]
@@ -375,8 +375,8 @@ fn appliers_that_wait_for_their_turn_wait_for_the_one_at_work() {
         ),
         ..ServerSample::default()
     };
-    let graph = of(&server);
-    assert_eq!(told(&graph), [(Some(5), 2, 2)]);
+    let graph = graph_of(&server);
+    assert_eq!(roots_of(&graph), [(Some(5), 2, 2)]);
     let root = &roots(&graph)[0];
     assert_eq!((root.kind, root.free_with.as_ref()), (LockKind::CommitOrder, None));
 }
@@ -387,7 +387,7 @@ fn nobody_waits_is_an_empty_graph() {
         threads: answer(0.0, (20..40).map(|id| session(id, "Query", "executing", "SELECT 1")).collect()),
         ..ServerSample::default()
     };
-    assert_eq!(of(&server), WaitGraph::default());
+    assert_eq!(graph_of(&server), WaitGraph::default());
 }
 
 #[test]

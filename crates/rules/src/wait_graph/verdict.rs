@@ -21,7 +21,7 @@ pub(crate) struct Verdict<'a> {
 
 impl<'a> Verdict<'a> {
     /// The connection behind which most of those wait that wait for these kinds of locks.
-    pub(crate) fn of(window: &'a Window, sample: &'a Sample, kinds: &[LockKind]) -> Option<Self> {
+    pub(crate) fn from_window(window: &'a Window, sample: &'a Sample, kinds: &[LockKind]) -> Option<Self> {
         let graph = graph(window, sample);
         let root = root_behind(&graph, kinds)?;
         let thread = graph.threads.into_iter().nth(root.thread? as usize)?;

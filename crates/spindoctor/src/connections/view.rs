@@ -6,11 +6,16 @@ use jiff::Timestamp;
 use spindoctor_model::connections::AcceptTime;
 use spindoctor_model::host::ListenQueues;
 use spindoctor_model::{Cost, Finding, Unavailable, Window};
+use spindoctor_rules::causes;
 use spindoctor_rules::connections::{self, AccountRate, Lifetime};
 
 /// Causes of the catalogue that are about connections.
-const CAUSES: [&str; 4] =
-    ["accept-bottleneck", "thread-cache-miss", "connection-churn", "connections-exhausted"];
+const CAUSES: [&str; 4] = [
+    causes::accept_bottleneck::CAUSE.name,
+    causes::thread_cache_miss::CAUSE.name,
+    causes::connection_churn::CAUSE.name,
+    causes::connections_exhausted::CAUSE.name,
+];
 
 /// A look at how a server takes connections in.
 #[derive(Debug, Clone, PartialEq)]

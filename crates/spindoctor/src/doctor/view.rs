@@ -1,6 +1,7 @@
 //! What the formats of a diagnosis say alike.
 
 use spindoctor_model::{Diagnosis, Finding, Interruption, NotExamined, Root};
+use spindoctor_rules::causes::server_stopped;
 
 use spindoctor_page::number;
 
@@ -15,7 +16,7 @@ pub fn findings_counted(diagnosis: &Diagnosis) -> String {
 
 /// What cut the window short and no finding explains: the diagnosis is of a part only.
 pub fn unexplained_interruption(diagnosis: &Diagnosis) -> Option<&Interruption> {
-    let explained = diagnosis.findings.iter().any(|finding| finding.cause == "server-stopped");
+    let explained = diagnosis.findings.iter().any(|finding| finding.cause == server_stopped::CAUSE.name);
     diagnosis.interrupted.as_ref().filter(|_| !explained)
 }
 

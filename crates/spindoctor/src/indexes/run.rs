@@ -18,6 +18,7 @@ use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::stack::Activity;
 use spindoctor_model::{Finding, Profile, Sample, ServerVersion, Window, median};
 use spindoctor_rules::Outcome;
+use spindoctor_rules::causes::index_dive_waste;
 use spindoctor_rules::dives::Estimating;
 use spindoctor_sql::digest as normalised;
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
@@ -127,7 +128,7 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
     let profile = profiler.map(Profiler::finish);
     if let Ok(profile) = &profile {
         looker.notes.extend(profile.notes.iter().cloned());
-        looker.stacks = Some(Estimating::of(profile));
+        looker.stacks = Some(Estimating::from_profile(profile));
     }
     let server = looker.dives.server();
     let examined_on = looker.go_on_elsewhere().await?;
@@ -203,7 +204,7 @@ fn judge(profile: Profile, version: ServerVersion, limit: u64) -> Option<Finding
     let mut window = Window { samples: vec![sample], ..Window::default() };
     window.server.version = Some(version);
     window.profile = Answer::default().reading(profile);
-    match (spindoctor_rules::find("index-dive-waste")?.evaluate)(&window) {
+    match (index_dive_waste::CAUSE.evaluate)(&window) {
         Outcome::Fired(finding) => Some(finding),
         Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
     }

@@ -10,7 +10,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 use spindoctor_model::Finding;
-use spindoctor_rules::dives::{Estimating, Seen};
+use spindoctor_rules::dives::{Estimating, InStatements};
 
 use super::estimates::{Candidate, Estimates};
 use super::statement::List;
@@ -98,7 +98,7 @@ pub struct InStatement {
 
 impl InStatement {
     /// Shares of what was seen.
-    pub fn of(seen: Seen) -> Self {
+    pub fn of(seen: InStatements) -> Self {
         let share = |count: u64| count as f64 / seen.inside.max(1) as f64;
         Self { seen: seen.inside, estimating: share(seen.estimating), diving: share(seen.diving) }
     }

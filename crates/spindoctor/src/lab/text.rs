@@ -84,7 +84,7 @@ pub fn storm(storm: &Storm, look: Look) -> String {
                 rate.map_or_else(|| "-".to_owned(), |rate| number::quantity(rate.round(), "1/s"))
             };
             let breaks = match setting.breaks {
-                Some(breaks) => breaks.told(),
+                Some(breaks) => breaks.text(),
                 None if setting.is_complete => "nothing did",
                 None => "nothing until time was over",
             };
@@ -139,7 +139,7 @@ fn as_it_went(round: &Round) -> String {
 /// A rate that was too high: what became of the clients that were not served in time.
 fn as_it_broke(round: &Round) -> String {
     let mut became: Vec<(u64, &str)> =
-        round.failures.iter().map(|(failure, count)| (*count, failure.told())).collect();
+        round.failures.iter().map(|(failure, count)| (*count, failure.text())).collect();
     became.push((round.late(), "were served late"));
     became.retain(|(count, _)| *count > 0);
     became.sort_by_key(|(count, _)| std::cmp::Reverse(*count));

@@ -272,7 +272,7 @@ fn written_channel(seen: &KeepingUp) -> WrittenChannel<'_> {
     WrittenChannel {
         channel: &channel.name,
         source: format!("{}:{}", channel.source_host, channel.source_port),
-        shape: seen.shape.told(),
+        shape: seen.shape.text(),
         behind_s: channel.behind_s,
         behind_growth: seen.growth,
         received_bytes_per_s: seen.received_per_s,

@@ -241,7 +241,7 @@ impl<'a> Inside<'a> {
         };
         Self {
             profile,
-            phases: Phases::of(profile),
+            phases: Phases::from_profile(profile),
             appliers,
             applies: profile.threads.iter().map(applies).collect(),
         }

@@ -304,7 +304,7 @@ fn replica(page: &mut Page, workload: &Workload) {
         let name =
             if channel.name.is_empty() { String::new() } else { format!(", channel {}", channel.name) };
         let title = format!("replica of {}:{}{name}", channel.source_host, channel.source_port);
-        page.line_with_right(&safe(&title), seen.shape.told(), STRONG, STRONG);
+        page.line_with_right(&safe(&title), seen.shape.text(), STRONG, STRONG);
         page.field("lag", &safe(&behind_told(seen)), 12);
         if let Some(told) = log_told(seen) {
             page.field("binary log", &told, 12);

@@ -11,8 +11,8 @@
 
 use jiff::Timestamp;
 use spindoctor_model::{Finding, Window};
-use spindoctor_rules::Outcome;
 use spindoctor_rules::replica::{KeepingUp, keeping_up};
+use spindoctor_rules::{Cause, Outcome, causes};
 
 use super::panel::Line;
 use super::split::Split;
@@ -20,7 +20,7 @@ use super::tally::Counted;
 use crate::top::Queries;
 
 /// Causes that the readings of a workload can show.
-const CAUSES: [&str; 2] = ["rows-read-waste", "replica-lag"];
+const CAUSES: [Cause; 2] = [causes::rows_read_waste::CAUSE, causes::replica_lag::CAUSE];
 
 /// A workload, finished.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,7 +141,7 @@ impl Workload {
     /// With what a window says of the replica, and of the causes that a workload can show.
     pub fn judge(&mut self, window: &Window) {
         self.replica = keeping_up(window).map_err(|why| why.because);
-        let fired = CAUSES.iter().filter_map(|name| match (spindoctor_rules::find(name)?.evaluate)(window) {
+        let fired = CAUSES.iter().filter_map(|cause| match (cause.evaluate)(window) {
             Outcome::Fired(finding) => Some(finding),
             Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
         });

@@ -60,7 +60,7 @@ impl Watched {
         });
         match found.await {
             Ok(found) => found,
-            Err(_) => panic!("{what} did not happen: {:#?}", self.told()),
+            Err(_) => panic!("{what} did not happen: {:#?}", self.events()),
         }
     }
 
@@ -97,7 +97,7 @@ impl Watched {
     }
 
     /// What was told so far, samples and probes left out.
-    fn told(&self) -> Vec<&Followed> {
+    fn events(&self) -> Vec<&Followed> {
         let is_told = |followed: &&Followed| !matches!(followed, Followed::Sample(_) | Followed::Probe(_));
         self.all.iter().filter(is_told).collect()
     }

@@ -34,17 +34,17 @@ fn of_document(name: &str) -> WaitGraph {
 }
 
 /// Whether the owner is visible, who waits directly, who in all, and the latch.
-fn told(graph: &WaitGraph) -> Vec<(bool, u32, u32, String)> {
-    let told = |root: &WaitRoot| {
+fn roots_of(graph: &WaitGraph) -> Vec<(bool, u32, u32, String)> {
+    let described = |root: &WaitRoot| {
         (root.thread.is_some(), root.waiting_directly, root.waiting_in_all, root.object.clone())
     };
-    roots(graph).iter().map(told).collect()
+    roots(graph).iter().map(described).collect()
 }
 
 #[test]
 fn one_writer_of_5_1_holds_up_four() {
     let graph = of_document("written/innodb-status-5.1");
-    assert_eq!(told(&graph)[0].1, 4, "{graph:#?}");
+    assert_eq!(roots_of(&graph)[0].1, 4, "{graph:#?}");
     let root = &roots(&graph)[0];
     // `a writer (thread id 1310900)`: the list of transactions says whose thread that is.
     assert_eq!(graph.threads[root.thread.unwrap() as usize].connection_id, Some(500));
@@ -65,7 +65,7 @@ fn the_root_of_a_chain_of_latches_is_who_waits_for_none() {
 fn nobody_of_a_captured_text_waits_for_a_latch_without_being_counted() {
     for (server, _) in spindoctor_corpus::captures("semaphore-waits").unwrap() {
         let graph = of_document(&format!("{server}/semaphore-waits"));
-        let told = told(&graph);
+        let told = roots_of(&graph);
         assert!(!told.is_empty(), "{server}: {graph:#?}");
         let waiters: std::collections::BTreeSet<u32> = graph.edges.iter().map(|edge| edge.waiter).collect();
         let in_all: u32 = told.iter().map(|(_, _, in_all, _)| in_all).sum();
@@ -86,7 +86,7 @@ mod shared_fixtures {
     fn six_hundred_threads_of_5_5_wait_behind_the_readers_of_six_latches() {
         // Counted with a script of its own from `--Thread`, `writer (thread id` and `RW-latch at`.
         let Some(graph) = of_file("pmp-015.txt") else { return };
-        let told = told(&graph);
+        let told = roots_of(&graph);
         let counts: Vec<_> =
             told.iter().map(|(visible, directly, in_all, _)| (*visible, *directly, *in_all)).collect();
         println!("{told:#?} {}", graph.moved_on);
@@ -99,7 +99,7 @@ mod shared_fixtures {
     #[test]
     fn one_writer_of_5_1_holds_up_seven() {
         let Some(graph) = of_file("pt-summary-004.txt") else { return };
-        assert_eq!(told(&graph)[0].1, 7);
+        assert_eq!(roots_of(&graph)[0].1, 7);
         let root = &roots(&graph)[0];
         // `a writer (thread id 1220999488)`: the list of transactions says whose thread that is.
         assert_eq!(graph.threads[root.thread.unwrap() as usize].connection_id, Some(822_913));
