@@ -13,9 +13,9 @@ use spindoctor_lab::{Home, Server, ServerSpec, Which};
 
 use crate::program::printed;
 
-/// What the clients execute, and how its beginning is printed.
+/// What the clients execute, and its beginning without blanks and quotes, which digests of the server's have in other places.
 const SCAN: &str = "SELECT pad FROM shop.wide WHERE pad = ? AND id > ?";
-const SEEN: &str = "SELECT pad FROM shop.wide";
+const SEEN: &str = "SELECTpadFROMshop.wide";
 /// The value that is looked for.
 const SECRET: &str = "alice@example.com";
 /// Where a server does not tell the text, the program says so.
@@ -90,7 +90,8 @@ fn scans_by_prepared_statements_are_seen_or_said_not_to_be() {
             };
             let is_told = |line: &str| {
                 let text = told(line);
-                let is_there = text.contains(SEEN) || WITHOUT_TEXT.iter().any(|said| text.contains(said));
+                let plain = text.replace(['`', ' '], "");
+                let is_there = plain.contains(SEEN) || WITHOUT_TEXT.iter().any(|said| text.contains(said));
                 assert!(is_there, "{which:?}: {line}: {text}");
             };
             is_told("workload --duration 4s");
