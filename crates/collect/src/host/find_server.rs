@@ -48,6 +48,14 @@ impl HostChoice {
         }
     }
 
+    /// The same by this system's own `/proc`.
+    ///
+    /// # Errors
+    /// As for [`HostChoice::process`].
+    pub fn process_here(&self, target: &Target) -> Result<u32, Unavailable> {
+        self.process(target, Path::new("/proc"))
+    }
+
     /// The process that was named, where there is none of this number.
     pub fn named_and_gone(&self, proc: &Path) -> Option<u32> {
         match self {

@@ -296,7 +296,7 @@ mod tests {
         assert!(ended(&(0.0, &readings[0].1), &(2.0, &readings[1].1)).is_empty());
         let mut new = digest("SELECT ?", 4, 8);
         new.first_seen_s = Some(1.0);
-        assert_eq!(ended(&(0.0, &vec![]), &(2.0, &vec![new]))["select?"].1, 2.0);
+        assert_eq!(ended(&(0.0, &vec![]), &(2.0, &vec![new]))[&comparable("SELECT ?")].1, 2.0);
     }
 
     #[test]

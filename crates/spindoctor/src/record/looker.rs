@@ -1,7 +1,6 @@
 //! The lists of locks, read when something is suspicious, over a connection that stands: a server that is full lets no
 //! new one in.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use spindoctor_collect::follow::{CONNECTIONS, Reconnect};
@@ -209,7 +208,7 @@ impl Task {
 
     /// The server's process as it is now: the one that was named, as long as it is there, else the one that listens.
     fn process(&self) -> Option<host::Target> {
-        let pid = self.host.process(&self.target, Path::new("/proc")).ok()?;
+        let pid = self.host.process_here(&self.target).ok()?;
         Some(host::Target::live(pid))
     }
 
