@@ -6,6 +6,27 @@
 //! says so. Four run side by side: the sampler, which keeps the grid and reads the host; the server's half, a task that
 //! may wait for answers; the probe, on a thread of its own, so that nothing done here is taken for the server's
 //! slowness; and the caller.
+//!
+//! # Endless sampling
+//!
+//! `crates/collect/src/follow/` is `watch` without an end; how one source is asked is the same code (`asking.rs`).
+//!
+//! 1. **Who has a turn** is decided on a grid of a second (`sampler.rs`). `paces.rs` has a line for each source beside the two
+//!    lists of sources: its period, from when on an answer is dear, how slow it may become. A dear source slows itself down and
+//!    says so (`pace.rs`, pure).
+//! 2. **The host is read on time, the server when it answers** (`server.rs`, a task of its own). A sample waits for answers until
+//!    the next one is due; later ones stand in the sample that is current then, with their own time. Whatever was due and did
+//!    not come is `Unavailable` with the reason.
+//! 3. **Segments** hold one clock and one server process. Times are counted by the monotonic clock; a wall clock that was set by
+//!    more than a second begins a new segment (`clock.rs`, pure), and so does another server process: after each login its start
+//!    and its name are compared (`identity.rs`).
+//! 4. **The probe** (`probe.rs`) has a thread and a connection of its own, so that nothing that happens here is taken for the
+//!    server's slowness. A server without a free connection is entered by its administrators' port (`door.rs`).
+//! 5. **A connection that is given up stays with a server that hangs in it.** So whoever connects anew waits longer each time
+//!    that none of it was answered (`backoff.rs`), and a source over which sessions were lost rests, over new sessions too.
+//! 6. **The ring of stacks** (`crates/stacks/src/profiler/ring.rs`) is a profiler that drops what is too old, looks more often
+//!    for a while when told to, and hands out the profile of any part of what it holds. Its tables are made anew from what is
+//!    still held whenever they have doubled.
 
 mod backoff;
 mod clock;

@@ -6,6 +6,36 @@
 //! of it is kept, is decided in [`events`].
 //!
 //! `cargo run -p spindoctor-record --example stalls` prints false alarms and misses over hours of simulated load.
+//!
+//! # A stall's trip
+//!
+//! ```text
+//! probe (10 Hz), sample (1 Hz) -> detectors -> stall -> event -> what the recorder does
+//! ```
+//!
+//! 1. **A detector says whether it sees its kind of stall, and since when.** `crates/record/src/stall/` has one file per
+//!    `StallKind`, each fed with `Probe`s or `RecordedSample`s in order of time, pure. Nothing is set: what is usual is the
+//!    median of the last minute or minutes, what is noise the scatter around it, and both are learnt outside stalls only.
+//!    `collapse.rs` is the core of two: time in which a counter grew less than it just did adds up until it is more than
+//!    noise and habit explain. How many threads run at this hour of the week is kept in a `Baseline` that outlives the
+//!    recorder; one hour moves it by a quarter at most. `lock_waits.rs` is fed with looks at the locks too. Conditions of
+//!    `--when` are in `condition.rs`; `stacks --when` and `--when-stalled` use both.
+//! 2. **`Stalls` asks them all** and tells what changed: opened, with the time of the beginning, or over.
+//! 3. **`events.rs` makes events of stalls**: which belong together, when one closes, how long detail is kept, and of how many
+//!    a day. It returns what is to be done (`Act`), and does nothing itself.
+//! 4. **`record/recorder.rs` of the program does it**: it writes, and orders what takes time (stacks of the ring, a look at locks, the
+//!    diagnosis), which comes back later. A stall of 200 ms is over when it is certain, so looks come with the probe that is far
+//!    from the usual: `stall/suspicion.rs` says how much speaks for one, `turns.rs` when there may be one. `lately.rs` holds
+//!    what was seen in the last seconds and belongs to no event yet, `gathering.rs` puts each event together until all of it
+//!    is there. The three are pure.
+//! 5. **The rules are given the stall and nothing else** (`diagnosis.rs`): its samples, its stacks, and what was known before it
+//!    of that which is read once a minute. Samples of the calm around it would make it half a stall. One that is shorter than
+//!    three samples is judged by those around it too; who waited in it is told by its looks, and its probes tell how long it
+//!    lasted.
+//!
+//! `crates/record/tests/stalls/simulator.rs` has hours of load of several shapes, with noise, and stalls whose beginning is
+//! known; `cargo run -p spindoctor-record --example stalls` prints false alarms and misses. `crates/lab/src/injection.rs` makes
+//! stalls of a given length on a real server.
 
 mod asked;
 mod baseline;

@@ -12,6 +12,20 @@
 //! without a terminal.
 //!
 //! `fleet top` is the same with other words: a [`Board`] is what all servers said last, [`FleetState`] what was chosen.
+//!
+//! # A screen's trip
+//!
+//! ```text
+//! feed -> moment -> what is shown -> a buffer of any size
+//!                         ^
+//!                keys -> state
+//! ```
+//!
+//! `crates/spindoctor/src/top/`: a `Feed` alone reads (`live.rs`: endless sampling into a ring of ten minutes, with
+//! the recorder's stall detectors on its probe; `replay.rs`: a recording; `still.rs`: one window). `Moment` is what it says of
+//! one instant, so live and replay have the same screens. `view/` computes rates, lists and the verdict from moment and
+//! `State` (what the keys chose); `draw/` puts them into a buffer. All three are pure: tests draw every screen at every size,
+//! hostile strings among them, and `draw/canvas.rs` is the one place where text is escaped and cut.
 
 mod args;
 pub mod board;

@@ -5,6 +5,20 @@
 //! found by its descriptor. Looking reads no page and makes none younger.
 //!
 //! [`Evictor`] takes parts of logs out of the cache. It knows no other kind of file; which parts, others decide.
+//!
+//! # A file's trip
+//!
+//! 1. **Where files are** (`crates/collect/src/host/page_cache/places.rs`) follows from the server's variables, or without a
+//!    session from what its process has open; what each is for, from its place and name.
+//! 2. **What is cached of them** (`page_cache/mod.rs`, `pages.rs`): folders are listed below `/proc/PID/root`, and one call for
+//!    each file asks the kernel. `descriptors.rs` says who reads and writes which, and how it was opened; a descriptor also
+//!    leads to what lies elsewhere or has no name. `doctor` and `record` look at logs alone, as the source `cachestat`.
+//! 3. **What the server says** (`collect/src/file_facts.rs`): how far relay logs are applied, which redo lies in which file,
+//!    where the checkpoint is, how many replicas are fed.
+//! 4. **What may leave** is decided by `crates/spindoctor/src/cache/plan.rs`, pure: for each log a part, or a reason why it stays.
+//!    Readers are looked at several times before: a dump thread that goes from one file to the next has none open for a moment.
+//! 5. **Leaving.** `Evictor` is the only code that takes something out of the page cache. It opens logs alone, and no other file
+//!    than the one that was looked at.
 
 mod descriptors;
 #[expect(unsafe_code, reason = "cachestat and mincore have no safe wrapper")]
