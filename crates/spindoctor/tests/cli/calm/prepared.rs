@@ -14,7 +14,7 @@ use spindoctor_lab::{Home, Server, ServerSpec, Which};
 use crate::program::printed;
 
 /// What the clients execute, and its beginning without blanks and quotes, which digests of the server's have in other places.
-const SCAN: &str = "SELECT pad FROM shop.wide WHERE pad = ? AND id > ?";
+const SCAN: &str = "SELECT pad FROM shop.wide WHERE pad = ? AND CHAR_LENGTH(pad) > ?";
 const SEEN: &str = "SELECTpadFROMshop.wide";
 /// The value that is looked for.
 const SECRET: &str = "alice@example.com";
