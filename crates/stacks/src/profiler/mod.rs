@@ -1,6 +1,6 @@
 //! The profiler: a source, an unwinder, names and meaning, tied together into a profile.
 //!
-//! In: a process and what is wanted. Out: a [`Profile`]. The caller keeps the clock: it asks for each snapshot.
+//! In: a process and what is wanted. Out: a [`Profile`](spindoctor_model::Profile). The caller keeps the clock: it asks for each snapshot.
 
 mod budget;
 mod finished;

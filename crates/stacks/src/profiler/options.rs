@@ -42,7 +42,7 @@ pub struct ProfilerOptions {
     pub most_cpu_percent: f64,
     /// Only this thread's CPU samples, `hz` in each second that it runs; with [`StackSource::Cpu`].
     pub thread: Option<u32>,
-    /// Keep only this much of the past until [`Profiler::keep_all`]: for a trigger that is waited for.
+    /// Keep only this much of the past until [`Profiler::keep_all`](super::Profiler::keep_all): for a trigger that is waited for.
     pub keep: Option<Duration>,
     /// Frames that mean a state in this program: a function's name, and the state of a thread that is blocked below it.
     pub frames: &'static FrameStates,
