@@ -160,6 +160,11 @@ fn headline(largest: &TimeShare, sessions: f64, root: Option<&Root>) -> String {
 }
 
 fn why(largest: &TimeShare) -> String {
+    if largest.class == TimeClass::Running {
+        return "The process list calls everything running for which it has no other word, reads and waits inside InnoDB among \
+                it. Whether these sessions work or wait, the server's host would say: its threads' clocks and stacks."
+            .to_owned();
+    }
     match largest.seen.first().filter(|(seen, _)| !seen.is_empty()) {
         Some((seen, share)) => format!(
             "No cause of the catalogue explains it. Most of these sessions, {:.0} % of the session time, were seen in: {seen}.",

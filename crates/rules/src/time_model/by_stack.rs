@@ -9,8 +9,9 @@ use super::account::Account;
 use super::by_list::is_sleeping;
 use super::stacks::{Doing, StackWork};
 
-/// Snapshots below which they give no account: the error of a share of a half is then a fifth.
-const ENOUGH: usize = 20;
+/// Snapshots below which they give no account. On a server whose CPUs are full two a second are all that the profiler's budget
+/// allows; how far their shares differ is printed as the account's error.
+const ENOUGH: usize = 10;
 
 /// The process list is asked once a second: a state is that of a snapshot at most this far from it, seconds.
 const NEAR_S: f64 = 0.6;
@@ -27,7 +28,7 @@ pub(super) fn account(window: &Window) -> Option<(Account, BTreeSet<u32>)> {
     if profile.snapshots.len() < ENOUGH || !has_names {
         return None;
     }
-    let sessions = Sessions::of(window, profile);
+    let sessions = Sessions::from_window(window, profile);
     let mut account = Account::default();
     let mut latest = None;
     for seen in &profile.observations {
@@ -57,9 +58,8 @@ struct Sessions<'a> {
 }
 
 impl<'a> Sessions<'a> {
-    fn of(window: &'a Window, profile: &'a Profile) -> Self {
-        let stacks: Vec<StackWork> =
-            (0..profile.stacks.len() as u32).map(|at| StackWork::of(profile, at)).collect();
+    fn from_window(window: &'a Window, profile: &'a Profile) -> Self {
+        let stacks = StackWork::from_profile(profile);
         let mut states: HashMap<u64, Vec<(f64, Option<&str>)>> = HashMap::new();
         let lists = window.all(|sample| &sample.server.threads);
         for (at_s, threads) in &lists {
@@ -101,7 +101,9 @@ impl<'a> Sessions<'a> {
         let Some(work) = self.stacks.get(seen.stack as usize) else { return };
         let state = self.state(seen.thread, at_s);
         let runs = matches!(seen.state, ThreadState::Running | ThreadState::Runnable);
-        let is_at_work = if work.is_empty { runs || state.is_some() } else { work.is_at_work };
+        // A thread of a client that runs, or would, has something to do, even where its stack is still that of the wait for the
+        // next statement: the statement has come, and the thread waits for a CPU to read it.
+        let is_at_work = runs || if work.is_empty { state.is_some() } else { work.is_at_work };
         if !is_at_work {
             return;
         }

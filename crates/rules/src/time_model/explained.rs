@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use spindoctor_model::{Finding, KnownBy, SessionTime, TimeClass, TimeShare};
+use spindoctor_model::{Finding, KnownBy, SessionTime, Severity, TimeClass, TimeShare};
 
 use crate::find;
 
 /// What the session time of a server at its best goes into.
-const WORK: &[TimeClass] = &[TimeClass::Cpu, TimeClass::Kernel, TimeClass::Running];
+const WORK: &[TimeClass] = &[TimeClass::Cpu, TimeClass::Kernel];
 
-/// Waits that a server at its best has too; whether they are too long a rule of their own says.
+/// Classes that a server at its best has too; whether they take too long a rule of their own says. Running is one of them: it is
+/// what the process list says where no clock of the kernel does, and part of it may be waits.
 pub(crate) const ORDINARY: &[TimeClass] = &[
+    TimeClass::Running,
     TimeClass::CpuQueue,
     TimeClass::Spin,
     TimeClass::Commit,
@@ -40,11 +42,12 @@ const WITHOUT_A_STATE: &[TimeClass] = {
     ]
 };
 
-/// The classes that findings explain. What the list has no word for is a wait of a kind without a state, where a finding
+/// The classes that findings explain. A note says that its cause costs little, so it explains nothing. What the list has no word for is a wait of a kind without a state, where a finding
 /// explains one.
 pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<TimeClass> {
     let of = |finding: &Finding| find(&finding.cause).map_or(&[][..], |cause| cause.explains_time);
-    let mut explained: BTreeSet<TimeClass> = findings.iter().flat_map(of).copied().collect();
+    let weighty = findings.iter().filter(|finding| finding.severity > Severity::Note);
+    let mut explained: BTreeSet<TimeClass> = weighty.flat_map(of).copied().collect();
     let other = time.classes.iter().find(|one| one.class == TimeClass::Other);
     if other.is_some_and(|one| one.known_by == KnownBy::Inferred)
         && WITHOUT_A_STATE.iter().any(|class| explained.contains(class))

@@ -54,10 +54,9 @@ pub fn session_time(window: &Window) -> Option<SessionTime> {
 }
 
 /// Takes what the clocks say out of the account of the lists: out of the vague states first, then out of all that is left in
-/// proportion. What has no word and did not run waits for something that the list does not say.
+/// proportion. What has no word and did not run waits for something that the list does not say. Where the clocks count more
+/// than the lists do, the clocks are right: a list is made when the thread that makes it has a CPU, and others have none.
 fn by_clocks(window: &Window, account: &mut Account, clients: &BTreeSet<u32>, cpu: f64, queue: f64) {
-    let all = account.at_work();
-    let (cpu, queue) = (cpu.min(all), queue.min((all - cpu).max(0.0)));
     let mut left = cpu + queue;
     for pool in [&VAGUE[..1], VAGUE, TimeClass::ALL] {
         let there = account.sessions(pool);
@@ -114,10 +113,10 @@ fn spin_and_kernel(window: &Window, clients: &BTreeSet<u32>) -> (f64, f64) {
     (spins as f64 / all, kernel as f64 / all)
 }
 
-/// Kernel ids of the threads that the lists name as connections at work.
+/// Kernel ids of the threads that the lists name as connections: who was idle in each list worked between them.
 fn listed_threads(window: &Window) -> BTreeSet<u32> {
     let lists = window.all(|sample| &sample.server.threads);
-    let threads = lists.iter().flat_map(|(_, threads)| threads.iter()).filter(|thread| thread.is_at_work());
+    let threads = lists.iter().flat_map(|(_, threads)| threads.iter()).filter(|thread| thread.is_connection);
     threads.filter_map(|thread| u32::try_from(thread.thread_os_id?).ok()).collect()
 }
 
@@ -160,6 +159,23 @@ mod tests {
             assert_eq!(finding.severity, Severity::Critical);
             assert!(finding.why.contains(state), "{}", finding.why);
         }
+    }
+
+    #[test]
+    fn sessions_that_the_list_calls_running_get_a_note_where_no_clock_says_whether_they_do() {
+        let finding = unnamed_wait(&listed(40, "statistics")).unwrap();
+        assert_eq!(finding.severity, Severity::Note);
+        assert!(finding.why.contains("Whether these sessions work or wait"), "{}", finding.why);
+        assert_eq!(unnamed_wait(&listed(3, "statistics")), None);
+    }
+
+    #[test]
+    fn a_note_explains_no_wait() {
+        let time = session_time(&listed(40, "Waiting for global read lock")).unwrap();
+        let mut finding = diagnose(&listed(40, "Waiting for global read lock")).findings.remove(0);
+        assert_eq!(unnamed(&time, std::slice::from_ref(&finding)), 0.0);
+        finding.severity = Severity::Note;
+        assert_eq!(unnamed(&time, &[finding]), 1.0);
     }
 
     #[test]
@@ -206,6 +222,30 @@ mod tests {
             |_| (0..16).map(|at| session(311 + at, "Query", "closing tables", "SELECT 1")).collect();
         let window = Build::busy("8.0.36").sessions(sessions).runs(1.6, 14.4).without_profile().window();
         assert_eq!(shares(&window), [(TimeClass::CpuQueue, 90.0), (TimeClass::Cpu, 10.0)]);
+    }
+
+    #[test]
+    fn a_list_that_sees_few_sessions_work_on_full_cpus_does_not_hide_those_that_wait_for_one() {
+        let sessions = |_| {
+            let state = |at| if at < 5 { "Query" } else { "Sleep" };
+            (0..16).map(|at| session(311 + at, state(at), "", "SELECT 1")).collect()
+        };
+        let window = Build::busy("8.0.36").sessions(sessions).runs(1.6, 11.2).without_profile().window();
+        let time = session_time(&window).unwrap();
+        assert!((time.session_seconds_per_second - 12.8).abs() < 0.1, "{time:?}");
+    }
+
+    #[test]
+    fn a_statement_that_has_come_and_waits_for_a_cpu_to_be_read_is_at_work() {
+        let window = Build::busy("8.0.36")
+            .only_snapshots(&[
+                (12, ThreadState::Runnable, &["vio_read", "do_command"]),
+                (1, ThreadState::DiskRead, &["pread64", "dispatch_command", "do_command"]),
+                (30, ThreadState::NetworkIdle, &["vio_read", "do_command"]),
+            ])
+            .remote()
+            .window();
+        assert_eq!(session_time(&window).unwrap().session_seconds_per_second, 13.0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What a stack says of the thread that it is of: serves it a client, is it at work, and what does it wait for.
+//! What a thread's stack says: does the thread serve a client, is it at work, and what does it wait for.
 
 use spindoctor_model::TimeClass;
-use spindoctor_model::stack::{Profile, StackEnd, ThreadState};
+use spindoctor_model::stack::{Frame, Profile, Stack, StackEnd, ThreadState};
 
 use super::tables;
 use crate::stack_evidence::is_name;
@@ -39,31 +39,72 @@ pub(super) enum Doing {
     Waits(TimeClass),
 }
 
-impl StackWork {
-    /// Of a stack of a profile, by its place.
-    pub(super) fn of(profile: &Profile, stack: u32) -> Self {
-        let Some(stack) = profile.stacks.get(stack as usize) else {
-            return Self { is_empty: true, ..Self::default() };
-        };
-        let frames = stack.frames.iter().filter_map(|&at| profile.frames.get(at as usize));
-        let names: Vec<&str> =
-            frames.filter(|frame| !frame.kernel).map(|frame| frame.name.as_str()).collect();
-        let is_in = |functions: &[&str]| names.iter().any(|name| functions.contains(name));
-        let is_login = is_in(tables::LOGIN);
-        let has_mutex = is_in(tables::MUTEXES);
+/// What a frame says, by its name: looked up once, for a frame stands in many stacks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Role {
+    is_connection: bool,
+    is_statement: bool,
+    is_login: bool,
+    is_sleep: bool,
+    is_commit: bool,
+    is_change: bool,
+    is_rollback: bool,
+    is_mutex: bool,
+    is_of_privileges: bool,
+    is_of_tables: bool,
+    /// Its line in [`tables::WAITS`]; the first line decides.
+    waits: Option<usize>,
+}
+
+impl Role {
+    fn from_frame(frame: &Frame) -> Self {
+        if frame.kernel {
+            return Self::default();
+        }
+        let is_in = |functions: &[&str]| functions.contains(&frame.name.as_str());
         Self {
-            is_connection: is_in(tables::CONNECTION) || is_login,
-            is_at_work: is_in(tables::STATEMENT) || is_login,
-            is_empty: names.is_empty() || matches!(stack.end, StackEnd::None(_)),
-            is_login,
-            is_sleeping: is_in(tables::SLEEP),
+            is_connection: is_in(tables::CONNECTION),
+            is_statement: is_in(tables::STATEMENT),
+            is_login: is_in(tables::LOGIN),
+            is_sleep: is_in(tables::SLEEP),
             is_commit: is_in(tables::COMMIT),
             is_change: is_in(tables::CHANGES),
             is_rollback: is_in(tables::ROLLBACK),
-            waits: tables::WAITS.iter().find(|(name, _)| names.contains(name)).map(|(_, class)| *class),
-            mutex: has_mutex.then(|| match () {
-                () if is_in(tables::PRIVILEGES) => TimeClass::PrivilegeCache,
-                () if is_in(tables::TABLES) => TimeClass::TableCache,
+            is_mutex: is_in(tables::MUTEXES),
+            is_of_privileges: is_in(tables::PRIVILEGES),
+            is_of_tables: is_in(tables::TABLES),
+            waits: tables::WAITS.iter().position(|(name, _)| *name == frame.name),
+        }
+    }
+}
+
+impl StackWork {
+    /// Each stack of a profile, in order.
+    pub(super) fn from_profile(profile: &Profile) -> Vec<Self> {
+        let roles: Vec<Role> = profile.frames.iter().map(Role::from_frame).collect();
+        profile.stacks.iter().map(|stack| Self::from_stack(profile, &roles, stack)).collect()
+    }
+
+    fn from_stack(profile: &Profile, roles: &[Role], stack: &Stack) -> Self {
+        let of_frames = || stack.frames.iter().filter_map(|&at| roles.get(at as usize));
+        let has = |is_such: fn(&Role) -> bool| of_frames().any(is_such);
+        let frames = stack.frames.iter().filter_map(|&at| profile.frames.get(at as usize));
+        let names: Vec<&str> =
+            frames.filter(|frame| !frame.kernel).map(|frame| frame.name.as_str()).collect();
+        let is_login = has(|role| role.is_login);
+        Self {
+            is_connection: is_login || has(|role| role.is_connection),
+            is_at_work: is_login || has(|role| role.is_statement),
+            is_empty: names.is_empty() || matches!(stack.end, StackEnd::None(_)),
+            is_login,
+            is_sleeping: has(|role| role.is_sleep),
+            is_commit: has(|role| role.is_commit),
+            is_change: has(|role| role.is_change),
+            is_rollback: has(|role| role.is_rollback),
+            waits: of_frames().filter_map(|role| role.waits).min().map(|line| tables::WAITS[line].1),
+            mutex: has(|role| role.is_mutex).then(|| match () {
+                () if has(|role| role.is_of_privileges) => TimeClass::PrivilegeCache,
+                () if has(|role| role.is_of_tables) => TimeClass::TableCache,
                 () => TimeClass::Mutex,
             }),
             innermost: innermost(&names),
@@ -147,14 +188,12 @@ const PLUMBING: &[&str] = &[
 /// The three innermost functions that say something: `wait_for_it < do_it < dispatch_command`.
 fn innermost(names: &[&str]) -> String {
     const LENGTH: usize = 3;
-    let told = names.iter().copied().filter(|name| is_name(name) && !PLUMBING.contains(name));
-    told.take(LENGTH).collect::<Vec<_>>().join(" < ")
+    let speaking = names.iter().copied().filter(|name| is_name(name) && !PLUMBING.contains(name));
+    speaking.take(LENGTH).collect::<Vec<_>>().join(" < ")
 }
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_model::stack::{Frame, Stack};
-
     use super::*;
 
     fn doing(thread: ThreadState, state: Option<&str>, names: &[&str]) -> Doing {
@@ -163,7 +202,7 @@ mod tests {
             stacks: vec![Stack { frames: (0..names.len() as u32).collect(), end: StackEnd::Root }],
             ..Profile::default()
         };
-        StackWork::of(&profile, 0).doing(thread, state)
+        StackWork::from_profile(&profile)[0].doing(thread, state)
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub fn section(time: &SessionTime) -> Markup {
                 p.quiet {
                     (format!("{:.1}", time.session_seconds_per_second)) " sessions at work on average"
                     @if time.sleeping >= IDLE { ", " (format!("{:.1}", time.sleeping)) " more in SLEEP()" }
-                    "; the largest share is exact to " (format!("{:.0}", time.error * 100.0)) " points."
+                    "; 95 % confidence interval of the largest share: ± " (format!("{:.0}", time.error * 100.0)) " points."
                 }
             }
         }
