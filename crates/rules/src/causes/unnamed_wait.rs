@@ -4,14 +4,12 @@
 //! is never silent about it.
 
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{
-    Evidence, Finding, Remedy, Root, SessionTime, Severity, TimeClass, TimeShare, Window,
-};
+use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window};
 
 use crate::draft::Draft;
 use crate::time_model::{ORDINARY, explained, session_time, unnamed, waits};
-use crate::wait_graph::root_at_the_end;
-use crate::{CAUSES, Cause, Outcome, Stacks, sessions};
+use crate::wait_graph::Verdict;
+use crate::{CAUSES, Cause, Outcome, Stacks};
 
 /// The catalogue's last entry.
 pub const CAUSE: Cause = Cause {
@@ -110,8 +108,8 @@ fn finding(
     waits: &[&TimeShare],
 ) -> Finding {
     let sessions = largest.share * time.session_seconds_per_second;
-    let root = root_at_the_end(window, kinds(largest.class));
-    let headline = headline(largest, sessions, root.as_ref());
+    let blocker = blocker(window, largest.class, sessions);
+    let headline = headline(largest, sessions, blocker.as_ref());
     let mut draft = Draft::new(&CAUSE, score, headline).why(why(largest));
     for wait in waits {
         draft = draft.evidence(Evidence::new(
@@ -129,12 +127,8 @@ fn finding(
             ));
         }
     }
-    let latest = window.samples.last().map(|sample| &sample.server);
-    let kill = root.as_ref().and_then(|root| root.connection_id).zip(latest).map(|(id, sample)| {
-        sessions::kill(sample, id, "It blocks the others: what it holds is free when it ends.")
-    });
     draft
-        .remedy_if(kill)
+        .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy(WHY_END_IT)))
         .remedy(Remedy {
             statement: "spindoctor locks; spindoctor stacks --duration 10s".into(),
             why: "The first shows who blocks whom, the second what each thread does, by function.".into(),
@@ -142,20 +136,18 @@ fn finding(
             risk: "Both only read; no thread of the server is stopped.".into(),
             undo: String::new(),
         })
-        .root(root)
+        .root(blocker.map(|blocker| blocker.described()))
         .finding()
 }
 
 /// `40.0 sessions wait in user lock, 99 % of the session time: connection 10 blocks them`
-fn headline(largest: &TimeShare, sessions: f64, root: Option<&Root>) -> String {
+fn headline(largest: &TimeShare, sessions: f64, blocker: Option<&Verdict<'_>>) -> String {
     let what = match largest.class {
         TimeClass::Other => "wait for something that has no name here".to_owned(),
         class => format!("are in `{}`", class.label()),
     };
-    let culprit = match root.and_then(|root| root.connection_id) {
-        Some(connection) => format!(": connection {connection} blocks them"),
-        None => String::new(),
-    };
+    let culprit = blocker
+        .map_or_else(String::new, |blocker| format!(": connection {} blocks them", blocker.connection_id));
     format!("{sessions:.1} sessions {what}, {:.0} % of the session time{culprit}", largest.share * 100.0)
 }
 
@@ -176,33 +168,29 @@ fn why(largest: &TimeShare) -> String {
     }
 }
 
-/// The locks behind a class, as the wait graph has them.
-fn kinds(class: TimeClass) -> &'static [LockKind] {
-    match class {
+const WHY_END_IT: &str = "It blocks the others: what it holds is free when it ends.";
+
+/// Of the sessions in a class, the part that must wait behind one connection before that is named.
+const BEHIND_ONE: f64 = 0.5;
+
+/// And so long the longest of them must have waited, seconds, where that is known: who holds a lock for less has let it go
+/// before anybody reads its name.
+const HELD_S: f64 = 1.0;
+
+/// The connection behind which the sessions of a class wait at the window's end, where one holds what they want for long. None
+/// for what goes from hand to hand, as a latch or a place in the commit's queue does: ending its holder would free nobody.
+fn blocker(window: &Window, class: TimeClass, sessions: f64) -> Option<Verdict<'_>> {
+    let kinds: &[LockKind] = match class {
         TimeClass::RowLock | TimeClass::AutoIncrementLock => &[LockKind::Row],
-        TimeClass::MetadataLock => &[LockKind::Metadata],
+        TimeClass::MetadataLock | TimeClass::TableLock => &[LockKind::Metadata],
         TimeClass::GlobalLock => &[LockKind::Global, LockKind::Backup, LockKind::Metadata],
         TimeClass::UserLock => &[LockKind::User],
-        TimeClass::Latch | TimeClass::Mutex | TimeClass::TableCache | TimeClass::PrivilegeCache => {
-            &[LockKind::Latch, LockKind::Mutex, LockKind::RwLock, LockKind::Dictionary]
-        }
-        TimeClass::ConcurrencyTicket => &[LockKind::Ticket],
-        TimeClass::CommitOrder => &[LockKind::CommitOrder],
-        TimeClass::LogSpace => &[LockKind::LogSpace],
-        TimeClass::PurgeDelay => &[LockKind::Purge],
-        _ => &[
-            LockKind::Row,
-            LockKind::Metadata,
-            LockKind::Global,
-            LockKind::Backup,
-            LockKind::User,
-            LockKind::Latch,
-            LockKind::Mutex,
-            LockKind::RwLock,
-            LockKind::CommitQueue,
-            LockKind::CommitOrder,
-        ],
-    }
+        _ => return None,
+    };
+    Verdict::from_window(window, window.samples.last()?, kinds).filter(|blocker| {
+        f64::from(blocker.root.waiting_in_all) >= BEHIND_ONE * sessions
+            && blocker.root.longest_wait_s.is_none_or(|waited_s| waited_s >= HELD_S)
+    })
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub(super) struct Account {
     instants: Vec<BTreeMap<TimeClass, f64>>,
     /// Sessions that slept on purpose, summed up over instants.
     pub(super) sleeping: f64,
+    /// Threads of clients that were there, at work or not, summed up over instants.
+    pub(super) present: f64,
     /// How many times a session was seen at work.
     pub(super) observations: u64,
 }
@@ -60,10 +62,25 @@ impl Account {
         self.parts.values().fold(0.0, |sum, part| sum + part.sessions) / self.instants()
     }
 
+    /// Takes so much out of these classes that no more sessions are at work than there were threads of clients. Snapshots and
+    /// clocks each count a thread once, and between them one that just woke up twice.
+    pub(super) fn bound(&mut self, classes: &[TimeClass]) {
+        let excess = self.at_work() - self.present / self.instants();
+        let there = self.sessions(classes);
+        if self.present > 0.0 && excess > 0.0 && there > 0.0 {
+            self.take(classes, (excess / there).min(1.0));
+        }
+    }
+
     /// Sessions of these classes on average.
     pub(super) fn sessions(&self, classes: &[TimeClass]) -> f64 {
         let parts = classes.iter().filter_map(|class| self.parts.get(class));
         parts.fold(0.0, |sum, part| sum + part.sessions) / self.instants()
+    }
+
+    /// The classes in which a session was seen.
+    pub(super) fn classes(&self) -> Vec<TimeClass> {
+        self.parts.keys().copied().collect()
     }
 
     /// Takes that part of the sessions, 0 to 1, out of these classes.

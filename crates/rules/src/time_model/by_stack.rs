@@ -99,6 +99,7 @@ impl<'a> Sessions<'a> {
             return;
         }
         let Some(work) = self.stacks.get(seen.stack as usize) else { return };
+        account.present += 1.0;
         let state = self.state(seen.thread, at_s);
         let runs = matches!(seen.state, ThreadState::Running | ThreadState::Runnable);
         // A thread of a client that runs, or would, has something to do, even where its stack is still that of the wait for the

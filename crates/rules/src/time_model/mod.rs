@@ -38,7 +38,10 @@ pub fn session_time(window: &Window) -> Option<SessionTime> {
                 // Threads that came and went within the window are in no clock, but in the snapshots: the larger is true.
                 let scale = if cpu + queue > 0.0 { (seen / (cpu + queue)).max(1.0) } else { 0.0 };
                 account.take(&[TimeClass::Running], 1.0);
+                // What was seen to wait is what there is beside those that the clocks have on a CPU or in its queue.
+                let waits: Vec<TimeClass> = account.classes();
                 add_clocks(window, &mut account, &clients, cpu * scale, queue * scale);
+                account.bound(&waits);
             }
             account
         }
@@ -122,6 +125,7 @@ fn listed_threads(window: &Window) -> BTreeSet<u32> {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::host::ThreadStat;
     use spindoctor_model::stack::ThreadState;
     use spindoctor_model::{Finding, Reading, Severity};
 
@@ -246,6 +250,20 @@ mod tests {
             .remote()
             .window();
         assert_eq!(session_time(&window).unwrap().session_seconds_per_second, 13.0);
+    }
+
+    #[test]
+    fn no_more_sessions_are_at_work_than_there_are() {
+        // Each of sixteen threads (4400 to 4415) waits in every snapshot, and the clocks have twelve of them in the CPUs' queue.
+        let waits: &[&str] = &["thr_lock", "dispatch_command", "do_command"];
+        let window = Build::busy("8.0.36").only_snapshots(&[(16, ThreadState::Lock, waits)]);
+        let window = window.each(|at_s, _, host| {
+            let thread =
+                |tid| ThreadStat { tid, run_queue_ns: (at_s * 0.75e9) as u64, ..ThreadStat::default() };
+            host.threads =
+                Reading::Available { at_s, took_ms: 1.0, value: (4400..4416).map(thread).collect() };
+        });
+        assert_eq!(shares(&window.window()), [(TimeClass::CpuQueue, 75.0), (TimeClass::TableLock, 25.0)]);
     }
 
     #[test]
