@@ -115,7 +115,9 @@ impl<'a> Sessions<'a> {
             Doing::Waits(class) => {
                 let seen =
                     if work.innermost.is_empty() { state.unwrap_or_default() } else { &work.innermost };
-                account.see(class, KnownBy::Stack, seen);
+                let is_open = class == TimeClass::Other && work.is_in_nameless_engine;
+                let known_by = if is_open { KnownBy::Inferred } else { KnownBy::Stack };
+                account.see(class, known_by, seen);
             }
         }
     }

@@ -42,8 +42,8 @@ const WITHOUT_A_STATE: &[TimeClass] = {
     ]
 };
 
-/// The classes that findings explain. A note says that its cause costs little, so it explains nothing. What the list has no word for is a wait of a kind without a state, where a finding
-/// explains one.
+/// The classes that findings explain. A note says that its cause costs little, so it explains nothing. A wait for which the list
+/// has no word and the stack no name is one of a kind without a state, where a finding explains one of these.
 pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<TimeClass> {
     let of = |finding: &Finding| find(&finding.cause).map_or(&[][..], |cause| cause.explains_time);
     let weighty = findings.iter().filter(|finding| finding.severity > Severity::Note);

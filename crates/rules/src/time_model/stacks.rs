@@ -26,6 +26,8 @@ pub(super) struct StackWork {
     mutex: Option<TimeClass>,
     /// The innermost functions with names, for a wait that has no class.
     pub(super) innermost: String,
+    /// True where the innermost functions are a storage engine's and have no names: which of its waits it is stays open.
+    pub(super) is_in_nameless_engine: bool,
 }
 
 /// What a session does at an instant.
@@ -108,6 +110,7 @@ impl StackWork {
                 () => TimeClass::Mutex,
             }),
             innermost: innermost(&names),
+            is_in_nameless_engine: is_in_nameless_engine(&names),
         }
     }
 
@@ -184,6 +187,14 @@ const PLUMBING: &[&str] = &[
     "os_event::wait",
     "os_event_wait_low",
 ];
+
+/// True where functions without names stand below the storage engine's interface (sql/handler.cc): a server that is stripped
+/// exports that interface and none of InnoDB's own functions.
+fn is_in_nameless_engine(names: &[&str]) -> bool {
+    let mut own = names.iter().filter(|name| !PLUMBING.contains(name));
+    own.next().is_some_and(|name| !is_name(name))
+        && own.find(|name| is_name(name)).is_some_and(|name| name.starts_with("handler::"))
+}
 
 /// The three innermost functions that say something: `wait_for_it < do_it < dispatch_command`.
 fn innermost(names: &[&str]) -> String {
@@ -265,6 +276,15 @@ mod tests {
         }
         assert_eq!(doing(Running, None, &["row_search_mvcc", "dispatch_command"]), Doing::Runs);
         assert_eq!(doing(Condition, None, &["Item_func_sleep::val_int", "dispatch_command"]), Doing::Sleeps);
+    }
+
+    #[test]
+    fn an_engine_without_names_is_told_from_a_function_that_no_table_knows() {
+        let is_nameless = |names: &[&str]| is_in_nameless_engine(names);
+        assert!(is_nameless(&["syscall", "mariadbd+0x12", "mariadbd+0x34", "handler::ha_update_row"]));
+        assert!(!is_nameless(&["syscall", "unheard_of", "mariadbd+0x34", "handler::ha_update_row"]));
+        assert!(!is_nameless(&["syscall", "mariadbd+0x12", "mysql_lock_tables"]));
+        assert!(!is_nameless(&["syscall", "handler::ha_update_row"]));
     }
 
     #[test]
