@@ -21,8 +21,9 @@ pub struct Finding {
     pub cause: String,
     /// How much it matters.
     pub severity: Severity,
-    /// Orders the findings of one diagnosis, 0 to 1: the rule's own estimate of how much the cause matters. Not calibrated: nothing
-    /// compared it with what a cure gains, so scores are not to be added up.
+    /// Share of the session time that would be gone without the cause, 0 to 1; where no account of session time could be made, and
+    /// for what clients wait for before a session is at work, the rule's own estimate. Scores of findings that no other finding
+    /// explains add up to 1 at most where there is an account. Nothing compared it yet with what a cure gains.
     pub score: f64,
     /// One sentence with this server's numbers in it.
     pub headline: String,

@@ -53,7 +53,7 @@ pub struct Left {
 pub struct Elsewhere {
     /// Its cause: `row-lock-pileup`.
     pub cause: String,
-    /// The finding's score, 0 to 1: for ordering, not calibrated.
+    /// The finding's score, 0 to 1.
     pub score: f64,
     /// What was found, in a sentence.
     pub headline: String,

@@ -24,7 +24,7 @@ pub struct Proposal {
     pub cost: String,
     /// The cause whose finding proposes it; none where settings and hardware alone do.
     pub cause: Option<String>,
-    /// The finding's score, 0 to 1, where a finding gives one: for ordering, not calibrated.
+    /// The finding's score, 0 to 1, where a finding gives one.
     pub score: Option<f64>,
     /// Why it cannot be tried on a live server; none where it can.
     pub not_tried: Option<String>,

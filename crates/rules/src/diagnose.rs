@@ -41,6 +41,7 @@ pub fn diagnose(window: &Window) -> Diagnosis {
         }
     }
     if let Some(time) = &mut time {
+        time_model::set_scores(time, &mut findings);
         time.unnamed = time_model::unnamed(time, &findings);
     }
     match unnamed_wait::evaluate(window, time.as_ref(), &findings) {
@@ -48,6 +49,10 @@ pub fn diagnose(window: &Window) -> Diagnosis {
         Outcome::Clear if held => {}
         Outcome::Clear => clear.push(unnamed_wait::CAUSE.name.to_owned()),
         Outcome::NotEnoughEvidence(missing) => not_examined.push(entry(unnamed_wait::CAUSE.name, missing)),
+    }
+    let mut findings = rank::rank(findings);
+    if time.is_some() {
+        rank::without_overlap(&mut findings);
     }
     Diagnosis {
         schema: SCHEMA.to_owned(),
@@ -58,7 +63,7 @@ pub fn diagnose(window: &Window) -> Diagnosis {
         cost: whole.cost,
         profile: window.profile.value().map(|profile| profile_head(window, profile)),
         time,
-        findings: rank::rank(findings),
+        findings,
         clear,
         not_examined,
     }

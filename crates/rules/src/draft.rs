@@ -1,7 +1,7 @@
 //! How a rule puts a finding together. Name, references and severity come from the cause and the
 //! score, so that no rule can disagree with the catalogue or with [`crate::rank`].
 
-use spindoctor_model::{Evidence, Finding, Remedy, Root};
+use spindoctor_model::{Evidence, Finding, Remedy, Root, Severity};
 
 use crate::{Cause, rank};
 
@@ -66,6 +66,12 @@ impl Draft {
     /// Names causes whose findings this one explains.
     pub(crate) fn explains(mut self, causes: &[&str]) -> Self {
         self.0.explains.extend(causes.iter().map(|&name| name.to_owned()));
+        self
+    }
+
+    /// Another severity than the score's: a wait of few sessions.
+    pub(crate) fn severity(mut self, severity: Severity) -> Self {
+        self.0.severity = severity;
         self
     }
 

@@ -63,6 +63,8 @@ pub struct Cause {
     pub safety: &'static str,
     /// Where the rule comes from.
     pub references: &'static [&'static str],
+    /// What it costs, and so what its score is.
+    pub costs: Costs,
     /// Classes of session time that a finding of it explains: what else is in them is no wait without a name.
     pub explains_time: &'static [TimeClass],
     /// Which stacks show it.
@@ -72,6 +74,20 @@ pub struct Cause {
     /// Windows for the tests.
     #[cfg(test)]
     examples: Examples,
+}
+
+/// What a cause costs. A finding's score is its share of the session time; this says how a rule's own estimate becomes one.
+#[derive(Debug, Clone, Copy)]
+pub enum Costs {
+    /// The waits in these classes, whole: they are gone when it is cured. Of the other classes that it explains it costs as much
+    /// as the rule estimates, and no more than the sessions were seen to wait.
+    Waits(&'static [TimeClass]),
+    /// CPU: the rule estimates which part of the server's CPU time is wasted. That part is gone from the time on a CPU, from the
+    /// wait for one, and from the classes that it explains.
+    Cpu,
+    /// Time of clients that no session is at work for (a login that nobody accepts), or of a server that answers nobody: the
+    /// rule's own estimate is the score.
+    Elsewhere,
 }
 
 /// Windows for the tests of a rule. That a healthy busy server gets no finding is tested for all rules at once.

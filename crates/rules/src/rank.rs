@@ -1,12 +1,15 @@
 //! How findings rank and how severe they are: the only place that knows.
 //!
-//! A finding's score is the rule's own estimate, from 0 to 1, of how much the cause matters now. It orders the findings
-//! of one diagnosis and is not calibrated: nothing compared it with what a cure gains. Findings stand in order of score, with one correction: a finding that explains
-//! another weighs at least as much and stands before it, however the scores fall. Curing the
-//! explaining one cures the other; a server that is throttled *because* it spins should hear of the
-//! spinning first. What nobody would notice explains nothing that somebody is woken for.
+//! A finding's score is its share of the session time: the part that would be gone with its cause
+//! ([`crate::Costs`]). Findings stand in order of score, with one correction: a finding that explains another stands before
+//! it. Curing the explaining one cures the other; a server that is throttled *because* it spins should hear of the
+//! spinning first. Of what it explains no more is gone than its own share, so the other weighs no more than it does; clients
+//! at the door are in no session time, and what keeps them there weighs as much as they do. What nobody would notice explains
+//! nothing that somebody is woken for.
 
 use spindoctor_model::{Finding, Severity};
+
+use crate::{Costs, find};
 
 /// From here on a finding is a warning. Below a twentieth users do not notice, and the estimate
 /// itself is no better than that: sampled gauges and one-second counters move this much in a quiet
@@ -43,14 +46,28 @@ pub fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
     for note in findings.iter_mut().filter(is(Severity::Note)) {
         note.explains.retain(|cause| !critical.contains(cause));
     }
+    let is_at_the_door =
+        |finding: &Finding| find(&finding.cause).is_some_and(|cause| matches!(cause.costs, Costs::Elsewhere));
     let mut weights: Vec<f64> = findings.iter().map(|finding| finding.score).collect();
     // A chain of explanations is at most as long as there are findings.
     for _ in 0..findings.len() {
         for (at, finding) in findings.iter().enumerate() {
             for (explained_at, explained) in findings.iter().enumerate() {
-                if finding.explains.contains(&explained.cause) {
+                if finding.explains.contains(&explained.cause) && is_at_the_door(explained) {
                     weights[at] = weights[at].max(weights[explained_at]);
                 }
+            }
+        }
+    }
+    for _ in 0..findings.len() {
+        for (at, finding) in findings.iter().enumerate() {
+            let explains_it =
+                |other: &Finding| other.explains.contains(&finding.cause) && other.cause != finding.cause;
+            let most = (0..findings.len())
+                .filter(|&other| explains_it(&findings[other]))
+                .map(|other| weights[other]);
+            if let Some(most) = most.reduce(f64::max) {
+                weights[at] = weights[at].min(most);
             }
         }
     }
@@ -73,6 +90,25 @@ pub fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
         weights.remove(next);
     }
     ranked
+}
+
+/// Takes from ranked findings what those before them claim already, so that no second of session time counts twice: scores of
+/// findings that no other explains add up to 1 at most. Clients at the door are in no session time.
+pub(crate) fn without_overlap(findings: &mut [Finding]) {
+    let explained: Vec<String> = findings.iter().flat_map(|finding| finding.explains.clone()).collect();
+    let mut left = 1.0_f64;
+    for finding in findings {
+        let is_in_session_time =
+            find(&finding.cause).is_none_or(|cause| !matches!(cause.costs, Costs::Elsewhere));
+        if !is_in_session_time || explained.contains(&finding.cause) {
+            continue;
+        }
+        if finding.score > left {
+            finding.score = left;
+            finding.severity = finding.severity.min(severity(left));
+        }
+        left -= finding.score;
+    }
 }
 
 #[cfg(test)]
@@ -110,7 +146,17 @@ mod tests {
             finding("other", 0.5, &[]),
             finding("root", 0.1, &["symptom"]),
         ];
-        assert_eq!(order(findings), ["root", "symptom", "other"]);
+        assert_eq!(order(findings), ["other", "root", "symptom"]);
+    }
+
+    #[test]
+    fn what_keeps_clients_at_the_door_weighs_as_much_as_they_do() {
+        let findings = vec![
+            finding("connections-exhausted", 0.9, &[]),
+            finding("other", 0.5, &[]),
+            finding("root", 0.1, &["connections-exhausted"]),
+        ];
+        assert_eq!(order(findings), ["root", "connections-exhausted", "other"]);
     }
 
     #[test]
@@ -129,6 +175,21 @@ mod tests {
     fn a_ring_of_explanations_keeps_every_finding() {
         let findings = vec![finding("b", 0.3, &["a"]), finding("a", 0.2, &["b"])];
         assert_eq!(order(findings), ["a", "b"]);
+    }
+
+    #[test]
+    fn no_second_of_session_time_counts_twice() {
+        let mut findings = vec![
+            finding("a", 0.7, &["explained"]),
+            finding("explained", 0.6, &[]),
+            finding("connections-exhausted", 0.9, &[]),
+            finding("b", 0.4, &[]),
+            finding("c", 0.2, &[]),
+        ];
+        without_overlap(&mut findings);
+        let scores: Vec<f64> = findings.iter().map(|finding| (finding.score * 100.0).round()).collect();
+        assert_eq!(scores, [70.0, 60.0, 90.0, 30.0, 0.0]);
+        assert_eq!(findings[4].severity, Severity::Note);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::connection_churn::{self, CONNECTIONS_PER_S, connecting};
 use super::thread_cache_miss;
 use crate::connections::waiting;
 use crate::draft::Draft;
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -48,6 +48,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: How MySQL Handles Client Connections; back_log; Connection_errors_accept",
         "listen(2), accept(2): EMFILE, ENFILE",
     ],
+    costs: Costs::Elsewhere,
     explains_time: &[TimeClass::Login],
     stacks: Stacks::Running(&[
         "Mysqld_socket_listener::listen_for_connection_event",

@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use crate::draft::Draft;
 use crate::sessions::mean;
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -32,7 +32,7 @@ pub const CAUSE: Cause = Cause {
                of them, or on average two sessions and a tenth of those at work wait for room. A log that is filled \
                within a minute is flushed all the time, and on a slow disk that alone holds up writers: as many \
                that wait for a page, while the stacks show the page cleaner in the middle of writing one, are the \
-               same stall. The score is the share of the sessions at work that wait for room or for such a page, or \
+               same stall. The estimate is the share of the sessions at work that wait for room or for such a page, or \
                half the share of samples at the limit where that is more: an estimate, because a thread that is \
                stopped holds up others elsewhere.",
     looks_alike: "Innodb_log_waits counts waits for the log buffer in memory, another thing: raise \
@@ -52,6 +52,7 @@ pub const CAUSE: Cause = Cause {
         "MariaDB Knowledge Base: innodb_log_file_size (dynamic from 10.9)",
         "Domas Mituzas, on performance stalls: Fuzzy checkpoint stalls the server",
     ],
+    costs: Costs::Waits(&[TimeClass::LogSpace]),
     explains_time: &[
         TimeClass::LogSpace,
         TimeClass::FreePage,

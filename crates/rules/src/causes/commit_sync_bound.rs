@@ -10,7 +10,7 @@ use crate::redo_sync::{CommitQueue, redo_sync_behind};
 use crate::sessions::{Waiting, mean};
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::wait_graph::root_at_the_end;
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -52,6 +52,7 @@ pub const CAUSE: Cause = Cause {
         "MariaDB Knowledge Base: Group Commit for the Binary Log",
         "Domas Mituzas, Logs memory pressure",
     ],
+    costs: Costs::Waits(&[TimeClass::Commit, TimeClass::CommitOrder]),
     explains_time: &[TimeClass::Commit, TimeClass::CommitOrder, TimeClass::Write],
     stacks: Stacks::Standing(&[
         "MYSQL_BIN_LOG::ordered_commit",

@@ -5,7 +5,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::cpu_saturated;
 use crate::connections::{self, AccountRate};
 use crate::draft::Draft;
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -22,7 +22,7 @@ pub const CAUSE: Cause = Cause {
                    thousands.",
     evidence: "Growth of Connections over the window, less spindoctor's own, and statements (Questions, less \
                spindoctor's own) for each of them. It fires from ten connections a second on when each brings \
-               fewer than ten statements. The score is the CPU that logins take, at 200 us each (TLS not counted), of the \
+               fewer than ten statements. The estimate is the CPU that logins take, at 200 us each (TLS not counted), of the \
                effective CPUs (of four where the host cannot be read): an estimate, so a low rate on a large \
                host is a note. The server's counts of each account show who connects. Aborted_connects growth is shown: failed \
                logins cost as much.",
@@ -41,6 +41,7 @@ pub const CAUSE: Cause = Cause {
         "Domas Mituzas, On connections; MySQL metrics for read workloads",
         "MySQL Reference Manual: Connection Interfaces, How MySQL Handles Client Connections",
     ],
+    costs: Costs::Elsewhere,
     explains_time: &[TimeClass::Login, TimeClass::PrivilegeCache],
     stacks: Stacks::Running(&[
         "thd_prepare_connection",

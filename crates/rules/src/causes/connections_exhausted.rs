@@ -6,7 +6,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, Unavailable, Window};
 
 use crate::draft::Draft;
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -21,7 +21,7 @@ pub const CAUSE: Cause = Cause {
                    moment.",
     evidence: "Error 1040 for spindoctor's own login; growth of Connection_errors_max_connections over the \
                window; Threads_connected without spindoctor's own session against max_connections, in any \
-               sample. It is a warning from 90 % on, because one retry storm fills the rest. The score is \
+               sample. It is a warning from 90 % on, because one retry storm fills the rest. The estimate is \
                the share of login attempts that were refused.",
     looks_alike: "A pile-up behind a lock fills the connections too: each client whose statement hangs is \
                   joined by another. Then row-lock-pileup, metadata-lock-pileup or global-lock-pileup stands \
@@ -38,6 +38,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual, Too many connections; Connection_errors_max_connections",
         "Domas Mituzas, On connections",
     ],
+    costs: Costs::Elsewhere,
     explains_time: &[],
     stacks: Stacks::Standing(&["my_net_read"]),
     evaluate,

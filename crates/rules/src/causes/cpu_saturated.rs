@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::cpu_throttled::throttled;
 use crate::draft::Draft;
 use crate::run_queue::RunQueue;
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -22,8 +22,9 @@ pub const CAUSE: Cause = Cause {
                one. Their sum over the window is the mean number of runnable threads. Where it was read once only, as \
                in a recording, the mean of the snapshots of all threads is. It fires when that is 1.5 \
                times the effective CPUs or more, the CPUs the server may use are at least 90 % busy, and the \
-               server uses at least half of the busy time. The score is half the share of runnable time spent \
-               in the queue: latency is lost, work still gets done at the full rate.",
+               server uses at least half of the busy time. Up to four runnable threads for each CPU it is a note: CPUs that \
+               are fully used are no trouble. The estimate is half the share of those that are more, among the runnable: \
+               latency is lost, work still gets done at the full rate.",
     looks_alike: "Under a quota that is used up the run queue fills as well: then it is cpu-throttled and this \
                   is clear. When other processes or the hypervisor (steal) take the CPUs, more than half of the \
                   busy time is not the server's, and this is clear. CPU burnt in spin loops is \
@@ -39,6 +40,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: innodb_thread_concurrency",
         "Vadim Tkachenko, kernel_mutex problem. Or double throughput with single variable (2014)",
     ],
+    costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::CpuQueue],
     stacks: Stacks::Running(&[]),
     evaluate,
@@ -66,8 +68,12 @@ const FEWEST_INSIDE: f64 = 16.0;
 /// Runnable threads for each that the limit would let in, from which on the limit is worth trying.
 const CROWD: f64 = 4.0;
 
-/// Throughput is not lost, latency is: half of the queued share counts.
+/// Throughput is not lost, latency is: half of the share counts.
 const LATENCY_COUNTS: f64 = 0.5;
+
+/// Runnable threads for each effective CPU up to which the CPUs are well used: a statement then waits three times as long as
+/// it runs, which of work in microseconds nobody notices, and fewer clients would leave CPUs idle between their statements.
+const WELL_USED: f64 = 4.0;
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
@@ -97,10 +103,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(None);
     }
     let queued_ratio = queue.queued / runnable.max(f64::MIN_POSITIVE);
+    let too_many = (runnable - WELL_USED * cpus).max(0.0) / runnable.max(f64::MIN_POSITIVE);
     Ok(Some(
         Draft::new(
             &CAUSE,
-            LATENCY_COUNTS * queued_ratio,
+            LATENCY_COUNTS * too_many,
             format!("{runnable:.1} threads want to run on {cpus:.1} CPUs"),
         )
         .why(format!(
@@ -190,7 +197,19 @@ pub(crate) mod examples {
     use crate::testing::{Build, answer};
 
     pub(crate) fn fires() -> Window {
-        Build::busy("9.7.4").runs(3.6, 12.0).host_cpu(3.8, 0.2).window()
+        Build::busy("9.7.4").runs(3.6, 36.0).host_cpu(3.8, 0.2).window()
+    }
+
+    #[test]
+    fn cpus_that_are_well_used_are_a_note() {
+        let severity = |queued| {
+            let window = Build::busy("9.7.4").runs(3.8, queued).host_cpu(3.8, 0.2).window();
+            crate::diagnose(&window).findings.first().map(|finding| finding.severity)
+        };
+        // Two clients for each CPU, four, and ten.
+        assert_eq!(severity(4.2), Some(spindoctor_model::Severity::Note));
+        assert_eq!(severity(12.2), Some(spindoctor_model::Severity::Note));
+        assert_eq!(severity(36.2), Some(spindoctor_model::Severity::Critical));
     }
 
     /// The same queue, but it is others who keep the CPUs busy.

@@ -4,7 +4,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 
 use super::cpu_saturated;
 use crate::draft::Draft;
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -20,7 +20,7 @@ pub const CAUSE: Cause = Cause {
                    more concurrency makes the stops longer.",
     evidence: "Growth of nr_periods, nr_throttled and throttled time (cpu.stat, v1 and v2) of the cgroup that \
                sets the tightest quota, over the window. It fires when 5 % or more of the periods were \
-               throttled and the stops cost 2 % or more of the time. The score is the share of periods that were \
+               throttled and the stops cost 2 % or more of the time. The estimate is the share of periods that were \
                throttled, times the part of such a period in which the CPUs that the server uses stood still. \
                nr_periods counts only periods in which the group ran, so an idle server shows none.",
     looks_alike: "A few throttled periods in a hundred are bursts, not a cause. The server may use its quota up \
@@ -39,6 +39,7 @@ pub const CAUSE: Cause = Cause {
         "Linux kernel documentation: CFS Bandwidth Control; Control Group v2, cpu.stat and cpu.max",
         "Published case: MySQL 8.0 under CPUQuota=100% on 6 CPUs",
     ],
+    costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::CpuQueue, TimeClass::Commit, TimeClass::Latch, TimeClass::Mutex],
     stacks: Stacks::Running(&[]),
     evaluate,

@@ -8,7 +8,7 @@ use super::{metadata_lock_pileup, storage_stalled, table_cache_contention};
 use crate::draft::Draft;
 use crate::sessions::{at_work, mean, shortened};
 use crate::stall::{HELD_UP, HELD_UP_RATIO, stack_of};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -26,7 +26,7 @@ pub const CAUSE: Cause = Cause {
                lock, and sessions that have waited no longer than it has run, in `Waiting for table (schema, \
                tablespace) metadata lock`, `Opening tables`, `closing tables`, `checking permissions` or `System lock`. \
                It fires when two or more sessions on average are held up so, and they are 10 % or more of the sessions \
-               at work. The score is that share. The stacks show what takes the time.",
+               at work. The estimate is that share. The stacks show what takes the time.",
     looks_alike: "A DROP or TRUNCATE that itself waits for a metadata lock holds up others because of an old \
                   transaction: metadata-lock-pileup. Opening tables without any DDL is a small cache: \
                   table-cache-contention. Commits that wait for the same slow disk are commit-sync-bound.",
@@ -44,6 +44,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: DROP TABLE, TRUNCATE TABLE, RENAME TABLE; WL#14100 (8.0.23)",
         "MariaDB: MDEV-8069 (DROP or rebuild of a large table may lock up InnoDB)",
     ],
+    costs: Costs::Waits(&[]),
     explains_time: &[
         TimeClass::MetadataLock,
         TimeClass::Latch,

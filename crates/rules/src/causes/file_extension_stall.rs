@@ -5,7 +5,7 @@ use spindoctor_model::{Finding, Remedy, TimeClass, Unavailable, Window};
 use super::{index_lock, storage_stalled};
 use crate::draft::Draft;
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -21,7 +21,7 @@ pub const CAUSE: Cause = Cause {
     evidence: "Stacks of all threads, ten times a second: a thread in fil_space_extend (5.6: \
                fil_extend_space_to_desired_size), and in the same snapshot sessions that wait for a latch of InnoDB. \
                It fires when two or more sessions on average are held up so, and they are 10 % or more of the \
-               sessions at work. The score is that share.",
+               sessions at work. The estimate is that share.",
     looks_alike: "Waits for an index lock while nobody extends a file are index-lock. A disk that is slow for commits \
                   is commit-sync-bound, and often the same disk. Temporary tables on disk grow too, in files of \
                   their own.",
@@ -36,6 +36,7 @@ pub const CAUSE: Cause = Cause {
         "Domas Mituzas, on stalls: Extending data files stalls the server (MySQL bug #56433)",
         "MySQL Reference Manual: innodb_extend_and_initialize; AUTOEXTEND_SIZE; Optimizing Tablespace Space Allocation on Linux",
     ],
+    costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::Latch, TimeClass::Mutex, TimeClass::Write, TimeClass::Commit],
     stacks: Stacks::Standing(DOES),
     evaluate,

@@ -9,7 +9,7 @@ use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting};
 use crate::wait_graph::{TABLE_FLUSH, Verdict};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -28,7 +28,7 @@ pub const CAUSE: Cause = Cause {
                It fires when sessions wait in about half of the samples. The root is the owner of a granted \
                global lock other than the intention lock that every write takes; where that owner itself waits \
                for tables to be flushed, the root is the longest-running statement that waits for nobody. \
-               Without a list of locks a session that runs one of these statements is named, or none. The score \
+               Without a list of locks a session that runs one of these statements is named, or none. The estimate \
                is the share of the sessions' working time spent waiting.",
     looks_alike: "Waits for the metadata lock of one table are metadata-lock-pileup. Waiting for table flush also \
                   follows ANALYZE TABLE or FLUSH TABLES of one table that a long query still uses (before MySQL \
@@ -44,6 +44,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: FLUSH TABLES WITH READ LOCK; LOCK INSTANCE FOR BACKUP",
         "MariaDB Knowledge Base: BACKUP STAGE",
     ],
+    costs: Costs::Waits(&[TimeClass::GlobalLock]),
     explains_time: &[TimeClass::GlobalLock, TimeClass::MetadataLock, TimeClass::TableCache],
     stacks: Stacks::Standing(&[
         "MDL_wait::timed_wait",

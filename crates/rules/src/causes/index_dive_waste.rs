@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use crate::dives::DIVES;
 use crate::draft::Draft;
 use crate::spin_samples::{self, SpinSamples};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -23,7 +23,7 @@ pub const CAUSE: Cause = Cause {
     evidence: "CPU samples in the server's call for all ranges of an index or in InnoDB's for one \
                (handler::multi_range_read_info_const, records_in_range, btr_estimate_n_rows_in_range), and stacks of \
                sessions that wait in it for a page from disk. It fires where a tenth of the CPU or of the sessions at work \
-               is there. The score is the larger share.",
+               is there. The estimate is the larger share.",
     looks_alike: "Time in the executor's own range scan (multi_range_read_next) is the query itself. Statistics that are \
                   recomputed all the time are statistics-stall. A statement that reads far more rows than it sends is \
                   rows-read-waste.",
@@ -41,6 +41,7 @@ pub const CAUSE: Cause = Cause {
          dives when possible",
         "InnoDB source, btr0cur.cc: btr_estimate_n_rows_in_range",
     ],
+    costs: Costs::Cpu,
     explains_time: &[TimeClass::Read],
     stacks: Stacks::Running(DIVES),
     evaluate,

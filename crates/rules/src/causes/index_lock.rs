@@ -4,7 +4,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 
 use crate::draft::Draft;
 use crate::stall::{HELD_UP_RATIO, LATCH_WAITS, Look, Stall};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -23,7 +23,7 @@ pub const CAUSE: Cause = Cause {
                in btr_cur_pessimistic_*, btr_page_split_and_insert, btr_compress, and in the same snapshots those that \
                wait to read a page on their way down an index, which such a change keeps latched. It fires when two \
                or more sessions on average stand so, one or more of them, and 10 % or more of the sessions at work, at \
-               the index lock itself. The score is the share of the sessions at work that stand so.",
+               the index lock itself. The estimate is the share of the sessions at work that stand so.",
     looks_alike: "Waits for a page in exclusive mode (buf_page_get_gen under rw_lock_x_lock_func) mean a hot page. When \
                   the holder of the lock extends the data file, file-extension-stall stands above this. Waits in \
                   lock_wait_suspend_thread are row locks: row-lock-pileup. btr_search_* is the adaptive hash index.",
@@ -40,6 +40,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL bugs #61735 and #61736; WL#6326: InnoDB: fix index->lock contention",
         "MySQL Reference Manual: Sorted Index Builds, innodb_fill_factor; Invisible Indexes",
     ],
+    costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::Latch, TimeClass::Mutex, TimeClass::Read],
     stacks: Stacks::Standing(&["btr_cur_search_to_nth_level", "btr_cur_pessimistic_insert"]),
     evaluate,

@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 
 use crate::draft::Draft;
 use crate::rank::CRITICAL_FROM;
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -22,7 +22,7 @@ pub const CAUSE: Cause = Cause {
     evidence: "What the page cache holds of each log file (cachestat, or mincore before Linux 6.5), the host's memory or the \
                control group's limit, what of it is free, pages that InnoDB had to read (Innodb_buffer_pool_reads), pages \
                swapped. It fires where logs hold a twentieth of the memory or more, less is free than they hold, and pages \
-               are read from disk or swapped meanwhile. The score is their share of the memory; without swapping a warning \
+               are read from disk or swapped meanwhile. The estimate is their share of the memory; without swapping a warning \
                at most, as no counter tells how many reads a larger buffer pool would save.",
     looks_alike: "Logs in the cache of a host that has memory to spare, or whose data fits into its buffer pool, cost \
                   nothing. Data files in the page cache are another matter: innodb_flush_method is not O_DIRECT, and each \
@@ -39,6 +39,7 @@ pub const CAUSE: Cause = Cause {
         "Linux manual: posix_fadvise(2), POSIX_FADV_DONTNEED; cachestat",
         "MySQL Reference Manual: innodb_flush_method, binlog_expire_logs_seconds; MariaDB: innodb_log_file_buffering",
     ],
+    costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::Read],
     stacks: Stacks::Nothing,
     evaluate,

@@ -11,7 +11,7 @@ use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting};
 use crate::wait_graph::Verdict;
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -29,7 +29,7 @@ pub const CAUSE: Cause = Cause {
                granted (performance_schema, or MariaDB's plugin, which lists granted ones only). It fires when \
                sessions wait in about half of the samples. The root is the owner of a granted lock on the \
                wanted table that waits for nobody. Without a list of locks the oldest open transaction that is \
-               older than the longest wait is named, as most likely. The score is the share of the sessions' \
+               older than the longest wait is named, as most likely. The estimate is the share of the sessions' \
                working time spent waiting; a DDL that waits alone is a warning, because the pile-up is only a \
                statement away.",
     looks_alike: "Waits for rows inside InnoDB are row-lock-pileup. `Waiting for table flush`, `Waiting for \
@@ -46,6 +46,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL WL#9629: metadata lock instrumentation on by default (8.0)",
         "MariaDB Knowledge Base: METADATA_LOCK_INFO plugin; WAIT and NOWAIT",
     ],
+    costs: Costs::Waits(&[TimeClass::MetadataLock]),
     explains_time: &[TimeClass::MetadataLock],
     stacks: Stacks::Standing(&["MDL_wait::timed_wait"]),
     evaluate,

@@ -9,7 +9,7 @@ use spindoctor_model::{
 use crate::draft::Draft;
 use crate::history::history;
 use crate::sessions::{self, Waiting};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -25,7 +25,7 @@ pub const CAUSE: Cause = Cause {
     evidence: "The history list's length over the window (Innodb_history_list_length, the metric trx_rseg_history_len, or \
                SHOW ENGINE INNODB STATUS), innodb_max_purge_lag and innodb_max_purge_lag_delay, the oldest open \
                transaction. It fires where the list is, or was, longer than innodb_max_purge_lag and changes are delayed: \
-               the score is the delay, the mean of all samples, times the rows changed a second (Handler_write, _update, \
+               the estimate is the delay, the mean of all samples, times the rows changed a second (Handler_write, _update, \
                _delete), of the time of the sessions at work. It fires too, as a warning, where the list has a million \
                entries and grows, and on MariaDB, which delays nobody while nothing can be purged, where it is too long and \
                \"Purge done for\" stands: the delay comes when purge goes on.",
@@ -44,6 +44,7 @@ pub const CAUSE: Cause = Cause {
         "MariaDB 10.11 source, trx0purge.cc (trx_purge)",
         "Domas Mituzas, on performance stalls: Purge stalls the server",
     ],
+    costs: Costs::Elsewhere,
     explains_time: &[TimeClass::PurgeDelay],
     stacks: Stacks::Nothing,
     evaluate,

@@ -8,7 +8,7 @@ use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::redo_sync::redo_sync;
 use crate::spin_samples::{SpinSamples, Whose};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -30,9 +30,9 @@ pub const CAUSE: Cause = Cause {
                (utime_abs) in each sample. The spin window is [lwm, hwm * N) in percent of one CPU; it fires \
                when a third or more of the samples lie in the part of that window that the corrected mark \
                max(1, floor(50 * Q / N)) closes, and commits happen. Where CPU samples were taken, a fiftieth of \
-               them must lie in the loop, and their share is the score. Where log_on_flush_no_waits and \
+               them must lie in the loop, and their share is the estimate. Where log_on_flush_no_waits and \
                log_on_flush_waits are enabled, they tell how many commits ended their wait without sleeping; \
-               with log_flush_avg_time the spun time can be computed. Otherwise the score is an estimate after \
+               with log_flush_avg_time the spun time can be computed. Otherwise it is estimated after \
                the published case, and says so. Clear without a quota, with innodb_log_writer_threads=OFF or \
                innodb_flush_log_at_trx_commit=0 (no commit spin at all), on MariaDB (at most one short delay), \
                where 100 * Q <= lwm (it never spins), and where one flush takes longer than \
@@ -55,6 +55,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL 8.0 source, srv0srv.cc: srv_update_cpu_usage",
         "MySQL Reference Manual: innodb_log_spin_cpu_pct_hwm, innodb_log_spin_cpu_abs_lwm",
     ],
+    costs: Costs::Cpu,
     explains_time: &[TimeClass::Spin, TimeClass::CpuQueue, TimeClass::Commit, TimeClass::Latch],
     stacks: Stacks::Spinning(Whose::Commit),
     evaluate,

@@ -8,7 +8,7 @@ use super::{cpu_saturated, rows_read_waste};
 use crate::draft::Draft;
 use crate::replica::{self, KeepingUp, Shape};
 use crate::sessions;
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -22,7 +22,7 @@ pub const CAUSE: Cause = Cause {
                    what was not received. A lag that grows never ends by itself.",
     evidence: "Seconds_Behind_Source (Seconds_Behind_Master) in each sample: more than one second in more than half of them. \
                How it grows, bytes of the source's binary log received and applied each second (the positions of SHOW \
-               REPLICA status), and what the appliers were seen at: statement, kind of event, wait. The score is the part \
+               REPLICA status), and what the appliers were seen at: statement, kind of event, wait. The estimate is the part \
                of the source's work that is not kept up with, and at least a warning's. It fires too where the applier \
                has stopped with an error.",
     looks_alike: "A replica with SOURCE_DELAY is behind on purpose. Single jumps are single slow statements: spindoctor \
@@ -40,6 +40,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: SHOW REPLICA STATUS; Replication and Row-Based Logging; replica_parallel_workers",
         "MariaDB Knowledge Base: Parallel Replication",
     ],
+    costs: Costs::Elsewhere,
     explains_time: &[],
     stacks: Stacks::Standing(&[
         "Rows_log_event::do_apply_event",

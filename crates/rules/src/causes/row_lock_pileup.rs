@@ -9,9 +9,10 @@ use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable
 
 use super::connections_exhausted;
 use crate::draft::Draft;
+use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting, mean};
 use crate::wait_graph::{Verdict, without_connection};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -27,10 +28,10 @@ pub const CAUSE: Cause = Cause {
                    fill max_connections.",
     evidence: "In each sample, who waits for whose row lock (performance_schema.data_lock_waits from 8.0, \
                information_schema.INNODB_LOCKS before and on MariaDB), transactions in LOCK WAIT, and \
-               Innodb_row_lock_current_waits. It fires when on average two or more sessions wait and they are a \
-               tenth or more of the sessions at work, or one waits for 5 s and more. The root is the \
+               Innodb_row_lock_current_waits. It fires when sessions wait that are 5 % or more of those at work, and half a \
+               session or more on average, or one waits for 5 s and more. The root is the \
                transaction that waits for nobody and holds up the most; it is one holder when the same \
-               connection is the root in half of the samples with waits, else the row is hot. The score is the \
+               connection is the root in half of the samples with waits, else the row is hot. The estimate is the \
                share of the sessions' working time spent waiting. Where the lock tables cannot be read, the \
                counters show that there are waits, and no root is named.",
     looks_alike: "Waits for table metadata lock are another lock, above InnoDB: metadata-lock-pileup. Lock waits \
@@ -50,6 +51,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: InnoDB Locking; The data_lock_waits Table",
         "MariaDB Knowledge Base: Information Schema INNODB_LOCKS; idle_transaction_timeout",
     ],
+    costs: Costs::Waits(&[TimeClass::RowLock]),
     explains_time: &[TimeClass::RowLock],
     stacks: Stacks::Standing(&[
         "lock_wait_suspend_thread", // 5.6 and later
@@ -65,12 +67,14 @@ pub const CAUSE: Cause = Cause {
     },
 };
 
-/// Sessions waiting on average. One at a time is two clients that met; from two on there is a queue.
-const WAITERS: f64 = 2.0;
+/// Sessions waiting on average, below which two clients meet now and then.
+const WAITERS: f64 = 0.5;
 
-/// Share of the sessions at work that wait. A busy server with a few short waits in every sample stays
-/// below it.
-const WAITING_RATIO: f64 = 0.10;
+/// Sessions waiting on average that are a queue even where nobody knows how many are at work, and whatever one of them waits for.
+const QUEUE: f64 = 2.0;
+
+/// Share of the sessions at work that wait, as of any other wait that is worth a warning.
+const WAITING_RATIO: f64 = WARNING_FROM;
 
 /// A single wait of this length is no short meeting: a tenth of the default innodb_lock_wait_timeout.
 const LONG_WAIT_S: f64 = 5.0;
@@ -102,8 +106,13 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     }
     let series: Series = waiting.iter().map(|&(at_s, _, waiters)| (at_s, waiters)).collect();
     let mean_waiters = mean(series.iter().map(|&(_, waiters)| waiters));
-    let at_work = Waiting::count(window, |_| false).map_or(mean_waiters, |all| all.at_work_mean);
-    let ratio = mean_waiters / at_work.max(mean_waiters).max(1.0);
+    let running = || {
+        let running = window.status_series("Threads_running");
+        // The session that asks is one of them.
+        (!running.is_empty()).then(|| (mean(running.iter().map(|&(_, running)| running)) - 1.0).max(0.0))
+    };
+    let at_work = Waiting::count(window, |_| false).map(|all| all.at_work_mean).ok().or_else(running);
+    let ratio = mean_waiters / at_work.unwrap_or(mean_waiters).max(mean_waiters).max(1.0);
     let longest_s = window
         .samples
         .iter()
@@ -112,8 +121,9 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         .map(|wait| wait.waited_s)
         .fold(0.0, f64::max);
 
-    let queue = mean_waiters >= WAITERS && ratio >= WAITING_RATIO;
-    let single = mean_waiters >= 0.5 && longest_s >= LONG_WAIT_S;
+    let single = mean_waiters >= WAITERS && longest_s >= LONG_WAIT_S;
+    let few = if single || at_work.is_none() { QUEUE } else { WAITERS };
+    let queue = mean_waiters >= few && ratio >= WAITING_RATIO;
     if !queue && !single {
         return Ok(None);
     }
@@ -171,7 +181,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 expected_if(
                     queue,
                     Evidence::new("sessions waiting for a row lock", mean_waiters, "", "INNODB_TRX, lock waits"),
-                    format!("< {WAITERS:.0}"),
+                    format!("< {WAITERS}"),
                 )
                 .series(series),
             )

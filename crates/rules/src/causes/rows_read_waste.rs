@@ -9,7 +9,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::cpu_saturated;
 use crate::draft::Draft;
 use crate::sessions;
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -27,7 +27,7 @@ pub const CAUSE: Cause = Cause {
                A statement counts as waste when it examines a hundred rows or more for each it returns or \
                changes, a thousand or more each time, and half of its executions scanned or joined without an \
                index; one that used an index counts from five thousand rows on unless it adds up or groups. \
-               The score is the share of all statement time that waste takes, times the part of the effective \
+               The estimate is the share of all statement time that waste takes, times the part of the effective \
                CPUs that it could keep busy. Without the summary (MariaDB by default): \
                Handler_read_rnd_next against Rows_sent, from 50,000 rows a second on, at five million rows a \
                second for a CPU and never more CPU than the server used; the same where prepared statements run and the summary \
@@ -49,6 +49,7 @@ pub const CAUSE: Cause = Cause {
         "Domas Mituzas, MySQL metrics for read workloads; A case for FORCE INDEX",
         "MySQL Reference Manual: Optimization and Indexes; Statement Summary Tables",
     ],
+    costs: Costs::Cpu,
     explains_time: &[TimeClass::Read],
     stacks: Stacks::Running(&[
         "row_search_mvcc",

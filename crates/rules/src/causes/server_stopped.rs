@@ -4,7 +4,7 @@ use spindoctor_model::host::ProcessStat;
 use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, TimeClass, Unavailable, Window};
 
 use crate::draft::Draft;
-use crate::{CAUSES, Cause, Outcome, Stacks};
+use crate::{CAUSES, Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -38,6 +38,7 @@ pub const CAUSE: Cause = Cause {
         "Linux kernel documentation: cgroup freezer, cgroup.freeze",
         "Baron Schwartz, Three ways that the poor man's profiler can hurt MySQL (2011)",
     ],
+    costs: Costs::Elsewhere,
     explains_time: TimeClass::ALL,
     stacks: Stacks::Nothing,
     evaluate,

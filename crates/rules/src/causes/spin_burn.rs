@@ -6,7 +6,7 @@ use super::{cpu_saturated, cpu_throttled};
 use crate::draft::Draft;
 use crate::latch_spin::LatchSpin;
 use crate::spin_samples::{SpinSamples, Whose};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -39,6 +39,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL 8.0 source, ib0mutex.h: TTASEventMutex::spin_and_try_lock; ut0ut.cc: ut_delay",
         "MDEV-19845: Adaptive spin loops",
     ],
+    costs: Costs::Cpu,
     explains_time: &[TimeClass::Spin, TimeClass::CpuQueue, TimeClass::Latch, TimeClass::Mutex],
     stacks: Stacks::Spinning(Whose::Latch),
     evaluate,

@@ -7,7 +7,7 @@ use super::cpu_saturated;
 use crate::draft::Draft;
 use crate::latch_spin::LatchSpin;
 use crate::spin_samples::{self, SpinSamples};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -39,6 +39,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: Configuring Spin Lock Polling",
         "MySQL 8.0 source, sync0arr.cc: sync_array_reserve_cell, sync_array_wait_event; ib0mutex.h: TTASEventMutex",
     ],
+    costs: Costs::Cpu,
     explains_time: &[TimeClass::Latch, TimeClass::Mutex, TimeClass::Commit],
     stacks: Stacks::Running(LATCHES),
     evaluate,

@@ -5,7 +5,7 @@ use spindoctor_model::{Finding, Remedy, TimeClass, Unavailable, Window};
 use super::cpu_saturated;
 use crate::draft::Draft;
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -22,7 +22,7 @@ pub const CAUSE: Cause = Cause {
     evidence: "Stacks of all threads, ten times a second: sessions in dict_stats_update (5.5: dict_update_statistics), \
                where they recompute or wait for the one who does, and those that wait for the statistics' latches \
                (dict_table_stats_lock, dict_table_stats_compute_lock). It fires when two or more sessions on average stand so, and they are \
-               10 % or more of the sessions at work. The score is that share.",
+               10 % or more of the sessions at work. The estimate is that share.",
     looks_alike: "The state `statistics` of a session is the optimizer at work on one statement, index dives among it: \
                   index-dive-waste. After ANALYZE TABLE sessions that wait in the state `Waiting for table flush` \
                   wait for old statements to end.",
@@ -37,6 +37,7 @@ pub const CAUSE: Cause = Cause {
         "Domas Mituzas, on stalls: Updating table statistics stalls the server (MySQL bug #56340)",
         "MySQL Reference Manual: Configuring Persistent / Non-Persistent Optimizer Statistics Parameters",
     ],
+    costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::Latch, TimeClass::Mutex, TimeClass::Read, TimeClass::TableCache],
     stacks: Stacks::Standing(&[
         "dict_stats_update",

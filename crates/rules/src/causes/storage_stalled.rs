@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::{checkpoint_stall, commit_sync_bound, file_extension_stall, index_lock};
 use crate::draft::Draft;
 use crate::sessions::mean;
-use crate::{Cause, Outcome, Stacks, spin_samples};
+use crate::{Cause, Costs, Outcome, Stacks, spin_samples};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -22,7 +22,7 @@ pub const CAUSE: Cause = Cause {
                And how many I/Os the server completed meanwhile (Innodb_data_reads, _writes and _fsyncs, and groups of \
                statements that changed rows). The number that stand divided by the I/Os completed in a second is the time of one I/O \
                (Little's law), and the same of syncs alone, because writes end in the page cache. It fires at a second or \
-               more, where two or more sessions at work are blocked. The score is their share of the sessions at work.",
+               more, where two or more sessions at work are blocked. The estimate is their share of the sessions at work.",
     looks_alike: "A disk that is slow and answers takes milliseconds, not seconds: commit-sync-bound, checkpoint-stall, \
                   file-extension-stall. A process that a signal or the freezer holds does no I/O either: server-stopped. A \
                   full disk: the server waits for room and says so in its error log.",
@@ -36,6 +36,7 @@ pub const CAUSE: Cause = Cause {
         "Linux kernel documentation: hung tasks, blkio and io.max, pressure stall information",
         "J. D. C. Little, A Proof for the Queuing Formula L = lambda W (1961)",
     ],
+    costs: Costs::Waits(&[]),
     explains_time: &[
         TimeClass::Read,
         TimeClass::Write,

@@ -6,7 +6,7 @@ use super::{cpu_saturated, statistics_stall};
 use crate::draft::Draft;
 use crate::sessions::Waiting;
 use crate::spin_samples::{self, SpinSamples};
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -22,7 +22,7 @@ pub const CAUSE: Cause = Cause {
                    everything at once.",
     evidence: "Growth of Opened_tables over the window, against Table_open_cache_hits and _misses (where there are \
                none: against Questions). It fires from 100 openings a second on when one in ten uses of a table opens \
-               it. The score is the larger of two shares: CPU samples in open_table, closefrm and their like, as part \
+               it. The estimate is the larger of two shares: CPU samples in open_table, closefrm and their like, as part \
                of the effective CPUs (without samples: the openings at 20 us each, an estimate); and sessions at work \
                in the state `Opening tables` or `closing tables`.",
     looks_alike: "A server that has just started opens each table once. `Opening tables` while a file is deleted or a \
@@ -39,6 +39,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: How MySQL Opens and Closes Tables; table_open_cache",
         "MariaDB Knowledge Base: Optimizing table_open_cache",
     ],
+    costs: Costs::Cpu,
     explains_time: &[TimeClass::TableCache, TimeClass::Mutex],
     stacks: Stacks::Running(OPENS),
     evaluate,

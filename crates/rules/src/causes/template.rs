@@ -3,7 +3,7 @@
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use crate::draft::Draft;
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -14,7 +14,7 @@ pub const CAUSE: Cause = Cause {
     why_it_hurts: "TO WRITE: what a user of the server notices, and how large it becomes under load. Name what grows and \
                    what stops.",
     evidence: "TO WRITE: each reading by its name in MySQL and in MariaDB, the threshold of each with its unit, and what \
-               the score estimates.",
+               the estimate counts.",
     looks_alike: "TO WRITE: what has the same symptoms and is another cause, by its name where the catalogue has it, and \
                   how it is told apart.",
     remedies: "TO WRITE: the best remedy first, each as a statement or as a change of the application, and what it \
@@ -23,6 +23,7 @@ pub const CAUSE: Cause = Cause {
              statement that undoes it.",
     references: &["TO WRITE: MySQL Reference Manual, the section"],
     // Which functions show it on a stack, where any do: Standing (waits in), Running (CPU goes into), Spinning.
+    costs: Costs::Waits(&[]),
     explains_time: &[],
     stacks: Stacks::Nothing,
     evaluate,
@@ -48,7 +49,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(None);
     }
     Ok(Some(
-        // The score, 0 to 1: the share of the throughput that is lost to it. From 0.05 on it is a warning (rank.rs).
+        // The estimate, 0 to 1, of what `Cause::costs` says. From a score of 0.05 on it is a warning (rank.rs).
         Draft::new(&CAUSE, per_s / 1000.0, format!("{per_s:.0} tables are scanned per second"))
             .why("TO WRITE: the mechanism with this server's numbers, in a sentence or two.")
             .evidence(

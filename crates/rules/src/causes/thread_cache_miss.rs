@@ -5,7 +5,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::connection_churn::{self, CONNECTIONS_PER_S, connecting};
 use super::cpu_saturated;
 use crate::draft::Draft;
-use crate::{Cause, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -19,7 +19,7 @@ pub const CAUSE: Cause = Cause {
                    in the one accepting thread and under the process's memory-map lock, which every other \
                    thread that maps memory wants too.",
     evidence: "Growth of Threads_created against growth of Connections over the window. It fires from ten threads \
-               a second on when half or more of the connections made one. The score is the CPU of that, at \
+               a second on when half or more of the connections made one. The estimate is the CPU of that, at \
                100 us each, of the effective CPUs: an estimate. Clear with a thread pool (thread_handling), \
                where connections are no threads.",
     looks_alike: "A server that has just started fills its cache once: Threads_created grows, and stops. Clients \
@@ -36,6 +36,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: thread_cache_size, Threads_created",
         "MariaDB Knowledge Base: Thread Pool in MariaDB",
     ],
+    costs: Costs::Elsewhere,
     explains_time: &[TimeClass::Login],
     stacks: Stacks::Running(&[
         "pthread_create",

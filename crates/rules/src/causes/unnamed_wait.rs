@@ -7,9 +7,9 @@ use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window};
 
 use crate::draft::Draft;
-use crate::time_model::{ORDINARY, explained, session_time, unnamed, waits};
+use crate::time_model::{ORDINARY, explained, session_time, severity, unnamed, waits};
 use crate::wait_graph::Verdict;
-use crate::{CAUSES, Cause, Outcome, Stacks};
+use crate::{CAUSES, Cause, Costs, Outcome, Stacks};
 
 /// The catalogue's last entry.
 pub const CAUSE: Cause = Cause {
@@ -33,6 +33,7 @@ pub const CAUSE: Cause = Cause {
         "https://dev.mysql.com/doc/refman/9.4/en/general-thread-states.html",
         "https://mariadb.com/docs/server/ha-and-performance/optimization-and-tuning/buffers-caches-and-threads/thread-states/general-thread-states",
     ],
+    costs: Costs::Waits(&[]),
     explains_time: &[],
     stacks: Stacks::Nothing,
     #[cfg(test)]
@@ -137,6 +138,7 @@ fn finding(
             undo: String::new(),
         })
         .root(blocker.map(|blocker| blocker.described()))
+        .severity(severity(time, &CAUSE.costs, score))
         .finding()
 }
 

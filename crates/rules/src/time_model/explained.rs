@@ -25,7 +25,7 @@ pub(crate) const ORDINARY: &[TimeClass] = &[
 ];
 
 /// Waits for which the process list has no word: it says what the session did before.
-const WITHOUT_A_STATE: &[TimeClass] = {
+pub(super) const WITHOUT_A_STATE: &[TimeClass] = {
     use TimeClass::*;
     &[
         RowLock,

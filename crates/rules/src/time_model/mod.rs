@@ -9,6 +9,7 @@ mod account;
 mod by_list;
 mod by_stack;
 mod explained;
+mod score;
 mod stacks;
 mod tables;
 
@@ -20,6 +21,7 @@ use spindoctor_model::{KnownBy, SessionTime, TimeClass, Window};
 use crate::run_queue::ran_and_queued_of;
 use account::Account;
 pub(crate) use explained::{ORDINARY, explained, unnamed, waits};
+pub(crate) use score::{set_scores, severity};
 
 /// CPU samples of sessions below which spinning and the kernel are not told apart from other work.
 const SAMPLES: usize = 50;

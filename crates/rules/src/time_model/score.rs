@@ -1,0 +1,138 @@
+//! The score of a finding: its share of the session time.
+//!
+//! A rule estimates what its cause costs from its own evidence. The account of session time holds that estimate within what
+//! the sessions were seen to do: a wait costs what it takes, and no cause costs more than the classes in which it could be.
+
+use spindoctor_model::{Finding, KnownBy, SessionTime, Severity, TimeClass};
+
+use super::explained::WITHOUT_A_STATE;
+use crate::{Costs, find, rank};
+
+/// Sightings of sessions at work below which an account says nothing of a score: a share of so few is off by a tenth.
+const SIGHTINGS: u64 = 50;
+
+/// And the sessions at work on average: whoever waits for a server that is otherwise idle is in few sightings.
+const SESSIONS: f64 = 0.5;
+
+/// Classes that other work on the CPUs makes longer: what a waste of CPU takes is gone from each of them.
+const RUNNABLE: &[TimeClass] = &[TimeClass::Cpu, TimeClass::Spin, TimeClass::Kernel, TimeClass::CpuQueue];
+
+/// Sessions that wait for it, on average, below which a wait is no more than a warning: a client is held up, not the server.
+const FEW: f64 = 2.0;
+
+/// Gives each finding its share of the session time as its score, and the severity that belongs to it.
+pub(crate) fn set_scores(time: &SessionTime, findings: &mut [Finding]) {
+    if time.observations < SIGHTINGS || time.session_seconds_per_second < SESSIONS {
+        return;
+    }
+    for finding in findings {
+        if let Some(cause) = find(&finding.cause) {
+            finding.score = share(time, &cause.costs, cause.explains_time, finding.score);
+            finding.severity = severity(time, &cause.costs, finding.score);
+        }
+    }
+}
+
+/// The severity of a score, of a cause that costs such time.
+pub(crate) fn severity(time: &SessionTime, costs: &Costs, score: f64) -> Severity {
+    let few = matches!(costs, Costs::Waits(_)) && score * time.session_seconds_per_second < FEW;
+    let most = if few { Severity::Warning } else { Severity::Critical };
+    rank::severity(score).min(most)
+}
+
+/// The share of the session time, 0 to 1, of a cause by its rule's own estimate.
+fn share(time: &SessionTime, costs: &Costs, explains: &[TimeClass], estimate: f64) -> f64 {
+    let sum = |is_counted: &dyn Fn(TimeClass) -> bool| -> f64 {
+        time.classes.iter().filter(|one| is_counted(one.class)).map(|one| one.share).sum()
+    };
+    match costs {
+        Costs::Elsewhere => estimate,
+        Costs::Waits(surely) => {
+            let least = sum(&|class| surely.contains(&class));
+            let most = sum(&|class| surely.contains(&class) || explains.contains(&class));
+            estimate.clamp(least, least.max(most + vague(time, surely, explains)).min(1.0))
+        }
+        Costs::Cpu => {
+            let reach = sum(&|class| RUNNABLE.contains(&class) || explains.contains(&class));
+            estimate * (reach + vague(time, &[TimeClass::Cpu], explains)).min(1.0)
+        }
+    }
+}
+
+/// Share of the session time of which the account cannot say what it was, and which may be in one of these classes.
+fn vague(time: &SessionTime, surely: &[TimeClass], explains: &[TimeClass]) -> f64 {
+    let is_without_a_word = |class: &TimeClass| *class == TimeClass::Cpu || WITHOUT_A_STATE.contains(class);
+    if !surely.iter().chain(explains).any(is_without_a_word) {
+        return 0.0;
+    }
+    let is_vague = |class, known_by| match class {
+        TimeClass::Running => true,
+        TimeClass::Other => known_by == KnownBy::Inferred,
+        _ => false,
+    };
+    time.classes.iter().filter(|one| is_vague(one.class, one.known_by)).map(|one| one.share).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::TimeShare;
+
+    use super::*;
+
+    fn time(classes: &[(TimeClass, f64, KnownBy)]) -> SessionTime {
+        let share = |&(class, share, known_by)| TimeShare { class, share, known_by, seen: Vec::new() };
+        SessionTime {
+            session_seconds_per_second: 40.0,
+            classes: classes.iter().map(share).collect(),
+            observations: 4000,
+            ..SessionTime::default()
+        }
+    }
+
+    #[test]
+    fn a_wait_costs_what_it_takes_whatever_the_rule_estimates() {
+        let time = time(&[
+            (TimeClass::RowLock, 0.4, KnownBy::Stack),
+            (TimeClass::Commit, 0.5, KnownBy::Stack),
+            (TimeClass::Cpu, 0.1, KnownBy::Counter),
+        ]);
+        let row_lock = Costs::Waits(&[TimeClass::RowLock]);
+        for estimate in [0.0, 0.3, 1.0] {
+            assert_eq!(share(&time, &row_lock, &[TimeClass::RowLock], estimate), 0.4);
+        }
+        // What it may explain beside that bounds the estimate.
+        for (estimate, score) in [(0.1, 0.4), (0.6, 0.6), (1.0, 0.9)] {
+            assert_eq!(share(&time, &row_lock, &[TimeClass::Commit], estimate), score);
+        }
+    }
+
+    #[test]
+    fn waste_of_cpu_costs_its_part_of_the_wait_for_a_cpu_too_and_nothing_of_other_waits() {
+        let time = time(&[
+            (TimeClass::RowLock, 0.5, KnownBy::Stack),
+            (TimeClass::CpuQueue, 0.4, KnownBy::Counter),
+            (TimeClass::Cpu, 0.1, KnownBy::Counter),
+        ]);
+        assert_eq!(share(&time, &Costs::Cpu, &[], 0.6), 0.3);
+        assert_eq!(share(&time, &Costs::Elsewhere, &[], 0.6), 0.6);
+    }
+
+    #[test]
+    fn what_the_account_cannot_name_may_be_what_the_rule_says() {
+        let time =
+            time(&[(TimeClass::Other, 0.8, KnownBy::Inferred), (TimeClass::Cpu, 0.2, KnownBy::Counter)]);
+        let log = Costs::Waits(&[TimeClass::LogSpace]);
+        assert!((share(&time, &log, &[], 0.5) - 0.5).abs() < 1e-9);
+        assert!((share(&time, &log, &[], 0.9) - 0.8).abs() < 1e-9);
+        // The list has a word for a metadata lock.
+        assert_eq!(share(&time, &Costs::Waits(&[TimeClass::MetadataLock]), &[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn one_session_that_waits_is_no_alarm() {
+        let alone = SessionTime { session_seconds_per_second: 1.0, ..time(&[]) };
+        assert_eq!(severity(&alone, &Costs::Waits(&[]), 1.0), Severity::Warning);
+        assert_eq!(severity(&alone, &Costs::Cpu, 1.0), Severity::Critical);
+        assert_eq!(severity(&time(&[]), &Costs::Waits(&[]), 1.0), Severity::Critical);
+    }
+}
