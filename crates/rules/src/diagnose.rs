@@ -27,7 +27,7 @@ pub fn diagnose(window: &Window) -> Diagnosis {
         if cause.name == unnamed_wait::CAUSE.name {
             continue;
         }
-        match (cause.evaluate)(window) {
+        match cause.evaluate(window, time.as_ref()) {
             Outcome::Fired(mut finding) => {
                 finding.evidence.extend(cause.stacks.evidence(window));
                 findings.push(finding);
@@ -44,7 +44,11 @@ pub fn diagnose(window: &Window) -> Diagnosis {
         time_model::set_scores(time, &mut findings);
         time.unnamed = time_model::unnamed(time, &findings);
     }
-    match unnamed_wait::evaluate(window, time.as_ref(), &findings) {
+    let left_over = match &time {
+        Some(time) => unnamed_wait::evaluate(window, time, &findings),
+        None => unnamed_wait::CAUSE.evaluate(window, None),
+    };
+    match left_over {
         Outcome::Fired(finding) => findings.push(finding),
         Outcome::Clear if held => {}
         Outcome::Clear => clear.push(unnamed_wait::CAUSE.name.to_owned()),

@@ -33,7 +33,7 @@ mod testing;
 mod time_model;
 pub mod wait_graph;
 
-use spindoctor_model::{Finding, TimeClass, Unavailable, Window};
+use spindoctor_model::{Finding, SessionTime, TimeClass, Unavailable, Window};
 
 pub use causes::CAUSES;
 pub use diagnose::diagnose;
@@ -70,10 +70,19 @@ pub struct Cause {
     /// Which stacks show it.
     pub stacks: Stacks,
     /// The rule.
-    pub evaluate: fn(&Window) -> Outcome,
+    rule: Rule,
     /// Windows for the tests.
     #[cfg(test)]
     examples: Examples,
+}
+
+/// What a rule looks at.
+#[derive(Debug, Clone, Copy)]
+enum Rule {
+    /// The readings of a window.
+    Readings(fn(&Window) -> Outcome),
+    /// The account of its session time, and the readings.
+    Time(fn(&Window, &SessionTime) -> Outcome),
 }
 
 /// What a cause costs. A finding's score is its share of the session time; this says how a rule's own estimate becomes one.
@@ -103,6 +112,18 @@ struct Examples {
 }
 
 impl Cause {
+    /// Looks for it in a window; `time` is the window's [`session_time`].
+    pub fn evaluate(&self, window: &Window, time: Option<&SessionTime>) -> Outcome {
+        match (self.rule, time) {
+            (Rule::Readings(rule), _) => rule(window),
+            (Rule::Time(rule), Some(time)) => rule(window, time),
+            (Rule::Time(_), None) => match window.need(|sample| &sample.server.threads) {
+                Err(missing) => Outcome::NotEnoughEvidence(missing),
+                Ok(_) => Outcome::Clear,
+            },
+        }
+    }
+
     /// The documentation under its fixed headings, in order; references are not among them.
     pub fn documentation(&self) -> [(&'static str, &'static str); 6] {
         [

@@ -57,6 +57,12 @@ pub(crate) fn transaction(connection_id: u64, state: &str, age_s: f64) -> Transa
 }
 
 impl Build {
+    /// A server of which only the process list is read, with so many sessions in a state in each list.
+    pub(crate) fn waiting(count: u64, state: &'static str) -> Self {
+        let sessions = move |_| (0..count).map(|at| session(20 + at, "Query", state, "SELECT 1")).collect();
+        Self::busy("8.0.36").sessions(sessions).remote().without_profile()
+    }
+
     /// A healthy busy server on a host with four CPUs: 400 transactions a second from sixteen
     /// sessions, half of its CPU used, logs synced in 50 us, every source answering.
     pub(crate) fn busy(version: &str) -> Self {
@@ -137,12 +143,13 @@ impl Build {
         ] {
             build = build.counter(name, per_s);
         }
+        build = build.metric("lock_deadlocks", 3.0, 0.0);
         build = build.gauge("Threads_connected", 17.0).gauge("Threads_running", 3.0);
         build = build.snapshots(&[
             (
                 2,
-                ThreadState::DiskRead,
-                &["pread64", "buf_page_get_gen", "row_search_mvcc", "dispatch_command"],
+                ThreadState::Running,
+                &["buf_page_get_gen", "row_search_mvcc", "dispatch_command", "do_command"],
             ),
             (14, ThreadState::NetworkIdle, &["vio_read", "do_command"]),
         ]);

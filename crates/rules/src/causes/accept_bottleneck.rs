@@ -8,7 +8,7 @@ use super::connection_churn::{self, CONNECTIONS_PER_S, connecting};
 use super::thread_cache_miss;
 use crate::connections::waiting;
 use crate::draft::Draft;
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -56,7 +56,7 @@ pub const CAUSE: Cause = Cause {
         "handle_connections_sockets", // MariaDB, and MySQL before 5.7
         "create_new_thread",
     ]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

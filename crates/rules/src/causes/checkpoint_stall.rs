@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use crate::draft::Draft;
 use crate::sessions::mean;
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -68,7 +68,7 @@ pub const CAUSE: Cause = Cause {
         "buf_flush_wait_flushed",
         "log_buffer_reserve",
     ]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

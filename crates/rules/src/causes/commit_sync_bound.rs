@@ -10,7 +10,7 @@ use crate::redo_sync::{CommitQueue, redo_sync_behind};
 use crate::sessions::{Waiting, mean};
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::wait_graph::root_at_the_end;
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -62,7 +62,7 @@ pub const CAUSE: Cause = Cause {
         "MYSQL_BIN_LOG::trx_group_commit_leader",
         "ha_commit_trans",
     ]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -5,7 +5,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::cpu_saturated;
 use crate::connections::{self, AccountRate};
 use crate::draft::Draft;
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -52,7 +52,7 @@ pub const CAUSE: Cause = Cause {
         "close_connection",
         "end_connection",
     ]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -6,7 +6,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, Unavailable, Window};
 
 use crate::draft::Draft;
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -41,7 +41,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[],
     stacks: Stacks::Standing(&["my_net_read"]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::cpu_throttled::throttled;
 use crate::draft::Draft;
 use crate::run_queue::RunQueue;
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -43,7 +43,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::CpuQueue],
     stacks: Stacks::Running(&[]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

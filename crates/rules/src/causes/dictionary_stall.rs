@@ -8,7 +8,7 @@ use super::{metadata_lock_pileup, storage_stalled, table_cache_contention};
 use crate::draft::Draft;
 use crate::sessions::{at_work, mean, shortened};
 use crate::stall::{HELD_UP, HELD_UP_RATIO, stack_of};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -64,7 +64,7 @@ pub const CAUSE: Cause = Cause {
         "mysql_rm_table",
         "mysql_rm_db",
     ]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -5,7 +5,7 @@ use spindoctor_model::{Finding, Remedy, TimeClass, Unavailable, Window};
 use super::{index_lock, storage_stalled};
 use crate::draft::Draft;
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -39,7 +39,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::Latch, TimeClass::Mutex, TimeClass::Write, TimeClass::Commit],
     stacks: Stacks::Standing(DOES),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

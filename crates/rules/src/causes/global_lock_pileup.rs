@@ -9,7 +9,7 @@ use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting};
 use crate::wait_graph::{TABLE_FLUSH, Verdict};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -50,7 +50,7 @@ pub const CAUSE: Cause = Cause {
         "MDL_wait::timed_wait",
         "Global_read_lock::wait_if_global_read_lock", // up to 5.1
     ]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use crate::dives::DIVES;
 use crate::draft::Draft;
 use crate::spin_samples::{self, SpinSamples};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -44,7 +44,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Cpu,
     explains_time: &[TimeClass::Read],
     stacks: Stacks::Running(DIVES),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

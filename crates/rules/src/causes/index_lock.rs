@@ -4,7 +4,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 
 use crate::draft::Draft;
 use crate::stall::{HELD_UP_RATIO, LATCH_WAITS, Look, Stall};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -43,7 +43,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::Latch, TimeClass::Mutex, TimeClass::Read],
     stacks: Stacks::Standing(&["btr_cur_search_to_nth_level", "btr_cur_pessimistic_insert"]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

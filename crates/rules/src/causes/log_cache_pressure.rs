@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 
 use crate::draft::Draft;
 use crate::rank::CRITICAL_FROM;
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -42,7 +42,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::Read],
     stacks: Stacks::Nothing,
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -11,7 +11,7 @@ use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting};
 use crate::wait_graph::Verdict;
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -49,7 +49,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::MetadataLock]),
     explains_time: &[TimeClass::MetadataLock],
     stacks: Stacks::Standing(&["MDL_wait::timed_wait"]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

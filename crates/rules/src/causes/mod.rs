@@ -4,12 +4,16 @@
 //! the order of a report, `explain`, the README's table, the tests below. `script/new-cause` adds one from `template.rs`.
 
 pub mod accept_bottleneck;
+pub mod auto_increment_lock;
 pub mod checkpoint_stall;
+pub mod commit_delay_set;
 pub mod commit_sync_bound;
+pub mod concurrency_queue;
 pub mod connection_churn;
 pub mod connections_exhausted;
 pub mod cpu_saturated;
 pub mod cpu_throttled;
+pub mod deadlock_storm;
 pub mod dictionary_stall;
 pub mod file_extension_stall;
 pub mod global_lock_pileup;
@@ -17,21 +21,27 @@ pub mod index_dive_waste;
 pub mod index_lock;
 pub mod log_cache_pressure;
 pub mod metadata_lock_pileup;
+pub mod noisy_neighbour;
+pub mod prepared_xa_left;
 pub mod purge_lag;
 pub mod quota_blind_spin;
+pub mod read_io_bound;
 pub mod replica_lag;
 pub mod row_lock_pileup;
 pub mod rows_read_waste;
+pub mod semi_sync_wait;
 pub mod server_stopped;
 pub mod spin_burn;
 pub mod spin_too_short;
 pub mod statistics_stall;
 pub mod storage_stalled;
 pub mod table_cache_contention;
+pub mod table_lock_pileup;
 #[cfg(test)]
 pub mod template;
 pub mod thread_cache_miss;
 pub mod unnamed_wait;
+pub mod user_lock_pileup;
 
 use crate::Cause;
 
@@ -42,9 +52,16 @@ pub const CAUSES: &[Cause] = &[
     spin_burn::CAUSE,
     spin_too_short::CAUSE,
     cpu_saturated::CAUSE,
+    noisy_neighbour::CAUSE,
+    concurrency_queue::CAUSE,
     index_lock::CAUSE,
     row_lock_pileup::CAUSE,
+    prepared_xa_left::CAUSE,
+    auto_increment_lock::CAUSE,
+    deadlock_storm::CAUSE,
     metadata_lock_pileup::CAUSE,
+    table_lock_pileup::CAUSE,
+    user_lock_pileup::CAUSE,
     global_lock_pileup::CAUSE,
     dictionary_stall::CAUSE,
     file_extension_stall::CAUSE,
@@ -52,7 +69,10 @@ pub const CAUSES: &[Cause] = &[
     checkpoint_stall::CAUSE,
     purge_lag::CAUSE,
     commit_sync_bound::CAUSE,
+    commit_delay_set::CAUSE,
+    semi_sync_wait::CAUSE,
     storage_stalled::CAUSE,
+    read_io_bound::CAUSE,
     log_cache_pressure::CAUSE,
     table_cache_contention::CAUSE,
     accept_bottleneck::CAUSE,
@@ -72,13 +92,17 @@ mod tests {
 
     use super::*;
     use crate::testing::Build;
-    use crate::{Examples, Outcome, diagnose, find};
+    use crate::{Examples, Outcome, diagnose, find, session_time};
+
+    fn evaluate(cause: &Cause, window: &Window) -> Outcome {
+        cause.evaluate(window, session_time(window).as_ref())
+    }
 
     #[test]
     fn every_cause_fires_stays_clear_at_a_near_miss_and_says_when_evidence_is_missing() {
         for cause in CAUSES.iter().chain([&template::CAUSE]) {
             let Examples { fires, near_miss, missing } = cause.examples;
-            match (cause.evaluate)(&fires()) {
+            match evaluate(cause, &fires()) {
                 Outcome::Fired(finding) => {
                     assert_eq!(finding.cause, cause.name);
                     assert!(!finding.evidence.is_empty() && !finding.why.is_empty(), "{}", cause.name);
@@ -86,9 +110,9 @@ mod tests {
                 }
                 other => panic!("{} should fire: {other:?}", cause.name),
             }
-            assert_eq!((cause.evaluate)(&near_miss()), Outcome::Clear, "{} at its near miss", cause.name);
+            assert_eq!(evaluate(cause, &near_miss()), Outcome::Clear, "{} at its near miss", cause.name);
             assert!(
-                matches!((cause.evaluate)(&missing()), Outcome::NotEnoughEvidence(_)),
+                matches!(evaluate(cause, &missing()), Outcome::NotEnoughEvidence(_)),
                 "{} without its evidence",
                 cause.name
             );
@@ -133,8 +157,12 @@ mod tests {
         "pool-of-threads",
         "power-protected",
         "pt-pmp",
+        "row-based",
         "semi-sync",
+        "semi-synchronous",
         "set-up",
+        "statement-based",
+        "systemd-cgtop",
         "wake-ups",
     ];
 

@@ -9,7 +9,7 @@ use spindoctor_model::{
 use crate::draft::Draft;
 use crate::history::history;
 use crate::sessions::{self, Waiting};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -47,7 +47,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[TimeClass::PurgeDelay],
     stacks: Stacks::Nothing,
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

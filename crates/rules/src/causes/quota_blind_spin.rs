@@ -8,7 +8,7 @@ use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::redo_sync::redo_sync;
 use crate::spin_samples::{SpinSamples, Whose};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -58,7 +58,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Cpu,
     explains_time: &[TimeClass::Spin, TimeClass::CpuQueue, TimeClass::Commit, TimeClass::Latch],
     stacks: Stacks::Spinning(Whose::Commit),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

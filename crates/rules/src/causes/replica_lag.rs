@@ -8,7 +8,7 @@ use super::{cpu_saturated, rows_read_waste};
 use crate::draft::Draft;
 use crate::replica::{self, KeepingUp, Shape};
 use crate::sessions;
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -47,7 +47,7 @@ pub const CAUSE: Cause = Cause {
         "Query_log_event::do_apply_event",
         "Xid_apply_log_event::do_apply_event",
     ]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

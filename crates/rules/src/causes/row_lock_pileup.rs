@@ -12,7 +12,7 @@ use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting, mean};
 use crate::wait_graph::{Verdict, without_connection};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -58,7 +58,7 @@ pub const CAUSE: Cause = Cause {
         "srv_suspend_mysql_thread", // before
         "lock_wait",                // MariaDB 10.6 and later
     ]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

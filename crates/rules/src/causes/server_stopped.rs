@@ -4,7 +4,7 @@ use spindoctor_model::host::ProcessStat;
 use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, TimeClass, Unavailable, Window};
 
 use crate::draft::Draft;
-use crate::{CAUSES, Cause, Costs, Outcome, Stacks};
+use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -41,7 +41,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: TimeClass::ALL,
     stacks: Stacks::Nothing,
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

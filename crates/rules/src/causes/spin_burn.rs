@@ -6,7 +6,7 @@ use super::{cpu_saturated, cpu_throttled};
 use crate::draft::Draft;
 use crate::latch_spin::LatchSpin;
 use crate::spin_samples::{SpinSamples, Whose};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -42,7 +42,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Cpu,
     explains_time: &[TimeClass::Spin, TimeClass::CpuQueue, TimeClass::Latch, TimeClass::Mutex],
     stacks: Stacks::Spinning(Whose::Latch),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

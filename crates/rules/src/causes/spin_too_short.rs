@@ -7,7 +7,7 @@ use super::cpu_saturated;
 use crate::draft::Draft;
 use crate::latch_spin::LatchSpin;
 use crate::spin_samples::{self, SpinSamples};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -42,7 +42,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Cpu,
     explains_time: &[TimeClass::Latch, TimeClass::Mutex, TimeClass::Commit],
     stacks: Stacks::Running(LATCHES),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -5,7 +5,7 @@ use spindoctor_model::{Finding, Remedy, TimeClass, Unavailable, Window};
 use super::cpu_saturated;
 use crate::draft::Draft;
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -45,7 +45,7 @@ pub const CAUSE: Cause = Cause {
         "dict_table_stats_compute_lock",
         "dict_update_statistics",
     ]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::{checkpoint_stall, commit_sync_bound, file_extension_stall, index_lock};
 use crate::draft::Draft;
 use crate::sessions::mean;
-use crate::{Cause, Costs, Outcome, Stacks, spin_samples};
+use crate::{Cause, Costs, Outcome, Rule, Stacks, spin_samples};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -48,7 +48,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Other,
     ],
     stacks: Stacks::Nothing,
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -6,7 +6,7 @@ use super::{cpu_saturated, statistics_stall};
 use crate::draft::Draft;
 use crate::sessions::Waiting;
 use crate::spin_samples::{self, SpinSamples};
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -42,7 +42,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Cpu,
     explains_time: &[TimeClass::TableCache, TimeClass::Mutex],
     stacks: Stacks::Running(OPENS),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

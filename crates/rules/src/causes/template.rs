@@ -3,7 +3,7 @@
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use crate::draft::Draft;
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -26,7 +26,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[]),
     explains_time: &[],
     stacks: Stacks::Nothing,
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

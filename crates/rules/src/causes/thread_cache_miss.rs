@@ -5,7 +5,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::connection_churn::{self, CONNECTIONS_PER_S, connecting};
 use super::cpu_saturated;
 use crate::draft::Draft;
-use crate::{Cause, Costs, Outcome, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -44,7 +44,7 @@ pub const CAUSE: Cause = Cause {
         "create_thread_to_handle_connection", // MariaDB
         "clone3",
     ]),
-    evaluate,
+    rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -3,13 +3,12 @@
 //! A rule looks for what it knows. What is left over is looked at here, so that a diagnosis may be unable to name a wait and
 //! is never silent about it.
 
-use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window};
 
 use crate::draft::Draft;
-use crate::time_model::{ORDINARY, explained, session_time, severity, unnamed, waits};
+use crate::time_model::{ORDINARY, blocker, explained, is_worth_a_finding, severity, unnamed, waits};
 use crate::wait_graph::Verdict;
-use crate::{CAUSES, Cause, Costs, Outcome, Stacks};
+use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue's last entry.
 pub const CAUSE: Cause = Cause {
@@ -42,24 +41,17 @@ pub const CAUSE: Cause = Cause {
         near_miss: examples::near_miss,
         missing: examples::missing,
     },
-    evaluate: |window| {
+    rule: Rule::Time(|window, time| {
         let others = CAUSES.iter().filter(|cause| cause.name != CAUSE.name);
         let findings: Vec<Finding> = others
-            .filter_map(|cause| match (cause.evaluate)(window) {
+            .filter_map(|cause| match cause.evaluate(window, Some(time)) {
                 Outcome::Fired(finding) => Some(finding),
                 Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
             })
             .collect();
-        evaluate(window, session_time(window).as_ref(), &findings)
-    },
+        evaluate(window, time, &findings)
+    }),
 };
-
-/// From this share of the session time on a wait without a name is shown: what is less is within the error of an account of
-/// ten seconds.
-const SHOWN_FROM: f64 = 0.05;
-
-/// And from so many sessions on average: a session that waits now and then is no trouble.
-const SESSIONS: f64 = 0.5;
 
 /// From this share on an ordinary class, one that a server at its best has too, gets a note.
 const ORDINARY_FROM: f64 = 0.5;
@@ -71,19 +63,10 @@ const ORDINARY_SESSIONS: f64 = 4.0;
 const NOTE: f64 = 0.04;
 
 /// What is left when the other rules have had their say.
-pub(crate) fn evaluate(window: &Window, time: Option<&SessionTime>, findings: &[Finding]) -> Outcome {
-    let Some(time) = time else {
-        return match window.need(|sample| &sample.server.threads) {
-            Err(missing) => Outcome::NotEnoughEvidence(missing),
-            Ok(_) => Outcome::Clear,
-        };
-    };
+pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]) -> Outcome {
     let unnamed = unnamed(time, findings);
-    let is_shown = |share: f64| {
-        share >= SHOWN_FROM && share * time.session_seconds_per_second >= SESSIONS && share > time.error / 2.0
-    };
     let waits = waits(time, findings);
-    if let (Some(largest), true) = (waits.first(), is_shown(unnamed)) {
+    if let (Some(largest), true) = (waits.first(), is_worth_a_finding(time, unnamed)) {
         return Outcome::Fired(finding(window, time, unnamed, largest, &waits));
     }
     if findings.iter().any(|finding| finding.severity > Severity::Note) {
@@ -172,29 +155,6 @@ fn why(largest: &TimeShare) -> String {
 
 const WHY_END_IT: &str = "It blocks the others: what it holds is free when it ends.";
 
-/// Of the sessions in a class, the part that must wait behind one connection before that is named.
-const BEHIND_ONE: f64 = 0.5;
-
-/// And so long the longest of them must have waited, seconds, where that is known: who holds a lock for less has let it go
-/// before anybody reads its name.
-const HELD_S: f64 = 1.0;
-
-/// The connection behind which the sessions of a class wait at the window's end, where one holds what they want for long. None
-/// for what goes from hand to hand, as a latch or a place in the commit's queue does: ending its holder would free nobody.
-fn blocker(window: &Window, class: TimeClass, sessions: f64) -> Option<Verdict<'_>> {
-    let kinds: &[LockKind] = match class {
-        TimeClass::RowLock | TimeClass::AutoIncrementLock => &[LockKind::Row],
-        TimeClass::MetadataLock | TimeClass::TableLock => &[LockKind::Metadata],
-        TimeClass::GlobalLock => &[LockKind::Global, LockKind::Backup, LockKind::Metadata],
-        TimeClass::UserLock => &[LockKind::User],
-        _ => return None,
-    };
-    Verdict::from_window(window, window.samples.last()?, kinds).filter(|blocker| {
-        f64::from(blocker.root.waiting_in_all) >= BEHIND_ONE * sessions
-            && blocker.root.longest_wait_s.is_none_or(|waited_s| waited_s >= HELD_S)
-    })
-}
-
 #[cfg(test)]
 pub(crate) mod examples {
     use spindoctor_model::Reading;
@@ -207,9 +167,9 @@ pub(crate) mod examples {
         Build::busy("8.0.36").sessions(sessions).remote().without_profile()
     }
 
-    /// Forty sessions wait for a lock of GET_LOCK.
+    /// Forty sessions wait for a transaction of the source to be applied.
     pub(crate) fn fires() -> Window {
-        listed(40, "User lock").window()
+        listed(40, "Waiting for GTID to be committed").window()
     }
 
     /// They sleep on purpose.
@@ -219,6 +179,8 @@ pub(crate) mod examples {
 
     /// The server's threads could not be listed, and no stack was taken.
     pub(crate) fn missing() -> Window {
-        listed(40, "User lock").each(|_, server, _| server.threads = Reading::NotAsked).window()
+        listed(40, "Waiting for GTID to be committed")
+            .each(|_, server, _| server.threads = Reading::NotAsked)
+            .window()
     }
 }

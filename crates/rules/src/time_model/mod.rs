@@ -9,6 +9,7 @@ mod account;
 mod by_list;
 mod by_stack;
 mod explained;
+mod in_classes;
 mod score;
 mod stacks;
 mod tables;
@@ -21,6 +22,7 @@ use spindoctor_model::{KnownBy, SessionTime, TimeClass, Window};
 use crate::run_queue::ran_and_queued_of;
 use account::Account;
 pub(crate) use explained::{ORDINARY, explained, unnamed, waits};
+pub(crate) use in_classes::{InClasses, blocker, is_worth_a_finding};
 pub(crate) use score::{set_scores, severity};
 
 /// CPU samples of sessions below which spinning and the kernel are not told apart from other work.
@@ -152,19 +154,22 @@ mod tests {
     }
 
     #[test]
-    fn sessions_that_wait_for_what_no_rule_knows_are_never_met_with_silence() {
+    fn sessions_that_wait_are_never_met_with_silence() {
         for (state, class) in [
             ("User lock", TimeClass::UserLock),
             ("Waiting for table level lock", TimeClass::TableLock),
             ("Waiting for semi-sync ACK from replica", TimeClass::SemiSync),
+            ("wsrep: replicating and certifying write set", TimeClass::Galera),
             ("Waiting for something unheard of", TimeClass::Other),
         ] {
             let window = listed(40, state);
             assert_eq!(shares(&window), [(class, 100.0)]);
-            let finding = unnamed_wait(&window).unwrap_or_else(|| panic!("nothing said of {state}"));
-            assert_eq!(finding.severity, Severity::Critical);
-            assert!(finding.why.contains(state), "{}", finding.why);
+            let findings = diagnose(&window).findings;
+            assert_eq!(findings[0].severity, Severity::Critical, "{state}: {findings:#?}");
+            assert!((findings[0].score - 1.0).abs() < 1e-6, "{state}");
         }
+        let finding = unnamed_wait(&listed(40, "Waiting for something unheard of")).unwrap();
+        assert!(finding.why.contains("Waiting for something unheard of"), "{}", finding.why);
     }
 
     #[test]

@@ -60,7 +60,7 @@ const WORK: [(&str, &[&str]); 12] = [
 ];
 
 /// What a thread does whose changes are undone.
-pub(super) const ROLLING_BACK: &str = "rolling back";
+pub(crate) const ROLLING_BACK: &str = "rolling back";
 
 /// What a thread in fsync does.
 const SYNCING: &str = "syncing a file (fsync)";

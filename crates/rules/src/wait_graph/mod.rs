@@ -42,6 +42,7 @@ use std::collections::BTreeSet;
 use spindoctor_model::{Profile, ServerSample, ServerVersion, WaitGraph};
 
 use builder::Builder;
+pub(crate) use doing::ROLLING_BACK;
 pub(crate) use metadata::TABLE_FLUSH;
 pub use roots::{cycles, roots, waiting_behind};
 pub(crate) use verdict::{Verdict, root_at_the_end, without_connection};

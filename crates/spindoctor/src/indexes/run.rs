@@ -204,7 +204,7 @@ fn judge(profile: Profile, version: ServerVersion, limit: u64) -> Option<Finding
     let mut window = Window { samples: vec![sample], ..Window::default() };
     window.server.version = Some(version);
     window.profile = Answer::default().reading(profile);
-    match (index_dive_waste::CAUSE.evaluate)(&window) {
+    match index_dive_waste::CAUSE.evaluate(&window, None) {
         Outcome::Fired(finding) => Some(finding),
         Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
     }

@@ -12,7 +12,7 @@
 use jiff::Timestamp;
 use spindoctor_model::{Finding, Window};
 use spindoctor_rules::replica::{KeepingUp, keeping_up};
-use spindoctor_rules::{Cause, Outcome, causes};
+use spindoctor_rules::{Cause, Outcome, causes, session_time};
 
 use super::panel::Line;
 use super::split::Split;
@@ -141,7 +141,8 @@ impl Workload {
     /// With what a window says of the replica, and of the causes that a workload can show.
     pub fn judge(&mut self, window: &Window) {
         self.replica = keeping_up(window).map_err(|why| why.because);
-        let fired = CAUSES.iter().filter_map(|cause| match (cause.evaluate)(window) {
+        let time = session_time(window);
+        let fired = CAUSES.iter().filter_map(|cause| match cause.evaluate(window, time.as_ref()) {
             Outcome::Fired(finding) => Some(finding),
             Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
         });

@@ -1,0 +1,147 @@
+//! `deadlock-storm`: many transactions are rolled back because they wait for each other in a ring.
+
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
+
+use crate::draft::Draft;
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "deadlock-storm",
+    title: "many transactions end in a deadlock and are rolled back",
+    what: "Two transactions each hold a lock that the other wants. InnoDB sees the ring and rolls one of them back with error \
+           1213; its client begins anew. Where many clients lock the same rows in different orders this happens all the time.",
+    why_it_hurts: "The work of the transaction that is rolled back was for nothing and is done again, its client waits, and a \
+                   client without a retry loses it. The search for rings takes time under InnoDB's lock mutex, the longer \
+                   the more transactions wait.",
+    evidence: "The counter lock_deadlocks of INNODB_METRICS, or Innodb_deadlocks of MariaDB's status: one a second or more, \
+               and 2 % or more of the transactions that end. The estimate is that share.",
+    looks_alike: "Waits that end by innodb_lock_wait_timeout (error 1205) are no deadlocks: row-lock-pileup. A deadlock now and \
+                  then is normal; every client must be able to repeat a transaction.",
+    remedies: "SHOW ENGINE INNODB STATUS shows the two statements of the latest deadlock and the index. Let all transactions \
+               lock rows in the same order (by primary key), make them shorter, give the UPDATE an index so that it locks \
+               fewer rows; READ COMMITTED takes fewer gap locks. Retry with a random pause.",
+    safety: "The order of locks is a change of the application. READ COMMITTED changes what a transaction sees when it reads \
+             twice; it can be set for a session alone.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/8.4/en/innodb-deadlocks-handling.html",
+        "https://dev.mysql.com/doc/refman/8.4/en/innodb-deadlock-detection.html",
+    ],
+    costs: Costs::Elsewhere,
+    explains_time: &[TimeClass::RowLock, TimeClass::Rollback],
+    stacks: Stacks::Running(&["DeadlockChecker::search", "Deadlock::check_and_resolve", "Deadlock::report"]),
+    rule: Rule::Readings(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// A deadlock a second: what is rarer is normal.
+const PER_S: f64 = 1.0;
+
+/// Of the transactions that end, the part that ends in a deadlock, below which nobody notices.
+const RATIO: f64 = 0.02;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    const METRIC: &str = "lock_deadlocks";
+    let by_status = window.status_per_s("Innodb_deadlocks");
+    let (per_s, source) = match by_status {
+        Some(per_s) => (per_s, "SHOW GLOBAL STATUS Innodb_deadlocks"),
+        None => {
+            let metrics = window.need_change(|sample| &sample.server.innodb_metrics)?;
+            let count =
+                |metrics: &std::collections::BTreeMap<String, spindoctor_model::mysql::InnodbMetric>| {
+                    metrics.get(METRIC).filter(|metric| metric.enabled).map(|metric| metric.count)
+                };
+            let Some((first, last)) = count(metrics.first).zip(count(metrics.last)) else {
+                return Err(Unavailable::because("the counter lock_deadlocks is off")
+                    .unlock("SET GLOBAL innodb_monitor_enable = lock_deadlocks"));
+            };
+            ((last - first).max(0.0) / metrics.seconds, "INNODB_METRICS lock_deadlocks")
+        }
+    };
+    let committed_per_s = committed_per_s(window);
+    let ratio = per_s / (committed_per_s.unwrap_or(0.0) + per_s).max(f64::MIN_POSITIVE);
+    if per_s < PER_S || ratio < RATIO {
+        return Ok(None);
+    }
+    Ok(Some(
+        Draft::new(
+            &CAUSE,
+            ratio,
+            format!("{per_s:.0} transactions a second end in a deadlock, {:.0} % of all", ratio * 100.0),
+        )
+        .why("Transactions lock the same rows in different orders; InnoDB rolls one of each ring back, and its work is lost.")
+        .evidence(Evidence::new("deadlocks", per_s, "1/s", source).expected(format!("< {PER_S:.0}")))
+        .evidence(Evidence::new("share of the transactions", ratio, "ratio", source).expected(format!("< {RATIO}")))
+        .evidence_if(committed_per_s.map(|per_s| {
+            Evidence::new("transactions that change something", per_s, "1/s", "SHOW GLOBAL STATUS")
+        }))
+        .remedy(Remedy {
+            statement: "SHOW ENGINE INNODB STATUS: LATEST DETECTED DEADLOCK has the two statements, their tables and indexes".into(),
+            why: "Let both lock their rows in the same order, and the ring cannot close.".into(),
+            dynamic: true,
+            risk: "Looking is safe; the order is a change of the application.".into(),
+            undo: String::new(),
+        })
+        .remedy(Remedy {
+            statement: "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED in the clients that deadlock on gaps".into(),
+            why: "Fewer gaps are locked; an UPDATE keeps the locks of the rows that it changes alone.".into(),
+            dynamic: true,
+            risk: "A transaction that reads twice may see other rows the second time; needs binlog_format = ROW.".into(),
+            undo: "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ".into(),
+        })
+        .explains(&[super::row_lock_pileup::CAUSE.name])
+        .finding(),
+    ))
+}
+
+/// Transactions that changed something and committed, a second: explicit commits, or the statements that change rows where
+/// clients use autocommit.
+fn committed_per_s(window: &Window) -> Option<f64> {
+    let commits = window.status_per_s("Com_commit")?;
+    let changes: f64 =
+        ["Com_update", "Com_insert", "Com_delete"].iter().filter_map(|name| window.status_per_s(name)).sum();
+    Some(if commits > 0.0 { commits } else { changes })
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use spindoctor_model::Reading;
+
+    use super::*;
+    use crate::testing::Build;
+
+    pub(crate) fn fires() -> Window {
+        Build::busy("8.0.36").metric("lock_deadlocks", 10_000.0, 50.0).counter("Com_commit", 100.0).window()
+    }
+
+    /// One in five seconds.
+    pub(crate) fn near_miss() -> Window {
+        Build::busy("8.0.36").metric("lock_deadlocks", 10_000.0, 0.2).counter("Com_commit", 100.0).window()
+    }
+
+    /// The counter is off, or was not read.
+    pub(crate) fn missing() -> Window {
+        fires_without_metrics(Build::busy("8.0.36"))
+    }
+
+    fn fires_without_metrics(build: Build) -> Window {
+        build.each(|_, server, _| server.innodb_metrics = Reading::NotAsked).window()
+    }
+
+    #[test]
+    fn mariadb_counts_them_in_its_status() {
+        let build =
+            Build::busy("10.11.8-MariaDB").counter("Innodb_deadlocks", 40.0).counter("Com_commit", 60.0);
+        let Outcome::Fired(finding) = evaluate(&fires_without_metrics(build)) else { panic!() };
+        assert!((finding.score - 0.4).abs() < 1e-6, "{}", finding.score);
+    }
+}

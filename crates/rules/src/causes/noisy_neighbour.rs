@@ -1,0 +1,162 @@
+//! `noisy-neighbour`: other programs, or other virtual machines, have the CPUs that the server's threads wait for.
+
+use spindoctor_model::host::CpuTimes;
+use spindoctor_model::window::Change;
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
+
+use super::cpu_throttled::throttled;
+use crate::draft::Draft;
+use crate::run_queue::RunQueue;
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "noisy-neighbour",
+    title: "others have the CPUs that the server's threads wait for",
+    what: "The host's CPUs are busy, most of that is not the server's work, and the server's threads wait in the run queue: \
+           a backup, a batch job, another container, or another virtual machine on the same hardware (steal) has the CPUs.",
+    why_it_hurts: "Every statement takes longer by the time that its thread is ready and has no CPU. A thread that is put off \
+                   the CPU while it holds a latch or a row lock makes others wait too.",
+    evidence: "/proc/stat: the CPUs are 90 % busy or more, steal counted in, and less than 40 % of that is the server's own CPU \
+               time; schedstat of the server's threads: they wait for a CPU as long as they run, or longer, and a thread or \
+               more on average. The estimate is the part of their runnable time spent waiting.",
+    looks_alike: "A server that fills the CPUs itself is cpu-saturated. A quota that stops the server while CPUs are idle is \
+                  cpu-throttled. A neighbour at nice 19 takes what is left over, and the server's threads hardly wait.",
+    remedies: "Find the neighbour (`top`, `systemd-cgtop`), and move it, stop it, or bound it: CPUWeight or cpu.shares of the two \
+               control groups, a cpuset for each, nice 19 for batch work. Steal is another machine's work on the same \
+               hardware: ask for another host.",
+    safety: "A smaller weight only matters while CPUs are short, and is set back the same way. Stopping somebody else's job is \
+             that job's loss: know what it is.",
+    references: &[
+        "Linux kernel documentation: /proc/stat; scheduler statistics (/proc/PID/task/TID/schedstat)",
+        "Linux kernel documentation: Control Group v2, cpu.weight",
+    ],
+    costs: Costs::Waits(&[]),
+    explains_time: &[TimeClass::CpuQueue, TimeClass::Latch, TimeClass::Mutex, TimeClass::Commit],
+    stacks: Stacks::Running(&[]),
+    rule: Rule::Readings(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// Below this the CPUs still have room.
+const CPUS_BUSY: f64 = 0.9;
+
+/// Up to this share of the busy time the CPUs are the others': clients on the same host, which take as much for a short
+/// statement as the server does, are its load and no neighbour.
+const SERVERS_SHARE: f64 = 0.4;
+
+/// Time in the run queue for each second on a CPU: as long again makes a statement take twice as long.
+const QUEUED_PER_RUN: f64 = 1.0;
+
+/// Threads that wait for a CPU on average, below which it is one now and then.
+const QUEUED: f64 = 1.0;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let queue = RunQueue::from_window(window)?;
+    if throttled(window)?.is_some_and(|found| found.matters()) {
+        return Ok(None);
+    }
+    let host = window.need_change(|s| &s.host.cpu_times)?;
+    let stolen_us = grown(&host, |times| times.steal_us);
+    let busy_us = grown(&host, |times| times.user_us + times.system_us) + stolen_us;
+    let idle_us = grown(&host, |times| times.idle_us + times.iowait_us);
+    let busy = busy_us / (busy_us + idle_us).max(1.0);
+    let servers = queue.running * host.seconds * 1e6 / busy_us.max(1.0);
+    if busy < CPUS_BUSY
+        || servers > SERVERS_SHARE
+        || queue.queued < QUEUED
+        || queue.queued < QUEUED_PER_RUN * queue.running
+    {
+        return Ok(None);
+    }
+    let ratio = queue.queued / queue.runnable().max(f64::MIN_POSITIVE);
+    let others = (busy_us - stolen_us) / host.seconds / 1e6 - queue.running;
+    let stolen = stolen_us / host.seconds / 1e6;
+    let is_steal = stolen > others;
+    let who = if is_steal { "Other virtual machines" } else { "Other programs" };
+    Ok(Some(
+        Draft::new(
+            &CAUSE,
+            ratio,
+            format!(
+                "{who} have {:.1} CPUs while {:.1} threads of the server wait for one",
+                if is_steal { stolen } else { others },
+                queue.queued
+            ),
+        )
+        .why(format!(
+            "The server got {:.1} CPUs, and its threads waited for a CPU in {:.0} % of the time in which they could have run.",
+            queue.running,
+            ratio * 100.0
+        ))
+        .evidence(Evidence::new("CPUs of other programs", others.max(0.0), "CPUs", "/proc/stat"))
+        .evidence(Evidence::new("CPUs of other virtual machines", stolen, "CPUs", "/proc/stat steal"))
+        .evidence(
+            Evidence::new("the server's part of the busy CPUs", servers, "ratio", queue.source).expected("> 0.4"),
+        )
+        .evidence(
+            Evidence::new("time runnable without a CPU", ratio, "ratio", queue.source).expected("< 0.5"),
+        )
+        .evidence(Evidence::new("host CPUs busy", busy, "ratio", "/proc/stat"))
+        .remedy(if is_steal {
+            Remedy {
+                statement: "Move the virtual machine to a host with CPUs to spare, or get CPUs of its own".into(),
+                why: "The hypervisor gives the CPUs to other machines; nothing on this one changes that.".into(),
+                dynamic: true,
+                risk: "A move interrupts the server for a moment.".into(),
+                undo: String::new(),
+            }
+        } else {
+            Remedy {
+                statement: "Find who has the CPUs (`top`, `systemd-cgtop`), and bound it: CPUWeight=10 of its unit, or a cpuset"
+                    .into(),
+                why: "The server's threads wait for CPUs that others have.".into(),
+                dynamic: true,
+                risk: "The other work takes longer.".into(),
+                undo: "Set the weight back to 100.".into(),
+            }
+        })
+        .finding(),
+    ))
+}
+
+fn grown(change: &Change<'_, CpuTimes>, count: fn(&CpuTimes) -> u64) -> f64 {
+    count(change.last).saturating_sub(count(change.first)) as f64
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use super::*;
+    use crate::testing::Build;
+
+    pub(crate) fn fires() -> Window {
+        Build::busy("9.7.4").runs(1.0, 6.0).host_cpu(3.95, 0.05).window()
+    }
+
+    /// The same CPUs are busy with others, and the server's threads get theirs when they want one.
+    pub(crate) fn near_miss() -> Window {
+        Build::busy("9.7.4").runs(1.0, 0.3).host_cpu(3.95, 0.05).window()
+    }
+
+    /// A remote server.
+    pub(crate) fn missing() -> Window {
+        Build::busy("9.7.4").remote().window()
+    }
+
+    #[test]
+    fn a_server_that_fills_the_cpus_itself_has_no_neighbour() {
+        assert_eq!(
+            evaluate(&Build::busy("9.7.4").runs(3.6, 12.0).host_cpu(3.8, 0.2).window()),
+            Outcome::Clear
+        );
+    }
+}

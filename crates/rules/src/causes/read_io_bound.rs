@@ -1,0 +1,122 @@
+//! `read-io-bound`: sessions wait for pages that are read from disk.
+
+use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
+
+use crate::time_model::InClasses;
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "read-io-bound",
+    title: "sessions wait for pages that are read from disk",
+    what: "A page that is not in the buffer pool is read from its file, and the session waits for it. Where the working set is \
+           larger than the pool, or a scan pushes the working set out, each statement waits for some reads, and the disk does \
+           as many of them a second as it can and no more.",
+    why_it_hurts: "A read from a network disk takes a millisecond, from a busy one ten or a hundred; from memory it takes a \
+                   microsecond.",
+    evidence: "Sessions that wait in a read by their stacks or by the kernel's state of their threads, a fifth of the session \
+               time and half a session or more on average; Innodb_buffer_pool_reads a second against \
+               Innodb_buffer_pool_read_requests; the size of the pool.",
+    looks_alike: "A server that was just started reads until its pool is warm. Reads of statements that need not read so much \
+                  are rows-read-waste. A disk that hardly answers at all is storage-stalled. Reads on the way to a dive into \
+                  an index by the optimizer are index-dive-waste.",
+    remedies: "A larger innodb_buffer_pool_size where memory is left; better indexes, so that fewer pages are touched; a disk \
+               with more operations a second. After a restart innodb_buffer_pool_dump_at_shutdown and _load_at_startup warm \
+               the pool.",
+    safety: "innodb_buffer_pool_size is dynamic from MySQL 5.7.5 and MariaDB 10.2.2 on. Raising it takes memory from the host's \
+             page cache: leave room for connections and for the system, or the host swaps.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/8.4/en/innodb-buffer-pool-resize.html",
+        "https://dev.mysql.com/doc/refman/8.4/en/innodb-preload-buffer-pool.html",
+    ],
+    costs: Costs::Waits(&[TimeClass::Read]),
+    explains_time: &[TimeClass::Read],
+    stacks: Stacks::Standing(&["buf_read_page", "buf_read_page_low", "buf_wait_for_read", "fil_io"]),
+    rule: Rule::Time(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// Below this share of the session time reads are what a database does.
+const SHARE: f64 = 0.2;
+
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    let Some(waits) = InClasses::of(time, &[TimeClass::Read]).filter(|waits| waits.share >= SHARE) else {
+        let is_vague = time.classes.iter().any(|one| one.class == TimeClass::Running && one.share >= SHARE);
+        return match window.missing(|sample| &sample.host.threads) {
+            Some(missing) if is_vague => Outcome::NotEnoughEvidence(missing),
+            _ => Outcome::Clear,
+        };
+    };
+    let reads_per_s = window.status_per_s("Innodb_buffer_pool_reads");
+    let requests_per_s = window.status_per_s("Innodb_buffer_pool_read_requests");
+    let pool_bytes = window.variable_number("innodb_buffer_pool_size");
+    let how_many =
+        reads_per_s.map_or_else(String::new, |per_s| format!(": {per_s:.0} pages a second are read"));
+    Outcome::Fired(
+        waits
+            .draft(&CAUSE, format!("{:.1} sessions wait for reads from disk{how_many}", waits.sessions))
+            .why("What they need is not in the buffer pool.")
+            .evidence_if(reads_per_s.map(|per_s| {
+                Evidence::new("pages read from disk", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_buffer_pool_reads")
+                    .series(window.status_rate_series("Innodb_buffer_pool_reads"))
+            }))
+            .evidence_if(reads_per_s.zip(requests_per_s).filter(|(_, requests)| *requests > 0.0).map(
+                |(reads, requests)| {
+                    Evidence::new("pages found in the buffer pool", 1.0 - (reads / requests).min(1.0), "ratio", "SHOW GLOBAL STATUS")
+                },
+            ))
+            .evidence_if(
+                pool_bytes.map(|bytes| Evidence::new("innodb_buffer_pool_size", bytes, "bytes", "SHOW GLOBAL VARIABLES")),
+            )
+            .remedy(Remedy {
+                statement: "Raise innodb_buffer_pool_size where the host has memory left; else find the statements that read \
+                            most (`spindoctor workload`)"
+                    .into(),
+                why: "A page in memory is a thousand times nearer.".into(),
+                dynamic: true,
+                risk: "Memory for the pool is taken from the host's page cache and from other programs.".into(),
+                undo: pool_bytes
+                    .map_or_else(String::new, |bytes| format!("SET GLOBAL innodb_buffer_pool_size = {bytes:.0}")),
+            })
+            .finding(),
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use spindoctor_model::stack::ThreadState;
+
+    use super::*;
+    use crate::testing::Build;
+
+    fn at(count: u32) -> Window {
+        let frames: &[&str] =
+            &["pread64", "buf_read_page_low", "row_search_mvcc", "dispatch_command", "do_command"];
+        let runs: &[&str] = &["row_search_mvcc", "dispatch_command", "do_command"];
+        Build::busy("8.0.36")
+            .only_snapshots(&[
+                (count, ThreadState::DiskRead, frames),
+                (16, ThreadState::Lock, &["lock_wait", runs[1], runs[2]]),
+            ])
+            .window()
+    }
+
+    pub(crate) fn fires() -> Window {
+        at(40)
+    }
+
+    /// Few of them read.
+    pub(crate) fn near_miss() -> Window {
+        at(2)
+    }
+
+    /// A remote server.
+    pub(crate) fn missing() -> Window {
+        Build::waiting(40, "executing").window()
+    }
+}

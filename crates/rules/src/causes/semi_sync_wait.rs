@@ -1,0 +1,113 @@
+//! `semi-sync-wait`: commits wait for the acknowledgement of a replica.
+
+use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
+
+use crate::time_model::InClasses;
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "semi-sync-wait",
+    title: "commits wait for the acknowledgement of a replica",
+    what: "With semi-synchronous replication a commit returns when a replica has acknowledged its events, or when the timeout \
+           is over. A replica that is slow, far away or gone makes every commit wait for it.",
+    why_it_hurts: "Every transaction that writes takes the way to the replica and back, or stands for the whole timeout; with a \
+                   long timeout and no replica all writing stands.",
+    evidence: "Sessions in the state Waiting for semi-sync ACK, or in the functions of the plugin by their stacks: from 5 % of \
+               the session time and half a session on; the timeout, and how many replicas there are \
+               (Rpl_semi_sync_source_clients).",
+    looks_alike: "Commits that wait for the disk are commit-sync-bound. Commits of a Galera cluster wait for its certification.",
+    remedies: "Bring the replica back, or look at its disk and the network between. To let writes go on without it: SET GLOBAL \
+               rpl_semi_sync_source_enabled = OFF (rpl_semi_sync_master_enabled before MySQL 8.0.26 and on MariaDB), or a \
+               shorter timeout. KILL frees nobody: the transaction is committed already.",
+    safety: "Without semi-sync a commit that was acknowledged to a client can be lost with the source. Both variables are \
+             dynamic; sessions that wait go on at once.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/8.4/en/replication-semisync.html",
+        "https://mariadb.com/docs/server/ha-and-performance/standard-replication/semisynchronous-replication",
+    ],
+    costs: Costs::Waits(&[TimeClass::SemiSync]),
+    explains_time: &[TimeClass::SemiSync, TimeClass::Commit, TimeClass::CommitOrder],
+    stacks: Stacks::Standing(&["Repl_semi_sync_master::commit_trx", "ReplSemiSyncMaster::commitTrx"]),
+    rule: Rule::Time(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    let Some(waits) = InClasses::of(time, &[TimeClass::SemiSync]) else { return Outcome::Clear };
+    // Before 8.0.26 and on MariaDB the names say master.
+    let side = if window.variable("rpl_semi_sync_source_enabled").is_some() { "source" } else { "master" };
+    let timeout_ms = window.variable_number(&format!("rpl_semi_sync_{side}_timeout"));
+    let replicas =
+        window.status_series(&format!("Rpl_semi_sync_{side}_clients")).last().map(|&(_, count)| count);
+    let status = "SHOW GLOBAL STATUS";
+    let of_how_many = match replicas {
+        Some(0.0) => "; there is none",
+        _ => "",
+    };
+    Outcome::Fired(
+        waits
+            .draft(
+                &CAUSE,
+                format!("{:.1} sessions wait until a replica acknowledges their commit{of_how_many}", waits.sessions),
+            )
+            .why(match timeout_ms {
+                Some(timeout_ms) => format!(
+                    "Each commit waits for a replica for up to {:.0} s, and holds its locks meanwhile.",
+                    timeout_ms / 1e3
+                ),
+                None => "Each commit waits for a replica, and holds its locks meanwhile.".into(),
+            })
+            .evidence_if(replicas.map(|count| Evidence::new("replicas with semi-sync", count, "", status).expected(">= 1")))
+            .evidence_if(
+                timeout_ms.map(|timeout_ms| Evidence::new("timeout", timeout_ms / 1e3, "s", "SHOW GLOBAL VARIABLES")),
+            )
+            .remedy(Remedy {
+                statement: "Look at the replica first: is it there, does it write its relay log, is the network well?".into(),
+                why: "The source waits for it and for nothing else.".into(),
+                dynamic: true,
+                ..Remedy::default()
+            })
+            .remedy(Remedy {
+                statement: format!("SET GLOBAL rpl_semi_sync_{side}_enabled = OFF"),
+                why: "Commits no longer wait for a replica; those that wait go on at once.".into(),
+                dynamic: true,
+                risk: "A transaction that a client believes committed is lost if the source is lost before a replica has it.".into(),
+                undo: format!("SET GLOBAL rpl_semi_sync_{side}_enabled = ON"),
+            })
+            .explains(&[super::commit_sync_bound::CAUSE.name])
+            .finding(),
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use super::*;
+    use crate::testing::Build;
+
+    pub(crate) fn fires() -> Window {
+        Build::waiting(12, "Waiting for semi-sync ACK from replica")
+            .variable("rpl_semi_sync_source_enabled", "ON")
+            .variable("rpl_semi_sync_source_timeout", "10000")
+            .window()
+    }
+
+    /// They wait for the disk.
+    pub(crate) fn near_miss() -> Window {
+        Build::waiting(12, "waiting for handler commit").window()
+    }
+
+    /// The server's threads could not be listed, and no stack was taken.
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36")
+            .remote()
+            .without_profile()
+            .each(|_, server, _| server.threads = spindoctor_model::Reading::NotAsked)
+            .window()
+    }
+}

@@ -1,0 +1,142 @@
+//! `table-lock-pileup`: sessions wait for a lock on a whole table of an engine without row locks.
+
+use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
+
+use crate::sessions::{at_work, shortened};
+use crate::time_model::InClasses;
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "table-lock-pileup",
+    title: "sessions wait for a lock on a whole table",
+    what: "MyISAM, MEMORY, CSV and Aria without transactions lock a whole table for each statement: readers together, a writer \
+           alone. A long statement on such a table, or LOCK TABLES, holds up everybody else who wants the table, and behind \
+           the first writer that waits new readers wait as well.",
+    why_it_hurts: "Work on the table is done one statement at a time, however many CPUs there are, and one statement of a \
+                   minute is a minute of standstill for all who use the table.",
+    evidence: "Sessions in the state Waiting for table level lock, or in thr_lock by their stacks: from 5 % of the session time \
+               and half a session on. The statement that runs longest on the table that the waiters name is shown.",
+    looks_alike: "Waiting for table metadata lock is the lock of the server above every engine: metadata-lock-pileup. The same \
+                  state with FLUSH TABLES WITH READ LOCK at work is global-lock-pileup.",
+    remedies: "End the statement or the session that has the lock if it can be spared. Convert the table to InnoDB (ALTER \
+               TABLE ... ENGINE=InnoDB), which locks rows. Until then: shorter statements, concurrent_insert=2 for tables that \
+               are only added to, LOW_PRIORITY or max_write_lock_count for readers that starve.",
+    safety: "KILL of a statement that changes a MyISAM table leaves the rows that it changed so far: nothing rolls back. ALTER \
+             TABLE ... ENGINE copies the table and blocks its writers meanwhile.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/8.4/en/internal-locking.html",
+        "https://dev.mysql.com/doc/refman/8.4/en/table-locking.html",
+    ],
+    costs: Costs::Waits(&[TimeClass::TableLock]),
+    explains_time: &[TimeClass::TableLock],
+    stacks: Stacks::Standing(&["thr_lock", "thr_multi_lock"]),
+    rule: Rule::Time(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    let Some(waits) = InClasses::of(time, &[TimeClass::TableLock]) else { return Outcome::Clear };
+    let blocker = waits.blocker(window);
+    let holder = match &blocker {
+        Some(_) => None,
+        None => longest(window),
+    };
+    let culprit = match (&blocker, holder) {
+        (Some(blocker), _) => format!(": connection {} holds it", blocker.connection_id),
+        (None, Some(holder)) => format!(
+            ": connection {} is at work on it, with {}",
+            holder.connection_id.unwrap_or(0),
+            shortened(&spindoctor_sql::digest(holder.statement.as_deref().unwrap_or_default()))
+        ),
+        (None, None) => String::new(),
+    };
+    let kill = holder.and_then(|holder| holder.connection_id).map(|id| Remedy {
+        statement: format!("KILL QUERY {id}"),
+        why: "It has run longest among those that wait for no table lock.".into(),
+        dynamic: true,
+        risk: "Rows of a table without transactions that it changed stay changed.".into(),
+        undo: String::new(),
+    });
+    Outcome::Fired(
+        waits
+            .draft(
+                &CAUSE,
+                format!("{:.1} sessions wait for a lock on a whole table{culprit}", waits.sessions),
+            )
+            .why("An engine without row locks lets one statement at a time change a table.")
+            .evidence_if(holder.map(|holder| Evidence::new("at work for", holder.time_s, "s", "thread list")))
+            .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("The table is free when it ends.")))
+            .remedy_if(kill)
+            .remedy(Remedy {
+                statement: "ALTER TABLE ... ENGINE=InnoDB of the table that the waiting statements name"
+                    .into(),
+                why: "InnoDB locks rows, and readers wait for nobody.".into(),
+                dynamic: true,
+                risk: "It copies the table, and writers of it wait meanwhile.".into(),
+                undo: "ALTER TABLE ... ENGINE with the old engine.".into(),
+            })
+            .root(blocker.as_ref().map(crate::wait_graph::Verdict::described))
+            .finding(),
+    )
+}
+
+/// The session that has been at its statement longest without waiting for a lock itself, in the last list.
+fn longest(window: &Window) -> Option<&ServerThread> {
+    let threads = window.latest(|sample| &sample.server.threads)?;
+    at_work(threads)
+        .filter(|thread| !thread.state.to_ascii_lowercase().starts_with("waiting"))
+        .filter(|thread| {
+            thread.statement.is_some() && thread.connection_id != window.server.own_connection_id
+        })
+        .max_by(|a, b| a.time_s.total_cmp(&b.time_s))
+        .filter(|thread| thread.time_s >= 1.0)
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use super::*;
+    use crate::testing::{Build, session};
+
+    pub(crate) fn fires() -> Window {
+        Build::waiting(24, "Waiting for table level lock").window()
+    }
+
+    /// The lock is the server's own.
+    pub(crate) fn near_miss() -> Window {
+        Build::waiting(24, "Waiting for table metadata lock").window()
+    }
+
+    #[test]
+    fn who_has_been_at_work_longest_is_named() {
+        let sessions = |_| {
+            let waiting =
+                (20..44).map(|id| session(id, "Query", "Waiting for table level lock", "UPDATE m SET a = 1"));
+            let mut all: Vec<ServerThread> = waiting.collect();
+            all.push(ServerThread {
+                time_s: 30.0,
+                ..session(7, "Query", "executing", "SELECT COUNT(*) FROM m WHERE b LIKE '%x%'")
+            });
+            all
+        };
+        let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().window();
+        let finding = &crate::diagnose(&window).findings[0];
+        assert!(finding.headline.contains("connection 7 "), "{}", finding.headline);
+        assert!(finding.remedies[0].statement.starts_with("KILL"), "{:?}", finding.remedies);
+    }
+
+    /// The server's threads could not be listed, and no stack was taken.
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36")
+            .remote()
+            .without_profile()
+            .each(|_, server, _| server.threads = spindoctor_model::Reading::NotAsked)
+            .window()
+    }
+}

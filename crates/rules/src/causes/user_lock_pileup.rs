@@ -1,0 +1,101 @@
+//! `user-lock-pileup`: sessions wait for a lock of `GET_LOCK` that another has.
+
+use spindoctor_model::{Remedy, SessionTime, TimeClass, Window};
+
+use crate::time_model::InClasses;
+use crate::{Cause, Costs, Outcome, Rule, Stacks, sessions};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "user-lock-pileup",
+    title: "sessions wait for a lock of GET_LOCK that another holds",
+    what: "GET_LOCK(name, timeout) gives an application a lock with a name of its own. One session has it, and others that \
+           ask for the same name wait. The server knows nothing of what the lock guards; the holder may be idle, for the \
+           lock belongs to the session and not to a transaction.",
+    why_it_hurts: "Each session that waits keeps a connection, and with MySQL a thread. A holder that forgets RELEASE_LOCK \
+                   holds the lock until it disconnects; in a pool of connections that can be never.",
+    evidence: "Sessions in the state User lock, or in Item_func_get_lock by their stacks: from 5 % of the session time and \
+               half a session on. The holder is the connection behind which most of them wait, by \
+               performance_schema.metadata_locks (USER LEVEL LOCK) or metadata_lock_info.",
+    looks_alike: "Sessions that wait for a table's metadata lock stand in another state: metadata-lock-pileup. An application \
+                  that queues jobs with GET_LOCK on purpose has such waits all day; then they cost connections and nothing \
+                  else.",
+    remedies: "End the holder if it is stuck (KILL id): its locks are released. Then let the application release the lock in \
+               every path, take it for a short time, and give GET_LOCK a timeout of seconds.",
+    safety: "KILL ends the session and rolls back its open transaction; the client sees a lost connection. Whatever the lock \
+             guarded may be half done: look at the application first.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/8.4/en/locking-functions.html",
+        "https://mariadb.com/docs/server/reference/sql-functions/secondary-functions/miscellaneous-functions/get_lock",
+    ],
+    costs: Costs::Waits(&[TimeClass::UserLock]),
+    explains_time: &[TimeClass::UserLock],
+    stacks: Stacks::Standing(&["Item_func_get_lock::val_int"]),
+    rule: Rule::Time(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    let Some(waits) = InClasses::of(time, &[TimeClass::UserLock]) else { return Outcome::Clear };
+    let blocker = waits.blocker(window);
+    let root = blocker.as_ref().map(crate::wait_graph::Verdict::described);
+    let headline = match (&blocker, &root) {
+        (Some(blocker), Some(root)) => format!(
+            "Connection {} holds a lock of GET_LOCK that {:.1} sessions wait for: it {}",
+            blocker.connection_id,
+            waits.sessions,
+            sessions::doing(root)
+        ),
+        _ => format!("{:.1} sessions wait for a lock of GET_LOCK", waits.sessions),
+    };
+    Outcome::Fired(
+        waits
+            .draft(&CAUSE, headline)
+            .why(match &blocker {
+                Some(_) => "The lock belongs to that session until it says RELEASE_LOCK or ends.",
+                None => {
+                    "Who holds the lock could not be read: performance_schema.metadata_locks (instrument \
+                     wait/lock/metadata/sql/mdl) or MariaDB's plugin metadata_lock_info names it."
+                }
+            })
+            .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("Its locks of GET_LOCK are free when it ends.")))
+            .remedy(Remedy {
+                statement: "Release the lock in every path of the application, and give GET_LOCK a timeout of seconds".into(),
+                why: "A lock that is forgotten lasts as long as its connection, and a pool keeps that open.".into(),
+                dynamic: true,
+                risk: "A change of the application.".into(),
+                undo: String::new(),
+            })
+            .root(root)
+            .finding(),
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use super::*;
+    use crate::testing::Build;
+
+    pub(crate) fn fires() -> Window {
+        Build::waiting(40, "User lock").window()
+    }
+
+    /// They sleep on purpose.
+    pub(crate) fn near_miss() -> Window {
+        Build::waiting(40, "User sleep").window()
+    }
+
+    /// The server's threads could not be listed, and no stack was taken.
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36")
+            .remote()
+            .without_profile()
+            .each(|_, server, _| server.threads = spindoctor_model::Reading::NotAsked)
+            .window()
+    }
+}

@@ -1,0 +1,97 @@
+//! Sessions in some classes of session time, as a finding shows them.
+
+use spindoctor_model::wait_graph::LockKind;
+use spindoctor_model::{Evidence, SessionTime, TimeClass, TimeShare, Window};
+
+use super::score::severity;
+use crate::Cause;
+use crate::draft::Draft;
+use crate::rank::WARNING_FROM;
+use crate::wait_graph::Verdict;
+
+/// Sessions on average below which a wait is no trouble: a session that waits now and then.
+const SESSIONS: f64 = 0.5;
+
+/// True where a share of the session time is more than the error of an account of ten seconds.
+pub(crate) fn is_worth_a_finding(time: &SessionTime, share: f64) -> bool {
+    share >= WARNING_FROM && share * time.session_seconds_per_second >= SESSIONS && share > time.error / 2.0
+}
+
+/// The time of sessions in some classes.
+#[derive(Debug)]
+pub(crate) struct InClasses<'t> {
+    time: &'t SessionTime,
+    /// The classes that there are, the largest first.
+    parts: Vec<&'t TimeShare>,
+    /// Their share of the session time, 0 to 1.
+    pub(crate) share: f64,
+    /// Sessions in them, on average.
+    pub(crate) sessions: f64,
+}
+
+impl<'t> InClasses<'t> {
+    /// None where it is not worth a finding.
+    pub(crate) fn of(time: &'t SessionTime, classes: &[TimeClass]) -> Option<Self> {
+        let parts: Vec<&TimeShare> = time.classes.iter().filter(|one| classes.contains(&one.class)).collect();
+        let share = parts.iter().map(|one| one.share).sum();
+        is_worth_a_finding(time, share).then(|| Self {
+            time,
+            parts,
+            share,
+            sessions: share * time.session_seconds_per_second,
+        })
+    }
+
+    /// A finding with the account as its evidence.
+    pub(crate) fn draft(&self, cause: &Cause, headline: impl Into<String>) -> Draft {
+        let draft = Draft::new(cause, self.share, headline)
+            .severity(severity(self.time, &cause.costs, self.share))
+            .evidence(
+                Evidence::new("sessions that wait so", self.sessions, "", self.source())
+                    .expected(format!("< {SESSIONS}")),
+            )
+            .evidence(
+                Evidence::new("share of the session time", self.share, "ratio", self.source())
+                    .expected(format!("< {WARNING_FROM}")),
+            );
+        match self.parts.first().and_then(|largest| largest.seen.first()) {
+            Some((seen, _)) if !seen.is_empty() => {
+                draft.evidence(Evidence::new("seen there", seen.clone(), "", self.source()))
+            }
+            _ => draft,
+        }
+    }
+
+    /// The connection that holds what they wait for, where one does for long.
+    pub(crate) fn blocker<'w>(&self, window: &'w Window) -> Option<Verdict<'w>> {
+        self.parts.first().and_then(|largest| blocker(window, largest.class, self.sessions))
+    }
+
+    /// Where it is known from: `stack`.
+    pub(crate) fn source(&self) -> &'static str {
+        self.parts.first().map_or("", |largest| largest.known_by.name())
+    }
+}
+
+/// Of the sessions in a class, the part that must wait behind one connection before that is named.
+const BEHIND_ONE: f64 = 0.5;
+
+/// And so long the longest of them must have waited, seconds, where that is known: who holds a lock for less has let it go
+/// before anybody reads its name.
+const HELD_S: f64 = 1.0;
+
+/// The connection behind which the sessions of a class wait at the window's end, where one holds what they want for long. None
+/// for what goes from hand to hand, as a latch or a place in the commit's queue does: ending its holder would free nobody.
+pub(crate) fn blocker(window: &Window, class: TimeClass, sessions: f64) -> Option<Verdict<'_>> {
+    let kinds: &[LockKind] = match class {
+        TimeClass::RowLock | TimeClass::AutoIncrementLock => &[LockKind::Row],
+        TimeClass::MetadataLock | TimeClass::TableLock => &[LockKind::Metadata],
+        TimeClass::GlobalLock => &[LockKind::Global, LockKind::Backup, LockKind::Metadata],
+        TimeClass::UserLock => &[LockKind::User],
+        _ => return None,
+    };
+    Verdict::from_window(window, window.samples.last()?, kinds).filter(|blocker| {
+        f64::from(blocker.root.waiting_in_all) >= BEHIND_ONE * sessions
+            && blocker.root.longest_wait_s.is_none_or(|waited_s| waited_s >= HELD_S)
+    })
+}
