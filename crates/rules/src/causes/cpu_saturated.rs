@@ -23,8 +23,8 @@ pub const CAUSE: Cause = Cause {
                in a recording, the mean of the snapshots of all threads is. It fires when that is 1.5 \
                times the effective CPUs or more, the CPUs the server may use are at least 90 % busy, and the \
                server uses at least half of the busy time. Up to four runnable threads for each CPU it is a note: CPUs that \
-               are fully used are no trouble. The estimate is half the share of those that are more, among the runnable: \
-               latency is lost, work still gets done at the full rate.",
+               are fully used are no trouble. The estimate is a third of the share of those that are more, among the \
+               runnable: latency is lost, work still gets done at the full rate.",
     looks_alike: "Under a quota that is used up the run queue fills as well: then it is cpu-throttled and this \
                   is clear. When other processes or the hypervisor (steal) take the CPUs, more than half of the \
                   busy time is not the server's, and this is clear. CPU burnt in spin loops is \
@@ -68,8 +68,9 @@ const FEWEST_INSIDE: f64 = 16.0;
 /// Runnable threads for each that the limit would let in, from which on the limit is worth trying.
 const CROWD: f64 = 4.0;
 
-/// Throughput is not lost, latency is: half of the share counts.
-const LATENCY_COUNTS: f64 = 0.5;
+/// Throughput is not lost, latency is: a third of the share counts, so that a queue is an alarm from ten runnable threads for
+/// each CPU on.
+const LATENCY_COUNTS: f64 = 1.0 / 3.0;
 
 /// Runnable threads for each effective CPU up to which the CPUs are well used: a statement then waits three times as long as
 /// it runs, which of work in microseconds nobody notices, and fewer clients would leave CPUs idle between their statements.
@@ -206,10 +207,11 @@ pub(crate) mod examples {
             let window = Build::busy("9.7.4").runs(3.8, queued).host_cpu(3.8, 0.2).window();
             crate::diagnose(&window).findings.first().map(|finding| finding.severity)
         };
-        // Two clients for each CPU, four, and ten.
+        // Two clients for each CPU, four, eight, and sixteen.
         assert_eq!(severity(4.2), Some(spindoctor_model::Severity::Note));
         assert_eq!(severity(12.2), Some(spindoctor_model::Severity::Note));
-        assert_eq!(severity(36.2), Some(spindoctor_model::Severity::Critical));
+        assert_eq!(severity(28.2), Some(spindoctor_model::Severity::Warning));
+        assert_eq!(severity(60.2), Some(spindoctor_model::Severity::Critical));
     }
 
     /// The same queue, but it is others who keep the CPUs busy.

@@ -24,7 +24,8 @@ pub const CAUSE: Cause = Cause {
                session time or more, and half a session or more on average.",
     looks_alike: "Sessions that sleep on purpose and idle connections are not at work and are not counted. A share of \
                   commits, reads or network in a server that does well is no trouble: these classes are a note at most, \
-                  from half of the session time on.",
+                  from half of the session time on. So are latches and mutexes up to 15 %: every server under load waits \
+                  for some.",
     remedies: "Look at the functions and the state in the evidence. `spindoctor locks` shows who blocks whom, and \
                `spindoctor stacks --duration 10s` what all threads do.",
     safety: "Looking is safe. KILL of the connection that blocks the others rolls its transaction back.",
@@ -58,6 +59,12 @@ const ORDINARY_FROM: f64 = 0.5;
 
 /// And from so many sessions at work: one client that commits all the time waits for commits.
 const ORDINARY_SESSIONS: f64 = 4.0;
+
+/// Waits of microseconds that every server under load has some of.
+const COMMON: &[TimeClass] = &[TimeClass::Latch, TimeClass::Mutex];
+
+/// Up to this share of the session time they are a note.
+const COMMON_UP_TO: f64 = 0.15;
 
 /// A note's score, whatever the share: [`crate::rank::WARNING_FROM`] begins above it.
 const NOTE: f64 = 0.04;
@@ -93,6 +100,7 @@ fn finding(
 ) -> Finding {
     let sessions = largest.share * time.session_seconds_per_second;
     let blocker = blocker(window, largest.class, sessions);
+    let is_common = score < COMMON_UP_TO && waits.iter().all(|one| COMMON.contains(&one.class));
     let headline = headline(largest, sessions, blocker.as_ref());
     let mut draft = Draft::new(&CAUSE, score, headline).why(why(largest));
     for wait in waits {
@@ -121,7 +129,7 @@ fn finding(
             undo: String::new(),
         })
         .root(blocker.map(|blocker| blocker.described()))
-        .severity(severity(time, &CAUSE.costs, score))
+        .severity(if is_common { Severity::Note } else { severity(time, &CAUSE.costs, score) })
         .finding()
 }
 
@@ -182,5 +190,22 @@ pub(crate) mod examples {
         listed(40, "Waiting for GTID to be committed")
             .each(|_, server, _| server.threads = Reading::NotAsked)
             .window()
+    }
+
+    #[test]
+    fn a_tenth_of_the_time_in_latches_is_a_note_and_a_quarter_is_none() {
+        use spindoctor_model::stack::ThreadState;
+        let severity = |waiting| {
+            let frames: &[&str] = &["sync_array_wait_event", "row_upd", "dispatch_command", "do_command"];
+            let runs: &[&str] = &["row_upd", "dispatch_command", "do_command"];
+            let window = Build::busy("8.0.36").remote().only_snapshots(&[
+                (waiting, ThreadState::Lock, frames),
+                (40 - waiting, ThreadState::Running, runs),
+            ]);
+            let findings = crate::diagnose(&window.window()).findings;
+            findings.into_iter().find(|finding| finding.cause == CAUSE.name).map(|finding| finding.severity)
+        };
+        assert_eq!(severity(4), Some(Severity::Note));
+        assert_eq!(severity(10), Some(Severity::Critical));
     }
 }
