@@ -45,6 +45,12 @@ impl Draft {
         self
     }
 
+    /// Adds readings.
+    pub(crate) fn evidence_all(mut self, evidence: impl Iterator<Item = Evidence>) -> Self {
+        self.0.evidence.extend(evidence);
+        self
+    }
+
     /// Adds a remedy; the best comes first.
     pub(crate) fn remedy(mut self, remedy: Remedy) -> Self {
         self.0.remedies.push(remedy);

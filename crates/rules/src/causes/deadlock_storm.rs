@@ -3,6 +3,7 @@
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use crate::draft::Draft;
+use crate::sessions::shortened;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -72,17 +73,28 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if per_s < PER_S || ratio < RATIO {
         return Ok(None);
     }
+    let latest = window
+        .latest(|sample| &sample.server.innodb_status)
+        .and_then(|status| status.latest_deadlock.as_ref());
+    let latest = latest.map(|printed| Rings::from_text(&printed.text)).unwrap_or_default();
+    let on = latest.wanted.first().map_or_else(String::new, |wanted| format!("; the latest on {wanted}"));
     Ok(Some(
         Draft::new(
             &CAUSE,
             ratio,
-            format!("{per_s:.0} transactions a second end in a deadlock, {:.0} % of all", ratio * 100.0),
+            format!("{per_s:.0} transactions a second end in a deadlock, {:.0} % of all{on}", ratio * 100.0),
         )
         .why("Transactions lock the same rows in different orders; InnoDB rolls one of each ring back, and its work is lost.")
         .evidence(Evidence::new("deadlocks", per_s, "1/s", source).expected(format!("< {PER_S:.0}")))
         .evidence(Evidence::new("share of the transactions", ratio, "ratio", source).expected(format!("< {RATIO}")))
         .evidence_if(committed_per_s.map(|per_s| {
             Evidence::new("transactions that change something", per_s, "1/s", "SHOW GLOBAL STATUS")
+        }))
+        .evidence_all(latest.statements.into_iter().map(|statement| {
+            Evidence::new("statement of the latest deadlock", statement, "", "SHOW ENGINE INNODB STATUS")
+        }))
+        .evidence_all(latest.wanted.into_iter().map(|wanted| {
+            Evidence::new("it waited for", wanted, "", "SHOW ENGINE INNODB STATUS")
         }))
         .remedy(Remedy {
             statement: "SHOW ENGINE INNODB STATUS: LATEST DETECTED DEADLOCK has the two statements, their tables and indexes".into(),
@@ -101,6 +113,56 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .explains(&[super::row_lock_pileup::CAUSE.name])
         .finding(),
     ))
+}
+
+/// What `LATEST DETECTED DEADLOCK` says of the transactions of a ring.
+#[derive(Debug, Default, PartialEq)]
+struct Rings {
+    /// Their statements without literals.
+    statements: Vec<String>,
+    /// What each waited for: `index PRIMARY of d.t`.
+    wanted: Vec<String>,
+}
+
+impl Rings {
+    /// Of the section's text. A transaction is a line `*** (1) TRANSACTION:`, some lines of its own, a line with `thread id`
+    /// and `query id`, and its statement; then the locks that it holds and wants, each below a line of stars
+    /// (lock0lock.cc, Deadlock_notifier).
+    fn from_text(text: &str) -> Self {
+        /// More transactions in a ring are not shown.
+        const MOST: usize = 2;
+        let mut rings = Self::default();
+        let mut lines = text.lines().peekable();
+        while let Some(line) = lines.next() {
+            if line.contains(" thread id ") && line.contains("query id ") && rings.statements.len() < MOST {
+                let mut statement = Vec::new();
+                while let Some(line) = lines.next_if(|line| !line.starts_with("***")) {
+                    statement.push(line);
+                }
+                let statement = spindoctor_sql::digest(statement.join("\n").trim());
+                if !statement.is_empty() {
+                    rings.statements.push(shortened(&statement));
+                }
+            } else if line.starts_with("***") && line.contains("WAITING FOR THIS LOCK") {
+                let lock =
+                    lines.next_if(|line| line.starts_with("RECORD LOCKS") || line.starts_with("TABLE LOCK"));
+                rings.wanted.extend(lock.and_then(place));
+            }
+        }
+        rings.wanted.truncate(MOST);
+        rings.wanted.dedup();
+        rings
+    }
+}
+
+/// `index PRIMARY of d.t` of ``RECORD LOCKS ... index PRIMARY of table `d`.`t` trx id ...``, `d.t` of a table lock.
+fn place(lock: &str) -> Option<String> {
+    let (before, after) = lock.split_once(" table `")?;
+    let table =
+        format!("`{}", after.split_once(" trx id").map_or(after, |(table, _)| table)).replace('`', "");
+    let index =
+        before.rsplit_once(" index ").map(|(_, index)| index.trim_end_matches(" of").trim_matches('`'));
+    Some(index.map_or_else(|| table.clone(), |index| format!("index {index} of {table}")))
 }
 
 /// Transactions that changed something and committed, a second: explicit commits, or the statements that change rows where
@@ -143,5 +205,41 @@ pub(crate) mod examples {
             Build::busy("10.11.8-MariaDB").counter("Innodb_deadlocks", 40.0).counter("Com_commit", 60.0);
         let Outcome::Fired(finding) = evaluate(&fires_without_metrics(build)) else { panic!() };
         assert!((finding.score - 0.4).abs() < 1e-6, "{}", finding.score);
+    }
+
+    /// As MySQL 9.7 prints it, shortened.
+    const PRINTED: &str = "*** (1) TRANSACTION:
+TRANSACTION 1575, ACTIVE 0 sec starting index read
+MySQL thread id 12, OS thread handle 140041065064128, query id 17 localhost root updating
+update t set v = 5
+  where name = 'alice@example.com'
+
+*** (1) HOLDS THE LOCK(S):
+RECORD LOCKS space id 2 page no 4 n bits 72 index PRIMARY of table `d`.`t` trx id 1575 lock_mode X locks rec but not gap
+*** (1) WAITING FOR THIS LOCK TO BE GRANTED:
+RECORD LOCKS space id 2 page no 4 n bits 72 index by_name of table `d`.`t` trx id 1575 lock_mode X waiting
+*** (2) TRANSACTION:
+TRANSACTION 1574, ACTIVE 1 sec starting index read
+MySQL thread id 11, OS thread handle 140041066120896, query id 18 localhost root updating
+update t set v = 1 where id = 2
+*** (2) WAITING FOR THIS LOCK TO BE GRANTED:
+TABLE LOCK table `d`.`u` trx id 1574 lock mode AUTO-INC waiting
+*** WE ROLL BACK TRANSACTION (2)
+";
+
+    #[test]
+    fn the_latest_deadlock_gives_its_statements_without_literals_and_what_they_wanted() {
+        let rings = Rings::from_text(PRINTED);
+        assert_eq!(
+            rings.statements,
+            ["update t set v = ? where name = ?", "update t set v = ? where id = ?"]
+        );
+        assert_eq!(rings.wanted, ["index by_name of d.t", "d.u"]);
+        assert_eq!(Rings::from_text(""), Rings::default());
+        // Cut anywhere, it says less.
+        for end in 0..PRINTED.len() {
+            let cut = format!("{:?}", Rings::from_text(&PRINTED[..end]));
+            assert!(!cut.contains("alice"), "{cut}");
+        }
     }
 }
