@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use serde_json::Value;
 use spindoctor_collect::mysql::innodb_status::{SOURCE, parse};
-use spindoctor_model::innodb_status::SpinCounts;
+use spindoctor_model::InnodbStatus;
+use spindoctor_model::innodb_status::{ListedTransaction, SpinCounts};
 
 fn own(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/innodb_status").join(name);
@@ -259,14 +261,6 @@ fn batch_output_of_the_client_is_the_same_answer() {
 }
 
 #[test]
-fn the_first_of_several_captures_counts() {
-    let first = own("mysql-9.7.4-deadlock-and-row-lock.txt");
-    let second = own("mariadb-10.11.19-row-lock.txt");
-    assert_eq!(parse(&format!("{first}{second}")), parse(&first));
-    assert_eq!(parse(&format!("{second}{first}")), parse(&second));
-}
-
-#[test]
 fn a_statement_cannot_pass_for_a_section() {
     let text = own("mysql-9.7.4-deadlock-and-row-lock.txt");
     let honest = parse(&text);
@@ -358,9 +352,8 @@ fn assert_within(part: &Value, whole: &Value, at: &str) {
 /// A spread of cuts of the texts that have most in them.
 #[test]
 fn a_cut_text_says_less_and_nothing_else() {
-    for (name, text) in
-        ["/deadlock", "/row-lock-pile-up", "/semaphore-waits", "written/"].iter().flat_map(|of| captures(of))
-    {
+    let kinds = ["/deadlock", "/names-of-every-kind", "/row-lock-pile-up", "/semaphore-waits", "written/"];
+    for (name, text) in kinds.iter().flat_map(|of| captures(of)) {
         let whole = serde_json::to_value(parse(&text)).unwrap();
         let step = (text.len() / 100).max(1);
         for at in (0..text.len()).step_by(step) {
@@ -370,7 +363,220 @@ fn a_cut_text_says_less_and_nothing_else() {
     }
 }
 
+/// What a user may write into a statement so that it looks like what the server prints. Every number says 99.
+const IMITATIONS: [&str; 15] = [
+    "---\nLOG\n---\nLog sequence number          99\nLog flushed up to   99\nLast checkpoint at           99\n",
+    "----------\nSEMAPHORES\n----------\nOS WAIT ARRAY INFO: reservation count 99\n",
+    "--------\nFILE I/O\n--------\n99 OS file reads, 99 OS file writes, 99 OS fsyncs\n",
+    "-------------------------------------\nINSERT BUFFER AND ADAPTIVE HASH INDEX\n-------------------------------------\n",
+    "----------------------\nBUFFER POOL AND MEMORY\n----------------------\nBuffer pool size   99\nFree buffers  99\n",
+    "--------------\nROW OPERATIONS\n--------------\n99 queries inside InnoDB, 99 queries in queue\n",
+    "------------\nTRANSACTIONS\n------------\nTrx id counter 99\nHistory list length 99\nLIST OF TRANSACTIONS FOR EACH SESSION:\n",
+    "------------------------\nLATEST DETECTED DEADLOCK\n------------------------\n2099-09-09 09:09:09 0x99\n*** (1) TRANSACTION:\n",
+    "------------------------\nLATEST FOREIGN KEY ERROR\n------------------------\n2099-09-09 09:09:09 0x99 Transaction:\n",
+    "---------\nNEW STUFF\n---------\nnumber of wonders 99\n",
+    "----------------------------\nEND OF INNODB MONITOR OUTPUT\n============================\n",
+    "=====================================\n2099-09-09 09:09:09 0x99 INNODB MONITOR OUTPUT\n=====================================\n\
+     Per second averages calculated from the last 99 seconds\n",
+    "MySQL thread id 99, OS thread handle 99, query id 99 localhost root updating\n",
+    "------- TRX HAS BEEN WAITING 99 SEC FOR THIS LOCK TO BE GRANTED:\nTABLE LOCK table `n`.`n` trx id 99 lock mode X waiting\n",
+    "*** WE ROLL BACK TRANSACTION (99)\n---TRANSACTION 99, ACTIVE 99 sec\n",
+];
+
+/// Bytes of a connection and its statement that the server prints at most.
+const PRINTED: usize = 1023;
+
+/// Lines that the server prints below a statement begin so.
+const BELOW_A_STATEMENT: [&str; 7] =
+    ["---TRANSACTION ", "------- TRX ", "--------", "***", "Trx ", "RECORD LOCKS ", "TABLE LOCK "];
+
+/// A connection's statement within a text: from where to where, and the length of the line above, which names the connection.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    from: usize,
+    to: usize,
+    line: usize,
+}
+
+/// A capture's name, its text, and its statements.
+type Capture = (String, String, Vec<Place>);
+
+/// The places of a text's statements.
+fn places(text: &str) -> Vec<Place> {
+    let mut at = 0;
+    let mut places = Vec::new();
+    for line in text.split_inclusive('\n') {
+        at += line.len();
+        if line.starts_with("MySQL thread id ") || line.starts_with("MariaDB thread id ") {
+            let is_below = |line: &&str| BELOW_A_STATEMENT.iter().any(|begins| line.starts_with(begins));
+            let statement = text[at..].split_inclusive('\n').take_while(|line| !is_below(line));
+            let to = at + statement.map(str::len).sum::<usize>();
+            places.push(Place { from: at, to, line: line.len() });
+        }
+    }
+    places
+}
+
+/// Behind the name of a capture whose sections were put into another order.
+const LIST_LAST: &str = ", the list last";
+
+/// The text as Percona Server 5.5 orders it: deadlock and transactions last.
+fn with_the_list_last(text: &str) -> Option<String> {
+    let heading = |name: &str| {
+        let rule = "-".repeat(name.len());
+        text.find(&format!("{rule}\n{name}\n{rule}\n"))
+    };
+    if heading("LATEST FOREIGN KEY ERROR").is_some() {
+        return None;
+    }
+    let from = heading("LATEST DETECTED DEADLOCK").or_else(|| heading("TRANSACTIONS"))?;
+    let to = from + text[from..].rfind("--------\nFILE I/O\n--------\n")?;
+    let end = text.rfind("----------------------------\nEND OF INNODB")?;
+    Some([&text[..from], &text[to..end], &text[from..to], &text[end..]].concat())
+}
+
+/// The texts of the corpus.
+static STATEMENTS: LazyLock<Vec<Capture>> = LazyLock::new(|| {
+    let texts = captures("").into_iter().filter(|(name, _)| !name.ends_with(TRUNCATED));
+    let in_each_order = texts.flat_map(|(name, text)| {
+        let list_last = with_the_list_last(&text).map(|text| (format!("{name}{LIST_LAST}"), text));
+        std::iter::once((name, text)).chain(list_last)
+    });
+    let with_places = in_each_order.map(|(name, text)| {
+        let places = places(&text);
+        (name, text, places)
+    });
+    with_places.filter(|(_, _, places)| !places.is_empty()).collect()
+});
+
+/// The text with an imitation in place of a statement, as much of it as the server prints; and with none.
+fn planted(text: &str, Place { from, to, line }: Place, imitation: &str) -> (String, String, String) {
+    let part = imitation[..imitation.floor_char_boundary(PRINTED - line - 1)].to_owned() + "\n";
+    let (above, below) = (&text[..from], &text[to..]);
+    (format!("{above}{part}{below}"), part, format!("{above}{below}"))
+}
+
+/// Panics where an imitation in a statement is believed.
+fn assert_not_believed(name: &str, text: &str, place: Place, imitation: &str) {
+    let (text, part, without) = planted(text, place, imitation);
+    let honest = parse(&without);
+    let status = parse(&text);
+    let what = format!("{name} at {}: {part}", place.from);
+    assert_eq!(status.averages_over_s, honest.averages_over_s, "{what}");
+    assert_eq!(status.truncated, honest.truncated, "{what}");
+    assert_eq!(status.semaphores, honest.semaphores, "{what}");
+    assert_eq!(status.file_io, honest.file_io, "{what}");
+    assert_eq!(status.log, honest.log, "{what}");
+    assert_eq!(status.buffer_pool, honest.buffer_pool, "{what}");
+    assert_eq!(status.row_operations, honest.row_operations, "{what}");
+    assert_eq!(status.unknown_sections, honest.unknown_sections, "{what}");
+    let purge = |status: &InnodbStatus| {
+        let section = &status.transactions;
+        (section.id_counter, section.purge_done, section.history_list_length)
+    };
+    // Of two lists neither is believed where either may be the server's.
+    assert!(purge(&status) == purge(&honest) || status.transactions == Default::default(), "{what}");
+    let ids = |status: &InnodbStatus| -> Vec<String> {
+        status
+            .transactions
+            .transactions
+            .iter()
+            .map(|listed| listed.id.clone())
+            .filter(|id| id != "99")
+            .collect()
+    };
+    let all = ids(&honest);
+    assert!(ids(&status) == all || status.transactions == Default::default(), "{what}");
+    // What imitates another transaction's first line cannot be told from one.
+    let of_99 = |listed: &&ListedTransaction| {
+        listed.id != "99" && listed.lock_waited_s == Some(99.0) && !part.contains("---TRANSACTION 99")
+    };
+    assert_eq!(status.transactions.transactions.iter().find(of_99), None, "{what}");
+    for (told, honest) in [
+        (&status.latest_deadlock, &honest.latest_deadlock),
+        (&status.latest_foreign_key_error, &honest.latest_foreign_key_error),
+    ] {
+        let Some(told) = told else { continue };
+        let honest = honest.as_ref().unwrap_or_else(|| panic!("{told:?}: {what}"));
+        assert_eq!(told.time, honest.time, "{what}");
+        let lines = |text: &str| text.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+        let without = lines(&told.text).replacen(&lines(&part), "", 1);
+        let (without, honest) = (lines(&without), lines(&honest.text));
+        assert!(told.cut || without.starts_with(&honest), "{what}\n{without}\n{honest}");
+    }
+}
+
+#[test]
+fn no_heading_in_a_statement_is_believed() {
+    assert!(STATEMENTS.len() > 100, "only {} texts", STATEMENTS.len());
+    let whole = IMITATIONS.concat();
+    let mut turned = IMITATIONS;
+    turned.reverse();
+    for (name, text, places) in STATEMENTS.iter() {
+        // The first and the last ones: of many that are alike those in the middle add nothing.
+        let some = places.iter().take(3).chain(places.iter().skip(3).rev().take(3));
+        for &place in some {
+            for imitation in IMITATIONS.iter().copied().chain([whole.as_str(), &turned.concat()]) {
+                assert_not_believed(name, text, place, imitation);
+            }
+        }
+    }
+}
+
+/// An error of a foreign key may have a whole statement in it, of any length.
+#[test]
+fn no_heading_in_a_statement_without_bounds_is_believed() {
+    let (_, text) = captures("mysql-5.7.22/deadlock").into_iter().next().unwrap();
+    let honest = parse(&text);
+    let above = text.find("------------------------\nLATEST DETECTED DEADLOCK").unwrap();
+    let error = format!(
+        "------------------------\nLATEST FOREIGN KEY ERROR\n------------------------\n\
+         2026-11-21 01:54:01 0x7f Error in foreign key constraint of table d/t:\n{}{}foreign key (a) references u (a):\n\
+         Cannot resolve table name close to:\n u (a)\n",
+        " , b int\n".repeat(200),
+        IMITATIONS.concat().repeat(3),
+    );
+    let status = parse(&format!("{}{error}{}", &text[..above], &text[above..]));
+    assert_eq!((status.log, status.file_io), (honest.log, honest.file_io));
+    assert_eq!(status.semaphores, honest.semaphores);
+    assert_eq!(status.buffer_pool, honest.buffer_pool);
+    assert_eq!(status.row_operations, honest.row_operations);
+    assert_ne!(status.transactions.id_counter, Some(99));
+    assert_ne!(status.transactions.history_list_length, Some(99));
+    assert_eq!(status.latest_foreign_key_error.unwrap().time, "2026-11-21 01:54:01");
+}
+
 proptest! {
+    #[test]
+    fn no_heading_in_any_statement_is_believed(
+        of in any::<prop::sample::Index>(),
+        at in any::<prop::sample::Index>(),
+        picks in prop::collection::vec(prop::sample::select(&IMITATIONS[..]), 1..9),
+        filling in "[ -~]{0,300}\n",
+        cuts in prop::collection::vec(0.0..1.0_f64, 8),
+    ) {
+        let (name, text, places) = of.get(&STATEMENTS);
+        let imitation = filling + &picks.concat();
+        let place = *at.get(places);
+        assert_not_believed(name, text, place, &imitation);
+        // A text that is cut says less, also where it is cut within the statement.
+        let (text, part, _) = planted(text, place, &imitation);
+        let whole = serde_json::to_value(parse(&text)).unwrap();
+        let within = cuts.iter().take(4).map(|cut| place.from + (cut * part.len() as f64) as usize);
+        let anywhere = cuts.iter().skip(4).map(|cut| (cut * text.len() as f64) as usize);
+        for at in within.chain(anywhere) {
+            let cut = &text[..text.floor_char_boundary(at)];
+            // With the list last an end line at the foot stands below statements in any case: nothing tells whose it is.
+            let is_end = |text: &str| text.trim_end_matches(['=', '\n']).ends_with("\nEND OF INNODB MONITOR OUTPUT");
+            let is_cut_at_an_end = is_end(cut) || cut.rfind('\n').is_some_and(|at| is_end(&cut[..at]));
+            if name.ends_with(LIST_LAST) && is_cut_at_an_end {
+                continue;
+            }
+            let cut = parse(cut);
+            assert_within(&serde_json::to_value(&cut).unwrap(), &whole, &format!("{name} cut at {at}"));
+        }
+    }
+
     #[test]
     fn no_text_makes_it_panic(text in "(?s).{0,2000}") {
         parse(&text);

@@ -5,19 +5,22 @@
 //! each. No text makes it panic, and the work grows with the length of the text.
 //!
 //! Two rules keep wrong numbers out. A line that the text ends in without a line end may be cut, so it
-//! is not read. Statements of users stand verbatim in some sections and can imitate a heading, so of two
-//! sections with one name the one that no statement can have made is taken.
+//! is not read. Statements of users stand verbatim in some sections and can imitate a heading, so no
+//! heading is believed that one may have made: `sections.rs` says how that is told.
 
 mod buffer_pool;
 mod file_io;
 mod line;
 mod log;
 mod row_operations;
+mod sections;
 mod semaphores;
 mod transactions;
 
 use spindoctor_model::innodb_status::PrintedEvent;
 use spindoctor_model::{InnodbStatus, ServerSample};
+
+use sections::{Capture, Sections, TITLE};
 
 use super::source::{Plan, Source, process_grant};
 use crate::pace::Pace;
@@ -55,18 +58,12 @@ const EVENT_MAX_BYTES: usize = 32 * 1024;
 const UNKNOWN_MAX: usize = 50;
 const UNKNOWN_MAX_BYTES: usize = 200;
 
-/// Headings whose sections hold nothing that is read.
-const NOT_READ: &[&str] =
-    &["BACKGROUND THREAD", "INSERT BUFFER AND ADAPTIVE HASH INDEX", "INDIVIDUAL BUFFER POOL INFO"];
-
 /// Parses the `Status` column, or a whole saved answer.
-///
-/// Of several captures in one text the first is read.
 pub fn parse(text: &str) -> InnodbStatus {
     if let Some(unescaped) = unescape(text) {
         return parse(&unescaped);
     }
-    let capture = first_capture(text);
+    let capture = Capture::of(text);
     let sections = Sections::cut(&capture);
     let mut unknown = Unknown::default();
     let mut status = InnodbStatus { truncated: capture.truncated, ..InnodbStatus::default() };
@@ -76,7 +73,7 @@ pub fn parse(text: &str) -> InnodbStatus {
         status.semaphores = semaphores::parse(lines, &mut unknown);
     }
     if let Some(lines) = sections.lines("TRANSACTIONS") {
-        status.transactions = transactions::parse(lines, year_digits, &mut unknown);
+        status.transactions = transactions::parse(lines, sections.is_list_whole, year_digits, &mut unknown);
         status.truncated |= lines.iter().any(|line| line.starts_with(transactions::TRUNCATED));
     }
     if let Some(lines) = sections.lines("FILE I/O") {
@@ -127,15 +124,6 @@ enum YearDigits {
     Unknown,
 }
 
-/// One answer of a server within a text.
-struct Capture<'t> {
-    lines: Vec<&'t str>,
-    truncated: bool,
-}
-
-const TITLE: &str = "INNODB MONITOR OUTPUT";
-const END: &str = "END OF INNODB MONITOR OUTPUT";
-
 /// A client in batch mode (`mysql -s -e`) writes line ends as the two characters `\n`, and the whole
 /// answer in one line. None where the text is not of that kind.
 fn unescape(text: &str) -> Option<String> {
@@ -162,31 +150,6 @@ fn unescape(text: &str) -> Option<String> {
     Some(plain)
 }
 
-/// The lines from the first header, or from the start where there is none, up to the last end line
-/// before the next header.
-fn first_capture(text: &str) -> Capture<'_> {
-    let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
-    // A last line without its line end may be cut in the middle of a number.
-    let cut = lines.last().is_some_and(|line| !line.ends_with('\n')).then(|| lines.pop()).flatten();
-    let ends_here = cut.is_some_and(|line| line.trim_end() == END);
-    for line in &mut lines {
-        *line = line.trim_end_matches(['\n', '\r']);
-    }
-    let is_header = |at: usize| {
-        lines[at].ends_with(TITLE)
-            && lines[at] != END
-            && at.checked_sub(1).is_some_and(|above| lines[above].starts_with("====="))
-    };
-    let mut headers = (0..lines.len()).filter(|&at| is_header(at));
-    let start = headers.next().unwrap_or(0);
-    let limit = headers.next().unwrap_or(lines.len());
-    let end = (start..limit).rev().find(|&at| lines[at] == END);
-    Capture {
-        truncated: end.is_none() && !ends_here,
-        lines: lines.drain(start..end.unwrap_or(limit)).collect(),
-    }
-}
-
 /// Reads what stands above the first section.
 fn header(capture: &Capture<'_>, status: &mut InnodbStatus) -> YearDigits {
     let mut year_digits = YearDigits::Unknown;
@@ -209,104 +172,6 @@ fn header(capture: &Capture<'_>, status: &mut InnodbStatus) -> YearDigits {
         }
     }
     year_digits
-}
-
-/// The capture's lines by heading.
-struct Sections<'c, 't> {
-    capture: &'c Capture<'t>,
-    /// Heading, and where its lines begin and end.
-    found: Vec<(&'t str, usize, usize)>,
-}
-
-impl<'c, 't> Sections<'c, 't> {
-    /// A heading is a line of capitals between two lines of dashes.
-    fn cut(capture: &'c Capture<'t>) -> Self {
-        let lines = &capture.lines;
-        let mut found: Vec<(&str, usize, usize)> = Vec::new();
-        for at in 1..lines.len().saturating_sub(1) {
-            if is_rule(lines[at - 1]) && is_rule(lines[at + 1]) && is_heading(lines[at]) {
-                if let Some((_, _, end)) = found.last_mut() {
-                    *end = at - 1;
-                }
-                found.push((lines[at].trim(), at + 2, lines.len()));
-            }
-        }
-        // Below the last section stands the rule above the end line, or the half of a heading.
-        if let Some((_, _, end)) = found.last_mut() {
-            *end -= match lines.as_slice() {
-                [.., last] if is_rule(last) => 1,
-                [.., above, last] if is_rule(above) && is_heading(last) => 2,
-                _ => 0,
-            };
-        }
-        for (_, begin, end) in &mut found {
-            *end = (*end).max(*begin);
-        }
-        Self { capture, found }
-    }
-
-    /// The lines of one section.
-    ///
-    /// Where a name stands twice, one of them is text of a statement: statements are printed in the
-    /// sections on transactions, deadlocks and foreign keys. Above the first of these every heading is
-    /// the server's own, so the first one counts; below, the imitation comes before the server's own.
-    fn lines(&self, name: &str) -> Option<&'c [&'t str]> {
-        let statements_from = self
-            .found
-            .iter()
-            .position(|(heading, ..)| {
-                matches!(*heading, "TRANSACTIONS" | "LATEST DETECTED DEADLOCK" | "LATEST FOREIGN KEY ERROR")
-            })
-            .unwrap_or(self.found.len());
-        let named = |(heading, ..): &&(&str, usize, usize)| *heading == name;
-        let (_, begin, end) = self
-            .found
-            .iter()
-            .take(statements_from)
-            .find(named)
-            .or_else(|| self.found.iter().rev().find(named))?;
-        // What a statement in the list of transactions has made does not end the list: FILE I/O does, in all versions,
-        // and the last one of that name is the server's.
-        let file_io = self.found.iter().rev().find(|(heading, ..)| *heading == "FILE I/O");
-        let end = match file_io {
-            Some((_, below, _)) if name == "TRANSACTIONS" && below > begin => &(below - 3).max(*begin),
-            _ => end,
-        };
-        self.capture.lines.get(*begin..*end)
-    }
-
-    /// Headings that mean nothing to this parser.
-    fn unknown(&self) -> Vec<String> {
-        const READ: &[&str] = &[
-            "SEMAPHORES",
-            "TRANSACTIONS",
-            "FILE I/O",
-            "LOG",
-            "BUFFER POOL AND MEMORY",
-            "ROW OPERATIONS",
-            "LATEST DETECTED DEADLOCK",
-            "LATEST FOREIGN KEY ERROR",
-        ];
-        self.found
-            .iter()
-            .map(|(heading, ..)| *heading)
-            .filter(|heading| !READ.contains(heading) && !NOT_READ.contains(heading))
-            .take(UNKNOWN_MAX)
-            .map(|heading| cut_to(heading, UNKNOWN_MAX_BYTES).to_owned())
-            .collect()
-    }
-}
-
-/// A line of dashes and nothing else.
-fn is_rule(line: &str) -> bool {
-    let line = line.trim_end();
-    line.len() >= 3 && line.bytes().all(|byte| byte == b'-')
-}
-
-/// A line of capitals: `FILE I/O`.
-fn is_heading(line: &str) -> bool {
-    let line = line.trim();
-    line.bytes().any(|byte| byte.is_ascii_uppercase()) && !line.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 
 /// A deadlock or foreign key error: its first line begins with the time.

@@ -11,8 +11,13 @@ use super::{Unknown, YearDigits};
 /// What the server prints in place of the transactions that do not fit into its 1 MiB.
 pub(super) const TRUNCATED: &str = "... truncated...";
 
-/// Reads the section.
-pub(super) fn parse(lines: &[&str], year_digits: YearDigits, unknown: &mut Unknown) -> TransactionsSection {
+/// Reads the section; `is_whole` where its end is in the text.
+pub(super) fn parse(
+    lines: &[&str],
+    is_whole: bool,
+    year_digits: YearDigits,
+    unknown: &mut Unknown,
+) -> TransactionsSection {
     let mut section = TransactionsSection::default();
     let mut entry: Option<ListedTransaction> = None;
     let mut is_below_wait = false;
@@ -27,7 +32,7 @@ pub(super) fn parse(lines: &[&str], year_digits: YearDigits, unknown: &mut Unkno
             // The text goes on somewhere within another entry.
             section.transactions.extend(entry.take());
         } else if let Some(entry) = &mut entry {
-            if is_below_wait {
+            if is_below_wait && entry.lock_wait {
                 entry.waits_for = waits_for(raw);
             }
             detail(raw, entry);
@@ -35,6 +40,10 @@ pub(super) fn parse(lines: &[&str], year_digits: YearDigits, unknown: &mut Unkno
             summary(&squeeze(raw), year_digits, &mut section);
         }
         is_below_wait = raw.starts_with("------- TRX HAS BEEN WAITING ");
+    }
+    // What a statement says of its own wait is told from the server's own word by this one, which stands below it.
+    if let Some(entry) = entry.as_mut().filter(|_| !is_whole) {
+        (entry.lock_waited_s, entry.waits_for) = (None, None);
     }
     section.transactions.extend(entry);
     section
@@ -143,8 +152,10 @@ fn detail(raw: &str, entry: &mut ListedTransaction) {
     // ------- TRX HAS BEEN WAITING 32 SEC FOR THIS LOCK TO BE GRANTED:          (MySQL)
     // ------- TRX HAS BEEN WAITING 1234567 us FOR THIS LOCK TO BE GRANTED:      (MariaDB 10.5 and later)
     if let Some([waited]) = values(raw, "------- TRX HAS BEEN WAITING {} FOR THIS LOCK TO BE GRANTED:") {
-        entry.lock_waited_s = duration(waited);
-        entry.lock_wait = true;
+        // LOCK WAIT stands above the connection, where no statement can have made it.
+        if entry.lock_wait {
+            entry.lock_waited_s = duration(waited);
+        }
         return;
     }
     if entry.connection_id.is_some() {
