@@ -1,6 +1,7 @@
 //! The program that is measured, run as a user runs it.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -47,6 +48,13 @@ impl Spindoctor {
     pub(crate) fn version(&self) -> anyhow::Result<String> {
         let output = Command::new(&self.path).arg("--version").output()?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// The version, and a number that another build does not have.
+    pub(crate) fn build(&self) -> anyhow::Result<String> {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&fs::read(&self.path)?);
+        Ok(format!("{} {:016x}", self.version()?, hasher.finish()))
     }
 
     /// A run of it, to be given arguments.

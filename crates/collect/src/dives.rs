@@ -139,7 +139,7 @@ impl Dives {
     /// Lists of so many values and more are estimated from statistics; 0 is none. The global value: sessions begin with it.
     ///
     /// # Errors
-    /// The server has no such variable (before MySQL 5.6 and MariaDB 10.3.10), or does not answer.
+    /// The server has no such variable (before MySQL 5.6.5, MariaDB 10.2.18 and 10.3.10), or does not answer.
     pub async fn dive_limit(&mut self) -> Result<u64, QueryError> {
         let rows = self.session.query("SELECT @@GLOBAL.eq_range_index_dive_limit AS dive_limit").await?;
         Ok(rows.first().and_then(|row| row.number("dive_limit")).unwrap_or_default())

@@ -217,7 +217,12 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "eq_range_index_dive_limit",
         values: Values::Numbers { from: 0, to: 4_294_967_295 },
-        is_dynamic_on: |version| version.mysql_at_least(5, 6, 5) || version.mariadb_at_least(10, 4, 3),
+        // MDEV-16934 brought it to both series of MariaDB that were maintained then.
+        is_dynamic_on: |version| {
+            version.mysql_at_least(5, 6, 5)
+                || version.mariadb_at_least(10, 3, 10)
+                || version.mariadb_at_least(10, 2, 18) && !version.mariadb_at_least(10, 3, 0)
+        },
         settles: Settles::AtOnce,
     },
     Variable {

@@ -37,8 +37,10 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let flushed_per_s = window.need_growth("Innodb_buffer_pool_pages_flushed")?
         / window.need_change(|s| &s.server.status)?.seconds;
     let capacity = window.need_variable(CAPACITY)?;
-    let most = window.variable_number(MOST).unwrap_or(2.0 * capacity);
-    let reading = format!("{flushed_per_s:.0} pages are flushed a second, of {capacity:.0} to {most:.0}");
+    // MySQL 5.5 has no maximum.
+    let most = window.variable_number(MOST);
+    let limit = most.map_or(format!("{capacity:.0}"), |most| format!("{capacity:.0} to {most:.0}"));
+    let reading = format!("{flushed_per_s:.0} pages are flushed a second, of {limit}");
     if flushed_per_s < AT_LIMIT * capacity {
         return leave(reading);
     }
@@ -53,9 +55,12 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
         return leave(format!("{reading}, but storage is busy for {:.0} % of the time", busy * 100.0));
     }
     // One variable at a time: which of the two may be set first depends on where they stand.
-    let change = match flushed_per_s >= AT_LIMIT * most || capacity >= most {
-        true => examined.change(MOST, format!("{:.0}", TIMES * most)),
-        false => examined.change(CAPACITY, format!("{:.0}", (TIMES * capacity).min(most))),
+    let change = match most {
+        Some(most) if flushed_per_s >= AT_LIMIT * most || capacity >= most => {
+            examined.change(MOST, format!("{:.0}", TIMES * most))
+        }
+        Some(most) => examined.change(CAPACITY, format!("{:.0}", (TIMES * capacity).min(most))),
+        None => examined.change(CAPACITY, format!("{:.0}", TIMES * capacity)),
     };
     let why = match stalls {
         Some(_) => format!("{reading}; the checkpoint does not keep up with the redo, and storage has room."),
@@ -92,9 +97,12 @@ pub(super) mod examples {
     use crate::testing::Build;
 
     fn flushing(per_s: f64) -> Build {
-        Build::busy("8.0.36")
+        flushing_on("8.0.36", per_s).variable(MOST, "2000")
+    }
+
+    fn flushing_on(version: &str, per_s: f64) -> Build {
+        Build::busy(version)
             .variable(CAPACITY, "200")
-            .variable(MOST, "2000")
             .variable("innodb_max_dirty_pages_pct", "90.000000")
             .counter("Innodb_buffer_pool_pages_flushed", per_s)
             .gauge("Innodb_buffer_pool_pages_total", 100_000.0)
@@ -132,5 +140,13 @@ pub(super) mod examples {
             })
             .window();
         assert_eq!(proposed(&busy), Vec::<String>::new());
+    }
+
+    #[test]
+    fn where_the_server_has_no_maximum_the_capacity_itself_is_raised() {
+        assert_eq!(
+            proposed(&flushing_on("5.5.34", 1990.0).window()),
+            ["SET GLOBAL innodb_io_capacity = 800"]
+        );
     }
 }

@@ -204,6 +204,15 @@ mod tests {
         assert!(rows.iter().all(|row| row.name != "commit calls"), "nobody read them");
     }
 
+    /// A transaction has several calls of `Handler_commit`.
+    #[test]
+    fn calls_that_commit_are_not_called_commits() {
+        let row = QUANTITIES.iter().find(|row| row.source.starts_with("Handler_commit")).unwrap();
+        assert_eq!(row.name, "commit calls");
+        assert!(row.source.contains("several for each transaction"), "{}", row.source);
+        assert!(QUANTITIES.iter().all(|row| !["commits", "transactions"].contains(&row.name)));
+    }
+
     #[test]
     fn a_gauge_that_only_went_down_is_told_by_its_least_value() {
         let running = [4.0, 4.0, 5.0, 4.0, 4.0, 3.0, 1.0, 2.0];

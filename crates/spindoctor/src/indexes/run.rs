@@ -173,14 +173,16 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
     Ok(report)
 }
 
+/// What a server is that does not tell the limit of lists.
+const NO_DIVE_LIMIT: &str = "the server does not tell eq_range_index_dive_limit (MySQL has it from 5.6.5 on, MariaDB from 10.2.18 \
+                             and 10.3.10 on)";
+
 /// Makes a session ready; the server's limit of lists.
 async fn ready(asked: &Asked, dives: &mut Dives) -> anyhow::Result<u64> {
     if asked.try_out {
         dives.ready_to_compare().await.context("the session cannot be made ready to compare runs")?;
     }
-    dives.dive_limit().await.context(
-        "the server does not tell eq_range_index_dive_limit (MySQL 5.6 and MariaDB 10.3.10 were the first that have it)",
-    )
+    dives.dive_limit().await.context(NO_DIVE_LIMIT)
 }
 
 fn start_profiler(pid: u32) -> Result<Profiler, String> {
@@ -800,4 +802,24 @@ fn other_rows(select: &Select) -> String {
 fn own_cpu_ms() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_versions_that_have_the_limit_of_lists_are_those_of_the_list_of_variables() {
+        let limit = spindoctor_tune::variables::find("eq_range_index_dive_limit").unwrap();
+        let has = |version: &str| (limit.is_dynamic_on)(ServerVersion::parse(version, "").unwrap());
+        for (before, first) in [
+            ("5.6.4", "5.6.5"),
+            ("10.2.17-MariaDB", "10.2.18-MariaDB"),
+            ("10.3.9-MariaDB", "10.3.10-MariaDB"),
+        ] {
+            assert!(!has(before) && has(first), "{first}");
+            let number = first.trim_end_matches("-MariaDB");
+            assert!(NO_DIVE_LIMIT.contains(number), "{NO_DIVE_LIMIT} does not say {number}");
+        }
+    }
 }

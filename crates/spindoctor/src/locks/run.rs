@@ -301,9 +301,7 @@ impl Source {
             Taken::Snapshot(_) => {
                 profiler.read_futex_waits();
                 let profile = profiler.profile();
-                // One look has no rate that could be too low.
-                let is_of_rate = |note: &&String| note.contains("snapshots a second");
-                notes.extend(profile.notes.iter().filter(|note| !is_of_rate(note)).cloned());
+                notes.extend(notes_of_one_look(&profile).cloned());
                 if is_stopped(&profile) {
                     notes.push(
                         "all its threads are stopped: by a signal, a debugger or the freezer".to_owned(),
@@ -360,6 +358,11 @@ fn warm(pid: u32) -> spindoctor_stacks::Result<Profiler> {
     let mut profiler = Profiler::start(pid, options)?;
     profiler.snapshot()?;
     Ok(profiler)
+}
+
+/// A profile's notes without that of a rate that was too low: one look has none.
+fn notes_of_one_look(profile: &Profile) -> impl Iterator<Item = &String> {
+    profile.notes.iter().filter(|note| !note.contains("snapshots a second"))
 }
 
 /// True where no thread of the last snapshot could go on, whatever it waits for.
@@ -433,4 +436,32 @@ fn name(locks: &mut Locks, window: &Window, at_s: f64) {
     );
     locks.pid = window.server.pid;
     locks.at = window.start + Duration::from_secs_f64(at_s.max(0.0));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn one_look_says_nothing_of_how_many_there_were_in_a_second() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: reading the stacks of another process needs root");
+            return;
+        }
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        // Less than any snapshot takes.
+        let options = ProfilerOptions { cpu: false, most_cpu_percent: 1e-4, ..ProfilerOptions::default() };
+        let mut profiler = Profiler::start(child.id(), options).unwrap();
+        for _ in 0..5 {
+            profiler.snapshot().unwrap();
+        }
+        let profile = profiler.profile();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let is_of_rate = |note: &String| note.starts_with("fewer than 10 ");
+        assert!(profile.notes.iter().any(is_of_rate), "{:?}", profile.notes);
+        assert!(!notes_of_one_look(&profile).any(is_of_rate), "{:?}", profile.notes);
+    }
 }

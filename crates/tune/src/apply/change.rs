@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 use spindoctor_collect::mysql::Target;
+use spindoctor_model::ServerVersion;
 
 use super::switch::watched;
 use super::writer::Writer;
@@ -16,10 +17,10 @@ use crate::variables::{Variable, find};
 /// nobody asked for.
 const TOGETHER: [[&str; 2]; 1] = [["innodb_io_capacity", "innodb_io_capacity_max"]];
 
-/// The other one of the two, where there is one.
-pub(super) fn companion(name: &str) -> Option<&'static Variable> {
+/// The other one of the two, where the server has it: MySQL 5.5 has no maximum.
+pub(super) fn companion(name: &str, version: ServerVersion) -> Option<&'static Variable> {
     let [one, other] = TOGETHER.iter().find(|pair| pair.contains(&name))?;
-    find(if *one == name { other } else { one }).ok()
+    find(if *one == name { other } else { one }).ok().filter(|other| (other.is_dynamic_on)(version))
 }
 
 impl Settings {
@@ -47,7 +48,7 @@ impl Settings {
             return Ok(());
         }
         for (variable, _) in values {
-            if let Some(other) = companion(variable.name)
+            if let Some(other) = companion(variable.name, self.facts.version)
                 && !wanted.iter().any(|(_, name, _)| *name == other.name)
                 && let Some(position) = self.position(other.name)
             {
@@ -71,8 +72,9 @@ impl Settings {
     async fn set_wanted(&mut self, wanted: &[(usize, &str, String)]) -> Result<(), ApplyError> {
         let before = self.current.clone();
         let known: Vec<usize> = self.journal.journal.variables.iter().map(|held| held.set.len()).collect();
+        let version = self.facts.version;
         let possible: Vec<Vec<String>> =
-            wanted.iter().map(|(_, name, value)| may_become(name, value, wanted, &before)).collect();
+            wanted.iter().map(|(_, name, value)| may_become(name, value, wanted, &before, version)).collect();
         let positions = wanted.iter().map(|(position, ..)| *position);
         let is_new = self.add(positions.zip(possible));
         if is_new {
@@ -161,8 +163,11 @@ impl Settings {
             })
             .collect();
         let statement = lease::set(&LockedBy::Connection(self.heartbeat.holder), &writes);
-        let possible: Vec<Vec<String>> =
-            wanted.iter().map(|(_, name, value)| may_become(name, value, wanted, &self.current)).collect();
+        let version = self.facts.version;
+        let possible: Vec<Vec<String>> = wanted
+            .iter()
+            .map(|(_, name, value)| may_become(name, value, wanted, &self.current, version))
+            .collect();
         (self.is_uncertain, self.has_set) = (true, true);
         if !self.writer.run_if(&statement).await? {
             (self.is_uncertain, self.has_set) = (false, false);
@@ -263,9 +268,15 @@ impl Settings {
 /// What a variable may have after it was set to this: the value, and of two that depend on each other what the server makes of
 /// the other one (`innodb_io_capacity_update` and `innodb_io_capacity_max_update` in ha_innodb.cc): MySQL sets either to the
 /// other, MariaDB the maximum to twice the capacity.
-fn may_become(name: &str, value: &str, wanted: &[(usize, &str, String)], before: &[String]) -> Vec<String> {
+fn may_become(
+    name: &str,
+    value: &str,
+    wanted: &[(usize, &str, String)],
+    before: &[String],
+    version: ServerVersion,
+) -> Vec<String> {
     let mut values = vec![value.to_owned()];
-    if let Some(other) = companion(name) {
+    if let Some(other) = companion(name, version) {
         let range = |value: &String| other.is_in_widest_range(value);
         for (position, _, wanted) in
             wanted.iter().filter(|(_, wanted, _)| *wanted == name || *wanted == other.name)
@@ -295,10 +306,11 @@ pub async fn expect_possible(
     let mut writer = Writer::connect(target).await?;
     let facts = writer.facts().await?;
     for (variable, value) in values {
-        variable.value(facts.version, value)?;
+        // A variable that is not there is not one that needs a restart.
         if writer.variables(&[variable.name]).await?.first().is_none_or(Option::is_none) {
             return Err(ApplyError::Missing(variable.name.to_owned()));
         }
+        variable.value(facts.version, value)?;
     }
     // MySQL takes the maximum for a capacity beyond it, MariaDB raises the maximum: neither is what was asked for.
     for [low, high] in TOGETHER {
@@ -323,4 +335,23 @@ pub async fn expect_possible(
     }
     writer.close().await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_tied_to_another_only_where_the_server_has_both() {
+        let other = |name: &str, version: &str| {
+            let version = ServerVersion::parse(version, "").unwrap();
+            companion(name, version).map(|other| other.name)
+        };
+        for version in ["5.6.14", "9.7.0", "10.11.18-MariaDB"] {
+            assert_eq!(other("innodb_io_capacity", version), Some("innodb_io_capacity_max"), "{version}");
+            assert_eq!(other("innodb_io_capacity_max", version), Some("innodb_io_capacity"), "{version}");
+        }
+        assert_eq!(other("innodb_io_capacity", "5.5.34"), None);
+        assert_eq!(other("innodb_spin_wait_delay", "9.7.0"), None);
+    }
 }

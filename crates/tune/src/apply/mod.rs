@@ -167,16 +167,16 @@ impl Settings {
 
         let mut variables = variables.to_vec();
         for position in 0..variables.len() {
-            variables.extend(companion(variables[position].name));
+            variables.extend(companion(variables[position].name, facts.version));
         }
         let names: Vec<&str> = variables.iter().map(|variable| variable.name).collect();
         let current = writer.variables(&names).await?;
         let mut held = Vec::new();
         for (variable, value) in variables.iter().zip(current) {
+            let original = value.ok_or_else(|| ApplyError::Missing(variable.name.to_owned()))?;
             if !(variable.is_dynamic_on)(facts.version) {
                 return Err(Refused::Fixed { name: variable.name, version: facts.version }.into());
             }
-            let original = value.ok_or_else(|| ApplyError::Missing(variable.name.to_owned()))?;
             if !variable.has_form(&original) {
                 return Err(ApplyError::Strange { variable: variable.name.to_owned(), value: original });
             }

@@ -83,8 +83,8 @@ impl<'t> Capture<'t> {
         let is_end = |at: &usize| lines[*at].trim_end() == END;
         let own = (0..lines.len()).rev().find(|at| is_end(at) && !is_users[*at]);
         // An end line at the foot ends the text whoever made it: a text may be cut just there.
-        let is_rule = |line: &&str| line.trim_end().bytes().all(|byte| byte == b'=');
-        let end = lines.iter().rposition(|line| !is_rule(&line)).filter(is_end).or(own);
+        let is_rule = |line: &str| line.trim_end().bytes().all(|byte| byte == b'=');
+        let end = lines.iter().rposition(|line| !is_rule(line)).filter(is_end).or(own);
         lines.truncate(end.unwrap_or(lines.len()));
         is_users.truncate(lines.len());
         Self { lines, is_users, truncated: end.is_none(), is_whole: own.is_some() }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
-use spindoctor_lab::{Server, Which};
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
 
 use crate::live::with_server;
 use crate::program::{complained, printed, spindoctor};
@@ -238,4 +238,22 @@ fn flags_that_make_no_sense_together_are_refused() {
         assert_eq!(code, 2, "{line}");
         assert!(message.contains(told), "{line}: {message}");
     }
+}
+
+#[test]
+fn a_server_without_performance_schema_is_told_that_it_lacks_that() {
+    if may_not_profile() {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let home = Home::open().expect("the lab has a folder");
+    let options = vec!["--performance-schema=OFF".to_owned()];
+    let spec = ServerSpec { which: Which::Mysql, options, ..ServerSpec::default() };
+    let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+    let socket = server.socket().display();
+    let (message, code) =
+        complained(&format!("stacks -u root -S {socket} --no-defaults --duration 1s --by digest"));
+    assert_eq!(code, 2, "{message}");
+    let plain = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(plain.contains("MySQL from 5.7 on with performance_schema on"), "{message}");
 }
