@@ -34,7 +34,7 @@ impl<'t> InClasses<'t> {
     pub(crate) fn of(time: &'t SessionTime, classes: &[TimeClass]) -> Option<Self> {
         let parts: Vec<&TimeShare> = time.classes.iter().filter(|one| classes.contains(&one.class)).collect();
         let share = parts.iter().map(|one| one.share).sum();
-        is_worth_a_finding(time, share).then(|| Self {
+        is_worth_a_finding(time, share).then_some(Self {
             time,
             parts,
             share,

@@ -5,11 +5,16 @@
 
 use std::fmt;
 
-use cpp_demangle::{DemangleOptions, Symbol};
+use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
 /// A short symbol can stand for gigabytes, for it refers to its own parts again and again. The longest names of a
 /// server take 10 KiB.
 const LONGEST: usize = 64 << 10;
+
+/// How deep a name may be nested. The parser tries each literal of a template's arguments in several ways, so that the time grows
+/// threefold with each level: with its own limit of 96 a name of 50 bytes takes 0.3 s of CPU time, with this one 1 ms. Of the
+/// 77,137 names of MySQL 9.7 it leaves 140 more as they are, nearly all of boost's templates.
+const DEEPEST: u32 = 64;
 
 /// A readable name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +37,8 @@ pub fn demangle(name: &str) -> Demangled {
     if !name.starts_with("_Z") || name.len() > LONGEST {
         return as_it_is();
     }
-    let Ok(symbol) = Symbol::new(name) else { return as_it_is() };
+    let options = ParseOptions::default().recursion_limit(DEEPEST);
+    let Ok(symbol) = Symbol::new_with_options(name, &options) else { return as_it_is() };
     let brief = DemangleOptions::new().no_params().no_return_type();
     let Some(brief) = written(&symbol, &brief) else { return as_it_is() };
     let full = written(&symbol, &DemangleOptions::new()).unwrap_or_else(|| name.to_owned());
@@ -205,6 +211,17 @@ mod tests {
         let demangled = demangle(&name);
         assert_eq!(demangled.full.as_deref(), Some(&*name), "the parameters are gigabytes");
         assert_eq!(demangled.short, "f");
+    }
+
+    #[test]
+    fn a_name_that_is_nested_too_deep_to_be_read_in_time_stays_as_it_is() {
+        let nested = |levels| format!("_Z1f{}i{}", "1sI".repeat(levels), "E".repeat(levels));
+        assert_eq!(short(&nested(10)), "f");
+        // The parser's own limit would let it pass.
+        assert_eq!(short(&nested(14)), nested(14));
+        // With the parser's own limit this one takes 0.3 s.
+        let again_and_again = format!("_Z1f{}", "1sIL".repeat(12));
+        assert_eq!(short(&again_and_again), again_and_again);
     }
 
     proptest::proptest! {
