@@ -13,8 +13,8 @@ pub const CAUSE: Cause = Cause {
            is over. A replica that is slow, far away or gone makes every commit wait for it.",
     why_it_hurts: "Every transaction that writes takes the way to the replica and back, or stands for the whole timeout; with a \
                    long timeout and no replica all writing stands.",
-    evidence: "Sessions in the state Waiting for semi-sync ACK, or in the functions of the plugin by their stacks: from 5 % of \
-               the session time and half a session on; the timeout, and how many replicas there are \
+    evidence: "Sessions in the state Waiting for semi-sync ACK, or in the functions of the plugin by their stacks, 1 % of the \
+               session time or more, and with those in the queue of the commit behind them 5 % and half a session or more; the timeout, and how many replicas there are \
                (Rpl_semi_sync_source_clients).",
     looks_alike: "Commits that wait for the disk are commit-sync-bound. Commits of a Galera cluster wait for its certification.",
     remedies: "Bring the replica back, or look at its disk and the network between. To let writes go on without it: SET GLOBAL \
@@ -26,7 +26,7 @@ pub const CAUSE: Cause = Cause {
         "https://dev.mysql.com/doc/refman/8.4/en/replication-semisync.html",
         "https://mariadb.com/docs/server/ha-and-performance/standard-replication/semisynchronous-replication",
     ],
-    costs: Costs::Waits(&[TimeClass::SemiSync]),
+    costs: Costs::Waits(&[TimeClass::SemiSync, TimeClass::Commit, TimeClass::CommitOrder]),
     explains_time: &[TimeClass::SemiSync, TimeClass::Commit, TimeClass::CommitOrder],
     stacks: Stacks::Standing(&["Repl_semi_sync_master::commit_trx", "ReplSemiSyncMaster::commitTrx"]),
     rule: Rule::Time(evaluate),
@@ -38,8 +38,16 @@ pub const CAUSE: Cause = Cause {
     },
 };
 
+/// Share of the session time of those that wait for the acknowledgement itself: one session of a hundred, all the time.
+const HEAD: f64 = 0.01;
+
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
-    let Some(waits) = InClasses::of(time, &[TimeClass::SemiSync]) else { return Outcome::Clear };
+    // One session of a group waits for the acknowledgement, and the others in the queue of the commit behind it.
+    if !time.classes.iter().any(|one| one.class == TimeClass::SemiSync && one.share >= HEAD) {
+        return Outcome::Clear;
+    }
+    let classes = [TimeClass::SemiSync, TimeClass::Commit, TimeClass::CommitOrder];
+    let Some(waits) = InClasses::of(time, &classes) else { return Outcome::Clear };
     // Before 8.0.26 and on MariaDB the names say master.
     let side = if window.variable("rpl_semi_sync_source_enabled").is_some() { "source" } else { "master" };
     let timeout_ms = window.variable_number(&format!("rpl_semi_sync_{side}_timeout"));
@@ -88,7 +96,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
 #[cfg(test)]
 pub(crate) mod examples {
     use super::*;
-    use crate::testing::Build;
+    use crate::testing::{Build, session};
 
     pub(crate) fn fires() -> Window {
         Build::waiting(12, "Waiting for semi-sync ACK from replica")
@@ -109,5 +117,17 @@ pub(crate) mod examples {
             .without_profile()
             .each(|_, server, _| server.threads = spindoctor_model::Reading::NotAsked)
             .window()
+    }
+
+    #[test]
+    fn the_queue_behind_the_one_that_waits_for_the_replica_is_its_cost() {
+        let state = |id| {
+            if id == 20 { "Waiting for semi-sync ACK from replica" } else { "waiting for handler commit" }
+        };
+        let sessions = |_| (20..32).map(|id| session(id, "Query", state(id), "COMMIT")).collect();
+        let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().window();
+        let finding = &crate::diagnose(&window).findings[0];
+        assert_eq!(finding.cause, CAUSE.name, "{finding:#?}");
+        assert!(finding.score > 0.95, "{}", finding.score);
     }
 }

@@ -16,14 +16,13 @@ pub(super) fn account(window: &Window) -> Account {
     for sample in &window.samples {
         let Some(threads) = sample.server.threads.value() else { continue };
         account.next_instant();
-        let in_lock_wait = in_lock_wait(sample);
-        let for_a_counter = for_a_counter(sample);
+        let locks = InnodbLocks::from_sample(sample);
         for thread in at_work(threads) {
             if is_sleeping(&thread.state) {
                 account.sleeping += 1.0;
                 continue;
             }
-            account.see(class(thread, &in_lock_wait, &for_a_counter), KnownBy::List, &thread.state);
+            account.see(class(thread, &locks), KnownBy::List, &thread.state);
         }
     }
     account
@@ -34,33 +33,50 @@ pub(super) fn is_sleeping(state: &str) -> bool {
     tables::SLEEPING.iter().any(|sleeping| state.eq_ignore_ascii_case(sleeping))
 }
 
-fn class(thread: &ServerThread, in_lock_wait: &BTreeSet<u64>, for_a_counter: &BTreeSet<u64>) -> TimeClass {
+fn class(thread: &ServerThread, locks: &InnodbLocks) -> TimeClass {
     if thread.command == "Connect" {
         return TimeClass::Login;
     }
-    if thread.connection_id.is_some_and(|id| for_a_counter.contains(&id)) {
-        return TimeClass::AutoIncrementLock;
-    }
-    let waits_for_a_row = thread.connection_id.is_some_and(|id| in_lock_wait.contains(&id));
-    match of_state(&thread.state) {
+    let of_innodb = thread.connection_id.and_then(|id| locks.wanted_by(id));
+    match (of_state(&thread.state), of_innodb) {
         // InnoDB's waits have no state: the server says `updating`, or what it did before.
-        None | Some(TimeClass::TableCache) if waits_for_a_row => TimeClass::RowLock,
-        Some(class) => class,
-        None => TimeClass::Running,
+        (None | Some(TimeClass::TableCache), Some(of_innodb)) => of_innodb,
+        (Some(class), _) => class,
+        (None, None) => TimeClass::Running,
     }
 }
 
-/// Connections whose transaction waits for a lock of InnoDB.
-fn in_lock_wait(sample: &Sample) -> BTreeSet<u64> {
-    let transactions = sample.server.transactions.value().into_iter().flatten();
-    transactions.filter(|one| one.state == "LOCK WAIT").filter_map(|one| one.connection_id).collect()
+/// Who waits for a lock of InnoDB in one sample.
+#[derive(Debug, Default)]
+pub(super) struct InnodbLocks {
+    /// Connections whose transaction waits.
+    in_lock_wait: BTreeSet<u64>,
+    /// Those of them that want the lock of a table's AUTO_INCREMENT counter.
+    for_a_counter: BTreeSet<u64>,
 }
 
-/// Connections that wait for the lock of a table's AUTO_INCREMENT counter, a table lock of InnoDB.
-fn for_a_counter(sample: &Sample) -> BTreeSet<u64> {
-    let waits = sample.server.row_lock_waits.value().into_iter().flatten();
-    waits
-        .filter(|wait| wait.mode.starts_with("AUTO_INC"))
-        .filter_map(|wait| wait.waiting_connection_id)
-        .collect()
+impl InnodbLocks {
+    pub(super) fn from_sample(sample: &Sample) -> Self {
+        let transactions = sample.server.transactions.value().into_iter().flatten();
+        let waits = sample.server.row_lock_waits.value().into_iter().flatten();
+        Self {
+            in_lock_wait: transactions
+                .filter(|one| one.state == "LOCK WAIT")
+                .filter_map(|one| one.connection_id)
+                .collect(),
+            for_a_counter: waits
+                .filter(|wait| wait.mode.starts_with("AUTO_INC"))
+                .filter_map(|wait| wait.waiting_connection_id)
+                .collect(),
+        }
+    }
+
+    /// The class of the lock that a connection waits for.
+    pub(super) fn wanted_by(&self, connection_id: u64) -> Option<TimeClass> {
+        match connection_id {
+            id if self.for_a_counter.contains(&id) => Some(TimeClass::AutoIncrementLock),
+            id if self.in_lock_wait.contains(&id) => Some(TimeClass::RowLock),
+            _ => None,
+        }
+    }
 }

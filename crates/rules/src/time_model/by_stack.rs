@@ -6,7 +6,7 @@ use spindoctor_model::stack::{Observation, Profile, ThreadState};
 use spindoctor_model::{KnownBy, TimeClass, Window};
 
 use super::account::Account;
-use super::by_list::is_sleeping;
+use super::by_list::{InnodbLocks, is_sleeping};
 use super::stacks::{Doing, StackWork};
 
 /// Snapshots below which they give no account. On a server whose CPUs are full two a second are all that the profiler's budget
@@ -46,6 +46,16 @@ pub(super) fn account(window: &Window) -> Option<(Account, BTreeSet<u32>)> {
     Some((account, clients.map(|thread| thread.tid).collect()))
 }
 
+/// A session in one process list.
+#[derive(Debug, Clone, Copy)]
+struct Listed<'a> {
+    at_s: f64,
+    /// Its state; None where it was not at work.
+    state: Option<&'a str>,
+    /// The lock of InnoDB that it waits for, by the lists of transactions and lock waits.
+    wants: Option<TimeClass>,
+}
+
 /// Who of the threads serves a client, and what each stack says.
 struct Sessions<'a> {
     profile: &'a Profile,
@@ -53,20 +63,24 @@ struct Sessions<'a> {
     stacks: Vec<StackWork>,
     /// Places in [`Profile::threads`].
     clients: BTreeSet<u32>,
-    /// States of the process list by the kernel's thread id, in order of time; None where the session was not at work.
-    states: HashMap<u64, Vec<(f64, Option<&'a str>)>>,
+    /// What the process list says, by the kernel's thread id, in order of time.
+    states: HashMap<u64, Vec<Listed<'a>>>,
 }
 
 impl<'a> Sessions<'a> {
     fn from_window(window: &'a Window, profile: &'a Profile) -> Self {
         let stacks = StackWork::from_profile(profile);
-        let mut states: HashMap<u64, Vec<(f64, Option<&str>)>> = HashMap::new();
+        let mut states: HashMap<u64, Vec<Listed<'_>>> = HashMap::new();
         let lists = window.all(|sample| &sample.server.threads);
-        for (at_s, threads) in &lists {
-            for thread in threads.iter().filter(|thread| thread.is_connection) {
+        for sample in &window.samples {
+            let locks = InnodbLocks::from_sample(sample);
+            for thread in
+                sample.server.threads.value().into_iter().flatten().filter(|thread| thread.is_connection)
+            {
                 if let Some(tid) = thread.thread_os_id {
                     let state = thread.is_at_work().then_some(thread.state.as_str());
-                    states.entry(tid).or_default().push((*at_s, state));
+                    let wants = thread.connection_id.and_then(|id| locks.wanted_by(id));
+                    states.entry(tid).or_default().push(Listed { at_s: sample.at_s, state, wants });
                 }
             }
         }
@@ -100,7 +114,8 @@ impl<'a> Sessions<'a> {
         }
         let Some(work) = self.stacks.get(seen.stack as usize) else { return };
         account.present += 1.0;
-        let state = self.state(seen.thread, at_s);
+        let listed = self.listed(seen.thread, at_s);
+        let state = listed.and_then(|listed| listed.state);
         let runs = matches!(seen.state, ThreadState::Running | ThreadState::Runnable);
         // A thread of a client that runs, or would, has something to do, even where its stack is still that of the wait for the
         // next statement: the statement has come, and the thread waits for a CPU to read it.
@@ -112,6 +127,11 @@ impl<'a> Sessions<'a> {
             Doing::Sleeps => account.sleeping += 1.0,
             Doing::Waits(_) if work.is_empty && state.is_some_and(is_sleeping) => account.sleeping += 1.0,
             Doing::Runs => account.see(TimeClass::Running, KnownBy::Stack, ""),
+            // InnoDB's functions have no names: its lists say whether it is a lock.
+            Doing::Waits(TimeClass::Other) if listed.is_some_and(|listed| listed.wants.is_some()) => {
+                let class = listed.and_then(|listed| listed.wants).unwrap_or(TimeClass::RowLock);
+                account.see(class, KnownBy::List, &work.innermost);
+            }
             Doing::Waits(class) => {
                 let seen =
                     if work.innermost.is_empty() { state.unwrap_or_default() } else { &work.innermost };
@@ -122,11 +142,11 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    /// The process list's word for what a session did at about that time; none where it was not at work, or not asked.
-    fn state(&self, thread: u32, at_s: f64) -> Option<&'a str> {
+    /// What the process list says of a session at about that time; none where it was not asked.
+    fn listed(&self, thread: u32, at_s: f64) -> Option<&Listed<'a>> {
         let tid = self.profile.threads.get(thread as usize)?.tid;
-        let states = self.states.get(&u64::from(tid))?;
-        let nearest = states.iter().min_by(|a, b| (a.0 - at_s).abs().total_cmp(&(b.0 - at_s).abs()))?;
-        if (nearest.0 - at_s).abs() <= NEAR_S { nearest.1 } else { None }
+        let lists = self.states.get(&u64::from(tid))?;
+        let nearest = lists.iter().min_by(|a, b| (a.at_s - at_s).abs().total_cmp(&(b.at_s - at_s).abs()))?;
+        ((nearest.at_s - at_s).abs() <= NEAR_S).then_some(nearest)
     }
 }

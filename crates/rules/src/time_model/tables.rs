@@ -45,6 +45,9 @@ pub(super) const WAITS: &[(&str, TimeClass)] = &[
     ("ReplSemiSyncMaster::commitTrx", SemiSync),
     ("Repl_semi_sync_master::commit_trx", SemiSync),
     ("Repl_semi_sync_master::await_all_slave_replies", SemiSync),
+    // sql/rpl_handler.cc: the hooks behind which the plugin, whose own functions have no names, waits
+    ("Binlog_storage_delegate::after_sync", SemiSync),
+    ("Trans_delegate::after_commit", SemiSync),
     ("repl_semi_report_commit", SemiSync),
     ("repl_semi_report_binlog_sync", SemiSync),
     // sql/wsrep_*.cc, wsrep-lib
