@@ -205,7 +205,10 @@ pub(crate) mod examples {
     fn cpus_that_are_well_used_are_a_note() {
         let severity = |queued| {
             let window = Build::busy("9.7.4").runs(3.8, queued).host_cpu(3.8, 0.2).window();
-            crate::diagnose(&window).findings.first().map(|finding| finding.severity)
+            match evaluate(&window) {
+                Outcome::Fired(finding) => Some(finding.severity),
+                Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+            }
         };
         // Two clients for each CPU, four, eight, and sixteen.
         assert_eq!(severity(4.2), Some(spindoctor_model::Severity::Note));
