@@ -195,10 +195,11 @@ pub(crate) mod examples {
     use spindoctor_model::stack::ThreadState;
 
     use super::*;
-    use crate::testing::{Build, answer};
+    use crate::testing::{Build, answer, session};
 
     pub(crate) fn fires() -> Window {
-        Build::busy("9.7.4").runs(3.6, 36.0).host_cpu(3.8, 0.2).window()
+        let sessions = |_| (311..327).map(|id| session(id, "Query", "executing", "SELECT 1")).collect();
+        Build::busy("9.7.4").sessions(sessions).without_profile().runs(3.6, 36.0).host_cpu(3.8, 0.2).window()
     }
 
     #[test]

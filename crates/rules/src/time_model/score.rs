@@ -8,8 +8,8 @@ use spindoctor_model::{Finding, KnownBy, SessionTime, Severity, TimeClass};
 use super::explained::WITHOUT_A_STATE;
 use crate::{Costs, find, rank};
 
-/// Sightings of sessions at work below which an account says nothing of a score: a share of so few is off by a fifth.
-const SIGHTINGS: u64 = 20;
+/// Sightings of sessions at work below which an account says nothing of a score: a share of so few is off by a tenth.
+const SIGHTINGS: u64 = 50;
 
 /// And the sessions at work on average: whoever waits for a server that is otherwise idle is in few sightings.
 const SESSIONS: f64 = 0.5;
