@@ -216,7 +216,7 @@ fn is_playable(state: &State, step: Step, is_crashed: bool) -> bool {
         state.lock.is_some_and(|lock| !matches!(lock.holder, Holder::Lease(_) | Holder::Stranger));
     let may_run_event = state.events[0].is_some() && state.scheduler;
     match step {
-        Step::StopTuner(_) | Step::StopGuardian(_) | Step::NetworkDown
+        Step::StopTuner(_) | Step::StopGuardian(_) | Step::NetworkDown | Step::HostCrash
             if is_beside || (gives_back && may_run_event) =>
         {
             false

@@ -475,7 +475,11 @@ impl Scene<'_> {
         let asked = match tuner.at {
             At::Lock => {
                 self.statement(pid, Asks::Lock)?;
-                self.lease = self.ask("SELECT IS_USED_LOCK('spindoctor.lease')").parse().unwrap_or_default();
+                // Where a stranger has the lock, the tuner asked in vain.
+                if after.lock.is_some_and(|lock| lock.holder == Holder::Lease(0)) {
+                    self.lease =
+                        self.ask("SELECT IS_USED_LOCK('spindoctor.lease')").parse().unwrap_or_default();
+                }
                 return Ok(());
             }
             At::Read | At::Look | At::LookToKeep | At::ReadBack => Asks::Values,
