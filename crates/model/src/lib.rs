@@ -33,7 +33,7 @@ pub use interruption::Interruption;
 pub use median::median;
 pub use mysql::ServerSample;
 pub use plan::{Elsewhere, Left, Plan};
-pub use reading::{Outcome, Reading, Unavailable};
+pub use reading::{Outcome, Reading, SourceCost, Unavailable};
 pub use readings::{About, AnyReading, Field};
 pub use recording::{
     Event, EventHead, Gap, Probe, ProbeFailure, RecordedGraph, RecordedSample, RecordedSetting, Segment,

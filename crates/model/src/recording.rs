@@ -144,6 +144,23 @@ pub enum StallKind {
 }
 
 impl StallKind {
+    /// What people are told: `Commits stopped`.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::ThroughputCollapsed => "Throughput collapsed",
+            Self::CommitsStopped => "Commits stopped",
+            Self::ProbeSlow => "The server answered slowly",
+            Self::NoAnswer => "The server did not answer",
+            Self::ThreadsRunning => "Threads piled up",
+            Self::CheckpointAge => "The redo log filled up",
+            Self::ConnectionsFail => "New connections failed",
+            Self::LockWaits => "Sessions waited for locks",
+            Self::Asked => "What was watched for happened",
+            Self::ServerGone => "The server was gone",
+            Self::Restarted => "The server was restarted",
+        }
+    }
+
     /// True where the server process itself came or went: no reading of it tells a cause.
     pub fn is_restart(self) -> bool {
         matches!(self, Self::ServerGone | Self::Restarted)

@@ -10,7 +10,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// What a reading passes through on its way from the source to a recording, an export or a rule.
 const ON_THE_WAY: [&str; 4] =
-    ["crates/model/src", "crates/collect/src", "crates/record/src", "crates/spindoctor/src/export"];
+    ["crates/model/src", "crates/collect/src", "crates/record/src", "crates/export/src"];
 
 /// Files and folders on the way that use the values of some readings, and name those for that.
 const USERS: [&str; 20] = [
@@ -36,8 +36,8 @@ const USERS: [&str; 20] = [
     "record/src/thin.rs",
     "record/src/writer.rs",
     // Tables and metrics of their own.
-    "export/metrics.rs",
-    "export/table.rs",
+    "export/src/metrics.rs",
+    "export/src/table.rs",
 ];
 
 fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -18,6 +18,7 @@ mod rare;
 mod reader;
 mod retention;
 mod schema;
+pub mod span;
 pub mod stall;
 mod statements;
 mod stretch;

@@ -3,24 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use spindoctor_model::SourceCost;
+
 /// The name under which the probe's questions are counted.
 pub const PROBE: &str = "probe";
-
-/// What one source cost since sampling began.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct SourceCost {
-    /// The source's name; [`PROBE`] for the probe.
-    pub source: &'static str,
-    /// How often it was asked.
-    pub asked: u64,
-    /// From question to answer, summed over all questions, milliseconds. For a source of the server that is the
-    /// server's time and the way there; for one of the host it is this program's own.
-    pub took_ms: f64,
-    /// Rows that it answered with, summed; 0 for a source of the host.
-    pub rows: u64,
-    /// Seconds from one question to the next, now; 0 where it is asked once, or together with another.
-    pub period_s: f64,
-}
 
 /// All of them, shared by those who ask and those who read.
 #[derive(Debug, Clone)]

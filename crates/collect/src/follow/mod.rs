@@ -53,12 +53,13 @@ use crate::host::HostChoice;
 use crate::mysql::{ConnectError, Target};
 pub use crate::pace::{Pace, Period, paces};
 pub use backoff::{Backoff, Reconnect};
-pub use costs::{PROBE, SourceCost};
+pub use costs::PROBE;
 pub use note::Note;
 pub use pace::PaceChange;
 use probe::Prober;
 pub use restart::{Process, Restart};
 use shared::Shared;
+pub use spindoctor_model::SourceCost;
 
 /// What is kept for a caller that does not ask for it: 20 s of samples and probes. Then samples wait and probes are
 /// left out.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use regex::Regex;
 use spindoctor_collect::mysql::{Secret, SslMode};
 use spindoctor_page::formats::Format;
@@ -114,6 +114,17 @@ pub struct Login {
 /// The names of all formats of a list.
 pub fn format_names<R>(formats: &'static [Format<R>]) -> PossibleValuesParser {
     PossibleValuesParser::new(formats.iter().map(|format| PossibleValue::new(format.name).help(format.help)))
+}
+
+/// One value of a list: its name, what help says of it, and what it stands for.
+pub fn one_of<T: Copy + Send + Sync + 'static>(
+    choices: &'static [(&'static str, &'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = choices.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(names).try_map(|given| {
+        let found = choices.iter().find(|(name, ..)| *name == given);
+        found.map(|(.., value)| *value).ok_or_else(|| format!("{given} is none of them"))
+    })
 }
 
 /// A number and one of these units, in seconds; no unit where `""` is one. `units_told` lists them for people.

@@ -9,7 +9,6 @@ pub mod progress;
 pub mod runtime;
 pub mod session;
 pub mod session_time;
-pub mod span;
 pub mod stalls;
 pub mod terminal;
 pub mod window_file;

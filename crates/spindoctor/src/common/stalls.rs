@@ -1,27 +1,9 @@
 //! Times and stalls in words.
 
 use jiff::Timestamp;
-use spindoctor_model::{EventHead, StallKind};
-
-use super::span::Span;
+use spindoctor_model::EventHead;
 use spindoctor_page::number;
-
-/// `Commits stopped`
-pub fn kind_told(kind: StallKind) -> &'static str {
-    match kind {
-        StallKind::ThroughputCollapsed => "Throughput collapsed",
-        StallKind::CommitsStopped => "Commits stopped",
-        StallKind::ProbeSlow => "The server answered slowly",
-        StallKind::NoAnswer => "The server did not answer",
-        StallKind::ThreadsRunning => "Threads piled up",
-        StallKind::CheckpointAge => "The redo log filled up",
-        StallKind::ConnectionsFail => "New connections failed",
-        StallKind::LockWaits => "Sessions waited for locks",
-        StallKind::Asked => "What was watched for happened",
-        StallKind::ServerGone => "The server was gone",
-        StallKind::Restarted => "The server was restarted",
-    }
-}
+use spindoctor_record::span::Span;
 
 /// `2026-07-01 09:30:12.4 UTC`
 pub fn day_and_time(at: Timestamp) -> String {

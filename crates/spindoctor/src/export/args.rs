@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
+use spindoctor_export::{FileFormat, TABLES};
 
-use super::table::TABLES;
+use crate::common::flags::one_of;
 use crate::common::moment::Moment;
 
 /// `spindoctor export`.
@@ -19,7 +20,7 @@ pub struct Export {
     pub out: PathBuf,
 
     /// How it is written [default: what the name of --out ends in, else parquet]
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(FileFormat::ALL))]
     pub format: Option<FileFormat>,
 
     /// CSV with each byte as it is, for programs: without it, what a spreadsheet would run or a terminal obey is made harmless
@@ -43,15 +44,6 @@ pub struct Export {
     pub to: Option<Moment>,
 }
 
-/// A way to write tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum FileFormat {
-    /// For DuckDB, ClickHouse, Spark, pandas: typed and compressed
-    Parquet,
-    /// For everything else
-    Csv,
-}
-
 /// Where in a folder tables go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Layout {
@@ -59,16 +51,6 @@ pub enum Layout {
     Flat,
     /// A file of each day, beside those of other servers, of the whole recording: events/date=2026-07-01/server=db17/...parquet
     Dated,
-}
-
-impl FileFormat {
-    /// How the names of such files end.
-    pub fn extension(self) -> &'static str {
-        match self {
-            Self::Parquet => "parquet",
-            Self::Csv => "csv",
-        }
-    }
 }
 
 /// The names of all tables.

@@ -4,22 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use spindoctor_export::table::by_name;
+use spindoctor_export::{Dated, FileFormat, More, Position, TABLES, Table, Touching, Whole, Writing};
 use spindoctor_record::Recording;
 
-use super::args::{Export as Asked, FileFormat, Layout};
-use super::dated::Dated;
-use super::file::{Whole, Writing};
-use super::part;
-use super::part::Touching;
-use super::slice::{More, Position};
-use super::table::{TABLES, Table, by_name};
+use super::args::{Export as Asked, Layout};
 use crate::common::exit::ExitStatus;
-use crate::common::span::{Ends, Span};
 use crate::common::stalls::day_and_time;
 use crate::common::{output, terminal};
 use spindoctor_page::csv::Reader;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
+use spindoctor_record::span::{Ends, Span};
 
 /// What is past is laid out in the largest files that there are.
 const A_DAY: Duration = Duration::from_secs(86_400);
@@ -104,7 +100,7 @@ fn flat(
         tables.into_iter().map(|(table, path)| Writing::new(format, reader, table, path)).collect();
     files.iter_mut().try_for_each(Writing::begin)?;
     let ends = Ends::of(&recording.segments()?, &recording.stretches(0)?);
-    part::write(recording, &Touching { span, ends }, &mut files)?;
+    spindoctor_export::write(recording, &Touching { span, ends }, &mut files)?;
     files.into_iter().filter_map(|file| file.end().transpose()).collect()
 }
 

@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
+use spindoctor_export::{Cell, Kind, Sink as _, parquet};
 use spindoctor_fleet::wire::answer::Kind as Of;
 
 use super::part::{Format, Part};
-use crate::export::{Cell, Kind, Sink as _, parquet};
 
 type Out = Box<dyn Write + Send>;
 

@@ -12,10 +12,10 @@ use spindoctor_model::{
 use super::point::Point;
 use super::scope::Scope;
 use super::view::{Incident, Recorded};
-use crate::common::span::{Ends, Span};
 use crate::doctor::examples;
 use crate::locks::examples as locks_examples;
 use crate::stacks::examples as stacks_examples;
+use spindoctor_record::span::{Ends, Span};
 
 /// Seconds of samples before time zero.
 const BEFORE_S: i64 = 120;
@@ -158,25 +158,6 @@ pub fn recorded() -> (Scope, Recorded) {
         settings: settings(),
     };
     (scope, recorded)
-}
-
-/// A few samples with all that samples of this recording have, and a thread and a wait beside it.
-pub fn samples() -> Vec<RecordedSample> {
-    let mut samples: Vec<RecordedSample> = [-10, 0, 2].map(sample).to_vec();
-    for RecordedSample { sample, .. } in &mut samples {
-        let at_s = sample.at_s;
-        let event = "wait/synch/mutex/innodb/trx_sys_mutex".to_owned();
-        let wait = spindoctor_model::mysql::WaitSummary { event, count: 7, total_ns: 900 };
-        sample.server.waits = Reading::Available { at_s, took_ms: 0.4, value: vec![wait] };
-        let thread = spindoctor_model::host::ThreadStat {
-            tid: 4351,
-            name: "connection".to_owned(),
-            state: "S".to_owned(),
-            ..Default::default()
-        };
-        sample.host.threads = Reading::Available { at_s, took_ms: 0.4, value: vec![thread] };
-    }
-    samples
 }
 
 fn settings() -> Vec<RecordedSetting> {

@@ -6,8 +6,7 @@ use maud::{Markup, PreEscaped, html};
 use super::view::Incident;
 use super::words::{change_told, compared_told, load_told};
 use super::{picture, statements};
-use crate::common::span::Span;
-use crate::common::stalls::{day_and_time, event_lasted, kind_told, time};
+use crate::common::stalls::{day_and_time, event_lasted, time};
 use crate::common::words::severity_word;
 use crate::doctor::{examined, explained_here, finding, host, severity_class};
 use crate::locks::html;
@@ -15,6 +14,7 @@ use crate::stacks::formats;
 use spindoctor_page::html::page;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
+use spindoctor_record::span::Span;
 
 /// What this page needs beyond the style of all pages.
 const OWN_STYLE: &str = include_str!("incident.css");
@@ -128,7 +128,7 @@ fn events(incident: &Incident) -> Markup {
                                 td { time datetime=(head.began) { (time(head.began)) } }
                                 td { (event_lasted(head)) }
                                 td {
-                                    (kind_told(head.stall.kind))
+                                    (head.stall.kind.title())
                                     @if !head.stall.because.is_empty() { ": " (safe(&head.stall.because)) }
                                     @if let Some(cause) = &head.cause { div.quiet { code { (safe(cause)) } " " (safe(&head.headline)) } }
                                 }

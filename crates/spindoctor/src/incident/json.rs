@@ -7,9 +7,9 @@ use spindoctor_model::{Diagnosis, EventHead, Gap};
 use super::numbers::During;
 use super::statements::Load;
 use super::view::Incident;
-use crate::common::span::Span;
 use crate::locks::json;
 use spindoctor_page::json as page_json;
+use spindoctor_record::span::Span;
 
 /// Name and version of the schema.
 pub const SCHEMA: &str = "spindoctor.incident/1";

@@ -4,7 +4,7 @@ use spindoctor_model::median;
 
 use super::point::Point;
 use super::scope::Scope;
-use crate::common::span::Span;
+use spindoctor_record::span::Span;
 
 /// Something that is compared and drawn.
 #[derive(Debug)]

@@ -13,10 +13,10 @@ use spindoctor_model::EventHead;
 use super::timeline::Track;
 use super::view::Incident;
 use super::words;
-use crate::common::span::Span;
-use crate::common::stalls::{event_lasted, kind_told, time};
+use crate::common::stalls::{event_lasted, time};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
+use spindoctor_record::span::Span;
 
 /// A plot's own units: it is stretched to the room there is.
 const WIDTH: f64 = 1000.0;
@@ -106,7 +106,7 @@ impl Marks {
         let end = |to: Option<Timestamp>| to.unwrap_or(shown.to);
         let event = |head: &EventHead| {
             let class = if told_id == Some(head.id) { "event told" } else { "event" };
-            let told = format!("event {}: {}, {}", head.id, kind_told(head.stall.kind), event_lasted(head));
+            let told = format!("event {}: {}, {}", head.id, head.stall.kind.title(), event_lasted(head));
             mark(head.began, end(incident.ends.until(head)), class, head.id.to_string(), told)
         };
         let changes = incident.settings.changes.iter().filter(|change| shown.contains(change.at));
@@ -234,8 +234,8 @@ mod tests {
 
     use super::*;
 
-    use crate::common::span::Ends;
     use crate::incident::examples;
+    use spindoctor_record::span::Ends;
 
     #[test]
     fn times_below_are_round_and_no_more_than_there_is_room_for() {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{Event, Probe, ProbeFailure, RecordedSample, Sample, Segment};
 
-use crate::common::span::Span;
+use spindoctor_record::span::Span;
 
 /// A few numbers of one instant; none where they were not read. Counters are cumulative.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -13,10 +13,10 @@ use super::scope::{Scope, worst};
 use super::view::{Incident, Recorded};
 use super::{html, json, text};
 use crate::common::exit::ExitStatus;
-use crate::common::span::{Ends, Span, after, before, segment_span};
 use crate::common::stalls::{day_and_time, event_lasted};
 use crate::common::{output, terminal};
 use spindoctor_page::safe::safe;
+use spindoctor_record::span::{Ends, Span, after, before, segment_span};
 
 /// So much of a recording is held in memory at once: samples of a large server take a hundred kilobytes each.
 pub const AT_ONCE: Duration = Duration::from_secs(300);

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use spindoctor_model::{EventHead, Segment, StallKind};
 
-use crate::common::span::{Ends, LONGEST_OPEN, Span, after, before, segment_span};
+use spindoctor_record::span::{Ends, LONGEST_OPEN, Span, after, before, segment_span};
 
 /// The calm before a stall is at most this long: long enough for rates that chance does not decide, short enough that
 /// the load was the same.

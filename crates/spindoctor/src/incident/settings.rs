@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use spindoctor_model::{Diagnosis, RecordedSetting, Value};
 use spindoctor_record::moves_by_itself;
 
-use crate::common::span::Span;
+use spindoctor_record::span::Span;
 
 /// What people ask for first when a server stalls.
 const WORTH_SHOWING: [&str; 18] = [

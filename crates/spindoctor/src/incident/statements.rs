@@ -11,8 +11,8 @@ use spindoctor_model::{Event, Profile, Window};
 
 use spindoctor_sql::{comparable, digest};
 
-use crate::common::span::{Span, after};
 use crate::stacks::{By, Choice, View};
+use spindoctor_record::span::{Span, after};
 
 /// Statements that are listed.
 const LISTED: usize = 12;

@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::view::Incident;
 use super::words::{change_told, compared_told, load_told};
-use crate::common::stalls::{day_and_time, event_lasted, kind_told, time};
+use crate::common::stalls::{day_and_time, event_lasted, time};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
@@ -84,8 +84,7 @@ fn events(page: &mut Page, incident: &Incident) {
     page.blank();
     for head in &incident.events {
         let lead = format!("event {}", head.id);
-        let mut told =
-            format!("{}, {}: {}", time(head.began), event_lasted(head), kind_told(head.stall.kind));
+        let mut told = format!("{}, {}: {}", time(head.began), event_lasted(head), head.stall.kind.title());
         if let Some(cause) = &head.cause {
             told = format!("{told} ({cause})");
         }

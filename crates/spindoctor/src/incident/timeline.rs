@@ -7,7 +7,7 @@ use spindoctor_model::Gap;
 
 use super::numbers::{Kind, QUANTITIES, Quantity};
 use super::point::Point;
-use crate::common::span::Span;
+use spindoctor_record::span::Span;
 
 /// Points further apart than this have nothing between them: five samples are missing.
 const LONGEST_STEP: Duration = Duration::from_secs(5);

@@ -3,9 +3,9 @@
 use spindoctor_model::StallKind;
 
 use super::view::Incident;
-use crate::common::span::Span;
-use crate::common::stalls::{day_and_time, kind_told};
+use crate::common::stalls::day_and_time;
 use spindoctor_page::number;
+use spindoctor_record::span::Span;
 
 /// `1.4 s`, or `more than 10 min` where nobody saw the end.
 pub fn lasted(span: Span, is_over: bool) -> String {
@@ -19,10 +19,10 @@ impl Incident {
         let lasted = lasted(self.scope.stall, self.scope.is_over);
         match &self.event {
             Some(event) if !self.scope.is_asked && event.head.stall.kind == StallKind::Restarted => {
-                format!("{}, without an answer for {lasted}", kind_told(event.head.stall.kind))
+                format!("{}, without an answer for {lasted}", event.head.stall.kind.title())
             }
             Some(event) if !self.scope.is_asked => {
-                format!("{} for {lasted}", kind_told(event.head.stall.kind))
+                format!("{} for {lasted}", event.head.stall.kind.title())
             }
             Some(_) => match self.events.len() {
                 1 => format!("1 event in {lasted}"),
@@ -49,7 +49,7 @@ impl Incident {
             false => format!("At {when}: "),
         };
         told.push_str(if head.stall.because.is_empty() {
-            kind_told(head.stall.kind)
+            head.stall.kind.title()
         } else {
             &head.stall.because
         });

@@ -15,8 +15,8 @@ use super::statements::Statements;
 use super::timeline::Timeline;
 use super::unrecorded::Unrecorded;
 use super::{numbers, point, timeline, unrecorded};
-use crate::common::span::{Ends, Span};
 use crate::locks::waits::Locks;
+use spindoctor_record::span::{Ends, Span};
 
 /// What was read of a recording for one incident.
 #[derive(Debug, Clone, Default)]

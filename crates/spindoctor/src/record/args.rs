@@ -13,7 +13,8 @@ use clap::builder::NonEmptyStringValueParser;
 use spindoctor_record::condition::Condition;
 
 use crate::common::flags::{Connection, duration, seconds, size};
-use crate::export::{serve, table_names};
+use crate::export::table_names;
+use spindoctor_export::serve;
 
 /// `spindoctor record`.
 #[derive(Debug, Args)]

@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 use super::args::Record;
 use crate::common::session::note;
-use crate::export::table::by_name;
-use crate::export::{Dated, FileFormat, More, Position, TABLES};
+use spindoctor_export::table::by_name;
+use spindoctor_export::{Dated, FileFormat, More, Position, TABLES};
 use spindoctor_page::csv::Reader;
 
 /// How often is looked whether a slice is over; and how soon after trouble it is tried again, a minute at most.

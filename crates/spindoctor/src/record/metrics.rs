@@ -23,8 +23,8 @@ use super::args::Record;
 use super::gathering::Over;
 use super::history::Shipped;
 use crate::common::session::note;
-use crate::export::otlp::{Pusher, Signal};
-use crate::export::{metrics, otlp, prometheus, serve, table};
+use spindoctor_export::otlp::{Pusher, Signal};
+use spindoctor_export::{metrics, otlp, prometheus, serve, table};
 
 /// How often metrics are pushed: the period that OpenTelemetry's own agents have for a host.
 const PUSH_EVERY: Duration = Duration::from_secs(10);

@@ -17,7 +17,7 @@ use spindoctor_record::Stretch;
 use super::feed::Extent;
 use super::moment::Moment;
 use super::point::Point;
-use crate::common::span::Ends;
+use spindoctor_record::span::Ends;
 
 /// Seconds of a moment's window.
 const SECONDS: i64 = 25;

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{Event, EventHead, Gap, Window};
 
 use super::point::Point;
-use crate::common::span::Ends;
+use spindoctor_record::span::Ends;
 
 /// The first and the last instant of which there are samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use super::stalls::Seen;
 use crate::common::flags::Connection;
 use crate::common::runtime::wait_for;
 use crate::common::session::{host, note, target};
-use crate::common::span::Ends;
+use spindoctor_record::span::Ends;
 
 /// What a recorder asks for less often than that is asked for that often while somebody looks, seconds: an answer takes
 /// some milliseconds.

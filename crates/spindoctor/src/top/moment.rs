@@ -5,7 +5,7 @@ use spindoctor_model::{EventHead, Gap, RecordedGraph, ServerIdentity, Window};
 
 use super::feed::{Extent, Feed};
 use super::point::Point;
-use crate::common::span::Ends;
+use spindoctor_record::span::Ends;
 
 /// Samples before the instant that are read: two answers of a source that a recorder asks every thirty seconds.
 const WINDOW: SignedDuration = SignedDuration::from_secs(65);

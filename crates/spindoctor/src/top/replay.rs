@@ -10,7 +10,7 @@ use spindoctor_record::{OverviewPoint, Recording};
 
 use super::feed::{Extent, Feed};
 use super::point::Point;
-use crate::common::span::Ends;
+use spindoctor_record::span::Ends;
 
 /// Points of the line that shows all of the recording: more than a window has columns.
 const OVERVIEW_POINTS: usize = 500;

@@ -5,7 +5,7 @@ use spindoctor_model::{Event, EventHead, Gap, Window};
 
 use super::feed::{Extent, Feed};
 use super::point::Point;
-use crate::common::span::Ends;
+use spindoctor_record::span::Ends;
 
 /// One window, whose last sample is now.
 #[derive(Debug)]

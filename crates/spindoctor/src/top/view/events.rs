@@ -153,9 +153,9 @@ fn kind(kind: StallKind) -> &'static str {
 mod tests {
     use super::*;
 
-    use crate::common::span;
     use crate::top::examples;
     use crate::top::screen::Screen;
+    use spindoctor_record::span;
 
     #[test]
     fn a_stall_that_nobody_saw_the_end_of_is_no_alarm_and_one_that_goes_on_is() {

@@ -600,12 +600,12 @@ fn gaps(whose: &Whose<'_>, gap: &Gap, each: &mut EachRow<'_>) -> anyhow::Result<
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use std::collections::HashSet;
 
     use super::*;
 
-    use crate::incident::examples;
+    use crate::examples;
 
     /// Every row of a table, of one sample and one event of a hand-made recording; text copied.
     pub fn rows_of(table: &Table) -> Vec<Vec<String>> {
@@ -619,8 +619,8 @@ pub mod tests {
 
     /// The same, row by row.
     pub fn visit(table: &Table, each: &mut EachRow<'_>) {
-        let (_, recorded) = examples::recorded();
-        let whose = Whose::of(&recorded.segments);
+        let segments = examples::segments();
+        let whose = Whose::of(&segments);
         match table.rows {
             Rows::Minutes(rows) => {
                 let point = OverviewPoint {
@@ -636,16 +636,16 @@ pub mod tests {
                     rows(&whose, &sample, each).unwrap();
                 }
             }
-            Rows::Events(rows) => rows(&whose, recorded.event.as_ref().unwrap(), each).unwrap(),
+            Rows::Events(rows) => rows(&whose, &examples::event(), each).unwrap(),
             Rows::Settings(rows) => {
-                recorded.settings.iter().for_each(|setting| rows(&whose, setting, each).unwrap());
+                examples::settings().iter().for_each(|setting| rows(&whose, setting, each).unwrap());
             }
             Rows::Gaps(rows) => {
                 let gap = Gap { because: "a, \"b\"\nc".to_owned(), ..Gap::default() };
                 rows(&whose, &gap, each).unwrap();
             }
             Rows::Segments(rows) => {
-                recorded.segments.iter().for_each(|segment| rows(&whose, segment, each).unwrap());
+                segments.iter().for_each(|segment| rows(&whose, segment, each).unwrap());
             }
         }
     }

@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use spindoctor_collect::follow::SourceCost;
-use spindoctor_model::Window;
+use spindoctor_model::{SourceCost, Window};
 
-use crate::common::span::before;
+use spindoctor_record::span::before;
 
 /// A family of metrics: one name, and a point for each set of labels.
 #[derive(Debug, Clone, PartialEq)]
@@ -609,15 +608,14 @@ fn files(families: &mut Families, files: Files) {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    use crate::incident::examples;
+    use crate::examples;
 
     /// Everything at once, with labels chosen to hurt.
     pub fn all() -> Vec<Family> {
-        let (_, recorded) = examples::recorded();
-        let mut window = recorded.stall.unwrap();
+        let mut window = examples::window();
         window.server.hostname = "db\"17\\\n".to_owned();
         families(Some(&window), &recorder())
     }
@@ -676,8 +674,7 @@ pub mod tests {
             let families = families(Some(window), &recorder());
             families.iter().find(|family| family.name == name).unwrap().since
         };
-        let (_, recorded) = examples::recorded();
-        let mut window = recorded.stall.unwrap();
+        let mut window = examples::window();
         let questions = "spindoctor_mysql_questions_total";
         // It was up for 812 s when the segment began.
         window.start = examples::at(-120.0);

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use spindoctor_model::Segment;
 use spindoctor_record::{Recording, Stretch};
 
-use super::args::FileFormat;
+use super::file::FileFormat;
 use super::file::{Whole, Writing};
 use super::slice::{More, Position, Slice};
 use super::table::Table;
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    use crate::export::table::TABLES;
+    use crate::table::TABLES;
 
     #[test]
     fn a_file_stands_below_its_table_its_day_and_its_server() {

@@ -55,7 +55,7 @@ impl<W: Write> Sink for Csv<W> {
 mod tests {
     use super::*;
 
-    use crate::export::table::{TABLES, by_name, tests::visit};
+    use crate::table::{TABLES, by_name, tests::visit};
 
     fn written(table: &Table) -> String {
         let mut bytes = Vec::new();

@@ -7,11 +7,35 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::args::FileFormat;
 use super::csv::Csv;
 use super::parquet::Parquet;
 use super::table::{Cell, Sink, Table};
 use spindoctor_page::csv::Reader;
+
+/// A way to write tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileFormat {
+    /// Typed and compressed.
+    Parquet,
+    /// Text.
+    Csv,
+}
+
+impl FileFormat {
+    /// Each with its name, and what it is for.
+    pub const ALL: &[(&str, &str, Self)] = &[
+        ("parquet", "For DuckDB, ClickHouse, Spark, pandas: typed and compressed", Self::Parquet),
+        ("csv", "For everything else", Self::Csv),
+    ];
+
+    /// How the names of such files end.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Csv => "csv",
+        }
+    }
+}
 
 /// A file that is being written.
 pub struct Writing {
@@ -160,7 +184,7 @@ fn sync(folder: &Path) {
 mod tests {
     use super::*;
 
-    use crate::export::table::by_name;
+    use crate::table::by_name;
 
     fn names(folder: &Path) -> Vec<String> {
         let names = fs::read_dir(folder).unwrap();

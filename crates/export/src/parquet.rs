@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    use crate::export::table::{TABLES, by_name, tests::rows_of, tests::visit};
+    use crate::table::{TABLES, by_name, tests::rows_of, tests::visit};
 
     fn read(bytes: Vec<u8>) -> SerializedFileReader<Bytes> {
         SerializedFileReader::new(Bytes::from(bytes)).unwrap()

@@ -19,7 +19,6 @@ use self::proto::{
 
 use super::metrics::{Family, Kind, PROBE_BOUNDS_S, Point, Since, Value};
 use super::table;
-use crate::common::stalls::kind_told;
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: i32 = 2;
@@ -59,7 +58,7 @@ pub fn event(head: &EventHead, server: &ServerIdentity, at: Timestamp) -> Vec<u8
         });
     }
     let told = [head.headline.as_str(), &head.stall.because].into_iter().find(|told| !told.is_empty());
-    let told = told.unwrap_or_else(|| kind_told(head.stall.kind));
+    let told = told.unwrap_or_else(|| head.stall.kind.title());
     let record = LogRecord {
         time_unix_nano: nanoseconds(head.began),
         observed_time_unix_nano: nanoseconds(at),
@@ -169,13 +168,13 @@ fn nanoseconds(at: Timestamp) -> u64 {
 mod tests {
     use super::*;
 
-    use crate::export::metrics::tests::all;
-    use crate::incident::examples;
+    use crate::examples;
+    use crate::metrics::tests::all;
 
     #[test]
     fn every_family_comes_back_from_its_bytes() {
         let families = all();
-        let server = examples::pileup().server;
+        let server = examples::server();
         let bytes = metrics(&families, &server, examples::at(0.0), examples::at(1.0));
         let read = ExportMetrics::decode(bytes.as_slice()).unwrap();
         let read = &read.resource_metrics[0].scope_metrics[0].metrics;
@@ -197,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_counter_starts_when_it_began_to_count_and_not_when_somebody_looked_first() {
-        let server = examples::pileup().server;
+        let server = examples::server();
         let began = examples::at(0.0);
         let bytes = metrics(&all(), &server, began, examples::at(1.0));
         let read = ExportMetrics::decode(bytes.as_slice()).unwrap();
@@ -220,8 +219,7 @@ mod tests {
 
     #[test]
     fn an_event_is_a_log_record_with_its_cause() {
-        let incident = examples::pileup();
-        let bytes = event(&incident.events[0], &incident.server, examples::at(4.0));
+        let bytes = event(&examples::event().head, &examples::server(), examples::at(4.0));
         let read = ExportLogs::decode(bytes.as_slice()).unwrap();
         let record = &read.resource_logs[0].scope_logs[0].log_records[0];
         assert_eq!(record.time_unix_nano, nanoseconds(examples::at(0.2)));

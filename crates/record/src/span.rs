@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use spindoctor_model::{EventHead, Gap, Segment};
-use spindoctor_record::Stretch;
+
+use crate::Stretch;
 
 /// A stall that nobody saw the end of is told up to this long.
 pub const LONGEST_OPEN: Duration = Duration::from_secs(600);

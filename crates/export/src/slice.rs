@@ -15,7 +15,7 @@ use spindoctor_model::{EventHead, Gap, RecordedSetting, Segment};
 use spindoctor_record::Stretch;
 
 use super::part::{ONE_MORE, Part};
-use crate::common::span::{Span, after};
+use spindoctor_record::span::{Span, after};
 
 const DAY_MS: i64 = 86_400_000;
 const MINUTE_MS: i64 = 60_000;

@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    use crate::export::metrics::tests::all;
+    use crate::metrics::tests::all;
 
     #[test]
     fn every_line_is_as_the_format_has_it_and_every_series_stands_once() {

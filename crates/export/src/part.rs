@@ -8,7 +8,7 @@ use spindoctor_record::Recording;
 
 use super::file::Writing;
 use super::table::{Rows, Whose};
-use crate::common::span::{Ends, Span, after};
+use spindoctor_record::span::{Ends, Span, after};
 
 /// So many milliseconds of a recording are held in memory at once: one of its chunks, so that each is decoded once.
 const AT_ONCE_MS: i64 = 60_000;
