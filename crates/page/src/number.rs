@@ -64,6 +64,11 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// Seconds as [`duration`] writes them, of a window whose hundredths mean nothing.
+pub fn tenths(seconds: f64) -> String {
+    duration((seconds * 10.0).round() / 10.0)
+}
+
 /// Bytes with IEC prefixes.
 pub fn bytes(bytes: f64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];

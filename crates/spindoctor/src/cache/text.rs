@@ -4,7 +4,6 @@ use spindoctor_model::page_cache::CachedFile;
 
 use super::settings::Opened;
 use super::view::{CacheReport, Eviction, Kind, Rate};
-use crate::common::words::window_told;
 use spindoctor_page::number;
 use spindoctor_page::number::quantity;
 use spindoctor_page::safe::safe;
@@ -23,7 +22,7 @@ pub fn render(report: &CacheReport, look: Look) -> String {
     let server = report.server.name.as_deref().unwrap_or("A server without a session");
     let files = number::counted(report.files.len() as u64, "file", "files");
     let head = format!("{server}, pid {}, {files}", report.server.pid);
-    page.line_with_right(&safe(&head), &window_told(report.seconds), STRONG, QUIET);
+    page.line_with_right(&safe(&head), &number::tenths(report.seconds), STRONG, QUIET);
     page.blank();
     page.paragraph("", &headline(report), PLAIN);
     page.blank();

@@ -17,7 +17,8 @@ pub fn severity_word(severity: Severity) -> &'static str {
 
 /// `interrupted after 4.1 s of 10 s: the server's process ended`.
 pub fn interruption_told(interrupted: &Interruption, window_s: f64) -> String {
-    let (after, of) = (window_told(interrupted.at_s), window_told(interrupted.of_s.unwrap_or(window_s)));
+    let (after, of) =
+        (number::tenths(interrupted.at_s), number::tenths(interrupted.of_s.unwrap_or(window_s)));
     format!("interrupted after {after} of {of}: {}", interrupted.because)
 }
 
@@ -48,9 +49,4 @@ pub fn cost_told(cost: &Cost) -> String {
         number::quantity(cost.server_busy_ms.ceil(), "ms"),
         number::quantity(cost.own_cpu_ms.ceil(), "ms"),
     )
-}
-
-/// Seconds of a window, to a tenth.
-pub fn window_told(seconds: f64) -> String {
-    number::duration((seconds * 10.0).round() / 10.0)
 }

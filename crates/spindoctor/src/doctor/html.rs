@@ -11,15 +11,14 @@ use super::view::{
     root_named, seen_s, stacks_told,
 };
 use crate::common::session_time;
-use crate::common::words::{
-    cost_told, interruption_told, server_named, server_place, severity_word, window_told,
-};
+use crate::common::words::{cost_told, interruption_told, server_named, server_place, severity_word};
 use crate::locks::html;
 use crate::locks::waits::Locks;
-use crate::stacks::formats;
 use spindoctor_page::html::page;
+use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::{chart, number};
+use spindoctor_profile::formats;
 
 /// The diagnosis as a page, with pictures of who held up whom and of the profile that was taken for it.
 pub fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&Locks>) -> String {
@@ -55,7 +54,7 @@ fn head(diagnosis: &Diagnosis, title: &str) -> Markup {
             @if let Some(uptime) = server.uptime_s { li { "up " (number::quantity(uptime as f64, "s")) } }
             @if let Some(threads) = server.threads { li { (number::counted(threads, "thread", "threads")) } }
             li {
-                "watched for " (window_told(diagnosis.window.seconds)) " from "
+                "watched for " (number::tenths(diagnosis.window.seconds)) " from "
                 time datetime=(diagnosis.window.start) { (diagnosis.window.start.strftime("%Y-%m-%d %H:%M:%S UTC")) }
             }
         }
@@ -77,7 +76,7 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
                     h2 { "Nothing found until then; what came after was not seen" }
                     p.quiet {
                         (number::counted(diagnosis.clear.len() as u64, "cause was", "causes were"))
-                        " examined over " (window_told(seen_s(diagnosis))) " and clear."
+                        " examined over " (number::tenths(seen_s(diagnosis))) " and clear."
                     }
                 } @else if diagnosis.time.is_none() {
                     h2 { (WITHOUT_ACCOUNT) }
@@ -328,7 +327,7 @@ mod tests {
     use super::*;
 
     use crate::doctor::examples;
-    use crate::stacks::examples as stacks_examples;
+    use spindoctor_profile::examples as stacks_examples;
 
     #[test]
     fn the_page_asks_for_nothing_from_anywhere() {

@@ -10,9 +10,7 @@ use super::view::{
     stacks_told,
 };
 use crate::common::session_time;
-use crate::common::words::{
-    cost_told, interruption_told, server_named, server_place, severity_word, window_told,
-};
+use crate::common::words::{cost_told, interruption_told, server_named, server_place, severity_word};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened, wrapped};
@@ -58,7 +56,7 @@ fn head(page: &mut Page, diagnosis: &Diagnosis) {
     let server = &diagnosis.server;
     let mut parts = vec![format!("{} on {}", server_named(server), server_place(server))];
     parts.extend(server.pid.map(|pid| format!("pid {pid}")));
-    parts.push(window_told(diagnosis.window.seconds));
+    parts.push(number::tenths(diagnosis.window.seconds));
     parts.extend(server.threads.map(|threads| number::counted(threads, "thread", "threads")));
     page.line_with_right(&safe(&parts.join(", ")), &findings_counted(diagnosis), STRONG, STRONG);
     if let Some(interrupted) = &diagnosis.interrupted {
@@ -221,7 +219,7 @@ fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
     page.paragraph("", verdict, style);
     page.paragraph(
         "",
-        &format!("{looked} examined over {} and clear:", window_told(seen_s(diagnosis))),
+        &format!("{looked} examined over {} and clear:", number::tenths(seen_s(diagnosis))),
         PLAIN,
     );
     page.paragraph("    ", &diagnosis.clear.join(", "), QUIET);

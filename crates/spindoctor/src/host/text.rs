@@ -2,7 +2,6 @@
 //! uses it.
 
 use super::view::{DiskRate, HostReport, ThreadRate};
-use crate::common::words::window_told;
 use spindoctor_page::number;
 use spindoctor_page::number::{percent, quantity};
 use spindoctor_page::safe::safe;
@@ -50,7 +49,7 @@ fn head(page: &mut Page, report: &HostReport) {
     }];
     parts.extend(server.pid.map(|pid| format!("pid {pid}")));
     parts.extend(report.server_cpu.as_ref().map(|cpu| number::counted(cpu.threads, "thread", "threads")));
-    page.line_with_right(&safe(&parts.join(", ")), &window_told(report.seconds), STRONG, QUIET);
+    page.line_with_right(&safe(&parts.join(", ")), &number::tenths(report.seconds), STRONG, QUIET);
 }
 
 fn cpus(page: &mut Page, report: &HostReport) {

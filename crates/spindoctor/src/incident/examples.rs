@@ -14,7 +14,7 @@ use super::scope::Scope;
 use super::view::{Incident, Recorded};
 use crate::doctor::examples;
 use crate::locks::examples as locks_examples;
-use crate::stacks::examples as stacks_examples;
+use spindoctor_profile::examples as stacks_examples;
 use spindoctor_record::span::{Ends, Span};
 
 /// Seconds of samples before time zero.

@@ -10,10 +10,10 @@ use crate::common::stalls::{day_and_time, event_lasted, time};
 use crate::common::words::severity_word;
 use crate::doctor::{examined, explained_here, finding, host, severity_class};
 use crate::locks::html;
-use crate::stacks::formats;
 use spindoctor_page::html::page;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
+use spindoctor_profile::formats;
 use spindoctor_record::span::Span;
 
 /// What this page needs beyond the style of all pages.

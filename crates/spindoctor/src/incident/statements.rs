@@ -11,7 +11,7 @@ use spindoctor_model::{Event, Profile, Window};
 
 use spindoctor_sql::{comparable, digest};
 
-use crate::stacks::{By, Choice, View};
+use spindoctor_profile::{By, Choice, View};
 use spindoctor_record::span::{Span, after};
 
 /// Statements that are listed.

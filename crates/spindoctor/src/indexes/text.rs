@@ -6,7 +6,7 @@ use spindoctor_model::{Effect, Verdict};
 use super::estimates::{Estimated, EstimatedOne, EstimatedTable};
 use super::trial::{Compared, Tried};
 use super::view::{Examined, InStatement, IndexesReport, Planned, Planning, ToldCandidate};
-use crate::common::words::{severity_word, window_told};
+use crate::common::words::severity_word;
 use spindoctor_page::number;
 use spindoctor_page::number::{counted, plain, quantity};
 use spindoctor_page::safe::safe;
@@ -29,7 +29,8 @@ pub fn render(report: &IndexesReport, look: Look) -> String {
     let mut page = Page::new(look);
     let mut head = report.server.clone();
     if report.looks > 0 {
-        head = format!("{head}, {}, {}", window_told(report.seconds), counted(report.looks, "look", "looks"));
+        head =
+            format!("{head}, {}, {}", number::tenths(report.seconds), counted(report.looks, "look", "looks"));
     }
     let dived = report.statements.iter().filter(|one| one.estimates.dives > 0).count();
     let right = format!("{} with dives", counted(dived as u64, "statement", "statements"));

@@ -9,10 +9,10 @@ use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitRoot, WaitingThread};
 use super::forest::{Forest, Group, Tree};
 use super::waits::Locks;
 use super::{dot, json, svg, text};
-use crate::stacks::state_word;
 use spindoctor_page::formats;
 use spindoctor_page::number;
 use spindoctor_page::text::Look;
+use spindoctor_profile::state_word;
 
 /// A way to write a look.
 pub type Format = formats::Format<fn(&Locks, Look) -> anyhow::Result<String>>;

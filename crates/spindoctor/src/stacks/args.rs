@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use regex::Regex;
+use spindoctor_profile::By;
+use spindoctor_profile::formats::FORMATS;
 use spindoctor_record::condition::Condition;
 use spindoctor_stacks::capture::trigger::When;
 
-use super::formats::FORMATS;
 use super::trigger::Watchpoint;
-use super::view::By;
-use crate::common::flags::{Connection, duration, format_names, hz, pattern};
+use crate::common::flags::{Connection, duration, format_names, hz, one_of, pattern};
 
 /// `spindoctor stacks`.
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub struct Stacks {
     pub grep: Option<Regex>,
 
     /// What stands at the root of each stack
-    #[arg(long, value_name = "WHAT", default_value = "thread", help_heading = "What is shown")]
+    #[arg(long, value_name = "WHAT", default_value = "thread", value_parser = one_of(By::ALL), help_heading = "What is shown")]
     pub by: By,
 
     /// Show functions with their arguments and template parameters

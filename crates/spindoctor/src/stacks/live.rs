@@ -9,13 +9,13 @@ use spindoctor_collect::host;
 use spindoctor_collect::priority::Ahead;
 use spindoctor_model::Profile;
 use spindoctor_model::stack::StackSource;
+use spindoctor_profile::By;
 use spindoctor_stacks::profiler::usual_most_cpu_percent;
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 
 use super::args::{Source, Stacks};
 use super::server::{Event, Server, Wanted};
 use super::trigger::{Trigger, Watchpoint};
-use super::view::By;
 use super::watchpoints::Watchpoints;
 use crate::common::progress::Progress;
 use crate::common::session::{note, process, target};

@@ -4,13 +4,12 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
+use spindoctor_profile::formats::FORMATS;
+use spindoctor_profile::{Choice, DIFF_FORMATS, View};
 use spindoctor_stacks::file;
 
 use super::args::{Source, Stacks};
-use super::diff::DIFF_FORMATS;
-use super::formats::FORMATS;
 use super::live;
-use super::view::{Choice, View};
 use crate::common::exit::ExitStatus;
 use crate::common::{output, terminal};
 use spindoctor_page::formats::by_extension;

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use spindoctor_model::{Left, Plan, Proposal};
 
 use super::view::{cost_told, counted, left, readable, title, trial_of};
-use crate::common::words::{interruption_told, server_named, server_place, window_told};
+use crate::common::words::{interruption_told, server_named, server_place};
 use crate::doctor::host;
 use crate::tune::view::changes_told;
 use spindoctor_page::html::page;
@@ -44,7 +44,7 @@ fn head(plan: &Plan, heading: &str) -> Markup {
             @if let Some(pid) = server.pid { li { "pid " (pid) } }
             @if let Some(threads) = server.threads { li { (number::counted(threads, "thread", "threads")) } }
             li {
-                "watched for " (window_told(plan.window.seconds)) " from "
+                "watched for " (number::tenths(plan.window.seconds)) " from "
                 time datetime=(plan.window.start) { (plan.window.start.strftime("%Y-%m-%d %H:%M:%S UTC")) }
             }
         }

@@ -5,7 +5,7 @@ use spindoctor_model::{Left, Plan, Proposal};
 use unicode_width::UnicodeWidthStr;
 
 use super::view::{cost_told, counted, left, readable, title, trial_of};
-use crate::common::words::{interruption_told, server_named, server_place, window_told};
+use crate::common::words::{interruption_told, server_named, server_place};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
@@ -58,7 +58,7 @@ fn head(page: &mut Page, plan: &Plan) {
     let server = &plan.server;
     let mut parts = vec![format!("{} on {}", server_named(server), server_place(server))];
     parts.extend(server.pid.map(|pid| format!("pid {pid}")));
-    parts.push(window_told(plan.window.seconds));
+    parts.push(number::tenths(plan.window.seconds));
     parts.extend(server.threads.map(|threads| number::counted(threads, "thread", "threads")));
     page.line_with_right(&safe(&parts.join(", ")), &counted(plan), STRONG, STRONG);
     if let Some(interrupted) = &plan.interrupted {

@@ -127,8 +127,8 @@ mod tests {
 
     use super::*;
 
-    use crate::stacks::examples;
-    use crate::stacks::view::Choice;
+    use crate::examples;
+    use crate::view::Choice;
 
     /// What the schema demands of a file, and its page's importer of each profile.
     #[test]

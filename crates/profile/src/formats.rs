@@ -112,7 +112,7 @@ pub fn subject(profile: &Profile) -> &str {
 mod tests {
     use super::*;
 
-    use crate::stacks::{examples, view as stacks_view};
+    use crate::{examples, view as stacks_view};
 
     #[test]
     fn every_format_has_its_own_name_and_ending() {

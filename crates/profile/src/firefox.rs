@@ -106,8 +106,8 @@ mod tests {
 
     use super::*;
 
-    use crate::stacks::examples;
-    use crate::stacks::view::Choice;
+    use crate::examples;
+    use crate::view::Choice;
 
     #[test]
     fn every_thread_has_a_track_with_its_snapshots_in_order_of_time() {

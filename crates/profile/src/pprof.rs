@@ -305,8 +305,8 @@ impl<'a> Writer<'a> {
 mod tests {
     use super::*;
 
-    use crate::stacks::examples;
-    use crate::stacks::view::Choice;
+    use crate::examples;
+    use crate::view::Choice;
 
     #[test]
     fn every_id_leads_somewhere_and_no_observation_is_lost() {

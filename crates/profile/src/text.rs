@@ -11,7 +11,6 @@ use super::formats::subject;
 use super::json::{p50_and_max, summed};
 use super::tree::Tree;
 use super::view::{Counted, Label, LabelKind, View, state_word};
-use crate::common::words::window_told;
 use spindoctor_page::number;
 use spindoctor_page::number::{counted, percent};
 use spindoctor_page::safe::safe;
@@ -102,7 +101,7 @@ fn head(page: &mut Page, view: &View<'_>) {
         profile.process.pid,
         counted(view.thread_count() as u64, "thread", "threads")
     );
-    let right = format!("{what} in {}", window_told(profile.seconds));
+    let right = format!("{what} in {}", number::tenths(profile.seconds));
     page.line_with_right(&left, &right, STRONG, STRONG);
     page.paragraph("", &cost(view), QUIET);
     for note in &profile.notes {
@@ -413,8 +412,8 @@ fn accent(state: ThreadState) -> Style {
 mod tests {
     use super::*;
 
-    use crate::stacks::examples;
-    use crate::stacks::view::{By, Choice};
+    use crate::examples;
+    use crate::view::{By, Choice};
 
     const TERMINAL: Look = Look { width: 80, colour: false };
 

@@ -39,8 +39,8 @@ fn label(label: &Label<'_>) -> String {
 mod tests {
     use super::*;
 
-    use crate::stacks::examples;
-    use crate::stacks::view::Choice;
+    use crate::examples;
+    use crate::view::Choice;
 
     #[test]
     fn each_line_is_a_stack_and_its_count() {

@@ -15,7 +15,6 @@ use super::formats::subject;
 use super::tree::Tree;
 use super::view::{Counted, LabelKind, View};
 use super::{folded, svg};
-use crate::common::words::window_told;
 use spindoctor_page::json::to_text;
 use spindoctor_page::number;
 use spindoctor_page::number::percent;
@@ -51,7 +50,7 @@ fn text(before: &View<'_>, after: &View<'_>, look: Look) -> String {
             safe(subject(view.profile)),
             view.profile.start.strftime("%Y-%m-%d %H:%M:%S UTC"),
             number::counted(view.observations.len() as u64, "observation", "observations"),
-            window_told(view.profile.seconds),
+            number::tenths(view.profile.seconds),
             number::counted(view.thread_count() as u64, "thread", "threads"),
         );
         page.hanging("", "        ", &line, STRONG);
@@ -271,8 +270,8 @@ mod tests {
 
     use super::*;
 
-    use crate::stacks::examples;
-    use crate::stacks::view::Choice;
+    use crate::examples;
+    use crate::view::Choice;
 
     fn compared(format: &str) -> String {
         let (before, after) = (examples::busy(), examples::calmer());

@@ -158,8 +158,8 @@ mod tests {
 
     use super::*;
 
-    use crate::stacks::examples;
-    use crate::stacks::view::Choice;
+    use crate::examples;
+    use crate::view::Choice;
 
     /// The promise of `spindoctor.profile/1`: fields may be added, none is renamed or removed.
     #[test]

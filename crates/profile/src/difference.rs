@@ -63,8 +63,8 @@ pub fn changes<'a>(before: &[Counted<'a>], after: &[Counted<'a>]) -> Vec<Changed
 mod tests {
     use super::*;
 
-    use crate::stacks::examples;
-    use crate::stacks::view::{Choice, View};
+    use crate::examples;
+    use crate::view::{Choice, View};
 
     #[test]
     fn shares_are_compared_and_not_counts() {

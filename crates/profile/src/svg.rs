@@ -9,7 +9,6 @@ use super::text::told;
 use super::tree::{Node, Tree};
 use super::view as stacks_view;
 use super::view::{LabelKind, View};
-use crate::common::words::window_told;
 use spindoctor_page::number;
 use spindoctor_page::number::percent;
 
@@ -91,7 +90,7 @@ fn picture(view: &View<'_>) -> Picture<'static> {
         ),
         subtitle: format!(
             "{observed} in {}{idle}, source {}, {}",
-            window_told(profile.seconds),
+            number::tenths(profile.seconds),
             profile.source,
             profile.start.strftime("%Y-%m-%d %H:%M:%S UTC")
         ),
@@ -191,8 +190,8 @@ fn legend(tree: &Tree<'_>, on_cpu: bool) -> Vec<(&'static str, String)> {
 mod tests {
     use super::*;
 
-    use crate::stacks::examples;
-    use crate::stacks::view::Choice;
+    use crate::examples;
+    use crate::view::Choice;
 
     #[test]
     fn every_box_stands_within_its_caller() {

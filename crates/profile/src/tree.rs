@@ -138,8 +138,8 @@ pub fn functions<'a>(stacks: &[Counted<'a>]) -> Vec<Function<'a>> {
 mod tests {
     use super::*;
 
-    use crate::stacks::examples;
-    use crate::stacks::view::{Choice, View};
+    use crate::examples;
+    use crate::view::{Choice, View};
 
     #[test]
     fn a_tree_loses_no_observation_and_every_node_has_what_its_children_have() {

@@ -79,8 +79,8 @@ fn line(text: &mut String, view: &View<'_>, at: usize, frame: &Frame) {
 mod tests {
     use super::*;
 
-    use crate::stacks::examples;
-    use crate::stacks::view::Choice;
+    use crate::examples;
+    use crate::view::Choice;
 
     #[test]
     fn a_snapshot_looks_as_gdb_prints_it() {

@@ -115,8 +115,8 @@ fn fill(label: &Label<'_>, share: f64) -> String {
 mod tests {
     use super::*;
 
-    use crate::stacks::examples;
-    use crate::stacks::view::Choice;
+    use crate::examples;
+    use crate::view::Choice;
 
     #[test]
     fn a_call_graph_has_shares_on_boxes_and_arrows() {

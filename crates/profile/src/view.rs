@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use clap::ValueEnum;
 use regex::Regex;
 use spindoctor_model::Profile;
 use spindoctor_model::stack::{Activity, Frame, Observation, Spin, StackEnd, StackSource, ThreadState};
@@ -22,23 +21,36 @@ const IDLE_COMMANDS: [&str; 2] = ["Sleep", "Daemon"];
 const CONNECTIONS: [&str; 2] = ["connection", "one_connection"];
 
 /// What stands at the root of each stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum By {
-    /// The thread's name
+    /// The thread's name.
     #[default]
     Thread,
-    /// The connection's user
+    /// The connection's user.
     User,
-    /// The connection's default database
+    /// The connection's default database.
     Database,
-    /// The statement without its literals
+    /// The statement without its literals.
     Digest,
-    /// The first table of the statement
+    /// The first table of the statement.
     Table,
-    /// The connection's state, as the process list has it
+    /// The connection's state, as the process list has it.
     State,
-    /// The client's host
+    /// The client's host.
     Host,
+}
+
+impl By {
+    /// Each with its name, and what it is.
+    pub const ALL: &[(&str, &str, Self)] = &[
+        ("thread", "The thread's name", Self::Thread),
+        ("user", "The connection's user", Self::User),
+        ("database", "The connection's default database", Self::Database),
+        ("digest", "The statement without its literals", Self::Digest),
+        ("table", "The first table of the statement", Self::Table),
+        ("state", "The connection's state, as the process list has it", Self::State),
+        ("host", "The client's host", Self::Host),
+    ];
 }
 
 /// What of a profile is wanted.
@@ -436,7 +448,7 @@ mod tests {
 
     use super::*;
 
-    use crate::stacks::examples;
+    use crate::examples;
 
     fn choice(by: By) -> Choice {
         Choice { by, ..Choice::default() }
