@@ -1,6 +1,8 @@
 //! Hand-made profiles that exercise everything a format must show.
 
 use jiff::Timestamp;
+use jiff::civil::date;
+use jiff::tz::TimeZone;
 use spindoctor_model::Profile;
 use spindoctor_model::stack::{
     Activity, Frame, Module, Observation, ProfiledProcess, ProfiledThread, SnapshotCost, Spin, Stack,
@@ -25,7 +27,7 @@ impl Maker {
                 server: "MySQL 9.7.4 on db17".to_owned(),
             },
             source: StackSource::Bpf,
-            start: "2026-07-01T09:30:00Z".parse::<Timestamp>().unwrap(),
+            start: half_past_nine(),
             seconds: 10.0,
             hz: 10.0,
             modules: vec![
@@ -223,4 +225,8 @@ pub fn hostile() -> Profile {
     make.ran(0, thread, stack, Some(Spin::Kernel));
     make.0.process.server = "MySQL <9>\u{1b}[2J".to_owned();
     make.0
+}
+
+fn half_past_nine() -> Timestamp {
+    date(2026, 7, 1).at(9, 30, 0, 0).to_zoned(TimeZone::UTC).map(|at| at.timestamp()).unwrap_or_default()
 }

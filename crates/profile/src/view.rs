@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn every_stack_is_counted_once_and_nothing_is_lost() {
         let profile = examples::busy();
-        for by in By::value_variants() {
+        for (_, _, by) in By::ALL {
             let view = View::of(&profile, &choice(*by)).unwrap();
             let counted: u64 = view.counted().iter().map(|stack| stack.count).sum();
             assert_eq!(counted, profile.observations.len() as u64, "{by:?}");

@@ -9,6 +9,46 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 const FLOOR: &str = "common";
 /// What starts the rooms, and may know all of them.
 const ABOVE: [&str; 5] = ["main.rs", "lib.rs", "commands.rs", "fuzzing.rs", "walls.rs"];
+/// Which room shows what is another's noun. What is no room's noun stands in `common`, or in a crate below the program.
+const SHOWS: [(&str, &str, &str); 11] = [
+    ("doctor", "locks", "a diagnosis has the wait graph beside it"),
+    ("fleet", "top", "`fleet top` is the same screens, of many servers"),
+    ("incident", "doctor", "a stall's page has its diagnosis"),
+    ("incident", "locks", "and who held up whom in it"),
+    ("lab", "doctor", "`lab run` ends with a diagnosis"),
+    ("lab", "locks", "and with a wait graph, where the scenario is a pile-up"),
+    ("lab", "tune", "`lab tune` shows trials as `tune` does"),
+    ("sweep", "lab", "it sweeps over the lab's servers"),
+    ("top", "host", "a screen is the host's report"),
+    ("top", "locks", "a screen is the wait graph"),
+    ("tune", "doctor", "a plan has the host as a diagnosis tells it"),
+];
+/// The crates, each with what it may use; what stands on a line uses only what stands above it.
+const CRATES: [(&str, &[&str]); 17] = [
+    ("model", &[]),
+    ("safefile", &[]),
+    ("sql", &[]),
+    ("wire", &[]),
+    ("corpus", &[]),
+    ("giving-back", &[]),
+    ("page", &["model"]),
+    ("rules", &["model", "sql"]),
+    ("record", &["model", "safefile", "sql"]),
+    ("stacks", &["model", "safefile"]),
+    ("profile", &["model", "page", "sql", "stacks"]),
+    ("export", &["model", "page", "record", "safefile"]),
+    ("collect", &["model", "sql", "stacks", "wire"]),
+    ("fleet", &["collect", "model", "safefile", "sql", "wire"]),
+    ("tune", &["collect", "model", "rules", "safefile"]),
+    ("lab", &["collect", "corpus", "model", "rules", "tune"]),
+    (
+        "spindoctor",
+        &[
+            "collect", "export", "fleet", "lab", "model", "page", "profile", "record", "rules", "safefile",
+            "sql", "stacks", "tune",
+        ],
+    ),
+];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
@@ -122,6 +162,45 @@ fn rooms_go_round_in_no_circle() {
     }
     let circle: Vec<_> = rooms.difference(&sound).map(|room| (room, &below[room])).collect();
     assert!(circle.is_empty(), "these use each other: {circle:#?}");
+}
+
+#[test]
+fn a_room_uses_another_only_where_it_shows_its_noun() {
+    let rooms = rooms();
+    let used: BTreeSet<_> = uses_of_rooms()
+        .into_iter()
+        .filter(|(_, home, _)| rooms.contains(home))
+        .map(|(_, home, path)| (home, path[0].clone()))
+        .collect();
+    let known = SHOWS.map(|(home, room, _)| (home.to_owned(), room.to_owned()));
+    assert_eq!(used, BTreeSet::from(known));
+}
+
+#[test]
+fn every_crate_uses_only_what_stands_below_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let crates: BTreeMap<String, String> = entries
+        .filter_map(|path| {
+            let name = path.file_name()?.to_string_lossy().into_owned();
+            Some((name, fs::read_to_string(path.join("Cargo.toml")).ok()?))
+        })
+        .collect();
+    assert!(crates.keys().map(String::as_str).eq(BTreeSet::from(CRATES.map(|(name, _)| name))));
+    let picture = fs::read_to_string(folder.join("../ARCHITECTURE.md")).unwrap();
+    for (at, (name, below)) in CRATES.iter().enumerate() {
+        let (_, rest) = crates[*name].split_once("\n[dependencies]").unwrap_or_default();
+        let used: BTreeSet<&str> = rest
+            .lines()
+            .skip(1)
+            .take_while(|line| !line.starts_with('['))
+            .filter_map(|line| line.strip_prefix("spindoctor-")?.split('.').next())
+            .collect();
+        assert_eq!(used, below.iter().copied().collect(), "{name}");
+        let stands_above = |other: &&str| !CRATES[..at].iter().any(|(above, _)| above == other);
+        assert!(!below.iter().any(stands_above), "{name}");
+        assert!(picture.contains(&format!("| `crates/{name}` |")), "ARCHITECTURE.md does not know {name}");
+    }
 }
 
 #[test]

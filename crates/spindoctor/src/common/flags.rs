@@ -7,6 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use regex::Regex;
 use spindoctor_collect::mysql::{Secret, SslMode};
+use spindoctor_export::TABLES;
 use spindoctor_page::formats::Format;
 
 /// How to reach the server: the flags of any MySQL client.
@@ -114,6 +115,11 @@ pub struct Login {
 /// The names of all formats of a list.
 pub fn format_names<R>(formats: &'static [Format<R>]) -> PossibleValuesParser {
     PossibleValuesParser::new(formats.iter().map(|format| PossibleValue::new(format.name).help(format.help)))
+}
+
+/// The names of the tables that a recording is exported as.
+pub fn table_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(TABLES.iter().map(|table| PossibleValue::new(table.name).help(table.help)))
 }
 
 /// One value of a list: its name, what help says of it, and what it stands for.

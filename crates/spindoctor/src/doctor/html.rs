@@ -15,7 +15,6 @@ use crate::common::words::{cost_told, interruption_told, server_named, server_pl
 use crate::locks::html;
 use crate::locks::waits::Locks;
 use spindoctor_page::html::page;
-use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::{chart, number};
 use spindoctor_profile::formats;

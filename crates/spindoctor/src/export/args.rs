@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use spindoctor_export::{FileFormat, TABLES};
+use spindoctor_export::FileFormat;
 
-use crate::common::flags::one_of;
+use crate::common::flags::{one_of, table_names};
 use crate::common::moment::Moment;
 
 /// `spindoctor export`.
@@ -51,9 +50,4 @@ pub enum Layout {
     Flat,
     /// A file of each day, beside those of other servers, of the whole recording: events/date=2026-07-01/server=db17/...parquet
     Dated,
-}
-
-/// The names of all tables.
-pub fn table_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(TABLES.iter().map(|table| PossibleValue::new(table.name).help(table.help)))
 }

@@ -3,5 +3,5 @@
 mod args;
 mod run;
 
-pub use args::{Export, table_names};
+pub use args::Export;
 pub use run::run;

@@ -21,4 +21,3 @@ mod words;
 
 pub use args::Report;
 pub use run::run;
-pub use run::{AT_ONCE, window};

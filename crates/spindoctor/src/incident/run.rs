@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use spindoctor_model::{Event, Window};
+use spindoctor_model::Event;
 use spindoctor_record::Recording;
 
 use super::args::Report as Asked;
@@ -13,15 +13,12 @@ use super::scope::{Scope, worst};
 use super::view::{Incident, Recorded};
 use super::{html, json, text};
 use crate::common::exit::ExitStatus;
+use crate::common::recorded::{AT_ONCE, window};
 use crate::common::stalls::{day_and_time, event_lasted};
 use crate::common::{output, terminal};
 use spindoctor_page::safe::safe;
-use spindoctor_record::span::{Ends, Span, after, before, segment_span};
+use spindoctor_record::span::{Ends, Span, after, segment_span};
 
-/// So much of a recording is held in memory at once: samples of a large server take a hundred kilobytes each.
-pub const AT_ONCE: Duration = Duration::from_secs(300);
-/// Of a longer time only this much of its beginning and its end become a window: all sources were read in it.
-const EDGE: Duration = Duration::from_secs(70);
 /// A window reaches this far beyond a stall, so that there is a sample before and one after it.
 const ONE_SAMPLE: Duration = Duration::from_millis(1_500);
 /// The slowest lists are read once a minute: this far around a stall there is one of each on both sides.
@@ -137,27 +134,6 @@ fn events_told(events: &[spindoctor_model::EventHead]) -> String {
             format!("the last is {}, {}, {}", last.id, day_and_time(last.began), event_lasted(last))
         }
     }
-}
-
-/// The samples of a span; of a long one those at both of its ends.
-pub fn window(recording: &Recording, span: Span) -> anyhow::Result<Option<Window>> {
-    if span.length() <= AT_ONCE {
-        return Ok(recording.window(span.from, span.to)?);
-    }
-    let (head, tail) = (
-        recording.window(span.from, after(span.from, EDGE))?,
-        recording.window(before(span.to, EDGE), span.to)?,
-    );
-    Ok(match (head, tail) {
-        // Counters of one process only make rates.
-        (Some(mut head), Some(mut tail)) if head.server == tail.server => {
-            let by_s = tail.start.duration_since(head.start).as_secs_f64();
-            tail.samples.iter_mut().for_each(|sample| sample.shift(by_s));
-            head.samples.append(&mut tail.samples);
-            Some(head)
-        }
-        (head, tail) => tail.or(head),
-    })
 }
 
 /// What the timeline draws, and what the numbers are counted from: all that is shown, and the calm.

@@ -12,8 +12,7 @@ use clap::builder::NonEmptyStringValueParser;
 
 use spindoctor_record::condition::Condition;
 
-use crate::common::flags::{Connection, duration, seconds, size};
-use crate::export::table_names;
+use crate::common::flags::{Connection, duration, seconds, size, table_names};
 use spindoctor_export::serve;
 
 /// `spindoctor record`.

@@ -58,4 +58,4 @@ pub use fleet::{FleetFacts, FleetState};
 pub use run::run;
 pub use state::Flow;
 pub use terminal::{GiveBack, LOOK_AROUND, ended_by_signal};
-pub use view::{Align, Listing, Queries, wait_of_state};
+pub use view::{Align, Listing};

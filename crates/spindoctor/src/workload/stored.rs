@@ -15,8 +15,8 @@ use super::panel::{Ground, panel};
 use super::run::{begun, what};
 use super::tally::{By, Seen, Tally};
 use super::view::Workload;
+use crate::common::recorded::{AT_ONCE, window};
 use crate::common::stalls::day_and_time;
-use crate::incident::{AT_ONCE, window};
 use spindoctor_record::span::{Span, after};
 
 /// Of a recording: its lists of threads, one a second, and its counters.

@@ -12,7 +12,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_rules::replica;
 
 use super::statement::Statement;
-use crate::top::wait_of_state;
+use crate::common::wait_states::wait_of_state;
 
 /// By what the time is told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]

@@ -17,7 +17,7 @@ use spindoctor_rules::{Cause, Outcome, causes, session_time};
 use super::panel::Line;
 use super::split::Split;
 use super::tally::Counted;
-use crate::top::Queries;
+use crate::common::queries::Queries;
 
 /// Causes that the readings of a workload can show.
 const CAUSES: [Cause; 2] = [causes::rows_read_waste::CAUSE, causes::replica_lag::CAUSE];
@@ -120,7 +120,7 @@ impl Workload {
 
     /// With what the server's digests counted in the window, where two readings of them are there.
     pub fn count_by_server(&mut self, window: &Window) {
-        let Ok(queries) = Queries::of(window, f64::INFINITY) else { return };
+        let Some(queries) = Queries::of(window, f64::INFINITY) else { return };
         let ran = queries
             .all
             .iter()

@@ -3,7 +3,6 @@
 use spindoctor_model::Window;
 
 use super::queries;
-use super::queries::Queries;
 use super::threads::{named, statement_of, target, time};
 use super::waiting::Waiting;
 use crate::top::view as top_view;
@@ -62,7 +61,7 @@ fn thread(of: &Target, window: &Window) -> Option<(String, Vec<(String, Told)>)>
 }
 
 fn query(schema: &str, digest: &str, window: &Window, over_s: f64) -> Option<(String, Vec<(String, Told)>)> {
-    let queries = Queries::of(window, over_s).ok()?;
+    let queries = queries::of(window, over_s).ok()?;
     let query = queries.all.iter().find(|q| q.digest.schema == schema && q.digest.digest == digest)?;
     let lines = [
         ("schema", schema.to_owned()),

@@ -19,9 +19,7 @@ pub use detail::detail;
 pub use listing::{Align, Head, Listing};
 pub use locks::LocksShown;
 pub use overview::{Bar, Block, Meter, Overview};
-pub use queries::Queries;
 pub use verdict::server_told;
-pub use waiting::wait_of_state;
 
 use spindoctor_model::{Unavailable, Window};
 

@@ -7,10 +7,10 @@ use spindoctor_model::window::Series;
 use spindoctor_model::{Window, median};
 use spindoctor_rules::replica::BUSY_DISK;
 
-use super::queries::Queries;
 use super::verdict::Seen;
 use super::waiting::{Waiting, is_at_work};
 use super::{queries, replication, verdict, waits};
+use crate::common::queries::Queries;
 use crate::host::HostReport;
 use crate::locks::of_newest as locks_of_newest;
 use crate::top::moment::Moment;
@@ -112,7 +112,7 @@ pub struct Overview {
 /// The first screen of a moment.
 pub fn of(moment: &Moment, window: &Window, over_s: f64) -> Overview {
     let locks = locks_of_newest(window);
-    let queries = Queries::of(window, over_s);
+    let queries = queries::of(window, over_s);
     let zero = moment.sampled_at().or(moment.at).unwrap_or_default();
     let course = |chart| series(&moment.points, chart, zero);
     let charts = [Chart::Queries, Chart::Writes, Chart::Running, Chart::Cpus].map(course);
