@@ -15,7 +15,7 @@ impl Spread {
     /// Of these values; there is one at least.
     pub(crate) fn of(values: &[f64]) -> Self {
         let sorted = sorted(values);
-        Self { median: median(&sorted), least: sorted[0], most: sorted[sorted.len() - 1] }
+        Self { median: middle(&sorted), least: sorted[0], most: sorted[sorted.len() - 1] }
     }
 
     /// `12.3 ms (11.9 to 14.0)`
@@ -65,7 +65,7 @@ impl Interval {
             coefficient *= (n - k) as f64 / (k + 1) as f64;
             k += 1;
         }
-        (k > 0).then(|| Self { median: median(&sorted), low: sorted[k - 1], high: sorted[n - k] })
+        (k > 0).then(|| Self { median: middle(&sorted), low: sorted[k - 1], high: sorted[n - k] })
     }
 
     /// The same for values that scatter alike to both sides of their middle, as those of quads in turned order do: the
@@ -84,23 +84,19 @@ impl Interval {
         let n = n as f64;
         let outside = n * (n + 1.0) / 4.0 - 1.96 * (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
         let k = outside as usize;
-        Some(Self { median: median(&means), low: means[k], high: means[means.len() - 1 - k] })
+        Some(Self { median: middle(&means), low: means[k], high: means[means.len() - 1 - k] })
     }
+}
+
+/// Of at least one value.
+fn middle(values: &[f64]) -> f64 {
+    spindoctor_model::median(values.iter().copied()).unwrap_or(f64::NAN)
 }
 
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
-}
-
-fn median(sorted: &[f64]) -> f64 {
-    let middle = sorted.len() / 2;
-    if sorted.len().is_multiple_of(2) {
-        f64::midpoint(sorted[middle - 1], sorted[middle])
-    } else {
-        sorted[middle]
-    }
 }
 
 #[cfg(test)]

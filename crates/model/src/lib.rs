@@ -1,7 +1,7 @@
 //! The plain data that flows through spindoctor, and its units.
 //!
 //! `source -> sample -> window -> rules -> finding -> report`. This crate owns the nouns of that
-//! line and nothing else: no I/O, no decision, no formatting for people. Times are in the unit
+//! line and nothing else: no I/O, no decision; how a number with its unit looks to people ([`number`]), no other formatting. Times are in the unit
 //! that the field's name ends in; sizes in bytes; shares are ratios from 0 to 1 (`_ratio`).
 
 pub mod connections;
@@ -12,6 +12,7 @@ pub mod innodb_status;
 pub mod interruption;
 pub mod median;
 pub mod mysql;
+pub mod number;
 pub mod page_cache;
 pub mod plan;
 pub mod reading;

@@ -3,10 +3,13 @@
 /// The median of the finite ones among these.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let upper = *values.get(middle)?;
-    Some(if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], upper) } else { upper })
+    let (count, middle) = (values.len(), values.len() / 2);
+    if count == 0 {
+        return None;
+    }
+    let (below, &mut upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let lower = if count.is_multiple_of(2) { below.iter().copied().max_by(f64::total_cmp) } else { None };
+    Some(lower.map_or(upper, |lower| f64::midpoint(lower, upper)))
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ pub mod dot;
 pub mod formats;
 pub mod html;
 pub mod json;
-pub mod number;
 pub mod safe;
 pub mod svg;
 pub mod text;
+
+pub use spindoctor_model::number;

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use spindoctor_model::number::bytes;
+
 use crate::measure::{Counters, Rates};
 
 /// A second whose 95th percentile is beyond this multiple of the baseline's worst, and ...
@@ -178,7 +180,7 @@ impl Rails {
             watched.push(format!("{:.0} s behind the source at most", behind.limit));
         }
         if let Some(disk) = self.disk_free_bytes {
-            watched.push(format!("{:.1} GiB of the disk left free", disk.limit / f64::from(1 << 30)));
+            watched.push(format!("{} of the disk left free", bytes(disk.limit)));
         }
         watched
     }
@@ -214,9 +216,9 @@ impl fmt::Display for Trip {
             ),
             Rail::Disk => write!(
                 f,
-                "{:.2} GiB of the disk with the data are free; the rail is {:.2} GiB, {:.0} % of the disk",
-                reading / f64::from(1 << 30),
-                limit / f64::from(1 << 30),
+                "{} of the disk with the data are free; the rail is {}, {:.0} % of the disk",
+                bytes(*reading),
+                bytes(*limit),
                 DISK_KEPT_FREE * 100.0
             ),
         }

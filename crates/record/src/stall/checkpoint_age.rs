@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::{InnodbMetric, NamedValues};
-use spindoctor_model::{Probe, ServerSample, ServerVersion, redo_log};
+use spindoctor_model::{Probe, ServerSample, ServerVersion, number, redo_log};
 
 use super::Sight;
 use super::recent::Recent;
@@ -127,9 +127,9 @@ impl CheckpointAge {
             self.lasts = Some(Sight {
                 began_s: self.since_s,
                 because: format!(
-                    "{:.0} % of the redo log's limit of {:.0} MiB are in use",
+                    "{:.0} % of the redo log's limit of {} are in use",
                     ratio * 100.0,
-                    limit / 1_048_576.0
+                    number::bytes(limit)
                 ),
             });
         }
@@ -178,7 +178,7 @@ mod tests {
         let seen = look(&mut age, 0.6, 0.99).unwrap();
         assert_eq!(
             (seen.began_s, seen.because.as_str()),
-            (0.1, "99 % of the redo log's limit of 76 MiB are in use")
+            (0.1, "99 % of the redo log's limit of 75.9 MiB are in use")
         );
         assert!(look(&mut age, 0.7, 0.95).is_some());
         assert_eq!(look(&mut age, 0.8, 0.9), None);

@@ -39,7 +39,7 @@ impl Recent {
 
     /// The value in the middle.
     pub(super) fn median(&self) -> Option<f64> {
-        self.quantile(0.5)
+        spindoctor_model::median(self.values.iter().map(|&(_, value)| value))
     }
 }
 

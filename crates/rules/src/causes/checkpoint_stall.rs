@@ -1,6 +1,7 @@
 //! `checkpoint-stall`: the redo log is too small for the write rate, and pages are flushed in a hurry.
 
 use spindoctor_model::mysql::ServerSample;
+use spindoctor_model::number::bytes;
 use spindoctor_model::window::Series;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window, redo_log, window};
 
@@ -417,14 +418,6 @@ fn larger_log(window: &Window, per_s: f64) -> Remedy {
         } else {
             format!("{variable} = {now:.0}")
         },
-    }
-}
-
-fn bytes(amount: f64) -> String {
-    match amount {
-        large if large >= GIB => format!("{:.1} GiB", large / GIB),
-        medium if medium >= MIB => format!("{:.1} MiB", medium / MIB),
-        small => format!("{:.0} KiB", small / 1024.0),
     }
 }
 

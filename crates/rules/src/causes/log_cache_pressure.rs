@@ -2,6 +2,7 @@
 //! use.
 
 use spindoctor_model::host::MemoryStat;
+use spindoctor_model::number::bytes;
 use spindoctor_model::page_cache::PageCache;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
@@ -102,11 +103,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .why(format!(
             "{} is {}, and {} of it is free. Logs hold {} of it, which are written once and hardly read again{}.",
             room.whose,
-            gib(room.bytes),
-            gib(room.free_bytes),
-            gib(cached),
+            bytes(room.bytes),
+            bytes(room.free_bytes),
+            bytes(cached),
             match pool {
-                Some(pool) => format!("; the buffer pool has {}", gib(pool)),
+                Some(pool) => format!("; the buffer pool has {}", bytes(pool)),
                 None => String::new(),
             }
         ))
@@ -198,11 +199,6 @@ fn larger_pool(pool: f64, cached: f64) -> Remedy {
         risk: "Without keeping the logs out the host may swap.".into(),
         undo: format!("SET GLOBAL innodb_buffer_pool_size = {pool:.0}"),
     }
-}
-
-fn gib(bytes: f64) -> String {
-    const GIB: f64 = 1_073_741_824.0;
-    if bytes >= GIB { format!("{:.1} GiB", bytes / GIB) } else { format!("{:.0} MiB", bytes / GIB * 1024.0) }
 }
 
 #[cfg(test)]

@@ -135,14 +135,3 @@ impl Draft for Proposal {
         Self { cost: cost.into(), ..self }
     }
 }
-
-/// Bytes as people say them.
-pub(super) fn bytes(amount: f64) -> String {
-    const KIB: f64 = 1024.0;
-    match amount {
-        large if large >= KIB.powi(4) => format!("{:.1} TiB", large / KIB.powi(4)),
-        large if large >= KIB.powi(3) => format!("{:.1} GiB", large / KIB.powi(3)),
-        medium if medium >= KIB.powi(2) => format!("{:.0} MiB", medium / KIB.powi(2)),
-        small => format!("{:.0} KiB", small / KIB),
-    }
-}

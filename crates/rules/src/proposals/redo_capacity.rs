@@ -3,7 +3,9 @@
 use spindoctor_model::{Proposal, Unavailable};
 
 use super::Family;
-use super::advice::{Advice, Draft as _, Examined, bytes, leave};
+use spindoctor_model::number::bytes;
+
+use super::advice::{Advice, Draft as _, Examined, leave};
 use crate::causes::checkpoint_stall::{self, Filling};
 
 /// The family.

@@ -3,7 +3,9 @@
 use spindoctor_model::{Proposal, Remedy, Unavailable, Window};
 
 use super::Family;
-use super::advice::{Advice, Draft as _, Examined, bytes, leave};
+use spindoctor_model::number::bytes;
+
+use super::advice::{Advice, Draft as _, Examined, leave};
 use super::rollback_segment_waits;
 use crate::rank;
 

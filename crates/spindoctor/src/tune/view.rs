@@ -3,8 +3,6 @@
 use spindoctor_model::trial::{Judged, Shown};
 use spindoctor_model::{Block, Change, Effect, Effects, Trial, Tuning, Verdict};
 
-use spindoctor_tune::statistics::budget::time;
-
 use spindoctor_page::{json, number};
 
 /// The tuning as indented JSON: the schema `spindoctor.trial/1`, which is the model's [`Tuning`] as it is.
@@ -210,7 +208,7 @@ pub fn needs_told(trial: &Trial) -> Option<String> {
     let more = u64::from(budget.quads).saturating_sub(u64::from(trial.quads));
     (more > 0).then(|| {
         let quads = if more == 1 { "quad" } else { "quads" };
-        let time = time(budget.seconds);
+        let time = number::roughly(budget.seconds);
         format!("Inconclusive so far; needs about {more} more {quads}, about {time} in all.")
     })
 }

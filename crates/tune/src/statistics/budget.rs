@@ -5,6 +5,7 @@
 
 use distrs::StudentsT;
 use spindoctor_model::Block;
+use spindoctor_model::number::roughly;
 use spindoctor_model::trial::Budget;
 
 use super::interval::Comparison;
@@ -96,8 +97,8 @@ pub fn words(of: Quantity, budget: &Budget) -> String {
     if seconds <= seconds_allowed {
         return format!(
             "the noise so far calls for about {} ({quads} quads) to show ±{margin} of {name}; {} are allowed",
-            time(*seconds),
-            time(*seconds_allowed)
+            roughly(*seconds),
+            roughly(*seconds_allowed)
         );
     }
     let less = match reached {
@@ -106,19 +107,10 @@ pub fn words(of: Quantity, budget: &Budget) -> String {
     };
     format!(
         "the noise here calls for about {} ({quads} quads) to show ±{margin} of {name}; {} are allowed, {less}. More with --max-time, or a wider {}",
-        time(*seconds),
-        time(*seconds_allowed),
+        roughly(*seconds),
+        roughly(*seconds_allowed),
         of.flag()
     )
-}
-
-/// A time that is roughly known: `45 s`, `70 min`, `6.5 h`.
-pub fn time(seconds: f64) -> String {
-    match seconds {
-        short if short < 100.0 => format!("{short:.0} s"),
-        middling if middling < 6_000.0 => format!("{:.0} min", middling / 60.0),
-        long => format!("{:.1} h", long / 3_600.0),
-    }
 }
 
 #[cfg(test)]
@@ -167,6 +159,6 @@ mod tests {
             words.contains("about 80 s (8 quads) to show ±2 % of throughput; 10 min are allowed"),
             "{words}"
         );
-        assert_eq!([90.0, 4_200.0, 23_400.0].map(time), ["90 s", "70 min", "6.5 h"]);
+        assert_eq!([90.0, 4_200.0, 23_400.0].map(roughly), ["90 s", "70 min", "6.5 h"]);
     }
 }

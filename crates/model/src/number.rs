@@ -2,7 +2,7 @@
 //!
 //! In: a value and the unit that the model names. Out: text such as `21 %`, `4.1 s`, `1.5 GiB`.
 
-use spindoctor_model::Value;
+use crate::Value;
 
 /// A reading's value with its unit, as text. Text is passed through, with its unit if it has one.
 pub fn value(value: &Value, unit: &str) -> String {
@@ -67,6 +67,15 @@ pub fn duration(seconds: f64) -> String {
 /// Seconds as [`duration`] writes them, of a window whose hundredths mean nothing.
 pub fn tenths(seconds: f64) -> String {
     duration((seconds * 10.0).round() / 10.0)
+}
+
+/// Seconds that are roughly known: `45 s`, `70 min`, `6.5 h`.
+pub fn roughly(seconds: f64) -> String {
+    match seconds {
+        short if short < 100.0 => format!("{short:.0} s"),
+        middling if middling < 6_000.0 => format!("{:.0} min", middling / 60.0),
+        long => format!("{:.1} h", long / 3_600.0),
+    }
 }
 
 /// Bytes with IEC prefixes.
