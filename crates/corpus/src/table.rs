@@ -140,7 +140,7 @@ mod tests {
     proptest! {
         #[test]
         fn comes_back_as_it_was(cells in prop::collection::vec(prop::option::of("(?s).{0,12}"), 1..20)) {
-            // The client does not tell the text NULL from NULL.
+            // The client does not distinguish the text NULL from NULL.
             prop_assume!(cells.iter().flatten().all(|cell| cell != "NULL"));
             let columns = (0..cells.len()).map(|n| format!("c{n}")).collect();
             let table = Table { columns, rows: vec![cells.clone(), cells] };

@@ -26,8 +26,8 @@
 //!
 //! - nobody overwrites what is not theirs: no DBA's value, no value that another tuner sets under its lease; nothing is set by a
 //!   process that lost its lease; no tuner's EVENT is dropped by somebody else; no journal comes back that was removed;
-//! - what is changed, and not kept, stands in a journal or an EVENT with its old value, so that `--recover` can give it back at
-//!   any time, whoever has died;
+//! - what is changed, and not kept, stands in a journal or an EVENT with its old value, so that `--recover` can give it
+//!   back at any time, whichever process has died;
 //! - while the EVENT can run, or the guardian runs and reaches the server, what a tuner that is gone has changed is back within
 //!   [`check::PROMISED`] seconds of the last thing that happened;
 //! - no lease outlives its tuner.

@@ -55,11 +55,11 @@ pub struct Protocol {
     pub guardian_silence_s: u8,
     /// A journal that is gone is not written again.
     pub save_needs_file: bool,
-    /// Whoever keeps asks for the lease once more when the EVENT is gone: only then it was not too late.
+    /// A tuner that keeps a value asks for the lease once more when the EVENT is gone: only then it was not too late.
     pub keep_asks_again: bool,
     /// What is written is on disk when the next step begins.
     pub syncs: bool,
-    /// Whoever puts back asks whether the server was restarted.
+    /// A process that puts back asks whether the server was restarted.
     pub asks_for_restart: bool,
     /// The next tuner puts back what a dead one left, before it reads the old values.
     pub clears_up: bool,

@@ -208,7 +208,7 @@ pub enum At {
     LookLease,
     /// Writes into the journal what will be set.
     Announce,
-    /// Tells the EVENT.
+    /// Informs the EVENT.
     Alter,
     /// Sends the SET.
     Send,
@@ -216,11 +216,11 @@ pub enum At {
     ReadBack,
     /// Writes into the journal what is set: in a planted bug only.
     Settle,
-    /// Tells the EVENT: in a planted bug only.
+    /// Informs the EVENT: in a planted bug only.
     AlterAgain,
     /// Writes into the journal that it was not set.
     Retract,
-    /// Tells the EVENT.
+    /// Informs the EVENT.
     AlterBack,
     /// Asks who has the lock, before it puts back.
     Regain,

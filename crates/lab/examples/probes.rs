@@ -1,11 +1,11 @@
-//! Records what the probe sees of a real server under load, with stalls at known instants in it.
+//! Records the probe's readings of a real server under load, with stalls at known instants.
 //!
 //! `cargo run -p spindoctor-lab --example probes -- FILE [which=mysql|mariadb] [load=NAME:CLIENTS:RATE|max]... [seconds=S]
 //! [stalls=NAME,...] [lasts_ms=MS,...] [every_s=S] [disk=yes]`
 //!
-//! A load is one of sysbench's (`oltp_point_select`); without stalls the load is steady. FILE is text: a line that says what
-//! it is, then `stall KIND ASKED HELD ENDED` in milliseconds and a line for each probe, as `crates/record/tests/stalls/real.rs`
-//! reads them. What is kept as test data is compressed with zstd.
+//! A load is one of sysbench's (`oltp_point_select`); without stalls the load is steady. FILE is text: a line that says
+//! what it is, then `stall KIND ASKED HELD ENDED` in milliseconds and a line for each probe, as
+//! `crates/record/tests/stalls/real.rs` reads them. Files that become test data are compressed with zstd.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Runs the programs of the system that the lab rests on, and installs those that are missing.
+//! Runs the system's programs that the lab needs, and installs the missing ones.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

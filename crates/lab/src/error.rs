@@ -1,4 +1,4 @@
-//! What can go wrong in the lab, with what to do about it.
+//! The errors of the lab, each with what to do about it.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -96,7 +96,7 @@ impl Installation {
         Ok(Self { version, version_text, server, basedir, share, plugins })
     }
 
-    /// The options that tell the server where its own files are.
+    /// The options that set where the server's own files are.
     pub(crate) fn folders(&self) -> Vec<OsString> {
         let mut options = vec![
             path_option("basedir", &self.basedir),

@@ -1,7 +1,7 @@
-//! Throw-away servers that are made to suffer a known cause, with labels, and experiments that measure a cure.
+//! Throw-away servers with a known problem and its label, and experiments that measure a cure.
 //!
-//! [`up`], [`down`] and [`list`] keep servers for people; [`Server::start`] one for a program or test,
-//! gone when it is dropped. No command that looks at production uses this crate.
+//! [`up`], [`down`] and [`list`] manage servers for people; [`Server::start`] starts one for a program or test, which
+//! is removed when it is dropped. No command that examines production servers uses this crate.
 
 pub mod capture;
 mod cgroup;

@@ -1,4 +1,4 @@
-//! The machine that a number was measured on, for the documents that numbers stand in.
+//! The machine on which a number was measured, for the documents that show the number.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! What is on disk about a server that is up, so that the next start can clean up after a lab that was
-//! killed: written before anything else of the server exists.
+//! The record on disk of a running server, so that the next start can clean up after a killed lab. It is written before
+//! anything else of the server exists.
 //!
 //! `servers/NAME/record.json` names every folder and control group; `servers/NAME/pid` is written by the
 //! server's own process before its program starts, and holds its `/proc/PID/stat`.
@@ -163,7 +163,7 @@ mod tests {
     use crate::scenario;
     use crate::server::{Server, ServerSpec, list};
 
-    /// Tells the other lab what to do: see [`another_lab`].
+    /// Sends the other lab its orders: see [`another_lab`].
     const TASK: &str = "SPINDOCTOR_TEST_TASK";
 
     fn runtime() -> tokio::runtime::Runtime {

@@ -1,9 +1,8 @@
-//! One throw-away server: its own folder, unix socket and loopback port; gone with everything of it
-//! when it is dropped.
+//! One throw-away server: its own folder, unix socket and loopback port. All of it is removed when it is dropped.
 //!
-//! Order of birth, so that nothing is ever left over: the record of what will exist is written; folders
-//! and control groups are made; a shell writes its own `/proc/PID/stat` beside the record, enters the
-//! groups and becomes the server. The next start of a server removes what a killed lab left.
+//! Order of creation, so that nothing is ever left over: the record of what will exist is written; folders and control
+//! groups are made; a shell writes its own `/proc/PID/stat` beside the record, enters the groups and becomes the
+//! server. The next start of a server removes what a killed lab left.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Servers that are none: they speak enough of MySQL's protocol to be asked one thing, by the thousand, or misbehave.
+//! Stub servers: they speak enough of MySQL's protocol to answer one query, by the thousand, or to misbehave.
 //!
 //! One listener stands for every address of 127.0.0.0/8: it is bound to all addresses and to the loopback device, so
 //! that nothing from outside reaches it. Any account is let in; a statement gets the answer that the conduct gives it (SET
@@ -86,18 +86,18 @@ impl Stub {
     pub fn start(conduct: Conduct) -> io::Result<Self> {
         raise_open_files();
         let (stop, stopped) = oneshot::channel();
-        let (tell, told) = mpsc::channel();
+        let (sender, ports) = mpsc::channel();
         let thread = std::thread::Builder::new().name("stub-servers".to_owned()).spawn(move || {
             let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
-                Err(error) => return drop(tell.send(Err(error))),
+                Err(error) => return drop(sender.send(Err(error))),
             };
             runtime.block_on(async move {
                 let listener = match listen() {
                     Ok(listener) => listener,
-                    Err(error) => return drop(tell.send(Err(error))),
+                    Err(error) => return drop(sender.send(Err(error))),
                 };
-                let _ = tell.send(listener.local_addr().map(|address| address.port()));
+                let _ = sender.send(listener.local_addr().map(|address| address.port()));
                 let serve = async {
                     let conduct = Arc::new(conduct);
                     let mut id = 0_u32;
@@ -116,7 +116,7 @@ impl Stub {
                 }
             });
         })?;
-        let port = told.recv().map_err(|_| io::ErrorKind::BrokenPipe)??;
+        let port = ports.recv().map_err(|_| io::ErrorKind::BrokenPipe)??;
         Ok(Self { port, stop: Some(stop), thread: Some(thread) })
     }
 

@@ -1,5 +1,5 @@
-//! Every scenario on every server that it can be made on: the server really suffers, and the diagnosis
-//! names the scenario's label first.
+//! Every scenario on every server on which it can be made: the server really has the problem, and the diagnosis names
+//! the scenario's label first.
 //!
 //! The tests come from [`SCENARIOS`]: `SCENARIO::SERVER`, and `calm::SCENARIO::SERVER` where the scenario is calm. Those
 //! run beside others; the rest run one at a time, because the machine's CPUs are part of what is measured.

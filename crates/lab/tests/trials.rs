@@ -97,7 +97,7 @@ fn times(settle_ms: u64, measure_ms: u64) -> Times {
     }
 }
 
-/// Runs a trial of so many seconds at most; what was told meanwhile comes with it.
+/// Runs a trial of so many seconds at most; the notes from meanwhile come with it.
 async fn trial(
     server: &Server,
     writer: &mut TestWriter,
@@ -119,18 +119,18 @@ async fn tossed(
     coin: &mut dyn FnMut(usize) -> usize,
 ) -> (Tried, Vec<String>) {
     let mut meter = meter(server).await;
-    let mut told = Vec::new();
-    let mut tell = |event: Event<'_>| {
+    let mut notes = Vec::new();
+    let mut report = |event: Event<'_>| {
         if let Event::Note(what) = event {
-            told.push(what.to_owned());
+            notes.push(what.to_owned());
         }
     };
     let (_stop, stopped) = watch::channel(false);
     let mut bench =
-        Bench::open(&mut meter, writer, Duration::from_secs(3), stopped, &mut tell).await.unwrap();
+        Bench::open(&mut meter, writer, Duration::from_secs(3), stopped, &mut report).await.unwrap();
     let until = Instant::now() + Duration::from_secs(seconds);
     let tried = run(&mut bench, candidate, &times, &Terms::default(), until, coin).await;
-    (tried, told)
+    (tried, notes)
 }
 
 #[tokio::test]
@@ -187,16 +187,16 @@ async fn a_guard_rail_ends_the_block_at_once_and_the_old_setting_comes_back() {
     let begun = Instant::now();
     const BLOCK_S: u64 = 60;
     // Tails: the new setting comes first.
-    let (Tried { trial, ended }, told) =
+    let (Tried { trial, ended }, notes) =
         tossed(&server, &mut writer, &candidate, times(1_000, BLOCK_S * 1_000), 5 * BLOCK_S, &mut |_| 0)
             .await;
     match &ended {
         Some(Ended::Tripped(trip)) => assert_eq!(trip.rail, Rail::Collapse),
-        other => panic!("{other:?} {told:?}"),
+        other => panic!("{other:?} {notes:?}"),
     }
     assert_eq!(trial.verdict, Verdict::Inconclusive);
     assert!(trial.why.contains("guard rail") && !trial.kept, "{}", trial.why);
-    assert!(told.iter().any(|note| note.contains("the old setting is back")), "{told:?}");
+    assert!(notes.iter().any(|note| note.contains("the old setting is back")), "{notes:?}");
     // Some seconds to look, some to see it, some to see that it is over.
     assert!(begun.elapsed() < Duration::from_secs(BLOCK_S), "the block went on");
     let loops = server.ask("SELECT @@GLOBAL.innodb_sync_spin_loops").await.unwrap();
@@ -211,9 +211,9 @@ async fn a_block_that_is_not_over_when_the_time_is_up_is_broken_off_and_the_old_
     let candidate = spin(&[("innodb_sync_spin_loops", "30", "31")], &server);
     let mut meter = meter(&server).await;
     let (_stop, stopped) = watch::channel(false);
-    let mut tell = |_: Event<'_>| {};
+    let mut report = |_: Event<'_>| {};
     let look = Duration::from_secs(3);
-    let mut bench = Bench::open(&mut meter, &mut writer, look, stopped, &mut tell).await.unwrap();
+    let mut bench = Bench::open(&mut meter, &mut writer, look, stopped, &mut report).await.unwrap();
     let begun = Instant::now();
     // The trial has more time than its bench.
     bench.end_at(begun + Duration::from_secs(4));
@@ -265,21 +265,21 @@ async fn a_server_that_answers_nothing_gets_its_old_setting_back_within_the_bloc
     let mut writer = writer(&server, Also::Hang(hang)).await;
     let candidate = spin(&[("innodb_sync_spin_loops", "30", "31")], &server);
     let (_stop, stopped) = watch::channel(false);
-    let mut told = Vec::new();
-    let mut tell = |event: Event<'_>| {
+    let mut notes = Vec::new();
+    let mut report = |event: Event<'_>| {
         if let Event::Note(what) = event {
-            told.push(what.to_owned());
+            notes.push(what.to_owned());
         }
     };
     let look = Duration::from_secs(3);
-    let mut bench = Bench::open(&mut meter, &mut writer, look, stopped, &mut tell).await.unwrap();
+    let mut bench = Bench::open(&mut meter, &mut writer, look, stopped, &mut report).await.unwrap();
     let begun = Instant::now();
     let until = begun + Duration::from_secs(600);
     let Tried { ended, .. } =
         run(&mut bench, &candidate, &times(500, 60_000), &Terms::default(), until, &mut |_| 0).await;
     match &ended {
         Some(Ended::Tripped(trip)) => assert_eq!(trip.rail, Rail::Silence),
-        other => panic!("{other:?} {told:?}"),
+        other => panic!("{other:?} {notes:?}"),
     }
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     let loops = server.ask("SELECT @@GLOBAL.innodb_sync_spin_loops").await.unwrap();
@@ -299,11 +299,11 @@ async fn a_load_that_pauses_spoils_one_quad_and_no_trial() {
         tokio::time::sleep(Duration::from_secs(18)).await;
         load(&server, Workload::OltpPointSelect, 8)
     };
-    let ((Tried { trial, ended }, told), _load) =
+    let ((Tried { trial, ended }, notes), _load) =
         tokio::join!(trial(&server, &mut writer, &candidate, times(200, 800), 42), pausing);
     assert!(ended.is_none(), "{ended:?}");
     assert!(trial.quads >= 2, "{}", trial.why);
-    assert!(trial.notes.iter().any(|note| note.contains("was left out")), "{:?} {told:?}", trial.notes);
+    assert!(trial.notes.iter().any(|note| note.contains("was left out")), "{:?} {notes:?}", trial.notes);
     // MariaDB has no histogram of all statements: said, not made up.
     assert_eq!(trial.effect.p95, None);
     assert!(
@@ -314,12 +314,12 @@ async fn a_load_that_pauses_spoils_one_quad_and_no_trial() {
 }
 
 #[tokio::test]
-async fn a_server_without_load_is_told_to_have_none() {
+async fn a_server_without_load_is_reported_to_have_none() {
     let server = server(Which::Mysql).await;
     let mut meter = meter(&server).await;
     let mut writer = writer(&server, Also::Nothing).await;
     let (_stop, stopped) = watch::channel(false);
-    let mut tell = |_: Event<'_>| {};
-    let opened = Bench::open(&mut meter, &mut writer, Duration::from_secs(2), stopped, &mut tell).await;
+    let mut report = |_: Event<'_>| {};
+    let opened = Bench::open(&mut meter, &mut writer, Duration::from_secs(2), stopped, &mut report).await;
     assert!(matches!(opened.unwrap_err(), Ended::LoadGone { .. }));
 }

@@ -1,4 +1,4 @@
-//! Where the accepting thread's time goes: as the kernel and samples told it, and as it adds up.
+//! Where the accepting thread's time goes: as the kernel and samples gave it, and as it adds up.
 //!
 //! One thread of a server takes every new connection in. [`ThreadTime`] is what was read of it; [`AcceptTime`] what
 //! that means.
@@ -128,7 +128,7 @@ pub struct AcceptTime {
     pub us_each: Option<f64>,
     /// Share of its busy time that has a name here.
     pub accounted_ratio: f64,
-    /// CPU samples outside of system calls that tell the rows that are no system call.
+    /// CPU samples outside of system calls: the rows that are not a system call come from them.
     pub samples: u64,
     /// The parts of its busy time, the largest first within each part of the work.
     pub rows: Vec<AcceptRow>,

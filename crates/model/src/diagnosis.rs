@@ -1,5 +1,5 @@
-//! A diagnosis: what `spindoctor doctor` has to say. Serialised, it is the public schema
-//! `spindoctor.diagnosis/1`: fields may be added, none is renamed or removed.
+//! A diagnosis: the result of `spindoctor doctor`. Serialised, it is the public schema `spindoctor.diagnosis/1`: fields
+//! may be added, none is renamed or removed.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct Diagnosis {
     pub host: DiagnosedHost,
     /// The window.
     pub window: DiagnosedWindow,
-    /// Where the window tells nothing more of the server, because it ended, hung or restarted.
+    /// The time from which the window shows nothing more of the server, because it ended, hung or restarted.
     #[serde(default)]
     pub interrupted: Option<Interruption>,
     /// What it cost.

@@ -320,7 +320,7 @@ pub struct DataDirectory {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListenQueues {
-    /// TCP sockets that listen, whoever they are of.
+    /// TCP sockets that listen, of any process.
     pub sockets: Vec<ListenQueue>,
     /// Connections that were dropped because such a queue was full (`ListenOverflows`), since the start.
     pub overflows: Option<u64>,

@@ -1,11 +1,11 @@
-//! What broke a window off: the server's answers ended before it did, the server restarted in it, or the user ended it.
+//! Why a window ended early: the server stopped answering, the server restarted, or the user ended it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::reading::Reading;
 use crate::window::{Sample, Window};
 
-/// Uptime is told in whole seconds, cut off.
+/// Uptime is given in whole seconds, rounded down.
 const UPTIME_STEP_S: f64 = 1.0;
 /// Clocks are corrected by less than this: a server whose start moved by more started again.
 const CLOCK_STEP_S: f64 = 1.0;
@@ -13,7 +13,7 @@ const CLOCK_STEP_S: f64 = 1.0;
 /// asked for was ended by the user.
 const WHOLE_RATIO: f64 = 0.9;
 
-/// The point up to which a window tells about the server.
+/// The point up to which a window shows the server.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Interruption {
     /// Seconds from the start of the window to the server's last answer.

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_is_told_in_the_readings_unit() {
+    fn what_is_expected_is_reported_in_the_readings_unit() {
         assert_eq!(expected("< 0.02", "ratio"), "< 2 %");
         assert_eq!(expected(">= 5", "ms"), ">= 5 ms");
         assert_eq!(expected("0", ""), "0");

@@ -1,4 +1,4 @@
-//! A plan: what could be changed on a server, and what was looked at and left. Serialised, it is the public
+//! A plan: what could be changed on a server, and what was checked and needs no change. Serialised, it is the public
 //! schema `spindoctor.plan/1`: fields may be added, none is renamed or removed.
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub struct Plan {
     pub host: DiagnosedHost,
     /// The window that it was made from.
     pub window: DiagnosedWindow,
-    /// Where the window tells nothing more of the server, because it ended, hung or restarted.
+    /// The time from which the window shows nothing more of the server, because it ended, hung or restarted.
     pub interrupted: Option<Interruption>,
     /// What watching cost.
     pub cost: Cost,

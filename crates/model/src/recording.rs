@@ -144,7 +144,7 @@ pub enum StallKind {
 }
 
 impl StallKind {
-    /// What people are told: `Commits stopped`.
+    /// The words for people: `Commits stopped`.
     pub fn title(self) -> &'static str {
         match self {
             Self::ThroughputCollapsed => "Throughput collapsed",
@@ -161,7 +161,7 @@ impl StallKind {
         }
     }
 
-    /// True where the server process itself came or went: no reading of it tells a cause.
+    /// True where the server process itself came or went: no reading of it shows a cause.
     pub fn is_restart(self) -> bool {
         matches!(self, Self::ServerGone | Self::Restarted)
     }

@@ -1,4 +1,4 @@
-//! How full the redo log may become: the checkpoint age at which writers are held up.
+//! How full the redo log may become: the checkpoint age at which writers must wait.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::mysql::{InnodbMetric, NamedValues};
 use crate::server::ServerVersion;
 
 /// The checkpoint age in bytes at which InnoDB flushes everything old at once or stops writers, whichever comes first,
-/// and where that was read. None where the server tells neither the limit nor the size of its log.
+/// and where that was read. None where the server reports neither the limit nor the size of its log.
 pub fn checkpoint_limit(
     version: Option<ServerVersion>,
     status: Option<&NamedValues>,

@@ -55,7 +55,7 @@ pub struct ServerVersion {
 }
 
 impl ServerVersion {
-    /// Parses `@@version`, with `@@version_comment` to tell Percona Server from MySQL.
+    /// Parses `@@version`, with `@@version_comment` to distinguish Percona Server from MySQL.
     ///
     /// Formats seen: `9.7.4`, `8.0.29-21` (Percona), `10.11.19-MariaDB-0+deb12u1`,
     /// `5.5.5-10.8.4-MariaDB-1:10.8.4+maria~ubu2204` (the prefix is for old replicas), `5.1.73-log`.

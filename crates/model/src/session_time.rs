@@ -97,7 +97,7 @@ time_classes! {
     Kernel, "kernel";
     /// Ready to run, without a CPU.
     CpuQueue, "waiting for a CPU";
-    /// On a CPU or ready to run; the process list cannot tell the two apart.
+    /// On a CPU or ready to run; the process list does not distinguish the two.
     Running, "running";
     /// A lock on a row, a gap or a page of InnoDB.
     RowLock, "row lock";

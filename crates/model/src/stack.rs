@@ -124,10 +124,10 @@ pub struct ProfiledThread {
     pub tid: u32,
     /// `comm` of the thread.
     pub name: String,
-    /// What `pthread_self()` gives in it, where the source of the last snapshot can tell: SEMAPHORES names threads so.
+    /// What `pthread_self()` gives in it, where the source of the last snapshot knows it: SEMAPHORES names threads so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_pointer: Option<u64>,
-    /// For how long it had been on no CPU at the last snapshot, microseconds, where the source can tell: it has waited
+    /// For how long it had been on no CPU at the last snapshot, microseconds, where the source knows it: it has waited
     /// that long for what it waits for, or longer where it was woken in vain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub off_cpu_us: Option<u64>,
@@ -177,7 +177,7 @@ pub struct Frame {
     pub name: String,
     /// The whole demangled name, where it differs.
     pub full_name: Option<String>,
-    /// The source file and line, where debug information tells.
+    /// The source file and line, where debug information has it.
     pub location: Option<(String, u32)>,
     /// True where this is an inlined call.
     pub inlined: bool,
@@ -220,7 +220,7 @@ pub enum ThreadState {
     Lock,
     /// Waiting on a condition variable for work or for an event.
     Condition,
-    /// Waiting on a futex that cannot be told apart further.
+    /// Waiting on a futex of unknown purpose.
     Futex,
     /// Reading a disk.
     DiskRead,

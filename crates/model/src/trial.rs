@@ -83,7 +83,7 @@ pub struct Effects {
 
 /// What is shown of one quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Shown {
+pub enum QuantityVerdict {
     /// Better, by more than the least effect worth having.
     #[serde(rename = "better")]
     Better,
@@ -112,7 +112,7 @@ pub struct Judged {
     /// `throughput`, `p95` or `cpu_per_query`, as in [`Effects`].
     pub quantity: String,
     /// What is shown.
-    pub shown: Shown,
+    pub shown: QuantityVerdict,
     /// With the new setting against the old one; none where it was not measured.
     pub effect: Option<Effect>,
     /// How much worse it may get, as a part: 0.1 is 10 %.
@@ -129,7 +129,7 @@ pub struct Budget {
     pub quantity: String,
     /// Its margin, as a part.
     pub margin: f64,
-    /// Quads until a change of that size can be told from none, all in all.
+    /// Quads until a change of that size can be distinguished from none, in total.
     pub quads: u32,
     /// The time that these take, seconds.
     pub seconds: f64,

@@ -1,7 +1,7 @@
-//! Who holds up whom: threads, and the edges between them, at one instant.
+//! Who blocks whom: threads, and the edges between them, at one instant.
 //!
-//! An edge says that one thread waits for something that another holds. The thread that waits for nobody and holds up
-//! others is a root.
+//! An edge says that one thread waits for something that another holds. A root is a thread that is not waiting and
+//! blocks others.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ pub struct WaitingThread {
     pub user: String,
     /// Its client's host.
     pub host: String,
-    /// Its statement now, or the last one of its transaction where the server tells it.
+    /// Its statement now, or the last one of its transaction where the server reports it.
     pub statement: Option<String>,
     /// True where it has an open transaction and no statement runs.
     pub is_idle_in_transaction: bool,
@@ -82,13 +82,13 @@ pub struct WaitEdge {
     pub kind: LockKind,
     /// What is locked: `sbtest.sbtest1`, `sbtest.sbtest1 PRIMARY record 5`, `dict_sys mutex (dict0dict.cc:1234)`.
     pub object: String,
-    /// How it wants it: `X,REC_NOT_GAP`, `SHARED_READ`; empty where that is not told.
+    /// How it wants it: `X,REC_NOT_GAP`, `SHARED_READ`; empty where that is not reported.
     pub mode: String,
-    /// The function that asked for it; empty where no stack tells.
+    /// The function that asked for it; empty where no stack shows it.
     pub wanted_in: String,
-    /// For how long it has waited, seconds; none where no source tells.
+    /// For how long it has waited, seconds; none where no source reports it.
     pub waited_s: Option<f64>,
-    /// True where the holder was concluded from other readings, not told.
+    /// True where the holder was concluded from other readings, not reported.
     pub is_inferred: bool,
 }
 
@@ -127,7 +127,7 @@ pub enum LockKind {
     Purge,
 }
 
-/// A thread that waits for a lock of the C library, as the process's memory tells. Thread ids are those of the pid
+/// A thread that waits for a lock of the C library, read from the process's memory. Thread ids are those of the pid
 /// namespace of who looks, as in a [`Profile`](crate::Profile).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -141,17 +141,17 @@ pub struct FutexWait {
     pub lock: u64,
     /// What kind of lock the waiting frames say it is.
     pub kind: FutexKind,
-    /// The kernel's id of the thread that holds it, where the lock tells: a mutex's owner, a rw-lock's writer. None for
-    /// a condition variable, which nobody holds.
+    /// The kernel's id of the thread that holds it, where the lock holds it: a mutex's owner, a rw-lock's writer. None
+    /// for a condition variable, which nobody holds.
     pub owner_os_id: Option<u64>,
     /// True where that thread has ended.
     pub owner_has_ended: bool,
     /// How many hold a rw-lock for reading: it counts them, and does not know who they are. 0 where it is none.
     pub readers: u32,
-    /// The mutex behind a condition variable, where the waiting frames tell.
+    /// The mutex behind a condition variable, where the waiting frames show it.
     pub behind: Option<MutexBehind>,
     /// For how long it has waited, seconds, or longer where it was woken in vain; none where the source of the stacks
-    /// cannot tell.
+    /// cannot show it.
     pub waited_s: Option<f64>,
     /// The innermost frame that is not the C library's: who asked for the lock.
     pub asked_by: String,
@@ -200,7 +200,7 @@ pub struct WaitRoot {
     pub waiting_directly: u32,
     /// Threads that wait for it, directly or through others.
     pub waiting_in_all: u32,
-    /// For how long the longest of them has waited, seconds; none where no source tells.
+    /// For how long the longest of them has waited, seconds; none where no source reports it.
     pub longest_wait_s: Option<f64>,
     /// The statement that would free them: `KILL 12`, `KILL QUERY 12`; none where no statement would.
     pub free_with: Option<String>,
@@ -208,6 +208,6 @@ pub struct WaitRoot {
     pub free_note: String,
     /// Rows that a rollback would have to put back, where it is known.
     pub rows_to_roll_back: Option<u64>,
-    /// True where every wait for it was concluded from other readings, not told.
+    /// True where every wait for it was concluded from other readings, not reported.
     pub is_inferred: bool,
 }

@@ -132,8 +132,8 @@ impl Window {
     /// The newest value of a reading and the newest one that is at least so many seconds older, or the oldest one where
     /// none is. None with fewer than two.
     ///
-    /// A window that holds a minute tells so what happened in its last second; a source that answers every ten seconds is
-    /// compared with its answer before.
+    /// So a window that holds a minute shows what happened in its last second; a source that answers every ten seconds
+    /// is compared with its answer before.
     pub fn recent_change<T>(
         &self,
         at_least_s: f64,

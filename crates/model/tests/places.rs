@@ -14,7 +14,7 @@ const ON_THE_WAY: [&str; 4] =
 
 /// Files and folders on the way that use the values of some readings, and name those for that.
 const USERS: [&str; 20] = [
-    // What an interruption is told by, and shortcuts to the status and the variables.
+    // What shows an interruption, and shortcuts to the status and the variables.
     "model/src/interruption.rs",
     "model/src/window.rs",
     // Sources that are asked apart from the others, and what depends on their answers.

@@ -40,15 +40,15 @@ pub fn line(title: &str, unit: &str, series: &[(f64, f64)]) -> Option<Markup> {
     let curve = curve.trim_end();
     let area = format!("{LEFT:.1},{BOTTOM:.1} {curve} {RIGHT:.1},{BOTTOM:.1}");
     let shown = |value: f64| number::quantity(value, unit);
-    let told =
+    let words =
         format!("from {} to {} in {}", shown(lowest), shown(highest), number::duration(last.0 - first.0));
     let middle = f64::midpoint(TOP, BOTTOM);
 
     Some(html! {
         figure.chart {
             figcaption { (safe(title)) }
-            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(format!("{}: {told}", safe(title))) {
-                title { (told) }
+            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(format!("{}: {words}", safe(title))) {
+                title { (words) }
                 @for height in [TOP, middle] {
                     line.grid x1=(LEFT) x2=(RIGHT) y1=(height) y2=(height) {}
                 }

@@ -17,7 +17,7 @@ pub enum Reader {
     Programs,
 }
 
-/// Adds a cell of text. An empty one is quoted, which tells it from nothing.
+/// Adds a cell of text. An empty one is quoted, which distinguishes it from a missing one.
 pub fn cell(text: &[u8], reader: Reader, out: &mut Vec<u8>) {
     let text = match reader {
         Reader::Programs => Cow::Borrowed(text),

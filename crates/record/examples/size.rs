@@ -1,4 +1,4 @@
-//! What a recording takes: bytes a second of each source, and CPU time of writing and reading.
+//! The size of a recording: bytes per second of each source, and CPU time of writing and reading.
 //!
 //! ```text
 //! gunzip -c crates/rules/tests/windows/healthy.mysql-9.7.json.gz > /tmp/window.json
@@ -9,7 +9,7 @@
 //! become as many as are wanted: the busy ones with another statement each second, the others asleep. How often each
 //! source is read is in `EVERY_S`.
 
-#![expect(clippy::print_stdout, reason = "numbers for whoever runs it")]
+#![expect(clippy::print_stdout, reason = "the numbers are the output")]
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! False alarms and misses of the detectors over hours of simulated load, or over what was recorded of real servers.
+//! False alarms and misses of the detectors over hours of simulated load, or over recordings of real servers.
 //!
 //! `cargo run -p spindoctor-record --example stalls [HOURS]`: so many hours of each shape without a stall, and then with
 //! stalls of each length in it. `... --example stalls FILE...`: these recordings of `crates/lab/examples/probes.rs`.
@@ -104,7 +104,7 @@ fn simulated(hours: u64) {
     }
 }
 
-/// What can be seen to stand still under this load: where nothing ends anyway, only a pile-up or the whole server.
+/// What can be seen to stop under this load: where nothing ends anyway, only a pile-up or the whole server.
 fn made_on(shape: Shape) -> &'static [Standstill] {
     match shape {
         Shape::Steady => {

@@ -1,4 +1,5 @@
-//! A file that is damaged where a writer must go on: it is set aside, whole, for whoever wants to read what is left of it.
+//! A damaged file where a writer must go on: the file is set aside unchanged, so that what is left of it can still be
+//! read.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ pub fn set_aside(path: &Path, now: Timestamp) -> Result<PathBuf, Error> {
         doing: "set aside",
         because: source,
     })?;
-    // There may be none. The index of the log is made anew.
+    // There may be none. SQLite builds the index of the log again.
     let _ = std::fs::rename(beside(path, "-wal"), beside(&aside, "-wal"));
     let _ = std::fs::remove_file(beside(path, "-shm"));
     Ok(aside)

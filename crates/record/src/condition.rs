@@ -1,4 +1,4 @@
-//! What a user waits for: conditions on status variables and on readings of the host, as they are typed after `--when`.
+//! Conditions on status variables and on readings of the host, as a user types them after `--when`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -76,7 +76,7 @@ impl Condition {
         &self.name
     }
 
-    /// The host's reading that it is about; None where it is about none, or the kernel does not tell it.
+    /// The host's reading that it is about; None where it is about none, or the kernel does not report it.
     pub fn of_host(&self, host: &HostSample) -> Option<f64> {
         HOST_READINGS.iter().find(|(known, _)| *known == self.name).and_then(|(_, of)| of(host))
     }
@@ -84,7 +84,7 @@ impl Condition {
     /// Why it can never hold, where the server answers or the kernel does and there is no such reading.
     pub fn cannot_hold(&self) -> String {
         match self.is_of_host() {
-            true => format!("the kernel does not tell {} here", self.name),
+            true => format!("the kernel does not report {} here", self.name),
             false => format!("the server has no status variable {} that is a number", self.name),
         }
     }
@@ -164,7 +164,7 @@ impl Tracked {
         &self.condition
     }
 
-    /// Forgets what was read: the server's counters begin anew.
+    /// Forgets what was read: the server's counters start from zero again.
     pub fn forget(&mut self) {
         self.lately.clear();
     }

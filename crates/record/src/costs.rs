@@ -1,4 +1,4 @@
-//! What asking each source cost, by the minute.
+//! The cost of reading each source, by the minute.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How much room the disk has. A recording never goes into the last 5 % of it.
+//! Free space on the disk. A recording never uses the last 5 % of it.
 
 use std::fmt;
 use std::path::Path;
@@ -29,16 +29,17 @@ impl fmt::Display for NoRoom {
     }
 }
 
-/// Whether a file system has room for more than what is kept free, for one that found room there before or did not; one
-/// that does not tell has.
+/// Whether a file system has room for more than what is kept free, for a caller that found room there
+/// before or did not. A file system that does not report its space counts as one with room.
 pub fn has_room_in(folder: &Path, had_room: bool) -> bool {
     free_ratio(folder).is_none_or(|ratio| has_room(ratio, had_room))
 }
 
-/// The share of a folder's file system that is free for this process, 0 to 1; none where it does not tell.
+/// The share of a folder's file system that is free for this process, 0 to 1; none where the file system does not
+/// report it.
 fn free_ratio(folder: &Path) -> Option<f64> {
-    let told = statvfs(folder).ok()?;
-    (told.f_blocks > 0).then(|| told.f_bavail as f64 / told.f_blocks as f64)
+    let space = statvfs(folder).ok()?;
+    (space.f_blocks > 0).then(|| space.f_bavail as f64 / space.f_blocks as f64)
 }
 
 /// Whether there is room, for one that had room before or had not.

@@ -1,4 +1,4 @@
-//! Events: a head that anybody can query, findings and stacks as rows, and the whole of each part as a blob.
+//! Events: a head that is easy to query, findings and stacks as rows, and the whole of each part as a blob.
 
 use std::collections::HashMap;
 

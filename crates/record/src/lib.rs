@@ -1,8 +1,8 @@
-//! The black box: a recording's file, its retention, and what starts an event.
+//! The black box: a recording's file, its retention, and the detectors that start an event.
 //!
-//! Nothing here asks a server: samples come in raw and go out as they came, as a
-//! [`Window`](spindoctor_model::Window) that whoever looks computes in. Rates are computed in [`stall`] alone, for its own
-//! use. `FORMAT.md` beside this crate describes the file for people who query it with sqlite3.
+//! Nothing here asks a server: samples come in raw and go out as they came, as a [`Window`](spindoctor_model::Window)
+//! from which each reader computes what it shows. Rates are computed in [`stall`] alone, for its own use. `FORMAT.md`
+//! beside this crate describes the file for people who query it with sqlite3.
 
 mod aside;
 mod codec;

@@ -1,7 +1,7 @@
 //! Statements without their literals, for recordings that keep digests only.
 //!
-//! The server's own digest text is taken where a source has it. Elsewhere [`spindoctor_sql::digest`] does what the server would
-//! do: numbers and quoted texts become `?`, lists of them `...`, comments go.
+//! The server's own digest text is used where a source has it. Elsewhere [`spindoctor_sql::digest`] makes the same:
+//! numbers and quoted texts become `?`, lists of them `...`, comments are removed.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -79,7 +79,7 @@ impl Literals {
 
     /// Takes them out of a diagnosis.
     ///
-    /// A headline may quote a statement, of which the quoted texts go, and the numbers cannot be told from others: so rules
+    /// A headline may quote a statement. Its quoted texts are removed; its numbers look like any other number: so rules
     /// should be given samples and graphs that have none.
     pub fn take_out_of_diagnosis(&self, diagnosis: &mut Diagnosis) {
         for finding in &mut diagnosis.findings {

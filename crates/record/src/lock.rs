@@ -1,7 +1,7 @@
-//! One writer a recording: a file beside it, locked for as long as the writer's process lives.
+//! One writer per recording: a file beside it, locked as long as the writer's process lives.
 //!
-//! The kernel lets go of the lock when the process ends, however it ends, so nothing has to be cleaned up after a
-//! kill -9. The database's own locks will not do: SQLite lets two writers take turns.
+//! The kernel releases the lock when the process ends, however it ends, so nothing has to be cleaned up after a kill
+//! -9. The database's own locks are not enough: SQLite lets two writers take turns.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_writer_is_told_who_holds_the_recording_until_the_first_is_gone() {
+    fn a_second_writer_is_reported_who_holds_the_recording_until_the_first_is_gone() {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("a.spindoctor");
         let first = Lock::take(&recording).unwrap();

@@ -1,4 +1,5 @@
-//! A point a minute of what a timeline of days shows: raw readings, so that nothing has to be decoded to draw a week.
+//! One point per minute of what a timeline of days shows: raw readings, so that a week is drawn without decoding
+//! chunks.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, Row, params};

@@ -1,5 +1,6 @@
-//! What changes rarely is written when it changes: the server's variables, one row each, and the readings of the host that
-//! are constant. Variables that the server moves on by itself are no settings, and would be a row each minute: they are left out.
+//! Values that change rarely are written when they change: the server's variables, one row each, and the constant
+//! readings of the host. Variables that the server changes by itself are not settings and would be a row each minute:
+//! they are left out.
 
 use std::collections::BTreeMap;
 

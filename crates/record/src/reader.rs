@@ -1,4 +1,4 @@
-//! The one that reads: while a writer writes, from a medium that cannot be written, and from a file that is damaged.
+//! Reads a recording: while a writer writes, from a medium that cannot be written, and from a damaged file.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -26,8 +26,8 @@ use crate::{Stretch, events, rare, retention, schema, stretch, thin};
 /// How long a read waits for a writer that makes a checkpoint.
 const BUSY: Duration = Duration::from_secs(2);
 
-/// So far back a screen's window has the lists of threads and transactions: threads that became dear are asked every 15 s
-/// (`crates/collect/src/pace.rs`).
+/// So far back a screen's window has the lists of threads and transactions: a list of threads that became expensive is
+/// read every 15 s (`crates/collect/src/pace.rs`).
 const LISTS_MS: i64 = 16_000;
 
 /// SQLite's smallest page: no database is shorter.

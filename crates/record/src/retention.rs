@@ -1,4 +1,4 @@
-//! What is taken away, and when.
+//! Which parts of a recording are deleted, and when.
 //!
 //! 1. Samples older than the age go, a chunk (a minute) at a time, and with them what else is older: events, the
 //!    overview's points, gaps, costs, segments of which nothing is left, statements that nothing names any more, and of the
@@ -7,9 +7,9 @@
 //!    them. Events stay: they are what the recording is kept for.
 //! 3. Where it is still larger and no chunk is left, events go, the oldest first.
 //!
-//! Each time only so much is done: a recording that is far beyond its bounds gets there within hours, no second of it is
-//! held up, and a clock that is set years ahead for a moment does not cost what is there. Freed pages are used again; where
-//! the file itself is larger than its bound they are given back to the file system, a few at a time.
+//! Each run does a bounded amount of work: a recording that is far beyond its bounds gets within them in hours, no
+//! sample is delayed, and a clock that is set years ahead for a moment does not delete the recording. Freed pages are
+//! used again; where the file itself is larger than its bound they are given back to the file system, a few at a time.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 

@@ -1,4 +1,4 @@
-//! Normalised statements, each kept once: samples hold its number.
+//! Normalised statements, each kept once: samples refer to a statement by its number.
 
 use std::collections::HashMap;
 
@@ -77,15 +77,20 @@ impl Texts {
         literals: bool,
     ) -> rusqlite::Result<()> {
         for text in texts(sample, literals) {
-            *text = self.of(db, text)?.map(|(_, text)| text.clone()).unwrap_or_default();
+            *text = self.digest_and_text(db, text)?.map(|(_, text)| text.clone()).unwrap_or_default();
         }
         for digest in digests(sample) {
-            (digest.digest, digest.text) = self.of(db, &digest.text)?.cloned().unwrap_or_default();
+            (digest.digest, digest.text) =
+                self.digest_and_text(db, &digest.text)?.cloned().unwrap_or_default();
         }
         Ok(())
     }
 
-    fn of(&mut self, db: &Connection, number: &str) -> rusqlite::Result<Option<&(String, String)>> {
+    fn digest_and_text(
+        &mut self,
+        db: &Connection,
+        number: &str,
+    ) -> rusqlite::Result<Option<&(String, String)>> {
         let Ok(number) = number.parse() else { return Ok(None) };
         if !self.known.contains_key(&number) {
             let found = db

@@ -1,4 +1,4 @@
-//! From which sample to which each segment reaches.
+//! The first and the last sample of each segment.
 
 use jiff::Timestamp;
 use rusqlite::Connection;

@@ -1,5 +1,5 @@
-//! A sample without the lists of the server's threads and transactions: of a server with a thousand connections they take
-//! ten times as long to read as all the rest.
+//! A sample without the lists of the server's threads and transactions: on a server with a thousand connections,
+//! reading these lists takes ten times as long as all the rest.
 
 use spindoctor_model::Reading;
 

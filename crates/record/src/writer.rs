@@ -1,8 +1,8 @@
-//! The one that writes: every call is one transaction, so what it returned for survives a kill.
+//! Writes a recording: every call is one transaction, so what a finished call wrote survives a kill.
 //!
-//! The database is in WAL mode with `synchronous = NORMAL`: a commit is in the kernel's hands at once, so that a killed
-//! recorder loses nothing that it committed. It is synced at checkpoints only; a power cut may take the last minute or so
-//! and never damages what is before. `FULL` would wait for the disk every second, the disk of a server in trouble.
+//! The database is in WAL mode with `synchronous = NORMAL`: a commit is written to the kernel at once, so that a killed
+//! recorder loses nothing that it committed. The file is synced at checkpoints only; a power cut may lose the last
+//! minute or so and never damages what is before. `FULL` would wait every second for the disk of a server in trouble.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
@@ -401,7 +401,7 @@ impl Writer {
 
     fn has_room(&self) -> bool {
         let had_room = matches!(self.room, Room::Enough { .. });
-        // A file system that does not tell is written to until it refuses.
+        // A file system that does not report its space is written to until it refuses.
         !self.options.keep_disk_free || disk::has_room_in(&self.folder, had_room)
     }
 
@@ -612,8 +612,8 @@ fn prepare(db: &Connection, path: &Path) -> Result<i64, Error> {
     schema::version(db, path)
 }
 
-/// What a writer does first, with the first transaction for which there is room: it says who it is, folds the rows of one
-/// that was killed, and ends the gaps that nobody ended, as whoever knew of them is gone.
+/// What a writer does first, with the first transaction for which there is room: it says who it is, folds the rows of
+/// one that was killed, and ends the gaps that nobody ended, as the recorder that knew of them is gone.
 fn begin(db: &Connection, options: &WriterOptions) -> rusqlite::Result<()> {
     let mut insert = db.prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
     insert.execute(["format", "spindoctor.recording/2"])?;
@@ -786,7 +786,7 @@ mod tests {
         drop(Writer::open(&path, WriterOptions::default()).unwrap());
         let began: Timestamp = "2026-01-05T10:00:00Z".parse().unwrap();
         let db = Connection::open(&path).unwrap();
-        let mut encoder = Encoder::of(Layout::Many);
+        let mut encoder = Encoder::with_layout(Layout::Many);
         let samples: Vec<Sample> =
             (0..3).map(|second| Sample { at_s: f64::from(second), ..Sample::default() }).collect();
         for (second, sample) in samples.iter().enumerate() {

@@ -12,14 +12,14 @@ use proptest::prelude::*;
 use spindoctor_record::{Recording, Writer, WriterOptions};
 
 /// The story of the first segment, a copy for each test of one that is written once.
-fn told(folder: &Path) -> PathBuf {
-    static TOLD: OnceLock<Vec<u8>> = OnceLock::new();
+fn story_file(folder: &Path) -> PathBuf {
+    static STORY: OnceLock<Vec<u8>> = OnceLock::new();
     let path = folder.join("story.spindoctor");
-    std::fs::write(&path, TOLD.get_or_init(|| tell(folder))).unwrap();
+    std::fs::write(&path, STORY.get_or_init(|| write_story(folder))).unwrap();
     path
 }
 
-fn tell(folder: &Path) -> Vec<u8> {
+fn write_story(folder: &Path) -> Vec<u8> {
     let path = folder.join("first.spindoctor");
     let mut writer =
         Writer::open(&path, WriterOptions { literals: true, ..WriterOptions::default() }).unwrap();
@@ -58,7 +58,7 @@ fn read_all(path: &Path) {
 #[test]
 fn a_damaged_chunk_is_a_gap_and_the_rest_is_shown() {
     let folder = tempfile::tempdir().unwrap();
-    let path = told(folder.path());
+    let path = story_file(folder.path());
     let db = rusqlite::Connection::open(&path).unwrap();
     let data: Vec<u8> = db.query_row("SELECT data FROM chunks WHERE id = 2", [], |row| row.get(0)).unwrap();
     drop(db);
@@ -78,7 +78,7 @@ fn a_damaged_chunk_is_a_gap_and_the_rest_is_shown() {
 #[test]
 fn a_damaged_part_of_an_event_is_left_out_and_the_others_are_shown() {
     let folder = tempfile::tempdir().unwrap();
-    let path = told(folder.path());
+    let path = story_file(folder.path());
     change(&path, "UPDATE blobs SET data = ?1 WHERE kind = 'before'", b"nonsense");
     let event = Recording::open(&path).unwrap().event(1).unwrap().unwrap();
     assert!(event.before.is_none());
@@ -88,7 +88,7 @@ fn a_damaged_part_of_an_event_is_left_out_and_the_others_are_shown() {
 #[test]
 fn a_file_that_was_cut_gives_what_is_left_or_one_error() {
     let folder = tempfile::tempdir().unwrap();
-    let path = told(folder.path());
+    let path = story_file(folder.path());
     let whole = std::fs::read(&path).unwrap();
     let cut = folder.path().join("cut.spindoctor");
     let mut in_part = 0;
@@ -114,7 +114,7 @@ proptest! {
     #[test]
     fn no_bytes_in_a_blob_make_it_panic(data in proptest::collection::vec(any::<u8>(), 0..200), is_framed: bool) {
         let folder = tempfile::tempdir().unwrap();
-        let path = told(folder.path());
+        let path = story_file(folder.path());
         // Behind a true beginning, compressed as it should be, more of the bytes are looked at.
         let framed = |kind| [&[1, kind][..], &zstd::bulk::compress(&data, 1).unwrap()].concat();
         change(&path, "UPDATE chunks SET data = ?1 WHERE id = 2", &if is_framed { framed(0) } else { data.clone() });
@@ -131,7 +131,7 @@ proptest! {
     #[test]
     fn no_bytes_in_the_file_make_it_panic(at in 0.0..1.0_f64, bytes in proptest::collection::vec(any::<u8>(), 1..64)) {
         let folder = tempfile::tempdir().unwrap();
-        let path = told(folder.path());
+        let path = story_file(folder.path());
         let mut whole = std::fs::read(&path).unwrap();
         let at = (at * (whole.len() - bytes.len()) as f64) as usize;
         whole[at..at + bytes.len()].copy_from_slice(&bytes);

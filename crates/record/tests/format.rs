@@ -1,4 +1,4 @@
-//! `FORMAT.md` tells the truth: its queries run, and it names every table and column that there is.
+//! `FORMAT.md` is true: its queries run, and it names every table and column that there is.
 
 #![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
@@ -11,7 +11,7 @@ use spindoctor_record::{Writer, WriterOptions};
 
 const FORMAT: &str = include_str!("../FORMAT.md");
 
-fn told(path: &Path) {
+fn write_recording(path: &Path) {
     let mut writer = Writer::open(path, WriterOptions::default()).expect("a recording");
     let segment = writer.begin_segment(story::began(), story::server());
     for second in 0..story::FIRST_S {
@@ -26,7 +26,7 @@ fn told(path: &Path) {
 fn every_example_query_gives_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.spindoctor");
-    told(&path);
+    write_recording(&path);
     let db =
         rusqlite::Connection::open_with_flags(&path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let queries: Vec<&str> =
@@ -43,7 +43,7 @@ fn every_example_query_gives_rows() {
 fn it_names_every_table_and_column() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.spindoctor");
-    told(&path);
+    write_recording(&path);
     let db = rusqlite::Connection::open(&path).unwrap();
     let mut statement = db
         .prepare(

@@ -1,4 +1,4 @@
-//! What is kept, and for how long.
+//! Which data are kept, and for how long.
 
 #![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 

@@ -1,4 +1,4 @@
-//! What is written comes back, while the writer writes and after it.
+//! Written data can be read, while the writer writes and afterwards.
 
 #![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
@@ -10,7 +10,7 @@ use spindoctor_model::{EventHead, Gap, RecordedSample, Sample};
 use spindoctor_record::{Recording, Stretch, Writer, WriterOptions, Written};
 
 /// The story in a file of its own, its writer still there.
-fn told(folder: &Path, literals: bool) -> (PathBuf, Writer) {
+fn write_recording(folder: &Path, literals: bool) -> (PathBuf, Writer) {
     let path = folder.join("story.spindoctor");
     let mut writer = Writer::open(&path, WriterOptions { literals, ..WriterOptions::default() }).unwrap();
     let first = writer.begin_segment(story::began(), story::server());
@@ -41,7 +41,7 @@ fn expected(of: fn(u64, u64) -> RecordedSample) -> Vec<RecordedSample> {
 #[test]
 fn every_sample_comes_back_as_it_was_while_the_writer_writes_and_after_it() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, writer) = told(folder.path(), true);
+    let (path, writer) = write_recording(folder.path(), true);
     let recording = Recording::open(&path).unwrap();
     assert_eq!(all(&recording), expected(story::expected));
     drop(writer);
@@ -55,7 +55,7 @@ fn every_sample_comes_back_as_it_was_while_the_writer_writes_and_after_it() {
 #[test]
 fn each_segment_reaches_from_its_first_sample_to_its_last() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, writer) = told(folder.path(), false);
+    let (path, writer) = write_recording(folder.path(), false);
     let samples = expected(story::expected);
     let reaches = |segment| {
         let mut times = samples.iter().filter(|sample| sample.segment == segment).map(|sample| sample.at);
@@ -72,7 +72,7 @@ fn each_segment_reaches_from_its_first_sample_to_its_last() {
 #[test]
 fn without_literals_statements_are_digests_and_nothing_secret_is_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, writer) = told(folder.path(), false);
+    let (path, writer) = write_recording(folder.path(), false);
     assert_eq!(all(&Recording::open(&path).unwrap()), expected(story::expected_without_literals));
     drop(writer);
     for entry in std::fs::read_dir(folder.path()).unwrap() {
@@ -84,7 +84,7 @@ fn without_literals_statements_are_digests_and_nothing_secret_is_in_the_file() {
 #[test]
 fn a_window_begins_at_zero_in_the_last_segment_and_knows_the_variables() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, _writer) = told(folder.path(), true);
+    let (path, _writer) = write_recording(folder.path(), true);
     let recording = Recording::open(&path).unwrap();
 
     let window = recording.window(story::after(40), story::after(61)).unwrap().unwrap();
@@ -109,7 +109,7 @@ fn a_window_begins_at_zero_in_the_last_segment_and_knows_the_variables() {
 #[test]
 fn segments_gaps_and_the_nearest_sample_are_found() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, mut writer) = told(folder.path(), true);
+    let (path, mut writer) = write_recording(folder.path(), true);
     let recording = Recording::open(&path).unwrap();
     let segments = recording.segments().unwrap();
     assert_eq!(segments.iter().map(|segment| segment.id).collect::<Vec<_>>(), [1, 2]);
@@ -137,7 +137,7 @@ fn segments_gaps_and_the_nearest_sample_are_found() {
 #[test]
 fn an_event_comes_back_whole_and_can_be_written_in_parts() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, mut writer) = told(folder.path(), true);
+    let (path, mut writer) = write_recording(folder.path(), true);
     let recording = Recording::open(&path).unwrap();
     let whole = story::event(1);
     assert_eq!(recording.event(1).unwrap(), Some(whole.clone()));
@@ -166,7 +166,7 @@ fn an_event_comes_back_whole_and_can_be_written_in_parts() {
 #[test]
 fn the_overview_has_the_first_reading_of_each_minute_and_costs_are_by_the_minute() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, writer) = told(folder.path(), true);
+    let (path, writer) = write_recording(folder.path(), true);
     let recording = Recording::open(&path).unwrap();
     let (from, to) = recording.extent().unwrap().unwrap();
     let points = recording.overview(from, to, 1000).unwrap();
@@ -220,7 +220,7 @@ fn began_of_minute() -> jiff::Timestamp {
 #[test]
 fn a_writer_goes_on_where_the_last_one_ended() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, writer) = told(folder.path(), true);
+    let (path, writer) = write_recording(folder.path(), true);
     drop(writer);
     let mut writer =
         Writer::open(&path, WriterOptions { literals: true, ..WriterOptions::default() }).unwrap();

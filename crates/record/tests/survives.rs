@@ -163,8 +163,8 @@ fn it_stops_before_the_last_of_the_disk_and_goes_on_when_there_is_room() {
     let segment = writer.begin_segment(story::began(), story::server());
     let (stopped, written) = write_until_told(&mut writer, segment, 0);
     assert_eq!(written, Written::Stopped(NoRoom::Reserved));
-    let told = rustix::fs::statvfs(disk.folder.path()).unwrap();
-    let free_ratio = told.f_bavail as f64 / told.f_blocks as f64;
+    let space = rustix::fs::statvfs(disk.folder.path()).unwrap();
+    let free_ratio = space.f_bavail as f64 / space.f_blocks as f64;
     assert!((0.04..0.05).contains(&free_ratio), "it ends just below the bound: {free_ratio}");
     assert_eq!(
         writer.write_sample(story::sample(segment, stopped + 1)).unwrap(),

@@ -1,4 +1,4 @@
-//! Old recordings open for ever, later ones are refused, and what is no recording is told in one line.
+//! Old recordings open for ever, later ones are refused, and a file that is not a recording gives an error of one line.
 
 #![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
@@ -20,7 +20,7 @@ fn refused(path: &Path) -> String {
     error
 }
 
-/// One of each version: both tell the same story.
+/// One of each version: both hold the same story.
 const KEPT: [&str; 2] = ["v1.spindoctor", "v2.spindoctor"];
 
 #[test]
@@ -114,7 +114,7 @@ fn a_later_version_is_refused_by_reader_and_writer_and_left_as_it_is() {
 }
 
 #[test]
-fn what_is_no_recording_is_told_in_one_line() {
+fn what_is_no_recording_is_reported_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     assert!(refused(&path("absent")).contains("there is no recording"));

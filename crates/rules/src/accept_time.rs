@@ -181,8 +181,8 @@ pub fn account(time: &ThreadTime) -> AcceptTime {
     }
 }
 
-/// What going to sleep and waking up took of a CPU: what the kernel counted beyond the calls that did not sleep and what lies
-/// between calls. Where the thread lost its CPU in those, that is in them, and less is told here than there was.
+/// What going to sleep and waking up took of a CPU: what the kernel counted beyond the calls that did not sleep and
+/// what lies between calls. Where the thread lost its CPU in those, that time is in them, and this number is too small.
 fn back_ns(time: &ThreadTime) -> f64 {
     let awake_ns: u64 = time.calls.iter().map(|call| call.ns.saturating_sub(call.slept_ns)).sum();
     let cpu_ns = time.cpu_ns.unwrap_or(0);

@@ -1,8 +1,8 @@
 //! Who connects, how often, for how long, and for how many statements: of a window, pure.
 //!
-//! Connections that come and go between two looks at the thread list are never seen in it. Their number is known all the
-//! same, from the server's counters; and connection ids are given out in order, so each connection that is seen tells when
-//! it was made. From both follows which share of the connections of an age is still there.
+//! Connections that come and go between two readings of the thread list are never seen in it. Their number is still
+//! known from the server's counters; and connection ids are given out in order, so each listed connection shows when it
+//! was made. Both together give the share of the connections of an age that are still open.
 
 use std::collections::BTreeMap;
 

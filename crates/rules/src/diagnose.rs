@@ -1,5 +1,5 @@
-//! One window through every rule: findings in rank, what is clear, what could not be examined, and
-//! the heads of the report.
+//! One window through every rule: findings by rank, the causes that are clear, the causes that could not be checked,
+//! and the heads of the report.
 
 use spindoctor_model::diagnosis::{
     DiagnosedHost, DiagnosedProfile, DiagnosedServer, DiagnosedWindow, SCHEMA, SpinShares,

@@ -1,7 +1,7 @@
 //! Threads that estimate ranges before they run a statement, by their stacks.
 //!
-//! In: a profile whose threads know what they did for their clients. Out: how many of those inside a statement were
-//! estimating, and how many of these looked ranges up in an index; the same of the CPU samples. Pure.
+//! In: a profile whose threads know what they did for their clients. Out: how many threads inside a statement were
+//! estimating, and how many of these looked ranges up in an index; the same for the CPU samples. Pure.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,9 @@
-//! Functions of MySQL and MariaDB that wait for a lock, or sleep: what a condition variable below them is for.
+//! Functions of MySQL and MariaDB that wait for a lock, or sleep: they show what a condition variable below them is
+//! for.
 //!
-//! Both servers build their locks on condition variables, so the kernel cannot tell a thread that waits for a latch
-//! from one that waits for work. The function that waits can. Names are those of MySQL 5.5 to 9.7 and MariaDB 10.3 to
-//! 11.8; a stripped server exports only some of them, and a thread below a function without a name stays
+//! Both servers build their locks on condition variables, so the kernel cannot distinguish a thread that waits for a
+//! latch from one that waits for work. The function that waits does. Names are those of MySQL 5.5 to 9.7 and MariaDB
+//! 10.3 to 11.8; a stripped server exports only some of them, and a thread below a function without a name stays
 //! [`ThreadState::Condition`].
 
 use spindoctor_model::stack::ThreadState::{self, Lock, Sleep};

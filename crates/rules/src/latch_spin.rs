@@ -1,5 +1,5 @@
-//! How long a latch is spun on before its waiter sleeps, as numbers, and the settings that would make it
-//! last as long as it was meant to.
+//! How long a thread spins on a latch before it sleeps, as numbers, and the settings that make the spin last as long as
+//! intended.
 //!
 //! MySQL (`TTASEventMutex::spin_and_try_lock`, sync0rw.cc, ut0ut.cc): up to `innodb_sync_spin_loops` rounds
 //! of `ut_delay(k)`, k uniform from 0 to `innodb_spin_wait_delay` - 1, each k times

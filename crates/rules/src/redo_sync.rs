@@ -45,8 +45,8 @@ const CPUS_IDLE: f64 = 0.5;
 /// Threads that queue for a CPU, for each session in commit, up to which the commits wait for storage.
 const QUEUED_FOR_CPU: f64 = 0.25;
 
-/// Syncs of the redo log as the server times them or the disks show them; None where nothing tells
-/// their time or there were none.
+/// Syncs of the redo log as the server times them or the disks show them; None where nothing shows their time or there
+/// were none.
 pub(crate) fn redo_sync(window: &Window) -> Option<RedoSync> {
     let per_s = syncs_per_s(window)?;
     timed_by_server(window, per_s).or_else(|| by_disks(window, per_s))

@@ -1,4 +1,5 @@
-//! How a replica keeps up: the shape of its lag over a window, what its appliers do, and when it will have caught up.
+//! How well a replica keeps up: the shape of its lag over a window, what its appliers do, and when it will have caught
+//! up.
 //!
 //! In: a window. Out: a [`KeepingUp`] for each channel, and a few words for what an applier does by its state: MySQL's
 //! and MariaDB's, of row events and of statements. Pure.
@@ -295,7 +296,7 @@ pub fn event_type(thread: &ServerThread) -> &'static str {
     match thread.statement.as_deref().map(str::trim_start) {
         Some(text) if text.get(..6).is_some_and(|word| word.eq_ignore_ascii_case("commit")) => "commit",
         Some(text) if !text.is_empty() => "statement",
-        _ => "not told",
+        _ => "not reported",
     }
 }
 
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shapes_of_the_essay_are_told_apart() {
+    fn the_shapes_of_the_essay_are_distinguished() {
         let shape = |behind: fn(f64) -> f64| only(lagging(behind, 1e3, 1e3)).shape;
         assert_eq!(shape(|at| f64::from(at as u32 % 2)), Shape::Healthy);
         assert_eq!(shape(|at| if (4.0..7.0).contains(&at) { 8.0 } else { 0.0 }), Shape::Spiky);
@@ -445,7 +446,7 @@ mod tests {
                 "statement",
                 "metadata lock",
             ),
-            (thread("Query", "System lock", None), "not told", ""),
+            (thread("Query", "System lock", None), "not reported", ""),
         ] {
             assert!(is_applier(&thread) && !rests(&thread), "{thread:?}");
             assert_eq!((event_type(&thread), waits_for(&thread)), (event, wait), "{thread:?}");

@@ -24,7 +24,7 @@ pub(crate) struct RunQueue {
 
 impl RunQueue {
     /// Of a window. A recording has schedstat of all threads twice a minute: what a stall of seconds was like only its
-    /// snapshots tell.
+    /// snapshots show.
     pub(crate) fn from_window(window: &Window) -> Result<Self, Unavailable> {
         window.need_change(|s| &s.host.threads).map_or_else(
             |missing| Self::of_snapshots(window).ok_or(missing),

@@ -118,10 +118,10 @@ mod tests {
 
     #[test]
     fn an_idle_session_is_in_a_transaction_only_where_it_has_one() {
-        let told = |statement: &str| doing(&Root { statement: statement.into(), ..Root::default() });
-        assert_eq!(told("idle in transaction"), "is idle in transaction");
-        assert_eq!(told("idle, holding tables"), "is idle, holding tables");
-        assert_eq!(told("rolling back"), "is rolling back");
+        let words = |statement: &str| doing(&Root { statement: statement.into(), ..Root::default() });
+        assert_eq!(words("idle in transaction"), "is idle in transaction");
+        assert_eq!(words("idle, holding tables"), "is idle, holding tables");
+        assert_eq!(words("rolling back"), "is rolling back");
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Spin settings that do not fit a server's CPUs, from settings and numbers of CPUs alone: for who has no more than SQL and
-//! a list that says what each server is granted. Whether anybody spins is not known here, so this is no finding.
+//! Spin settings that do not fit a server's CPUs, from settings and numbers of CPUs alone: for users who have only SQL
+//! and a list of the CPUs that each server is granted. Whether any thread spins is not known here, so the result is not
+//! a finding.
 
 use spindoctor_model::Window;
 

@@ -1,7 +1,7 @@
 //! What CPU samples say about spinning: how much, and who.
 //!
-//! A sample knows that it lies in a spin-wait loop from the instructions around its address
-//! (`crates/stacks`). The calls that led to a loop show whose it is; the instruction does not.
+//! A sample knows that it lies in a spin-wait loop from the instructions around its address (`crates/stacks`). The
+//! calls that led to a loop show its purpose; the instruction does not.
 
 use spindoctor_model::stack::{Frame, Observation, Profile, Spin};
 use spindoctor_model::{Unavailable, Window};

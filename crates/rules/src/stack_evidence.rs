@@ -1,9 +1,8 @@
-//! What stacks and CPU samples show of a cause: a second look at what other readings found.
+//! What stacks and CPU samples show of a cause: a check of what other readings found.
 //!
-//! Each entry of the catalogue says where its victims stand or what the CPU goes into ([`Stacks`]). Which
-//! calls those are on this server, and how many threads, is counted here. Where no profile was taken, or none
-//! of the functions has a name on this server (MariaDB's packages name none of InnoDB's), a finding goes
-//! without.
+//! Each entry of the catalogue says in which functions its victims wait or what the CPU is used for ([`Stacks`]). This
+//! module counts those calls on this server, and the threads in them. Where no profile was taken, or none of the
+//! functions has a name on this server (MariaDB's packages name none of InnoDB's), a finding goes without.
 
 use std::collections::HashMap;
 

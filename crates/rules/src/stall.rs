@@ -1,8 +1,8 @@
-//! Sessions that are held up by what one thread does inside InnoDB, counted in the snapshots of a profile.
+//! Sessions that are blocked by what one thread does inside InnoDB, counted in the snapshots of a profile.
 //!
-//! In: which functions do it, and which stacks wait for it. Out: how many sessions are held up, of how many at work,
-//! and who does it. A session is at work where its stack goes through `dispatch_command`, which both servers export.
-//! A running thread has no stack and counts as one at work: what is not seen waiting does not wait.
+//! In: the functions that block, and the stacks that wait for them. Out: how many sessions are blocked, of how many at
+//! work, and the blocker. A session is at work where its stack goes through `dispatch_command`, which both servers
+//! export. A running thread has no stack and counts as one at work.
 
 use std::collections::HashMap;
 

@@ -211,7 +211,7 @@ impl Build {
         self.status(name, |at_s| 1000.0 + per_s * at_s)
     }
 
-    /// A status gauge that stands still.
+    /// A status gauge that does not change.
     pub(crate) fn gauge(self, name: &str, value: f64) -> Self {
         self.status(name, |_| value)
     }

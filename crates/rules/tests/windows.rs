@@ -1,4 +1,4 @@
-//! Windows recorded from real servers that suffered a known cause, through every rule.
+//! Windows recorded from real servers with a known cause, through every rule.
 //!
 //! `tests/windows/CAUSE.WHATEVER.json[.gz]`: the name up to the first dot is the cause that must come
 //! first; `healthy` is a server about which nothing above a note may be said. `spindoctor lab run
@@ -174,10 +174,10 @@ fn a_recorded_cause_that_a_setting_cures_gets_it_and_a_healthy_server_gets_none(
         for family in FAMILIES.iter().filter(|family| family.cures.contains(&label.as_str())) {
             assert!(proposed.contains(&family.name), "{}: {proposed:?}, {:#?}", path.display(), plan.left);
         }
-        let told = FAMILIES.iter().filter(|family| {
+        let families = FAMILIES.iter().filter(|family| {
             proposed.contains(&family.name) != plan.left.iter().any(|left| left.family == family.name)
         });
-        assert_eq!(told.count(), FAMILIES.len(), "{}: a family is silent or says both", path.display());
+        assert_eq!(families.count(), FAMILIES.len(), "{}: a family is silent or says both", path.display());
     }
 }
 

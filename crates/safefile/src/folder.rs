@@ -123,7 +123,7 @@ impl Folder {
         Ok(Some(bytes))
     }
 
-    /// Gives a file this content, in the place of what was there: whoever reads it, also after a power cut, finds all of the
+    /// Gives a file this content, in the place of what was there: a reader, also after a power cut, finds all of the
     /// old or all of the new. On disk when this returns.
     ///
     /// # Errors

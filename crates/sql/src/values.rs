@@ -38,7 +38,7 @@ pub fn record_without_texts(record: &str) -> String {
         .bytes()
         .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let behind = if first == last { "" } else { &record[last + 1..] };
-    // Of 16 bits nobody can tell which of many texts it was.
+    // 16 bits do not show which of many texts it was.
     format!("{}'#{:04x}'{behind}", &record[..first], (hash >> 16) ^ (hash & 0xffff))
 }
 

@@ -1,4 +1,4 @@
-//! Tells who holds the locks of the C library that a process's threads wait for, and what asking cost.
+//! Prints who holds the locks of the C library that a process's threads wait for, and the cost of reading that.
 //!
 //! `cargo run --release --example futex_waits -- PID [bpf|procfs|ptrace]`
 

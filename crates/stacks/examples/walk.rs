@@ -1,7 +1,7 @@
 //! Takes snapshots of a process, walks and names every stack, and says what that cost.
 //!
 //! `cargo run --release --example walk -- PID [bpf|procfs|ptrace] [SNAPSHOTS]`: one snapshot prints the frames; of
-//! several, only the costs. Every stack is walked anew in each, also of threads that have not moved.
+//! several, only the costs. Every stack is walked again in each snapshot, also of threads that have not moved.
 
 #![expect(clippy::print_stdout, reason = "an example's result is what it prints")]
 

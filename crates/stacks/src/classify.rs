@@ -1,4 +1,4 @@
-//! What a thread does, from what the kernel says of it and the functions it is in: pure.
+//! The state of a thread, from what the kernel says about it and the functions it is in: pure.
 //!
 //! In: a [`RawThread`] and the names of its frames, innermost first. Out: a [`ThreadState`]. What a frame of the
 //! program itself means (which function waits for a latch) comes from a table of the caller's.
@@ -92,7 +92,7 @@ fn in_syscall(
         | libc::SYS_accept
         | libc::SYS_accept4
         | libc::SYS_connect => ThreadState::NetworkIdle,
-        // One descriptor is a peer; several are whoever comes first.
+        // One descriptor is a peer; several are the first that comes.
         libc::SYS_ppoll if thread.arguments[1] <= 1 => ThreadState::NetworkIdle,
         libc::SYS_ppoll | libc::SYS_pselect6 | libc::SYS_epoll_pwait | SYS_EPOLL_PWAIT2 => ThreadState::Epoll,
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => ThreadState::Sleep,
@@ -202,7 +202,8 @@ fn is_call_of(frame: &str, function: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['(', '<', '@', '.', '[']))
 }
 
-/// Where no system call is known: a page fault, or a source that cannot tell. The names are functions of the kernel.
+/// Where no system call is known: a page fault, or a source that does not know it. The names are functions of the
+/// kernel.
 fn in_channel(
     channel: &str,
     thread: &RawThread,

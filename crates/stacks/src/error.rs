@@ -1,4 +1,4 @@
-//! Why there is no snapshot.
+//! The reasons why there is no snapshot.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,11 +1,11 @@
 //! A profile on disk: `FILE.spinprof`.
 //!
-//! A line of ASCII names the format and its version (`spindoctor profile 1`), so that `head -1` and `file` tell what
-//! it is; behind it stands the gzip'd JSON of [`Profile`]. Fields may be added within a version: a reader takes what
-//! it knows. A version that this program does not know is refused.
+//! A line of ASCII names the format and its version (`spindoctor profile 1`), so that `head -1` and `file` show what it
+//! is; the gzip'd JSON of a [`Profile`] follows. Fields may be added within a version: a reader takes what it knows. A
+//! version that this program does not know is refused.
 //!
-//! In: a profile, or a file of whoever sent one. Out: the file, or a profile that every reader may go by: each place in
-//! a list that it names is there, and its numbers are of this world.
+//! In: a profile, or a file from anybody. Out: the file, or a profile that every reader may trust: each place in a list
+//! that it names is there, and its numbers are of this world.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -2,9 +2,9 @@
 //!
 //! In: a name, or an address. Out: [`Function`]: places in a file.
 //!
-//! The kernel writes a breakpoint over the first byte of an instruction. Were it put into the midst of one, the
-//! program would run something else: so the machine code is decoded from the function's beginning to its end, and
-//! where a jump contradicts it, there is no probe.
+//! The kernel writes a breakpoint over the first byte of an instruction. A breakpoint in the middle of an instruction
+//! would make the program run something else. So the machine code is decoded from the function's beginning to its end,
+//! and no probe is set where a jump contradicts the decoding.
 
 use std::collections::HashSet;
 use std::ops::Range;

@@ -1,9 +1,8 @@
 //! Every thread's stack of any native process, without stopping one.
 //!
-//! The data flows one way: `capture` (registers and copied stack bytes, no meaning) -> `unwind` (addresses)
-//! -> `name` (frames) -> `classify` and `spin` (what it means) -> [`spindoctor_model::Profile`].
-//! A profiler ties them together. Beside it, `futex_waits` reads who holds the locks that threads wait for.
-//! Nothing here knows what MySQL is.
+//! The data flows one way: `capture` (registers and copied stack bytes, no meaning) -> `unwind` (addresses) -> `name`
+//! (frames) -> `classify` and `spin` (what it means) -> [`spindoctor_model::Profile`]. A profiler ties them together.
+//! Beside it, `futex_waits` reads who holds the locks that threads wait for. Nothing here knows MySQL.
 
 pub mod aggregate;
 pub mod capture;

@@ -1,4 +1,4 @@
-//! The process that is looked at: that it is there, that it can be looked at, and which threads it has.
+//! The examined process: whether it exists, whether it may be examined, and its threads.
 //!
 //! In: a process id, as the profiler's pid namespace has it. Out: [`Process`], which knows when it has ended
 //! even if its id has been given to another since.
@@ -24,7 +24,7 @@ const PF_KTHREAD: u64 = 0x0020_0000;
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
-    /// Tells of its end. None where the kernel has no such thing (before 5.3).
+    /// Becomes readable when the process ends. None where the kernel has no pidfd (before 5.3).
     pidfd: Option<OwnedFd>,
     /// When it was started, in clock ticks since the system was: no other process has both this and its id.
     start_time: u64,

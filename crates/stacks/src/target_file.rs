@@ -1,4 +1,4 @@
-//! Files that an examined process names, opened so that the process chooses nothing that this program opens.
+//! Files that an examined process names, opened so that the process cannot choose what this program opens.
 //!
 //! In: `/proc/PID/exe` and its like, or a root folder and a path below it. Out: a regular file, open for reading.
 //! A process names its files itself, and it may be hostile while this program is root: a name may lead to a FIFO that

@@ -2,7 +2,7 @@
 //! outside of them.
 //!
 //! In: a process, one of its threads, how long. Out: a [`ThreadTime`]. What a system call or a function is for is left
-//! to whoever knows the program.
+//! to the caller, who knows the program.
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -8,8 +8,8 @@
 //! expressions, which signal frames (`__restore_rt`) and functions that align their stack need; it takes the
 //! address that a signal interrupted for a return address; and it knows no register without a value.
 //!
-//! A walk ends: each frame must lie above the one before it, and there is a limit. Nothing on a stack is believed
-//! but what leads to executable memory.
+//! A walk ends: each frame must lie above the one before it, and there is a limit. Only values that lead to executable
+//! memory are trusted on a stack.
 
 use std::collections::hash_map::Entry;
 
@@ -150,7 +150,7 @@ struct Abi {
     sp: u16,
     /// Where the return address of a function that calls nothing is; x86-64 keeps it on the stack.
     lr: Option<u16>,
-    /// Where expressions find the pc: those of the PLT on x86-64 tell by it what is pushed already.
+    /// Where expressions find the pc: those of the PLT on x86-64 see by it what is pushed already.
     pc: Option<u16>,
     /// The registers that a function leaves as they were: rbx, rbp, rsp, r12-r15; x19-x29, sp.
     preserved: u32,

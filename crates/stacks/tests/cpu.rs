@@ -24,16 +24,16 @@ struct Busy {
 impl Busy {
     fn start() -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, tids) = std::sync::mpsc::channel();
         let until = Arc::clone(&over);
         let thread = std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid().as_raw_pid().cast_unsigned()).unwrap();
+            sender.send(rustix::thread::gettid().as_raw_pid().cast_unsigned()).unwrap();
             let mut sum = 0_u64;
             while !until.load(Ordering::Relaxed) {
                 sum = std::hint::black_box(sum.wrapping_mul(3).wrapping_add(1));
             }
         });
-        Self { tid: told.recv().unwrap(), over, thread: Some(thread) }
+        Self { tid: tids.recv().unwrap(), over, thread: Some(thread) }
     }
 }
 
@@ -85,7 +85,7 @@ fn samples_that_nobody_fetches_in_time_are_counted_as_lost() {
     let deadline = Instant::now() + PATIENCE;
     let mut seen = 0;
     loop {
-        // Three times as long as the buffers hold; the kernel tells of the loss with the next sample that fits.
+        // Three times as long as the buffers hold; the kernel reports the loss with the next sample that fits.
         std::thread::sleep(Duration::from_secs(1));
         let CpuSamples { samples, lost, .. } = sampler.read();
         seen += samples.len();

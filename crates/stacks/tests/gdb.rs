@@ -102,7 +102,7 @@ struct Ours {
 }
 
 impl Ours {
-    fn of(pid: u32) -> spindoctor_stacks::Result<Self> {
+    fn of_process(pid: u32) -> spindoctor_stacks::Result<Self> {
         let (capture, notes) = capture::open(pid, None)?;
         println!("{:?} {notes:?}", capture.source());
         Ok(Self {
@@ -165,7 +165,7 @@ async fn frames_are_those_of_gdb(which: Which) {
     for _ in 0..CONNECTIONS {
         clients.push(server.connect().await.unwrap());
     }
-    let mut ours = Ours::of(server.pid()).unwrap();
+    let mut ours = Ours::of_process(server.pid()).unwrap();
     let before = ours.snapshot();
     let mut gdbs = gdbs_of(server.pid());
     let after = ours.snapshot();

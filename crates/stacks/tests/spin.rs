@@ -1,4 +1,4 @@
-//! CPU samples of a program that spins in known functions and works in another: told apart by their code.
+//! CPU samples of a program that spins in known functions and works in another: distinguished by their code.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,8 +1,8 @@
 //! A server under its load, with settings that may be changed: blocks of time are measured on it, one after the other.
 //!
-//! In: a [`Meter`] that reads, a [`Writer`] that sets, and how long. Out: [`Block`]s, or why there is none ([`Ended`]). Here
-//! stand the clock, the guard rails and everything that can go wrong while a block runs; what blocks are compared with each
-//! other, and what follows from it, is not decided here.
+//! In: a [`Meter`] that reads, a [`Writer`] that sets, and how long. Out: [`Block`]s, or why there is none ([`Ended`]).
+//! This module holds the clock, the guard rails and all errors while a block runs. Other modules decide which blocks
+//! are compared, and what follows.
 
 use std::time::Duration;
 
@@ -176,7 +176,7 @@ pub struct Bench<'a, W> {
     meter: &'a mut Meter,
     writer: &'a mut W,
     stop: watch::Receiver<bool>,
-    tell: &'a mut dyn FnMut(Event<'_>),
+    report: &'a mut dyn FnMut(Event<'_>),
     begun: Instant,
     rails: Rails,
     series: Vec<f64>,
@@ -212,11 +212,11 @@ impl<'a, W: Writer> Bench<'a, W> {
         writer: &'a mut W,
         look: Duration,
         stop: watch::Receiver<bool>,
-        tell: &'a mut dyn FnMut(Event<'_>),
+        report: &'a mut dyn FnMut(Event<'_>),
     ) -> Result<Self, Ended> {
         let mut seconds: Vec<(Counters, Rates)> = Vec::new();
         let begun = Instant::now();
-        tell(Event::Looking { seconds: look.as_secs_f64() });
+        report(Event::Looking { seconds: look.as_secs_f64() });
         let mut stop = stop;
         let mut before = meter.read().await?;
         let mut slowest = begun.elapsed();
@@ -238,7 +238,7 @@ impl<'a, W: Writer> Bench<'a, W> {
         let rails = Rails::from_baseline(&seconds).ok_or(Ended::LoadGone { per_s: load_per_s })?;
         let series = seconds.iter().map(|(_, rates)| rates.throughput_per_s).collect();
         let (last, until) = (Some(before), None);
-        Ok(Self { meter, writer, stop, tell, begun, rails, series, load_per_s, last, slowest, until })
+        Ok(Self { meter, writer, stop, report, begun, rails, series, load_per_s, last, slowest, until })
     }
 
     /// A block that is not over then is broken off.
@@ -251,7 +251,7 @@ impl<'a, W: Writer> Bench<'a, W> {
     /// # Errors
     /// Why the trial has to end. The server may have either setting then.
     pub async fn block(&mut self, wanted: &Wanted<'_>) -> Result<Outcome, Ended> {
-        (self.tell)(Event::Begun(wanted));
+        (self.report)(Event::Begun(wanted));
         self.set(wanted.values).await?;
         self.rails.begin();
         let BlockTimes { settle, measure } = wanted.times;
@@ -281,14 +281,14 @@ impl<'a, W: Writer> Bench<'a, W> {
             loop_ns: rates.loop_ns,
             left_out: None,
         };
-        (self.tell)(Event::Measured(&block));
+        (self.report)(Event::Measured(&block));
         Ok(Outcome::Measured(block))
     }
 
     /// A guard rail was hit: the old values at once, then calm is waited for. The trip names who caused it.
     async fn recover(&mut self, trip: Trip, wanted: &Wanted<'_>) -> Result<String, Ended> {
         self.set(wanted.old).await?;
-        (self.tell)(Event::Note(&format!("a guard rail was hit, the old setting is back: {trip}")));
+        (self.report)(Event::Note(&format!("a guard rail was hit, the old setting is back: {trip}")));
         let back = Instant::now();
         let (mut calm, mut calm_since) = (0, back);
         self.rails.begin();
@@ -387,7 +387,7 @@ impl<'a, W: Writer> Bench<'a, W> {
         }
     }
 
-    /// A lost lease is most often a restart, which the counters tell better.
+    /// A lost lease is most often a restart, which the counters show better.
     async fn why_lost(&mut self, why: String) -> Ended {
         match self.read().await {
             Err(ended @ Ended::Restarted) => ended,
@@ -440,9 +440,9 @@ impl<'a, W: Writer> Bench<'a, W> {
         self.meter
     }
 
-    /// Tells the user.
-    pub fn tell(&mut self, event: Event<'_>) {
-        (self.tell)(event);
+    /// Reports to the user.
+    pub fn report(&mut self, event: Event<'_>) {
+        (self.report)(event);
     }
 
     /// Since the look began.

@@ -1,17 +1,17 @@
-//! The governor: which spin settings a server should have on the CPUs that are under it now.
+//! The governor: the spin settings that a server should have on its present CPUs.
 //!
-//! In: what was read of the host and of the server's variables, once a second. Out: the changes that are due, each with
-//! its reason; and notes. Pure: it reads nothing, sets nothing and knows no time.
+//! In: readings of the host and the server's variables, once per second. Out: the changes that are due, each with its
+//! reason; and notes. Pure: it reads nothing, sets nothing and has no clock.
 //!
-//! Two things are kept right, and each only by as much as what changed under the server calls for:
+//! The governor keeps two things right, and changes each only as much as the change of the CPUs requires:
 //!
 //! - `innodb_log_spin_cpu_pct_hwm`: the mark at which commits stop spinning means half of the CPUs that the server is
 //!   granted, not of those that it counts ([`CommitSpin`]).
 //! - the time that a latch is spun on: as long as it was meant to be, however long one PAUSE takes on this CPU
-//!   ([`LatchSpin`]). Where somebody has chosen other settings than the server starts with, they are kept as long
-//!   as they lasted when the governor came.
+//!   ([`LatchSpin`]). Where somebody has chosen settings other than the defaults, the spin time is kept as it was when
+//!   the governor started.
 //!
-//! A variable that somebody else sets meanwhile is theirs from then on.
+//! The governor leaves a variable alone once somebody else has set it.
 
 use spindoctor_model::host::PauseLatency;
 use spindoctor_model::mysql::NamedValues;
@@ -35,7 +35,7 @@ pub const LOOKS_AT: [&str; 6] = [HWM, LWM, WRITER_THREADS, DELAY, MULTIPLIER, LO
 /// PAUSE takes longer at half its frequency, and the models differ by a factor of ten.
 const SPIN_FITS: f64 = 1.5;
 
-/// So many readings of PAUSE in a row must not fit, where the CPU's model is the same: a disturbed one is seldom alone,
+/// So many readings of PAUSE in a row must not fit, where the CPU's model is the same: a disturbed one is rarely alone,
 /// three are.
 const STRIKES: u32 = 3;
 
@@ -405,7 +405,7 @@ mod tests {
         let slow = host(6.0, 6, Some(47.0));
         assert_eq!(world.look(&host(6.0, 6, Some(10.9))), []);
         assert_eq!(world.look(&slow), []);
-        assert_eq!(world.look(&host(6.0, 6, Some(11.2))), [], "one that fits begins anew");
+        assert_eq!(world.look(&host(6.0, 6, Some(11.2))), [], "one that fits starts the count again");
         assert_eq!((world.look(&slow), world.look(&slow)), (vec![], vec![]));
         assert_eq!(world.look(&slow), [(MULTIPLIER, "12".into())]);
         assert_eq!(world.look(&slow), []);

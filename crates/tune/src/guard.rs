@@ -1,7 +1,7 @@
-//! Guard rails: what a block must not do to a server, checked once a second while it runs.
+//! Guard rails: limits that a block must not exceed on a server, checked once per second while it runs.
 //!
-//! In: readings of the baseline, then a reading a second. Out: a [`Trip`] with its numbers, at once. Each limit is the
-//! baseline's own worst second times a factor, because no absolute number fits every server. Pure.
+//! In: readings of the baseline, then a reading per second. Out: a [`Trip`] with its numbers, at once. Each limit is
+//! the baseline's own worst second times a factor, because no absolute number fits every server. Pure.
 
 use std::fmt;
 

@@ -1,10 +1,10 @@
 //! The guardian: a process of its own that puts the old values back when the tuner is gone.
 //!
-//! The tuner starts it, and sends it over a pipe the address of the server and the path of the journal: neither a password nor
-//! anything else stands in its arguments or environment. A line comes every half second; the end of the pipe, or silence for
-//! four and a half seconds, means that the tuner is dead or stopped. Then the guardian takes the lock on a fresh connection, gives the
-//! variables their old values, takes the EVENT and the journal away, and ends. It tries for as long as the journal stands; a
-//! lock that some other connection holds keeps it from nothing ([`crate::apply`]).
+//! The tuner starts it, and sends it over a pipe the address of the server and the path of the journal: its arguments
+//! and environment hold no password and nothing else. A line comes every half second; the end of the pipe, or silence
+//! for four and a half seconds, means that the tuner is dead or stopped. Then the guardian takes the lock on a fresh
+//! connection, gives the variables their old values, drops the EVENT, removes the journal, and ends. It tries as long
+//! as the journal exists; a lock that some other connection holds does not stop it ([`crate::apply`]).
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -40,8 +40,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A server that comes back has its values after this, at the latest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// A server on this host whose socket nobody listens on for so long is down, and its settings with it: when it starts it has
-/// those of its option file. The journal stays, for whoever tunes there next to say so.
+/// A server on this host whose socket nobody listens on for so long is down, and its settings with it: when it starts
+/// it has those of its option file. The journal stays, so that the next tuner there says so.
 const DOWN: Duration = Duration::from_secs(60);
 
 /// The first line of the pipe: which server, and which journal.
@@ -317,7 +317,7 @@ async fn attempt(
         writer.close().await;
         return Ok(None);
     };
-    // Read again under the lock: whoever held it before may have put everything back, or decided to keep it.
+    // Read again under the lock: its holder before may have put everything back, or decided to keep it.
     let path = &charge.journal;
     let outcome = match Journal::read(path) {
         Ok(Some(now)) if now.is_kept => {

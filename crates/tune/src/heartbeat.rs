@@ -1,8 +1,9 @@
-//! What keeps the lease, and watches over the guardian: two threads of their own, so that nothing which the tuner does delays a
-//! heartbeat, nor does the start of a guardian, which may have to wait for a disk.
+//! Keeps the lease and watches the guardian, on two threads: so neither the tuner's work nor the start of a guardian,
+//! which may wait for a disk, delays a heartbeat.
 //!
-//! One holds the connection that holds the lock, and asks it something every [`HEARTBEAT`]. The other writes a line to the
-//! guardian as often, and starts another one when the guardian ends. What they find out is read through watch channels.
+//! One thread has the connection that holds the lock, and sends a query on it every [`HEARTBEAT`]. The other writes a
+//! line to the guardian as often, and starts a new guardian when one ends. Their results are read through watch
+//! channels.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,8 +25,8 @@ use crate::apply::writer::Writer;
 use crate::guardian::{self, Charge};
 use crate::lease::{HEARTBEAT, IDLE_S, LOCK};
 
-/// How long the server may take to answer a heartbeat. While it works on an answer, the connection is not idle and the lock
-/// is kept: a server that stands still for some seconds takes the lease from nobody. A network that is gone answers never; the
+/// How long the server may take to answer a heartbeat. While it works on an answer, the connection is not idle and the
+/// lock is kept: a server that stops for some seconds takes the lease from nobody. A lost network never answers; the
 /// server has given everything back by then.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a guardian may hold the lock while it puts back what a tuner before left; a tuner holds it for longer.
@@ -70,19 +71,19 @@ impl Heartbeat {
     /// Takes the lock, and keeps it until the value is dropped or [`Heartbeat::release`] is called.
     pub(crate) async fn start(target: &Target) -> Result<Self, NoLease> {
         let (wishes, wished) = mpsc::unbounded_channel();
-        let (tell_lost, lost) = watch::channel(None);
-        let (tell_guardian, guardian) = watch::channel(Err("none was asked for".to_owned()));
+        let (lost_sender, lost) = watch::channel(None);
+        let (guardian_sender, guardian) = watch::channel(Err("none was asked for".to_owned()));
         let (begun, begin) = oneshot::channel();
         let target = target.clone();
         let (stop, stopped) = watch::channel(false);
-        let tell = tell_lost.clone();
+        let sender = lost_sender.clone();
         let keep = move || match new_runtime() {
             Err(error) => drop(begun.send(Err(NoLease::Failed(no_thread(&error))))),
             Ok(runtime) => runtime.block_on(async {
                 match take_lock(&target).await {
                     Ok((conn, holder)) => {
                         let _gone = begun.send(Ok(holder));
-                        ping(conn, tell, stopped).await;
+                        ping(conn, sender, stopped).await;
                     }
                     Err(why) => drop(begun.send(Err(why))),
                 }
@@ -93,10 +94,10 @@ impl Heartbeat {
             begin.await.unwrap_or_else(|_| Err(NoLease::Failed(no_thread(&io::ErrorKind::Other.into()))))?;
         let stands = Arc::new(AtomicBool::new(false));
         let has_event = Arc::clone(&stands);
-        let tell = tell_lost.clone();
+        let sender = lost_sender.clone();
         let watch_over = move || match new_runtime() {
-            Err(error) => drop(tell.send_replace(Some(no_thread(&error).to_string()))),
-            Ok(runtime) => runtime.block_on(serve(wished, tell, tell_guardian, stop, &has_event)),
+            Err(error) => drop(sender.send_replace(Some(no_thread(&error).to_string()))),
+            Ok(runtime) => runtime.block_on(serve(wished, sender, guardian_sender, stop, &has_event)),
         };
         let watches =
             thread("spin_guards", watch_over).map_err(|error| NoLease::Failed(no_thread(&error)))?;
@@ -202,7 +203,7 @@ async fn ping(mut conn: Writer, lost: watch::Sender<Option<String>>, mut stopped
 async fn serve(
     mut wished: mpsc::UnboundedReceiver<Wish>,
     lost: watch::Sender<Option<String>>,
-    tell: watch::Sender<Result<u32, String>>,
+    sender: watch::Sender<Result<u32, String>>,
     stop: watch::Sender<bool>,
     has_event: &AtomicBool,
 ) {
@@ -214,7 +215,7 @@ async fn serve(
                 wish = wished.recv() => wish,
                 () = guarding.until_it_ends() => {
                     let again = guarding.again().await;
-                    let _before = tell.send_replace(again.clone());
+                    let _before = sender.send_replace(again.clone());
                     if let Err(why) = again {
                         if !has_event.load(Ordering::Relaxed) {
                             lost.send_replace(Some(format!("there is no guardian any more: {why}")));
@@ -229,7 +230,7 @@ async fn serve(
             Some(Wish::Guard { program, charge, started }) => {
                 let mut guarding = Guarding { program, charge: *charge, ends: Vec::new(), process: None };
                 let outcome = guarding.start().await;
-                let _before = tell.send_replace(outcome.clone());
+                let _before = sender.send_replace(outcome.clone());
                 guardian = outcome.is_ok().then_some(guarding);
                 let _gone = started.send(outcome);
             }
@@ -332,7 +333,7 @@ impl Guarding {
         self.start().await
     }
 
-    /// Tells it that there is nothing to guard any more, and waits for its end.
+    /// Ends its guard, as nothing is changed any more, and waits for its end.
     async fn send_home(mut self) {
         if let Some((mut child, mut pipe, _)) = self.process.take() {
             let _gone = pipe.write_all(guardian::GO_HOME.as_bytes()).await;

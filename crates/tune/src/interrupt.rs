@@ -1,4 +1,4 @@
-//! The signals that ask a process to end: while settings are taken, they ask for putting them back first.
+//! The signals that ask a process to end: while settings are taken, the settings are put back first.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -1,13 +1,13 @@
-//! The journal: what was changed on which server, on disk before it is changed.
+//! The journal: which settings are changed on which server, written to disk before the change.
 //!
-//! One file for each tuner that runs, in the folder of its user's state. It is written whole, synced, renamed into place and
-//! its folder synced, so that whoever reads it after a kill or a power cut finds the last state or the one before. No
-//! password is in it. It is gone when the server has its old values again, or keeps the new ones; one that is gone never comes
-//! back.
+//! One file for each tuner that runs, in the folder of its user's state. It is written whole, synced, renamed into
+//! place and its folder synced, so that a reader after a kill or a power cut finds the last state or the one before. No
+//! password is in it. It is removed when the server has its old values again, or keeps the new ones; a removed journal
+//! never comes back.
 //!
-//! What it says is set on a server by an account that may set everything. So it is believed only where nobody else can have
-//! written it ([`spindoctor_safefile::Folder`]), and only what a tuner writes is understood: variables of the list, with
-//! values of their form.
+//! Its values are set on a server by an account that may set everything. So it is trusted only where nobody else can
+//! have written it ([`spindoctor_safefile::Folder`]), and only what a tuner writes is understood: variables of the
+//! list, with values of their form.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,15 +1,17 @@
 //! The lease and the EVENT that watches it, as SQL. Pure: nothing is sent from here.
 //!
-//! A tuner's own connection holds the user lock [`LOCK`]. It asks something every [`HEARTBEAT`] and the server closes it
-//! after [`IDLE_S`] seconds of silence, so that a process that is dead, stopped or cut off loses the lock by the server's own
-//! doing. A one-second EVENT sees that the lock is not held by that connection any more, gives each variable its old value
-//! where it still has one that the tuner set, and drops itself. It leaves no trace in the binary log.
+//! A tuner's own connection holds the user lock [`LOCK`]. The tuner sends a query on it every [`HEARTBEAT`], and the
+//! server closes the connection after [`IDLE_S`] seconds of silence: so a process that is dead, stopped or cut off
+//! loses the lock without doing anything. A one-second EVENT sees that the lock is not held by that connection any
+//! more, gives each variable its old value where it still has one that the tuner set, and drops itself. It leaves no
+//! trace in the binary log.
 //!
-//! Every write compares before it sets, in one statement ([`set`]): where the lock is not held by whom it must be held, or a
-//! variable has another value than the writer believes, the statement fails and writes nothing, not even the same value.
-//! What window remains: the server works out all conditions of a statement, then sets its variables one after the other. A
-//! `SET GLOBAL` of somebody else's that falls between the two (microseconds; seconds where the adaptive hash index is
-//! emptied by the same statement) is overwritten. A change to the very value that spindoctor has set cannot be distinguished from its own.
+//! Every write compares before it sets, in one statement ([`set`]): where the lock is not held by whom it must be held,
+//! or a variable has another value than the writer believes, the statement fails and writes nothing, not even the same
+//! value. One window remains: the server evaluates all conditions of a statement, then sets its variables one after the
+//! other. A `SET GLOBAL` by somebody else between the two (microseconds; seconds where the adaptive hash index is
+//! emptied by the same statement) is overwritten. A change to the very value that spindoctor has set cannot be
+//! distinguished from its own.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -23,8 +25,8 @@ pub const LOCK: &str = "spindoctor.lease";
 /// The beginning of an EVENT's name, see [`event_name`].
 pub const EVENT: &str = "spindoctor_lease";
 
-/// The name of the EVENT that watches the lease of one connection of one start of the server. No two tuners ever have the
-/// same, so that whoever drops one by its name, however late, drops no other's.
+/// The name of the EVENT that watches the lease of one connection of one start of the server. No two tuners ever have
+/// the same, so that a session that drops one by its name, however late, drops no other's.
 pub fn event_name(holder: u64, started: i64) -> String {
     format!("{EVENT}_{holder}_{started}")
 }
@@ -200,9 +202,9 @@ END"
     )
 }
 
-/// The body of a rehearsal: everything that the other one may have to do, once, with the values that stand. Where it is gone
-/// a moment later, the scheduler runs, and whoever made it has the privileges. A variable that somebody else set meanwhile is
-/// left alone.
+/// The body of a rehearsal: everything that the other one may have to do, once, with the values that stand. Where it is
+/// gone a moment later, the scheduler runs, and its definer has the privileges. A variable that somebody else set
+/// meanwhile is left alone.
 pub fn rehearsal(watched: &Watched<'_>) -> String {
     let sets: String = watched
         .variables

@@ -1,8 +1,8 @@
-//! The log of all trials: one line of JSON for each tuning, beside the journals, so that what was once shown is not
-//! asked of a production server again.
+//! The log of all trials: one line of JSON for each tuning, beside the journals, so that a production server is not
+//! tested again for a known result.
 //!
-//! In: a folder and a [`Tuning`]. Out: a line in `trials.jsonl` there. A file that has grown large becomes
-//! `trials.1.jsonl`, in the place of the one before.
+//! In: a folder and a [`Tuning`]. Out: a line in `trials.jsonl` there. A file that has grown large is renamed to
+//! `trials.1.jsonl`, which replaces the one before.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};

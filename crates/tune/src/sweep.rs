@@ -1,8 +1,8 @@
 //! A sweep: a grid of settings and numbers of clients, each cell measured some times in random order.
 //!
-//! In: what is wanted ([`Grid`]) and what was measured ([`Measured`]). Out: which cells are left, in which order
+//! In: the wanted cells ([`Grid`]) and the measured ones ([`Measured`]). Out: the cells that are left, in order
 //! ([`Grid::left`]), and the finished [`Sweep`]: medians with their spread, one line for each setting, and how each
-//! line scales. Pure: who runs the clients and changes the settings is above.
+//! line scales. Pure: the caller runs the clients and changes the settings.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

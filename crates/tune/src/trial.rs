@@ -1,7 +1,7 @@
 //! One trial: quads of blocks with the old and the new setting, until the interval decides or the time is up.
 //!
-//! In: a [`Bench`], a [`Candidate`], and chance as a closure. Out: a [`Trial`], also of what had to end early: then it is
-//! inconclusive, and `why` says what happened. The server has the old setting afterwards, wherever it still takes one.
+//! In: a [`Bench`], a [`Candidate`], and chance as a closure. Out: a [`Trial`], also where it had to end early: then it
+//! is inconclusive, and `why` says what happened. The server has the old setting afterwards, if it still accepts one.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ impl Times {
         (times, timing)
     }
 
-    /// How long the load is to be looked at before: long enough to tell how long it remembers, where that is asked for.
+    /// How long the load is to be looked at before: long enough to see how long it remembers, where that is asked for.
     pub fn look(&self) -> Duration {
         match (self.settle, self.measure) {
             (Some(_), Some(_)) => Duration::from_secs(5),
@@ -153,7 +153,7 @@ pub async fn run<W: Writer>(
     }
     let ended = under_way.quads(bench, until, below).await.err();
     let put_back = match &ended {
-        // Whoever lost the lease or the server cannot set anything; the dead man's switch does.
+        // A tuner that lost the lease or the server cannot set anything; the dead man's switch does.
         Some(Ended::Lost(_) | Ended::Restarted | Ended::NotSet(_)) => Ok(()),
         _ => bench.set(&candidate.old).await,
     };
@@ -200,7 +200,7 @@ impl UnderWay<'_> {
             }
             self.quad += 1;
             let judgement = judge(&self.blocks, Look::More, self.terms);
-            bench.tell(Event::Judged(&judgement));
+            bench.report(Event::Judged(&judgement));
             let is_enough = self.quad >= QUADS_TO_HELP || !is_wide(&judgement);
             if judgement.verdict.is_some_and(|verdict| verdict != Verdict::Helps || is_enough) {
                 self.decided = Some(judgement);
@@ -219,7 +219,7 @@ impl UnderWay<'_> {
         let quad_s = (4 * self.times.all()).as_secs_f64();
         self.budget = budget::estimate(&self.blocks, quad_s, allowed.as_secs_f64(), self.terms);
         if let Some((of, budget)) = self.budget.as_ref().filter(|_| is_first) {
-            bench.tell(Event::Note(&budget::words(*of, budget)));
+            bench.report(Event::Note(&budget::words(*of, budget)));
         }
     }
 

@@ -1,8 +1,8 @@
-//! From what is proposed to what is kept: a race between the candidates, a look around the winner, and a trial of it on
-//! fresh quads. Only that trial decides; the search has picked for luck, too.
+//! From proposals to the kept setting: a race between the candidates, a search around the winner, and a trial of it on
+//! fresh quads. Only that trial decides, because luck is part of the search.
 //!
 //! In: a [`Bench`], proposals in the order in which they are trusted (the model's guess first), and until when. Out: a
-//! [`Tuned`]. The server has its old settings afterwards, wherever it still takes any; who calls keeps the winner.
+//! [`Tuned`]. The server has its old settings afterwards, if it still accepts any; the caller keeps the winner.
 
 use std::time::Duration;
 
@@ -254,7 +254,8 @@ impl<W: Writer> Search<'_, '_, W> {
                         round.iter().map(|block| block.as_ref().and_then(score)).collect();
                     measured.extend(order.iter().zip(round).filter_map(|(arm, block)| Some((*arm, block?))));
                     dropped.extend(race.record(&scores).into_iter().map(|arm| (arm, race.rounds())));
-                    self.bench.tell(Event::Raced { round: race.rounds(), remaining: race.remaining().len() });
+                    self.bench
+                        .report(Event::Raced { round: race.rounds(), remaining: race.remaining().len() });
                 }
                 None => spoilt += 1,
             }

@@ -1,6 +1,6 @@
 //! The variables that may be changed on a live server, with their documented ranges: one ordered list.
 //!
-//! Out: [`VARIABLES`]. What is not on it is not changed, whoever asks. Pure.
+//! Out: [`VARIABLES`]. What is not on it is never changed. Pure.
 
 use spindoctor_model::ServerVersion;
 use thiserror::Error;

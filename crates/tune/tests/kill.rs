@@ -1,7 +1,7 @@
-//! A tuner that is killed, stopped, cut off or outlived: the server is as it was within five seconds, and nothing is left.
+//! A tuner that is killed, stopped or cut off: within five seconds the server is as before, and nothing is left behind.
 //!
-//! The tuner is `driver/tuner.rs`, which flips values as fast as it can. Servers are real. What takes a second of a server
-//! that takes two to start shares one of each kind: [`CHECKS`].
+//! The tuner is `driver/tuner.rs`, which flips values as fast as it can. Servers are real. Short checks share one
+//! server of each kind, because a start takes two seconds: [`CHECKS`].
 
 #![expect(
     clippy::unwrap_used,
@@ -30,7 +30,7 @@ const WITHIN: Duration = Duration::from_secs(5);
 /// How long such a machine may take for what takes a second or two.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the variables have before: no default, so that a restart is told from putting back.
+/// What the variables have before: no default, so that a restart is distinguished from putting back.
 const BEFORE: [(&str, &str); 2] = [("innodb_spin_wait_delay", "7"), ("innodb_sync_spin_loops", "31")];
 /// What they are flipped between; the old value is among them.
 const FLIPS: [&str; 2] = ["innodb_spin_wait_delay=1,7,2", "innodb_sync_spin_loops=10,20,30"];
@@ -463,7 +463,7 @@ struct Stranger {
 }
 
 impl Stranger {
-    fn of(scene: &Scene) -> Self {
+    fn in_scene(scene: &Scene) -> Self {
         scene.make_weak_account();
         let mut target = Target::new(Endpoint::Socket(scene.server.socket().to_owned()), "weak");
         target.limits.query = 2 * PATIENCE;
@@ -507,7 +507,7 @@ fn a_lock_that_another_account_waits_for_keeps_no_setting_changed(scene: &Scene)
     for how in ["guardian and event", "recover", "tuner"] {
         scene.reset();
         let mut tuner = scene.start("hold");
-        let stranger = Stranger::of(scene);
+        let stranger = Stranger::in_scene(scene);
         stranger.waits_or_holds(scene);
         let killed = Instant::now();
         match how {
@@ -551,7 +551,7 @@ fn a_lock_that_another_account_waits_for_keeps_no_setting_changed(scene: &Scene)
         until(killed, how, || !scene.has_event(), || "an EVENT is left".to_owned());
         until(killed, how, || scene.journals() == 0, || "a journal is left".to_owned());
         until(killed, how, || !runs(tuner.guardian), || "the guardian runs".to_owned());
-        // No tuner beside it; it is told whose lock it is.
+        // No tuner beside it; the error names the lock's owner.
         let address = scene.server.socket().display().to_string();
         let output = scene.command("hold", &address).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
@@ -588,7 +588,7 @@ fn a_tuner_that_stands_still_for_two_seconds_goes_on(scene: &Scene) {
     scene.wait_for_nothing(guardian, "went on");
 }
 
-fn an_account_that_may_not_set_is_told_the_grant_and_nothing_is_left(scene: &Scene) {
+fn an_account_that_may_not_set_is_reported_the_grant_and_nothing_is_left(scene: &Scene) {
     scene.make_weak_account();
     let target = Target::new(Endpoint::Socket(scene.server.socket().to_owned()), "weak");
     let options = TakeOptions {
@@ -722,7 +722,7 @@ fn when_a_server_was_started_is_the_same_whenever_it_is_asked(scene: &Scene) {
     }
 }
 
-/// Forwards a port until it is told to hold everything back, as a network does that is gone.
+/// Forwards a port until it is set to hold everything back, as a network does that is gone.
 struct Network {
     port: u16,
     is_gone: Arc<AtomicBool>,
@@ -894,7 +894,7 @@ const CHECKS: &[(&str, Check)] = checks![
     a_lock_that_another_account_waits_for_keeps_no_setting_changed,
     a_server_that_stands_still_for_seconds_takes_the_lease_from_nobody,
     a_tuner_that_stands_still_for_two_seconds_goes_on,
-    an_account_that_may_not_set_is_told_the_grant_and_nothing_is_left,
+    an_account_that_may_not_set_is_reported_the_grant_and_nothing_is_left,
     a_value_that_cannot_be_is_refused_before_anything_is_armed,
     a_server_makes_no_other_value_of_one_that_it_takes,
     a_second_tuner_is_refused_and_told_who_tunes_since_when,

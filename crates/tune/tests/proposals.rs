@@ -1,5 +1,5 @@
-//! What the rules propose, and what the tuner may change: every value that is proposed for a recorded server is one that
-//! the list lets a trial set, and that the server had is one that it lets it put back.
+//! The rules' proposals against the list of variables: the list lets a trial set every value that is proposed for a
+//! recorded server, and put back every value that the server had.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The program does what the model says: ways through the model of the giving back (`crates/giving-back`) are gone on real
-//! servers, by the real tuner, guardian, EVENT and `--recover`.
+//! The program does what the model says: paths through the model of the giving back (`crates/giving-back`) are run on
+//! real servers, by the real tuner, guardian, EVENT and `--recover`.
 //!
 //! Between these and the server stands a gate that holds every statement which is a step of the model, and its answer, until the
 //! way has come to it. So a process is killed or stopped, the network lost, the server restarted and a variable set by
@@ -107,7 +107,7 @@ struct Line {
 struct Lines {
     lines: Vec<Line>,
     network_is_gone: bool,
-    /// Ends of connections are not told to the server.
+    /// Ends of connections are not passed on to the server.
     is_mute: bool,
     is_over: bool,
 }
@@ -765,10 +765,10 @@ fn go(runtime: &tokio::runtime::Runtime, server: &mut Server, model: GivingBack,
     let mut tuner = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let orders = tuner.stdin.take();
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (tell, out) = (Arc::clone(&said), BufReader::new(tuner.stdout.take().unwrap()));
+    let (lines, out) = (Arc::clone(&said), BufReader::new(tuner.stdout.take().unwrap()));
     std::thread::spawn(move || {
         for line in out.lines().map_while(Result::ok) {
-            tell.lock().unwrap().push(line);
+            lines.lock().unwrap().push(line);
         }
     });
     let mut scene = Scene {
@@ -823,7 +823,7 @@ impl Scene<'_> {
                 let how = format!("{error}\n  {}", log.join("\n  "));
                 return if self.is_late || is_overdue { Gone::Void(how) } else { Gone::Otherwise(how) };
             }
-            // The tuner has seen that the scheduler is on; from now on it runs when it is told to.
+            // The tuner has seen that the scheduler is on; from now on it runs when the way says so.
             if !is_armed && next.tuners[0].at != At::Lock {
                 self.execute("SET GLOBAL event_scheduler = OFF");
                 is_armed = true;
@@ -889,7 +889,7 @@ fn once_gone_otherwise(scope: &Scope) -> Vec<Way> {
 /// EVENTs.
 fn kinds() -> Vec<(&'static str, Which, Vec<String>, Scope)> {
     let may = Scope { faults: 2, dba: 1, recoveries: 1, sets: 3, stranger: true, ..CALM };
-    // After a restart no EVENT runs before it is told to.
+    // After a restart no EVENT runs before the way says so.
     let scheduler = "--event-scheduler=OFF".to_owned();
     let configured = format!("--{}={}", VARIABLE.replace('_', "-"), number(Value::Configured));
     if let Some(folder) = std::env::var_os("SPINDOCTOR_BASEDIR") {

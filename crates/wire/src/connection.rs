@@ -1,8 +1,8 @@
 //! One connection: made, logged in, asked, closed. What bytes mean is said by the other modules of this crate.
 //!
-//! Everything that waits does so without a thread; what is read goes through one buffer that all connections of a thread
-//! share, so that a connection that waits holds no more than its socket and a few hundred bytes. Whoever calls has the
-//! deadline: a server that sends forever is left when it is over, or when the bounds of its answer are reached.
+//! Everything that waits does so without a thread; what is read goes through one buffer that all connections of a
+//! thread share, so that a connection that waits holds no more than its socket and a few hundred bytes. The caller has
+//! the deadline: a server that sends forever is left when it is over, or when the bounds of its answer are reached.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -208,7 +208,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects and logs in. Whoever calls has the deadline.
+    /// Connects and logs in. The caller has the deadline.
     ///
     /// # Errors
     /// Why there is no connection.

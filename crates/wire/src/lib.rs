@@ -10,10 +10,11 @@
 //! [`answer`] say what they mean, [`rows`] keeps the rows of an answer as they came. `fuzz/fuzz_targets/fleet_wire.rs` feeds all of
 //! it with anything. [`connection`] moves the bytes, [`tls`] encrypts them, [`peer`] says who has proved what.
 //!
-//! Why not a driver (mysql_async, which the lab uses with servers of its own): it gives the password to whoever sends a key
-//! of its own, makes room for as many columns as a server claims to have, and keeps rows without a bound. It takes each cell
-//! of each row into an allocation of its own, and each packet twice through a parser; hundreds of megabytes of process lists
-//! then take several times as long as the network. Its connection also takes 14 kB, ours below three.
+//! Why not a driver (mysql_async, which the lab uses with servers of its own): it gives the password to anyone who
+//! sends a key of its own, makes room for as many columns as a server claims to have, and keeps rows without a bound.
+//! It takes each cell of each row into an allocation of its own, and each packet twice through a parser; hundreds of
+//! megabytes of process lists then take several times as long as the network. Its connection also takes 14 kB, ours
+//! below three.
 
 pub mod answer;
 pub mod bytes;

@@ -159,7 +159,7 @@ impl Packets {
     }
 }
 
-/// How far a packet reaches, as far as its headers tell by now.
+/// How far a packet reaches, as far as its headers say by now.
 struct Extent {
     /// Bytes up to the end, or to the end of the next header.
     known: usize,

@@ -104,7 +104,7 @@ pub struct Trust {
 pub enum Channel {
     /// TCP without TLS, loopback included: everybody on the way can read, and anybody may answer.
     Plain,
-    /// TLS with whoever answered: nobody on the way can read, but the other end has not proved who it is.
+    /// TLS with an unverified server: nobody on the way can read, but the other end has not proved who it is.
     Unverified,
     /// TLS over loopback with a process of root's, of our own user's or of the server's: so says the kernel, and nobody is on
     /// the way. A password may go there, but none in clear text.

@@ -10,7 +10,7 @@ use crate::bytes::{Bytes, put_text};
 const MANY_BYTES: usize = 16 << 10;
 /// Memory of so many answers' parts is kept to be used again,
 const MOST_SPARE: usize = 16;
-/// each of no more than this: more was one row's, and is seldom wanted.
+/// each of no more than this: more was one row's, and is rarely wanted.
 const MOST_SPARE_BYTES: usize = 1 << 20;
 
 /// Memory of rows that are gone. The allocator would give it back to the kernel each time and ask for it again, and the
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_with_more_or_fewer_cells_is_told() {
+    fn a_row_with_more_or_fewer_cells_is_reported() {
         assert!(has_cells(b"\x01a\xfb", 2));
         assert!(has_cells(b"\xfc\x02\0ab\0", 2) && !has_cells(b"\xfc\x02\0a", 1) && !has_cells(b"\xff", 1));
         assert!(!has_cells(b"\x01a\xfb", 1) && !has_cells(b"\x01a\xfb", 3) && !has_cells(b"\x05a", 1));

@@ -10,7 +10,7 @@ impl GivingBack {
         if state.guardians[t].run != Run::Runs {
             return false;
         }
-        let is_heard = state.tuners[t].run == Run::Runs;
+        let is_reachable = state.tuners[t].run == Run::Runs;
         let has_ended = matches!(state.tuners[t].run, Run::Killed | Run::Ended);
         match state.guardians[t].at {
             GuardianAt::Listens => {
@@ -26,7 +26,7 @@ impl GivingBack {
                     return true;
                 };
                 state.guardians[t].journal = Some(journal);
-                if is_heard {
+                if is_reachable {
                     state.guardians[t].at = GuardianAt::Listens;
                     state.guardians[t].silence = 0;
                 } else if state.network

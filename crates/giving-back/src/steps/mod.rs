@@ -168,13 +168,13 @@ impl State {
     /// True where the connection of a holder of the lock says nothing: its process is dead or stopped, or nothing comes through.
     fn is_mute(&self, holder: Holder) -> bool {
         let runs = |run| run == Run::Runs;
-        let is_heard = match holder {
+        let is_reachable = match holder {
             Holder::Stranger => return false,
             Holder::Lease(t) | Holder::Writer(t) => runs(self.tuners[usize::from(t)].run),
             Holder::Guardian(t) => runs(self.guardians[usize::from(t)].run),
             Holder::Recover => self.recover.at != RecoverAt::Absent,
         };
-        !(is_heard && self.network)
+        !(is_reachable && self.network)
     }
 
     /// True where the process of a holder is gone for ever, so that its end reaches the server with the network.

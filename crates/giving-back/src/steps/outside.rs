@@ -183,7 +183,7 @@ impl GivingBack {
                 memory,
             ];
             for journal in known.into_iter().flatten() {
-                // Nobody can tell the DBA's value from the tuner's; or it comes between the server's look and its change.
+                // Nobody can distinguish the DBA's value from the tuner's; or it comes between the server's look and its change.
                 let is_being_set = state.flights[t].is_some_and(|flight| {
                     matches!(flight.at, FlightStep::Evaluated { holds, next } if holds && usize::from(next) <= i)
                 });

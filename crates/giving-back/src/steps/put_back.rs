@@ -116,7 +116,7 @@ impl GivingBack {
         }
         match state.author[i] {
             Author::Dba if state.also[i] == 0 => state.accuse(Wrong::DbaOverwritten),
-            // Of two tuners on two hosts that try the same value nobody can tell whose it is.
+            // Of two tuners on two hosts that try the same value nobody can say whose it is.
             Author::Tuner(who)
                 if usize::from(who) != t
                     && state.has_lease(usize::from(who))

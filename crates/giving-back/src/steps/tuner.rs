@@ -264,7 +264,7 @@ impl GivingBack {
                 }
             }
             At::AwaitEvent => {
-                // Where something was cleared up, whoever gave back beside this lease has ended after a second.
+                // Where something was cleared up, a process that gave back beside this lease has ended after a second.
                 if self.protocol.foreign_right_ends
                     && sees_other
                     && state.tuners[t].waited == 0

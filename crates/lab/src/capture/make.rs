@@ -1,4 +1,4 @@
-//! Makes captures: a server for each, its trouble, what is read, and the note of origin.
+//! Makes captures: a server for each, its trouble, the readings, and the note of origin.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Captures: what the sources read of a real server that is in trouble, written into the corpus.
+//! Captures: the sources' readings of a real server in trouble, written into the corpus.
 //!
 //! A [`Capture`] is a declaration: how the trouble is made, on which servers, what is read. [`CAPTURES`] names them all;
 //! help, the corpus's note of origin and the tests that walk the corpus follow from it. [`run`] makes them.

@@ -1,4 +1,4 @@
-//! Takes this machine out of what was read: folders and the host's name are replaced by those of a usual server.
+//! Removes this machine from a capture: folders and the host's name are replaced by those of a usual server.
 
 use std::path::Path;
 

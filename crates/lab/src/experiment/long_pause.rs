@@ -1,5 +1,5 @@
-//! Latch spin with the long PAUSE of Skylake, as it is and with the budget corrected: the CPU's own where it has it,
-//! emulated where not.
+//! Latch spin with the long PAUSE of Skylake, unchanged and with the corrected budget: the CPU's own PAUSE where it is
+//! long, else an emulated one.
 
 use spindoctor_collect::host;
 use spindoctor_collect::source::Answer;

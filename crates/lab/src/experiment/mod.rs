@@ -1,4 +1,4 @@
-//! Experiments: what others found by hand, measured again here by a trial, whatever it turns out to be.
+//! Experiments: published findings, measured again here by a trial, whatever the result.
 //!
 //! An experiment is a server, a load, and a change; a scenario is for the diagnosis, an experiment for the cure. The trial is
 //! the tuner's own (`spindoctor_tune::trial`): blocks of both settings in random order, an interval, a verdict.
@@ -89,7 +89,7 @@ pub async fn run_experiment(
     home: &Home,
     experiment: &'static Experiment,
     options: &ExperimentOptions,
-    tell: &mut dyn FnMut(Event<'_>),
+    report: &mut dyn FnMut(Event<'_>),
     progress: Progress<'_>,
 ) -> Result<Tuning> {
     let mut interrupts = Interrupts::listen().map_err(Error::file("listen for", "signals".as_ref()))?;
@@ -118,7 +118,7 @@ pub async fn run_experiment(
         .map_err(|error| because(error.to_string()))?;
     let (stop, stopped) = watch::channel(false);
     let tried = {
-        let work = tried(&mut meter, &mut settings, &candidate, options.max_time, stopped, tell);
+        let work = tried(&mut meter, &mut settings, &candidate, options.max_time, stopped, report);
         let mut work = std::pin::pin!(work);
         tokio::select! {
             tried = &mut work => tried,
@@ -164,12 +164,13 @@ async fn tried(
     candidate: &Candidate,
     max_time: Duration,
     stopped: watch::Receiver<bool>,
-    tell: &mut dyn FnMut(Event<'_>),
+    report: &mut dyn FnMut(Event<'_>),
 ) -> std::result::Result<Trial, String> {
     let times = Times { settle: Some(SETTLE), measure: Some(MEASURE), pace: Pace::ThrowAway };
     let until = tokio::time::Instant::now() + max_time;
-    let mut bench =
-        Bench::open(meter, settings, times.look(), stopped, tell).await.map_err(|ended| ended.to_string())?;
+    let mut bench = Bench::open(meter, settings, times.look(), stopped, report)
+        .await
+        .map_err(|ended| ended.to_string())?;
     let mut below = |bound: usize| fastrand::usize(..bound.max(1));
     Ok(trial::run(&mut bench, candidate, &times, &Terms::default(), until, &mut below).await.trial)
 }

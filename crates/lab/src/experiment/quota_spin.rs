@@ -1,4 +1,4 @@
-//! Commit spin under a CPU quota, as it is and as its workaround has it.
+//! Commit spin under a CPU quota, without and with the published workaround.
 
 use spindoctor_model::Flavor;
 

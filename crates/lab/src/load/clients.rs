@@ -1,4 +1,4 @@
-//! Clients of the lab's own, at a steady pace, that remember when they had to wait: the witnesses of a stall.
+//! Clients of the lab's own, at a steady pace, that remember when they had to wait: they show when a stall really was.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

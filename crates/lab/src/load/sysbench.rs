@@ -381,7 +381,7 @@ fn options(target: &Target) -> Result<String> {
             lines.extend([format!("mysql-host={}", quoted(host)?), format!("mysql-port={port}")]);
         }
     }
-    // sysbench's client libraries ask whoever answers for a key (MariaDB's) or verify no certificate (both): the rule that
+    // sysbench's client libraries ask any server for a key (MariaDB's) or verify no certificate (both): the rule that
     // holds for our own logins cannot be kept by them.
     let is_remote = matches!(target.endpoint, Endpoint::Tcp { .. });
     if is_remote && target.password.is_some() && !target.trust.unverified_server {
@@ -535,22 +535,22 @@ Threads fairness:
     }
 
     #[test]
-    fn a_login_is_told_to_sysbench_word_for_word_or_not_at_all() {
+    fn a_login_is_reported_to_sysbench_word_for_word_or_not_at_all() {
         let endpoint = Endpoint::Tcp { host: "db17".to_owned(), port: 3307 };
         let login_of = |password: &str| Target::new(endpoint.clone(), "app").with_password(password.into());
         let refused = options(&login_of("secret")).unwrap_err().to_string();
         assert!(refused.contains("--trust-unverified-server") && !refused.contains("secret"), "{refused}");
-        let told = |password: &str| {
+        let config = |password: &str| {
             let mut target = login_of(password);
             target.trust.unverified_server = true;
             options(&target)
         };
         let login = "db-driver=mysql\nmysql-host=\"db17\"\nmysql-port=3307\nmysql-user=\"app\"\n";
         let rest = "\nmysql-db=\"sbtest\"\n";
-        assert_eq!(told("a, b#=c").unwrap(), format!("{login}mysql-password=\"a, b#=c\"{rest}"));
-        assert_eq!(told("a\"b").unwrap(), format!("{login}mysql-password='a\"b'{rest}"));
+        assert_eq!(config("a, b#=c").unwrap(), format!("{login}mysql-password=\"a, b#=c\"{rest}"));
+        assert_eq!(config("a\"b").unwrap(), format!("{login}mysql-password='a\"b'{rest}"));
         for hostile in ["\"'", "a\nmysql-host=elsewhere"] {
-            let refused = told(hostile).unwrap_err().to_string();
+            let refused = config(hostile).unwrap_err().to_string();
             assert!(refused.contains("another account") && !refused.contains(hostile), "{refused}");
         }
     }

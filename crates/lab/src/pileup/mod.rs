@@ -2,7 +2,7 @@
 //!
 //! What a scenario is to the diagnosis, a pile-up is to the wait graph. [`pile_up`] starts the server, brings the
 //! sessions there, and returns when the server's own lists show that they wait. They wait until the [`Piled`] is
-//! dropped, where its story says nothing else.
+//! dropped, unless its declaration says otherwise.
 
 mod chain;
 mod commit_order;

@@ -1,4 +1,4 @@
-//! Makes a server suffer for as long as a command of the user's runs.
+//! Reproduces a problem on a server while a command of the user runs.
 
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};

@@ -1,4 +1,4 @@
-//! A server that does its work well within its means.
+//! A healthy server: its load is far below its capacity.
 
 use spindoctor_model::Flavor;
 

@@ -1,8 +1,8 @@
-//! Scenarios: labelled ways to make a real server suffer one cause.
+//! Scenarios: labelled ways to reproduce one cause on a real server.
 //!
-//! A scenario says which server it needs, makes it suffer, and can tell by readings of its own that it
-//! does. [`run()`] waits until those readings show the suffering, watches a window as `doctor` does, and
-//! compares the first finding with the label.
+//! A scenario says which server it needs, causes the problem, and checks by readings of its own that the problem is
+//! there. [`run()`] waits until those readings show it, watches a window as `doctor` does, and compares the first
+//! finding with the label.
 //!
 //! Everything follows from the list [`SCENARIOS`]: `lab list`, `lab run`, the tests against real servers, the rows of the
 //! score. `script/new-cause` adds a scenario from `template.rs`.

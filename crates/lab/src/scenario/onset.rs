@@ -1,7 +1,8 @@
-//! Scenarios that begin: a server that is calm suffers from a known instant on, for some seconds, and is calm again.
+//! Scenarios with a beginning: a calm server has a problem from a known instant on, for some seconds, and is calm
+//! again.
 //!
-//! What a scenario is to `doctor`, which looks at a server that suffers, an onset is to `record`, which was there before.
-//! These are the stalls that the text on performance stalls names (the second seed), and overload.
+//! A scenario tests `doctor`, which examines a server that already has the problem; an onset tests `record`, which runs
+//! before the problem begins. The onsets are the stalls that the text on performance stalls names, and overload.
 
 use std::future::Future;
 use std::pin::Pin;

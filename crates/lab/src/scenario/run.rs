@@ -1,4 +1,4 @@
-//! Runs one scenario: server, suffering, window, diagnosis, end.
+//! Runs one scenario: server, problem, window, diagnosis, end.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Latches that are spun on far too long.
+//! Threads that spin on latches for far too long.
 
 use std::time::Duration;
 

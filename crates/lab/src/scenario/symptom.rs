@@ -1,5 +1,5 @@
-//! Readings by which a scenario sees that its server suffers, taken without spindoctor's own sources:
-//! a diagnosis is scored against what these saw.
+//! Readings by which a scenario checks that its server has the problem, taken without spindoctor's own sources: a
+//! diagnosis is scored against these readings.
 
 use std::fs;
 use std::path::Path;
@@ -161,9 +161,9 @@ pub(super) async fn semaphore_waiters(server: &Server) -> Result<usize> {
 /// The line is like `History list length 3000`.
 pub(super) async fn history_length(server: &Server) -> Result<u64> {
     let rows = show(server, "SHOW ENGINE INNODB STATUS").await?;
-    let told =
+    let state =
         |text: &str| text.split_once("History list length ")?.1.split_whitespace().next()?.parse().ok();
-    Ok(rows.iter().find_map(|(_, _, text)| told(text)).unwrap_or_default())
+    Ok(rows.iter().find_map(|(_, _, text)| state(text)).unwrap_or_default())
 }
 
 async fn show(server: &Server, statement: &str) -> Result<Vec<(String, String, String)>> {

@@ -1,4 +1,4 @@
-//! Clients of a storm: one comes whenever it is due, whatever became of those before it.
+//! Clients of a storm: each connects when it is due, whatever happened to those before it.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_is_told_from_other_errors() {
+    fn a_full_queue_is_reported_from_other_errors() {
         let io = |kind: ErrorKind| ClientError::Io(IoError::Io(kind.into()));
         assert_eq!(failure(&io(ErrorKind::WouldBlock)), Failure::QueueFull);
         assert_eq!(failure(&io(ErrorKind::ConnectionReset)), Failure::Reset);

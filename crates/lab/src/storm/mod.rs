@@ -1,7 +1,7 @@
 //! Connection storms: how many connections a second a server takes, and what breaks first beyond that.
 //!
 //! Clients come at a steady rate, whether those before them were served or not: connect, one statement, disconnect. The
-//! highest rate at which nearly all of them are served in time is searched for, on a fresh server for each setting.
+//! search finds the highest rate at which nearly all of them are served in time, on a fresh server for each setting.
 //! They run on the server's own machine and take CPU there, so a rate is for comparing settings.
 
 mod clients;
@@ -32,7 +32,7 @@ pub const NAME: &str = "connection-storm";
 pub const STORY: &str = "Clients connect, send one statement and disconnect, at a steady rate, whether those before them were \
                          served or not. The highest rate at which 99 % are served within 0.25 s is searched for, as the \
                          server is installed and with other settings of thread cache, back_log and thread pool; beyond it, \
-                         what broke first is told. It takes some four minutes.";
+                         the report says what broke first. It takes about four minutes.";
 
 /// Rate with which a search begins, connections a second: every server on any machine takes it.
 const FIRST_RATE: f64 = 250.0;
@@ -42,7 +42,7 @@ const REST: Duration = Duration::from_millis(500);
 const CALM: Duration = Duration::from_millis(50);
 /// The wait for it ends after this; then the next round shows it.
 const CALM_PATIENCE: Duration = Duration::from_secs(5);
-/// How long the server may take to tell a counter, in the middle of a storm.
+/// How long the server may take to answer with a counter, in the middle of a storm.
 const TOLD_WITHIN: Duration = Duration::from_secs(10);
 /// Room for connections, where it is not what is asked about.
 const ROOM: &str = "--max-connections=4000";
@@ -179,7 +179,7 @@ async fn on(
             setting.name,
             if round.is_sustained() { "are served" } else { "are too many" }
         ));
-        search.tell(rate, round.is_sustained());
+        search.record(rate, round.is_sustained());
         rounds.push(round);
     }
     witness.leave().await;
@@ -273,10 +273,10 @@ impl<'a> Witness<'a> {
     async fn threads_created(&mut self) -> Result<f64> {
         const STATEMENT: &str = "SHOW GLOBAL STATUS LIKE 'Threads_created'";
         let answer = timeout(TOLD_WITHIN, self.session.query_first(STATEMENT)).await;
-        let told: Option<(String, String)> = answer
+        let answered: Option<(String, String)> = answer
             .map_err(|_| Error::Silent { statement: STATEMENT, seconds: TOLD_WITHIN.as_secs() })?
             .map_err(Error::statement(STATEMENT))?;
-        Ok(told.and_then(|(_, value)| value.parse().ok()).unwrap_or_default())
+        Ok(answered.and_then(|(_, value)| value.parse().ok()).unwrap_or_default())
     }
 
     async fn leave(self) {
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_setting_is_its_best_round_and_the_first_that_broke() {
+    fn what_is_reported_of_a_setting_is_its_best_round_and_the_first_that_broke() {
         let tried = StormSetting {
             setting: "as installed",
             options: &[],

@@ -86,7 +86,7 @@ pub enum Breaks {
     Cpus,
     /// The clients themselves could not come fast enough: nothing is said of the server.
     Clients,
-    /// Connections take too long, for a reason that these numbers do not tell.
+    /// Connections take too long, for a reason that these numbers do not show.
     Latency,
 }
 
@@ -107,12 +107,12 @@ impl Breaks {
 }
 
 impl Failure {
-    /// What became of so many clients: `were told that there are too many connections (error 1040)`.
+    /// What became of so many clients: `were refused: too many connections (error 1040)`.
     pub fn text(self) -> &'static str {
         match self {
             Self::QueueFull => "found the listening socket's queue full",
-            Self::TooManyConnections => "were told that there are too many connections (error 1040)",
-            Self::NoThread => "were told that no thread can be made (error 1135)",
+            Self::TooManyConnections => "were refused: too many connections (error 1040)",
+            Self::NoThread => "were refused: the server could not create a thread (error 1135)",
             Self::Reset => "were hung up on",
             Self::TimedOut => "gave up after a second",
             Self::NoRoomForClient => "had no room beside 4,000 others that waited",
@@ -142,7 +142,7 @@ impl Round {
     }
 }
 
-/// What broke in a round that was not sustained: what clients were told, else who had no time.
+/// What broke in a round that was not sustained: the error that clients got, else who had no time.
 ///
 /// A queue that is full has a reason: where the CPUs or the accepting thread have no time left, it is that, and not the
 /// queue's length. Clients that have no time left themselves while CPUs are idle say nothing of the server; those without
@@ -193,7 +193,7 @@ impl Search {
     }
 
     /// Whether that rate was sustained.
-    pub(super) fn tell(&mut self, rate: f64, is_sustained: bool) {
+    pub(super) fn record(&mut self, rate: f64, is_sustained: bool) {
         match is_sustained {
             true => self.sustained = Some(self.sustained.map_or(rate, |best| best.max(rate))),
             false => self.broken = Some(self.broken.map_or(rate, |worst| worst.min(rate))),
@@ -229,7 +229,7 @@ mod tests {
         while let Some(rate) = search.next_rate() {
             rounds += 1;
             assert!(rounds < 40, "the search does not end");
-            search.tell(rate, rate <= limit);
+            search.record(rate, rate <= limit);
         }
         (search.sustained(), search.broken(), rounds)
     }
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(found(f64::INFINITY, 250.0).1, None);
         assert_eq!(found(0.0, 250.0).0, None);
         let mut one = Search::of_one(500.0);
-        one.tell(500.0, true);
+        one.record(500.0, true);
         assert_eq!((one.next_rate(), one.sustained()), (None, Some(500.0)));
     }
 
@@ -278,11 +278,11 @@ mod tests {
         assert_eq!(breaks_first(&round(&[(Failure::TimedOut, 500)])), Breaks::Latency);
         assert_eq!(breaks_first(&round(&[(Failure::NoRoomForClient, 400)])), Breaks::Latency);
         let saturated = Round { idle_cpu_ratio: 0.01, accept_busy_ratio: 0.95, ..round(&[]) };
-        assert_eq!(breaks_first(&saturated), Breaks::Cpus, "whoever has no CPU is not the limit himself");
+        assert_eq!(breaks_first(&saturated), Breaks::Cpus, "a server without CPU is not the limit itself");
         let busy = Round { accept_busy_ratio: 0.95, ..round(&[(Failure::QueueFull, 3)]) };
         assert_eq!(breaks_first(&busy), Breaks::AcceptingThread);
         let slow_clients = Round { clients_busy_ratio: 0.97, ..busy };
-        assert_eq!(breaks_first(&slow_clients), Breaks::Clients, "whoever is late himself judges nobody");
+        assert_eq!(breaks_first(&slow_clients), Breaks::Clients, "a late client cannot judge the server");
         assert_eq!(breaks_first(&round(&[(Failure::Reset, 100)])), Breaks::Resets);
         assert_eq!(breaks_first(&round(&[(Failure::NoThread, 100)])), Breaks::Threads);
     }

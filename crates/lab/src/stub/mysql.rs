@@ -1,5 +1,5 @@
-//! What a stub server answers that is looked at: the settings, counters and threads of a healthy, busy MySQL 8.0, as many
-//! rows of each as it has, and what sets one server apart from the others.
+//! The answers of an examined stub server: the settings, counters and threads of a healthy, busy MySQL 8.0, as many
+//! rows of each as it has, and the differences between the servers.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

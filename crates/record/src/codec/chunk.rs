@@ -1,7 +1,7 @@
 //! A chunk: the rows of its values folded into one, and compressed.
 //!
 //! ```text
-//! byte 0      the version of this layout: 1, or 2 where each row of a list tells whether it came as expected
+//! byte 0      the version of this layout: 1, or 2 where each row of a list says whether it came as expected
 //! byte 1      0: many values; 1: one value (layout 1), whose lists do not remember their rows
 //! then        zstd, with its checksum, over:
 //!     number of values
@@ -10,8 +10,8 @@
 //!     columns: how many; the length of each; the bytes of each
 //! ```
 //!
-//! A row is not compressed: shapes, texts, and columns as far as it adds to them, each with how far its number is from
-//! the one before.
+//! A row is not compressed. It holds its additions to shapes, texts and columns; each column's number is written as its
+//! distance from the one before.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -34,7 +34,7 @@ impl Layout {
         }
     }
 
-    fn of(head: [u8; 2]) -> Option<Self> {
+    fn from_head(head: [u8; 2]) -> Option<Self> {
         [Self::One, Self::Many, Self::ManyWithExpected].into_iter().find(|layout| layout.head() == head)
     }
 }
@@ -106,7 +106,7 @@ fn compress(body: &[u8]) -> Result<Vec<u8>, Undecodable> {
 /// The body of a chunk, and how it was written.
 fn body(chunk: &[u8]) -> Result<(Layout, Vec<u8>), Undecodable> {
     let [layout, kind, compressed @ ..] = chunk else { return Err(Undecodable::new("it is empty")) };
-    let layout = Layout::of([*layout, *kind])
+    let layout = Layout::from_head([*layout, *kind])
         .ok_or_else(|| Undecodable::new("its first bytes are not those of a chunk"))?;
     // The frame says how long its content is; what says more than any chunk has is damaged.
     let length = zstd::zstd_safe::get_frame_content_size(compressed).ok().flatten();
@@ -201,7 +201,7 @@ pub(crate) fn times(chunk: &[u8]) -> Result<Vec<i64>, Undecodable> {
 
 /// One value as bytes.
 pub(crate) fn pack(value: &impl Serialize) -> Result<Vec<u8>, NotFlat> {
-    let row = Encoder::of(Layout::One).push(value)?;
+    let row = Encoder::with_layout(Layout::One).push(value)?;
     fold(Layout::One, &[row]).map_err(|error| NotFlat(error.to_string()))
 }
 
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn folded(layout: Layout) -> (Vec<u8>, usize) {
-        let mut encoder = Encoder::of(layout);
+        let mut encoder = Encoder::with_layout(layout);
         let rows: Vec<Vec<u8>> = seconds().iter().map(|second| encoder.push(second).unwrap()).collect();
         (fold(layout, &rows).unwrap(), rows.iter().map(Vec::len).sum())
     }
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_told_and_never_read_for_ever() {
+    fn what_is_damaged_is_reported_and_never_read_for_ever() {
         let (chunk, _) = folded(Layout::ManyWithExpected);
         let whole = body(&chunk).unwrap().1;
         for at in 0..whole.len() {

@@ -1,13 +1,13 @@
-//! One column: what stood in one place of every sample of a chunk, as what could not be foreseen.
+//! One column: the values of one place in every sample of a chunk, stored as the values that could not be predicted.
 //!
-//! Most of what a server says is what it said a second before, or is as much more as it was then. So each value is
-//! foreseen from the one before it in the same place, and only surprises are written: a count of values that came as
-//! foreseen, then by how much the next one did not. What comes as foreseen to the end costs nothing at all.
+//! Most readings of a server are the same as a second before, or grow by the same amount. So each value is predicted
+//! from the one before it in the same place, and only surprises are written: the number of values that came as
+//! predicted, then the difference of the next one. A column that comes as predicted to the end costs nothing.
 
 use super::Undecodable;
 use super::varint::{Bytes, put, unzigzag, zigzag};
 
-/// A value in one place. Numbers are told apart by how they are written, so that each comes back as it was.
+/// A value in one place. Numbers are distinguished by how they are written, so that each comes back as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum Value {
     #[default]
@@ -58,7 +58,7 @@ pub(crate) struct Last {
 
 impl Last {
     /// Known to have been that.
-    pub(crate) fn of(value: Value) -> Self {
+    pub(crate) fn from_value(value: Value) -> Self {
         Self { value, step: 0 }
     }
 

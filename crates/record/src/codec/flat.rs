@@ -1,4 +1,4 @@
-//! A value as a row of tokens: what JSON could say of it, without its braces.
+//! A value as a row of tokens: the content of its JSON, without the braces.
 
 /// One token. A record is followed by the values of its fields, a list by its elements.
 #[derive(Debug, Clone, Copy, PartialEq)]

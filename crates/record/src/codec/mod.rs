@@ -1,9 +1,9 @@
 //! Values as bytes: small, self-describing, and readable for ever.
 //!
 //! A value is flattened to tokens (`flatten`), each token goes to the column of its place (`tree`), and a column holds
-//! what could not be foreseen (`column`). Names of fields and texts are kept once a chunk. So a chunk says itself what is
-//! in it: a reader takes the fields that it knows, skips those that it does not, and gives a default to those that are not
-//! there.
+//! the values that could not be predicted (`column`). Names of fields and texts are kept once a chunk. So a chunk says
+//! itself what is in it: a reader takes the fields that it knows, skips those that it does not, and gives a default to
+//! those that are not there.
 //!
 //! A chunk is written a row at a time: a row holds what its sample adds to the names, the texts and the columns. Folding
 //! puts each column's pieces together and compresses the whole; nothing is decoded for it.

@@ -1,5 +1,5 @@
-//! From tokens to a value: a deserializer of serde. Names that the value's type does not have are skipped, and what it
-//! has and the tokens have not is its default, as in JSON.
+//! From tokens to a value: a deserializer of serde. Names that the value's type does not have are skipped, and fields
+//! that the tokens do not have get their default, as in JSON.
 
 use std::cell::OnceCell;
 use std::fmt::Display;
@@ -27,7 +27,7 @@ impl<'a> Names<'a> {
         Self { shapes, names: vec![OnceCell::new(); shapes.len()] }
     }
 
-    fn of(&self, shape: u32) -> &[String] {
+    fn fields(&self, shape: u32) -> &[String] {
         let own = || self.shapes.names(shape).into_iter().map(str::to_owned).collect();
         self.names.get(shape as usize).map_or(&[], |names| names.get_or_init(own))
     }
@@ -47,7 +47,7 @@ pub(crate) fn find(flat: &Flat, names: &Names<'_>, fields: &[&str]) -> Option<Pa
     let mut at = 0;
     for field in fields {
         let Token::Record(shape) = *flat.tokens.get(at)? else { return None };
-        let before = names.of(shape).iter().position(|name| name == field)?;
+        let before = names.fields(shape).iter().position(|name| name == field)?;
         at = behind(flat, names, at + 1, before)?;
     }
     let Token::List(elements) = *flat.tokens.get(at)? else { return None };
@@ -61,7 +61,7 @@ fn behind(flat: &Flat, names: &Names<'_>, mut at: usize, values: usize) -> Optio
         left -= 1;
         left += match *flat.tokens.get(at)? {
             Token::List(elements) => elements as usize,
-            Token::Record(shape) => names.of(shape).len(),
+            Token::Record(shape) => names.fields(shape).len(),
             _ => 0,
         };
         at += 1;
@@ -120,7 +120,7 @@ impl<'de> Deserializer<'de> for &mut Raiser<'_> {
                 Ok(value)
             }
             Token::Record(shape) => {
-                let names = self.names.of(shape);
+                let names = self.names.fields(shape);
                 visitor.visit_map(Fields { names: names.iter(), raiser: self })
             }
         }
@@ -150,7 +150,7 @@ impl<'de> Deserializer<'de> for &mut Raiser<'_> {
     ) -> Result<V::Value, Undecodable> {
         match self.next()? {
             Token::Text(at, length) => visitor.visit_enum(self.flat.text(at, length).into_deserializer()),
-            Token::Record(shape) => match self.names.of(shape) {
+            Token::Record(shape) => match self.names.fields(shape) {
                 [variant] => visitor.visit_enum(Variant { variant, raiser: self }),
                 _ => Err(Undecodable::new("a choice in it has several names")),
             },

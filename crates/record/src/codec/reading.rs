@@ -33,7 +33,7 @@ pub(crate) enum Layout {
     One,
     /// Many, as version 1 wrote them.
     Many,
-    /// Many; of each row of a list it is told whether it came as expected.
+    /// Many values; each row of a list says whether it came as expected.
     ManyWithExpected,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Decoder<'a> {
         Ok(value)
     }
 
-    /// So many values were read: damaged bytes may tell of more than there can be.
+    /// So many values were read: damaged bytes may claim more than there can be.
     fn pay(&mut self, values: usize) -> Result<(), Undecodable> {
         self.tokens_left = self.tokens_left.saturating_sub(values);
         if self.tokens_left == 0 {
@@ -144,9 +144,9 @@ impl<'a> Decoder<'a> {
     ) -> Result<(), Undecodable> {
         let element = self.tree.element(list);
         if self.layout == Layout::ManyWithExpected {
-            let mut last = Last::of(Value::Bool(row.was_expected));
-            let told = self.column(list, Which::Expected).next(&mut last)?;
-            row.was_expected = told == Value::Bool(true);
+            let mut last = Last::from_value(Value::Bool(row.was_expected));
+            let expected = self.column(list, Which::Expected).next(&mut last)?;
+            row.was_expected = expected == Value::Bool(true);
             if row.was_expected {
                 self.pay(row.go_on())?;
                 return if flat.is_closed { Ok(()) } else { self.get_expected(flat, element, row, depth) };
@@ -178,7 +178,7 @@ impl<'a> Decoder<'a> {
                 self.tree.give_back(node, shape, layout);
                 Ok(())
             }
-            Value::List(1..) => Err(Undecodable::new("a row in it has rows that are not told")),
+            Value::List(1..) => Err(Undecodable::new("a row in it has rows that are not listed")),
             _ => Ok(()),
         }
     }

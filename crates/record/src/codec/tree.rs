@@ -1,4 +1,4 @@
-//! Where values stand: the places that a value's type has, each with its column, and what was last in each place.
+//! The places that a value's type has, each with its column and its last value.
 
 use std::collections::HashMap;
 
@@ -6,8 +6,8 @@ use super::column::Last;
 use super::flat::Shapes;
 use super::reading::Layout;
 
-/// Fields that tell one row of a list from another: rows are compared with the row that had the same of them before.
-/// A list whose records have none of them is compared row by row.
+/// Fields that distinguish one row of a list from another: rows are compared with the row that had the same of them
+/// before. A list whose records have none of them is compared row by row.
 const KEYS: [&str; 9] = [
     "internal_id",
     "connection_id",
@@ -20,14 +20,14 @@ const KEYS: [&str; 9] = [
     "waiting_connection_id",
 ];
 
-/// Which fields of a shape tell rows apart.
+/// Which fields of a shape distinguish its rows.
 pub(crate) fn keys(shape: u32, shapes: &Shapes) -> Vec<bool> {
     shapes.names(shape).iter().map(|name| KEYS.contains(name)).collect()
 }
 
-/// Times, and the digits behind the point that they keep. Of answers microseconds: a clock that is read beside a question
-/// to a server is no better than that. Of how long a thread is in its state milliseconds: MariaDB tells microseconds of
-/// what began at another instant than its answer.
+/// Times, and the digits behind the point that they keep. Of answers microseconds: a clock that is read beside a
+/// question to a server is no better than that. Of how long a thread is in its state milliseconds: MariaDB reports
+/// microseconds of what began at another instant than its answer.
 const ROUNDED: [(&str, u8); 3] = [("at_s", 6), ("took_ms", 3), ("time_s", 3)];
 
 /// How many columns a place has: values; order of rows; and where that is written, which of them came as expected.
@@ -161,7 +161,7 @@ impl Slot {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rows {
     pub(crate) slots: Vec<Slot>,
-    /// What told each from the others; the writer's only.
+    /// The fields that distinguish each row from the others; the writer's only.
     pub(crate) keys: Vec<u64>,
     /// Where the latest of them was in the list before.
     pub(crate) order: Last,

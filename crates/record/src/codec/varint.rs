@@ -1,4 +1,4 @@
-//! Whole numbers in as few bytes as they need: seven bits a byte, the lowest first.
+//! Whole numbers in as few bytes as they need: seven bits per byte, the lowest first.
 
 use super::Undecodable;
 

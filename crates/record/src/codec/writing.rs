@@ -23,7 +23,7 @@ pub(crate) struct Encoder {
     numbers: HashMap<Arc<str>, u32>,
     tree: Tree<Written>,
     root: Slot,
-    /// By shape: which fields tell rows apart.
+    /// By shape: which fields distinguish its rows.
     keys: HashMap<u32, Vec<bool>>,
     layout: Layout,
     /// What is in rows already.
@@ -33,13 +33,13 @@ pub(crate) struct Encoder {
 
 impl Default for Encoder {
     fn default() -> Self {
-        Self::of(Layout::ManyWithExpected)
+        Self::with_layout(Layout::ManyWithExpected)
     }
 }
 
 impl Encoder {
     /// For values that are written in this way.
-    pub(crate) fn of(layout: Layout) -> Self {
+    pub(crate) fn with_layout(layout: Layout) -> Self {
         let shapes = Shapes::default();
         Self {
             flat: Flat::default(),
@@ -166,7 +166,7 @@ impl Encoder {
         }
         let mut end = *at;
         let is_expected = self.is_expected(flat, &mut end, element, row);
-        let mut last = Last::of(Value::Bool(row.was_expected));
+        let mut last = Last::from_value(Value::Bool(row.was_expected));
         self.tree.node(list).expected.push(&mut last, Value::Bool(is_expected));
         row.was_expected = is_expected;
         if is_expected {
@@ -212,7 +212,7 @@ impl Encoder {
         }
     }
 
-    /// Tells how far each row's earlier place is from the one that comes next.
+    /// Writes how far each row's earlier place is from the one that comes next.
     fn put_order(&mut self, node: u32, last: &mut Last, places: impl Iterator<Item = Option<u32>>) {
         let column = &mut self.tree.node(node).order;
         let mut next = 0;
@@ -229,7 +229,7 @@ impl Encoder {
         }
     }
 
-    /// What tells each of a list's rows from the others: a hash of its fields that name it, or its place.
+    /// What distinguishes each of a list's rows from the others: a hash of its fields that name it, or its place.
     fn keys(&mut self, flat: &Flat, mut at: usize, length: u32) -> Vec<u64> {
         let mut keys = Vec::with_capacity(length as usize);
         for row in 0..length {

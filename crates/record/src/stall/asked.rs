@@ -1,6 +1,6 @@
 //! [`StallKind::Asked`](spindoctor_model::StallKind): what the user asked for with `--when`.
 //!
-//! Of the server, the probe's few readings are looked at ten times a second, and all others with each sample.
+//! The probe's few readings of the server are checked ten times per second, and all others with each sample.
 
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{Probe, RecordedSample};

@@ -1,8 +1,8 @@
-//! How many threads usually run at this hour of the week, and how much of that a bad day may change.
+//! The number of threads that usually run at this hour of the week, with a limit on how much a bad day may change it.
 //!
-//! One number for each of the 168 hours (UTC): the most threads that ran, less what only a moment had. It is learnt an
-//! hour at a time, and one hour moves it by a quarter at most: a pile-up of an afternoon does not become usual, and a job
-//! that comes every week does so within some weeks, in steps. Saved it is about two kilobytes.
+//! One number for each of the 168 hours (UTC): the most threads that ran, without short peaks. The number is learnt
+//! hour by hour, and one hour changes it by a quarter at most: a pile-up of one afternoon does not become usual, and a
+//! weekly job becomes usual within some weeks, in steps. The saved baseline takes about two kilobytes.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

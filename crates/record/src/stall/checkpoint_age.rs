@@ -1,8 +1,8 @@
-//! [`StallKind::CheckpointAge`](spindoctor_model::StallKind): the redo log is so full that writers are held up.
+//! [`StallKind::CheckpointAge`](spindoctor_model::StallKind): the redo log is so full that writers must wait.
 //!
 //! The limit is the one that the rules judge by (`spindoctor_model::redo_log`): there InnoDB flushes everything old at
-//! once, or writers wait for room. MariaDB may stay at its limit for long while few write: it flushes a little whenever a
-//! statement comes to it. Where no statement is at work, nobody waits for room.
+//! once, or writers wait for room. MariaDB may stay at its limit for long while few sessions write: it flushes a little
+//! at each statement. Where no statement is running, no session waits for room.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,9 @@ const LEAST_S: f64 = 0.4;
 /// A log that is this often full within ten minutes is too small as a matter of course: that is a finding, and no event.
 const HABIT_OVER_S: f64 = 600.0;
 const HABIT_RATIO: f64 = 0.1;
-/// That is told from this many readings: ten seconds.
+/// This many readings show it: ten seconds.
 const ENOUGH_READINGS: usize = 100;
-/// And anew this often.
+/// And again this often.
 const HABIT_EVERY_S: f64 = 1.0;
 
 /// Watches the checkpoint's age.
@@ -69,11 +69,11 @@ impl CheckpointAge {
     }
 
     /// Another server, or another start of it.
-    pub(super) fn of(version: Option<ServerVersion>) -> Self {
+    pub(super) fn for_version(version: Option<ServerVersion>) -> Self {
         Self { version, ..Self::new() }
     }
 
-    /// What tells the limit: each source as it was last read.
+    /// What the limit is computed from: each source as it was last read.
     pub(super) fn learn(&mut self, server: &ServerSample) {
         const LIMITS: [&str; 2] = ["Innodb_checkpoint_max_age", "Innodb_redo_log_capacity_resized"];
         const METRIC: &str = "log_max_modified_age_sync";

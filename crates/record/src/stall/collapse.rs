@@ -1,9 +1,10 @@
-//! A counter that stands still while threads wait: the core of two detectors.
+//! A counter that stops while threads wait: the core of two detectors.
 //!
-//! A standstill is intervals in which the counter lost most of what it grows by, and it is measured in the time that was
-//! lost: in these intervals, and in the one before and the one after, of which it takes a part. A stop of 200 ms loses two
-//! intervals however it lies to the probes, a dip of load or machine hardly more than one. What is usual is the median of
-//! the last minute, and how deep an interval falls by itself is told by the lowest of them; both are learnt outside stalls.
+//! A stop is a run of intervals in which the counter lost most of its usual growth. It is measured by the lost time: in
+//! these intervals, and in parts of the one before and the one after. A stop of 200 ms loses two intervals wherever it
+//! begins between the probes; a dip of the load or the machine rarely loses more than one. The usual growth is the
+//! median of the last minute, and how deep an interval falls by itself is taken from the lowest of them; both are
+//! learnt outside stalls.
 
 use std::collections::VecDeque;
 
@@ -12,31 +13,32 @@ use super::interval::Interval;
 use super::recent::Recent;
 use super::threads_running::Crowd;
 
-/// What is usual is told from this long.
+/// The usual value is taken from this much time.
 const USUAL_OVER_S: f64 = 60.0;
 /// And from this many intervals at least: ten seconds.
 const ENOUGH_INTERVALS: usize = 100;
-/// What is usual is computed anew this often.
+/// The usual value is computed again this often.
 const USUAL_EVERY_S: f64 = 1.0;
-/// The counter's pace just now is told from this many intervals: the load of a shared machine drifts within seconds.
+/// The counter's pace just now is taken from this many intervals: the load of a shared machine drifts within seconds.
 const PACE_OVER_INTERVALS: usize = 10;
 /// A pace below this share of the usual is no measure for itself.
 const LEAST_PACE_RATIO: f64 = 0.4;
 /// And below this share nothing went on that could stop.
 const FLOWED_RATIO: f64 = 0.1;
-/// Slower counters tell nothing at ten probes a second: five of an interval scatter by half.
+/// Slower counters show nothing at ten probes a second: five of an interval scatter by half.
 pub(super) const LEAST_PER_S: f64 = 50.0;
 /// So much must be missing, or chance could have left it out (e^-25).
 const LEAST_MISSING: f64 = 25.0;
 /// Where those who wait have begun to pile up, chance would have to do both (e^-8 alone).
 const LEAST_MISSING_OF_CROWD: f64 = 8.0;
 
-/// An interval stands still where it lost this share of a usual one's length, and most of its own.
+/// A counter has stopped in an interval that lost this share of a usual one's length, and most of its own.
 const STOPPED_INTERVALS: f64 = 0.75;
 const STOPPED_RATIO: f64 = 0.5;
-/// Load that falls so deep by itself is told by the lowest 3 % of intervals: a standstill has half of that, and where it
-/// has no more than this it is one under any load. Stalls that nobody found are fewer. 200 ms hold one whole interval; where
-/// nobody piles up, nothing or next to it must have ended in one: a machine that is slow for a moment still ends a tenth.
+/// Load that falls so deep by itself shows in the lowest 3 % of intervals: a standstill has half of that, and where it
+/// has no more than this it is one under any load. Stalls that nobody found are fewer. 200 ms hold one whole interval;
+/// where nobody piles up, nothing or next to it must have ended in one: a machine that is slow for a moment still ends
+/// a tenth.
 const LOWEST_QUANTILE: f64 = 0.03;
 const BELOW_LOWEST: f64 = 0.5;
 const NOTHING_RATIO: f64 = 0.05;
@@ -48,7 +50,7 @@ const LOST_INTERVALS_OF_CROWD: f64 = 0.95;
 
 /// Threads that run besides spindoctor's own. One or two may be long queries, and nobody waits.
 pub(super) const LEAST_RUNNING: f64 = 3.0;
-/// Where threads stand still as many run as usually, or more. With fewer, it is the load that went away.
+/// Where threads wait, as many run as usually, or more. With fewer, it is the load that went away.
 const RUNNING_RATIO: f64 = 0.8;
 
 /// It is over when the counter grows at this share of its pace again, or nobody waits any more.
@@ -100,7 +102,7 @@ struct Usual {
     habit_s: f64,
 }
 
-/// Intervals that follow one another and stand still.
+/// Consecutive intervals in which the counter stopped.
 #[derive(Debug, Clone)]
 struct Run {
     pace_per_s: f64,
@@ -113,18 +115,18 @@ struct Run {
     /// An answer in it stood still itself: its interval may hold the time before the stop too.
     is_late: bool,
     crowd: Crowd,
-    seen: Option<Seen>,
+    seen: Option<SeenStall>,
 }
 
 #[derive(Debug, Clone)]
-struct Seen {
+struct SeenStall {
     sight: Sight,
     at_s: f64,
     recovered: u32,
 }
 
 impl Collapse {
-    pub(super) fn of(names: [&'static str; 2]) -> Self {
+    pub(super) fn new(names: [&'static str; 2]) -> Self {
         Self {
             names,
             rates: Recent::over(USUAL_OVER_S),
@@ -193,7 +195,7 @@ impl Collapse {
         sight
     }
 
-    /// True while it may be one and is not known to be, or where the counter is too slow to tell.
+    /// True while it may be one and is not known to be, or where the counter is too slow to show it.
     pub(super) fn is_unsure(&self) -> bool {
         self.usual.is_none_or(|usual| usual.per_s < LEAST_PER_S)
             || self.run.as_ref().is_some_and(|run| run.seen.is_none())
@@ -206,7 +208,7 @@ impl Collapse {
             return None;
         }
         let sight = run.sight(names, interval.to_s);
-        run.seen = Some(Seen { sight: sight.clone(), at_s: interval.to_s, recovered: 0 });
+        run.seen = Some(SeenStall { sight: sight.clone(), at_s: interval.to_s, recovered: 0 });
         Some(sight)
     }
 
@@ -234,7 +236,7 @@ impl Collapse {
         let is_over = seen.recovered >= RECOVERED_INTERVALS;
         let sight = (!is_usual_now && !is_over).then(|| seen.sight.clone());
         if is_usual_now {
-            *self = Self::of(self.names);
+            *self = Self::new(self.names);
         } else if is_over && let Some(run) = self.run.take() {
             self.note_stop(&run, interval.from_s);
         }

@@ -1,5 +1,6 @@
-//! [`StallKind::CommitsStopped`](spindoctor_model::StallKind): commits stop while threads run, whether or not they still
-//! read; or nothing is written to the redo log, where commits are counted together with the ends of reads.
+//! [`StallKind::CommitsStopped`](spindoctor_model::StallKind): commits stop while threads run, even if they still read.
+//! Where the counter of commits includes read-only transactions, the detector checks whether nothing is written to the
+//! redo log.
 
 use super::Sight;
 use super::collapse::Collapse;
@@ -16,7 +17,7 @@ pub(super) struct Commits {
 impl Commits {
     pub(super) fn new() -> Self {
         let redo = ["nothing was written to the redo log", "blocks of redo log"];
-        Self { commits: Collapse::of(["no commit", "commits"]), redo: Collapse::of(redo) }
+        Self { commits: Collapse::new(["no commit", "commits"]), redo: Collapse::new(redo) }
     }
 
     /// `crowd`: how many threads run at its end.

@@ -1,12 +1,12 @@
-//! [`StallKind::ConnectionsFail`](spindoctor_model::StallKind): new connections fail, the probe's own or those of
-//! others.
+//! [`StallKind::ConnectionsFail`](spindoctor_model::StallKind): new connections fail: the probe's own or those of other
+//! clients.
 
 use spindoctor_model::{Probe, ProbeFailure, RecordedSample};
 
 use super::Sight;
 use super::recent::Recent;
 
-/// What is usual is told from this long.
+/// The usual value is taken from this much time.
 const USUAL_OVER_S: f64 = 600.0;
 /// Port scanners and health checks that hang up count as aborted connections: so many more a second than the most of
 /// the usual ones, and so many times more, are a failure.

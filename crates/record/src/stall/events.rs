@@ -1,18 +1,20 @@
 //! From stalls to events: which stalls are one event, how long it lasts, and how much of it is kept. Pure.
 //!
-//! An event opens with a stall, takes in those that follow within five seconds, and closes five seconds after the last
-//! one was over. A stall of an hour is one event. Stalls that come again and again make an event of five minutes, and then
-//! the next; so does one that comes when another has lasted for longer than that: it may be another trouble.
+//! An event opens with a stall, includes stalls that follow within five seconds, and closes five seconds after the end
+//! of the last one. A stall of an hour is one event. Repeated stalls make an event of five minutes, and then the next
+//! event. A stall that begins when another has lasted longer than that also starts a new event: it may have another
+//! cause.
 //!
-//! A hiccup seconds before a stall is no part of it: judged as one, both would be half a stall. So where what follows lasts
-//! far longer than what was before it, that closes as an event of its own, and the stall is the next.
+//! A hiccup seconds before a stall is not part of it: diagnosed together, each would look like half a stall. So where
+//! the second stall lasts far longer than the first, the first closes as an event of its own, and the second is the
+//! next event.
 //!
-//! Whether a server that is gone was restarted shows when somebody knows which process answers. The probe's connection may be
-//! answered long before that, on a busy host: so an event of a server that is gone stays open until it is known
-//! ([`Events::nobody_knows_who_is_back`]), and ends when it was over all the same.
+//! Whether a lost server was restarted is known only when the process that answers is known. On a busy host the probe's
+//! connection may be answered long before that: so an event of a lost server stays open until then
+//! ([`Events::nobody_knows_who_is_back`]), but its end is the time of the first answer.
 //!
-//! What is kept is bounded: detail (stacks at the raised rate, wait graphs) for thirty seconds of an event at most, and for
-//! sixty events at once; every six minutes there is room for one more. That is 300 in the worst day. An event beyond that
+//! The detail of events (stacks at the raised rate, wait graphs) is bounded: thirty seconds per event at most, sixty
+//! events at once, and room for one more every six minutes. That is 300 events in the worst day. An event beyond that
 //! is kept as a head only: when, how long and why.
 
 use spindoctor_model::{Stall, StallKind};

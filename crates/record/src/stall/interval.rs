@@ -1,12 +1,13 @@
-//! From probes to intervals: what was counted between two answers, and of how much of that time the server can be asked.
+//! From probes to intervals: what the counters gained between two answers, and the part of that time for which the
+//! server is responsible.
 
 use spindoctor_model::Probe;
 
 use super::recent::Recent;
 
-/// What is usual is told from this long.
+/// The usual value is taken from this much time.
 const USUAL_OVER_S: f64 = 60.0;
-/// What is usual is computed anew this often.
+/// The usual value is computed again this often.
 const USUAL_EVERY_S: f64 = 1.0;
 /// And from this many probes at least: a second.
 const ENOUGH_PROBES: usize = 10;

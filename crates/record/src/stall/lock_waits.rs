@@ -1,8 +1,8 @@
-//! [`StallKind::LockWaits`](spindoctor_model::StallKind): a look at the locks finds most sessions waiting for them.
+//! [`StallKind::LockWaits`](spindoctor_model::StallKind): most sessions at work wait for locks in a snapshot of them.
 //!
-//! In 200 ms one interval between two probes is lost, and six clients a tenth of a second have to wait: noise takes as much
-//! now and then, so counters alone cannot tell. Who waits for a lock is no noise. What is usual is told by the samples of
-//! each second, which are no more likely to meet a stall than any other moment.
+//! A stall of 200 ms loses one interval between two probes, in which some six clients wait for a tenth of a second:
+//! noise does the same now and then, so counters alone cannot show it. Sessions that wait for a lock are no noise. The
+//! usual number comes from the samples of each second, which are no more likely to meet a stall than any other moment.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use spindoctor_model::{Probe, RecordedSample, ServerSample};
 use super::Sight;
 use super::recent::Recent;
 
-/// What is usual is told from this long.
+/// The usual value is taken from this much time.
 const USUAL_OVER_S: f64 = 300.0;
 /// And from this many samples at least: ten seconds.
 const ENOUGH_SAMPLES: usize = 10;
@@ -34,11 +34,11 @@ pub(super) struct LockWaits {
     usual: Recent,
     /// The last probes: when they were answered, and how many threads ran.
     before: [Option<(f64, f64)>; 2],
-    seen: Option<Seen>,
+    seen: Option<SeenStall>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct SeenStall {
     sight: Sight,
     counted: Counted,
 }
@@ -59,7 +59,7 @@ impl LockWaits {
     pub(super) fn probe(&mut self, probe: &Probe) -> Option<Sight> {
         let done_s = probe.at_s + probe.took_ms / 1e3;
         if let Some(running) = probe.threads_running.map(|running| running as f64) {
-            let is_over = |seen: &Seen| running <= OVER_RATIO * seen.counted.at_work;
+            let is_over = |seen: &SeenStall| running <= OVER_RATIO * seen.counted.at_work;
             if self.seen.as_ref().is_some_and(is_over) {
                 self.seen = None;
             }
@@ -68,7 +68,7 @@ impl LockWaits {
         self.sight()
     }
 
-    /// A sample of the second: it tells what is usual.
+    /// A sample of the second: the usual number comes from it.
     pub(super) fn sample(&mut self, recorded: &RecordedSample) -> Option<Sight> {
         let now_s = recorded.sample.at_s;
         if self.seen.as_ref().is_some_and(|seen| now_s - seen.sight.began_s >= NEW_USUAL_AFTER_S) {
@@ -97,7 +97,7 @@ impl LockWaits {
                 "{waiting:.0} of {at_work:.0} sessions at work wait for locks; lately it was {usual:.0} at most"
             );
             let sight = Sight { began_s: self.began_s(recorded.sample.at_s, at_work), because };
-            self.seen = Some(Seen { sight, counted });
+            self.seen = Some(SeenStall { sight, counted });
         }
         self.sight()
     }
@@ -186,7 +186,7 @@ mod tests {
         waits
     }
 
-    /// Of a recording of MySQL 9.7 under 60 transactions a second: 200 ms of LOCK TABLES that no counter tells, as one
+    /// Of a recording of MySQL 9.7 under 60 transactions a second: 200 ms of LOCK TABLES that no counter shows, as one
     /// interval alone was lost.
     #[test]
     fn a_lock_that_most_wait_for_is_a_stall_from_the_calm_probe_to_the_next_one() {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_always_waited_for_are_none_and_nothing_is_told_before_it_is_known() {
+    fn rows_that_are_always_waited_for_are_none_and_nothing_is_reported_before_it_is_known() {
         let mut waits = after_a_minute(4);
         assert_eq!(waits.look(&recorded(60.1, &[("updating", 10)], 10)), None);
         assert!(waits.look(&recorded(60.2, &[("updating", 11)], 11)).is_some());

@@ -1,9 +1,9 @@
 //! Finding stalls: from probes and samples in order of time to stalls that open and are over. Pure.
 //!
-//! Each kind of [`StallKind`] has a detector in a file of its own. A detector says with each reading whether it sees its
-//! kind of stall and since when; [`Stalls`] asks them all and tells what changed. Nothing has to be set: what is usual is
-//! learnt from the server itself, by ranks (median, scatter around it), and outside stalls. What opens an event, and what
-//! of it is kept, is decided in [`events`].
+//! Each kind of [`StallKind`] has a detector in a file of its own. With each reading a detector says whether it sees
+//! its kind of stall and since when; [`Stalls`] asks all detectors and returns what changed. Nothing has to be set:
+//! usual values are learnt from the server itself, by ranks (median, scatter around it), and outside stalls. [`events`]
+//! decides what opens an event and which of its data are kept.
 //!
 //! `cargo run -p spindoctor-record --example stalls` prints false alarms and misses over hours of simulated load.
 //!
@@ -13,25 +13,26 @@
 //! probe (10 Hz), sample (1 Hz) -> detectors -> stall -> event -> what the recorder does
 //! ```
 //!
-//! 1. **A detector says whether it sees its kind of stall, and since when.** `crates/record/src/stall/` has one file per
-//!    `StallKind`, each fed with `Probe`s or `RecordedSample`s in order of time, pure. Nothing is set: what is usual is the
-//!    median of the last minute or minutes, what is noise the scatter around it, and both are learnt outside stalls only.
-//!    `collapse.rs` is the core of two: time in which a counter grew less than it just did adds up until it is more than
-//!    noise and habit explain. How many threads run at this hour of the week is kept in a `Baseline` that outlives the
-//!    recorder; one hour moves it by a quarter at most. `lock_waits.rs` is fed with looks at the locks too. Conditions of
-//!    `--when` are in `condition.rs`; `stacks --when` and `--when-stalled` use both.
-//! 2. **`Stalls` asks them all** and tells what changed: opened, with the time of the beginning, or over.
-//! 3. **`events.rs` makes events of stalls**: which belong together, when one closes, how long detail is kept, and of how many
-//!    a day. It returns what is to be done (`Act`), and does nothing itself.
-//! 4. **`record/recorder.rs` of the program does it**: it writes, and orders what takes time (stacks of the ring, a look at locks, the
-//!    diagnosis), which comes back later. A stall of 200 ms is over when it is certain, so looks come with the probe that is far
-//!    from the usual: `stall/suspicion.rs` says how much speaks for one, `turns.rs` when there may be one. `lately.rs` holds
-//!    what was seen in the last seconds and belongs to no event yet, `gathering.rs` puts each event together until all of it
-//!    is there. The three are pure.
-//! 5. **The rules are given the stall and nothing else** (`diagnosis.rs`): its samples, its stacks, and what was known before it
-//!    of that which is read once a minute. Samples of the calm around it would make it half a stall. One that is shorter than
-//!    three samples is judged by those around it too; who waited in it is told by its looks, and its probes tell how long it
-//!    lasted.
+//! 1. **A detector says whether it sees its kind of stall, and since when.** `crates/record/src/stall/` has one file
+//!    per `StallKind`, each fed with `Probe`s or `RecordedSample`s in order of time, pure. Nothing has to be set: the
+//!    usual value is the median of the last minute or minutes, noise is the scatter around it, and both are learnt
+//!    outside stalls only. `collapse.rs` is the core of two: it adds up the time in which a counter grew less than just
+//!    before, until that time is more than noise and habit explain. A `Baseline` that outlives the recorder holds the
+//!    usual number of running threads for each hour of the week; one hour moves it by a quarter at most.
+//!    `lock_waits.rs` is fed with snapshots of the locks too. Conditions of `--when` are in `condition.rs`; `stacks
+//!    --when` and `--when-stalled` use both.
+//! 2. **`Stalls` asks them all** and returns what changed: opened, with the time of the beginning, or over.
+//! 3. **`events.rs` makes events of stalls**: which stalls belong together, when an event closes, how long detail is
+//!    kept, and for how many events per day. It returns orders (`Act`), and does nothing itself.
+//! 4. **`record/recorder.rs` of the program does it**: it writes, and orders the slow work (stacks of the ring, a
+//!    snapshot of locks, the diagnosis), which comes back later. A stall of 200 ms is over before it is certain, so a
+//!    snapshot is taken with each unusual probe: `stall/suspicion.rs` says how strong the reason is, `turns.rs` when a
+//!    snapshot is allowed. `lately.rs` holds the last seconds that belong to no event yet, and `gathering.rs` collects
+//!    each event until it is complete. These three are pure.
+//! 5. **The rules are given the stall and nothing else** (`diagnosis.rs`): its samples, its stacks, and the last values
+//!    of readings that are taken once per minute. Samples from the normal time around it would make it look like half a
+//!    stall. A stall shorter than three samples is diagnosed with the samples around it too; its snapshots show who
+//!    waited in it, and its probes how long it lasted.
 //!
 //! `crates/record/tests/stalls/simulator.rs` has hours of load of several shapes, with noise, and stalls whose beginning is
 //! known; `cargo run -p spindoctor-record --example stalls` prints false alarms and misses. `crates/lab/src/injection.rs` makes
@@ -100,7 +101,7 @@ pub struct Stalls {
     intervals: Intervals,
     throughput: Throughput,
     commits: Commits,
-    /// Until then commits stand still because all statements did.
+    /// Until then commits stop because all statements did.
     all_stopped_until_s: f64,
     probe_slow: ProbeSlow,
     no_answer: NoAnswer,
@@ -147,7 +148,7 @@ impl Stalls {
         self.no_answer = NoAnswer::default();
         self.threads_running.begin_segment();
         self.run_queue = RunQueue::new();
-        self.checkpoint_age = CheckpointAge::of(segment.server.version);
+        self.checkpoint_age = CheckpointAge::for_version(segment.server.version);
         self.connections_fail = ConnectionsFail::new();
         self.server_gone = ServerGone::default();
         self.lock_waits = LockWaits::new();
@@ -210,7 +211,7 @@ impl Stalls {
     /// What a snapshot of the stacks changes in which so many threads of the server ran or waited for a CPU.
     pub fn runnable(&mut self, at_s: f64, threads: u32) -> Vec<StallChange> {
         let mut changes = Vec::new();
-        // When it is over is told with the next probe, which knows of those that the server counts.
+        // When it is over is known with the next probe, which knows of those that the server counts.
         if let Some(sight) = self.run_queue.look(at_s, threads) {
             self.note(StallKind::ThreadsRunning, Some(sight), at_s, &mut changes);
         }

@@ -1,4 +1,4 @@
-//! [`StallKind::NoAnswer`](spindoctor_model::StallKind): a server that answered does so no more.
+//! [`StallKind::NoAnswer`](spindoctor_model::StallKind): a server that answered before does not answer any more.
 
 use spindoctor_model::{Probe, ProbeFailure};
 
@@ -8,7 +8,8 @@ use super::Sight;
 #[derive(Debug, Default)]
 pub(super) struct NoAnswer {
     has_answered: bool,
-    /// The server closed the connection then. Somebody may have killed it: that alone is no stall, and the next one tells.
+    /// The server closed the connection then. Somebody may have killed it: that alone is no stall, and the next
+    /// connection decides.
     closed_s: Option<f64>,
     since: Option<Sight>,
 }

@@ -1,11 +1,11 @@
-//! [`StallKind::ProbeSlow`](spindoctor_model::StallKind): the probe's own question takes far longer than it does.
+//! [`StallKind::ProbeSlow`](spindoctor_model::StallKind): the probe's own query takes far longer than usual.
 
 use spindoctor_model::Probe;
 
 use super::Sight;
 use super::recent::Recent;
 
-/// What is usual is told from this long.
+/// The usual value is taken from this much time.
 const USUAL_OVER_S: f64 = 300.0;
 /// And from this many answers at least: ten seconds.
 const ENOUGH_ANSWERS: usize = 100;
@@ -25,7 +25,7 @@ pub(super) struct ProbeSlow {
     computed_s: f64,
 }
 
-/// What is usual is computed anew this often.
+/// The usual value is computed again this often.
 const HABIT_EVERY_S: f64 = 1.0;
 
 impl ProbeSlow {

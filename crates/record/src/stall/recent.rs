@@ -1,4 +1,4 @@
-//! The values of the last while, and what is usual among them: by rank, so that a few wild ones change nothing.
+//! The values of the last minutes, and the usual one among them: by rank, so that a few extreme values change nothing.
 
 use std::collections::VecDeque;
 

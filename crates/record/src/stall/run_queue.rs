@@ -1,14 +1,14 @@
-//! [`StallKind::ThreadsRunning`](spindoctor_model::StallKind) where the server does not count them: threads that wait for a
-//! CPU.
+//! [`StallKind::ThreadsRunning`](spindoctor_model::StallKind) where the server does not count the threads: those that
+//! wait for a CPU.
 //!
-//! A session whose statement has come but has not been read yet is asleep by the server's own count. Where statements are
-//! short and CPUs are few that is where all wait: MariaDB with 64 clients who read single rows told of 4 threads running,
-//! while 41 stood in the kernel's run queue. Snapshots of the stacks see them.
+//! The server counts a session as asleep while its statement has arrived but is not read yet. Where statements are
+//! short and CPUs are few, all sessions wait there: MariaDB with 64 clients that read single rows reported 4 threads
+//! running, while 41 were in the kernel's run queue. Snapshots of the stacks see them.
 
 use super::Sight;
 use super::recent::Recent;
 
-/// What is usual is told from this long.
+/// The usual value is taken from this much time.
 const USUAL_OVER_S: f64 = 300.0;
 /// And from this many snapshots at least: ten seconds.
 const ENOUGH_SNAPSHOTS: usize = 10;

@@ -1,5 +1,6 @@
-//! [`StallKind::ServerGone`](spindoctor_model::StallKind): nothing listens where the server did. Whether it was restarted
-//! shows when it is back; then the event is one of [`StallKind::Restarted`](spindoctor_model::StallKind).
+//! [`StallKind::ServerGone`](spindoctor_model::StallKind): nothing listens at the server's address any more. Whether
+//! the server was restarted is known when it is back; then the event is one of
+//! [`StallKind::Restarted`](spindoctor_model::StallKind).
 
 use spindoctor_model::{Probe, ProbeFailure};
 

@@ -1,22 +1,23 @@
-//! Whether to look at stacks and locks at once, before anybody knows whether it is a stall.
+//! Decides whether to take a snapshot of stacks and locks at once, before it is certain that there is a stall.
 //!
-//! A stall of 200 ms is over when it is certain: what it was like must have been looked at before. So each probe that is
-//! far from the usual is a reason to look; most of these looks are thrown away. Looks are few, so a reason says how strong
-//! it is: those for which noise suffices must not keep one from being looked at that shows who waits.
+//! A stall of 200 ms is over before it is certain, so the snapshot must be taken before that. Each probe that is far
+//! from the usual is a reason for a snapshot; most of these snapshots are thrown away. Snapshots are limited, so each
+//! reason has a strength: reasons that noise alone explains must not use up the snapshots for a reason that shows who
+//! waits.
 
 use spindoctor_model::Probe;
 
 use super::recent::Recent;
 use super::threads_running::{USUAL_QUANTILE, beside};
 
-/// What is usual is told from this long.
+/// The usual value is taken from this much time.
 const USUAL_OVER_S: f64 = 10.0;
 /// And from this many probes at least.
 const ENOUGH_PROBES: usize = 20;
 /// Fewer statements since the probe before than this share of the usual are a reason to look: noise halves them now and
 /// then, and a look costs some milliseconds.
 const FEW_RATIO: f64 = 0.5;
-/// An interval with fewer statements tells nothing: chance alone halves them.
+/// An interval with fewer statements shows nothing: chance alone halves them.
 const LEAST_STATEMENTS: f64 = 10.0;
 /// An answer that takes so many times as long as usual is a reason to look.
 const SLOW_TIMES: f64 = 10.0;

@@ -1,9 +1,9 @@
 //! [`StallKind::ThreadsRunning`](spindoctor_model::StallKind): far more threads run than usually.
 //!
-//! Those who wait pile up, whether or not others go on: of all signs of a stall this is the plainest. A pile-up that is
-//! over within a second is measured by what ran in the last minutes, a longer one by this hour of other days too. What is
-//! usual is what runs for most of a second: stalls that come every few seconds do not become usual, a job of some
-//! seconds that comes every minute does.
+//! Waiting threads pile up whether or not others go on: this is the plainest sign of a stall. A pile-up that is over
+//! within a second is compared with the last minutes, a longer one with this hour of other days too. The usual number
+//! is what runs for most of a second: stalls that come every few seconds do not become usual; a job of some seconds
+//! that comes every minute does.
 
 use std::collections::VecDeque;
 
@@ -25,8 +25,8 @@ const MORE_THAN_USUAL_BESIDE: f64 = 3.0;
 const LEAST_APART_S: f64 = 0.06;
 /// It is over below this share of the bound.
 const OVER_RATIO: f64 = 0.6;
-/// The last minute tells what is usual by what this share of its readings do not exceed: stalls of half a second every five
-/// seconds are a tenth of them.
+/// The usual value of the last minute is what this share of its readings do not exceed: stalls of half a second every
+/// five seconds are a tenth of them.
 const USUAL_OVER_S: f64 = 60.0;
 pub(super) const USUAL_QUANTILE: f64 = 0.85;
 /// Of a pile-up so much counts: batches that come every few seconds become usual, one stall does not.
@@ -34,7 +34,7 @@ const LEARNT_FOR_S: f64 = 3.0;
 /// From so many readings on, over so long at least.
 const ENOUGH_READINGS: usize = 10;
 const ENOUGH_S: f64 = 10.0;
-/// And is computed anew this often.
+/// And is computed again this often.
 const USUAL_EVERY_S: f64 = 1.0;
 /// What runs for a second is what so many of ten readings in turn have at least.
 const SECOND: usize = 10;
@@ -96,8 +96,8 @@ struct Reading {
 struct PileUp {
     sight: Sight,
     bound: f64,
-    /// True once it was told.
-    is_told: bool,
+    /// True once the pile-up was reported.
+    is_reported: bool,
 }
 
 impl ThreadsRunning {
@@ -138,7 +138,7 @@ impl ThreadsRunning {
     pub(super) fn look(&mut self, at: Timestamp, probe: &Probe, is_stalled: bool) -> Option<Sight> {
         let Some(running) = probe.threads_running.map(|running| running as f64) else {
             self.before = None;
-            return self.told();
+            return self.reported();
         };
         let now = Reading { asked_s: probe.at_s, at_s: probe.at_s + probe.took_ms / 1e3, running };
         self.end_minute(at);
@@ -147,30 +147,30 @@ impl ThreadsRunning {
         let hour = self.baseline.usual_high(at);
         let sight = match &mut self.pile_up {
             Some(pile_up) if running <= OVER_RATIO * pile_up.bound => {
-                let untold_and_short = !pile_up.is_told && now.at_s - pile_up.sight.began_s < LONG_S;
-                let sight = untold_and_short.then(|| pile_up.sight.clone());
+                let unreported_and_short = !pile_up.is_reported && now.at_s - pile_up.sight.began_s < LONG_S;
+                let sight = unreported_and_short.then(|| pile_up.sight.clone());
                 self.pile_up = None;
                 sight
             }
             Some(pile_up) => {
                 // What has come to be usual at this hour is none: a load that grew for good.
                 pile_up.bound = pile_up.bound.max(hour.map_or(0.0, bound));
-                pile_up.is_told |= running > hour.map_or(f64::INFINITY, bound);
-                self.told()
+                pile_up.is_reported |= running > hour.map_or(f64::INFINITY, bound);
+                self.reported()
             }
             None => {
                 let usual = self.usual.or(hour);
                 self.pile_up =
                     usual.zip(before).and_then(|(usual, before)| pile_up(usual, hour, before, now));
-                self.told()
+                self.reported()
             }
         };
         self.learn(now);
         sight
     }
 
-    fn told(&self) -> Option<Sight> {
-        self.pile_up.as_ref().filter(|pile_up| pile_up.is_told).map(|pile_up| pile_up.sight.clone())
+    fn reported(&self) -> Option<Sight> {
+        self.pile_up.as_ref().filter(|pile_up| pile_up.is_reported).map(|pile_up| pile_up.sight.clone())
     }
 
     fn learn(&mut self, now: Reading) {
@@ -244,7 +244,7 @@ fn pile_up(usual: f64, hour: Option<f64>, before: Reading, now: Reading) -> Opti
             because: format!("{most:.0} threads run; lately it was {usual:.0} at most"),
         },
         bound,
-        is_told: most > hour.map_or(bound, self::bound),
+        is_reported: most > hour.map_or(bound, self::bound),
     })
 }
 

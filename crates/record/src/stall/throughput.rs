@@ -11,7 +11,7 @@ use super::threads_running::Crowd;
 
 /// A throughput that sinks and does not stop is looked at over this long: shorter ones are noise.
 const SAG_OVER_S: f64 = 3.0;
-/// What is usual there, and what the load itself does every minute, is told from this long.
+/// What is usual there, and what the load itself does every minute, is taken from this much time.
 const SAG_USUAL_OVER_S: f64 = 600.0;
 /// And from this long at least: jobs that run every minute have come several times.
 const SAG_ENOUGH_S: f64 = 300.0;
@@ -33,7 +33,7 @@ pub(super) struct Throughput {
 
 impl Throughput {
     pub(super) fn new() -> Self {
-        Self { collapse: Collapse::of(["no statement ended", "statements"]), sag: Sag::new() }
+        Self { collapse: Collapse::new(["no statement ended", "statements"]), sag: Sag::new() }
     }
 
     /// `crowd`: how many threads run at its end.
@@ -105,7 +105,7 @@ impl Sag {
         self.mean_s = now_s;
         let per_s = (last - first) / (last_s - first_s);
         if let Some(lasts) = &self.lasts {
-            // What lasts for as long as what is usual is told from is what is usual now.
+            // What lasts as long as the time from which the usual value is taken is the usual value now.
             if now_s - lasts.seen_s >= SAG_USUAL_OVER_S {
                 *self = Self::new();
             } else if per_s >= SAG_OVER_RATIO * lasts.usual_per_s {

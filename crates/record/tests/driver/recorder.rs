@@ -20,14 +20,14 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let (what, path) = (arguments.next().unwrap(), arguments.next().unwrap());
     match what.as_str() {
-        "story" => tell(Path::new(&path)),
+        "story" => write_story(Path::new(&path)),
         "forever" => forever(Path::new(&path)),
         other => panic!("{other}?"),
     }
 }
 
 /// The story from its beginning to its end.
-fn tell(path: &Path) {
+fn write_story(path: &Path) {
     let options = WriterOptions { literals: true, ..WriterOptions::default() };
     let mut writer = Writer::open(path, options).unwrap();
     let first = writer.begin_segment(story::began(), story::server());

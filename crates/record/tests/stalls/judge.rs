@@ -1,4 +1,4 @@
-//! What the detectors make of probes, against the stalls that were made.
+//! The detectors' results over probes, compared with the stalls that were made.
 
 use spindoctor_model::{Probe, StallKind};
 use spindoctor_record::stall::{Baseline, StallChange, Stalls};

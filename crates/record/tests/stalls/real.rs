@@ -1,4 +1,4 @@
-//! What the probe saw of real servers, as `crates/lab/examples/probes.rs` records it.
+//! The probe's readings of real servers, as `crates/lab/examples/probes.rs` records them.
 
 use std::path::Path;
 

@@ -2,8 +2,8 @@
 //! whose beginning and kind are known.
 //!
 //! Time goes in steps of ten milliseconds. The pace drifts (15 to 30 % from one half second to the next), each step
-//! scatters, and every twenty seconds or so everything stands still for 50 to 100 ms: half of these are the whole machine,
-//! the probe with it.
+//! scatters, and every twenty seconds or so everything stops for 50 to 100 ms: half of these stop the whole machine,
+//! and the probe with it.
 
 use fastrand::Rng;
 use spindoctor_model::{Probe, StallKind};
@@ -34,7 +34,7 @@ pub(crate) enum Shape {
     Minutely,
 }
 
-/// What stands still.
+/// What stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standstill {
     /// Every statement waits for a lock; the probe does not.

@@ -1,5 +1,5 @@
-//! What the recordings of the tests hold: a small server, told second by second. The recording of version 1 holds this
-//! story, so it is not changed: a new version gets its own.
+//! The content of the tests' recordings: a small server, second by second. The recording of version 1 holds this story,
+//! so it is not changed: a new version gets its own.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;

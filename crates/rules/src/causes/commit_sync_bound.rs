@@ -45,7 +45,7 @@ pub const CAUSE: Cause = Cause {
                makes it good.",
     safety: "Group commit delays are dynamic and add their time to each commit: measure. Without \
              innodb_flush_log_at_trx_commit=1 a crash of the host loses up to a second of transactions that \
-             clients were told of; without sync_binlog=1 replicas may have transactions that the source lost. \
+             clients saw succeed; without sync_binlog=1 replicas may have transactions that the source lost. \
              All of these are dynamic and undone by setting the old value.",
     references: &[
         "MySQL Reference Manual: innodb_flush_log_at_trx_commit, sync_binlog, binlog_group_commit_sync_delay",
@@ -178,7 +178,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             statement: format!("SET GLOBAL innodb_flush_log_at_trx_commit = 2{}", if binlog { ", sync_binlog = 100" } else { "" }),
             why: "The logs are then synced now and then, and commits only write them.".into(),
             dynamic: true,
-            risk: "A crash of the host loses up to a second of transactions that clients were told of. Only where \
+            risk: "A crash of the host loses up to a second of transactions that clients saw succeed. Only where \
                    that can be made good."
                 .into(),
             undo: format!(
@@ -209,7 +209,7 @@ fn behind_another(window: &Window) -> Option<Finding> {
         )
         .why(
             "Commits need not wait for a sync here. Without threads of its own for the log the server holds one mutex \
-             over each sync, and the page cleaner syncs the log before it writes pages: whoever writes to the log \
+             over each sync, and the page cleaner syncs the log before it writes pages: a thread that writes to the log \
              waits for the disk.",
         )
         .evidence(waiting)
@@ -289,7 +289,7 @@ pub(crate) mod examples {
         committing("8.0.36").file_wait("wait/io/file/innodb/innodb_log_file", 180.0, 50.0).window()
     }
 
-    /// A remote MariaDB: nothing tells the time of a sync.
+    /// A remote MariaDB: nothing shows the time of a sync.
     pub(crate) fn missing() -> Window {
         committing("10.11.19-MariaDB").remote().window()
     }
@@ -302,7 +302,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn whoever_is_on_the_servers_host_is_not_sent_there() {
+    fn advice_on_the_servers_host_does_not_send_the_user_there() {
         let mut window = missing();
         let unlock = |window: &Window| match evaluate(window) {
             Outcome::NotEnoughEvidence(why) => (why.because, why.unlock.unwrap_or_default()),

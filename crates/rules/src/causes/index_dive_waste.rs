@@ -107,13 +107,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             }))
             .remedy_if(limit.filter(|&limit| limit == 0.0 || limit > FEWER).map(|limit| Remedy {
                 // Not a plain value: a trial in blocks could not show it, as sessions keep theirs.
-                statement: format!("SET GLOBAL eq_range_index_dive_limit = {FEWER:.0}, and connect anew"),
+                statement: format!("SET GLOBAL eq_range_index_dive_limit = {FEWER:.0}, and reconnect"),
                 why: format!("Lists of {FEWER:.0} values and more are then estimated from the index's statistics."),
                 dynamic: true,
                 risk: "Where values are unevenly spread the statistics mislead, and a plan may change: compare EXPLAIN of \
                        the statements with lists first."
                     .into(),
-                undo: format!("SET GLOBAL eq_range_index_dive_limit = {limit:.0}, and connect anew"),
+                undo: format!("SET GLOBAL eq_range_index_dive_limit = {limit:.0}, and reconnect"),
             }))
             .remedy(Remedy {
                 statement: "FORCE INDEX (...) on the statement that spindoctor indexes names; with --try it measures what that brings"

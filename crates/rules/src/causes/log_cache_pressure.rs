@@ -24,7 +24,7 @@ pub const CAUSE: Cause = Cause {
                control group's limit, what of it is free, pages that InnoDB had to read (Innodb_buffer_pool_reads), pages \
                swapped. It fires where logs hold a twentieth of the memory or more, less is free than they hold, and pages \
                are read from disk or swapped meanwhile. The estimate is their share of the memory; without swapping a warning \
-               at most, as no counter tells how many reads a larger buffer pool would save.",
+               at most, as no counter shows how many reads a larger buffer pool would save.",
     looks_alike: "Logs in the cache of a host that has memory to spare, or whose data fits into its buffer pool, cost \
                   nothing. Data files in the page cache are another matter: innodb_flush_method is not O_DIRECT, and each \
                   page is in memory twice.",

@@ -59,8 +59,8 @@ pub const CAUSE: Cause = Cause {
 /// From here on the list is long: the manual's own example of a limit on it (innodb_max_purge_lag).
 pub(crate) const LONG_HISTORY: f64 = 1e6;
 
-/// No counter tells what a long list costs those who read through it: a warning, and no more. Nor does one tell for how
-/// long changes will be delayed when purge goes on.
+/// No counter shows what a long list costs the sessions that read through it: a warning, and no more. No counter shows
+/// for how long changes will be delayed when purge goes on.
 const LONG_HISTORY_SCORE: f64 = 0.1;
 
 /// A transaction that is open for longer than this may be what purge waits for.
@@ -166,7 +166,7 @@ impl Lag {
             let whom = if self.is_held_back {
                 "MariaDB delays changes while it purges a longer list"
             } else {
-                "the server delays whoever adds to the list"
+                "the server delays sessions that add to the list"
             };
             format!(" innodb_max_purge_lag allows {limit:.0}, and {whom}.")
         });
@@ -252,13 +252,13 @@ fn delays_no_one(window: &Window, lengths: &[(f64, f64)]) -> bool {
 /// innodb_max_purge_lag_delay). MariaDB finds that the list is too long when purge goes on, and then it may be short within
 /// a second.
 fn delays_us(window: &Window, lengths: &[(f64, f64)], limit: f64) -> Vec<f64> {
-    let told = window.samples.iter().filter_map(|sample| {
+    let metric_us = window.samples.iter().filter_map(|sample| {
         let metric = sample.server.innodb_metrics.value()?.get("purge_dml_delay_usec")?;
         metric.enabled.then_some(metric.count)
     });
-    let told: Vec<f64> = told.collect();
-    if !told.is_empty() {
-        return told;
+    let metric_us: Vec<f64> = metric_us.collect();
+    if !metric_us.is_empty() {
+        return metric_us;
     }
     let most_us = window.variable_number("innodb_max_purge_lag_delay").unwrap_or(0.0);
     let computed = |ratio: f64| if ratio <= 1.0 { 0.0 } else { ((ratio - 0.5) * 10_000.0).min(most_us) };

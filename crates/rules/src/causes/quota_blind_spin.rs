@@ -31,7 +31,7 @@ pub const CAUSE: Cause = Cause {
                when a third or more of the samples lie in the part of that window that the corrected mark \
                max(1, floor(50 * Q / N)) closes, and commits happen. Where CPU samples were taken, a fiftieth of \
                them must lie in the loop, and their share is the estimate. Where log_on_flush_no_waits and \
-               log_on_flush_waits are enabled, they tell how many commits ended their wait without sleeping; \
+               log_on_flush_waits are enabled, they show how many commits ended their wait without sleeping; \
                with log_flush_avg_time the spun time can be computed. Otherwise it is estimated after \
                the published case, and says so. Clear without a quota, with innodb_log_writer_threads=OFF or \
                innodb_flush_log_at_trx_commit=0 (no commit spin at all), on MariaDB (at most one short delay), \
@@ -78,7 +78,7 @@ const COMMITS_PER_S: f64 = 10.0;
 /// Share of the CPU samples below which commits do not spin, whatever the settings permit.
 const SPINS: f64 = 0.02;
 
-/// What the published case lost: 1 - 3462/4677. The estimate where no counter tells the spun time.
+/// What the published case lost: 1 - 3462/4677. The estimate where no counter shows the spun time.
 const PUBLISHED_LOSS: f64 = 0.26;
 
 fn evaluate(window: &Window) -> Outcome {
@@ -108,7 +108,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let samples = SpinSamples::from_window(window).ok();
     let sampled = samples.as_ref().map(|samples| samples.share(Whose::Commit));
-    // Samples show whether commits spin; without them the time of a flush tells whether they may.
+    // Samples show whether commits spin; without them the time of a flush shows whether they may.
     if sampled.map_or_else(|| flush_is_too_slow_to_spin(window), |share| share < SPINS) {
         return Ok(None);
     }
@@ -192,7 +192,7 @@ fn finding(found: &Spinning<'_>) -> Finding {
             (None, Some(_)) => {
                 "The share spun is computed from the commits that did not sleep and the time of one flush."
             }
-            (None, None) => "How much it spins is an estimate after a published case: neither CPU samples nor counters tell it.",
+            (None, None) => "How much it spins is an estimate after a published case: neither CPU samples nor counters show it.",
         },
     ))
     .evidence(Evidence::new("server believes", counted, "CPUs", found.counted_by))

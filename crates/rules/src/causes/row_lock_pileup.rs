@@ -345,7 +345,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn a_prepared_transaction_without_a_connection_is_named_and_no_hot_row_is_told() {
+    fn a_prepared_transaction_without_a_connection_is_named_and_no_hot_row_is_named() {
         let Outcome::Fired(finding) = evaluate(&one_long_wait(None)) else { panic!("it fires") };
         assert!(
             finding.headline.starts_with("A transaction without a connection holds up 1 transaction"),

@@ -29,7 +29,7 @@ pub const CAUSE: Cause = Cause {
                   table is dropped is dictionary-stall; `Waiting for table metadata lock` is metadata-lock-pileup; \
                   `Waiting for table flush` waits for a long statement. information_schema queries over many tables \
                   open them to look at them.",
-    remedies: "SET GLOBAL table_open_cache so that Opened_tables stands still: tables in use times sessions at work is \
+    remedies: "SET GLOBAL table_open_cache so that Opened_tables stops growing: tables in use times sessions at work is \
                enough. Where Opened_table_definitions grows as well, table_definition_cache too. Where the cache is not \
                full, find who runs FLUSH TABLES. open_files_limit must allow for MyISAM and for innodb_open_files.",
     safety: "table_open_cache is dynamic, takes effect as tables are opened, and is undone by setting the old value. An \
@@ -152,7 +152,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .remedy_if((!is_full).then(|| Remedy {
             statement: "Find who runs FLUSH TABLES, ANALYZE TABLE or DDL so often (Com_flush, Com_analyze, Com_alter_table)"
                 .into(),
-            why: "Each makes all sessions open their tables anew.".into(),
+            why: "Each makes all sessions open their tables again.".into(),
             dynamic: true,
             ..Remedy::default()
         }))

@@ -16,7 +16,7 @@ pub const CAUSE: Cause = Cause {
     evidence: "TO WRITE: each reading by its name in MySQL and in MariaDB, the threshold of each with its unit, and what \
                the estimate counts.",
     looks_alike: "TO WRITE: what has the same symptoms and is another cause, by its name where the catalogue has it, and \
-                  how it is told apart.",
+                  how it is distinguished.",
     remedies: "TO WRITE: the best remedy first, each as a statement or as a change of the application, and what it \
                gains on this kind of server.",
     safety: "TO WRITE: what each remedy may break, whether it works while the server runs, what it locks, and the \

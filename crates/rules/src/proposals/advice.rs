@@ -1,4 +1,4 @@
-//! What a family has to go by, what it may say, and how a proposal is put together.
+//! The input of a family, its possible answers, and how a proposal is built.
 
 use spindoctor_model::{Change, Finding, Proposal, Remedy, ServerVersion, Unavailable, Window};
 

@@ -1,4 +1,4 @@
-//! `latch-spin`: for how long a latch is spun on, in time and not in PAUSEs.
+//! `latch-spin`: how long a thread spins on a latch, in time and not in PAUSEs.
 
 use spindoctor_model::{Proposal, Unavailable};
 

@@ -1,9 +1,9 @@
-//! Window to proposals: what this server's readings call for, and what was looked at and left. Pure.
+//! Window to proposals: what this server's readings call for, and what was checked and needs no change. Pure.
 //!
-//! In: a [`Window`]. Out: a [`Plan`]. Each family of cures has a file of its own; [`FAMILIES`] names them all, in
-//! the order in which they are shown. A family takes its values from the causes' remedies and from the numbers that
-//! the causes are judged by ([`crate::commit_spin`], the latch spin): there is no second copy of a formula. Whether
-//! a proposal helps is for a trial to say, never for a family.
+//! In: a [`Window`]. Out: a [`Plan`]. Each family of cures has a file of its own; [`FAMILIES`] names them all, in the
+//! order in which they are shown. A family takes its values from the causes' remedies and from the numbers that the
+//! causes are judged by ([`crate::commit_spin`], the latch spin): there is no second copy of a formula. Only a trial
+//! shows whether a proposal helps.
 
 mod adaptive_hash;
 mod advice;

@@ -65,7 +65,7 @@ pub(super) mod examples {
     use crate::testing::Build;
 
     #[test]
-    fn the_disk_that_it_takes_is_told() {
+    fn the_disk_space_that_it_takes_is_stated() {
         let plan = super::super::plan(&fires());
         assert_eq!(plan.proposals[0].cost, "26.9 GiB of disk");
     }

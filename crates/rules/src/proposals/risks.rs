@@ -1,5 +1,4 @@
-//! What a change of a variable may do to a server, with the causes' own words, for a change that the user
-//! names. Pure.
+//! The risks of a change that the user names, in the words of the causes. Pure.
 
 /// A variable, what a lower value risks, what a higher one risks.
 type Risk = (&'static str, &'static str, &'static str);

@@ -1,4 +1,4 @@
-//! Waits that no list of the server shows: recognised by the functions that threads stand in.
+//! Waits that no list of the server shows: recognised by the functions that threads are in.
 //!
 //! A thread in one of a queue's functions waits for the thread that works that queue off. Both are
 //! seen in one snapshot, so the holder is inferred. Names are those of MySQL 5.6 to 9.7 and MariaDB 10.3 to 11.8; a

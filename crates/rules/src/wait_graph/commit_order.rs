@@ -1,8 +1,8 @@
-//! The commit order of a replica's appliers: each waits for the transaction before its own.
+//! The commit order of a replica's appliers: each applier waits for the transaction before its own.
 //!
-//! The server says only that they wait (`Waiting for preceding transaction to commit`). The one that all wait for is
-//! the applier that is at work on a transaction and does not wait: where there are several, the one that has been at
-//! it for longest. That is inferred.
+//! The server says only that they wait (`Waiting for preceding transaction to commit`). They all wait for the applier
+//! that is at work on a transaction and does not wait: where there are several, for the one whose transaction is
+//! oldest. That is inferred.
 
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::{LockKind, WaitEdge};

@@ -1,4 +1,4 @@
-//! What would free those who wait for a thread, and what that costs. Nothing here is ever executed.
+//! Statements that would free the sessions that wait for a thread, and their cost. Nothing here is ever executed.
 
 use spindoctor_model::wait_graph::{LockKind, WaitingThread};
 

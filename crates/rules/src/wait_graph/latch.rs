@@ -1,7 +1,7 @@
 //! Latches of InnoDB: mutexes and rw-locks, as the section SEMAPHORES of `SHOW ENGINE INNODB STATUS` prints them.
 //!
-//! It names threads by `pthread_self`, and of an rw-lock its writer or, from 8.0 on, its only reader. MariaDB 10.6 and
-//! later print none: their latches are futexes.
+//! The section names threads by `pthread_self`. It names the writer of an rw-lock or, from 8.0 on, its only reader.
+//! MariaDB 10.6 and later print none: their latches are futexes.
 
 use spindoctor_model::Profile;
 use spindoctor_model::innodb_status::{SemaphoreKind, SemaphoreWait};

@@ -1,21 +1,22 @@
 //! Who waits for whom, from every source that shows it: one file per kind of lock.
 //!
 //! In: one reading of the server's lists of locks, threads and transactions, the stacks of its threads, and what its
-//! memory says of the C library's locks. Out: a [`WaitGraph`]; who its roots and rings are is computed from it alone.
-//! Pure: reading is `collect`'s and `stacks`'.
+//! memory says of the C library's locks. Out: a [`WaitGraph`]; its roots and rings are computed from it alone. Pure:
+//! reading is `collect`'s and `stacks`'.
 //!
 //! # A wait graph's trip
 //!
-//! 1. **Readings.** `collect::locks` asks one session for the lists that tell who waits and who holds, and no other source:
-//!    threads with their statements, open transactions, row lock waits, metadata locks, and what InnoDB prints. Of a queue
-//!    for one row only one waiter is looked up; where nobody waits nothing is asked; where a list would cost the server the
-//!    square of the waiters (MariaDB, MySQL 5.7) it is not asked for, and what InnoDB prints has to do. Then comes one
-//!    snapshot with stacks, and who holds the locks of the C library (`crates/stacks/src/futex_waits/`), then InnoDB's text
-//!    where the stacks do not show that nobody waits for a latch, then the connections that do not rest once more.
-//! 2. **Graph** (`crates/rules/src/wait_graph/`): one file per kind of lock adds edges, the sources that tell before those
-//!    that only let conclude (`is_inferred`). `builder` knows a thread by all of its four names: connection, kernel's id,
-//!    performance_schema's id, `pthread_self`. A waiter that went on by the second reading of the threads is left out; so
-//!    the graph is of one instant. What a bound cut off is counted (`left_out`) or said (`notes`).
+//! 1. **Readings.** `collect::locks` asks one session for the lists of who waits and who holds, and no other source:
+//!    threads with their statements, open transactions, row lock waits, metadata locks, and what InnoDB prints. Of a
+//!    queue for one row only one waiter is looked up; where nobody waits nothing is asked; where a list would cost the
+//!    server the square of the waiters (MariaDB, MySQL 5.7) it is not read, and InnoDB's text is used instead. Then
+//!    comes one snapshot with stacks, and who holds the locks of the C library (`crates/stacks/src/futex_waits/`), then
+//!    InnoDB's text where the stacks do not show that nobody waits for a latch, then the busy connections again.
+//! 2. **Graph** (`crates/rules/src/wait_graph/`): one file per kind of lock adds edges, the sources that list waits
+//!    before those from which a wait is inferred (`is_inferred`). `builder` knows a thread by all of its four names:
+//!    connection, kernel's id, performance_schema's id, `pthread_self`. A waiter that went on by the second reading of
+//!    the threads is left out; so the graph is of one instant. What a bound cut off is counted (`left_out`) or noted
+//!    (`notes`).
 //! 3. **Roots and rings** (`roots.rs`) are computed from the graph alone. `doing.rs` says what a root does, `freeing.rs`
 //!    what would free those behind it and at what cost. An owner that nobody can see is a root without a thread.
 //! 4. **Trees.** `crates/spindoctor/src/locks/forest.rs` puts each thread in one place, as near to a root as it can stand.
@@ -84,8 +85,8 @@ pub fn build(readings: &Readings<'_>) -> WaitGraph {
     builder.finish()
 }
 
-/// True where `SHOW ENGINE INNODB STATUS` may tell what nothing else does: who waits for a latch, or for which row where
-/// that was not looked up. Stacks in which InnoDB's functions have names show that nobody waits for a latch.
+/// True where `SHOW ENGINE INNODB STATUS` may show what nothing else does: who waits for a latch, or for which row
+/// where that was not looked up. Stacks in which InnoDB's functions have names show that nobody waits for a latch.
 pub fn is_text_of_use(server: &ServerSample, profile: Option<&Profile>) -> bool {
     let waits = server.row_lock_waits.value().into_iter().flatten();
     waits.into_iter().any(|wait| wait.table.is_empty()) || latch::may_be_waited_for(profile)

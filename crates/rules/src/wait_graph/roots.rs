@@ -1,4 +1,5 @@
-//! The roots of a wait graph: who waits for nobody and holds up others; and its rings, which have no root.
+//! The roots of a wait graph: threads that are not waiting and block others; and its rings (deadlock cycles), which
+//! have no root.
 //!
 //! Computed from the graph alone, so that a recorded graph gives the same roots.
 
@@ -270,9 +271,9 @@ mod tests {
         // 2 waits for 1, and 3, 4, 5 wait for 2; 7 holds up 6 alone.
         let graph = graph(&[(2, Some(1)), (3, Some(2)), (4, Some(2)), (5, Some(2)), (6, Some(7))]);
         let roots = roots(&graph);
-        let told: Vec<_> =
+        let waiting: Vec<_> =
             roots.iter().map(|root| (root.thread, root.waiting_directly, root.waiting_in_all)).collect();
-        assert_eq!(told, [(Some(1), 1, 4), (Some(7), 1, 1)]);
+        assert_eq!(waiting, [(Some(1), 1, 4), (Some(7), 1, 1)]);
         assert_eq!(roots[0].longest_wait_s, Some(5.0));
         assert!(cycles(&graph).is_empty());
     }

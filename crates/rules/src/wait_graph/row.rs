@@ -1,4 +1,4 @@
-//! Row and table locks of InnoDB, as its lock tables tell.
+//! Row and table locks of InnoDB, from its lock tables.
 
 use std::collections::{HashMap, HashSet};
 

@@ -32,7 +32,7 @@ impl Standing<'_> {
 }
 
 impl<'a> Stacks<'a> {
-    /// The last snapshot of a profile; CPU samples tell nothing of who waits.
+    /// The last snapshot of a profile; CPU samples show nothing of who waits.
     pub(super) fn from_profile(profile: Option<&'a Profile>) -> Self {
         let Some(profile) = profile else { return Self::default() };
         let Some(last) = profile.observations.iter().map(|observation| observation.snapshot).max() else {

@@ -1,4 +1,4 @@
-//! What the wait graph says to a rule: the root behind those who wait for locks of some kinds, as a finding needs it.
+//! The wait graph for a rule: the root behind the threads that wait for locks of some kinds, as a finding needs it.
 
 use spindoctor_model::wait_graph::{LockKind, WaitRoot, WaitingThread};
 use spindoctor_model::{Remedy, Root, Sample, WaitGraph, Window};

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use spindoctor_model::diagnosis::DiagnosedServer;
-use spindoctor_model::trial::{Budget, Judged, Shown, TRIAL_SCHEMA};
+use spindoctor_model::trial::{Budget, Judged, QuantityVerdict, TRIAL_SCHEMA};
 use spindoctor_model::{Block, Change, Effect, Effects, Flavor, Proposal, Remedy, Trial, Tuning, Verdict};
 
 fn change(variable: &str, from: &str, to: &str) -> Change {
@@ -68,7 +68,7 @@ fn blocks(quads: u32, ratio: f64) -> Vec<Block> {
 }
 
 /// The three quantities with the margins that are the default.
-fn judged(effects: &Effects, shown: [Shown; 3], quads: u32) -> Vec<Judged> {
+fn judged(effects: &Effects, shown: [QuantityVerdict; 3], quads: u32) -> Vec<Judged> {
     let of = [
         ("throughput", effects.throughput, 0.02),
         ("p95", effects.p95, 0.1),
@@ -94,7 +94,8 @@ pub fn not_enough_evidence() -> Tuning {
         p95: effect(1.084, 0.932, 1.261),
         cpu_per_query: effect(1.002, 0.991, 1.013),
     };
-    trial.judged = judged(&trial.effect, [Shown::Better, Shown::Open, Shown::Same], 8);
+    trial.judged =
+        judged(&trial.effect, [QuantityVerdict::Better, QuantityVerdict::Open, QuantityVerdict::Same], 8);
     trial.missing = vec!["p95".to_owned()];
     trial.why = "Throughput got better, but there is not enough evidence about p95: throughput +5.0 % (+4.1 to +5.9), p95 +8.4 % (-6.8 to +26.1), CPU per query +0.2 % (-0.9 to +1.3) in 8 quads. p95 may be up to 26.1 % worse, and its margin is 10 %.".to_owned();
     trial.budget = Some(Budget {
@@ -127,7 +128,7 @@ pub fn helps() -> Tuning {
         p95: effect(0.588, 0.56, 0.617),
         cpu_per_query: effect(0.589, 0.58, 0.598),
     };
-    decided.judged = judged(&decided.effect, [Shown::Better; 3], 8);
+    decided.judged = judged(&decided.effect, [QuantityVerdict::Better; 3], 8);
     (decided.quads, decided.kept, decided.blocks) = (8, true, blocks(8, 1.7));
     decided.notes = vec![
         "The load drifted by +12 % over 128 s; within a quad that cancels.".to_owned(),
@@ -170,7 +171,11 @@ pub fn broken_off() -> Tuning {
     );
     decided.quads = 1;
     decided.effect.throughput = Some(Effect { ratio: 0.71, low: None, high: None });
-    decided.judged = judged(&decided.effect, [Shown::Open, Shown::NotMeasured, Shown::NotMeasured], 1);
+    decided.judged = judged(
+        &decided.effect,
+        [QuantityVerdict::Open, QuantityVerdict::NotMeasured, QuantityVerdict::NotMeasured],
+        1,
+    );
     decided.missing = vec!["throughput".to_owned()];
     decided.blocks = blocks(2, 0.71);
     decided.blocks.truncate(5);

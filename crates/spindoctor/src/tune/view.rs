@@ -1,6 +1,6 @@
 //! The formats of `spindoctor tune`. Each is a function from a finished [`Tuning`] to text.
 
-use spindoctor_model::trial::{Judged, Shown};
+use spindoctor_model::trial::{Judged, QuantityVerdict};
 use spindoctor_model::{Block, Change, Effect, Effects, Trial, Tuning, Verdict};
 
 use spindoctor_page::{json, number};
@@ -137,14 +137,14 @@ pub fn standing(effects: &Effects) -> String {
 }
 
 /// What is shown of a quantity, in a word or two.
-pub fn shown_word(shown: Shown) -> &'static str {
+pub fn shown_word(shown: QuantityVerdict) -> &'static str {
     match shown {
-        Shown::Better => "better",
-        Shown::Same => "same",
-        Shown::NoWorse => "no worse",
-        Shown::Worse => "worse",
-        Shown::Open => "not enough evidence",
-        Shown::NotMeasured => "not measured",
+        QuantityVerdict::Better => "better",
+        QuantityVerdict::Same => "same",
+        QuantityVerdict::NoWorse => "no worse",
+        QuantityVerdict::Worse => "worse",
+        QuantityVerdict::Open => "not enough evidence",
+        QuantityVerdict::NotMeasured => "not measured",
     }
 }
 

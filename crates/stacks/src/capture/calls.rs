@@ -1,14 +1,14 @@
-//! Where one thread's time goes: in each system call, and outside of all, by the kernel's own clock.
+//! Where one thread's time goes: in each system call and outside of system calls, by the kernel's own clock.
 //!
 //! In: a process and one of its threads. Out: [`Traced`]: every nanosecond of that thread between two instants is in
 //! one of its numbers. No thread is stopped. `bpf/calls.bpf.c` is what runs at the two tracepoints that every
 //! system call passes (`raw_syscalls:sys_enter`, `sys_exit`). The kernel takes the programs away when this process
 //! ends, by kill -9 too.
 //!
-//! The tracepoints are passed by every thread of the machine, and each pass costs some tens of nanoseconds. What one
-//! costs is measured before, what all cost is counted, and whoever uses this ends it when that is more than he may
-//! spend ([`CallTrace::cost`]). A tracepoint for each call that is looked for would cost others less and say less:
-//! what the thread does beside those calls would be in no number.
+//! The tracepoints are passed by every thread of the machine, and each pass costs some tens of nanoseconds. The cost of
+//! one pass is measured before, the cost of all is counted, and the caller ends the trace when it costs more than
+//! allowed ([`CallTrace::cost`]). A tracepoint for each wanted call would cost other processes less and say less: what
+//! the thread does beside those calls would be in no number.
 
 #![expect(
     unsafe_code,

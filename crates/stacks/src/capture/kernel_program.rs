@@ -1,4 +1,5 @@
-//! What takes a program into the kernel: loading it, the memory it shares with this process, why it is refused.
+//! Loads a program into the kernel: the loading, the memory that the program shares with this process, and why the
+//! kernel refuses it.
 //!
 //! In: a checked-in object of `bpf/`. Out: the loaded object, a mapped map, or an error that says what is missing.
 

@@ -110,11 +110,11 @@ pub struct RawThread {
     pub switches: u64,
     /// CPU time since its start, nanoseconds.
     pub cpu_ns: u64,
-    /// For how long it has been on no CPU, to some milliseconds, where the source can tell.
+    /// For how long it has been on no CPU, to some milliseconds, where the source knows it.
     pub off_cpu: Option<Duration>,
     /// Its registers in user space.
     pub registers: Option<Registers>,
-    /// Where it keeps its control block, where the source can tell: the fs base, `tpidr_el0`.
+    /// Where it keeps its control block, where the source knows it: the fs base, `tpidr_el0`.
     pub thread_pointer: Option<u64>,
     /// Its stack.
     pub stack: RawStack,

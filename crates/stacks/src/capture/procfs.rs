@@ -1,9 +1,9 @@
 //! The `procfs` source: what `/proc/PID/task/TID` says, and `process_vm_readv` for the stacks of blocked
 //! threads. No thread is stopped.
 //!
-//! In: a process. Out: snapshots. For a blocked thread the kernel gives the program counter, the stack pointer
-//! and the system call, and no other register. For a thread that runs, or waits for a CPU, it gives none; nor
-//! which of the two it does.
+//! In: a process. Out: snapshots. For a blocked thread the kernel gives the program counter, the stack pointer and the
+//! system call, and no other register. For a thread that runs or waits for a CPU it gives none of these, and does not
+//! say which of the two the thread does.
 
 use std::collections::HashMap;
 use std::io;
@@ -187,9 +187,10 @@ pub(super) fn look_without_stack(pid: u32, tid: u32) -> Option<RawThread> {
     Some(RawThread { name, state, wait_channel: wait_channel(pid, tid), ..thread_at(tid, ran, position) })
 }
 
-/// Where a thread keeps its control block, found in its stack: procfs does not tell. glibc puts the block at the stack's
-/// end, aligned to 64 bytes; on x86-64 its first and its third word hold its own address, the second that of something
-/// else (`tcbhead_t` in `sysdeps/x86_64/nptl/tls.h`). The first thread's lies elsewhere, aarch64's does not name itself.
+/// Where a thread keeps its control block, found in its stack: procfs does not show it. glibc puts the block at the
+/// stack's end, aligned to 64 bytes; on x86-64 its first and its third word hold its own address, the second that of
+/// something else (`tcbhead_t` in `sysdeps/x86_64/nptl/tls.h`). The first thread's lies elsewhere, aarch64's does not
+/// name itself.
 #[cfg(target_arch = "x86_64")]
 fn thread_pointer(start: u64, stack: &[u8]) -> Option<u64> {
     const ALIGNMENT: u64 = 64;

@@ -2,9 +2,9 @@
 //!
 //! In: a process. Out: snapshots, of running threads too, with every register.
 //!
-//! No thread is left stopped. The kernel detaches from and resumes all that a tracer holds when that thread of
-//! ours ends, by kill -9 too; a signal that was on its way is delivered. A process that was stopped before stays
-//! so. What a stop can be noticed by: a few system calls (`epoll_wait`, `poll` in old kernels) give EINTR.
+//! No thread is left stopped. The kernel detaches from and resumes all that a tracer holds when that thread of ours
+//! ends, by kill -9 too; a signal that was on its way is delivered. A process that was stopped before stays stopped. A
+//! stop has one visible effect: a few system calls (`epoll_wait`, `poll` in old kernels) give EINTR.
 
 use std::io;
 use std::time::{Duration, Instant};

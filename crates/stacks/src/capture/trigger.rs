@@ -1,12 +1,11 @@
-//! Waits until a process is in a bad way, as seen from inside: too many threads in one function at once, or one
-//! thread in it for too long.
+//! Waits for trouble inside a process: too many threads in one function at once, or one thread in it for too long.
 //!
-//! In: a process, a function, a bound. Out: [`Fired`], at that instant. Probes (uprobes) stand where the function
-//! begins and returns, in this process only; `bpf/trigger.bpf.c` is what they run. The kernel takes them away when
-//! this process ends, by kill -9 too. What stays is the page that it mapped for its breakpoints.
+//! In: a process, a function, a bound. Out: [`Fired`], at that instant. Probes (uprobes) are set where the function
+//! begins and returns, in this process only; they run `bpf/trigger.bpf.c`. The kernel takes them away when this process
+//! ends, by kill -9 too. Only the page that the kernel mapped for its breakpoints stays.
 //!
-//! Every pass costs the process some microseconds. What one costs is measured before, what all cost is counted,
-//! and the probes go away when they take more than they may.
+//! Every pass costs the process some microseconds. The cost of one pass is measured before, the cost of all is counted,
+//! and the probes are removed when they cost more than allowed.
 //!
 //! A thread that was inside before the probes were there is not seen until it enters again.
 
@@ -230,7 +229,7 @@ impl Trigger {
             When::Slower(bound) => {
                 let since = now.saturating_sub(nanoseconds(bound));
                 let event = self.slowest(since, now).or(reported)?;
-                // Whoever is slow by now is in the snapshot that is taken now.
+                // A thread that is slow by now is in the snapshot that is taken now.
                 self.reported_ns = since;
                 Some(event.fired())
             }

@@ -1,7 +1,8 @@
-//! What a futex belongs to, by the frames of who waits on it: pure.
+//! The lock that a futex belongs to, by the frames of the thread that waits on it: pure.
 //!
-//! A futex is a word in memory, and nothing in it says what for. The functions of the C library that wait on it do:
-//! `pthread_mutex_lock` waits on a mutex, `__lll_lock_wait_private` below `malloc` on a lock without an owner.
+//! A futex is a word in memory, and nothing in it says what it is for. The functions of the C library that wait on it
+//! show that: `pthread_mutex_lock` waits on a mutex, `__lll_lock_wait_private` below `malloc` on a lock without an
+//! owner.
 
 use spindoctor_model::wait_graph::FutexKind;
 

@@ -9,7 +9,8 @@
 pub(super) enum Held {
     /// Nobody: who waits is about to be woken.
     Free,
-    /// The thread of this id, in the process's pid namespace, or 0 where the lock does not tell; and so many readers.
+    /// The thread of this id, in the process's pid namespace, or 0 where the lock does not hold it; and the number of
+    /// readers.
     By { owner: u32, readers: u32 },
 }
 

@@ -1,9 +1,9 @@
 //! Who holds the locks of the C library that threads wait for: read from the process's memory, no thread stopped.
 //!
-//! In: the threads that a snapshot saw in futex(2), and their frames. Out: for each its lock's kind, owner, and who
-//! asked for it. `frames` decides what the futex belongs to, `layout` knows where a lock keeps its owner; this file
-//! reads, and sees to it that what it read is of one instant: of each thread it is known before and after the reading
-//! how often it ran, and a thread that ran in between is left out.
+//! In: the threads that a snapshot saw in futex(2), and their frames. Out: for each its lock's kind, owner, and the
+//! function that asked for it. `frames` decides what the futex belongs to, and `layout` knows where a lock keeps its
+//! owner. This file reads, and makes sure that all it read is from one instant: it reads before and after how often
+//! each thread ran, and leaves out threads that ran in between.
 
 mod frames;
 mod layout;

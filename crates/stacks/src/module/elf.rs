@@ -1,8 +1,8 @@
-//! One ELF file: what a profiler needs of it, read where it lies.
+//! One ELF file: what a profiler needs of it, read where it is stored.
 //!
 //! In: a file, or the bytes of the vDSO. Out: segments, sections, the build id. Parts are read when they are needed and
-//! never mapped (see [`super::bytes`]). Nothing in a file is believed: every offset and size is checked, what does not fit
-//! is not there, and what is kept of all the files of a process is bounded.
+//! never mapped (see [`super::bytes`]). Nothing in a file is trusted: every offset and size is checked, a part that
+//! does not fit counts as missing, and the memory for all the files of a process is bounded.
 
 use std::fs::File;
 use std::io;

@@ -128,7 +128,7 @@ impl Modules {
         let program = of_proc(&modules.proc("exe")).map_err(ElfError::from);
         match program.and_then(|file| Elf::open(file, &modules.budget)) {
             Ok(elf) => modules.machine = elf.machine(),
-            // Its libraries tell the rest: the program may be hidden from us.
+            // Its libraries show the rest: the program may be hidden from us.
             Err(ElfError::Io(_)) => (),
             Err(error) => {
                 let error = io::Error::new(io::ErrorKind::Unsupported, error);

@@ -4,8 +4,9 @@
 //! `$DEBUGINFOD_CACHE_PATH`, else `$XDG_CACHE_HOME/debuginfod_client`, else `~/.cache/debuginfod_client`; in it
 //! `BUILDID/debuginfo`. An empty file there says that no server had it lately.
 //!
-//! Only https is spoken, redirects included: who could change an answer on its way would choose what root reads. An answer
-//! is bounded in size and time. The cache is written only where it belongs to the user who runs this, and to nobody else.
+//! Only https is spoken, redirects included: an attacker who changes an answer on its way would choose what root reads.
+//! An answer is bounded in size and time. The cache is written only where it belongs to the user who runs this program,
+//! and to nobody else.
 
 use std::env;
 use std::fs::{self, File};

@@ -1,9 +1,9 @@
 //! From addresses to names, files and lines.
 //!
-//! In: an address of the process, and its modules. Out: frames. Of what can name a function, the first that does is
-//! taken: debug information (in the file, or in its debug file), `.symtab` (of either), `.gnu_debugdata`,
-//! `.dynsym`. Where no bounds hold the address, the frame is called by the module's name and the virtual address in
-//! the file, as `nm` and `objdump` count: `mysqld+0x2a68b1d`; by the file offset where the file cannot be read.
+//! In: an address of the process, and its modules. Out: frames. The first of these sources that names the function is
+//! used: debug information (in the file, or in its debug file), `.symtab` (of either), `.gnu_debugdata`, `.dynsym`.
+//! Where no bounds hold the address, the frame is called by the module's name and the virtual address in the file, as
+//! `nm` and `objdump` count: `mysqld+0x2a68b1d`; by the file offset where the file cannot be read.
 
 mod debug_file;
 mod debuginfod;

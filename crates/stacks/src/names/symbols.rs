@@ -1,7 +1,7 @@
 //! A symbol table, sorted by address.
 //!
 //! In: `.symtab` or `.dynsym` of a file. Out: the symbol whose bounds hold an address, or none: the nearest symbol
-//! below is never good enough, for a stripped program has no symbols for its static functions.
+//! below is never good enough, because a stripped program has no symbols for its static functions.
 
 use std::ops::Range;
 

@@ -1,9 +1,9 @@
-//! What `xz` packed, unpacked within bounds.
+//! Decompression of `xz` data within bounds.
 //!
-//! In: a stream of xz (<https://tukaani.org/xz/xz-file-format.txt>), as `.gnu_debugdata` holds one. Out: its bytes, or none
-//! where it is damaged or larger than a bound. The container is taken apart here, because the header of a block decides how
-//! much memory its dictionary takes: 4 GiB if it says so. Its checksums are not looked at: what is in it is believed no
-//! more than the rest of the file.
+//! In: a stream of xz (<https://tukaani.org/xz/xz-file-format.txt>), as `.gnu_debugdata` holds one. Out: its bytes, or
+//! none where it is damaged or larger than a bound. The container is parsed here, because the header of a block decides
+//! how much memory its dictionary takes: up to 4 GiB. Its checksums are not checked: the content is trusted no more
+//! than the rest of the file.
 
 use std::io::Read as _;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// snapshots are not all alike.
 const CREDIT: Duration = Duration::from_millis(100);
 
-/// At least two a second are taken where nobody says otherwise, whatever they take: fewer would tell nothing of a
+/// At least two a second are taken where nobody says otherwise, whatever they take: fewer would show nothing of a
 /// window of some seconds.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
@@ -129,9 +129,9 @@ mod tests {
     fn what_stays_below_the_bound_is_not_held_back_and_a_dear_snapshot_now_and_then_does_not_stop_the_others()
     {
         let mut budget = Budget::of_cpus(3.0, 2);
-        let dear =
+        let expensive =
             |at| Duration::from_millis(if at % 100 == 50 { 40 } else { 0 }) + Duration::from_micros(500);
-        assert_eq!(taken_in_20_s(&mut budget, dear), 2000);
+        assert_eq!(taken_in_20_s(&mut budget, expensive), 2000);
         assert_eq!(budget.note(100.0), None);
     }
 

@@ -1,4 +1,4 @@
-//! The profile, from what was taken so far: tables without what nothing names, times counted from the first snapshot.
+//! The profile from the snapshots so far: tables without unused entries, times counted from the first snapshot.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! What is known of each thread, for who asks for all of them in the same order, time after time.
+//! What is known of each thread, stored in the order in which every snapshot asks for them.
 //!
 //! In: thread ids. Out: what is kept under them. A snapshot goes over every thread, most of which did nothing since the
-//! one before: what takes time is memory that is not in a cache. Kept one after the other in the order of the snapshots,
-//! the processor reads ahead.
+//! snapshot before: cache misses take most of the time. Entries that lie in the order of the snapshots let the
+//! processor read ahead.
 
 use rustc_hash::FxHashMap;
 

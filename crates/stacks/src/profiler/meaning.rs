@@ -1,7 +1,7 @@
-//! Addresses to names, states and spinning, and what was found out already.
+//! Addresses to names, states and spinning, with a memory of earlier results.
 //!
-//! In: registers and copied stacks. Out: places in the [`Tables`] of a profile. Whatever was found out at an address or of
-//! a stack is remembered: threads stand at the same places again and again.
+//! In: registers and copied stacks. Out: places in the [`Tables`] of a profile. The result for an address or a stack is
+//! remembered: threads are at the same places again and again.
 
 use rustc_hash::FxHashMap;
 use spindoctor_model::stack::{Frame, Observation, Spin, Stack, StackEnd, ThreadState};
@@ -26,7 +26,7 @@ const UNBOUNDED_CODE: usize = 4096;
 /// The largest function whose code is read for a sample in it.
 const LARGEST_FUNCTION: u64 = 512 << 10;
 
-/// Addresses to names, states and spinning, and what was found out already.
+/// Addresses to names, states and spinning, with a memory of earlier results.
 pub(super) struct Meaning {
     pub(super) modules: Modules,
     unwinder: Unwinder,

@@ -221,7 +221,7 @@ impl Profiler {
             };
             cost.capture_us = micros(looked.took);
             cost.dropped = looked.dropped;
-            self.meaning.stack_ends.tell(capture.as_mut());
+            self.meaning.stack_ends.announce(capture.as_mut());
             if self.threads.len() > observations.len() {
                 let turn = self.turn;
                 self.threads.retain(|thread| turn - thread.turn <= MISSED);

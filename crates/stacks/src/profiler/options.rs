@@ -1,4 +1,4 @@
-//! What a profiler is asked for, and what it may cost where the caller does not say.
+//! The options of a profiler, and what it may cost where the caller does not say.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use spindoctor_model::stack::StackSource;
 
 use crate::classify::FrameStates;
 
-/// CPU samples of each CPU a second, beside snapshots: enough to tell 2 % of a CPU within 10 s, and not in step
-/// with timers that tick in tens.
+/// CPU samples of each CPU a second, beside snapshots: enough to see 2 % of a CPU within 10 s, and not in step with
+/// timers that tick in tens.
 pub(super) const CPU_HZ: f64 = 99.0;
 
 /// What the profiler may take of the CPUs where nobody says otherwise, in percent for each snapshot a second that is asked

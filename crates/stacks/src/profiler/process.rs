@@ -1,4 +1,4 @@
-//! The process as a whole: who it is, and the CPU time that it and the profiler used.
+//! The process as a whole: its identity, and the CPU time that it and the profiler used.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,5 @@
-//! What `pthread_self()` gives in a thread, by its thread pointer: programs name their threads so, MySQL in SEMAPHORES.
+//! The value of `pthread_self()` in a thread, by its thread pointer: programs name their threads so, MySQL in
+//! SEMAPHORES.
 //!
 //! On x86-64 glibc's `struct pthread` begins where the thread pointer points, on aarch64 it ends there
 //! (`THREAD_SELF` in `sysdeps/*/nptl/tls.h`). How large it is differs from release to release; glibc has it for debuggers.

@@ -1,11 +1,11 @@
-//! What of a profile in the making is kept: the newest part while a trigger is waited for, and never more than fits.
+//! Which part of an unfinished profile is kept: the newest part while waiting for a trigger, and never more than fits.
 
 use std::collections::VecDeque;
 
 use super::tables::Keeping;
 use super::{Profiler, Snapshot, micros};
 
-/// How many stacks are remembered beyond four times those in use, before the tables are made anew. A profiler that
+/// How many stacks are remembered beyond four times those in use, before the tables are built again. A profiler that
 /// waits for its trigger for days must not grow.
 const SPARE_STACKS: usize = 20_000;
 

@@ -1,12 +1,12 @@
 //! The last seconds of stacks, kept for months: a profiler without an end, in bounded memory and a bounded part of a core.
 //!
-//! In: a process, and how often to look where nothing happens. Out: at any time a [`Profile`] of any part of what is held.
-//! Somebody who sees that something happens has it look more often for a while ([`Ring::hurry`]); until that is over,
-//! nothing from shortly before on is dropped.
+//! In: a process, and how often to look where nothing happens. Out: at any time a [`Profile`] of any part of what is
+//! held. A caller that notices trouble raises the rate for a while ([`Ring::hurry`]); until that is over, nothing from
+//! shortly before on is dropped.
 //!
-//! What bounds the memory: snapshots that are too old are dropped, and looked at is no more often than
-//! [`MOST_OBSERVATIONS`] fit into what is to be held. What repeats is kept once, in tables that only grow; where one has
-//! grown to twice what was in use at the last time and some spare, all of them are made anew from what the snapshots
+//! The memory is bounded: snapshots that are too old are dropped, and snapshots are taken no more often than
+//! [`MOST_OBSERVATIONS`] fit into the time to hold. What repeats is kept once, in tables that only grow; where one has
+//! grown to twice what was in use at the last time and some spare, all of them are built again from what the snapshots
 //! that are held still name ([`Profiler::compact`]). Names and unwinding rules that are remembered by address have
 //! bounds of their own.
 
@@ -91,7 +91,7 @@ pub struct Ring {
     hurry: Option<Hurry>,
     /// What is read of locks belongs to this snapshot.
     locks_at_us: Option<u64>,
-    /// How large the tables may grow before they are made anew.
+    /// How large the tables may grow before they are built again.
     most: Sizes,
 }
 

@@ -1,4 +1,4 @@
-//! A ring on a thread of its own, which keeps the clock; whoever needs something of it asks and goes on.
+//! A ring on a thread of its own, which keeps the clock; callers send it a request and go on.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
@@ -114,8 +114,8 @@ impl RingThread {
     }
 
     fn order(&self, order: Order) {
-        // The thread listens for as long as this lives, unless it has failed: whoever waits for a profile must not wait
-        // for ever.
+        // The thread listens for as long as this lives, unless it has failed: a caller that waits for a profile must
+        // not wait for ever.
         if let Err(SendError(Order::Profile { then, .. })) = self.orders.send(order) {
             then(Profile::default());
         }

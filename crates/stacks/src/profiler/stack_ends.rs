@@ -33,8 +33,8 @@ impl StackEnds {
         }
     }
 
-    /// Tells the source, once after the first snapshot, and when that was wrong.
-    pub(super) fn tell(&mut self, source: &mut dyn Capture) {
+    /// Gives them to the source, once after the first snapshot, and again when they were wrong.
+    pub(super) fn announce(&mut self, source: &mut dyn Capture) {
         let now = match self.asked {
             None => self.least,
             Some(_) if self.is_wrong => Some(0),
@@ -78,23 +78,23 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_the_first_snapshot_is_told_once_and_taken_back_once_where_it_is_wrong() {
+    fn the_least_of_the_first_snapshot_is_reported_once_and_taken_back_once_where_it_is_wrong() {
         let (mut ends, mut source) = (StackEnds::default(), Asked::default());
-        ends.tell(&mut source);
+        ends.announce(&mut source);
         assert!(source.0.is_empty());
 
         // The first thread's outermost frame lies above its pointer; one walk did not come to the end.
         for seen in [Some((0x9000, 0x8000)), Some((0x7000, 0x7a00)), Some((0x5000, 0x5980)), None] {
             ends.seen(seen, true);
         }
-        ends.tell(&mut source);
+        ends.announce(&mut source);
         ends.seen(Some((0x3000, 0x3100)), false);
-        ends.tell(&mut source);
+        ends.announce(&mut source);
         assert_eq!(source.0, [0x980]);
 
         for _ in 0..2 {
             ends.seen(None, false);
-            ends.tell(&mut source);
+            ends.announce(&mut source);
         }
         assert_eq!(source.0, [0x980, 0]);
     }
@@ -103,9 +103,9 @@ mod tests {
     fn a_walk_that_was_cut_in_a_whole_copy_is_not_the_bound_s_fault() {
         let (mut ends, mut source) = (StackEnds::default(), Asked::default());
         ends.seen(Some((0x7000, 0x7a00)), true);
-        ends.tell(&mut source);
+        ends.announce(&mut source);
         ends.seen(None, true);
-        ends.tell(&mut source);
+        ends.announce(&mut source);
         assert_eq!(source.0, [0xa00]);
     }
 }

@@ -1,6 +1,6 @@
 //! The control flow graph of one function, instruction by instruction, and its loops.
 //!
-//! In: where to begin, and whoever has the code. Out: loops.
+//! In: where to begin, and a source of code. Out: loops.
 
 use std::collections::{HashMap, HashSet};
 

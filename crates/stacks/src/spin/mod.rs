@@ -1,15 +1,15 @@
-//! Is this address in a spin-wait loop? By the machine code alone: no names, no table of functions, so any
-//! program of any version will do, stripped or not.
+//! Finds out whether an address is in a spin-wait loop, by the machine code alone: no names, no table of functions, so
+//! it works for any program of any version, stripped or not.
 //!
-//! A spin-wait loop is the smallest loop around a PAUSE (x86-64), YIELD or ISB (aarch64), as far as one turn of it
-//! can pass the PAUSE: the check of the condition belongs to it, work that was found does not.
-//! Where that loop reads no memory it waits for nobody: it is a delay, as `ut_delay` in InnoDB, and the loop
-//! around it, the one that waits, counts too. A call of a small function that is a delay is as good as a PAUSE.
+//! A spin-wait loop is the smallest loop around a PAUSE (x86-64), YIELD or ISB (aarch64), as far as one turn of it can
+//! pass the PAUSE: the check of the condition belongs to it, work that was found does not. A loop that reads no memory
+//! waits for nobody: it is a delay, as `ut_delay` in InnoDB, and the loop around it, which waits, counts too. A call of
+//! a small function that is a delay is as good as a PAUSE.
 //!
 //! Loops are those of the control flow graph, as compilers put parts of a loop far away. A jump through a table is
 //! not followed.
 //!
-//! In: an address and whoever has the code of functions. Out: yes or no. Pure.
+//! In: an address and a source of the functions' code. Out: yes or no. Pure.
 
 mod graph;
 pub(crate) mod instruction;
@@ -33,7 +33,7 @@ pub struct Function {
     pub bounded: bool,
 }
 
-/// Whoever has machine code: gives the function that an address lies in.
+/// A source of machine code: gives the function that an address lies in.
 pub type CodeOf<'a> = dyn FnMut(u64) -> Option<Function> + 'a;
 
 /// Most instructions that one turn of a spin-wait loop may pass. In MySQL 9.7.4 the commit spin has 55, the latch
@@ -59,7 +59,7 @@ struct Known {
     returns: HashSet<u64>,
 }
 
-/// Tells spin-wait loops, and remembers what it found.
+/// Recognises spin-wait loops, and remembers what it found.
 #[derive(Debug)]
 pub struct SpinDecoder {
     architecture: Architecture,

@@ -1,4 +1,4 @@
-//! Targets that end, stop, or must not be looked at; a profiler that is killed.
+//! Targets that end, stop, or must not be examined; a profiler that is killed.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -24,7 +24,7 @@ fn threads_that_come_and_go_are_no_reason_to_lose_those_that_stay() {
     for source in sources() {
         let before = target.ask("count");
         let mut capture = open_by_name(target.pid(), source);
-        // Names are told of threads that have moved.
+        // Names are read of threads that have moved.
         let mut readers = BTreeSet::new();
         for _ in 0..50 {
             let snapshot = capture.snapshot().unwrap();

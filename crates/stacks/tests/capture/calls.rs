@@ -7,7 +7,7 @@ use spindoctor_stacks::capture::calls::CallTrace;
 
 use crate::target::is_root;
 
-/// A thread that makes system calls in vain, computes, and sleeps, once it is told to.
+/// A thread that makes system calls in vain, computes, and sleeps, once it gets the order to.
 fn calls_and_sleeps(failing: u32, compute: Duration, sleep: Duration) {
     for _ in 0..failing {
         // What stands for the current folder in openat is no descriptor.
@@ -25,14 +25,14 @@ fn every_call_is_counted_and_every_nanosecond_is_somewhere() {
     if !is_root() {
         return;
     }
-    let (told, tells) = channel();
+    let (sender, tids) = channel();
     let (go, wait) = channel::<()>();
     let thread = std::thread::spawn(move || {
-        told.send(rustix::thread::gettid().as_raw_pid().cast_unsigned()).unwrap();
+        sender.send(rustix::thread::gettid().as_raw_pid().cast_unsigned()).unwrap();
         wait.recv().unwrap();
         calls_and_sleeps(1_000, Duration::from_millis(60), Duration::from_millis(40));
     });
-    let tid = tells.recv().unwrap();
+    let tid = tids.recv().unwrap();
     let trace = CallTrace::start(std::process::id(), tid).unwrap();
     go.send(()).unwrap();
     thread.join().unwrap();
@@ -54,14 +54,14 @@ fn what_takes_the_place_of_a_thread_that_ended_is_not_counted() {
     if !is_root() {
         return;
     }
-    let (told, tells) = channel();
+    let (sender, tids) = channel();
     let (go, wait) = channel::<()>();
     let thread = std::thread::spawn(move || {
-        told.send(rustix::thread::gettid().as_raw_pid().cast_unsigned()).unwrap();
+        sender.send(rustix::thread::gettid().as_raw_pid().cast_unsigned()).unwrap();
         wait.recv().unwrap();
         calls_and_sleeps(7, Duration::ZERO, Duration::from_millis(1));
     });
-    let tid = tells.recv().unwrap();
+    let tid = tids.recv().unwrap();
     let trace = CallTrace::start(std::process::id(), tid).unwrap();
     go.send(()).unwrap();
     thread.join().unwrap();
@@ -82,14 +82,14 @@ fn a_thread_of_another_process_is_not_counted() {
     if !is_root() {
         return;
     }
-    let (told, tells) = channel();
+    let (sender, tids) = channel();
     let (go, wait) = channel::<()>();
     let thread = std::thread::spawn(move || {
-        told.send(rustix::thread::gettid().as_raw_pid().cast_unsigned()).unwrap();
+        sender.send(rustix::thread::gettid().as_raw_pid().cast_unsigned()).unwrap();
         wait.recv().unwrap();
         calls_and_sleeps(7, Duration::ZERO, Duration::from_millis(1));
     });
-    let tid = tells.recv().unwrap();
+    let tid = tids.recv().unwrap();
     let mut other = std::process::Command::new("sleep").arg("100").spawn().unwrap();
     let trace = CallTrace::start(other.id(), tid).unwrap();
     go.send(()).unwrap();

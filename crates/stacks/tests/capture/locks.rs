@@ -1,4 +1,4 @@
-//! Who holds what threads wait for, as the memory of real processes tells, `locks.c`.
+//! Who holds what threads wait for, read from the memory of real processes, `locks.c`.
 
 use std::process::Command;
 use std::time::Instant;
@@ -41,13 +41,13 @@ fn name_of(profile: &Profile, thread_os_id: u64) -> &str {
 }
 
 /// `waiter wants_mutex of holder`, each once.
-fn told(profile: &Profile) -> Vec<String> {
+fn wait_lines(profile: &Profile) -> Vec<String> {
     let of = |id: Option<u64>, has_ended| match id {
         None => "nobody known".to_owned(),
         Some(_) if has_ended => "one that ended".to_owned(),
         Some(id) => name_of(profile, id).to_owned(),
     };
-    let tell = |wait: &FutexWait| {
+    let line = |wait: &FutexWait| {
         let behind = wait.behind.map_or(String::new(), |behind| {
             format!(", behind it a mutex of {}", of(behind.owner_os_id, behind.owner_has_ended))
         });
@@ -63,10 +63,10 @@ fn told(profile: &Profile) -> Vec<String> {
             of(wait.owner_os_id, wait.owner_has_ended)
         )
     };
-    let mut told: Vec<String> = profile.futex_waits.iter().map(tell).collect();
-    told.sort_unstable();
-    told.dedup();
-    told
+    let mut lines: Vec<String> = profile.futex_waits.iter().map(line).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    lines
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_convoy_s_waiters_all_name_the_holder_until_it_lets_go() {
             let mut target = start_built("cc", option, "convoy");
             let profile = waits_of(target.pid(), source, 20);
             assert_eq!(
-                told(&profile),
+                wait_lines(&profile),
                 ["timed in wants_mutex_for_a_day: Mutex of holder", "waiter in wants_mutex: Mutex of holder"],
                 "{source:?} {option}"
             );
@@ -124,13 +124,14 @@ fn how_long_a_thread_waits_grows_and_is_never_more_than_since_its_start() {
         profiler.snapshot().unwrap();
         let waits = &profiler.read_futex_waits().waits;
         let possible = begun.elapsed().as_secs_f64();
-        let waited = waits.iter().map(|wait| wait.waited_s.expect("bpf tells"));
+        let waited = waits.iter().map(|wait| wait.waited_s.expect("bpf knows it"));
         assert!(waited.clone().all(|waited| waited <= possible), "more than {possible}: {waits:?}");
         waits.len() == 20 && waited.fold(f64::MAX, f64::min) > 0.3
     });
     let profile = profiler.finish();
-    let told = |name| profile.threads.iter().find(|thread| thread.name == name).unwrap().off_cpu_us.unwrap();
-    assert!(told("waiter") > 300_000 && told("holder") > 300_000);
+    let off_cpu_us =
+        |name| profile.threads.iter().find(|thread| thread.name == name).unwrap().off_cpu_us.unwrap();
+    assert!(off_cpu_us("waiter") > 300_000 && off_cpu_us("holder") > 300_000);
 }
 
 #[test]
@@ -138,8 +139,11 @@ fn mutexes_of_other_kinds_name_their_holder_too() {
     for (mode, waiters) in [("recursive", 20), ("inherits", 3)] {
         for source in sources() {
             let target = start(mode);
-            let told = told(&waits_of(target.pid(), source, waiters));
-            assert!(told.iter().all(|one| one.ends_with(": Mutex of holder")), "{source:?} {mode}: {told:?}");
+            let lines = wait_lines(&waits_of(target.pid(), source, waiters));
+            assert!(
+                lines.iter().all(|one| one.ends_with(": Mutex of holder")),
+                "{source:?} {mode}: {lines:?}"
+            );
         }
     }
 }
@@ -149,8 +153,11 @@ fn of_musl_s_mutexes_which_are_laid_out_otherwise_no_owner_is_named() {
     for source in sources() {
         for mode in ["convoy", "recursive"] {
             let target = start_built("musl-gcc", "-static", mode);
-            let told = told(&waits_of(target.pid(), source, 20));
-            assert!(told.iter().all(|one| one.ends_with(" of nobody known")), "{source:?} {mode}: {told:?}");
+            let lines = wait_lines(&waits_of(target.pid(), source, 20));
+            assert!(
+                lines.iter().all(|one| one.ends_with(" of nobody known")),
+                "{source:?} {mode}: {lines:?}"
+            );
         }
     }
 }
@@ -161,7 +168,7 @@ fn a_chain_is_named_link_by_link() {
         let target = start("chain");
         let expected =
             ["between in wants_mutex: Mutex of holder", "waiter in wants_second: Mutex of between"];
-        assert_eq!(told(&waits_of(target.pid(), source, 4)), expected, "{source:?}");
+        assert_eq!(wait_lines(&waits_of(target.pid(), source, 4)), expected, "{source:?}");
     }
 }
 
@@ -170,7 +177,7 @@ fn an_owner_that_ended_with_the_mutex_is_said_to_have_ended() {
     for source in sources() {
         let mut target = start("ended");
         let profile = waits_of(target.pid(), source, 2);
-        assert_eq!(told(&profile), ["waiter in wants_mutex: Mutex of one that ended"], "{source:?}");
+        assert_eq!(wait_lines(&profile), ["waiter in wants_mutex: Mutex of one that ended"], "{source:?}");
         assert_eq!(profile.futex_waits[0].owner_os_id, Some(target.ask("count")));
     }
 }
@@ -180,7 +187,7 @@ fn a_thread_that_waits_for_itself_is_named_as_that() {
     for source in sources() {
         let target = start("twice");
         let profile = waits_of(target.pid(), source, 1);
-        assert_eq!(told(&profile), ["waiter in locks_twice: Mutex of waiter"], "{source:?}");
+        assert_eq!(wait_lines(&profile), ["waiter in locks_twice: Mutex of waiter"], "{source:?}");
     }
 }
 
@@ -189,7 +196,7 @@ fn who_waits_for_a_writer_names_it_readers_and_writers_alike() {
     for source in sources() {
         let target = start("writer");
         assert_eq!(
-            told(&waits_of(target.pid(), source, 8)),
+            wait_lines(&waits_of(target.pid(), source, 8)),
             ["reader in wants_to_read: RwLock of holder", "writer in wants_to_write: RwLock of holder"],
             "{source:?}"
         );
@@ -211,7 +218,7 @@ fn who_waits_for_readers_learns_how_many_they_are() {
         for source in sources() {
             let target = start(mode);
             let profile = waits_of(target.pid(), source, if mode == "readers" { 2 } else { 5 });
-            assert_eq!(told(&profile), expected, "{source:?} {mode}");
+            assert_eq!(wait_lines(&profile), expected, "{source:?} {mode}");
         }
     }
 }
@@ -222,7 +229,7 @@ fn a_condition_is_nobody_s_and_the_mutex_behind_it_names_its_holder() {
         let target = start("condition");
         let behind = "Condition of nobody known, behind it a mutex of holder";
         assert_eq!(
-            told(&waits_of(target.pid(), source, 6)),
+            wait_lines(&waits_of(target.pid(), source, 6)),
             [
                 format!("timed in wants_event_within_a_day: {behind}"),
                 format!("waiter in wants_event: {behind}")
@@ -245,7 +252,7 @@ fn who_was_woken_from_a_condition_waits_for_the_mutex_behind_it() {
             is_there(&profile)
         });
         assert_eq!(
-            told(&profile),
+            wait_lines(&profile),
             ["timed in wants_event_within_a_day: Mutex of holder", "waiter in wants_event: Mutex of holder"],
             "{source:?}"
         );
@@ -258,10 +265,10 @@ fn a_lock_that_is_no_mutex_has_no_owner_whatever_lies_where_a_mutex_has_it() {
         for source in sources() {
             let target = start_built("cc", option, "stream");
             let profile = waits_of(target.pid(), source, 2);
-            // In a static program `putc` cannot be told from the program's own.
+            // In a static program `putc` cannot be distinguished from the program's own.
             let asked_by = if option == "-static" { "putc" } else { "wants_stream" };
             let expected = format!("waiter in {asked_by}: Unknown of nobody known");
-            assert_eq!(told(&profile), [expected], "{source:?} {option}");
+            assert_eq!(wait_lines(&profile), [expected], "{source:?} {option}");
         }
     }
 }
@@ -306,8 +313,8 @@ fn an_owner_in_another_pid_namespace_has_the_id_of_ours() {
     let outer = unshare.pid();
     let children = std::fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
     for source in sources() {
-        let told = told(&waits_of(children.trim().parse().unwrap(), source, 20));
-        assert!(told.iter().all(|one| one.ends_with(": Mutex of holder")), "{source:?}: {told:?}");
+        let lines = wait_lines(&waits_of(children.trim().parse().unwrap(), source, 20));
+        assert!(lines.iter().all(|one| one.ends_with(": Mutex of holder")), "{source:?}: {lines:?}");
     }
 }
 
@@ -317,20 +324,20 @@ fn where_the_kernel_hides_what_a_thread_waits_on_no_owner_is_named_and_the_note_
         return;
     }
     let target = start("convoy");
-    let tells = again("locks::tells_who_holds_what", &target);
+    let command = again("locks::reads_who_holds_what", &target);
     let mut setpriv = Command::new("setpriv");
     setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
     // Enough for BPF. By number: setpriv may be older than the kernel's capabilities 38 and 39.
     let capabilities = "+sys_ptrace,+cap_38,+cap_39";
     setpriv.arg(format!("--inh-caps={capabilities}")).arg(format!("--ambient-caps={capabilities}"));
-    let said = said_by(wrap(&mut setpriv, &tells));
+    let said = said_by(wrap(&mut setpriv, &command));
     assert!(said[0].starts_with("20 waits, 0 owners, note: who holds its mutexes is not known"), "{said:?}");
     assert!(said[0].ends_with("grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"), "{said:?}");
 }
 
 #[test]
 #[ignore = "started by a test"]
-fn tells_who_holds_what() {
+fn reads_who_holds_what() {
     let profile = waits_of(target_of_environment(), StackSource::Bpf, 20);
     let owners = profile.futex_waits.iter().filter(|wait| wait.owner_os_id.is_some()).count();
     println!(

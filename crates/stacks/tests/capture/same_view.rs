@@ -48,7 +48,7 @@ fn sources_agree_on(target: &Target) {
                     let registers = thread.registers.unwrap();
                     let RawStack::Copied { start, bytes, whole } = thread.stack else { unreachable!() };
                     assert!(start == registers.sp && bytes.len() > 64);
-                    // The others cannot tell a stack's end from what the process has mapped right behind it.
+                    // The others cannot distinguish a stack's end from what the process has mapped right behind it.
                     assert!(whole || source != StackSource::Bpf);
                     let known = (thread.name, thread.state, thread.syscall, thread.arguments[0]);
                     // At its end the kernel notes on which CPU the thread runs (rseq), and a stop may move it.
@@ -160,7 +160,7 @@ fn a_deep_stack_is_cut_and_a_shallow_one_is_whole() {
         assert_eq!(length("deep"), (128 << 10, false), "{source:?}");
         let (bytes, whole) = length("shallow");
         assert!(bytes > 16 << 10, "{source:?}: {bytes}");
-        // The others cannot tell a stack's end from what the process has mapped right behind it.
+        // The others cannot distinguish a stack's end from what the process has mapped right behind it.
         assert!(whole && bytes < 64 << 10 || source != StackSource::Bpf, "{source:?}: {bytes}");
     }
 }
@@ -249,7 +249,7 @@ fn what_lies_beyond_the_outermost_frame_is_not_copied_where_it_is_not_needed() {
     assert!(less.stacks.len() < all.stacks.len(), "{} of {}", less.stacks.len(), all.stacks.len());
     assert_eq!(walks(&target, &less), walked);
 
-    // Where too little was asked for, a walk tells; and what was left out is copied when it is asked for again.
+    // Where too little was asked for, a walk shows it; and what was left out is copied when it is asked for again.
     let mut capture = open_by_name(target.pid(), StackSource::Bpf);
     capture.stacks_end_below_thread_pointer(below + 64);
     let too_little = walks(&target, &capture.snapshot().unwrap());

@@ -173,7 +173,7 @@ pub(crate) fn refusal<T>(opened: Result<T>) -> String {
     said
 }
 
-/// The variable that tells a process which process to look at.
+/// The variable that names the process to look at.
 pub(crate) const TARGET: &str = "SPINDOCTOR_TEST_TARGET";
 
 /// This program again, with one of its tests that are not run by themselves, where any user may run it.

@@ -44,7 +44,7 @@ fn it_fires_when_one_thread_too_many_is_inside() {
     target.ask("enter");
     target.ask("leave");
     has_left(&mut target, 1);
-    assert_eq!(comes(&mut early).inside, 1, "what happens before it is waited for is told");
+    assert_eq!(comes(&mut early).inside, 1, "what happens before it is waited for is reported");
     drop(early);
 
     let mut trigger = arm(&target, When::Inside(2));
@@ -84,7 +84,7 @@ fn it_fires_once_for_a_thread_that_is_inside_for_too_long_and_while_it_is() {
     target.ask("leave");
     has_left(&mut target, 1);
     does_not_come(&mut trigger);
-    // It was slow between two looks: told when it leaves.
+    // It was slow between two looks: reported when it leaves.
     target.ask("enter");
     std::thread::sleep(bound * 2);
     target.ask("leave");

@@ -1,4 +1,4 @@
-//! Files that only the process can see by their names, or nobody any more.
+//! Files that only the process can see by their names, and files that nobody can see any more.
 
 use std::fs;
 use std::process::Command;
@@ -60,14 +60,14 @@ fn a_program_in_a_container_is_walked_and_named() {
     let expected = ["wait_here", "of_the_library", "loading", "main"];
     let stopped = running.stop();
     let mut modules = Modules::of_process(running.pid).unwrap();
-    Walked::of(&mut modules, &stopped).assert_calls(&expected);
+    Walked::new(&mut modules, &stopped).assert_calls(&expected);
     let described = modules.described();
     for path in ["/mnt/contained", "/mnt/late.so"] {
         assert!(described.iter().any(|module| module.path == path), "{described:?}");
     }
     // The program by /proc/PID/exe, its library by its name below /proc/PID/root.
     without_map_files();
-    Walked::of(&mut Modules::of_process(running.pid).unwrap(), &stopped).assert_calls(&expected);
+    Walked::new(&mut Modules::of_process(running.pid).unwrap(), &stopped).assert_calls(&expected);
 }
 
 #[test]
@@ -117,11 +117,11 @@ fn a_library_that_was_replaced_is_read_from_its_mapping_or_not_at_all() {
     fs::remove_file(&late).unwrap();
     fs::copy(built.path(), &late).unwrap();
     let expected = ["wait_here", "of_the_library", "loading", "main"];
-    Walked::of(&mut Modules::of_process(running.pid).unwrap(), &stopped).assert_calls(&expected);
+    Walked::new(&mut Modules::of_process(running.pid).unwrap(), &stopped).assert_calls(&expected);
     // Nothing of the file that has its name now is believed: its frame is left by the frame pointer, without a name.
     without_map_files();
     let mut modules = Modules::of_process(running.pid).unwrap();
-    let walked = Walked::of(&mut modules, &stopped);
+    let walked = Walked::new(&mut modules, &stopped);
     let names = walked.names();
     let at = names.iter().position(|name| *name == "wait_here").unwrap();
     assert!(names[at + 1].starts_with("late.so+0x"), "{names:?}");

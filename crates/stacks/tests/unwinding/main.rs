@@ -1,4 +1,4 @@
-//! Programs that cc compiles here, standing still in known places: walked and named.
+//! Programs that cc compiles here, which wait in known places: walked and named.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -172,7 +172,7 @@ fn the_cache_of_debuginfod_gives_names_to_a_stripped_program() {
     let running = built.start(&["visible"]);
     let mut modules = Modules::of_process(running.pid).unwrap();
     let stopped = running.stop();
-    Walked::of(&mut modules, &stopped);
+    Walked::new(&mut modules, &stopped);
     // It has the same file for everybody: what is not the asker's own debug file must not be believed.
     let cache = built.folder.path().join("cache");
     for build_id in modules.described().into_iter().filter_map(|module| module.build_id) {
@@ -202,7 +202,7 @@ fn a_program_that_was_deleted_or_replaced_keeps_its_names() {
     running.walk().assert_calls(&["wait_here", "hidden", "visible", "main"]);
     fs::write(built.path(), b"\x7fELF of the next version").unwrap();
     let mut modules = Modules::of_process(running.pid).unwrap();
-    Walked::of(&mut modules, &running.stop()).assert_calls(&["wait_here", "hidden", "visible", "main"]);
+    Walked::new(&mut modules, &running.stop()).assert_calls(&["wait_here", "hidden", "visible", "main"]);
     assert!(modules.described().iter().any(|module| module.path == built.path().to_str().unwrap()));
 }
 
@@ -217,13 +217,13 @@ fn a_library_that_is_loaded_later_is_found() {
     let mut running = built.start(&["load", "./late.so"]);
     let mut modules = Modules::of_process(running.pid).unwrap();
     let before = modules.generation();
-    Walked::of(&mut modules, &running.stop()).assert_calls(&["loading", "main"]);
+    Walked::new(&mut modules, &running.stop()).assert_calls(&["loading", "main"]);
     running.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     wait_until_ready(&mut running.output);
     running.wait_until_asleep();
     assert!(modules.refresh().unwrap() && modules.generation() > before);
     assert!(!modules.refresh().unwrap(), "nothing was loaded since");
-    Walked::of(&mut modules, &running.stop()).assert_calls(&[
+    Walked::new(&mut modules, &running.stop()).assert_calls(&[
         "wait_here",
         "of_the_library",
         "loading",
@@ -252,7 +252,7 @@ fn a_thread_in_the_vdso_is_walked_out_of_it() {
         if place.module.is_none_or(|module| described[module as usize].path != "[vdso]") {
             continue;
         }
-        let walked = Walked::of(&mut modules, &stopped);
+        let walked = Walked::new(&mut modules, &stopped);
         walked.assert_calls(&["telling_time", "main"]);
         assert!(modules.code(stopped.registers.pc, 16).is_some_and(|code| !code.is_empty()));
         return;
@@ -310,7 +310,7 @@ fn what_is_not_known_cuts_the_walk_and_says_why() {
     let mut modules = Modules::of_process(running.pid).unwrap();
     // These functions need no frame pointer.
     let without = Registers { fp: None, ..stopped.registers };
-    let walked = Walked::of(&mut modules, &Stopped { registers: without, stack: stopped.stack.clone() });
+    let walked = Walked::new(&mut modules, &Stopped { registers: without, stack: stopped.stack.clone() });
     walked.assert_calls(&["wait_here", "hidden", "visible", "main"]);
     // A short copy ends where it ends.
     let mut addresses = Vec::new();
@@ -330,7 +330,7 @@ fn what_is_not_known_cuts_the_walk_and_says_why() {
     let stopped = kept.stop();
     let without = Registers { fp: None, ..stopped.registers };
     let mut modules = Modules::of_process(kept.pid).unwrap();
-    let walked = Walked::of(&mut modules, &Stopped { registers: without, stack: stopped.stack });
+    let walked = Walked::new(&mut modules, &Stopped { registers: without, stack: stopped.stack });
     let why = "the frame pointer is not known, and the way to the caller needs it";
     assert_eq!(walked.end, StackEnd::Cut(why.to_owned()));
 }

@@ -1,4 +1,4 @@
-//! Programs that cc compiles, standing still in known places; and their stacks, walked and named.
+//! Programs that cc compiles, which wait in known places; and their stacks, walked and named.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -51,7 +51,7 @@ impl Built {
         Running { pid: child.id(), child, output }
     }
 
-    /// A program that stands still where its argument says.
+    /// A program that waits where its argument says.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         let running = self.start_with(Command::new(self.path()).args(arguments));
         running.wait_until_asleep();
@@ -129,7 +129,7 @@ impl Running {
     }
 
     pub(crate) fn walk(&self) -> Walked {
-        Walked::of(&mut Modules::of_process(self.pid).unwrap(), &self.stop())
+        Walked::new(&mut Modules::of_process(self.pid).unwrap(), &self.stop())
     }
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Walked {
 }
 
 impl Walked {
-    pub(crate) fn of(modules: &mut Modules, stopped: &Stopped) -> Self {
+    pub(crate) fn new(modules: &mut Modules, stopped: &Stopped) -> Self {
         Self::with(modules, stopped, &mut Names::new())
     }
 

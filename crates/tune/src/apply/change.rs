@@ -1,6 +1,7 @@
-//! Setting values: what is announced before, what is read back after, and whether somebody else set one meanwhile.
+//! Setting values: the announcement before, the reading back after, and the check whether somebody else set one
+//! meanwhile.
 //!
-//! The protocol is in [`super`], under "A change". One pair of variables depends on each other; the rules of that are here.
+//! The protocol is in [`super`], under "A change". Two variables depend on each other; the rules for them are here.
 
 use jiff::Timestamp;
 use spindoctor_collect::mysql::Target;
@@ -12,9 +13,9 @@ use super::{ApplyError, ForeignChange, Settings};
 use crate::lease::{self, LockedBy, Write};
 use crate::variables::{Variable, find};
 
-/// Variables of which the server changes one when the other is set beyond it (MariaDB raises the maximum, MySQL lowers the
-/// capacity). Whoever takes one takes both, and the one that is not asked for is set to what it is: no value changes that
-/// nobody asked for.
+/// Variables of which the server changes one when the other is set beyond it (MariaDB raises the maximum, MySQL lowers
+/// the capacity). A change of one takes both, and the one that is not asked for is set to what it is: no value changes
+/// that nobody asked for.
 const TOGETHER: [[&str; 2]; 1] = [["innodb_io_capacity", "innodb_io_capacity_max"]];
 
 /// The other one of the two, where the server has it: MySQL 5.5 has no maximum.

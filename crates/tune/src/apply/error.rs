@@ -1,4 +1,4 @@
-//! Why settings could not be taken, changed or put back: one message each, with what to do.
+//! The reasons why settings could not be taken, changed or put back: one message each, with what to do.
 
 use std::path::PathBuf;
 

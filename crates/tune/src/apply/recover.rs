@@ -1,4 +1,4 @@
-//! What tuners that are gone left on a server: it is put back by the next tuner and by `tune --recover`.
+//! Settings that dead tuners left on a server: the next tuner and `tune --recover` put them back.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -178,7 +178,7 @@ async fn recover_journals(
     Ok(())
 }
 
-/// Who holds the lease, as far as the server and the journals here tell.
+/// Who holds the lease, as far as the server and the journals here show.
 pub(super) async fn who_holds(
     writer: &mut Writer,
     holder: Option<u64>,

@@ -1,4 +1,4 @@
-//! The dead man's switch: what puts the old values back when this process cannot.
+//! The dead man's switch: it puts the old values back when this process cannot.
 //!
 //! In: the journal's content and a guardian that may be there. Out: an EVENT that has shown in a rehearsal that it works, or
 //! the reason why there is none.
@@ -70,7 +70,7 @@ impl Settings {
 
     async fn arm_event_in(&mut self, schema: &'static str) -> Result<(), String> {
         let comment = format!("spindoctor tune, process {}", std::process::id());
-        // In the journal before it is on the server, so that whoever reads it knows what to take away.
+        // In the journal before it is on the server, so that every reader knows what to take away.
         self.journal.journal.event_schema = Some(schema.to_owned());
         self.journal.save().map_err(|error| error.to_string())?;
         let rehearsal = lease::rehearsal(&self.watched(schema));

@@ -1,4 +1,4 @@
-//! The connection that changes settings, and every statement that does.
+//! The connection that changes settings, and every statement that changes one.
 
 use std::fmt;
 use std::time::Duration;

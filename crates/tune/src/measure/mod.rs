@@ -1,8 +1,8 @@
-//! What a block reads, once a second and at both ends: the server's counters over a session of its own, and its
+//! The readings of a block, once per second and at both ends: the server's counters over a session of its own, and its
 //! process's CPU time.
 //!
-//! In: a [`Target`], and the server's process where it runs on this host. Out: [`Counters`], and of two of them [`Rates`].
-//! What cannot be read on this server is none, and [`Meter::notes`] says why. Nothing is changed here.
+//! In: a [`Target`], and the server's process where it runs on this host. Out: [`Counters`], and of two of them
+//! [`Rates`]. A reading that this server does not have is none, and [`Meter::notes`] says why. Nothing is changed here.
 
 mod histogram;
 mod speed;
@@ -128,7 +128,7 @@ struct Has {
 }
 
 impl Meter {
-    /// Connects, and finds out what this server can tell.
+    /// Connects, and finds out which sources this server has.
     ///
     /// # Errors
     /// That there is no session, that it is no known server, or that its status cannot be read.
@@ -349,7 +349,7 @@ impl Meter {
 }
 
 impl Counters {
-    /// What went on since; None where the server started anew meanwhile or no time has gone by.
+    /// What went on since; None where the server restarted meanwhile or no time has gone by.
     pub fn since(&self, earlier: &Self) -> Option<Rates> {
         let seconds = self.at.saturating_duration_since(earlier.at).as_secs_f64();
         let statements = self.statements - earlier.statements;
@@ -374,7 +374,7 @@ impl Counters {
         })
     }
 
-    /// True where the server started anew in between: its uptime went back, or grew less than the time that passed. Two
+    /// True where the server restarted in between: its uptime went back, or grew less than the time that passed. Two
     /// seconds are allowed for a value of whole seconds that is read late.
     pub fn is_of_another_start(&self, earlier: &Self) -> bool {
         let passed = self.at.saturating_duration_since(earlier.at).as_secs();

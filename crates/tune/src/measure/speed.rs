@@ -1,8 +1,8 @@
-//! How fast the host's CPUs are at the moment: a loop that is always the same, run now and then on some of them.
+//! The speed of the host's CPUs at the moment: the same loop, run now and then on some of them.
 //!
 //! In: nothing but time. Out: a histogram of how long the loops took, which grows; of two of them, the median between.
-//! A virtual machine shares its CPUs' caches, clocks and time with others, and throughput follows. What the loops show of
-//! that is taken off the comparison (`statistics::quads::compared`).
+//! A virtual machine shares its CPUs' caches, clocks and time with others, and throughput follows. The comparison is
+//! corrected by what the loops show (`statistics::quads::compared`).
 //!
 //! Cost: 50 us of a CPU every 20 ms on up to four CPUs, a quarter of a percent of each.
 

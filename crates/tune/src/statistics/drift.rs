@@ -1,7 +1,7 @@
 //! What the load did during a trial, for the notes: a steady drift, or a step at one moment.
 //!
-//! In: the blocks. Out: what is worth saying, in sentences. The verdict needs neither: drift cancels within quads, and
-//! a step widens the interval. But who reads a trial wants to know that the night came in its middle.
+//! In: the blocks. Out: notes, in sentences. The verdict does not need them: drift cancels within quads, and a step
+//! widens the interval. But the reader of a trial wants to know that the load changed in its middle.
 
 use spindoctor_model::Block;
 

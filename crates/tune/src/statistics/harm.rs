@@ -2,8 +2,9 @@
 //! certainty.
 //!
 //! In: the blocks so far, also of a quad that is not over, and how much may be lost. Out: whether to stop. Pairs of
-//! neighbours are compared, not quads: twice as many, so that after three and a half there can be an answer. One-sided, at 1 %, by the same always-valid
-//! e-value as the interval's: by symmetry half of what it alarms falsely is on the side of harm.
+//! neighbours are compared, not quads: twice as many, so that after three and a half there can be an answer. The test
+//! is one-sided, at 1 %, with the same always-valid e-value as the interval: by symmetry half of its false alarms are
+//! on the side of harm.
 
 use spindoctor_model::Block;
 

@@ -31,7 +31,7 @@
 //! - *Skew.* Each end moves outwards to where Hall's transformation puts it ("On the removal of skewness by
 //!   transformation", J. R. Statist. Soc. B 54, 1992); no end ever moves inwards.
 //!
-//! What then holds under which noise is measured by `spindoctor-benches truth-table`.
+//! `spindoctor-benches truth-table` measures what then holds under which noise.
 
 use distrs::StudentsT;
 use spindoctor_model::Effect;

@@ -1,4 +1,4 @@
-//! How a trial is laid out and what its numbers say. Pure: no I/O, no clock; chance comes from the caller.
+//! The design of a trial and the meaning of its numbers. Pure: no I/O, no clock; random numbers come from the caller.
 //!
 //! Blocks of time with the old and the new setting come in [`quads`], whose order a coin decides. Each quad gives one
 //! difference on the logarithmic scale for each quantity; [`interval`] turns them into an interval that holds however

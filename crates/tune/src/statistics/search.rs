@@ -1,7 +1,7 @@
-//! Which of several candidates deserves a trial: a race, whose losers drop out.
+//! Finds which of several candidates deserves a trial: a race, whose losers drop out.
 //!
-//! In: scores of blocks, in the order that the race asked for. Out: who remains, who leads. A race claims nothing: its
-//! winner has been picked for its luck, too, and is measured again on fresh quads.
+//! In: scores of blocks, in the order that the race asked for. Out: the remaining arms and the leader. A race proves
+//! nothing: luck is part of why its winner won, so the winner is measured again on fresh quads.
 //!
 //! Each round measures every arm twice, in a random order and back: A C B B C A. As in a quad, a linear drift cancels,
 //! for every arm. An arm whose mean stays behind the leader's by more than the noise allows drops out (successive
@@ -12,8 +12,8 @@ use spindoctor_model::Block;
 
 use super::quads::Quantity;
 
-/// What CPU per query counts beside throughput: a quarter. Where clients cannot send more, throughput stands still and
-/// CPU decides; where they can, 20 % more CPU is as bad as 5 % less throughput.
+/// What CPU per query counts beside throughput: a quarter. Where clients cannot send more, throughput stays the same
+/// and CPU decides; where they can, 20 % more CPU is as bad as 5 % less throughput.
 const CPU_WEIGHT: f64 = 0.25;
 
 /// An arm drops out at this quantile, one-sided. Each look takes that chance again; it costs a good arm at times, and no
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_winner_is_seldom_worse_than_the_best_by_5_percent() {
+    fn the_winner_is_rarely_worse_than_the_best_by_5_percent() {
         let truth = [0.0, 0.02, 0.04, 0.03, 0.10, -0.1, 0.06, 0.09];
         let far = (0..200).filter(|&seed| truth[run(&truth, 0.03, seed).0] < 0.05).count();
         assert!(far <= 10, "{far} of 200");

@@ -1,8 +1,8 @@
 //! The Universal Scalability Law, fitted to throughput against clients.
 //!
-//! In: points. Out: a curve `X(N) = lambda N / (1 + alpha (N - 1) + beta N (N - 1))`, where it stands highest, and how
-//! well it fits; or why there is none. lambda is the throughput of one client, alpha what is serial (contention),
-//! beta what each pays for each other (coherency): with it more clients bring less from some number on.
+//! In: points. Out: a curve `X(N) = lambda N / (1 + alpha (N - 1) + beta N (N - 1))`, its maximum, and how well it
+//! fits; or why there is none. lambda is the throughput of one client, alpha the serial part (contention), beta the
+//! cost of each pair of clients (coherency): with beta above zero, throughput falls from some number of clients on.
 //! (Gunther, "Guerrilla Capacity Planning", chapter 4.)
 //!
 //! N / X is linear in 1/lambda, alpha/lambda and beta/lambda: weighted least squares of that give the start,

@@ -3,15 +3,15 @@
 //! In: the blocks so far, whether more can follow, and the [`Terms`]. Out: a [`Judgement`]. It may be asked after every
 //! quad.
 //!
-//! **Of each quantity** ([`Shown`]): *better* where its whole interval is better than the least effect worth having;
+//! **Of each quantity** ([`QuantityVerdict`]): *better* where its whole interval is better than the least effect worth having;
 //! *worse* where the whole interval is worse than its margin; *same* where the whole interval lies within the margin;
 //! *no worse* where no part of it is worse than the margin; else there is *not enough evidence*.
 //!
-//! **Together**, so that nothing is kept that pays for one quantity with another (Pareto): *hurts* where one is worse, also
-//! where another is better (a trade-off, which nothing here may decide); *helps* where one is better and each of the
-//! others is shown to be better, the same or no worse; *no significant effect* where all are the same; *inconclusive*
-//! where the time is up before, with what there is not enough evidence about. To be unknown is never to be no worse.
-//! A quantity that this server does not give at all cannot be shown anything of: it is left out, and the reason says so.
+//! **Together**, so that nothing is kept that pays for one quantity with another (Pareto): *hurts* where one is worse,
+//! also where another is better (a trade-off, which nothing here may decide); *helps* where one is better and each of
+//! the others is shown to be better, the same or no worse; *no significant effect* where all are the same;
+//! *inconclusive* where the time is up before, with what there is not enough evidence about. An unknown quantity never
+//! counts as no worse. A quantity that this server does not have is left out, and the reason says so.
 //!
 //! **What may be wrong, and how often.** The 5 % of an interval are spent in two parts: 2 % on all the looks after each
 //! quad ([`Comparison::at_every_look`]), 3 % on one planned look ([`Comparison::at_one_look`]). That comes when all quantities are known
@@ -24,7 +24,7 @@
 
 use std::fmt::Write as _;
 
-use spindoctor_model::trial::{Judged as JudgedQuantity, Shown};
+use spindoctor_model::trial::{Judged as JudgedQuantity, QuantityVerdict};
 use spindoctor_model::{Block, Effect, Effects, Verdict};
 
 use super::harm::Harm;
@@ -95,7 +95,7 @@ struct Judged {
     of: Quantity,
     /// The interval that is shown.
     comparison: Comparison,
-    shown: Shown,
+    shown: QuantityVerdict,
     margin: f64,
     quads: usize,
     /// True where it is shown to be worse than none, if only within its margin.
@@ -117,12 +117,14 @@ impl Judged {
         let above = |bound: Option<f64>, least: f64| bound.is_some_and(|bound| bound > least);
         let below = |bound: Option<f64>, most: f64| bound.is_some_and(|bound| bound < most);
         let shown = match () {
-            () if below(benefit.high, -margin) && below(strictly.high, -margin) => Shown::Worse,
-            () if !is_lacking && above(benefit.low, least) && above(strictly.low, least) => Shown::Better,
-            () if is_lacking => Shown::Open,
-            () if benefit.is_within(margin) => Shown::Same,
-            () if above(benefit.low, -margin) => Shown::NoWorse,
-            () => Shown::Open,
+            () if below(benefit.high, -margin) && below(strictly.high, -margin) => QuantityVerdict::Worse,
+            () if !is_lacking && above(benefit.low, least) && above(strictly.low, least) => {
+                QuantityVerdict::Better
+            }
+            () if is_lacking => QuantityVerdict::Open,
+            () if benefit.is_within(margin) => QuantityVerdict::Same,
+            () if above(benefit.low, -margin) => QuantityVerdict::NoWorse,
+            () => QuantityVerdict::Open,
         };
         let is_below_none = below(benefit.high, 0.0);
         Self { of, comparison, shown, margin: terms.margins.part(of), quads, is_below_none, is_lacking }
@@ -198,7 +200,7 @@ pub fn judge(blocks: &[Block], look: Look, terms: &Terms) -> Judgement {
         judged: QUANTITIES
             .map(|of| JudgedQuantity {
                 quantity: of.field().to_owned(),
-                shown: find(of).map_or(Shown::NotMeasured, |judged| judged.shown),
+                shown: find(of).map_or(QuantityVerdict::NotMeasured, |judged| judged.shown),
                 effect: effect(of),
                 margin: terms.margins.part(of),
                 quads: find(of).map_or(0, |judged| u32::try_from(judged.quads).unwrap_or(u32::MAX)),
@@ -260,8 +262,8 @@ impl Decided {
 }
 
 fn decide(judged: &[Judged], look: Look, quads: u32) -> Decided {
-    let that = |shown: Shown| judged.iter().filter(move |judged| judged.shown == shown);
-    let names = |shown: Shown| join(that(shown).map(|judged| judged.of.words()));
+    let that = |shown: QuantityVerdict| judged.iter().filter(move |judged| judged.shown == shown);
+    let names = |shown: QuantityVerdict| join(that(shown).map(|judged| judged.of.words()));
     let is_over = look != Look::More;
     if quads == 0 || !judged.iter().any(|judged| judged.of == Quantity::Throughput) {
         let mut decided = Decided::plain(
@@ -271,10 +273,11 @@ fn decide(judged: &[Judged], look: Look, quads: u32) -> Decided {
         decided.missing = QUANTITIES.into();
         return decided;
     }
-    let (better, worse) = (names(Shown::Better), names(Shown::Worse));
+    let (better, worse) = (names(QuantityVerdict::Better), names(QuantityVerdict::Worse));
     if !worse.is_empty() {
         let beyond = join_owned(
-            that(Shown::Worse).map(|judged| format!("{} of {}", judged.of.words(), percent(judged.margin))),
+            that(QuantityVerdict::Worse)
+                .map(|judged| format!("{} of {}", judged.of.words(), percent(judged.margin))),
         );
         let mut decided = match better.as_str() {
             "" => Decided::plain(Some(Verdict::Hurts), format!("{worse} got worse by more than the margin")),
@@ -289,23 +292,24 @@ fn decide(judged: &[Judged], look: Look, quads: u32) -> Decided {
         decided.after = match decided.is_trade_off {
             true => format!(
                 "The margin for {beyond}; a wider one ({}) accepts it.",
-                join(that(Shown::Worse).map(|judged| judged.of.flag()))
+                join(that(QuantityVerdict::Worse).map(|judged| judged.of.flag()))
             ),
             false => format!("The margin for {beyond}."),
         };
         return decided;
     }
     // What may still be worse, or is not known to be better or the same.
-    let open: Vec<&Judged> = that(Shown::Open).collect();
+    let open: Vec<&Judged> = that(QuantityVerdict::Open).collect();
     if !better.is_empty() && open.is_empty() {
-        let others = join(judged.iter().filter(|one| one.shown != Shown::Better).map(|one| one.of.words()));
+        let others =
+            join(judged.iter().filter(|one| one.shown != QuantityVerdict::Better).map(|one| one.of.words()));
         let because = match others.as_str() {
             "" => format!("{better} got better"),
             others => format!("{better} got better, and {others} did not get worse by more than the margin"),
         };
         return Decided { after: not_measured(judged), ..Decided::plain(Some(Verdict::Helps), because) };
     }
-    if that(Shown::Same).count() == judged.len() {
+    if that(QuantityVerdict::Same).count() == judged.len() {
         let within = join_owned(
             judged
                 .iter()
@@ -320,7 +324,7 @@ fn decide(judged: &[Judged], look: Look, quads: u32) -> Decided {
     // Of what is not worse it may be open whether it is better.
     let missing: Vec<&Judged> = match open.is_empty() {
         false => open,
-        true => that(Shown::NoWorse).collect(),
+        true => that(QuantityVerdict::NoWorse).collect(),
     };
     let about = join(missing.iter().map(|judged| judged.of.words()));
     let because = match better.as_str() {
@@ -328,7 +332,7 @@ fn decide(judged: &[Judged], look: Look, quads: u32) -> Decided {
         better => format!("{better} got better, but there is not enough evidence about {about}"),
     };
     let why = missing.iter().map(|judged| match judged.shown {
-        Shown::Open => judged.open_words(),
+        QuantityVerdict::Open => judged.open_words(),
         _ => format!("{} is no worse than its margin, and may be better", judged.of.words()),
     });
     let mut after = capital(&format!("{}.", join_semicolon(why)));
@@ -427,7 +431,7 @@ mod tests {
         // 5 % of p95 are within its margin of 10 %.
         let judged = judged(&trial(24, [1.05, 1.05, 1.0]), Look::More);
         assert_eq!(judged.verdict, Some(Verdict::Helps), "{}", judged.why);
-        assert_eq!(judged.judged[1].shown, Shown::Same);
+        assert_eq!(judged.judged[1].shown, QuantityVerdict::Same);
     }
 
     /// The gain is clear, the loss hidden in noise: that p95 is unknown is no proof that it is no worse.
@@ -447,7 +451,7 @@ mod tests {
         );
         assert_eq!(
             ended.judged.iter().map(|judged| judged.shown).collect::<Vec<_>>(),
-            [Shown::Better, Shown::Open, Shown::Same]
+            [QuantityVerdict::Better, QuantityVerdict::Open, QuantityVerdict::Same]
         );
         // The same of CPU per query, and of throughput where something else gains.
         let blocks = noisy_trial(24, [1.05, 1.0, 1.05], [0.005, 0.005, 0.1]);
@@ -572,7 +576,7 @@ mod tests {
             "{}",
             found.why
         );
-        assert_eq!(found.judged[1].shown, Shown::NotMeasured);
+        assert_eq!(found.judged[1].shown, QuantityVerdict::NotMeasured);
         // What it gives in some blocks must be known from those.
         let mut some = trial(14, [1.5, 1.0, 1.0]);
         some.iter_mut().skip(16).for_each(|block| block.p95_ms = None);

@@ -1,4 +1,4 @@
-//! Numbers and lists as the reasons of a verdict have them.
+//! Numbers and lists in the form that the reasons of a verdict use.
 
 use spindoctor_model::Effect;
 

@@ -113,18 +113,18 @@ async fn tune(arguments: &[String]) -> Result<String, ApplyError> {
             }
         }
     }
-    unreachable!("it flips until it is told to end")
+    unreachable!("it flips until a signal ends it")
 }
 
-/// Does what it is told, until it is told to end or something fails.
+/// Follows the orders, until one says to end or something fails.
 async fn obey(
     mut settings: Settings,
     sets: &[(&'static Variable, Vec<String>)],
 ) -> Result<String, ApplyError> {
-    let (told, mut orders) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut orders) = tokio::sync::mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
-            let _gone = told.send(line);
+            let _gone = sender.send(line);
         }
     });
     let mut guardian = settings.switch().guardian;
@@ -151,7 +151,7 @@ async fn obey(
             }
             _ if order == "check" => settings.check().await,
             _ if order == "keep" => return settings.keep().await.map(|()| "kept".to_owned()),
-            _ => return Ok(format!("told: {}", settings.restore().await?)),
+            _ => return Ok(format!("restored: {}", settings.restore().await?)),
         };
         if let Err(error) = done {
             return Ok(format!("{error}: {}", settings.restore().await?));

@@ -308,7 +308,7 @@ async fn a_server_without_tls_is_reached_in_clear_unless_tls_is_demanded() {
 }
 
 #[tokio::test]
-async fn a_storm_that_a_server_sustains_is_told_with_what_there_was_no_time_for() {
+async fn a_storm_that_a_server_sustains_is_reported_with_what_there_was_no_time_for() {
     let options = StormOptions {
         which: Which::Mariadb,
         rate: Some(40.0),

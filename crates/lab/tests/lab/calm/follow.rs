@@ -1,5 +1,5 @@
-//! Endless sampling of real servers through bad days: a restart, a hang, a killed connection, no connection left, a
-//! source that is dear.
+//! Continuous sampling of real servers through trouble: a restart, a hang, a killed connection, no connection left, a
+//! source that is expensive.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -96,10 +96,11 @@ impl Watched {
         .await
     }
 
-    /// What was told so far, samples and probes left out.
+    /// What was reported so far, samples and probes left out.
     fn events(&self) -> Vec<&Followed> {
-        let is_told = |followed: &&Followed| !matches!(followed, Followed::Sample(_) | Followed::Probe(_));
-        self.all.iter().filter(is_told).collect()
+        let is_reported =
+            |followed: &&Followed| !matches!(followed, Followed::Sample(_) | Followed::Probe(_));
+        self.all.iter().filter(is_reported).collect()
     }
 }
 
@@ -330,7 +331,7 @@ async fn exhaust(server: &Server, watched: &mut Watched) -> (mysql_async::Conn, 
     (root, held)
 }
 
-async fn a_full_server_is_told_from_one_that_is_down_and_sampled_again_when_there_is_room(which: Which) {
+async fn a_full_server_is_reported_from_one_that_is_down_and_sampled_again_when_there_is_room(which: Which) {
     let server = server(which, &[]).await;
     let mut watched = Watched::start(by_port(&server), FollowOptions::default());
     let (mut root, held) = exhaust(&server, &mut watched).await;
@@ -359,13 +360,14 @@ async fn a_full_server_is_told_from_one_that_is_down_and_sampled_again_when_ther
 }
 
 #[tokio::test]
-async fn a_full_mysql_is_told_from_one_that_is_down_and_sampled_again_when_there_is_room() {
-    a_full_server_is_told_from_one_that_is_down_and_sampled_again_when_there_is_room(Which::Mysql).await;
+async fn a_full_mysql_is_reported_from_one_that_is_down_and_sampled_again_when_there_is_room() {
+    a_full_server_is_reported_from_one_that_is_down_and_sampled_again_when_there_is_room(Which::Mysql).await;
 }
 
 #[tokio::test]
-async fn a_full_mariadb_is_told_from_one_that_is_down_and_sampled_again_when_there_is_room() {
-    a_full_server_is_told_from_one_that_is_down_and_sampled_again_when_there_is_room(Which::Mariadb).await;
+async fn a_full_mariadb_is_reported_from_one_that_is_down_and_sampled_again_when_there_is_room() {
+    a_full_server_is_reported_from_one_that_is_down_and_sampled_again_when_there_is_room(Which::Mariadb)
+        .await;
 }
 
 async fn gets_in_by_the_administrators_port(which: Which, options: &[String], right: Option<&str>) {

@@ -1,5 +1,5 @@
-//! What mostly waits, for a server that hardly works, and holds nobody to a time that a machine with other work could not
-//! keep: `script/test` runs several of these at once.
+//! Tests that mostly wait for a server with little work, and have no deadline that a busy machine could miss:
+//! `script/test` runs several of these at once.
 
 mod connect;
 mod follow;

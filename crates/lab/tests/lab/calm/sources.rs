@@ -1,4 +1,4 @@
-//! Every source against real servers: it answers root, and tells everybody else what would unlock it.
+//! Every source against real servers: it answers root, and gives everybody else the GRANT that enables it.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -69,7 +69,7 @@ fn assert_every_source_answered(window: &Window) {
     assert!(cost.server_queries > 0 && cost.server_busy_ms > 0.0 && cost.own_cpu_ms > 0.0, "{cost:?}");
 }
 
-/// What a user without any right is told, and that the GRANTs it is told unlock all of it.
+/// The advice that a user without any right gets, and that the advised GRANTs enable all of it.
 async fn grants_unlock(server: &Server, open_to_all: &[&str]) {
     server.execute(["CREATE USER nobody@localhost"]).await.unwrap();
     let before = window(server, "nobody", 0.1).await;
@@ -314,7 +314,7 @@ async fn a_server_that_was_stopped_before_is_read_from_the_host_alone() {
     assert_eq!(window.server.no_session.unwrap().kind, NoSessionKind::Silent);
     assert!(window.samples[0].host.process.value().is_some());
     assert!(window.samples[0].server.threads.unavailable().is_some());
-    // Whoever says that the host is not to be read is told of the connection alone.
+    // With the host not to be read, the advice is about the connection alone.
     assert!(matches!(nothing, Err(WatchError::Connect(ConnectError::Silent { .. }))), "{nothing:?}");
 }
 

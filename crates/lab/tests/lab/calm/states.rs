@@ -1,4 +1,4 @@
-//! What threads of real servers do, as their stacks tell it: each thread is brought into a known state first.
+//! What threads of real servers do, by their stacks: each thread is brought into a known state first.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -84,7 +84,7 @@ async fn tells_what_threads_wait_for(which: Which, source: StackSource) {
     let (mut holder, holding) = connection(&server).await;
     holder.query_drop("BEGIN").await.unwrap();
     holder.query_drop("UPDATE shop.stock SET n = 9 WHERE id = 1").await.unwrap();
-    // MariaDB exports no function of InnoDB: that it waits can be told, not what for.
+    // MariaDB exports no function of InnoDB: that it waits is seen, not what for.
     let row_lock = match which {
         Which::Mariadb => ThreadState::Condition,
         _ => ThreadState::Lock,

@@ -1,4 +1,4 @@
-//! Who holds up whom, on captured texts and on real servers: the right root with the right number behind it.
+//! Who blocks whom, on captured texts and on real servers: the right root with the right number of waiters.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -65,11 +65,11 @@ fn the_root_of_a_chain_of_latches_is_who_waits_for_none() {
 fn nobody_of_a_captured_text_waits_for_a_latch_without_being_counted() {
     for (server, _) in spindoctor_corpus::captures("semaphore-waits").unwrap() {
         let graph = of_document(&format!("{server}/semaphore-waits"));
-        let told = roots_of(&graph);
-        assert!(!told.is_empty(), "{server}: {graph:#?}");
+        let roots = roots_of(&graph);
+        assert!(!roots.is_empty(), "{server}: {graph:#?}");
         let waiters: std::collections::BTreeSet<u32> = graph.edges.iter().map(|edge| edge.waiter).collect();
-        let in_all: u32 = told.iter().map(|(_, _, in_all, _)| in_all).sum();
-        assert!(in_all as usize >= waiters.len(), "{server}: {} wait, {told:?}", waiters.len());
+        let in_all: u32 = roots.iter().map(|(_, _, in_all, _)| in_all).sum();
+        assert!(in_all as usize >= waiters.len(), "{server}: {} wait, {roots:?}", waiters.len());
     }
 }
 
@@ -86,12 +86,12 @@ mod shared_fixtures {
     fn six_hundred_threads_of_5_5_wait_behind_the_readers_of_six_latches() {
         // Counted with a script of its own from `--Thread`, `writer (thread id` and `RW-latch at`.
         let Some(graph) = of_file("pmp-015.txt") else { return };
-        let told = roots_of(&graph);
+        let roots = roots_of(&graph);
         let counts: Vec<_> =
-            told.iter().map(|(visible, directly, in_all, _)| (*visible, *directly, *in_all)).collect();
-        println!("{told:#?} {}", graph.moved_on);
+            roots.iter().map(|(visible, directly, in_all, _)| (*visible, *directly, *in_all)).collect();
+        println!("{roots:#?} {}", graph.moved_on);
         assert_eq!(counts[0], (false, 1, 350));
-        assert_eq!(told[0].3, "index or dictionary rw-lock 0xfffffd7ffebff200 (dict0dict.c:622)");
+        assert_eq!(roots[0].3, "index or dictionary rw-lock 0xfffffd7ffebff200 (dict0dict.c:622)");
         assert!(counts.contains(&(true, 7, 7)), "the writer 907813");
         assert!(cycles(&graph).is_empty());
     }
@@ -258,7 +258,7 @@ async fn pile_ups(server: &Server, lists: Lists) {
     settled(&mut locks).await;
 }
 
-/// Ends whoever waits with a statement that holds this word.
+/// Ends the sessions that wait with a statement that holds this word.
 async fn free_waiters(server: &Server, word: &str) {
     let sql = format!(
         "SELECT MIN(ID) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%{word}%' AND ID <> CONNECTION_ID()"

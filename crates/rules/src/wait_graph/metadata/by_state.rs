@@ -1,4 +1,4 @@
-//! Who waits for a metadata lock by the server's word for what it does, where no list says what it wants.
+//! Who waits for a metadata lock, by the state that the server shows for the thread, where no list says what it wants.
 //!
 //! MariaDB's METADATA_LOCK_INFO lists what is held: a waiter's statement then names the table. Without any list the
 //! oldest transaction is the likeliest holder of a table, and a statement that locks the whole server says so itself.
@@ -26,9 +26,9 @@ struct Waiter<'a> {
     object: &'static str,
 }
 
-/// Adds the waits that the lists of locks do not tell.
+/// Adds the waits that are not in the lists of locks.
 pub(super) fn add(builder: &mut Builder<'_>) {
-    // Everyone whose state says that it waits, those that the lists told of among them: none of them is a holder at work.
+    // Everyone whose state says that it waits, those in the lists among them: none of them is a holder at work.
     let waiting: Vec<Waiter<'_>> = builder
         .listed()
         .iter()
@@ -38,8 +38,8 @@ pub(super) fn add(builder: &mut Builder<'_>) {
             Some(Waiter { who: Who::Listed(at), thread, kind, object })
         })
         .collect();
-    let untold: Vec<&Waiter<'_>> = waiting.iter().filter(|waiter| !builder.waits(&waiter.who)).collect();
-    if untold.is_empty() {
+    let unlisted: Vec<&Waiter<'_>> = waiting.iter().filter(|waiter| !builder.waits(&waiter.who)).collect();
+    if unlisted.is_empty() {
         return;
     }
     let held: Vec<(&MetadataLock, Who)> = builder
@@ -53,7 +53,7 @@ pub(super) fn add(builder: &mut Builder<'_>) {
         .filter_map(|lock| Some((lock, owner(builder, lock)?)))
         .collect();
     let situation = Situation { waiting: &waiting, held: &held };
-    for waiter in untold {
+    for waiter in unlisted {
         let mut found = situation.holders(builder, waiter);
         found.dedup();
         let edge = |object: Option<&String>| WaitEdge {
@@ -138,7 +138,7 @@ impl Situation<'_> {
         }
     }
 
-    /// A lock of the whole server: its listed owner, else whoever runs a statement that takes one.
+    /// A lock of the whole server: its listed owner, else the session that runs a statement that takes one.
     fn of_the_server(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
         let global: Vec<_> = self
             .held

@@ -1,6 +1,6 @@
-//! Which metadata locks get along: the matrices of sql/mdl.cc (MySQL 8.0, MariaDB 10.11).
+//! Which metadata locks are compatible: the matrices of sql/mdl.cc (MySQL 8.0, MariaDB 10.11).
 //!
-//! A request waits for granted locks that it does not get along with, and for requests before it that have priority.
+//! A request waits for granted locks that are incompatible with it, and for earlier requests that have priority.
 
 use spindoctor_model::mysql::MetadataLock;
 
@@ -75,13 +75,13 @@ pub(super) fn waits_for(wanted: &MetadataLock, other: &MetadataLock) -> bool {
         let at = |name: &str| types.iter().position(|candidate| *candidate == name);
         Some(rows[at(wanted_type)?].as_bytes()[at(other_type)?] == b'-')
     };
-    let told = if is_scoped(wanted) {
+    let allowed = if is_scoped(wanted) {
         cell(&SCOPED, if other.granted { &SCOPED_GRANTED } else { &SCOPED_PENDING })
     } else {
         cell(&TYPES, if other.granted { &GRANTED } else { &PENDING })
     };
     // A type that is not known: what is granted is in the way, what waits is not.
-    told.unwrap_or(other.granted)
+    allowed.unwrap_or(other.granted)
 }
 
 /// True for a lock that keeps ordinary statements out.

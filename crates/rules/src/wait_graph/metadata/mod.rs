@@ -1,7 +1,7 @@
 //! Metadata locks, the global read lock, backup locks and user-level locks: one mechanism of the server has them all.
 //!
 //! Where the server lists what is wanted (performance_schema.metadata_locks), each wait follows from the matrices.
-//! Where it lists only what is held (MariaDB's METADATA_LOCK_INFO) or nothing, `by_state` concludes the rest.
+//! Where it lists only what is held (MariaDB's METADATA_LOCK_INFO) or nothing, `by_state` infers the rest.
 
 mod by_state;
 mod compatibility;
