@@ -1,4 +1,4 @@
-//! What a busy server does in a window of time: its queries, and how fast the CPUs were meanwhile.
+//! The work of a busy server in a window of time: its queries, and the speed of the CPUs meanwhile.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,9 +21,9 @@ const LOOP_STEPS: u32 = 10_000;
 /// wait for its slowest part, and of these, these follow the throughput of sysbench's oltp_point_select most closely.
 const LOOP_WORDS: usize = 1 << 15;
 
-/// Counts with a connection of its own. Its answers, and the loops that tell how fast the CPUs are, run before all others
-/// (`SCHED_FIFO`), so that what is counted is counted at the time that is written beside it: behind 256 busy threads an
-/// answer comes up to 20 ms late, which is more of a window than what is looked for.
+/// Counts with a connection of its own. Its answers, and the loops that measure the speed of the CPUs, run before all
+/// others (`SCHED_FIFO`), so that what is counted is counted at the time that is written beside it: behind 256 busy
+/// threads an answer comes up to 20 ms late, which is more of a window than what is looked for.
 pub(crate) struct Counter {
     pub(crate) conn: Conn,
     cpus: Vec<Arc<Mutex<Vec<u32>>>>,
@@ -36,7 +36,7 @@ impl Counter {
         let asked =
             "SELECT THREAD_OS_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()";
         let answers: Option<u32> = conn.query_first(asked).await?;
-        run_ahead(answers.context("the server does not tell which thread answers")?)?;
+        run_ahead(answers.context("the server does not say which thread answers")?)?;
         run_ahead(std::process::id())?;
         let mut counter = Self { conn, cpus: Vec::new(), ended: Arc::default() };
         let all = sched_getaffinity(None)?;
@@ -45,14 +45,15 @@ impl Counter {
             counter.cpus.push(Arc::clone(&took_ns));
             std::thread::spawn(move || {
                 if let Err(error) = loop_on(cpu, &took_ns, &ended) {
-                    crate::progress(&format!("how fast CPU {cpu} is cannot be told: {error:#}"));
+                    crate::progress(&format!("the speed of CPU {cpu} cannot be measured: {error:#}"));
                 }
             });
         }
         Ok(counter)
     }
 
-    /// What the server does from now on in so long: exact to the instants of two answers, where sysbench tells whole seconds.
+    /// What the server does from now on in so long: exact to the instants of two answers, where sysbench reports whole
+    /// seconds.
     pub(crate) async fn window(&mut self, length: Duration) -> anyhow::Result<Window> {
         let (begun, before) = self.queries().await?;
         self.cpus.iter().for_each(|took_ns| locked(took_ns).clear());

@@ -1,4 +1,4 @@
-//! A program that can be halted and let go on within a millisecond, as often as one likes.
+//! A program that can be halted and resumed within a millisecond, any number of times.
 //!
 //! What a program costs a server is lost in a shared machine's noise where the windows with it and without it lie many
 //! seconds apart: such a machine drifts within seconds. Starting the program for each window takes longer than that,
@@ -28,7 +28,7 @@ pub(crate) struct Halting {
 
 impl Halting {
     /// This child. It must have opened its perf events by now.
-    pub(crate) fn of(child: Child) -> anyhow::Result<Self> {
+    pub(crate) fn new(child: Child) -> anyhow::Result<Self> {
         let pid = Pid::from_child(&child);
         let perf_events = perf_events(pid)?;
         Ok(Self { child, pid, perf_events })

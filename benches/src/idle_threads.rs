@@ -1,4 +1,4 @@
-//! What ten snapshots a second take of a core where most threads are idle.
+//! The CPU time of ten snapshots per second where most threads are idle.
 
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
 use spindoctor_lab::{Server, ServerSpec};
@@ -55,11 +55,11 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     drop(idle);
     server.stop()?;
 
-    let (core, memory) = (Spread::of(&core), Spread::of(&memory));
+    let (core, memory) = (Spread::from_values(&core), Spread::from_values(&memory));
     Ok(vec![
-        Row::goal("CPU of spindoctor", core.told("% of a core"), "<= 2 %", core.median <= 2.0),
-        Row::goal("resident memory", memory.told("MiB"), "<= 150 MiB", memory.most <= 150.0),
-        Row::plain("one snapshot", Spread::of(&snapshots).told("ms")),
+        Row::goal("CPU of spindoctor", core.text("% of a core"), "<= 2 %", core.median <= 2.0),
+        Row::goal("resident memory", memory.text("MiB"), "<= 150 MiB", memory.most <= 150.0),
+        Row::plain("one snapshot", Spread::from_values(&snapshots).text("ms")),
         Row::plain("idle connections", short(IDLE as f64)),
     ])
 }

@@ -1,10 +1,10 @@
-//! What the numbers are of: the machine, and the versions of what was measured.
+//! The origin of the numbers: the machine, and the versions of the measured programs.
 
 use crate::peer;
 use crate::program::Spindoctor;
 
 /// In a sentence.
-pub(crate) fn told(spindoctor: &Spindoctor) -> anyhow::Result<String> {
+pub(crate) fn description(spindoctor: &Spindoctor) -> anyhow::Result<String> {
     let peers: Vec<String> = peer::PEERS.iter().filter_map(peer::Peer::version).collect();
     Ok(format!(
         "{}, {}, on {}; peers: {}",

@@ -124,7 +124,7 @@ async fn main() -> anyhow::Result<()> {
     let asked = Asked::parse();
     if let Some(&[port, servers, bytes]) = asked.read.as_deref() {
         return tokio::task::spawn_blocking(move || {
-            fleet::reading::of(servers, u16::try_from(port)?, bytes as usize)
+            fleet::reading::run(servers, u16::try_from(port)?, bytes as usize)
         })
         .await?;
     }
@@ -142,7 +142,7 @@ async fn main() -> anyhow::Result<()> {
         only: asked.only.clone(),
         steady: Duration::from_mins(asked.steady),
     };
-    let with = machine::told(&bench.spindoctor)?;
+    let with = machine::description(&bench.spindoctor)?;
     let (mut sections, mut failed) = (Vec::new(), Vec::new());
     for benchmark in BENCHMARKS
         .iter()

@@ -64,13 +64,13 @@ pub(crate) fn render(earlier: &str, sections: &[Section], order: &[&str]) -> Str
     let earlier: Vec<(&str, &str)> =
         earlier.split("\n## ").skip(1).filter_map(|s| s.split_once('\n')).collect();
     for name in order {
-        let before = earlier.iter().find(|(earlier, _)| earlier == name).map(|(_, told)| told.trim());
+        let before = earlier.iter().find(|(earlier, _)| earlier == name).map(|(_, text)| text.trim());
         let section = sections.iter().find(|section| section.name == *name);
         let _ = match (section, before) {
             (Some(section), Some(before)) if !section.only.is_empty() => {
-                write!(page, "\n## {name}\n\n{}", section.told_among(before))
+                write!(page, "\n## {name}\n\n{}", section.markdown_among(before))
             }
-            (Some(section), _) => write!(page, "\n## {name}\n\n{}", section.told()),
+            (Some(section), _) => write!(page, "\n## {name}\n\n{}", section.markdown()),
             (None, Some(before)) => write!(page, "\n## {name}\n\n{before}\n"),
             (None, None) => Ok(()),
         };
@@ -81,12 +81,12 @@ pub(crate) fn render(earlier: &str, sections: &[Section], order: &[&str]) -> Str
 const HEAD: &str = "| what | measured | goal | reached |\n|---|---:|---:|---|\n";
 
 impl Section {
-    fn told(&self) -> String {
-        format!("{}\n\nMeasured with {}.\n\n{HEAD}{}", self.story, self.with, self.told_rows())
+    fn markdown(&self) -> String {
+        format!("{}\n\nMeasured with {}.\n\n{HEAD}{}", self.story, self.with, self.rows_markdown())
     }
 
     /// The same, in place of the rows of the same scenarios in an earlier page; at its end where it had none.
-    fn told_among(&self, before: &str) -> String {
+    fn markdown_among(&self, before: &str) -> String {
         let is_again = |row: &str| self.only.iter().any(|only| row.starts_with(&format!("| {only}, ")));
         let again = format!("{} measured again with {}.", self.only.join(", "), self.with);
         let measured = before
@@ -100,11 +100,11 @@ impl Section {
         let first = rows().take_while(|row| !is_again(row)).map(|row| format!("{row}\n"));
         let rest = rows().skip_while(|row| !is_again(row)).filter(|row| !is_again(row));
         let (first, rest): (String, String) = (first.collect(), rest.map(|row| format!("{row}\n")).collect());
-        format!("{}\n\n{measured}{again}\n\n{HEAD}{first}{}{rest}", self.story, self.told_rows())
+        format!("{}\n\n{measured}{again}\n\n{HEAD}{first}{}{rest}", self.story, self.rows_markdown())
     }
 
-    fn told_rows(&self) -> String {
-        let mut told = String::new();
+    fn rows_markdown(&self) -> String {
+        let mut text = String::new();
         for row in &self.rows {
             let (goal, verdict) = match &row.goal {
                 None => ("", ""),
@@ -112,9 +112,9 @@ impl Section {
                 Some((goal, Verdict::Missed)) => (goal.as_str(), "**no**"),
                 Some((goal, Verdict::Open)) => (goal.as_str(), "not enough evidence"),
             };
-            let _ = writeln!(told, "| {} | {} | {goal} | {verdict} |", row.what, row.measured);
+            let _ = writeln!(text, "| {} | {} | {goal} | {verdict} |", row.what, row.measured);
         }
-        told
+        text
     }
 }
 

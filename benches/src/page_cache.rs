@@ -1,4 +1,4 @@
-//! What `spindoctor cache` takes where there are many files, and what taking logs out of the page cache takes.
+//! The time of `spindoctor cache` with many files, and of evicting logs from the page cache.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -74,24 +74,27 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     }
     server.stop()?;
 
-    let (whole, alone) = (Spread::of(&whole), Spread::of(&alone));
-    let ratio = Spread::of(&ratios);
-    let interval = Interval::of(&ratios).map_or(String::new(), |interval| {
+    let (whole, alone) = (Spread::from_values(&whole), Spread::from_values(&alone));
+    let ratio = Spread::from_values(&ratios);
+    let interval = Interval::from_values(&ratios).map_or(String::new(), |interval| {
         format!(", 95 % {} to {}", short(interval.low), short(interval.high))
     });
     Ok(vec![
         Row::plain("files", files.to_string()),
-        Row::goal("`spindoctor cache`", whole.told("ms"), "<= 1 s", whole.median <= 1_000.0),
-        Row::plain("the look at all files", alone.told("ms")),
-        Row::plain("`cache --evict logs` takes out 1 GiB", Spread::of(&out).told("ms")),
-        Row::plain("`vmtouch -e` takes out 1 GiB", Spread::of(&peer).told("ms")),
+        Row::goal("`spindoctor cache`", whole.text("ms"), "<= 1 s", whole.median <= 1_000.0),
+        Row::plain("the look at all files", alone.text("ms")),
+        Row::plain("`cache --evict logs` takes out 1 GiB", Spread::from_values(&out).text("ms")),
+        Row::plain("`vmtouch -e` takes out 1 GiB", Spread::from_values(&peer).text("ms")),
         Row::goal(
             "`cache --evict logs` / `vmtouch -e`",
-            format!("{}{interval}", ratio.told("times")),
+            format!("{}{interval}", ratio.text("times")),
             "<= 1",
             ratio.median <= 1.0,
         ),
-        Row::plain("the whole command, rates and both looks included", Spread::of(&command).told("ms")),
+        Row::plain(
+            "the whole command, rates and both looks included",
+            Spread::from_values(&command).text("ms"),
+        ),
     ])
 }
 

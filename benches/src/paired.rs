@@ -13,13 +13,13 @@ pub(crate) struct Spread {
 
 impl Spread {
     /// Of these values; there is one at least.
-    pub(crate) fn of(values: &[f64]) -> Self {
+    pub(crate) fn from_values(values: &[f64]) -> Self {
         let sorted = sorted(values);
         Self { median: middle(&sorted), least: sorted[0], most: sorted[sorted.len() - 1] }
     }
 
     /// `12.3 ms (11.9 to 14.0)`
-    pub(crate) fn told(&self, unit: &str) -> String {
+    pub(crate) fn text(&self, unit: &str) -> String {
         let Self { median, least, most } = self;
         format!("{} {unit} ({} to {})", short(*median), short(*least), short(*most))
     }
@@ -50,7 +50,7 @@ pub(crate) struct Interval {
 
 impl Interval {
     /// Of these values: six at least, or no interval of 95 % exists.
-    pub(crate) fn of(values: &[f64]) -> Option<Self> {
+    pub(crate) fn from_values(values: &[f64]) -> Option<Self> {
         let sorted = sorted(values);
         let n = sorted.len();
         let mut outside = 0.0;
@@ -74,7 +74,7 @@ impl Interval {
     pub(crate) fn of_symmetric(values: &[f64]) -> Option<Self> {
         let n = values.len();
         if n < 100 {
-            return Self::of(values);
+            return Self::from_values(values);
         }
         let mut means = Vec::with_capacity(n * (n + 1) / 2);
         for (at, one) in values.iter().enumerate() {
@@ -107,8 +107,8 @@ mod tests {
     fn twelve_values_have_the_interval_of_the_tables() {
         // The third smallest and the third largest of twelve: 96.1 %.
         let values: Vec<f64> = (1..=12).map(f64::from).collect();
-        assert_eq!(Interval::of(&values), Some(Interval { median: 6.5, low: 3.0, high: 10.0 }));
-        assert_eq!(Interval::of(&values[..5]), None);
+        assert_eq!(Interval::from_values(&values), Some(Interval { median: 6.5, low: 3.0, high: 10.0 }));
+        assert_eq!(Interval::from_values(&values[..5]), None);
     }
 
     /// Sums of twelve uniform values, which are nearly normal: the true middle is 6.
@@ -123,7 +123,7 @@ mod tests {
         for _ in 0..300 {
             let values: Vec<f64> = (0..120).map(|_| (0..12).map(|_| uniform()).sum()).collect();
             let interval = Interval::of_symmetric(&values).unwrap();
-            let of_median = Interval::of(&values).unwrap();
+            let of_median = Interval::from_values(&values).unwrap();
             held += u32::from((interval.low..=interval.high).contains(&6.0));
             width += interval.high - interval.low;
             width_of_median += of_median.high - of_median.low;
@@ -135,6 +135,6 @@ mod tests {
 
     #[test]
     fn the_middle_of_three_is_the_second() {
-        assert_eq!(Spread::of(&[3.0, 1.0, 2.0]).told("ms"), "2.00 ms (1.00 to 3.00)");
+        assert_eq!(Spread::from_values(&[3.0, 1.0, 2.0]).text("ms"), "2.00 ms (1.00 to 3.00)");
     }
 }

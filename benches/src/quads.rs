@@ -3,7 +3,7 @@
 use crate::page::{Row, Verdict};
 use crate::paired::{Interval, short};
 
-/// From so many quads on it is told how throughput follows the CPUs' speed.
+/// From so many quads on the page says how throughput follows the CPUs' speed.
 const FEWEST_WEIGHED: usize = 20;
 
 /// What the server did in a window.

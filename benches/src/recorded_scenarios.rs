@@ -1,4 +1,4 @@
-//! Stalls of the kinds that harm most, on real servers, and what `spindoctor record` has of them afterwards.
+//! The most harmful kinds of stalls, on real servers, and the events that `spindoctor record` has of them.
 
 use std::path::Path;
 use std::process::Child;
@@ -16,7 +16,7 @@ use crate::page::Row;
 use crate::paired::Spread;
 use crate::{Bench, Benchmark, progress};
 
-/// What is usual is told from a minute of it.
+/// The usual values come from a minute of it.
 const LEARNS: Duration = Duration::from_secs(90);
 /// Stalls that come again every half minute are a habit of the load, and no longer what harms it.
 const RESTS: Duration = Duration::from_secs(47);
@@ -83,16 +83,16 @@ async fn suffers(bench: &Bench, suffering: &'static Scenario, which: &Which) -> 
             if missed.is_empty() { "all caught".to_owned() } else { missed.join("; ") }
         ));
     }
-    let told = match missed.is_empty() {
+    let text = match missed.is_empty() {
         true => format!("{} of {}", late_s.len(), all.len()),
         false => format!("{} of {} ({})", late_s.len(), all.len(), missed.join("; ")),
     };
     let goal = format!("{} of {}", all.len(), all.len());
-    let mut rows = vec![Row::goal(format!("{scenario}, {server}: caught"), told, goal, missed.is_empty())];
+    let mut rows = vec![Row::goal(format!("{scenario}, {server}: caught"), text, goal, missed.is_empty())];
     if !late_s.is_empty() {
         rows.push(Row::plain(
             format!("{scenario}, {server}: from when it was felt to the event's beginning"),
-            Spread::of(&late_s).told("s"),
+            Spread::from_values(&late_s).text("s"),
         ));
     }
     if others > 0 {

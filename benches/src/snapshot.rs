@@ -23,9 +23,9 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     story: "A MySQL with 1,000 connections. `spindoctor stacks --hz 2` for 10 s: the time of one snapshot is from the first \
             thread read to the last frame named. *At rest*: no connection runs anything, and nearly every stack is \
             known from the snapshot before. *Moved*: each connection runs `DO 0` every half second, so that every \
-            stack is copied and walked anew. *The first snapshot* is the whole command, from \
+            stack is copied and walked again. *The first snapshot* is the whole command, from \
             its start to its exit, with one snapshot and nothing known before. gdb and eu-stack are whole commands \
-            too: the server stands still while they run. The server is Debian's: stripped, 75 MiB.",
+            too: the server is stopped while they run. The server is Debian's: stripped, 75 MiB.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -92,38 +92,38 @@ struct Measured {
 
 impl Measured {
     fn rows(&self) -> Vec<Row> {
-        let (rest, moved) = (Spread::of(&self.rest_ms), Spread::of(&self.moved_ms));
-        let (first, memory) = (Spread::of(&self.first_ms), Spread::of(&self.resident_mib));
-        let (gdb, eu_stack) = (Spread::of(&self.gdb_ms), Spread::of(&self.eu_stack_ms));
+        let (rest, moved) = (Spread::from_values(&self.rest_ms), Spread::from_values(&self.moved_ms));
+        let (first, memory) = (Spread::from_values(&self.first_ms), Spread::from_values(&self.resident_mib));
+        let (gdb, eu_stack) = (Spread::from_values(&self.gdb_ms), Spread::from_values(&self.eu_stack_ms));
         let times = |peer: &Spread, ours: &Spread| peer.median / ours.median;
-        let told = |times: f64| format!("{} times", short(times));
+        let text = |times: f64| format!("{} times", short(times));
         vec![
             Row::plain("threads", format!("{:.0}", self.threads)),
-            Row::goal("one snapshot, at rest", rest.told("ms"), "<= 10 ms", rest.median <= 10.0),
-            Row::goal("one snapshot, moved", moved.told("ms"), "<= 10 ms", moved.median <= 10.0),
-            Row::plain("threads that had moved", Spread::of(&self.moved_percent).told("%")),
+            Row::goal("one snapshot, at rest", rest.text("ms"), "<= 10 ms", rest.median <= 10.0),
+            Row::goal("one snapshot, moved", moved.text("ms"), "<= 10 ms", moved.median <= 10.0),
+            Row::plain("threads that had moved", Spread::from_values(&self.moved_percent).text("%")),
             Row::goal("threads stopped", format!("{:.0}", self.stopped), "0", self.stopped == 0.0),
             Row::goal(
                 "the first snapshot, the whole command",
-                first.told("ms"),
+                first.text("ms"),
                 "<= 300 ms",
                 first.median <= 300.0,
             ),
-            Row::goal("resident memory", memory.told("MiB"), "<= 150 MiB", memory.most <= 150.0),
-            Row::plain("gdb `thread apply all bt`, at rest", gdb.told("ms")),
-            Row::goal("gdb / at rest", told(times(&gdb, &rest)), ">= 300 times", times(&gdb, &rest) >= 300.0),
-            Row::plain("gdb / moved", told(times(&gdb, &moved))),
-            Row::plain("gdb / the first snapshot", told(times(&gdb, &first))),
-            Row::plain("eu-stack, at rest", eu_stack.told("ms")),
+            Row::goal("resident memory", memory.text("MiB"), "<= 150 MiB", memory.most <= 150.0),
+            Row::plain("gdb `thread apply all bt`, at rest", gdb.text("ms")),
+            Row::goal("gdb / at rest", text(times(&gdb, &rest)), ">= 300 times", times(&gdb, &rest) >= 300.0),
+            Row::plain("gdb / moved", text(times(&gdb, &moved))),
+            Row::plain("gdb / the first snapshot", text(times(&gdb, &first))),
+            Row::plain("eu-stack, at rest", eu_stack.text("ms")),
             Row::goal(
                 "eu-stack / at rest",
-                told(times(&eu_stack, &rest)),
+                text(times(&eu_stack, &rest)),
                 ">= 20 times",
                 times(&eu_stack, &rest) >= 20.0,
             ),
             Row::goal(
                 "eu-stack / moved",
-                told(times(&eu_stack, &moved)),
+                text(times(&eu_stack, &moved)),
                 ">= 20 times",
                 times(&eu_stack, &moved) >= 20.0,
             ),

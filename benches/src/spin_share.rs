@@ -78,11 +78,11 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     load.stop().await;
     server.stop()?;
 
-    let apart = Spread::of(&apart);
+    let apart = Spread::from_values(&apart);
     Ok(vec![
-        Row::plain("spin share, spindoctor", Spread::of(&ours).told("%")),
-        Row::plain("samples on PAUSE, perf annotate", Spread::of(&perfs).told("%")),
-        Row::goal("apart", apart.told("points"), "<= 2 points", apart.median <= 2.0),
+        Row::plain("spin share, spindoctor", Spread::from_values(&ours).text("%")),
+        Row::plain("samples on PAUSE, perf annotate", Spread::from_values(&perfs).text("%")),
+        Row::goal("apart", apart.text("points"), "<= 2 points", apart.median <= 2.0),
     ])
 }
 

@@ -1,4 +1,4 @@
-//! What looking costs a server that is as busy as it can be.
+//! The throughput that a fully loaded server loses to spindoctor.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ pub(crate) struct Looker {
     /// nothing while it is halted, and would let it take twice as much in the windows with it.
     pub(crate) halved: &'static [&'static str],
     pub(crate) goal_ratio: Option<f64>,
-    /// Quads to a run that was asked for: what is to be told apart from a smaller goal needs more.
+    /// Quads to a run that was asked for: a smaller goal needs more.
     pub(crate) quads: usize,
 }
 
@@ -76,7 +76,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
             runs a loop of some 50 us every 4 ms, and as much of a quad's loss as follows from the loops' times (a \
             straight line with the least squares) is taken off. The middle of all quads stands here (Hodges and \
             Lehmann) with an interval that holds it in 95 of 100 cases (signed ranks). *Reached* means that the \
-            whole interval lies within the goal. Lost to nothing is what the method cannot tell from zero on this \
+            whole interval lies within the goal. Lost to nothing is the difference that the method cannot distinguish from zero on this \
             machine: nothing is started, and the same is computed. How many snapshots a second were taken is from a \
             run of 10 s. Own CPU time is a part of what all CPUs have.",
     run: |bench| Box::pin(run(bench)),
@@ -145,7 +145,7 @@ pub(crate) async fn lost_to(
     drop(looking);
     rows.extend(all.rows(looker.name, looker.goal_ratio));
     if !own.is_empty() {
-        let own = Spread::of(&own).told("% of all CPUs");
+        let own = Spread::from_values(&own).text("% of all CPUs");
         rows.push(Row::plain("its own CPU time in the windows", own));
     }
     if let Some(whole) = whole {
@@ -157,7 +157,7 @@ pub(crate) async fn lost_to(
         let taken = snapshots_a_second(bench, hz, server).await?;
         rows.push(Row::plain("its snapshots", format!("{} a second", short(taken))));
     }
-    rows.push(Row::plain("queries a second without it", Spread::of(&alone).told("1/s")));
+    rows.push(Row::plain("queries a second without it", Spread::from_values(&alone).text("1/s")));
     Ok(rows)
 }
 
@@ -195,5 +195,5 @@ async fn look(
     let arguments: Vec<&str> = arguments.iter().chain(more).copied().chain(connection).collect();
     let child = bench.spindoctor.start(&arguments)?;
     tokio::time::sleep(WARM_UP).await;
-    Halting::of(child).map(Some)
+    Halting::new(child).map(Some)
 }

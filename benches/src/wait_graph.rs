@@ -1,4 +1,4 @@
-//! What one look at who holds up whom takes where many wait.
+//! The time of one snapshot of who blocks whom where many threads wait.
 
 use std::time::{Duration, Instant};
 
@@ -76,22 +76,22 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     drop(asked);
     server.stop()?;
 
-    let (graph, on_server) = (Spread::of(&graph), Spread::of(&on_server));
-    let peer = Spread::of(&peer);
+    let (graph, on_server) = (Spread::from_values(&graph), Spread::from_values(&on_server));
+    let peer = Spread::from_values(&peer);
     let times = format!("{} times", crate::paired::short(peer.median / graph.median));
     Ok(vec![
         Row::plain("sessions that wait", WAITERS.to_string()),
-        Row::goal("the graph", graph.told("ms"), "<= 100 ms", graph.median <= 100.0),
+        Row::goal("the graph", graph.text("ms"), "<= 100 ms", graph.median <= 100.0),
         Row::goal(
             "its statements, on the server",
-            on_server.told("ms"),
+            on_server.text("ms"),
             "<= 20 ms",
             on_server.median <= 20.0,
         ),
-        Row::plain("its statements, as their client sees them", Spread::of(&seen).told("ms")),
-        Row::plain("its statements", Spread::of(&queries).told("in number")),
-        Row::plain("the whole command", Spread::of(&command).told("ms")),
-        Row::plain("`sys.innodb_lock_waits`", peer.told("ms")),
+        Row::plain("its statements, as their client sees them", Spread::from_values(&seen).text("ms")),
+        Row::plain("its statements", Spread::from_values(&queries).text("in number")),
+        Row::plain("the whole command", Spread::from_values(&command).text("ms")),
+        Row::plain("`sys.innodb_lock_waits`", peer.text("ms")),
         Row::plain("`sys.innodb_lock_waits` / the graph", times),
     ])
 }

@@ -1,4 +1,4 @@
-//! What `workload` costs a server with many connections, and how near its shares are to the server's own.
+//! The cost of `workload` for a server with many connections, and how near its shares are to the server's own.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "workload",
     story: "The cost: a MySQL with 1,000 connections, of which 256 are clients of sysbench's oltp_point_select and the others \
             rest; windows of 0.4 s with and without `workload` in quads, as in `throughput`. The shares: 16 clients of \
-            sysbench's oltp_read_write for 60 s; the share of each digest's time that `workload` tells, against that of \
+            sysbench's oltp_read_write for 60 s; the share of each digest's time that `workload` shows, against that of \
             performance_schema's own summary of the same time (events_statements_summary_by_digest); the largest \
             difference of all digests stands here.",
     run: |bench| Box::pin(run(bench)),
@@ -118,15 +118,15 @@ fn largest_difference(
         after.iter().map(|(key, time)| (key, time - before.get(key).unwrap_or(&0.0))).collect();
     let all: f64 = grown.values().sum();
     let groups = looked["groups"].as_array().context("spindoctor printed no groups")?;
-    let mut told: HashMap<String, f64> = HashMap::new();
+    let mut line: HashMap<String, f64> = HashMap::new();
     for group in groups.iter().filter(|group| group["by"] == "digest") {
         let text = group["key"].as_str().unwrap_or_default();
-        *told.entry(key(text)).or_default() += group["share"].as_f64().unwrap_or(0.0);
+        *line.entry(key(text)).or_default() += group["share"].as_f64().unwrap_or(0.0);
     }
-    let keys = grown.keys().copied().chain(told.keys());
+    let keys = grown.keys().copied().chain(line.keys());
     let difference = |key: &String| {
         let of_server = grown.get(key).copied().unwrap_or(0.0) / all;
-        (100.0 * (told.get(key).copied().unwrap_or(0.0) - of_server).abs(), key.clone())
+        (100.0 * (line.get(key).copied().unwrap_or(0.0) - of_server).abs(), key.clone())
     };
     keys.map(difference).max_by(|a, b| a.0.total_cmp(&b.0)).context("no statement was seen")
 }

@@ -1,4 +1,4 @@
-//! Option files: no bytes make the parser panic, and each line is told once, in order.
+//! Option files: no bytes make the parser panic, and each line is reported once, in order.
 
 #![no_main]
 

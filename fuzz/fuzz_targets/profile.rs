@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Whoever sums a profile up goes by what its file was checked for.
+/// The sums over a profile rely on the checks of its file.
 fn sums(profile: &Profile) {
     aggregate::spin_share(profile);
     aggregate::spinners(profile);

@@ -54,13 +54,13 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         queries = checked(&serde_json::from_slice(&output.stdout)?, &stubs)?;
         resident.push(resident::most_mib(command(bench, &list).stdout(Stdio::null()))?);
     }
-    let (times, resident) = (Spread::of(&times), Spread::of(&resident));
+    let (times, resident) = (Spread::from_values(&times), Spread::from_values(&resident));
     Ok(vec![
-        Row::goal("1,000 servers", times.told("s"), "<= 15 s", times.median <= 15.0),
+        Row::goal("1,000 servers", times.text("s"), "<= 15 s", times.median <= 15.0),
         Row::plain("of which between the two looks", format!("{} s", INTERVAL.as_secs())),
         Row::plain("statements sent", queries.to_string()),
         Row::plain("servers named as in trouble and as odd", "exactly those"),
-        Row::plain("resident memory", resident.told("MiB")),
+        Row::plain("resident memory", resident.text("MiB")),
     ])
 }
 

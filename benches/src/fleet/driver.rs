@@ -1,5 +1,5 @@
-//! The same asked with the driver that the rest of spindoctor uses (mysql_async), as a program of a few lines would: what
-//! a protocol client of our own is worth.
+//! The same queries with the driver that the lab uses (mysql_async), as a program of a few lines would send them: the
+//! gain of our own protocol client.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use tokio::task::JoinSet;
 
 /// What `fleet query` has each session set before it asks, shortened.
 const READ_ONLY: &str = "SET SESSION transaction_read_only = 1";
-/// It is told what it would ask for itself.
+/// It gets the parameters that it would ask for itself.
 const MAX_ALLOWED_PACKET_BYTES: usize = 64 << 20;
 const WAIT_TIMEOUT_S: usize = 28_800;
 
 /// Asks each of these servers for its rows, all at once on one thread, and keeps none.
-pub(super) fn of(servers: Vec<Ipv4Addr>, port: u16) -> anyhow::Result<Duration> {
+pub(super) fn run(servers: Vec<Ipv4Addr>, port: u16) -> anyhow::Result<Duration> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let begun = Instant::now();

@@ -76,12 +76,12 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         times[6].push(resident_mib(bench, &many)?);
         for (at, port) in [(7, ping.port()), (8, long.port())] {
             let servers = addresses(1000).collect();
-            let took = tokio::task::spawn_blocking(move || driver::of(servers, port)).await??;
+            let took = tokio::task::spawn_blocking(move || driver::run(servers, port)).await??;
             times[at].push(took.as_secs_f64());
         }
     }
     let [thousand, xargs, many, mixed, long, reading, resident, driver, driver_long] =
-        times.map(|values| Spread::of(&values));
+        times.map(|values| Spread::from_values(&values));
     let ms = |spread: Spread| {
         let ms = |s: f64| s * 1e3;
         Spread { median: ms(spread.median), least: ms(spread.least), most: ms(spread.most) }
@@ -90,11 +90,11 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let against = xargs.median / thousand.median;
     let slower = long.median / reading.median;
     Ok(vec![
-        Row::goal("1,000 servers", ms(thousand).told("ms"), "<= 100 ms", thousand.median <= 0.1),
-        Row::plain("1,000 servers, `xargs -P 64 mariadb`", ms(xargs).told("ms")),
-        Row::plain("1,000 servers, mysql_async on one thread", ms(driver).told("ms")),
+        Row::goal("1,000 servers", ms(thousand).text("ms"), "<= 100 ms", thousand.median <= 0.1),
+        Row::plain("1,000 servers, `xargs -P 64 mariadb`", ms(xargs).text("ms")),
+        Row::plain("1,000 servers, mysql_async on one thread", ms(driver).text("ms")),
         Row::goal("xargs / spindoctor", format!("{} times", short(against)), ">= 30 times", against >= 30.0),
-        Row::goal("10,000 servers", ms(many).told("ms"), "<= 750 ms", many.median <= 0.75),
+        Row::goal("10,000 servers", ms(many).text("ms"), "<= 750 ms", many.median <= 0.75),
         Row::goal(
             "10,000, of which 100 are dead and 100 hang: beyond the deadline of 1 s",
             format!("{} ms", short(over * 1e3)),
@@ -109,13 +109,13 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         ),
         Row::goal(
             "resident memory, 10,000 servers",
-            resident.told("MiB"),
+            resident.text("MiB"),
             "<= 100 MiB",
             resident.median <= 100.0,
         ),
-        Row::plain("200 MiB of process lists of 1,000 servers, printed", ms(long).told("ms")),
-        Row::plain("reading the bytes", ms(reading).told("ms")),
-        Row::plain("mysql_async on one thread, which prints nothing", ms(driver_long).told("ms")),
+        Row::plain("200 MiB of process lists of 1,000 servers, printed", ms(long).text("ms")),
+        Row::plain("reading the bytes", ms(reading).text("ms")),
+        Row::plain("mysql_async on one thread, which prints nothing", ms(driver_long).text("ms")),
         Row::goal(
             "printed / reading the bytes",
             format!("{} times", short(slower)),

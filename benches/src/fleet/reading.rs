@@ -1,4 +1,5 @@
-//! What reading the bytes takes that servers send, in a program of its own: no protocol is parsed, nothing is kept, nothing is written.
+//! The time of reading the servers' bytes, in a program of its own: no protocol is parsed, nothing is kept, nothing is
+//! written.
 
 use std::cell::RefCell;
 use std::io;
@@ -21,7 +22,7 @@ thread_local! {
 }
 
 /// Reads so many bytes of each of so many servers' answers, all at once on one thread.
-pub(crate) fn of(servers: u32, port: u16, bytes: usize) -> anyhow::Result<()> {
+pub(crate) fn run(servers: u32, port: u16, bytes: usize) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut tasks = JoinSet::new();

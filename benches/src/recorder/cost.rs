@@ -1,4 +1,4 @@
-//! What the recorder takes of a core, of memory and of the disk, beside its peers.
+//! The recorder's use of CPU, memory and disk, beside its peers.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::{Bench, Benchmark, progress};
 const RATE: u32 = 50;
 /// All have started, and the recorder's first minute, in which it asks everything, is over.
 const WARM_UP: Duration = Duration::from_secs(75);
-/// What is measured is told by the minute: the recorder's file grows in minutes.
+/// Results are per minute: the recorder's file grows in minutes.
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY_S: f64 = 86_400.0;
 const MIB: f64 = 1_048_576.0;
@@ -36,7 +36,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 /// One that looks, and what was seen of it.
 struct Watched {
     looker: Looker,
-    told: String,
+    label: String,
     looking: Looking,
     core: Vec<f64>,
     server: Vec<f64>,
@@ -50,14 +50,14 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut all = Vec::new();
     let mut rows = Vec::new();
     for looker in LOOKERS {
-        let Some(told) = looker.told(bench) else {
+        let Some(text) = looker.label(bench) else {
             rows.push(Row::plain(format!("{looker:?}"), "not installed: script/bench installs it"));
             continue;
         };
         ground.admit(looker.user()).await?;
         let looking = looker.start(bench, ground.server.socket(), folder.path())?;
         let (core, server, resident_mib) = (Vec::new(), Vec::new(), Vec::new());
-        all.push(Watched { looker, told, looking, core, server, resident_mib, bytes: 0 });
+        all.push(Watched { looker, label: text, looking, core, server, resident_mib, bytes: 0 });
     }
     tokio::time::sleep(WARM_UP).await;
     for watched in &mut all {
@@ -106,7 +106,7 @@ async fn watch(ground: &mut Ground, all: &mut [Watched]) -> anyhow::Result<()> {
 impl Watched {
     /// CPU time so far, seconds, and what is resident, MiB.
     fn taken(&mut self) -> anyhow::Result<(f64, f64)> {
-        let taken = self.looking.taken().with_context(|| self.told.clone())?;
+        let taken = self.looking.taken().with_context(|| self.label.clone())?;
         Ok((taken.cpu_s, taken.resident_mib))
     }
 
@@ -122,14 +122,15 @@ impl Watched {
 
     fn rows(self, seconds: f64) -> anyhow::Result<Vec<Row>> {
         let grown_mib = (self.kept_bytes()? as f64 - self.bytes as f64) / MIB;
-        let Self { looker, told, looking, core, server, resident_mib, .. } = self;
-        let (core, server, resident) = (Spread::of(&core), Spread::of(&server), Spread::of(&resident_mib));
-        looking.end().with_context(|| told.clone())?;
+        let Self { looker, label: text, looking, core, server, resident_mib, .. } = self;
+        let (core, server, resident) =
+            (Spread::from_values(&core), Spread::from_values(&server), Spread::from_values(&resident_mib));
+        looking.end().with_context(|| text.clone())?;
         let mib_a_day = match looker {
             Looker::Record | Looker::Dolphie => Some(grown_mib * DAY_S / seconds),
             Looker::Exporter | Looker::PtStalk => None,
         };
-        let (what, cores) = (|what: &str| format!("{told}: {what}"), core.told("% of a core"));
+        let (what, cores) = (|what: &str| format!("{text}: {what}"), core.text("% of a core"));
         let memory = format!("{} MiB", short(resident.most));
         let is_ours = looker == Looker::Record;
         let mut rows = match is_ours {
@@ -146,7 +147,7 @@ impl Watched {
                 false => Row::plain(what("on disk, a day"), kept),
             });
         }
-        rows.push(Row::plain(what("the server's CPU for it"), server.told("% of a core")));
+        rows.push(Row::plain(what("the server's CPU for it"), server.text("% of a core")));
         Ok(rows)
     }
 }

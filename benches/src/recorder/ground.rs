@@ -1,4 +1,4 @@
-//! The server that all look at: a thousand connections, of which 256 work.
+//! The server that all programs watch: a thousand connections, of which 256 work.
 
 use anyhow::Context as _;
 use mysql_async::Conn;
@@ -43,7 +43,7 @@ impl Ground {
         Ok(Self { server, asked, load, _idle: idle })
     }
 
-    /// A user of its own for each that looks, so that the server can tell what it did for whom.
+    /// A user of its own for each that looks, so that the server's counters are separate for each.
     pub(super) async fn admit(&mut self, user: &str) -> anyhow::Result<()> {
         for statement in [
             format!("CREATE USER {user}@localhost"),

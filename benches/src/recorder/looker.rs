@@ -1,4 +1,4 @@
-//! Those that look at the same server: the recorder, and what people run for it today.
+//! The programs that watch the same server: the recorder, and the tools of today.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -57,7 +57,7 @@ impl Looker {
     }
 
     /// `dolphie 6.18.0`; none where it is not installed.
-    pub(super) fn told(self, bench: &Bench) -> Option<String> {
+    pub(super) fn label(self, bench: &Bench) -> Option<String> {
         let name = match self {
             Self::Record => return bench.spindoctor.version().ok(),
             Self::Dolphie => "dolphie",
@@ -96,7 +96,7 @@ impl Looker {
                 command.args(["--daemon", "--refresh-interval", "1", "-u", self.user(), "-S"]).arg(socket);
                 command.arg("--replay-dir").arg(&folder);
                 command.arg("--daemon-log-file").arg(folder.join("log"));
-                // It would read the options of whoever runs the benchmark.
+                // It would read the option files of the user who runs the benchmark.
                 command.env("HOME", &folder);
             }
             Self::Exporter => {
@@ -108,7 +108,7 @@ impl Looker {
                 )?;
                 command.env("DATA_SOURCE_NAME", format!("{}@unix({})/", self.user(), socket.display()));
                 command.arg(format!("--web.listen-address={address}"));
-                scraping = Some(Scraping::of(address));
+                scraping = Some(Scraping::new(address));
             }
             Self::PtStalk => {
                 command.args(["--function=status", "--variable=Threads_running", "--threshold=100000"]);
@@ -140,7 +140,7 @@ impl Looking {
         self.process.halt(halted);
     }
 
-    /// Tells it to end, and waits.
+    /// Asks it to end, and waits.
     pub(super) fn end(self) -> anyhow::Result<()> {
         self.process.end()
     }
@@ -175,7 +175,7 @@ struct Scraping {
 }
 
 impl Scraping {
-    fn of(address: SocketAddr) -> Self {
+    fn new(address: SocketAddr) -> Self {
         let (is_halted, scraped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (halted, count) = (is_halted.clone(), scraped.clone());
         let task = tokio::spawn(async move {

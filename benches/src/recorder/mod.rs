@@ -1,4 +1,4 @@
-//! What the black box costs, what it catches, and how fast a recording opens.
+//! The cost of the recorder, the stalls that it catches, and how fast a recording opens.
 
 mod ground;
 mod looker;

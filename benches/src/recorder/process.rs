@@ -1,4 +1,4 @@
-//! What a program takes, with all that it starts.
+//! A program's use of CPU and memory, with all that it starts.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// A program that was told to end ends within this time.
+/// A program that was asked to end ends within this time.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// A program and its children, ended when this is dropped.
@@ -40,7 +40,7 @@ impl Process {
     pub(super) fn taken(&mut self) -> anyhow::Result<Taken> {
         ensure!(self.child.try_wait()?.is_none(), "it has ended by itself");
         let all: Vec<Stat> = fs::read_dir("/proc")?
-            .filter_map(|entry| Stat::of(&entry.ok()?.file_name().to_string_lossy()))
+            .filter_map(|entry| Stat::read(&entry.ok()?.file_name().to_string_lossy()))
             .collect();
         let mut family = HashSet::from([self.child.id()]);
         loop {
@@ -59,7 +59,7 @@ impl Process {
         Ok(taken)
     }
 
-    /// Tells it to end, and waits.
+    /// Asks it to end, and waits.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         self.signal(Signal::TERM);
         let begun = Instant::now();
@@ -70,7 +70,7 @@ impl Process {
         Ok(())
     }
 
-    /// It and all of its group stand still, or go on.
+    /// Stops it and all of its group, or resumes them.
     pub(super) fn halt(&self, halted: bool) {
         self.signal(if halted { Signal::STOP } else { Signal::CONT });
     }
@@ -99,7 +99,7 @@ struct Stat {
 }
 
 impl Stat {
-    fn of(pid: &str) -> Option<Self> {
+    fn read(pid: &str) -> Option<Self> {
         let id = pid.parse().ok()?;
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // "4310 (a name) S 1 ...": the name may hold anything; utime, stime, cutime, cstime are fields 14 to 17.

@@ -66,13 +66,13 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         }
         top.quit()?;
     }
-    let (first, jumped) = (Spread::of(&first), Spread::of(&jumped));
+    let (first, jumped) = (Spread::from_values(&first), Spread::from_values(&jumped));
     Ok(vec![
         Row::plain("the recording", format!("{} MiB, {} days, {chunks} minutes", short(mib), short(days))),
-        Row::goal("until its first picture", first.told("ms"), "<= 300 ms", first.median <= 300.0),
-        Row::plain("until its charts are whole", Spread::of(&whole).told("ms")),
-        Row::goal("a jump, until its first picture", jumped.told("ms"), "<= 100 ms", jumped.median <= 100.0),
-        Row::plain("a jump, until its charts are whole", Spread::of(&jumped_whole).told("ms")),
+        Row::goal("until its first picture", first.text("ms"), "<= 300 ms", first.median <= 300.0),
+        Row::plain("until its charts are whole", Spread::from_values(&whole).text("ms")),
+        Row::goal("a jump, until its first picture", jumped.text("ms"), "<= 100 ms", jumped.median <= 100.0),
+        Row::plain("a jump, until its charts are whole", Spread::from_values(&jumped_whole).text("ms")),
     ])
 }
 
@@ -220,7 +220,7 @@ impl Drop for Top {
     }
 }
 
-/// Tells characters from the sequences that move the cursor and colour them.
+/// Separates characters from the sequences that move the cursor and colour them.
 #[derive(Default)]
 enum Escape {
     #[default]

@@ -1,4 +1,4 @@
-//! Stalls of a fifth of a second at random moments: what the recorder has of them afterwards.
+//! Stalls of a fifth of a second at random moments, and the recorder's events of them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const LOAD: LoadSpec =
 const LASTS: Duration = Duration::from_millis(200);
 /// Of each server; a try of fewer sets `STALLS`.
 const STALLS: usize = 25;
-/// How many threads run usually is told from three whole minutes; what is usual in the last minute, sooner.
+/// The usual number of running threads comes from three whole minutes; what is usual in the last minute, sooner.
 const LEARNS: Duration = Duration::from_secs(75);
 /// From one stall to the next: an event closes five seconds after its stall, and is then diagnosed.
 const REST_S: f64 = 9.0;
@@ -52,17 +52,17 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let all: Vec<&Judged> = mysql.0.iter().chain(&mariadb.0).collect();
     let of = all.len();
     let percent = |count: usize| 100.0 * count as f64 / of as f64;
-    let told = |count: usize| format!("{count} of {of} ({} %)", short(percent(count)));
+    let text = |count: usize| format!("{count} of {of} ({} %)", short(percent(count)));
     let seen = all.iter().filter(|judged| judged.late_s.is_some()).count();
     let caught = all.iter().filter(|judged| judged.is_named).count();
     let with_stacks = all.iter().filter(|judged| judged.has_stacks).count();
     rows.push(Row::goal(
         "caught, with the right cause first",
-        told(caught),
+        text(caught),
         ">= 95 %",
         percent(caught) >= 95.0,
     ));
-    rows.push(Row::plain("an event, whatever its cause", told(seen)));
+    rows.push(Row::plain("an event, whatever its cause", text(seen)));
     rows.push(Row::goal(
         "events with stacks from before",
         format!("{with_stacks} of {seen}"),
@@ -78,7 +78,10 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     }
     let late_s: Vec<f64> = all.iter().filter_map(|judged| judged.late_s).collect();
     if !late_s.is_empty() {
-        rows.push(Row::plain("from its hold to the event's beginning", Spread::of(&late_s).told("s")));
+        rows.push(Row::plain(
+            "from its hold to the event's beginning",
+            Spread::from_values(&late_s).text("s"),
+        ));
     }
     rows.push(Row::plain("events that belong to no stall", format!("{} and {}", mysql.1, mariadb.1)));
     Ok(rows)

@@ -1,4 +1,4 @@
-//! A steady load for long: is anything taken for a stall?
+//! A steady load for long: it counts false alarms.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What the recorder takes of the throughput of a server that is as busy as it can be, beside its peers.
+//! The throughput that a fully loaded server loses to the recorder, beside its peers.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// How long the CPU time is taken where nothing is halted: two rounds of what is done twice a minute.
 const UNHALTED: Duration = Duration::from_secs(60);
-/// The recorder's quads to a run that was asked for: what is to be told apart from 1 % needs many.
+/// The recorder's quads to a run that was asked for: a difference from 1 % needs many.
 const QUADS: usize = 50;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
@@ -37,9 +37,9 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
             from the loops' times (a straight line with the least squares) is taken off. The middle of all quads \
             stands here (Hodges and Lehmann) with an interval that holds it in 95 of 100 cases (signed ranks; with \
             fewer than a hundred quads the median and its own), and *reached* means that the whole interval lies \
-            within the goal. Lost to nothing is what the method cannot tell from zero on this machine. Beside it \
+            within the goal. Lost to nothing is the difference that the method cannot distinguish from zero on this machine. Beside it \
             what the program and its statements took of all CPUs in the windows, and in a minute before the first \
-            halt: what it must cost at least, without what it may hold up.",
+            halt: what it must cost at least, without what it may block.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -50,13 +50,13 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     tokio::time::sleep(Duration::from_secs(5)).await;
     let mut rows = measure(&mut ground, &mut counter, "nothing", None, None, bench.runs * 2).await?;
     for looker in LOOKERS {
-        let Some(told) = looker.told(bench) else { continue };
+        let Some(text) = looker.label(bench) else { continue };
         ground.admit(looker.user()).await?;
         let looking = looker.start(bench, ground.server.socket(), folder.path())?;
         tokio::time::sleep(WARM_UP).await;
         let quads = if looker == Looker::Record { bench.runs * QUADS } else { bench.runs * 2 };
         let goal = (looker == Looker::Record).then_some(0.01);
-        rows.extend(measure(&mut ground, &mut counter, &told, Some((looker, looking)), goal, quads).await?);
+        rows.extend(measure(&mut ground, &mut counter, &text, Some((looker, looking)), goal, quads).await?);
     }
     drop(counter);
     ground.stop().await?;
@@ -100,14 +100,14 @@ async fn measure(
     let mut rows = all.rows(name, goal);
     if let Some((_, looking)) = looking {
         looking.halt(false);
-        // A peer that does not end when it is told to is killed: its rows stand, and so do the recorder's.
+        // A peer that does not end on request is killed: its rows stand, and so do the recorder's.
         if let Err(error) = looking.end() {
             ensure!(goal.is_none(), "{name}: {error}");
             progress(&format!("recorder-throughput: {name}: {error}, killed"));
         }
         rows.push(Row::plain(
             format!("{name} and its statements: CPU time"),
-            Spread::of(&taken).told("% of all CPUs"),
+            Spread::from_values(&taken).text("% of all CPUs"),
         ));
         if let Some(percent) = whole {
             let what = format!("{name} and its statements: CPU time in a minute without a halt");

@@ -1,4 +1,4 @@
-//! The published experiments, each made again on this machine: what comes out, whatever it is.
+//! The published experiments, each repeated on this machine, whatever the result.
 
 use anyhow::Context as _;
 use serde_json::Value;
@@ -33,7 +33,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             {
                 rows.push(Row::plain(
                     format!("{name}: {what}, a ratio"),
-                    told(effect).context("an effect has a ratio")?,
+                    effect_text(effect).context("an effect has a ratio")?,
                 ));
             }
         }
@@ -42,7 +42,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 }
 
 /// `1.68 (1.61 to 1.75)`
-fn told(effect: &Value) -> Option<String> {
+fn effect_text(effect: &Value) -> Option<String> {
     let number = |key: &str| effect.get(key).and_then(Value::as_f64);
     let ratio = number("ratio")?;
     Some(match (number("low"), number("high")) {

@@ -88,7 +88,7 @@ async fn kill(bench: &Bench, name: &str, which: Which) -> anyhow::Result<Vec<Row
             back == KILLS,
         ),
         Row::plain(format!("{name}: changed at the moment of the kill"), changed.to_string()),
-        Row::plain(format!("{name}: until they were back"), Spread::of(&took).told("s")),
+        Row::plain(format!("{name}: until they were back"), Spread::from_values(&took).text("s")),
     ])
 }
 

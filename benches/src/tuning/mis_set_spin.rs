@@ -21,9 +21,9 @@ const MIS_SET: [&str; 3] = ["30", "100", "100"];
 const GRID: [&[u32]; 3] = [&[10, 30, 100], &[1, 3, 6, 12, 25, 50, 100], &[1, 5, 10, 25, 50, 100]];
 /// How often each point of the grid is measured, in random order.
 const PASSES: usize = 3;
-/// After a change, before it is measured: as `tune` is told.
+/// After a change, before it is measured: the same as for `tune`.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Measured: as `tune` is told.
+/// Measured: the same as for `tune`.
 const MEASURE: Duration = Duration::from_millis(2_500);
 /// Two settings are compared in shorter windows and more of them: a shared machine drifts within seconds, and what a quad
 /// compares then lies close together.
@@ -40,7 +40,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "mis-set-spin",
     story: "A MySQL in memory under 64 clients of sysbench's oltp_update_index, with innodb_sync_spin_loops 30, \
             innodb_spin_wait_delay 100 and innodb_spin_wait_pause_multiplier 100. First `spindoctor tune --apply \
-            --settle 500ms --measure 2.5s`, which is told nothing else. Then a full grid of 126 points (loops 10, 30, \
+            --settle 500ms --measure 2.5s`, which gets no other flags. Then a full grid of 126 points (loops 10, 30, \
             100; delay 1, 3, 6, 12, 25, 50, 100; multiplier 1, 5, 10, 25, 50, 100), each three times in random order with the \
             same times, the load running throughout. Then the settings that `tune` left against the best of the grid, \
             and against the mis-set ones, in quads of windows of 0.4 s; the ratio of throughputs stands here (Hodges and Lehmann) with an \
@@ -76,7 +76,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 
     let mis_set = MIS_SET.map(str::to_owned);
     let of_best = compare(&mut asked, &mut load, &best, &tuned, bench.runs * QUADS).await?;
-    // A ratio of three is told from one by far fewer.
+    // Far fewer distinguish a ratio of three from one.
     let of_mis_set = compare(&mut asked, &mut load, &mis_set, &tuned, bench.runs * QUADS / 12).await?;
     asked.disconnect().await?;
     load.stop().await;
@@ -130,7 +130,7 @@ async fn grid(asked: &mut Conn, load: &mut Load) -> anyhow::Result<Vec<String>> 
             measured[point].push(rate(asked, &points[point], SETTLE, MEASURE).await?);
         }
     }
-    let middle = |rates: &Vec<f64>| crate::paired::Spread::of(rates).median;
+    let middle = |rates: &Vec<f64>| crate::paired::Spread::from_values(rates).median;
     let best = measured.iter().enumerate().max_by(|one, other| middle(one.1).total_cmp(&middle(other.1)));
     let (best, _) = best.context("the grid has points")?;
     Ok(points[best].clone())
@@ -186,7 +186,7 @@ async fn rate(
     let (begun, before) = updates(asked).await?;
     tokio::time::sleep(measure).await;
     let (ended, after) = updates(asked).await?;
-    ensure!(after > before, "the load stands still");
+    ensure!(after > before, "the load has stopped");
     Ok((after - before) / (ended - begun).as_secs_f64())
 }
 

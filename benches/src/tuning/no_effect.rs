@@ -154,8 +154,8 @@ fn rows(runs: &[NullRun]) -> anyhow::Result<Vec<Row>> {
             "ended from, to",
             format!("{}, {}", first.strftime("%F %R UTC"), last.strftime("%F %R UTC")),
         ),
-        Row::plain("a run took", Spread::of(&took).told("s")),
-        Row::plain("and had", Spread::of(&quads).told("quads")),
+        Row::plain("a run took", Spread::from_values(&took).text("s")),
+        Row::plain("and had", Spread::from_values(&quads).text("quads")),
     ])
 }
 

@@ -35,14 +35,14 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let lines: Vec<&Line> = LOOPS.into_iter().map(line).collect::<anyhow::Result<_>>()?;
     let mut rows: Vec<Row> = THREADS.into_iter().map(|threads| row(&lines, threads)).collect();
     for (loops, line) in LOOPS.iter().zip(&lines) {
-        let mut told = match &line.scalability {
+        let mut text = match &line.scalability {
             Some(fit) => format!("contention {:.4}, coherency {:.6}", fit.alpha, fit.beta),
             None => line.not_fitted.clone().unwrap_or_default(),
         };
         if let Some(peak) = line.scalability.and_then(|fit| fit.peak_threads) {
-            let _infallible = write!(told, ", highest at {peak:.0} clients");
+            let _infallible = write!(text, ", highest at {peak:.0} clients");
         }
-        rows.push(Row::plain(format!("Universal Scalability Law, {loops} rounds"), told));
+        rows.push(Row::plain(format!("Universal Scalability Law, {loops} rounds"), text));
     }
     rows.push(Row::plain("took", format!("{:.0} s", ran.took.as_secs_f64())));
     Ok(rows)

@@ -1,4 +1,4 @@
-//! What a trial says of what is known to be so: every combination of better, same and worse, under ten kinds of noise.
+//! The verdict of trials with a known truth: every combination of better, same and worse, under ten kinds of noise.
 
 use spindoctor_tune::statistics::interval::{ALPHA, Comparison};
 use spindoctor_tune::statistics::simulated::{

@@ -1,4 +1,4 @@
-//! What each source costs, here and in the server: the numbers that `src/pace.rs` rests on.
+//! The cost of each source, here and in the server: the numbers behind `src/pace.rs`.
 //!
 //! `cargo run --release -p spindoctor-collect --example follow_cost -- SOCKET [USER] [ROUNDS] [SECONDS]`
 //!
@@ -196,8 +196,8 @@ fn threads_cpu_ms() -> Vec<(String, f64)> {
     entries.filter_map(|entry| of(entry.path())).collect()
 }
 
-/// Asks again and again, with pauses: a server that was asked just now has it all in its caches. Of the wall time and the
-/// server's the median is told: neither a busy moment of the machine nor the first time is the statement's.
+/// Asks again and again, with pauses: a server that was asked just now has it all in its caches. Of the wall time and
+/// the server's the median is printed: it excludes a busy moment of the machine and the first, slower time.
 async fn ask(
     session: &mut Session,
     statement: &str,

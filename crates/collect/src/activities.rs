@@ -1,7 +1,7 @@
 //! What the threads of a server do for their clients, by the kernel's thread ids: beside snapshots of stacks.
 //!
-//! In: a target and the server's process. Out: an [`Activity`] for each thread that serves a connection. Asked as often
-//! as the caller likes; the sources say what that costs.
+//! In: a target and the server's process. Out: an [`Activity`] for each thread that serves a connection. The caller may
+//! ask as often as it likes; the sources say what that costs.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::mysql::{
     ConnectError, QueryError, Session, SessionCost, Target, perf_schema_threads, processlist,
 };
 
-/// Who can tell, the better one first.
+/// The sources, the better one first.
 const SOURCES: [&Source; 2] = [&perf_schema_threads::WITH_DIGESTS, &processlist::SOURCE];
 
 /// A session that is asked what the server's threads do.
@@ -42,7 +42,7 @@ impl Activities {
         let version = session.version().unwrap_or_default();
         let mut notes = session.notes().to_vec();
         notes.extend(why_no_ids(version, &variables));
-        Ok(Self { session, ids: ThreadIds::of(process), version, variables, notes })
+        Ok(Self { session, ids: ThreadIds::of_process(process), version, variables, notes })
     }
 
     /// What the server says it is: `MySQL 9.7.4 on db17`.
@@ -98,14 +98,14 @@ fn why_no_ids(version: ServerVersion, variables: &NamedValues) -> Option<String>
 
 /// What a thread does, as a profile keeps it.
 fn activity(thread: &ServerThread) -> Activity {
-    let told = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     Activity {
         connection_id: thread.connection_id,
-        user: told(&thread.user),
-        host: told(&thread.host),
-        database: told(&thread.schema),
-        command: told(&thread.command),
-        state: told(&thread.state),
+        user: given(&thread.user),
+        host: given(&thread.host),
+        database: given(&thread.schema),
+        command: given(&thread.command),
+        state: given(&thread.state),
         statement: thread.statement.clone(),
         digest_text: thread.digest_text.clone(),
     }

@@ -1,8 +1,9 @@
-//! One source's turn: plan, question, and the answer or the reason in the sample. Whatever asks sources does it here.
+//! One source's turn: the plan, the query, and the answer or the reason in the sample. All code that reads a source
+//! does it here.
 //!
-//! In: a [`Channel`] (a session of this crate, or a fleet's), a [`Source`], what is [`Known`] of the server. Out: the sample's
-//! field is filled, and an [`Outcome`] says what happened, for whoever keeps paces and costs. When a source has its turn is left
-//! to [`crate::watch`] and [`crate::follow`].
+//! In: a [`Channel`] (a session of this crate, or a fleet's), a [`Source`], what is [`Known`] of the server. Out: the
+//! sample's field is filled, and an [`Outcome`] says what happened, for the caller that keeps paces and costs.
+//! [`crate::watch`] and [`crate::follow`] decide when a source has its turn.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -34,7 +35,7 @@ pub trait Channel {
     /// Why the channel is of no more use.
     type Broken;
 
-    /// Sends a source's statement. The inner error: the server answered that it will not tell.
+    /// Sends a source's statement. The inner error: the server refused to answer it.
     fn ask(
         &mut self,
         source: &Source,
@@ -51,9 +52,9 @@ pub trait Channel {
 pub enum Outcome<A> {
     /// It was not asked: the sample has the answer from a better source.
     HasAnswer,
-    /// It was not asked: another source tells the same on this server.
+    /// It was not asked: another source has the same on this server.
     Elsewhere,
-    /// It answered; or (`rows` is the default) what was answered before says that there is nothing to tell.
+    /// It answered; or (`rows` is the default) an earlier answer says that there is nothing to read.
     Answered {
         /// The answer.
         rows: A,
@@ -69,7 +70,7 @@ pub enum Outcome<A> {
         /// From question to refusal.
         took: Duration,
     },
-    /// It was not asked: this server cannot tell.
+    /// It was not asked: this server does not have it.
     Cannot(Unavailable),
     /// It was not asked this time.
     NotNow(Unavailable),
@@ -105,11 +106,11 @@ impl Refusal {
         message: &str,
         limit: Duration,
     ) -> Self {
-        Self::of(source, version, answered(code, message.to_owned(), limit), NOBODY_KNOWS_WHO)
+        Self::new(source, version, answered(code, message.to_owned(), limit), NOBODY_KNOWS_WHO)
     }
 
     /// `grantee` is the account as GRANT wants it.
-    fn of(source: &Source, version: ServerVersion, error: QueryError, grantee: &str) -> Self {
+    fn new(source: &Source, version: ServerVersion, error: QueryError, grantee: &str) -> Self {
         let kind = match error {
             QueryError::Denied { .. } | QueryError::Unsupported { .. } => RefusalKind::ForGood,
             QueryError::NoAnswer { .. } | QueryError::TooLong { .. } | QueryError::LockWait { .. } => {
@@ -222,7 +223,7 @@ impl Channel for Session {
             QueryError::Denied { .. } => self.grantee().await,
             _ => NOBODY_KNOWS_WHO.to_owned(),
         };
-        Ok(Err(Refusal::of(source, version, error, &grantee)))
+        Ok(Err(Refusal::new(source, version, error, &grantee)))
     }
 
     fn rows(answer: &Rows) -> Cow<'_, Rows> {
@@ -306,7 +307,7 @@ impl Channel for Asker {
             Ok(answer) => Ok(answer),
             Err(error) => {
                 self.lose(error.to_string());
-                Ok(Err(Refusal::of(source, version, error, NOBODY_KNOWS_WHO)))
+                Ok(Err(Refusal::new(source, version, error, NOBODY_KNOWS_WHO)))
             }
         }
     }
@@ -316,7 +317,7 @@ impl Channel for Asker {
     }
 }
 
-/// Whether a server tells its threads in performance_schema.
+/// Whether a server lists its threads in performance_schema.
 pub(crate) fn has_threads(version: ServerVersion, variables: &NamedValues) -> bool {
     matches!((crate::mysql::perf_schema_threads::SOURCE.plan)(version, Some(variables)), Plan::Ask(_))
 }

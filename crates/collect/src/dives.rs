@@ -1,4 +1,4 @@
-//! What the optimizer's estimates of a statement cost, asked over one session that only reads.
+//! The cost of the optimizer's estimates for a statement, read over one session that only reads.
 //!
 //! In: a target, and statements that the caller has found harmless. Out: what runs, with whole texts; what the optimizer
 //! estimated for a statement; the indexes of its tables; InnoDB's counts of pages; and, where the caller asks for it, the
@@ -106,7 +106,7 @@ impl Dives {
     pub async fn connect(target: &Target, process: Option<host::Target>) -> Result<Self, ConnectError> {
         let session = Session::connect(target, &target.limits).await?;
         let version = session.version().unwrap_or_default();
-        let ids = process.map(ThreadIds::of);
+        let ids = process.map(ThreadIds::of_process);
         let names_threads = ids.is_some() && (version.is_mariadb() || version.mysql_at_least(5, 7, 0));
         Ok(Self { session, version, schema: String::new(), ids, names_threads })
     }
@@ -198,7 +198,7 @@ impl Dives {
         }
     }
 
-    /// The server's own digest of a text, where it can tell (MySQL 8.0.4). It parses the text and runs nothing.
+    /// The server's own digest of a text, where it can compute one (MySQL 8.0.4). It parses the text and runs nothing.
     ///
     /// # Errors
     /// The session broke.
@@ -327,7 +327,7 @@ impl Dives {
         Ok((begun.elapsed(), plan(&rows)))
     }
 
-    /// Runs a SELECT and tells what was estimated for it when it ran, which EXPLAIN does not always tell.
+    /// Runs a SELECT and returns what was estimated for it when it ran, which EXPLAIN does not always show.
     ///
     /// # Errors
     /// The server refuses the statement, or does not answer.
@@ -355,8 +355,9 @@ impl Dives {
         Ok((begun.elapsed(), rows))
     }
 
-    /// Runs a SELECT that tells the pages that it asked for while it read rows, whoever else reads; those of its plan are not
-    /// among them. None where the server does not count them (MySQL, MariaDB before 10.6.15 and 10.11.5).
+    /// Runs a SELECT that reports the pages that it asked for while it read rows, whatever other sessions read; those
+    /// of its plan are not among them. None where the server does not count them (MySQL, MariaDB before 10.6.15 and
+    /// 10.11.5).
     ///
     /// # Errors
     /// The server refuses the statement, or does not answer.
@@ -572,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_are_told_with_their_columns_in_order() {
+    fn indexes_are_shown_with_their_columns_in_order() {
         let answer = rows(
             &["INDEX_NAME", "NON_UNIQUE", "COLUMN_NAME", "NULLABLE", "INDEX_TYPE"],
             &[
@@ -604,11 +605,11 @@ mod tests {
 
     #[test]
     fn a_trace_that_is_cut_or_refused_says_so() {
-        let told = |cells: [&str; 3]| traced(&rows(&["TRACE", "missing", "refused"], &[&cells]));
-        assert_eq!(told([r#"{"steps": []}"#, "0", "0"]), Ok(Vec::new()));
-        assert!(told(["", "0", "1"]).unwrap_err().contains("may not read"));
-        assert!(told([r#"{"steps": ["#, "17", "0"]).unwrap_err().contains("longer than 4 MiB"));
-        assert!(told(["x", "0", "0"]).unwrap_err().contains("not understood"));
+        let traced_rows = |cells: [&str; 3]| traced(&rows(&["TRACE", "missing", "refused"], &[&cells]));
+        assert_eq!(traced_rows([r#"{"steps": []}"#, "0", "0"]), Ok(Vec::new()));
+        assert!(traced_rows(["", "0", "1"]).unwrap_err().contains("may not read"));
+        assert!(traced_rows([r#"{"steps": ["#, "17", "0"]).unwrap_err().contains("longer than 4 MiB"));
+        assert!(traced_rows(["x", "0", "0"]).unwrap_err().contains("not understood"));
         assert!(traced(&Rows::default()).is_err());
     }
 

@@ -1,5 +1,5 @@
-//! What the server says of its files: where they are, who still reads which log, where the checkpoint stands, and what goes
-//! to and from each kind of file.
+//! The server's view of its files: where they are, who still reads which log, the checkpoint, and the traffic to and
+//! from each kind of file.
 //!
 //! In: a session. Out: [`FileFacts`] and [`Traffic`], each part with the reason where it could not be had.
 
@@ -21,7 +21,7 @@ pub struct FileFacts {
     pub dump_threads: Option<u64>,
     /// How far each channel has applied its relay log.
     pub relay: Result<Vec<RelayPosition>, Unavailable>,
-    /// The redo log's files, where the server tells (MySQL 8.0.30).
+    /// The redo log's files, where the server lists them (MySQL 8.0.30).
     pub redo: Result<Vec<RedoFile>, Unavailable>,
     /// Up to where all pages are written: what lies before is not needed after a crash.
     pub checkpoint_lsn: Option<u64>,
@@ -67,7 +67,7 @@ pub async fn ask(session: &mut Session) -> Result<FileFacts, QueryError> {
         .map(|rows| relay_positions(&rows))
         .map_err(|why| why.unlock(replica_grant(version)));
     let (mut redo, mut checkpoint_lsn) = (
-        Err(Unavailable::because("this server does not tell which part of the redo log is in which file")),
+        Err(Unavailable::because("this server does not say which part of the redo log is in which file")),
         None,
     );
     if version.is_some_and(|version| version.mysql_at_least(8, 0, 30)) {
@@ -94,7 +94,7 @@ fn tolerant(answer: Result<Rows, QueryError>) -> Result<Result<Rows, Unavailable
     }
 }
 
-/// How many replicas are fed; None where the server does not tell.
+/// How many replicas are fed; None where the server does not say.
 async fn dump_threads(
     session: &mut Session,
     version: Option<ServerVersion>,
@@ -160,11 +160,11 @@ fn redo_files(rows: &Rows) -> Vec<RedoFile> {
 pub struct Traffic {
     /// Read and written, by kind.
     pub of: BTreeMap<FileKind, (Option<u64>, Option<u64>)>,
-    /// Which counters tell: `performance_schema.file_summary_by_event_name`.
+    /// The source of the counters: `performance_schema.file_summary_by_event_name`.
     pub source: &'static str,
 }
 
-/// Reads the counters that tell what goes to and from files.
+/// Reads the counters of what goes to and from files.
 ///
 /// Cost: MySQL adds up some 60 kinds of files without a lock; MariaDB, where performance_schema is off, some 600 status
 /// counters, about 1 ms.
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn each_channel_tells_its_relay_log_in_both_vocabularies() {
+    fn each_channel_shows_its_relay_log_in_both_vocabularies() {
         let mysql =
             relay_positions(&rows("Channel_Name\tRelay_Log_File\neast\tdb17-relay-bin-east.000003\n"));
         assert_eq!(

@@ -1,7 +1,7 @@
-//! What a trigger looks at ten times a second: a few status variables, and a few readings of the host.
+//! The readings that a trigger checks ten times per second: a few status variables, and a few readings of the host.
 //!
 //! In: names. Out: their values, or why there are none. The session is its own and has a short deadline, so that a
-//! server that hangs cannot hold up whoever asks; after a missed one it is made anew.
+//! server that hangs cannot block the caller; after a missed deadline a new session is made.
 
 use std::time::{Duration, Instant};
 
@@ -119,8 +119,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_is_not_there_is_a_reason_and_no_panic() {
-        let told = gauge(&["Uptime"]).read().await.unwrap_err();
-        assert!(told.contains("/nonexistent/mysqld.sock"), "{told}");
+        let error = gauge(&["Uptime"]).read().await.unwrap_err();
+        assert!(error.contains("/nonexistent/mysqld.sock"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What a server stands on, read again and again: the CPUs that it is granted and counts, their model, their PAUSE.
+//! The CPUs under a server, read again and again: how many it is granted and counts, their model, their PAUSE.
 //!
-//! In: the server's process. Out: a [`HostSample`] with what was due, the rest `NotAsked`. And the server's settings of
-//! some names, in one statement.
+//! In: the server's process. Out: a [`HostSample`] with the readings that were due, the rest `NotAsked`. It also reads
+//! some settings of the server, in one statement.
 
 use std::time::Instant;
 

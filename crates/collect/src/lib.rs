@@ -1,4 +1,4 @@
-//! Every read of a server or its host. Nothing here decides anything.
+//! All reads of a server or its host. Nothing here decides anything.
 //!
 //! `mysql/` has one file per source of the server, `host/` one per source of the kernel, each under
 //! MySQL's or Linux's own name. Two ordered lists, [`mysql::SOURCES`] and [`host::SOURCES`], name

@@ -1,7 +1,7 @@
-//! One reading of the server's lists of locks, threads and transactions, and of nothing else: for who holds up whom.
+//! One reading of the server's lists of locks, threads and transactions, and of nothing else: to find who blocks whom.
 //!
 //! In: a target. Out: a [`ServerSample`] with the sources of [`SOURCES`], and a second one with the cheap ones, to be
-//! read when everything else has been: a waiter that went on meanwhile shows there.
+//! read after everything else: it shows which waiters went on meanwhile.
 
 use std::time::Instant;
 
@@ -51,7 +51,7 @@ const TEXT: Source = Source {
     ..innodb_status::SOURCE
 };
 
-/// What is read, in order; of two that tell the same the better one stands first.
+/// What is read, in order; of two with the same content the better one comes first.
 pub const SOURCES: &[Source] = &[
     WAITING,
     perf_schema_threads::WITH_STATEMENTS,
@@ -87,7 +87,7 @@ impl Locks {
         let mut session = Session::connect(target, &target.limits).await?;
         let variables = session.performance_schema().await;
         let version = session.version().unwrap_or_default();
-        let ids = process.map(ThreadIds::of);
+        let ids = process.map(ThreadIds::of_process);
         Ok(Self { session, ids, version, variables, start: Instant::now() })
     }
 
@@ -126,8 +126,8 @@ impl Locks {
         Ok(sample)
     }
 
-    /// Adds the text of `SHOW ENGINE INNODB STATUS` to what was read, which tells who waits for which latch. The server
-    /// writes some hundred bytes for each transaction, 5 ms for 500: it is asked only where there is something to tell.
+    /// Adds the text of `SHOW ENGINE INNODB STATUS` to what was read: it shows who waits for which latch. The server
+    /// writes some hundred bytes for each transaction, 5 ms for 500: it is asked only where somebody may wait.
     ///
     /// # Errors
     /// As for [`Locks::read`].

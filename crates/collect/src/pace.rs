@@ -1,20 +1,21 @@
-//! How often sources are asked where sampling has no end: each says so itself, in its `SOURCE`.
+//! How often sources are read in continuous sampling: each says so itself, in its `SOURCE`.
 //!
-//! What they cost the server with 1,000 connections, ms of its CPU time each (MySQL 9.7, medians on two CPUs that had other
-//! work; `cargo run -p spindoctor-collect --example follow_cost -- SOCKET root 60` tells them anew): the threads 2.1, the
-//! status 2.0, the waits 12 where sessions have done little and 42 where they have done much, InnoDB's metrics 0.9, its
-//! text 0.5, the log files 0.4. Times the periods below that is 6 to 7 ms a second; the probe takes 6 beside it. MariaDB's
-//! process list takes 5.0.
+//! Their cost for a server with 1,000 connections, in ms of its CPU time each (MySQL 9.7, medians on two CPUs that had
+//! other work; `cargo run -p spindoctor-collect --example follow_cost -- SOCKET root 60` measures them again): the
+//! threads 2.1, the status 2.0, the waits 12 where sessions have done little and 42 where they have done much, InnoDB's
+//! metrics 0.9, its text 0.5, the log files 0.4. With the periods below, the sum is 6 to 7 ms per second; the probe
+//! takes 6 beside it. MariaDB's process list takes 5.0.
 
 use crate::{host, mysql};
 
-/// A source of the server's is dear where it would take more than this part of one of its CPUs.
+/// A source of the server is expensive where it would take more than this part of one of its CPUs.
 const SERVER_SHARE: f64 = 1.0 / 20.0;
 /// And in any case where an answer takes half of the second after which a sample is sent without it.
 const LONGEST_ANSWER_MS: f64 = 500.0;
 /// A source of the host takes this program's own time, of which it may have half: the recorder is to take 1 % of a core.
 const HOST_SHARE: f64 = 0.005;
-/// It is timed by the clock: what waits for a CPU now and then, some milliseconds each time, is not dear for that.
+/// It is timed by the clock: what waits for a CPU now and then, some milliseconds each time, does not make it
+/// expensive.
 const HOST_LEAST_MS: f64 = 20.0;
 /// Rows that a source may have for each second of its period: to read and to write 1,000 threads takes the recorder some
 /// 3 ms, and a fifth of what it may take is for them. With a thousand connections they are listed every two seconds; in a
@@ -26,18 +27,18 @@ const ROWS_PER_S: usize = 600;
 pub struct Pace {
     /// How often it is asked.
     pub period: Period,
-    /// An answer that takes longer is dear, milliseconds.
-    pub dear_ms: f64,
+    /// An answer that takes longer is expensive, milliseconds.
+    pub expensive_ms: f64,
     /// So is one with more rows, for each second from one question to the next: what reading and keeping them takes of
     /// this program's own time stays the same.
     pub rows_per_s: usize,
     /// The longest period that it slows itself down to, seconds.
     pub longest_s: u32,
-    /// It tells what this other source tells, where that one cannot: it is asked when that one had its turn and did not
-    /// answer, and at its own period where that one is given up.
+    /// It has what this other source has, where that one has no answer: it is asked when that one had its turn and did
+    /// not answer, and at its own period where that one is given up.
     pub instead_of: Option<&'static str>,
-    /// In a hurry it is asked at its usual period however dear it has become, as long as it answers in time: no cause is
-    /// found without it.
+    /// In a hurry it is asked at its usual period however expensive it has become, as long as it answers in time: no
+    /// cause is found without it.
     pub hurries: bool,
 }
 
@@ -57,10 +58,10 @@ impl Pace {
     /// and so long it rests at first where sessions are lost over it.
     pub(crate) const fn server(period_s: u32, longest_s: u32) -> Self {
         let share_ms = period_s as f64 * 1e3 * SERVER_SHARE;
-        let dear_ms = if share_ms < LONGEST_ANSWER_MS { share_ms } else { LONGEST_ANSWER_MS };
+        let expensive_ms = if share_ms < LONGEST_ANSWER_MS { share_ms } else { LONGEST_ANSWER_MS };
         Self {
             period: Period::Every(period_s),
-            dear_ms,
+            expensive_ms,
             rows_per_s: ROWS_PER_S,
             longest_s,
             instead_of: None,
@@ -71,18 +72,23 @@ impl Pace {
     /// A source of the host, which has no rows.
     pub(crate) const fn host(period_s: u32, longest_s: u32) -> Self {
         let share_ms = period_s as f64 * 1e3 * HOST_SHARE;
-        let dear_ms = if share_ms > HOST_LEAST_MS { share_ms } else { HOST_LEAST_MS };
-        Self { dear_ms, rows_per_s: usize::MAX, ..Self::server(period_s, longest_s) }
+        let expensive_ms = if share_ms > HOST_LEAST_MS { share_ms } else { HOST_LEAST_MS };
+        Self { expensive_ms, rows_per_s: usize::MAX, ..Self::server(period_s, longest_s) }
     }
 
     /// One that goes with another source, and rests as the transactions do.
     pub(crate) const fn with(other: &'static str) -> Self {
-        Self { period: Period::With(other), dear_ms: f64::MAX, rows_per_s: usize::MAX, ..Self::server(1, 30) }
+        Self {
+            period: Period::With(other),
+            expensive_ms: f64::MAX,
+            rows_per_s: usize::MAX,
+            ..Self::server(1, 30)
+        }
     }
 
     /// One that is read once.
     pub(crate) const fn once() -> Self {
-        Self { period: Period::Once, dear_ms: f64::MAX, rows_per_s: usize::MAX, ..Self::server(1, 0) }
+        Self { period: Period::Once, expensive_ms: f64::MAX, rows_per_s: usize::MAX, ..Self::server(1, 0) }
     }
 
     /// The same for a source that stands in for another one.

@@ -1,4 +1,4 @@
-//! Going ahead of a crowd: where many threads queue for the CPUs, one more would read late, or never.
+//! A higher priority: where many threads queue for the CPUs, this program would read late, or never.
 //!
 //! In: nothing. Out: a guard; while it lives, this thread and those that it starts go ahead of others.
 

@@ -1,5 +1,4 @@
-//! What the sources of the server and those of the host have in common: how often they are read, and
-//! when an answer came.
+//! The common part of the sources of the server and of the host: how often they are read, and when an answer came.
 
 use spindoctor_model::Reading;
 
@@ -8,7 +7,7 @@ use spindoctor_model::Reading;
 pub enum Cadence {
     /// In every sample: cheap, and what comes and goes is seen.
     EverySample,
-    /// In the first and the last sample: dear, or a counter whose growth is all that matters.
+    /// In the first and the last sample: expensive, or a counter whose growth is all that matters.
     Ends,
     /// In the first sample only: it does not change.
     Once,

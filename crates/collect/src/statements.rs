@@ -1,8 +1,8 @@
 //! The statements that run, many times a second, and the server's counters beside them.
 //!
 //! In: a target, and whose statements: the clients' or the appliers' of a replica. Out: a [`Look`] each time that the
-//! caller asks, and what asking has cost the server: where its process is on this host, the CPU time of the thread that
-//! serves this session, which no queue for the CPUs falsifies.
+//! caller asks, and the cost of the query for the server: where its process is on this host, the CPU time of the thread
+//! that serves this session, which no queue for the CPUs distorts.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -33,9 +33,9 @@ pub enum Whose {
 }
 
 impl Whose {
-    /// Who can tell, the better one first; with what each waits for, where the server tells that too.
-    fn sources(self, tells_waits: bool) -> [&'static Source; 2] {
-        match (self, tells_waits) {
+    /// The sources, the better one first; with what each session waits for, where the server shows that too.
+    fn sources(self, shows_waits: bool) -> [&'static Source; 2] {
+        match (self, shows_waits) {
             (Self::Clients, true) => [&perf_schema_threads::SAMPLED_WITH_WAITS, &processlist::SAMPLED],
             (Self::Clients, false) => [&perf_schema_threads::SAMPLED, &processlist::SAMPLED],
             (Self::Appliers, _) => [&perf_schema_threads::APPLIERS, &processlist::APPLIERS],
@@ -48,9 +48,10 @@ impl Whose {
 pub struct Look {
     /// The threads that ran a statement; of appliers all of them.
     pub threads: Vec<ServerThread>,
-    /// By connection id, the table that an applier works on, where the server tells.
+    /// By connection id, the table that an applier works on, where the server shows it.
     pub tables: HashMap<u64, String>,
-    /// By connection id, the event that it waits for (`wait/io/file/innodb/innodb_log_file`), where the server tells.
+    /// By connection id, the event that it waits for (`wait/io/file/innodb/innodb_log_file`), where the server shows
+    /// it.
     pub waits: HashMap<u64, String>,
     /// From question to answer, milliseconds.
     pub took_ms: f64,
@@ -74,10 +75,10 @@ pub struct Statements {
     /// What each thread ran in the look before, as a number.
     before: HashMap<u64, u64>,
     hasher: RandomState,
-    /// False where the server will not tell the exact time of statements.
-    tells_times: bool,
-    /// True where it tells what each thread waits for: somebody has switched that on.
-    tells_waits: bool,
+    /// False where the server does not report the exact time of statements.
+    has_times: bool,
+    /// True where it shows what each thread waits for: somebody has switched that on.
+    shows_waits: bool,
     start: Instant,
 }
 
@@ -95,7 +96,7 @@ impl Statements {
         let variables = session.performance_schema().await;
         let version = session.version().unwrap_or_default();
         let has_threads = has_threads(version, &variables);
-        let mut ids = process.clone().map(ThreadIds::of);
+        let mut ids = process.clone().map(ThreadIds::of_process);
         let mut served_by = None;
         if let Some(ids) = &mut ids
             && let Some(theirs) = own_thread(&mut session, version, has_threads).await
@@ -103,7 +104,7 @@ impl Statements {
             ids.refresh_if_unknown([theirs]);
             served_by = ids.here(theirs);
         }
-        let tells_waits = has_threads
+        let shows_waits = has_threads
             && version.mysql_at_least(8, 0, 0)
             && whose == Whose::Clients
             && waits_are_on(&mut session).await;
@@ -119,13 +120,13 @@ impl Statements {
             ran_before: ran_before.unwrap_or_default(),
             before: HashMap::new(),
             hasher: RandomState::new(),
-            tells_times: has_threads && version.mysql_at_least(5, 7, 0) && whose == Whose::Clients,
-            tells_waits,
+            has_times: has_threads && version.mysql_at_least(5, 7, 0) && whose == Whose::Clients,
+            shows_waits,
             start: Instant::now(),
         })
     }
 
-    /// Times count from then: for who goes on over a session that was made anew.
+    /// Times count from then: for a caller that goes on over a new session.
     #[must_use]
     pub fn counting_from(mut self, start: Instant) -> Self {
         self.start = start;
@@ -176,7 +177,7 @@ impl Statements {
     pub async fn look(&mut self) -> Result<Look, QueryError> {
         let asked = Instant::now();
         let known = Known { version: self.version, variables: Some(&self.variables), origin: self.start };
-        let sources = self.whose.sources(self.tells_waits);
+        let sources = self.whose.sources(self.shows_waits);
         let Some((rows, sample)) = first_answer(&mut self.session, sources, known).await? else {
             return Ok(Look::default());
         };
@@ -194,7 +195,7 @@ impl Statements {
     ///
     /// Cost: a slot of memory for each, about 0.01 ms.
     async fn time(&mut self, look: &mut Look) -> Result<(), QueryError> {
-        if !self.tells_times {
+        if !self.has_times {
             return Ok(());
         }
         let runs: HashMap<u64, u64> = look
@@ -225,7 +226,7 @@ impl Statements {
             Err(error) if error.breaks_session() => Err(error),
             Err(_) => {
                 // Whole seconds have to do.
-                self.tells_times = false;
+                self.has_times = false;
                 Ok(())
             }
         }
@@ -245,7 +246,7 @@ impl Statements {
     ///
     /// Cost: a row for each kind of statement, some 200, in memory.
     pub async fn rows_sent(&mut self) -> Option<f64> {
-        if self.version.is_mariadb() || !self.tells_statements() {
+        if self.version.is_mariadb() || !self.shows_statements() {
             return None;
         }
         let sql = "SELECT SUM(SUM_ROWS_SENT) AS sent, \
@@ -255,7 +256,7 @@ impl Statements {
         rows_sent(&self.session.query(sql).await.ok()?)
     }
 
-    fn tells_statements(&self) -> bool {
+    fn shows_statements(&self) -> bool {
         has_threads(self.version, &self.variables)
     }
 
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn an_applier_is_told_with_the_table_that_it_locked_last() {
+    fn an_applier_is_shown_with_the_table_that_it_locked_last() {
         let rows = rows(
             &["THREAD_ID", "NAME", "PROCESSLIST_ID", "PROCESSLIST_STATE", "PROCESSLIST_INFO", "LOCKED_TABLE"],
             &[
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_waits_for_is_told_where_the_server_keeps_it() {
+    fn what_a_client_waits_for_is_shown_where_the_server_keeps_it() {
         let rows = rows(
             &["THREAD_ID", "NAME", "PROCESSLIST_ID", "PROCESSLIST_STATE", "PROCESSLIST_INFO", "WAIT_EVENT"],
             &[

@@ -1,4 +1,4 @@
-//! What a connection attempt says when what listens is no server, or nothing at all.
+//! The error of a connection attempt where the listener is not a server, or nothing listens.
 
 #![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
@@ -82,7 +82,7 @@ async fn a_full_server_says_so_before_the_handshake() {
     assert!(matches!(error, ConnectError::TooManyConnections { .. }), "{error:?}");
 }
 
-/// Whoever closes in the middle of a packet spoke the protocol so far.
+/// A peer that closes in the middle of a packet spoke the protocol so far.
 #[tokio::test]
 async fn what_closes_in_the_middle_of_its_greeting_is_closed() {
     for part in [&b"\x4a\x00\x00\x00\x0a9.7.4\x00\x0c"[..], b"\x4a\x00", b"\x4a\x00\x00\x00"] {

@@ -329,8 +329,8 @@ fn assert_within(part: &Value, whole: &Value, at: &str) {
         (Value::Null | Value::Bool(false), _) => {}
         (Value::Object(part), Value::Object(whole)) => {
             for (key, value) in part {
-                let told_otherwise = ["truncated", "unknown_lines", "unknown_sections", "raw"];
-                if !told_otherwise.contains(&key.as_str()) {
+                let checked_elsewhere = ["truncated", "unknown_lines", "unknown_sections", "raw"];
+                if !checked_elsewhere.contains(&key.as_str()) {
                     assert_within(value, &whole[key], &format!("{at}.{key}"));
                 }
             }
@@ -487,22 +487,22 @@ fn assert_not_believed(name: &str, text: &str, place: Place, imitation: &str) {
     };
     let all = ids(&honest);
     assert!(ids(&status) == all || status.transactions == Default::default(), "{what}");
-    // What imitates another transaction's first line cannot be told from one.
+    // Text that imitates another transaction's first line cannot be distinguished from one.
     let of_99 = |listed: &&ListedTransaction| {
         listed.id != "99" && listed.lock_waited_s == Some(99.0) && !part.contains("---TRANSACTION 99")
     };
     assert_eq!(status.transactions.transactions.iter().find(of_99), None, "{what}");
-    for (told, honest) in [
+    for (imitated, honest) in [
         (&status.latest_deadlock, &honest.latest_deadlock),
         (&status.latest_foreign_key_error, &honest.latest_foreign_key_error),
     ] {
-        let Some(told) = told else { continue };
-        let honest = honest.as_ref().unwrap_or_else(|| panic!("{told:?}: {what}"));
-        assert_eq!(told.time, honest.time, "{what}");
+        let Some(imitated) = imitated else { continue };
+        let honest = honest.as_ref().unwrap_or_else(|| panic!("{imitated:?}: {what}"));
+        assert_eq!(imitated.time, honest.time, "{what}");
         let lines = |text: &str| text.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
-        let without = lines(&told.text).replacen(&lines(&part), "", 1);
+        let without = lines(&imitated.text).replacen(&lines(&part), "", 1);
         let (without, honest) = (lines(&without), lines(&honest.text));
-        assert!(told.cut || without.starts_with(&honest), "{what}\n{without}\n{honest}");
+        assert!(imitated.cut || without.starts_with(&honest), "{what}\n{without}\n{honest}");
     }
 }
 
@@ -566,7 +566,8 @@ proptest! {
         let anywhere = cuts.iter().skip(4).map(|cut| (cut * text.len() as f64) as usize);
         for at in within.chain(anywhere) {
             let cut = &text[..text.floor_char_boundary(at)];
-            // With the list last an end line at the foot stands below statements in any case: nothing tells whose it is.
+            // With the list last an end line at the foot stands below statements in any case: nothing shows whose it
+            // is.
             let is_end = |text: &str| text.trim_end_matches(['=', '\n']).ends_with("\nEND OF INNODB MONITOR OUTPUT");
             let is_cut_at_an_end = is_end(cut) || cut.rfind('\n').is_some_and(|at| is_end(&cut[..at]));
             if name.ends_with(LIST_LAST) && is_cut_at_an_end {

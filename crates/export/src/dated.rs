@@ -64,8 +64,8 @@ impl Dated {
 
     fn write(&self, recording: &Recording, slice: &Slice) -> anyhow::Result<Vec<Whole>> {
         let segments = recording.segments()?;
-        let found = segments.into_iter().find(|segment| segment.id == slice.of());
-        let segment = found.unwrap_or_else(|| Segment { id: slice.of(), ..Segment::default() });
+        let found = segments.into_iter().find(|segment| segment.id == slice.segment());
+        let segment = found.unwrap_or_else(|| Segment { id: slice.segment(), ..Segment::default() });
         let at = slice.named_after(&segment);
         let mut files: Vec<Writing> = self
             .tables
@@ -126,8 +126,8 @@ fn value(text: &str) -> String {
     if value.is_empty() { UNKNOWN.to_owned() } else { value }
 }
 
-/// A number that two segments of one host hardly share: several servers may run there, each with its recorder. FNV-1a over
-/// when it began and what was connected to; it is the same whoever computes it, and whenever.
+/// A number that two segments of one host hardly share: several servers may run there, each with its recorder. FNV-1a
+/// over when it began and what was connected to; it is the same in every program and at every time.
 fn origin(segment: &Segment) -> u32 {
     let began = segment.began.as_millisecond().to_le_bytes();
     began
@@ -215,7 +215,7 @@ mod tests {
 
     fn lay_out(recording: &Recording, dated: &Dated, mut position: Position, most: usize) -> Position {
         for _ in 0..most {
-            let stretches = recording.stretches(position.of()).unwrap();
+            let stretches = recording.stretches(position.segment()).unwrap();
             match dated.step(recording, &stretches, &position, More::Ended).unwrap() {
                 Some((behind, _)) => position = behind,
                 None => break,
@@ -264,7 +264,7 @@ mod tests {
         // Two numbers of each sample: Questions, and how long the answer took.
         assert_eq!((rows("samples"), rows("minutes"), rows("segments"), rows("events")), (540, 6, 2, 1));
 
-        // Killed after the third slice, with none of it remembered: the next one begins anew.
+        // Killed after the third slice, with none of it remembered: the next one starts from the beginning.
         let twice = dated("twice");
         lay_out(&recording, &twice, Position::default(), 3);
         let stale = twice.folder.join("gaps").join(first).join(name_of(of("samples/")[0]));

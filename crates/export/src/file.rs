@@ -1,5 +1,6 @@
-//! A file of rows: it has its name only when it is whole and on the disk. Until then it has another, which readers of a
-//! folder pass over (it begins with a dot); a program that is killed leaves no half file under a name that anybody reads.
+//! A file of rows: it gets its name only when it is complete and on the disk. Until then it has another name, which
+//! readers of a folder skip (it begins with a dot): a killed program leaves no partial file under a name that anybody
+//! reads.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -86,7 +87,7 @@ impl Writing {
         if let Some(folder) = folder_of(&self.path) {
             make_folder(folder)?;
         }
-        let partial = Partial::of(&self.path);
+        let partial = Partial::for_path(&self.path);
         let failed = || format!("could not make {}", partial.0.display());
         let file = spindoctor_safefile::create(&partial.0).with_context(failed)?;
         let out = file.try_clone().with_context(failed)?;
@@ -135,7 +136,7 @@ struct Partial(PathBuf);
 
 impl Partial {
     /// `.a.parquet.partial` beside `a.parquet`: the next one to write the same file takes the name over.
-    fn of(path: &Path) -> Self {
+    fn for_path(path: &Path) -> Self {
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(".partial");

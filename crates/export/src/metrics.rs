@@ -1,5 +1,5 @@
-//! What `record` tells monitoring systems: families of metrics, made from the latest window and the recorder's own counts.
-//! Pure. Prometheus's text and OTLP render the same families.
+//! What `record` exports to monitoring systems: families of metrics, made from the latest window and the recorder's own
+//! counts. Pure. Prometheus's text and OTLP render the same families.
 //!
 //! Names follow Prometheus's rules: `spindoctor_`, base units (seconds, bytes, ratio) at the end, `_total` for counters.
 
@@ -39,15 +39,15 @@ pub enum Kind {
     Histogram,
 }
 
-/// Since when a counter counts. Who takes its first value for growth since then must not be told a time after which it did
-/// not grow so much.
+/// Since when a counter counts. A reader that takes its first value as growth since then must not get a time after
+/// which it did not grow so much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     /// Since the recorder began.
     Recorder,
     /// Since then: a restart makes it later.
     Instant(Timestamp),
-    /// Since a time that nobody told.
+    /// Since an unknown time.
     Unknown,
 }
 
@@ -105,8 +105,8 @@ pub struct Recorder {
     pub probe: Histogram,
     /// Events by kind and first cause; empty where none was found.
     pub events: BTreeMap<(String, String), u64>,
-    /// Time of events by first cause, seconds: every cause of the catalogue from the beginning on, as nobody can tell how
-    /// much a counter grew that was not there before; empty where none was found.
+    /// Time of events by first cause, seconds: every cause of the catalogue from the beginning on, as nobody can know
+    /// how much a counter grew that was not there before; empty where none was found.
     pub stalled_s: BTreeMap<String, f64>,
     /// What each source cost so far.
     pub costs: Vec<SourceCost>,
@@ -139,7 +139,7 @@ pub struct Files {
     pub until_s: Option<f64>,
 }
 
-/// A number of `SHOW GLOBAL STATUS` that is told, by its name there.
+/// A number of `SHOW GLOBAL STATUS` that is exported, by its name there.
 struct Status {
     variable: &'static str,
     name: &'static str,
@@ -266,8 +266,8 @@ pub fn families(window: Option<&Window>, recorder: &Recorder) -> Vec<Family> {
     families.all
 }
 
-/// From what was known when the window's segment began, so that it stays the same until the server restarts: `Uptime` is
-/// whole seconds, and a beginning that moves with each answer would tell of restarts.
+/// From what was known when the window's segment began, so that it stays the same until the server restarts: `Uptime`
+/// is whole seconds, and a beginning that moves with each answer would look like restarts.
 fn server_began(window: &Window) -> Since {
     let is_dated = window.start > Timestamp::UNIX_EPOCH;
     match window.server.uptime_s.filter(|_| is_dated) {
@@ -507,7 +507,7 @@ fn own(families: &mut Families, recorder: &Recorder) {
         );
         families.one(
             "spindoctor_source_period_seconds",
-            "From one question to the next, now: a source that became dear is asked more seldom.",
+            "From one query to the next, now: expensive sources are polled less often.",
             "s",
             Gauge,
             label(),
@@ -534,8 +534,8 @@ fn own(families: &mut Families, recorder: &Recorder) {
             Some(*count as f64),
         );
     }
-    if let Some(told) = recorder.files {
-        files(families, told);
+    if let Some(text) = recorder.files {
+        files(families, text);
     }
     families.one(
         "spindoctor_own_cpu_seconds_total",
@@ -563,7 +563,7 @@ fn own(families: &mut Families, recorder: &Recorder) {
     );
     families.one(
         "spindoctor_gaps_total",
-        "Times of which there are no samples.",
+        "Times without samples.",
         "1",
         Counter,
         Vec::new(),

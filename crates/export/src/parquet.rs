@@ -69,7 +69,7 @@ impl<W: Write + Send> Parquet<W> {
             .set_created_by(concat!("spindoctor ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
         let writer = SerializedFileWriter::new(out, schema(name, columns)?, Arc::new(properties))?;
-        let columns = columns.iter().map(|(_, kind)| Buffer::of(*kind)).collect();
+        let columns = columns.iter().map(|(_, kind)| Buffer::for_kind(*kind)).collect();
         Ok(Self { writer, columns, rows: 0, texts: Texts::default() })
     }
 
@@ -124,7 +124,7 @@ impl Texts {
 }
 
 impl Buffer {
-    fn of(kind: Kind) -> Self {
+    fn for_kind(kind: Kind) -> Self {
         let values = match kind {
             Kind::Time | Kind::Integer => Values::Integers(Vec::new()),
             Kind::Real => Values::Reals(Vec::new()),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     /// A field as `rows_of` writes a cell.
-    fn told(field: &Field) -> String {
+    fn type_text(field: &Field) -> String {
         match field {
             Field::Null => "Nothing".to_owned(),
             Field::TimestampMillis(ms) => {
@@ -246,7 +246,7 @@ mod tests {
             Field::Double(number) => format!("Real({number:?})"),
             Field::Str(text) => format!("Text({text:?})"),
             Field::Bool(is) => format!("Truth({is})"),
-            other => panic!("{other:?} is no kind of ours"),
+            other => panic!("{other:?} is not one of our kinds"),
         }
     }
 
@@ -255,11 +255,11 @@ mod tests {
         for table in TABLES {
             let reader = read(written(table));
             let rows: Vec<Row> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
-            let told: Vec<Vec<String>> = rows
+            let text: Vec<Vec<String>> = rows
                 .iter()
-                .map(|row| row.get_column_iter().map(|(_, field)| told(field)).collect())
+                .map(|row| row.get_column_iter().map(|(_, field)| type_text(field)).collect())
                 .collect();
-            assert_eq!(told, rows_of(table), "{}", table.name);
+            assert_eq!(text, rows_of(table), "{}", table.name);
             let names: Vec<&str> = rows[0].get_column_iter().map(|(name, _)| name.as_str()).collect();
             assert_eq!(names, table.columns.iter().map(|column| column.name).collect::<Vec<_>>());
         }

@@ -20,7 +20,7 @@ pub trait Part {
     /// Samples of these times, both ends included.
     fn span(&self) -> Span;
 
-    /// The same for minutes, which are told by their first sample; none where none is wanted.
+    /// The same for minutes, which are exported with their first sample; none where none is wanted.
     fn minutes(&self) -> Option<Span> {
         Some(self.span())
     }
@@ -37,7 +37,7 @@ pub trait Part {
     /// True for a gap that is wanted.
     fn has_gap(&self, gap: &Gap) -> bool;
 
-    /// True where the segment itself is to be told.
+    /// True where the segment itself is to be exported.
     fn has_segment(&self, segment: &Segment) -> bool;
 }
 
@@ -82,7 +82,7 @@ impl Part for Touching {
 /// The recording cannot be read, or a file cannot be written.
 pub fn write(recording: &Recording, part: &impl Part, files: &mut [Writing]) -> anyhow::Result<()> {
     let segments = recording.segments()?;
-    let mut whose = Whose::of(&segments);
+    let mut whose = Whose::from_segments(&segments);
     if let Some(home) = segments.iter().find(|segment| part.segment() == Some(segment.id)) {
         whose = whose.above_all_of(home);
     }

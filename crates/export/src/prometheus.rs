@@ -88,8 +88,8 @@ mod tests {
             // A bucket for each bound and one beyond them, the sum, the count.
             Value::Histogram(_) => PROBE_BOUNDS_S.len() + 3,
         };
-        let told: usize = families.iter().flat_map(|family| &family.points).map(lines_of).sum();
-        assert!(text.ends_with('\n') && series.len() == told, "{text}");
+        let words: usize = families.iter().flat_map(|family| &family.points).map(lines_of).sum();
+        assert!(text.ends_with('\n') && series.len() == words, "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The small HTTP server behind `record --metrics`: `GET /metrics` and `GET /-/healthy`, nothing else.
 //!
-//! It reads nothing of a request but its first line and heads, keeps few connections, each for a short time, and answers
+//! It reads only the first line and the headers of a request, keeps few connections, each for a short time, and answers
 //! with the text that the recorder published last.
 
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(200);
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let loopback = |port: &str| Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port.parse().ok()?));
     text.parse().ok().or_else(|| loopback(text.strip_prefix(':').unwrap_or(text))).ok_or_else(|| {
-        format!("{text:?} is no address and port; write 127.0.0.1:9104, or 9104 for the loopback")
+        format!("{text:?} is not an address and port; write 127.0.0.1:9104, or 9104 for the loopback")
     })
 }
 
@@ -173,9 +173,9 @@ mod tests {
         half_open.write_all(b"GET /metrics HTTP/1.1\r\nHost:").await.unwrap();
         for stream in [&mut silent, &mut half_open] {
             // The test ends when the server hangs up; it has no time of its own.
-            let mut heard = Vec::new();
-            let _ = stream.read_to_end(&mut heard).await;
-            assert!(!heard.windows(9).any(|text| text == b"spindocto"), "{heard:?}");
+            let mut received = Vec::new();
+            let _ = stream.read_to_end(&mut received).await;
+            assert!(!received.windows(9).any(|text| text == b"spindocto"), "{received:?}");
         }
         // A request that is answered is the last one of its connection.
         assert!(said(to, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.ends_with("spindoctor_up 1\n"));

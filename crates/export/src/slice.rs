@@ -1,10 +1,10 @@
 //! A recording cut into slices, in order, each of which becomes a file of every table. Pure.
 //!
-//! A slice lies in one segment and in one day, and ends where the clock strikes: each five minutes, say. The cuts depend on
-//! the recording alone and not on when somebody looked, so a slice that is written twice is written to the same files. How
-//! far it came is a [`Position`].
+//! A slice lies in one segment and in one day, and ends where the clock strikes: each five minutes, say. The cuts
+//! depend on the recording alone and not on the time of the export, so a slice that is written twice is written to the
+//! same files. How far it came is a [`Position`].
 //!
-//! Events are cut otherwise: an event is in the slice in which it has ended and is diagnosed, and in no other.
+//! Events are cut in another way: an event is in the slice in which it has ended and is diagnosed, and in no other.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -124,12 +124,12 @@ fn struck(at: Timestamp, every: Duration) -> (Timestamp, Timestamp) {
 
 impl Slice {
     /// Its segment's number.
-    pub fn of(&self) -> u64 {
+    pub fn segment(&self) -> u64 {
         self.segment
     }
 
-    /// What tells it from the other slices of its segment, whatever retention took of it since: when the clock struck, or
-    /// when its segment began.
+    /// What distinguishes it from the other slices of its segment, whatever retention deleted of it since: when the
+    /// clock struck, or when its segment began.
     pub fn named_after(&self, segment: &Segment) -> Timestamp {
         self.begins.max(segment.began)
     }
@@ -171,7 +171,7 @@ impl Position {
     }
 
     /// The segment of the last slice; 0 where there was none.
-    pub fn of(&self) -> u64 {
+    pub fn segment(&self) -> u64 {
         self.segment
     }
 
@@ -192,7 +192,7 @@ impl Part for Slice {
         self.span
     }
 
-    /// Those that end in it: what is told of a minute grows until then.
+    /// Those that end in it: the exported values of a minute grow until then.
     fn minutes(&self) -> Option<Span> {
         let minute_ms = |at: Timestamp| at.as_millisecond().div_euclid(MINUTE_MS) * MINUTE_MS;
         let instant = |ms| Timestamp::from_millisecond(ms).unwrap_or(self.span.from);
@@ -248,12 +248,12 @@ mod tests {
 
     /// All slices that are due, as `segment from..to` with their events.
     fn cut(position: &mut Position, stretches: &[Stretch], heads: &[EventHead], more: More) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut text = Vec::new();
         while let Some(slice) = next(position, stretches, EVERY, more) {
             let slice = slice.with_events(position, heads);
             let time = |at: Timestamp| at.strftime("%H:%M:%S").to_string();
             let ids: Vec<String> = slice.events.iter().map(u64::to_string).collect();
-            told.push(
+            text.push(
                 format!(
                     "{} {}..{} {}",
                     slice.segment,
@@ -266,7 +266,7 @@ mod tests {
             );
             *position = position.behind(&slice, heads);
         }
-        told
+        text
     }
 
     #[test]
@@ -287,10 +287,10 @@ mod tests {
     fn a_segment_is_over_when_the_next_one_has_begun_whatever_its_clock_says() {
         let mut position = Position::default();
         let first = stretch(1, "09:32:10", "09:36:00");
-        let told = cut(&mut position, &[first, stretch(3, "08:00:00", "08:00:10")], &[], More::Comes);
-        assert!(told.is_empty(), "the last words of the first may come yet: {told:?}");
-        let told = cut(&mut position, &[first, stretch(3, "08:00:00", "08:05:20")], &[], More::Comes);
-        assert_eq!(told, ["1 09:32:10..09:34:59", "1 09:35:00..09:36:00", "3 08:00:00..08:04:59"]);
+        let text = cut(&mut position, &[first, stretch(3, "08:00:00", "08:00:10")], &[], More::Comes);
+        assert!(text.is_empty(), "the last words of the first may come yet: {text:?}");
+        let text = cut(&mut position, &[first, stretch(3, "08:00:00", "08:05:20")], &[], More::Comes);
+        assert_eq!(text, ["1 09:32:10..09:34:59", "1 09:35:00..09:36:00", "3 08:00:00..08:04:59"]);
     }
 
     #[test]
@@ -302,8 +302,8 @@ mod tests {
             cut(position, &[long, short, stretch(3, "09:36:20", running)], &[], More::Comes)
         };
         assert!(cut(&mut position, "09:36:29").is_empty());
-        let told = cut(&mut position, "09:36:30");
-        assert_eq!(told, ["1 09:32:10..09:34:59", "1 09:35:00..09:36:00"], "5 s and 10 s followed");
+        let text = cut(&mut position, "09:36:30");
+        assert_eq!(text, ["1 09:32:10..09:34:59", "1 09:35:00..09:36:00"], "5 s and 10 s followed");
         assert_eq!(cut(&mut position, "09:36:35"), ["2 09:36:10..09:36:15"]);
         assert!(cut(&mut position, "09:40:14").is_empty());
         assert_eq!(cut(&mut position, "09:40:15"), ["3 09:36:20..09:39:59"]);
@@ -329,14 +329,14 @@ mod tests {
             head(3, 1, None, "the redo log is full"),
             head(4, 1, Some("09:34:58"), "a lock"),
         ];
-        let told = cut(&mut position, &[stretch(1, "09:32:10", "09:35:20")], &heads, More::Comes);
-        assert_eq!(told, ["1 09:32:10..09:34:59 1,4"]);
+        let text = cut(&mut position, &[stretch(1, "09:32:10", "09:35:20")], &heads, More::Comes);
+        assert_eq!(text, ["1 09:32:10..09:34:59 1,4"]);
         assert_eq!((position.event, &position.events), (2, &BTreeSet::from([4])));
 
         heads[1].headline = "a disk".to_owned();
         heads.push(head(6, 2, None, ""));
-        let told = cut(&mut position, &[stretch(1, "09:32:10", "09:40:20")], &heads, More::Comes);
-        assert_eq!(told, ["1 09:35:00..09:39:59 2"]);
+        let text = cut(&mut position, &[stretch(1, "09:32:10", "09:40:20")], &heads, More::Comes);
+        assert_eq!(text, ["1 09:35:00..09:39:59 2"]);
 
         // The recorder was killed in the third: the next one has begun.
         let stretches = [stretch(1, "09:32:10", "09:40:20"), stretch(2, "09:41:00", "09:41:30")];
@@ -348,8 +348,8 @@ mod tests {
     #[test]
     fn an_event_without_a_finding_is_not_waited_for_for_ever() {
         let heads = [head(1, 1, Some("09:33:00"), "")];
-        let told = cut(&mut Position::default(), &[stretch(1, "09:32:10", "09:35:20")], &heads, More::Comes);
-        assert_eq!(told, ["1 09:32:10..09:34:59 1"]);
+        let text = cut(&mut Position::default(), &[stretch(1, "09:32:10", "09:35:20")], &heads, More::Comes);
+        assert_eq!(text, ["1 09:32:10..09:34:59 1"]);
     }
 
     #[test]
@@ -358,10 +358,10 @@ mod tests {
         let mut position = Position::default();
         let gap = |to: Option<&str>| Gap { from: at("09:36:00"), to: to.map(at), ..Gap::default() };
         let setting = |time| RecordedSetting { at: at(time), ..RecordedSetting::default() };
-        let mut told = Vec::new();
+        let mut text = Vec::new();
         while let Some(slice) = next(&position, &stretches, EVERY, More::Ended) {
             let segment = |id| Segment { id, ..Segment::default() };
-            told.push([
+            text.push([
                 slice.has_gap(&gap(Some("09:49:59"))),
                 slice.has_gap(&gap(None)),
                 // It was read in an older sample, which retention took away.
@@ -373,7 +373,7 @@ mod tests {
             position = position.behind(&slice, &[]);
         }
         assert_eq!(
-            told,
+            text,
             [
                 [false, false, true, false, true, false],
                 [false, false, false, true, false, false],
@@ -387,34 +387,34 @@ mod tests {
         // The server was away for some slices. The samples are of its host.
         let mut position = Position::default();
         let gap = |to: Option<&str>| Gap { from: at("09:33:00"), to: to.map(at), ..Gap::default() };
-        let mut told = |last, more| {
-            let mut told = Vec::new();
+        let mut text = |last, more| {
+            let mut text = Vec::new();
             while let Some(slice) = next(&position, &[stretch(1, "09:32:10", last)], EVERY, more) {
-                told.push([
+                text.push([
                     slice.has_gap(&gap(Some("09:42:00"))),
                     slice.has_gap(&gap(None)),
                     slice.has_gap(&gap(Some("09:51:01"))),
                 ]);
                 position = position.behind(&slice, &[]);
             }
-            told
+            text
         };
         let (none, ends) = ([false, false, false], [true, false, false]);
-        assert_eq!(told("09:46:00", More::Comes), [none, none, ends]);
-        assert_eq!(told("09:51:00", More::Ended), [none, [false, true, true]]);
+        assert_eq!(text("09:46:00", More::Comes), [none, none, ends]);
+        assert_eq!(text("09:51:00", More::Ended), [none, [false, true, true]]);
     }
 
     #[test]
     fn a_minute_is_in_the_slice_in_which_it_ends() {
         let stretches = [stretch(1, "09:32:10", "09:34:05")];
         let mut position = Position::default();
-        let mut told = Vec::new();
+        let mut text = Vec::new();
         while let Some(slice) = next(&position, &stretches, Duration::from_secs(20), More::Ended) {
             let time = |at: Timestamp| at.strftime("%M:%S%.3f").to_string();
-            told.extend(slice.minutes().map(|span| format!("{}..{}", time(span.from), time(span.to))));
+            text.extend(slice.minutes().map(|span| format!("{}..{}", time(span.from), time(span.to))));
             position = position.behind(&slice, &[]);
         }
-        assert_eq!(told, ["32:00.000..32:59.999", "33:00.000..33:59.999", "34:00.000..34:05.000"]);
+        assert_eq!(text, ["32:00.000..32:59.999", "33:00.000..33:59.999", "34:00.000..34:05.000"]);
     }
 
     #[test]

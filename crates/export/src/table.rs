@@ -112,7 +112,7 @@ pub struct Whose<'a> {
 
 impl<'a> Whose<'a> {
     /// Of these segments.
-    pub fn of(segments: &'a [Segment]) -> Self {
+    pub fn from_segments(segments: &'a [Segment]) -> Self {
         Self {
             segments: segments.iter().map(|segment| (segment.id, segment)).collect(),
             first: segments.first().map(server).unwrap_or_default(),
@@ -620,7 +620,7 @@ pub(crate) mod tests {
     /// The same, row by row.
     pub fn visit(table: &Table, each: &mut EachRow<'_>) {
         let segments = examples::segments();
-        let whose = Whose::of(&segments);
+        let whose = Whose::from_segments(&segments);
         match table.rows {
             Rows::Minutes(rows) => {
                 let point = OverviewPoint {

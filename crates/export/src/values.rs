@@ -127,17 +127,17 @@ mod tests {
             Reading::Available { at_s: 0.0, took_ms: 1.5, value: status.into_iter().collect() };
         let disk = DiskStat { name: "sda".to_owned(), reads: 7, flushes: None, ..DiskStat::default() };
         sample.host.disks = Reading::Available { at_s: 0.0, took_ms: 0.1, value: vec![disk] };
-        let mut told = Vec::new();
+        let mut text = Vec::new();
         each(&sample, &mut |Value { source, name, value }| {
-            told.push((source, name.to_owned(), value));
+            text.push((source, name.to_owned(), value));
             Ok(())
         })
         .unwrap();
-        let has = |source, name: &str, value| told.contains(&(source, name.to_owned(), value));
-        assert!(has("status", "questions", 812.0) && has("status", "slave_running", 1.0), "{told:?}");
-        assert!(has("host_disks", "sda.reads", 7.0) && has("took_ms", "status", 1.5), "{told:?}");
+        let has = |source, name: &str, value| text.contains(&(source, name.to_owned(), value));
+        assert!(has("status", "questions", 812.0) && has("status", "slave_running", 1.0), "{text:?}");
+        assert!(has("host_disks", "sda.reads", 7.0) && has("took_ms", "status", 1.5), "{text:?}");
         assert!(
-            told.iter()
+            text.iter()
                 .all(|(_, name, _)| !name.contains("flushes") && name != "flush" && name != "ssl_cipher")
         );
     }

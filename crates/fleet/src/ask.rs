@@ -146,12 +146,12 @@ impl Question {
             // What we need to write is not the server's time.
             outbox.room().await;
             let mut take = |item: Item<'_>| reply.item(item);
-            let heard_some = budget.within(connection.hear(&may, MOST_ROW_BYTES, &mut take)).await?;
+            let got_some = budget.within(connection.hear(&may, MOST_ROW_BYTES, &mut take)).await?;
             if sent + reply.rows.bytes() > MOST_ANSWER_BYTES {
                 let message = format!("its answer is larger than {} MiB", MOST_ANSWER_BYTES >> 20);
                 return Err(Failure::new(Reason::Query, message));
             }
-            match heard_some.map_err(Failure::of_trouble)? {
+            match got_some.map_err(Failure::of_trouble)? {
                 Some(true) => break,
                 Some(false) if reply.rows.bytes() >= PIECE_BYTES => {
                     sent += reply.rows.bytes();
@@ -176,7 +176,7 @@ async fn after(within: Option<Duration>) {
     }
 }
 
-/// Tells of one server, piece by piece. A telling that is dropped before its end leaves that to who dropped it.
+/// Sends one server's answer, piece by piece. An unfinished one that is dropped leaves the end to its owner.
 struct Telling<'a> {
     server: usize,
     outbox: &'a Outbox,

@@ -1,7 +1,8 @@
-//! Who belongs to a server: its replicas and theirs, the members of its replication group, of its Galera cluster.
+//! The servers that belong to a server: its replicas and theirs, the members of its replication group or Galera
+//! cluster.
 //!
-//! Each server that is found is asked in turn, so a chain of replicas is followed to its end; a server that is met
-//! again under another name is known by its own id. What a server says is parsed by pure functions.
+//! Each server that is found is asked in turn, so a chain of replicas is followed to its end; a server that appears
+//! again under another name is recognised by its own id. Answers are parsed by pure functions.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
-//! Looks at every server twice, by SQL alone, and makes a window of each: what the rules need to judge it.
+//! Samples every server twice, by SQL alone, and makes a window of each for the rules.
 //!
-//! In: who, and how long between the two looks. Out: a [`Window`] for each server, or why there is none, as they come,
-//! through a channel that holds few: whoever takes them keeps what he needs and drops the rest. What is asked are
-//! `collect`'s sources, within a session that is read only; the host is not looked at, and every reading of it says so.
+//! In: the servers, and the time between the two samples. Out: a [`Window`] for each server, or why there is none, as
+//! they come, through a channel that holds few: the receiver keeps what it needs and drops the rest. The queries are
+//! those of `collect`'s sources, within a session that is read only; the host is not read, and every reading of it says
+//! so.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ use tokio::time::timeout;
 use crate::failure::{Failure, Reason};
 use crate::schedule::Limits;
 use crate::session::Session;
-use crate::sources::{Told, ask};
+use crate::sources::{SourceAnswer, ask};
 use crate::turns;
 use crate::wire::tls::Connectors;
 
@@ -51,8 +52,8 @@ const SOURCES: &[Source] = &[
 /// How a replica keeps up. It is asked last, and apart from all others: it waits while somebody stops the replica, which
 /// may take as long as a transaction does.
 const REPLICA: Source = replica_status::SOURCE;
-/// Who has not told it by then waits for somebody: it takes 0.2 ms.
-const REPLICA_TOLD_WITHIN: Duration = Duration::from_secs(1);
+/// A session that has not answered by then waits for somebody: the answer takes 0.2 ms.
+const REPLICA_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Servers that are being looked at at once: of each, whole lists are in memory, and an answer that waits for ours to be
 /// parsed comes later than it was given, which falsifies rates. Parsing takes a fifth of a millisecond an answer, so 256
@@ -113,24 +114,24 @@ impl Examination {
 
     /// Looks at all, and returns those that were not begun with because `stop` became true or nobody listens any more.
     /// Those that were under way then end as interrupted.
-    pub async fn all(&self, mut stop: watch::Receiver<bool>, tell: mpsc::Sender<Examined>) -> Vec<usize> {
+    pub async fn all(&self, mut stop: watch::Receiver<bool>, sender: mpsc::Sender<Examined>) -> Vec<usize> {
         let everybody: Vec<usize> = (0..self.targets.len()).collect();
-        let ended = turns::over(&mut stop, tell.closed());
+        let ended = turns::over(&mut stop, sender.closed());
         let one = |server: usize| {
-            let (examination, tell) = (self.clone(), tell.clone());
+            let (examination, sender) = (self.clone(), sender.clone());
             async move {
                 let (window, _permit) = match examination.one(server).await {
                     Ok((window, permit)) => (Ok(window), Some(permit)),
                     Err(failure) => (Err(failure), None),
                 };
                 // Nobody may listen any more.
-                let _ = tell.send((server, window)).await;
+                let _ = sender.send((server, window)).await;
             }
         };
         let left = turns::all(&self.targets, &everybody, &self.limits, ended, one).await;
         for server in left.cut_short {
             let failure = Failure::new(Reason::Interrupted, "interrupted before the second look");
-            let _ = tell.send((server, Err(failure))).await;
+            let _ = sender.send((server, Err(failure))).await;
         }
         left.not_begun
     }
@@ -141,17 +142,17 @@ impl Examination {
         let mut session = Session::open(target, &self.limits, &self.connectors).await?;
         let version_text = session.version().to_owned();
         let version = ServerVersion::parse(&version_text, "").ok_or_else(|| {
-            let told = format!("not asked: spindoctor knows no server of version {version_text}");
-            Failure::new(Reason::Query, told)
+            let line = format!("not asked: spindoctor knows no server of version {version_text}");
+            Failure::new(Reason::Query, line)
         })?;
         let permit = self.look().await?;
         let (start, at) = (Instant::now(), Timestamp::now());
         let mut first = ServerSample::default();
         let known = Known { version, variables: None, origin: start };
-        let mut told = ask(&mut session, SOURCES, known, &mut first).await?;
+        let mut answers = ask(&mut session, SOURCES, known, &mut first).await?;
         let no_replica = match ask_replica(&mut session, known, &mut first).await {
             Ok(channels) => {
-                told.extend(channels);
+                answers.extend(channels);
                 None
             }
             Err(why) => {
@@ -163,13 +164,13 @@ impl Examination {
                 Some(why)
             }
         };
-        let room = self.keep(&mut told);
+        let room = self.keep(&mut answers);
         drop((first, permit));
         tokio::time::sleep_until((start + self.interval).into()).await;
         let permit = self.look().await?;
         let mut first = ServerSample::default();
-        told.iter().for_each(|told| told.put_into(&mut first));
-        drop((told, room));
+        answers.iter().for_each(|answer| answer.put_into(&mut first));
+        drop((answers, room));
         let mut last = ServerSample::default();
         let again: Vec<Source> =
             SOURCES.iter().filter(|source| source.cadence != Cadence::Once).copied().collect();
@@ -221,11 +222,11 @@ impl Examination {
     }
 
     /// Keeps those answers that there is room for; they have it until what is returned is dropped.
-    fn keep(&self, told: &mut Vec<Told>) -> Vec<OwnedSemaphorePermit> {
+    fn keep(&self, answers: &mut Vec<SourceAnswer>) -> Vec<OwnedSemaphorePermit> {
         let mut taken = Vec::new();
-        told.retain_mut(|told| {
-            told.shrink();
-            let kib = u32::try_from(told.bytes() >> 10).unwrap_or(u32::MAX);
+        answers.retain_mut(|answer| {
+            answer.shrink();
+            let kib = u32::try_from(answer.bytes() >> 10).unwrap_or(u32::MAX);
             if kib <= SMALL_KIB {
                 return true;
             }
@@ -245,20 +246,20 @@ impl Examination {
 /// Asks a replica how it keeps up.
 ///
 /// # Errors
-/// Why there is no answer; the session is of no more use then. That the server refuses to tell is none.
+/// Why there is no answer; the session is of no more use then. A refusal of the server to answer is not such an error.
 async fn ask_replica(
     session: &mut Session,
     known: Known<'_>,
     sample: &mut ServerSample,
-) -> Result<Vec<Told>, Unavailable> {
+) -> Result<Vec<SourceAnswer>, Unavailable> {
     let asked = ask(session, &[REPLICA], known, sample);
-    match timeout(REPLICA_TOLD_WITHIN, asked).await {
-        Ok(Ok(told)) => Ok(told),
+    match timeout(REPLICA_ANSWERS_WITHIN, asked).await {
+        Ok(Ok(text)) => Ok(text),
         Ok(Err(failure)) => Err(Unavailable::because(failure.error)),
         Err(_) => Err(Unavailable::because(format!(
             "{} was not answered within {} s: somebody stops or starts the replica",
             REPLICA.name,
-            REPLICA_TOLD_WITHIN.as_secs()
+            REPLICA_ANSWERS_WITHIN.as_secs()
         ))),
     }
 }
@@ -293,8 +294,7 @@ pub fn window_of(failure: &Failure, address: &str) -> Option<Window> {
 
 /// Why nothing is known of any host.
 pub fn no_host() -> Unavailable {
-    Unavailable::because("no host is looked at, only what SQL says")
-        .unlock("spindoctor doctor, on that server's host")
+    Unavailable::because("no host data, SQL only").unlock("spindoctor doctor, on that server's host")
 }
 
 /// CPUs that a list grants, as a quota: the server may count more.
@@ -350,8 +350,9 @@ mod tests {
             room: Arc::new(Semaphore::new(300)),
             ..Examination::new(nothing, Arc::from(Vec::new()), limits, second)
         };
-        let answers = |kib: &[usize]| kib.iter().map(|kib| Told::of_bytes(kib << 10)).collect::<Vec<_>>();
-        let kib = |told: &[Told]| told.iter().map(|told| told.bytes() >> 10).collect::<Vec<_>>();
+        let answers =
+            |kib: &[usize]| kib.iter().map(|kib| SourceAnswer::of_bytes(kib << 10)).collect::<Vec<_>>();
+        let kib = |text: &[SourceAnswer]| text.iter().map(|text| text.bytes() >> 10).collect::<Vec<_>>();
         let mut first = answers(&[10, 200, 60]);
         let room = examination.keep(&mut first);
         assert_eq!(kib(&first), [10, 200, 60]);

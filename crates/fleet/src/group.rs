@@ -1,7 +1,7 @@
-//! Folds equal answers: most servers say the same, and the odd ones are what people look for.
+//! Folds equal answers: most servers answer the same, and people look for the others.
 //!
 //! Two answers are equal when they have the same columns and the same rows, in any order: without ORDER BY a server
-//! owes none. Of an answer a hash of 128 bits is kept, and the rows once for each group, as far as they are few.
+//! owes none. A hash of 128 bits is kept for each answer, and the rows once for each group if they are few.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn long_answers_are_told_apart_by_what_is_not_shown() {
+    fn long_answers_are_distinguished_by_what_is_not_shown() {
         let long = "x".repeat(SHOWN_BYTES);
         let mut groups = Groups::default();
         groups.add(&piece(0, &["a", &long, "b"], true));

@@ -1,15 +1,15 @@
-//! Many servers at once: who they are, asking them all, merging what they answer.
+//! Many servers at once: their list, the query to all of them, the merging of their answers.
 //!
 //! In: a list of servers ([`list`], [`discover`]), a selection of it ([`select`]) and one [`statement`]. [`ask`] asks
 //! them all on one asynchronous runtime, a task for each, within [`schedule`]'s limits, and sends [`piece::Piece`]s:
 //! rows as they came over the [`wire`], in bounded memory. Out: whatever takes pieces, in the order of the list where
-//! that is wanted ([`order`]), folded where answers are equal ([`group`]), or as a table to ask SQL of ([`store`]);
-//! and who did not answer, and why ([`failure`]).
+//! that is wanted ([`order`]), folded where answers are equal ([`group`]), or as a table to ask SQL of ([`store`]); and
+//! the servers that did not answer, with the reason ([`failure`]).
 //!
 //! Statements that may change something go in [`waves`] and are kept in a [`log`].
 //!
-//! More than one statement: [`examine`] makes a window of each server for the rules, [`peers`] says who is set otherwise than
-//! the others, [`running`] follows what all servers run, over connections that stay.
+//! More than one statement: [`examine`] makes a window of each server for the rules, [`peers`] finds servers with other
+//! settings than the rest, [`running`] follows the running statements of all servers, over connections that stay.
 //!
 //! # A fleet's trip
 //!
@@ -32,14 +32,15 @@
 //! 6. **Merging** is pure but for SQLite: `group.rs` folds equal answers by a hash that does not depend on the order of rows,
 //!    `store.rs` makes one table of all. The formats in `crates/spindoctor/src/fleet/` add bytes part by part.
 //! 7. **Writing** is another way through the same: waves (`waves.rs`), and a log in which a wave stands before it begins.
-//! 8. **A diagnosis of all** (`fleet doctor`): `examine.rs` looks at each server twice over one session. The sources are
-//!    `collect`'s, asked over our connections (`sources.rs`); between the looks their answers are kept as they came. A window
-//!    goes to the rules on a thread of the program, which keeps what is told of it (`fleet/doctor/`) and drops it. The
-//!    host's readings are unavailable, so causes that need it say so; CPUs come from a tag. A replica's status is asked last
-//!    and given up after a second: it waits while somebody stops the replica. `peers.rs` says who is set
-//!    otherwise than servers of the same series and role.
-//! 9. **What all of them run** (`fleet top`): `running.rs` keeps a connection to each server, looks spread over the interval, and
-//!    tells what it hears; `top/board.rs` holds the last of each, and the screens are computed from it as those of `top` are.
+//! 8. **A diagnosis of all** (`fleet doctor`): `examine.rs` looks at each server twice over one session. The sources
+//!    are `collect`'s, asked over our connections (`sources.rs`); between the looks their answers are kept as they
+//!    came. A window goes to the rules on a thread of the program, which keeps its summary (`fleet/doctor/`) and drops
+//!    it. The host's readings are unavailable, so causes that need it say so; CPUs come from a tag. A replica's status
+//!    is asked last and given up after a second: it waits while somebody stops the replica. `peers.rs` finds servers
+//!    with other settings than servers of the same series and role.
+//! 9. **What all of them run** (`fleet top`): `running.rs` keeps a connection to each server, looks spread over the
+//!    interval, and passes on each answer; `top/board.rs` holds the last of each, and the screens are computed from it
+//!    as those of `top` are.
 //!
 //! A turn for each server within the limits (`turns.rs`), a session with its deadline (`session.rs`, `deadline.rs`) are common to
 //! all three.

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line_and_without_its_text() {
+    fn what_is_wrong_is_shown_with_its_line_and_without_its_text() {
         for (text, part) in [
             ("db1\nroot:hunter2@db2", "mysql://"),
             ("db1\ndb2:hunter2", "a port is"),

@@ -1,7 +1,7 @@
-//! What was written where: one line of JSON for each wave that begins and each server that was asked.
+//! The log of writes: one line of JSON for each wave that begins and each server that was asked.
 //!
-//! The line of a wave stands in the file before the wave begins, so that after a kill it is known which servers may
-//! have been reached. Statements are kept without passwords.
+//! The line of a wave is in the file before the wave begins, so that after a kill the log shows which servers may have
+//! been reached. Statements are kept without passwords.
 
 use std::fs::File;
 use std::io::{self, Write as _};

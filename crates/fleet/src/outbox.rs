@@ -1,5 +1,5 @@
-//! From those who ask to the one who writes: pieces in batches, so that the writer is not woken for each, and in
-//! bounded memory: when the writer falls behind, nothing is read from servers until he has caught up.
+//! From the tasks that ask to the thread that writes: pieces in batches, so that the writer is not woken for each, and
+//! in bounded memory: when the writer falls behind, nothing is read from servers until it has caught up.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -119,7 +119,7 @@ impl Outbox {
                 if is_empty {
                     break;
                 }
-                // The batch is taken when there is a place for it: whoever is stopped meanwhile loses nothing.
+                // The batch is taken when there is a place for it: a task that is stopped meanwhile loses nothing.
                 let Ok(place) = sender.reserve().await else {
                     let mut shared = self.shared();
                     shared.is_closed = true;

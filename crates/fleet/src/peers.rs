@@ -1,8 +1,9 @@
-//! Who is set otherwise than its peers. Pure.
+//! Servers with other settings than their peers. Pure.
 //!
-//! Peers are servers of which nobody would expect different settings: of one release series and one role. A value that
-//! most of them have is the norm, and who has another is odd. Settings that every server has for itself (its name, its
-//! files, its place in the replication) are passed over. Of each setting a value is kept once, however many have it.
+//! Peers are servers of one release series and one role: nobody expects different settings on them. A value that most
+//! of them have is the norm, and a server with another value is odd. Settings that differ on every server (its name,
+//! its files, its place in the replication) are skipped. Each value of a setting is kept once, however many servers
+//! have it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_told_apart_by_what_is_not_kept() {
+    fn long_values_are_distinguished_by_what_is_not_kept() {
         let long = |end: &str| format!("{}{end}", "ä".repeat(LONGEST_BYTES));
         assert!(shortened(&long("x")).len() < 1100);
         assert_ne!(shortened(&long("x")), shortened(&long("y")));

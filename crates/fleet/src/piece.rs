@@ -1,4 +1,4 @@
-//! A part of one server's answer: what travels from those who ask to those who merge and write.
+//! A part of one server's answer: it goes from the tasks that ask to the code that merges and writes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What came of one answer: the first result set, what the statement did, or the server's error.
+//! The result of one query: the first result set, the effect of the statement, or the server's error.
 
 use crate::failure::Failure;
 use crate::piece::Columns;

@@ -1,7 +1,7 @@
-//! What all servers run, now: once, or again and again over connections that stay.
+//! The running statements of all servers: once, or again and again over connections that stay.
 //!
-//! One statement a look and server, bounded on the server's side. A connection that broke is made anew after a pause that
-//! grows; logins are as many at once as the limits say, looks are spread over the interval, so that neither comes in
+//! One statement per sample and server, bounded on the server's side. A broken connection is made again after a pause
+//! that grows; the limits bound the logins at once, and samples are spread over the interval, so that there are no
 //! bursts.
 
 use std::collections::HashMap;
@@ -102,14 +102,19 @@ impl Servers {
 
     /// Looks at all of them every so often until `stop` is true, over one connection each, and reports what each says. Says
     /// goodbye at the end.
-    pub async fn follow(&self, every: Duration, mut stop: watch::Receiver<bool>, tell: Arc<dyn Tell>) {
+    pub async fn follow(
+        &self,
+        every: Duration,
+        mut stop: watch::Receiver<bool>,
+        listener: Arc<dyn Listener>,
+    ) {
         let doors = Arc::new(Doors::new(&self.targets, &self.limits));
         let count = self.targets.len().max(1) as u32;
         let mut tasks = JoinSet::new();
         for server in 0..self.targets.len() {
             let phase = every * server as u32 / count;
             let standing = Standing { servers: self.clone(), server, every, phase, doors: doors.clone() };
-            tasks.spawn(standing.keep(stop.clone(), tell.clone()));
+            tasks.spawn(standing.keep(stop.clone(), listener.clone()));
         }
         turns::stopped(&mut stop).await;
         let goodbyes = async { while tasks.join_next().await.is_some() {} };
@@ -119,9 +124,9 @@ impl Servers {
 }
 
 /// Takes what servers say, as they say it.
-pub trait Tell: Send + Sync {
+pub trait Listener: Send + Sync {
     /// A server said this, or why it says nothing.
-    fn tell(&self, answer: FromServer);
+    fn receive(&self, answer: FromServer);
 }
 
 /// One server and its connection.
@@ -136,7 +141,7 @@ struct Standing {
 
 impl Standing {
     /// Keeps a connection to the server, and looks, until it is stopped.
-    async fn keep(self, mut stop: watch::Receiver<bool>, tell: Arc<dyn Tell>) {
+    async fn keep(self, mut stop: watch::Receiver<bool>, listener: Arc<dyn Listener>) {
         let mut backoff = Backoff::default();
         let mut wrong_passwords = 0;
         let start = Instant::now();
@@ -144,7 +149,7 @@ impl Standing {
             let mut looker = None;
             let failure = tokio::select! {
                 () = turns::stopped(&mut stop) => None,
-                failure = self.look(&mut looker, &mut backoff, start, tell.as_ref()) => Some(failure),
+                failure = self.look(&mut looker, &mut backoff, start, listener.as_ref()) => Some(failure),
             };
             let Some(failure) = failure else {
                 if let Some(looker) = looker {
@@ -157,7 +162,7 @@ impl Standing {
                 wrong_passwords = 0;
             }
             let wait = wait_after(&failure, &mut backoff, &mut wrong_passwords);
-            tell.tell((self.server, Err(failure)));
+            listener.receive((self.server, Err(failure)));
             let Some(wait) = wait else { return turns::stopped(&mut stop).await };
             tokio::select! {
                 () = turns::stopped(&mut stop) => return,
@@ -172,7 +177,7 @@ impl Standing {
         looker: &mut Option<Looker>,
         backoff: &mut Backoff,
         start: Instant,
-        tell: &dyn Tell,
+        listener: &dyn Listener,
     ) -> Failure {
         let opened = {
             let _inside = self.doors.enter(turns::host(&self.servers.targets[self.server])).await;
@@ -187,7 +192,7 @@ impl Standing {
         // The first look is at once: who has just connected wants to see something.
         loop {
             match looker.look().await {
-                Ok(running) => tell.tell((self.server, Ok(running))),
+                Ok(running) => listener.receive((self.server, Ok(running))),
                 Err(failure) => return failure,
             }
             *backoff = Backoff::default();
@@ -245,7 +250,8 @@ impl Looker {
                     return Ok(Running { threads, is_cut: !sample.cut.is_empty() });
                 }
                 Reading::Unavailable(why) if at + 1 == LISTS.len() => {
-                    let unlock = why.unlock.map_or_else(String::new, |unlock| format!("; unlock: {unlock}"));
+                    let unlock =
+                        why.unlock.map_or_else(String::new, |unlock| format!("; to enable: {unlock}"));
                     return Err(Failure::new(Reason::Query, format!("{}{unlock}", why.because)));
                 }
                 Reading::Unavailable(_) | Reading::NotAsked => {}

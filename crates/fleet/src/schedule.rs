@@ -1,7 +1,7 @@
-//! Who is asked next, and how many at once. Pure.
+//! Which server is asked next, and how many at once. Pure.
 //!
-//! Servers are begun in the order of the list. One whose host has as many connections as it may is passed over until
-//! one of that host is done; nobody else waits for it.
+//! Servers are begun in the order of the list. A server whose host has its maximum of connections is skipped until one
+//! of them is done; other servers do not wait for it.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};

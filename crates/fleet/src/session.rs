@@ -1,5 +1,5 @@
-//! A connection that may be asked: made and logged in within one deadline, prepared, and, for who asks more than one
-//! thing, kept.
+//! A connection that is ready for queries: made and logged in within one deadline, prepared, and kept where the caller
+//! sends several queries.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Asks `collect`'s sources over a fleet's session: statements and parsers are theirs, the bytes come over ours.
 //!
-//! An answer is kept as it came, which takes a fifth of what it takes when it is parsed: of a thousand servers that wait
-//! for their second sample, the first one is in memory.
+//! An answer is kept unparsed, which takes a fifth of the memory of a parsed one: the first samples of a thousand
+//! servers are in memory while these wait for their second.
 
 use std::borrow::Cow;
 
@@ -18,13 +18,13 @@ use crate::wire::rows::Rows;
 
 /// What became of a source that was asked.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct SourceAnswer {
     source: Source,
     answer: Answer,
     what: Result<(Columns, Rows), Unavailable>,
 }
 
-impl Told {
+impl SourceAnswer {
     /// Puts it into a sample.
     pub(crate) fn put_into(&self, sample: &mut ServerSample) {
         match &self.what {
@@ -49,13 +49,13 @@ impl Told {
 /// Gives these sources their turns in order. What they say is in the sample, and is returned to be kept.
 ///
 /// # Errors
-/// Why the session is of no more use. That a source refuses to answer is none.
+/// Why the session is of no more use. A source that refuses to answer is not such an error.
 pub(crate) async fn ask(
     session: &mut Session,
     sources: &[Source],
     known: Known<'_>,
     sample: &mut ServerSample,
-) -> Result<Vec<Told>, Failure> {
+) -> Result<Vec<SourceAnswer>, Failure> {
     let mut all = Vec::with_capacity(sources.len());
     for source in sources {
         let (answer, what) = match turn(session, source, known, sample).await? {
@@ -64,7 +64,7 @@ pub(crate) async fn ask(
             Outcome::Refused { refusal, .. } => (Answer::default(), Err(refusal.why)),
             Outcome::Cannot(why) | Outcome::NotNow(why) => (Answer::default(), Err(why)),
         };
-        all.push(Told { source: *source, answer, what });
+        all.push(SourceAnswer { source: *source, answer, what });
     }
     Ok(all)
 }
@@ -104,7 +104,7 @@ fn texts(columns: &Columns, rows: &Rows) -> Texts {
 }
 
 #[cfg(test)]
-impl Told {
+impl SourceAnswer {
     /// An answer of one row, of about so many bytes and no fewer.
     pub(crate) fn of_bytes(bytes: usize) -> Self {
         let mut rows = Rows::default();
@@ -122,14 +122,14 @@ mod tests {
     use super::*;
     use crate::wire::answer::{Column, Kind};
 
-    fn status(pairs: &[(&str, Option<&str>)]) -> Told {
+    fn status(pairs: &[(&str, Option<&str>)]) -> SourceAnswer {
         let column = |name: &str| Column { name: name.to_owned(), kind: Kind::Text };
         let mut rows = Rows::default();
         for (name, value) in pairs {
             rows.push([Some(name.as_bytes()), value.map(str::as_bytes)]);
         }
         let answer = Answer { at_s: 2.5, took_ms: 1.0 };
-        Told {
+        SourceAnswer {
             source: global_status::SOURCE,
             answer,
             what: Ok(([column("Variable_name"), column("Value")].into(), rows)),
@@ -143,7 +143,7 @@ mod tests {
         let (at_s, read) = sample.status.timed().unwrap();
         assert_eq!((at_s, read.number("uptime"), read.len()), (2.5, Some(812.0), 2));
         let why = Unavailable::because("no privilege");
-        let refused = Told { what: Err(why.clone()), ..status(&[]) };
+        let refused = SourceAnswer { what: Err(why.clone()), ..status(&[]) };
         let mut sample = ServerSample::default();
         refused.put_into(&mut sample);
         assert_eq!(sample.status.unavailable(), Some(&why));

@@ -1,16 +1,17 @@
-//! The statement that all servers are asked, and what keeps it from changing anything.
+//! The statement that is sent to all servers, and the guards that keep it from changing anything.
 //!
-//! Three guards stand before a statement without `--write`, because none is enough alone:
+//! Three guards check a statement without `--write`, because none is enough alone:
 //!
 //! 1. **The session is read only** (`transaction_read_only = 1`, set and acknowledged before the statement is sent):
 //!    the server itself refuses INSERT, UPDATE, DELETE, DDL, GRANT, wherever they stand: behind a WITH, in a stored
 //!    function that a view calls. It does not refuse SET GLOBAL, KILL, FLUSH, STOP REPLICA, SHUTDOWN, PURGE, or a
-//!    SELECT that writes a file or takes a lock: they are no changes of a transaction.
+//!    SELECT that writes a file or takes a lock: they are not changes of a transaction.
 //! 2. **The statement is known to read only** ([`spindoctor_sql::reading`]): it begins with a word that reads, and calls no
 //!    function but built-in ones that are known to be harmless. Whatever is not known needs `--write`.
-//! 3. **A function that only the other flavour has built in** is no built-in one on this server: it is not asked there.
+//! 3. **A function that only the other flavour has built in** is not built in on this server: the statement is not sent
+//!    there.
 //!
-//! What remains is what a view calls: a loadable function in it is seen by none of the three.
+//! One gap remains: none of the three sees a loadable function that a view calls.
 //!
 //! Several statements in one text are refused by the server, too: the connection does not allow them
 //! (`CLIENT_MULTI_STATEMENTS` is off).
@@ -79,7 +80,7 @@ impl Statement {
             if let Some(name) = spindoctor_sql::reading::built_in_elsewhere(&self.sql, is_mariadb) {
                 let flavour = if is_mariadb { "MariaDB" } else { "MySQL" };
                 let error = format!(
-                    "not asked: {}() is no built-in function of {flavour}; --write asks it all the same",
+                    "not asked: {}() is not a built-in function of {flavour}; --write sends it anyway",
                     name.to_ascii_uppercase()
                 );
                 return Err(Failure::new(Reason::Query, error));
@@ -193,7 +194,7 @@ mod tests {
         let of = |sql: &str, version: &str| Statement::reading(sql).unwrap().preparation(version, limit);
         assert!(of("SELECT NVL(a, 1) FROM t", "10.11.19-MariaDB").is_ok());
         let failure = of("SELECT NVL(a, 1) FROM t", "9.7.4").unwrap_err();
-        assert!(failure.error.contains("NVL() is no built-in function of MySQL"), "{}", failure.error);
+        assert!(failure.error.contains("NVL() is not a built-in function of MySQL"), "{}", failure.error);
         assert!(of("SELECT GTID_SUBSET('a', 'b')", "11.4.2-MariaDB").is_err());
         assert!(Statement::writing("SELECT NVL(a, 1) FROM t").preparation("9.7.4", limit).is_ok());
     }

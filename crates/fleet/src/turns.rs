@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_stopped_is_told_from_who_was_not_begun_with() {
+    async fn who_was_stopped_is_distinguished_from_who_was_not_begun_with() {
         let ended = tokio::time::sleep(Duration::from_millis(50));
         let left = all(&targets(4), &[0, 1, 2, 3], &limits(2), ended, |server| async move {
             if server > 0 {

@@ -1,4 +1,5 @@
-//! How a statement that writes goes through the fleet: a few servers first, the others when those did well. Pure.
+//! The order in which a writing statement reaches the fleet: a few servers first, the others when those succeeded.
+//! Pure.
 
 use std::str::FromStr;
 

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_the_servers_apart_by_what_they_print() {
+    fn shows_the_servers_apart_by_what_they_print() {
         let parse = |said| parse_version(said).map(|(text, version)| (text, version.to_string()));
         assert_eq!(
             parse("/x/usr/sbin/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))\n"),

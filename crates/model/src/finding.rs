@@ -33,7 +33,7 @@ pub struct Finding {
     pub why: String,
     /// What to do, the best first.
     pub remedies: Vec<Remedy>,
-    /// The thread that holds up others, where there is one.
+    /// The thread that blocks others, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<Root>,
     /// Causes whose findings this one explains: they rank below it.
@@ -144,7 +144,7 @@ pub struct Remedy {
     pub undo: String,
 }
 
-/// The thread that waits for nobody and holds up the most.
+/// The thread that is not waiting and blocks the most.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Root {
     /// The kernel's thread id.

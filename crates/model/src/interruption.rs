@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_stops_answering_is_told_with_its_last_answer_and_the_first_reason() {
+    fn a_server_that_stops_answering_is_shown_with_its_last_answer_and_the_first_reason() {
         let found = window([Some("9"), Some("11"), None, None]).interruption().unwrap();
         assert_eq!(found.at_s, 2.0);
         assert_eq!(found.because, "the server stopped answering: refused at 4");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_is_told_even_where_the_uptime_is_higher_than_before() {
+    fn a_restart_is_shown_even_where_the_uptime_is_higher_than_before() {
         let mut restarted = window([Some("1"), Some("3"), None, Some("2")]);
         assert_eq!(restarted.interruption(), None, "its process lives: the clock was set back");
         restarted.samples[3].host.process = Reading::NotAsked;

@@ -1,4 +1,4 @@
-//! How every number looks to people, in one place. JSON has the raw numbers.
+//! The format of every number for people, in one place. JSON has the raw numbers.
 //!
 //! In: a value and the unit that the model names. Out: text such as `21 %`, `4.1 s`, `1.5 GiB`.
 

@@ -181,7 +181,7 @@ pub struct Stall {
     pub seen_s: f64,
 }
 
-/// Who held up whom at one instant of an event.
+/// Who blocked whom at one instant of an event.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedGraph {

@@ -184,7 +184,7 @@ pub enum FutexKind {
     Unknown,
 }
 
-/// A root: who waits for nobody and holds up others.
+/// A root: who is not waiting and blocks others.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WaitRoot {

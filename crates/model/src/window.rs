@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_of_late_is_told_from_the_newest_answers() {
+    fn what_happened_of_late_is_distinguished_from_the_newest_answers() {
         let window = Window {
             samples: vec![sample(0.0, "0"), sample(10.0, "1000"), sample(10.9, "1090")],
             ..Window::default()

@@ -1,7 +1,7 @@
 //! Small line charts as SVG: no script, no font, no colour of their own (they take the page's).
 //!
-//! In: points in order of time and their unit. Out: one `<svg>` with its axes labelled, and a title
-//! and description for those who hear the page.
+//! In: points in order of time and their unit. Out: one `<svg>` with its axes labelled, and a title and description for
+//! screen readers.
 
 use std::fmt::Write as _;
 

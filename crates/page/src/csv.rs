@@ -1,8 +1,8 @@
 //! One cell of comma-separated values (RFC 4180), for people or for programs.
 //!
-//! People open such files in spreadsheets and terminals, and what stands in a cell was chosen by others: a statement, a user's
-//! name, a row of a customer. A spreadsheet runs a cell that begins as a formula, and a terminal obeys escape sequences.
-//! For people both are made harmless; programs get each byte as it is (`--raw-csv`, or a pipe).
+//! People open such files in spreadsheets and terminals, and others chose the content of a cell: a statement, a user's
+//! name, a row of a customer. A spreadsheet runs a cell that begins as a formula, and a terminal obeys escape
+//! sequences. For people both are made harmless; programs get each byte as it is (`--raw-csv`, or a pipe).
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
-//! How results look, whatever they say: numbers with their units, pages of text, HTML, CSV, JSON, charts, and what a text
-//! must be made into before a terminal, a browser, graphviz or a spreadsheet is given it.
+//! The look of results: numbers with their units, pages of text, HTML, CSV, JSON, charts, and the escaping that a text
+//! needs before a terminal, a browser, graphviz or a spreadsheet gets it.
 //!
-//! Pure: it reads nothing, and it knows no command. What is said stands in the program's rooms.
+//! Pure: it reads nothing and knows no command. The content comes from the program's rooms.
 
 pub mod chart;
 pub mod csv;

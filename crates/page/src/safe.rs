@@ -1,4 +1,4 @@
-//! What a terminal or a browser must never be sent.
+//! Characters that must never reach a terminal or a browser.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 //! Two profiles compared: a table, a differential flame graph, folded stacks with two counts, JSON.
 //!
-//! Shares are compared, not counts. The flame graph is drawn over the second profile, as Brendan Gregg's
-//! `difffolded.pl | flamegraph.pl` does; what is in the first alone has no width there and stands in the table.
+//! Shares are compared, not counts. The flame graph is drawn over the second profile, as Brendan Gregg's `difffolded.pl
+//! | flamegraph.pl` does; functions of the first profile only have no width there and are in the table.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -144,7 +144,7 @@ fn flame(before: &View<'_>, after: &View<'_>, place: Place) -> String {
     let (stacks_before, stacks_after) = (before.simplified(), after.simplified());
     let all = (total(&stacks_before).max(1) as f64, total(&stacks_after).max(1) as f64);
     let shares_before = shares_of_paths(&stacks_before);
-    let tree = Tree::of(&stacks_after);
+    let tree = Tree::from_stacks(&stacks_after);
     let paths = paths(&tree);
     let boxes = svg::places(&tree)
         .into_iter()
@@ -159,7 +159,12 @@ fn flame(before: &View<'_>, after: &View<'_>, place: Place) -> String {
             };
             Box {
                 name,
-                told: format!("{} before, {} after, {} points", percent(was), percent(is), points(is - was)),
+                tooltip: format!(
+                    "{} before, {} after, {} points",
+                    percent(was),
+                    percent(is),
+                    points(is - was)
+                ),
                 depth: node.depth,
                 start: start as f64 / all.1,
                 share: if stacks_after.is_empty() { 1.0 } else { is },
@@ -206,7 +211,7 @@ fn paths(tree: &Tree<'_>) -> Vec<String> {
 }
 
 fn shares_of_paths(stacks: &[Counted<'_>]) -> HashMap<String, f64> {
-    let tree = Tree::of(stacks);
+    let tree = Tree::from_stacks(stacks);
     let all = tree.total().max(1) as f64;
     paths(&tree).into_iter().zip(&tree.nodes).map(|(path, node)| (path, node.total as f64 / all)).collect()
 }
@@ -276,7 +281,7 @@ mod tests {
     fn compared(format: &str) -> String {
         let (before, after) = (examples::busy(), examples::calmer());
         let choice = Choice::default();
-        let (before, after) = (View::of(&before, &choice).unwrap(), View::of(&after, &choice).unwrap());
+        let (before, after) = (View::new(&before, &choice).unwrap(), View::new(&after, &choice).unwrap());
         let format = DIFF_FORMATS.iter().find(|known| known.name == format).unwrap();
         (format.render)(&before, &after, Look { width: 80, colour: false }).unwrap()
     }

@@ -1,6 +1,6 @@
 //! Two profiles compared: which functions' shares grew or shrank. Pure.
 //!
-//! Shares, not counts: two profiles are seldom of the same length.
+//! Shares, not counts: two profiles rarely have the same length.
 
 use std::collections::HashMap;
 
@@ -70,7 +70,7 @@ mod tests {
     fn shares_are_compared_and_not_counts() {
         let (before, after) = (examples::busy(), examples::busy_twice());
         let choice = Choice::default();
-        let (before, after) = (View::of(&before, &choice).unwrap(), View::of(&after, &choice).unwrap());
+        let (before, after) = (View::new(&before, &choice).unwrap(), View::new(&after, &choice).unwrap());
         let changes = changes(&before.counted(), &after.counted());
         assert!(changes.iter().all(|change| change.own_change() == 0.0), "{changes:?}");
     }
@@ -79,7 +79,7 @@ mod tests {
     fn what_changed_most_stands_first() {
         let (before, after) = (examples::busy(), examples::calmer());
         let choice = Choice::default();
-        let (before, after) = (View::of(&before, &choice).unwrap(), View::of(&after, &choice).unwrap());
+        let (before, after) = (View::new(&before, &choice).unwrap(), View::new(&after, &choice).unwrap());
         let changes = changes(&before.counted(), &after.counted());
         assert!(changes[0].own_change().abs() >= changes[1].own_change().abs());
         let wait = changes.iter().find(|change| change.label.name == "futex_wait_queue").unwrap();

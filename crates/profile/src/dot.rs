@@ -1,7 +1,7 @@
 //! The call graph with its weights, for graphviz: `dot -Tsvg`.
 //!
 //! A box for each function with its own share and its share with all that it called, an arrow for each call with the
-//! share that went through it. What weighs less than half a percent is left out, and counted in the title.
+//! share that went through it. Functions below half a percent are left out, and counted in the title.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -121,13 +121,13 @@ mod tests {
     #[test]
     fn a_call_graph_has_shares_on_boxes_and_arrows() {
         let profile = examples::busy();
-        insta::assert_snapshot!(render(&View::of(&profile, &Choice::default()).unwrap()));
+        insta::assert_snapshot!(render(&View::new(&profile, &Choice::default()).unwrap()));
     }
 
     #[test]
     fn a_name_cannot_leave_its_quotes() {
         let profile = examples::hostile();
-        let text = render(&View::of(&profile, &Choice::default()).unwrap());
+        let text = render(&View::new(&profile, &Choice::default()).unwrap());
         for line in text.lines() {
             let unescaped = line.replace("\\\\", "").replace("\\\"", "");
             assert_eq!(unescaped.matches('"').count() % 2, 0, "{line}");
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_function_that_calls_itself_is_one_box_with_one_arrow_to_itself() {
         let profile = examples::recursive();
-        let text = render(&View::of(&profile, &Choice::default()).unwrap());
+        let text = render(&View::new(&profile, &Choice::default()).unwrap());
         assert_eq!(text.matches("[label=\"again").count(), 1, "{text}");
         assert!(
             text.contains("n0 -> n0 [label=\" 100 %\"") || text.contains("n1 -> n1 [label=\" 100 %\""),

@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn every_thread_has_a_track_with_its_snapshots_in_order_of_time() {
         let profile = examples::busy();
-        let view = View::of(&profile, &Choice::default()).unwrap();
+        let view = View::new(&profile, &Choice::default()).unwrap();
         let file: Value = serde_json::from_slice(&render(&view).unwrap()).unwrap();
         assert_eq!(file["meta"]["symbolicated"], true);
         let threads = file["threads"].as_array().unwrap();

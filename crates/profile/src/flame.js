@@ -3,12 +3,12 @@
   "use strict";
   var LETTER = 7.22, MARGIN = 12, WIDTH = 1176, EDGE = 0.01;
   var byId = function (id) { return document.getElementById(id); };
-  var told = byId("told"), reset = byId("reset"), search = byId("search"), matched = byId("matched");
+  var about = byId("about"), reset = byId("reset"), search = byId("search"), matched = byId("matched");
   var boxes = [].map.call(byId("boxes").children, function (g) {
     var rect = g.querySelector("rect"), title = g.querySelector("title").textContent;
     return {
       g: g, rect: rect, text: g.querySelector("text"), name: title.split("\n")[0],
-      told: title.replace("\n", "  ·  "),
+      tooltip: title.replace("\n", "  ·  "),
       x: +rect.getAttribute("x"), y: +rect.getAttribute("y"), w: +rect.getAttribute("width") + 0.5
     };
   });
@@ -49,7 +49,7 @@
   function find(pattern) {
     var wanted = null, spans = [];
     if (pattern) {
-      try { wanted = new RegExp(pattern, "i"); } catch (error) { told.textContent = String(error.message); return; }
+      try { wanted = new RegExp(pattern, "i"); } catch (error) { about.textContent = String(error.message); return; }
     }
     boxes.forEach(function (box) {
       var hit = wanted && wanted.test(box.name);
@@ -79,9 +79,9 @@
   });
   byId("boxes").addEventListener("mouseover", function (event) {
     var g = event.target.closest("g");
-    boxes.forEach(function (box) { if (box.g === g) { told.textContent = box.told; } });
+    boxes.forEach(function (box) { if (box.g === g) { about.textContent = box.tooltip; } });
   });
-  byId("boxes").addEventListener("mouseout", function () { told.textContent = ""; });
+  byId("boxes").addEventListener("mouseout", function () { about.textContent = ""; });
   reset.addEventListener("click", function () { zoom(null); });
   search.addEventListener("click", ask);
   window.addEventListener("keydown", function (event) {

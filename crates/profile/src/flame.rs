@@ -1,7 +1,7 @@
 //! Draws a flame graph: one SVG file, no network, no font of its own, light and dark as the reader's browser.
 //!
 //! In: boxes with their place and width, a title, what the colours mean. Out: the file. Without script it can be read
-//! as it is, and each box tells its numbers when the pointer rests on it; the script adds search and zoom.
+//! as it is, and each box shows its numbers when the pointer rests on it; the script adds search and zoom.
 //!
 //! The picture is Brendan Gregg's (<https://www.brendangregg.com/flamegraphs.html>): the width of a box is its share,
 //! boxes stand on their callers, neighbours are in order of name.
@@ -28,8 +28,8 @@ pub struct Picture<'a> {
 pub struct Box<'a> {
     /// What is written into it.
     pub name: String,
-    /// What is told of it when the pointer rests on it.
-    pub told: String,
+    /// The text that is shown when the pointer rests on it.
+    pub tooltip: String,
     /// Rows above the lowest.
     pub depth: usize,
     /// Where it begins, as a share of the whole width.
@@ -68,7 +68,7 @@ const LETTER: f64 = 7.22;
 const NARROWEST: f64 = 0.2;
 /// A name stands in a box that has room for so many letters.
 const FEWEST_LETTERS: usize = 3;
-/// Shades of a class: neighbours of one colour can be told apart.
+/// Shades of a class: neighbours of one colour can be distinguished.
 const SHADES: u32 = 3;
 
 /// Where the picture stands.
@@ -117,7 +117,7 @@ pub fn draw(picture: &Picture<'_>, place: Place) -> String {
                     r#"<text id="{id}" class="{class}" x="{right}" y="{y}" text-anchor="end"></text>"#
                 );
             }
-            let _ = writeln!(svg, r#"<text id="told" class="told" x="{MARGIN}" y="{foot}"></text>"#);
+            let _ = writeln!(svg, r#"<text id="about" class="about" x="{MARGIN}" y="{foot}"></text>"#);
         }
         Place::Page => {
             let _ = writeln!(svg, r#"<text class="quiet" x="{MARGIN}" y="14">{subtitle}</text>"#);
@@ -138,7 +138,7 @@ pub fn draw(picture: &Picture<'_>, place: Place) -> String {
             svg,
             r#"<g><title>{}&#10;{}</title><rect class="{} s{shade}" x="{x:.2}" y="{y:.1}" width="{:.2}" height="{:.1}" rx="1.5"/>"#,
             svg::text(&each.name),
-            svg::text(&each.told),
+            svg::text(&each.tooltip),
             each.class,
             // A hair of the page between two boxes.
             (width - 0.5).max(0.15),
@@ -217,12 +217,12 @@ fn style(colours: &[Colour]) -> String {
     format!(
         ".flame text{{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1d1d1f}}\
          .flame .title{{font:600 17px system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}}\
-         .flame .quiet,.flame .button,.flame .told{{font:12px system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5f6068}}\
-         .flame .told{{fill:#1d1d1f}}.flame .button{{cursor:pointer;fill:#2b63c6}}.flame .button:hover{{text-decoration:underline}}\
+         .flame .quiet,.flame .button,.flame .about{{font:12px system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#5f6068}}\
+         .flame .about{{fill:#1d1d1f}}.flame .button{{cursor:pointer;fill:#2b63c6}}.flame .button:hover{{text-decoration:underline}}\
          .flame .page{{fill:#fff}}{}#boxes g{{cursor:pointer}}.flame .boxes text{{pointer-events:none}}\
          .flame .boxes g:hover rect{{stroke:#1d1d1f;stroke-width:1}}#boxes g.outer rect{{opacity:.45}}#boxes g.miss rect{{opacity:.28}}\
          #boxes g.hit rect{{stroke:#7a1fd1;stroke-width:1.6}}#boxes g.gone{{display:none}}\
-         @media (prefers-color-scheme:dark){{.flame text{{fill:#ececf0}}.flame .quiet{{fill:#a3a4ad}}.flame .told{{fill:#ececf0}}\
+         @media (prefers-color-scheme:dark){{.flame text{{fill:#ececf0}}.flame .quiet{{fill:#a3a4ad}}.flame .about{{fill:#ececf0}}\
          .flame .button{{fill:#8ab4ff}}.flame .page{{fill:#17181c}}{}.flame .boxes g:hover rect{{stroke:#fff}}#boxes g.hit rect{{stroke:#d7a6ff}}}}",
         shades(|colour| colour.light, 0.028),
         shades(|colour| colour.dark, 0.024),

@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn each_line_is_a_stack_and_its_count() {
         let profile = examples::busy();
-        let text = render(&View::of(&profile, &Choice::default()).unwrap());
+        let text = render(&View::new(&profile, &Choice::default()).unwrap());
         insta::assert_snapshot!(text);
         let counted: u64 =
             text.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_name_can_neither_end_its_line_nor_begin_another_frame() {
         let profile = examples::hostile();
-        let text = render(&View::of(&profile, &Choice::default()).unwrap());
+        let text = render(&View::new(&profile, &Choice::default()).unwrap());
         assert_eq!(text.lines().count(), 1, "{text}");
         let stack = text.trim_end().rsplit_once(' ').unwrap().0;
         // The group, the mark of a cut stack, and the five functions.

@@ -81,7 +81,7 @@ pub const FORMATS: &[Format] = &[
 /// A flame graph of a profile to stand within an HTML page, as markup: of what runs on CPUs, or of what every thread
 /// does. None where the profile has nothing of that.
 pub fn flame_graph(profile: &Profile, on_cpu: bool) -> Option<String> {
-    let view = View::of(profile, &Choice { on_cpu, ..Choice::default() }).ok()?;
+    let view = View::new(profile, &Choice { on_cpu, ..Choice::default() }).ok()?;
     (!view.observations.is_empty()).then(|| svg::within_page(&view))
 }
 
@@ -89,7 +89,7 @@ pub fn flame_graph(profile: &Profile, on_cpu: bool) -> Option<String> {
 /// idle in both are left out. None where nothing was seen in the later one.
 pub fn difference_graph(before: &Profile, after: &Profile) -> Option<String> {
     let (before, after) =
-        (View::of(before, &Choice::default()).ok()?, View::of(after, &Choice::default()).ok()?);
+        (View::new(before, &Choice::default()).ok()?, View::new(after, &Choice::default()).ok()?);
     let (before, after) = (busy_or_all(before), busy_or_all(after));
     (!after.observations.is_empty()).then(|| diff::within_page(&before, &after))
 }
@@ -132,7 +132,7 @@ mod tests {
     fn hostile_names_steer_nothing_in_any_format() {
         let profile = examples::hostile();
         for choice in [Choice::default(), Choice { by: stacks_view::By::User, ..Choice::default() }] {
-            let view = View::of(&profile, &choice).unwrap();
+            let view = View::new(&profile, &choice).unwrap();
             for format in FORMATS.iter().filter(|format| !format.binary) {
                 let bytes = (format.render)(&view, Look { width: 80, colour: false }).unwrap();
                 let text = String::from_utf8(bytes).unwrap();
@@ -198,7 +198,7 @@ mod tests {
                     continue;
                 };
                 for on_cpu in [false, true] {
-                    let Ok(view) = View::of(&profile, &Choice { on_cpu, ..Choice::default() }) else {
+                    let Ok(view) = View::new(&profile, &Choice { on_cpu, ..Choice::default() }) else {
                         continue;
                     };
                     for format in FORMATS {
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_profile_without_any_observation_can_be_written_in_every_format() {
         let profile = Profile::default();
-        let view = View::of(&profile, &Choice::default()).unwrap();
+        let view = View::new(&profile, &Choice::default()).unwrap();
         for format in FORMATS {
             let bytes = (format.render)(&view, Look { width: 80, colour: false }).unwrap();
             let folded_is_empty = format.name == "folded" || format.name == "gdb";

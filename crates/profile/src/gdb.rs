@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_snapshot_looks_as_gdb_prints_it() {
         let profile = examples::busy();
-        let text = render(&View::of(&profile, &Choice::default()).unwrap());
+        let text = render(&View::new(&profile, &Choice::default()).unwrap());
         let first: Vec<&str> = text.split("\nThread 4 ").take(2).collect();
         insta::assert_snapshot!(first.join("\nThread 4 "));
     }

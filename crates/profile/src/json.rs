@@ -1,5 +1,5 @@
 //! JSON, schema `spindoctor.profile/1`: sums for machines. Fields may be added; none is renamed or removed. Times are
-//! in milliseconds unless the name says otherwise. What every snapshot saw is in the raw file (`--save`).
+//! in milliseconds unless the name says otherwise. The raw file (`--save`) has every snapshot.
 
 use std::collections::BTreeMap;
 
@@ -95,8 +95,8 @@ pub fn render(view: &View<'_>) -> serde_json::Result<String> {
         stopped_ms: summed(profile, |cost| cost.stopped_us) as f64 / 1e3,
         dropped: summed(profile, |cost| u64::from(cost.dropped)),
         unmoved: summed(profile, |cost| u64::from(cost.unmoved)),
-        capture_ms: Spread::of(profile, |cost| cost.capture_us),
-        snapshot_ms: Spread::of(profile, |cost| cost.snapshot_us),
+        capture_ms: Spread::from_profile(profile, |cost| cost.capture_us),
+        snapshot_ms: Spread::from_profile(profile, |cost| cost.snapshot_us),
         own_cpu_ms: profile.own_cpu_us as f64 / 1e3,
         process_cpu_ms: profile.process_cpu_us as f64 / 1e3,
         server_queries: profile.server_queries,
@@ -146,7 +146,7 @@ pub fn p50_and_max(profile: &Profile, cost: fn(&SnapshotCost) -> u64) -> (f64, f
 }
 
 impl Spread {
-    fn of(profile: &Profile, cost: fn(&SnapshotCost) -> u64) -> Self {
+    fn from_profile(profile: &Profile, cost: fn(&SnapshotCost) -> u64) -> Self {
         let (p50, max) = p50_and_max(profile, cost);
         Self { p50, max }
     }
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn every_field_of_the_public_schema_is_there() {
         let profile = examples::busy();
-        let view = View::of(&profile, &Choice::default()).unwrap();
+        let view = View::new(&profile, &Choice::default()).unwrap();
         let json: Value = serde_json::from_str(&render(&view).unwrap()).unwrap();
         for field in [
             "schema",

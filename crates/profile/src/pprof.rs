@@ -231,24 +231,24 @@ impl<'a> Writer<'a> {
         }
         let profile = self.view.profile;
         let mut label = Vec::new();
-        let mut told = |writer: &mut Self, key: &str, value: &str| {
+        let mut text = |writer: &mut Self, key: &str, value: &str| {
             if !value.is_empty() {
                 let (key, str) = (writer.string(key), writer.string(value));
                 label.push(proto::Label { key, str, num: 0 });
             }
         };
-        told(self, "thread", &profile.threads[seen.thread as usize].name);
-        told(self, "state", state_word(seen.state));
+        text(self, "thread", &profile.threads[seen.thread as usize].name);
+        text(self, "state", state_word(seen.state));
         match seen.spin {
-            Some(Spin::User) => told(self, "spin", "user"),
-            Some(Spin::Kernel) => told(self, "spin", "kernel"),
+            Some(Spin::User) => text(self, "spin", "user"),
+            Some(Spin::Kernel) => text(self, "spin", "kernel"),
             None => {}
         }
         let mut connection = None;
         if let Some(activity) = self.view.activity(seen) {
-            told(self, "user", activity.user.as_deref().unwrap_or_default());
-            told(self, "database", activity.database.as_deref().unwrap_or_default());
-            told(self, "digest", activity.digest_text.as_deref().unwrap_or_default());
+            text(self, "user", activity.user.as_deref().unwrap_or_default());
+            text(self, "database", activity.database.as_deref().unwrap_or_default());
+            text(self, "digest", activity.digest_text.as_deref().unwrap_or_default());
             connection = activity.connection_id;
         }
         let tid = i64::from(profile.threads[seen.thread as usize].tid);
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn every_id_leads_somewhere_and_no_observation_is_lost() {
         for profile in [examples::busy(), examples::hostile(), examples::recursive()] {
-            let view = View::of(&profile, &Choice::default()).unwrap();
+            let view = View::new(&profile, &Choice::default()).unwrap();
             let written = proto::Profile::decode(message(&view).encode_to_vec().as_slice()).unwrap();
             assert_eq!(written.string_table[0], "");
             let counted: i64 = written.sample.iter().map(|sample| sample.value[0]).sum();
@@ -338,7 +338,7 @@ mod tests {
     fn an_inlined_call_shares_the_location_of_its_function() {
         let profile = examples::busy();
         let choice = Choice { on_cpu: true, ..Choice::default() };
-        let written = message(&View::of(&profile, &choice).unwrap());
+        let written = message(&View::new(&profile, &choice).unwrap());
         let spinning = written.location.iter().find(|location| location.line.len() == 2).unwrap();
         let named = |line: &proto::Line| {
             let function = &written.function[line.function_id as usize - 1];

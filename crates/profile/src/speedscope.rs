@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_file_keeps_the_rules_of_its_schema() {
         for profile in [examples::busy(), examples::hostile()] {
-            let view = View::of(&profile, &Choice::default()).unwrap();
+            let view = View::new(&profile, &Choice::default()).unwrap();
             let file: Value = serde_json::from_slice(&render(&view).unwrap()).unwrap();
             assert_eq!(file["$schema"], "https://www.speedscope.app/file-format-schema.json");
             let frames = file["shared"]["frames"].as_array().unwrap();

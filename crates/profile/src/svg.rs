@@ -1,11 +1,11 @@
 //! A flame graph of a profile. Snapshots are coloured by what the threads were doing, CPU samples by where they ran:
-//! red where they span.
+//! red where they were spinning.
 
 use spindoctor_model::stack::ThreadState;
 
 use super::flame::{Box, Colour, Picture, Place, draw};
 use super::formats::subject;
-use super::text::told;
+use super::text::state_label;
 use super::tree::{Node, Tree};
 use super::view as stacks_view;
 use super::view::{LabelKind, View};
@@ -53,7 +53,7 @@ fn picture(view: &View<'_>) -> Picture<'static> {
     // Idle threads alone are better than an empty picture.
     let (shown_view, left_out) =
         if busy.observations.is_empty() { (view, 0) } else { (&busy, idle.thread_count()) };
-    let tree = Tree::of(&shown_view.simplified());
+    let tree = Tree::from_stacks(&shown_view.simplified());
     let all = tree.total().max(1) as f64;
     let observed = match view.on_cpu {
         true => number::counted(tree.total(), "CPU sample", "CPU samples"),
@@ -74,7 +74,7 @@ fn picture(view: &View<'_>) -> Picture<'static> {
             let share = node.total as f64 / all;
             Box {
                 name: shown(node),
-                told: numbers(node, all, view.on_cpu),
+                tooltip: numbers(node, all, view.on_cpu),
                 depth: node.depth,
                 start: start as f64 / all,
                 share: if tree.total() == 0 { 1.0 } else { share },
@@ -124,22 +124,22 @@ fn shown(node: &Node<'_>) -> String {
 
 fn numbers(node: &Node<'_>, all: f64, on_cpu: bool) -> String {
     let share = |count: u64| percent(count as f64 / all);
-    let mut told_parts = vec![format!("{}, {}", share(node.total), observations(node.total, on_cpu))];
+    let mut parts = vec![format!("{}, {}", share(node.total), observations(node.total, on_cpu))];
     if node.own > 0 {
-        told_parts.push(format!("{} here", share(node.own)));
+        parts.push(format!("{} here", share(node.own)));
     }
     if node.spinning > 0 {
-        told_parts.push(format!("{} spinning", share(node.spinning)));
+        parts.push(format!("{} spinning", share(node.spinning)));
     }
     if !on_cpu {
-        told_parts.extend(
+        parts.extend(
             states_of(node)
                 .into_iter()
                 .take(3)
-                .map(|(state, count)| format!("{} {}", told(state), share(count))),
+                .map(|(state, count)| format!("{} {}", state_label(state), share(count))),
         );
     }
-    told_parts.join("; ")
+    parts.join("; ")
 }
 
 fn observations(count: u64, on_cpu: bool) -> String {
@@ -181,7 +181,10 @@ fn legend(tree: &Tree<'_>, on_cpu: bool) -> Vec<(&'static str, String)> {
     states_of(root)
         .into_iter()
         .map(|(state, count)| {
-            (stacks_view::state_word(state), format!("{} {}", told(state), percent(count as f64 / all)))
+            (
+                stacks_view::state_word(state),
+                format!("{} {}", state_label(state), percent(count as f64 / all)),
+            )
         })
         .collect()
 }
@@ -196,8 +199,8 @@ mod tests {
     #[test]
     fn every_box_stands_within_its_caller() {
         let profile = examples::busy();
-        let view = View::of(&profile, &Choice::default()).unwrap();
-        let tree = Tree::of(&view.simplified());
+        let view = View::new(&profile, &Choice::default()).unwrap();
+        let tree = Tree::from_stacks(&view.simplified());
         let places = places(&tree);
         for (at, node) in tree.nodes.iter().enumerate() {
             let parent = node.parent;
@@ -214,8 +217,8 @@ mod tests {
     fn every_state_has_a_colour() {
         let profile = examples::busy();
         for choice in [Choice::default(), Choice { on_cpu: true, ..Choice::default() }] {
-            let view = View::of(&profile, &choice).unwrap();
-            let tree = Tree::of(&view.simplified());
+            let view = View::new(&profile, &choice).unwrap();
+            let tree = Tree::from_stacks(&view.simplified());
             for node in &tree.nodes {
                 let class = class(node, view.on_cpu);
                 assert!(COLOURS.iter().any(|colour| colour.class == class), "{class}");
@@ -227,7 +230,7 @@ mod tests {
     #[test]
     fn a_hostile_name_begins_no_element() {
         let profile = examples::hostile();
-        let svg = render(&View::of(&profile, &Choice::default()).unwrap());
+        let svg = render(&View::new(&profile, &Choice::default()).unwrap());
         assert_eq!(svg.matches("<script").count(), 1, "our own");
         assert!(
             svg.contains("&lt;script&gt;document.title=&#39;owned&#39;")

@@ -20,7 +20,7 @@ use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened, wrapped
 const TOP: usize = 15;
 /// Functions of a place: `pthread_cond_timedwait < os_event::timed_wait < os_event::wait_time_low < log_writer`.
 const CHAIN: usize = 4;
-/// How the names of functions begin that tell how a thread waits and not for what: libc's, and the servers' own
+/// The beginnings of names of functions that show how a thread waits and not for what: libc's, and the servers' own
 /// condition variables.
 const ANY_WAIT: [&str; 17] = [
     "pthread_cond_",
@@ -172,7 +172,7 @@ fn states(page: &mut Page, view: &View<'_>, stacks: &[Counted<'_>]) {
     for (state, share) in shares {
         let bar = "█".repeat(((share * longest as f64).round() as usize).clamp(1, longest));
         let bar = page.paint(accent(state), &bar);
-        page.push(&format!("  {:<13}{:>8}  {bar}", told(state), percent(share)));
+        page.push(&format!("  {:<13}{:>8}  {bar}", state_label(state), percent(share)));
     }
 }
 
@@ -180,13 +180,13 @@ fn spin(page: &mut Page, view: &View<'_>) {
     let Some(share) = aggregate::spin_share(view.profile) else { return };
     page.blank();
     let style = if share.user >= SPINNING { AnsiColor::Red.on_default().bold() } else { STRONG };
-    let told = format!(
+    let text = format!(
         "spin share {} of {}, in the kernel {}",
         percent(share.user),
         counted(share.samples, "CPU sample", "CPU samples"),
         percent(share.kernel)
     );
-    page.hanging("", "  ", &told, style);
+    page.hanging("", "  ", &text, style);
     for spinner in aggregate::spinners(view.profile).iter().take(SPINNERS) {
         page.push(&format!("  {:>8}  {}", percent(spinner.share), shown_name(page, &spinner.function, 12)));
         for (chain, share) in spinner.callers.iter().take(SPINNERS) {
@@ -203,7 +203,7 @@ fn spin(page: &mut Page, view: &View<'_>) {
 
 fn top(page: &mut Page, stacks: &[Counted<'_>], of: &str, on_cpu: bool) {
     let all = stacks.iter().map(|stack| stack.count).sum::<u64>().max(1) as f64;
-    // By what is shown: where there is no room for the callers that tell two places apart, they are one.
+    // By what is shown: where there is no room for the callers that distinguish two places, they are one.
     let mut places: HashMap<String, u64> = HashMap::new();
     for stack in stacks {
         // What runs waits for nothing.
@@ -232,7 +232,7 @@ fn top(page: &mut Page, stacks: &[Counted<'_>], of: &str, on_cpu: bool) {
     }
 }
 
-/// The innermost function that tells what a thread does, and those who called it.
+/// The innermost function that shows what a thread does, and its callers.
 fn innermost<'a, 'b>(labels: &'b [Label<'a>]) -> &'b [Label<'a>] {
     let functions = labels.get(1..).unwrap_or_default();
     let telling =
@@ -303,7 +303,7 @@ fn waiting(page: &mut Page, idle: &View<'_>) {
 
 /// The tree, from the roots inwards; a way without a fork is one line.
 fn tree(page: &mut Page, stacks: &[Counted<'_>], of: &str) {
-    let tree = Tree::of(stacks);
+    let tree = Tree::from_stacks(stacks);
     let all = tree.total().max(1) as f64;
     page.blank();
     heading(page, "stacks", &format!("{of}share, observations, outermost › innermost"));
@@ -393,7 +393,7 @@ fn shown_name(page: &Page, name: &str, column: usize) -> String {
 }
 
 /// The word for a state, as people read it.
-pub fn told(state: ThreadState) -> String {
+pub fn state_label(state: ThreadState) -> String {
     state_word(state).replace('_', " ")
 }
 
@@ -420,20 +420,20 @@ mod tests {
     #[test]
     fn a_busy_server_reads_well_at_80_columns() {
         let profile = examples::busy();
-        insta::assert_snapshot!(render(&View::of(&profile, &Choice::default()).unwrap(), TERMINAL));
+        insta::assert_snapshot!(render(&View::new(&profile, &Choice::default()).unwrap(), TERMINAL));
     }
 
     #[test]
     fn statements_stand_at_the_roots_where_they_are_asked_for() {
         let profile = examples::busy();
         let choice = Choice { by: By::Digest, ..Choice::default() };
-        insta::assert_snapshot!(render(&View::of(&profile, &choice).unwrap(), TERMINAL));
+        insta::assert_snapshot!(render(&View::new(&profile, &choice).unwrap(), TERMINAL));
     }
 
     #[test]
     fn hostile_names_stay_in_their_line() {
         let profile = examples::hostile();
-        insta::assert_snapshot!(render(&View::of(&profile, &Choice::default()).unwrap(), TERMINAL));
+        insta::assert_snapshot!(render(&View::new(&profile, &Choice::default()).unwrap(), TERMINAL));
     }
 
     #[test]
@@ -441,7 +441,7 @@ mod tests {
         for profile in [examples::busy(), examples::hostile(), examples::recursive()] {
             for width in [50, 64, 80, 100] {
                 for choice in [Choice::default(), Choice { full_names: true, ..Choice::default() }] {
-                    let text = render(&View::of(&profile, &choice).unwrap(), Look { width, colour: false });
+                    let text = render(&View::new(&profile, &choice).unwrap(), Look { width, colour: false });
                     for line in text.lines() {
                         assert!(line.width() <= width, "{width} columns: {line}");
                     }

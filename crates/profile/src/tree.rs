@@ -37,7 +37,7 @@ pub struct Node<'a> {
 
 impl<'a> Tree<'a> {
     /// The tree of these stacks.
-    pub fn of(stacks: &[Counted<'a>]) -> Self {
+    pub fn from_stacks(stacks: &[Counted<'a>]) -> Self {
         let all = Label { name: "all".into(), kind: LabelKind::Group };
         let mut nodes = vec![Node::new(all, 0, 0)];
         let mut known: HashMap<(usize, Label<'a>), usize> = HashMap::new();
@@ -144,8 +144,8 @@ mod tests {
     #[test]
     fn a_tree_loses_no_observation_and_every_node_has_what_its_children_have() {
         let profile = examples::busy();
-        let view = View::of(&profile, &Choice::default()).unwrap();
-        let tree = Tree::of(&view.counted());
+        let view = View::new(&profile, &Choice::default()).unwrap();
+        let tree = Tree::from_stacks(&view.counted());
         assert_eq!(tree.total(), view.observations.len() as u64);
         for node in &tree.nodes {
             let below: u64 = node.children.iter().map(|child| tree.nodes[*child].total).sum();
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_recursive_function_counts_once() {
         let profile = examples::recursive();
-        let view = View::of(&profile, &Choice::default()).unwrap();
+        let view = View::new(&profile, &Choice::default()).unwrap();
         let functions = functions(&view.counted());
         let again = functions.iter().find(|function| function.label.name == "again").unwrap();
         assert_eq!((again.own, again.total), (1, 1));

@@ -1,4 +1,4 @@
-//! What of a profile is to be shown, and how it is grouped: every format but the raw file renders a [`View`].
+//! The selected part of a profile, and its grouping: every format but the raw file renders a [`View`].
 //!
 //! In: a profile and the user's choice. Out: stacks with their labels from the root to the leaf, each counted once.
 
@@ -148,7 +148,7 @@ pub enum NothingToShow {
 
 impl<'a> View<'a> {
     /// What of a profile was chosen.
-    pub fn of(profile: &'a Profile, choice: &Choice) -> Result<Self, NothingToShow> {
+    pub fn new(profile: &'a Profile, choice: &Choice) -> Result<Self, NothingToShow> {
         let source_is_cpu = profile.source == StackSource::Cpu;
         let observations = match choice.on_cpu && !source_is_cpu {
             true => &profile.cpu_samples,
@@ -277,23 +277,23 @@ impl<'a> View<'a> {
     /// What stands at the root of an observation's stack.
     pub fn group(&self, seen: &Observation) -> Cow<'a, str> {
         let thread = &self.profile.threads[seen.thread as usize];
-        let told = |text: &'a Option<String>| text.as_deref().filter(|text| !text.is_empty());
+        let line = |text: &'a Option<String>| text.as_deref().filter(|text| !text.is_empty());
         let of_activity = |activity: &'a Activity| -> Option<Cow<'a, str>> {
             match self.by {
                 By::Thread => None,
-                By::User => told(&activity.user).map(Cow::from),
-                By::Database => Some(told(&activity.database).unwrap_or("no database").into()),
-                By::Host => told(&activity.host).map(Cow::from),
+                By::User => line(&activity.user).map(Cow::from),
+                By::Database => Some(line(&activity.database).unwrap_or("no database").into()),
+                By::Host => line(&activity.host).map(Cow::from),
                 By::State => Some(
-                    told(&activity.state).or_else(|| told(&activity.command)).unwrap_or("no state").into(),
+                    line(&activity.state).or_else(|| line(&activity.command)).unwrap_or("no state").into(),
                 ),
-                By::Digest => Some(match (told(&activity.digest_text), told(&activity.statement)) {
+                By::Digest => Some(match (line(&activity.digest_text), line(&activity.statement)) {
                     (Some(digest), _) => digest.into(),
                     (None, Some(statement)) => spindoctor_sql::digest(statement).into(),
                     (None, None) => "no statement".into(),
                 }),
                 By::Table => {
-                    let statement = told(&activity.statement).or_else(|| told(&activity.digest_text));
+                    let statement = line(&activity.statement).or_else(|| line(&activity.digest_text));
                     Some(statement.and_then(spindoctor_sql::first_table).map_or("no table".into(), Cow::from))
                 }
             }
@@ -458,7 +458,7 @@ mod tests {
     fn every_stack_is_counted_once_and_nothing_is_lost() {
         let profile = examples::busy();
         for (_, _, by) in By::ALL {
-            let view = View::of(&profile, &choice(*by)).unwrap();
+            let view = View::new(&profile, &choice(*by)).unwrap();
             let counted: u64 = view.counted().iter().map(|stack| stack.count).sum();
             assert_eq!(counted, profile.observations.len() as u64, "{by:?}");
         }
@@ -468,7 +468,7 @@ mod tests {
     fn connections_are_grouped_by_what_they_do_and_other_threads_by_their_name() {
         let profile = examples::busy();
         let groups = |by| {
-            let view = View::of(&profile, &choice(by)).unwrap();
+            let view = View::new(&profile, &choice(by)).unwrap();
             let mut groups: Vec<String> =
                 view.observations.iter().map(|seen| view.group(seen).into_owned()).collect();
             groups.sort();
@@ -486,7 +486,7 @@ mod tests {
         let profile = examples::busy();
         let of = |thread: &str| {
             let choice = Choice { threads: vec![thread.to_owned()], ..Choice::default() };
-            View::of(&profile, &choice).map(|view| view.thread_count())
+            View::new(&profile, &choice).map(|view| view.thread_count())
         };
         assert_eq!(of("connection"), Ok(3));
         assert_eq!(of("4352"), Ok(1));
@@ -527,7 +527,7 @@ mod tests {
     fn the_insides_of_libraries_without_names_are_left_out_and_the_programs_own_stay() {
         let shown = |frames: &[(u32, &str)]| {
             let profile = one_thread(frames, ThreadState::Lock);
-            let view = View::of(&profile, &Choice::default()).unwrap();
+            let view = View::new(&profile, &Choice::default()).unwrap();
             let [stack] = &view.simplified()[..] else { panic!("one stack") };
             let names: Vec<&str> = stack.labels[1..].iter().map(|label| label.name.as_ref()).collect();
             names.join(" < ")
@@ -555,7 +555,7 @@ mod tests {
     #[test]
     fn a_thread_is_idle_that_waits_for_work_and_serves_nobody() {
         let idle = |profile: &Profile| {
-            let view = View::of(profile, &Choice::default()).unwrap();
+            let view = View::new(profile, &Choice::default()).unwrap();
             let (busy, idle) = view.split_idle();
             assert_eq!(busy.observations.len() + idle.observations.len(), view.observations.len());
             idle.thread_count() == 1
@@ -590,7 +590,7 @@ mod tests {
         let profile = examples::busy();
         let of = |pattern: &str| {
             let choice = Choice { grep: Some(Regex::new(pattern).unwrap()), ..Choice::default() };
-            View::of(&profile, &choice).map(|view| view.observations.len())
+            View::new(&profile, &choice).map(|view| view.observations.len())
         };
         let all = profile.observations.len();
         assert_eq!(of("."), Ok(all));
@@ -600,11 +600,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_profile_does_not_have_is_told() {
+    fn what_a_profile_does_not_have_is_shown() {
         let bare = Profile { activities: Vec::new(), cpu_samples: Vec::new(), ..Profile::default() };
-        assert_eq!(View::of(&bare, &choice(By::User)).unwrap_err(), NothingToShow::Activities);
+        assert_eq!(View::new(&bare, &choice(By::User)).unwrap_err(), NothingToShow::Activities);
         let on_cpu = Choice { on_cpu: true, ..Choice::default() };
-        assert_eq!(View::of(&bare, &on_cpu).unwrap_err(), NothingToShow::CpuSamples);
+        assert_eq!(View::new(&bare, &on_cpu).unwrap_err(), NothingToShow::CpuSamples);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use spindoctor_model::HostSample;
 
 /// Rates are taken over this long: a counter that grows once a second would jump at ten checks a second.
 const RATE_OVER_S: f64 = 1.0;
-/// No rate over less than half of that.
+/// Rates are not computed over less than half of that.
 const LEAST_RATE_OVER_S: f64 = 0.5;
 
 /// What the kernel counts for a trigger, by the name that a condition has for it. Counters grow for ever: `/s` makes
@@ -37,7 +37,7 @@ const HOST_READINGS: &[HostReading] = &[
     ("host.memory_pressure_s", |host| Some(host.pressure.value()?.memory_some_us? as f64 / 1e6)),
 ];
 
-/// The load average stands in a file of its own, which no sample holds.
+/// The load average is in a file of its own, which no sample holds.
 pub const LOAD: &str = "host.load";
 
 /// `NAME > NUMBER`, `NAME/s < NUMBER`.

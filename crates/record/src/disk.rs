@@ -11,7 +11,7 @@ const KEPT_FREE_RATIO: f64 = 0.05;
 /// It goes on at this share. The step between keeps a recording at the edge from being torn into many pieces.
 const ENOUGH_FREE_RATIO: f64 = 0.06;
 
-/// Why nothing is written for now.
+/// The reason why nothing is written for now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoRoom {
     /// The file system is nearly full; what is left belongs to others.
@@ -42,7 +42,7 @@ fn free_ratio(folder: &Path) -> Option<f64> {
     (space.f_blocks > 0).then(|| space.f_bavail as f64 / space.f_blocks as f64)
 }
 
-/// Whether there is room, for one that had room before or had not.
+/// Whether there is room, for a caller that had room before or had not.
 fn has_room(free_ratio: f64, had_room: bool) -> bool {
     free_ratio >= if had_room { KEPT_FREE_RATIO } else { ENOUGH_FREE_RATIO }
 }

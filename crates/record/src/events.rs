@@ -212,7 +212,7 @@ fn part<T: DeserializeOwned>(data: &[u8]) -> Result<T, Undecodable> {
     codec::unpack(data)
 }
 
-/// Takes an event and all that belongs to it away.
+/// Deletes an event and all its parts.
 pub(crate) fn remove(db: &Connection, id: i64) -> rusqlite::Result<()> {
     for (table, column) in [("blobs", "event"), ("stacks", "event"), ("findings", "event"), ("events", "id")]
     {

@@ -13,10 +13,10 @@ use spindoctor_sql::{digest, error_without_values, sentence_without_quotes};
 
 /// Between an index and what a lock on one of its records names.
 const RECORD: &str = " record ";
-/// What stands around the name of a user's lock.
+/// The text around the name of a user's lock.
 const USER_LOCK: &str = "user lock '";
 
-/// Takes the literals out of all that a recording keeps.
+/// Removes the literals from everything that a recording keeps.
 #[derive(Debug, Default)]
 pub struct Literals {
     /// Records of tables become numbers that differ where the records do, and that nobody can turn back: the key lives as
@@ -144,7 +144,7 @@ fn each<T>(reading: &mut spindoctor_model::Reading<Vec<T>>) -> impl Iterator<Ite
     rows.iter_mut()
 }
 
-/// Of a printed deadlock the lines that never hold a statement or a row: who waits for which lock of which index.
+/// The lines of a printed deadlock that never hold a statement or a row: who waits for which lock of which index.
 fn keep_heads(event: &mut PrintedEvent) {
     const HEADS: [&str; 4] = ["*** ", "TRANSACTION ", "RECORD LOCKS ", "TABLE LOCK "];
     let kept: Vec<&str> =

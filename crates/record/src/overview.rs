@@ -9,7 +9,7 @@ use crate::time::from_ms;
 
 /// Readings of the first sample of a minute, as they were read; counters are cumulative. None where it was not read.
 ///
-/// Rates lie between two points of one segment, and are computed by who draws them.
+/// Rates are between two points of one segment; the code that draws them computes them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OverviewPoint {
     /// When the sample was begun.

@@ -10,7 +10,7 @@ use spindoctor_model::{AnyReading, Field, HostSample, Outcome, Reading, Recorded
 
 use crate::time::from_ms;
 
-/// What the server itself moves on: where it stands in its logs, and what belongs to the session that asks.
+/// Variables that the server itself changes: its positions in its logs, and those of the session that asks.
 const MOVES_BY_ITSELF: [&str; 14] = [
     "error_count",
     "gtid_binlog_pos",

@@ -447,7 +447,7 @@ impl Recording {
     }
 }
 
-/// What becomes of the lists of the server's threads and transactions.
+/// How the lists of the server's threads and transactions are read.
 #[derive(Debug, Clone, Copy)]
 enum Lists {
     Kept,
@@ -487,7 +487,8 @@ fn harden(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "mmap_size", 0)
 }
 
-/// What in a file's schema is none of a recording's: a view, a trigger or a virtual table would run what its maker wrote.
+/// Parts of a file's schema that do not belong to a recording: a view, a trigger or a virtual table would run what its
+/// author wrote.
 fn foreign(db: &Connection) -> rusqlite::Result<Option<String>> {
     let found = db.query_row(
         "SELECT type, name FROM sqlite_schema

@@ -13,11 +13,11 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-/// Chunks that one run takes away at most: half an hour of samples, a few milliseconds of work.
+/// Chunks that one run deletes at most: half an hour of samples, a few milliseconds of work.
 const CHUNKS_AT_ONCE: i64 = 30;
-/// Of what is small, one run takes away so much time at most: what goes with the chunks.
+/// Small rows: one run deletes so much time at most, as with the chunks.
 const SMALL_AT_ONCE_MS: i64 = CHUNKS_AT_ONCE * crate::writer::CHUNK_MS;
-/// Events that one run takes away at most.
+/// Events that one run deletes at most.
 const EVENTS_AT_ONCE: usize = 3;
 /// Pages that one run gives back to the file system at most: 1 MiB.
 const PAGES_AT_ONCE: i64 = 256;
@@ -31,7 +31,7 @@ pub(crate) struct Bounds {
     pub(crate) bytes: i64,
 }
 
-/// Takes away what is beyond the bounds, as much as one run may.
+/// Deletes what is beyond the bounds, as much as one run may.
 pub(crate) fn retain(db: &Connection, now_ms: i64, bounds: Bounds) -> rusqlite::Result<()> {
     let horizon_ms = now_ms.saturating_sub(bounds.age_ms);
     let old = db.execute(
@@ -74,7 +74,7 @@ fn pragma(db: &Connection, name: &str) -> rusqlite::Result<i64> {
     db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))
 }
 
-/// Takes the oldest chunks away until so many bytes are free, or as many chunks as one run may.
+/// Deletes the oldest chunks until so many bytes are free, or as many chunks as one run may.
 fn remove_oldest_chunks(db: &Connection, excess_bytes: i64) -> rusqlite::Result<usize> {
     let mut removed = 0;
     let mut left_bytes = excess_bytes;
@@ -97,7 +97,7 @@ fn oldest_chunk(db: &Connection) -> rusqlite::Result<Option<(i64, i64)>> {
         .optional()
 }
 
-/// Takes the oldest event away; false where there is none.
+/// Deletes the oldest event; false where there is none.
 fn remove_oldest_event(db: &Connection) -> rusqlite::Result<bool> {
     let oldest =
         db.query_row("SELECT id FROM events ORDER BY began_ms LIMIT 1", [], |row| row.get(0)).optional()?;
@@ -106,7 +106,7 @@ fn remove_oldest_event(db: &Connection) -> rusqlite::Result<bool> {
     Ok(true)
 }
 
-/// Takes away what is older than the age, and small.
+/// Deletes small rows that are older than the age.
 fn remove_older(db: &Connection, horizon_ms: i64) -> rusqlite::Result<()> {
     let old: Vec<i64> = db
         .prepare_cached(
@@ -154,7 +154,7 @@ fn oldest_sample_ms(db: &Connection) -> rusqlite::Result<Option<i64>> {
     )
 }
 
-/// Takes away the statements that were last seen before the oldest sample.
+/// Deletes the statements that were last seen before the oldest sample.
 fn remove_unnamed_statements(db: &Connection) -> rusqlite::Result<()> {
     db.execute(
         "DELETE FROM statements WHERE seen_ms + ?1 < (SELECT min(from_ms) FROM chunks)",

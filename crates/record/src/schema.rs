@@ -62,7 +62,7 @@ CREATE TABLE costs (
     PRIMARY KEY (minute_ms, source)) WITHOUT ROWID;
 ";
 
-/// How the samples of a version are written that are not in a chunk yet.
+/// How a version writes samples that are not in a chunk yet.
 pub(crate) fn layout(version: i64) -> Layout {
     if version < 2 { Layout::Many } else { Layout::ManyWithExpected }
 }

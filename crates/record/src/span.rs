@@ -8,7 +8,7 @@ use spindoctor_model::{EventHead, Gap, Segment};
 
 use crate::Stretch;
 
-/// A stall that nobody saw the end of is told up to this long.
+/// A stall that nobody saw the end of is reported up to this long.
 pub const LONGEST_OPEN: Duration = Duration::from_secs(600);
 
 /// From one instant to another, both included.
@@ -82,7 +82,7 @@ pub struct Ends {
 
 impl Ends {
     /// Of all segments of a recording, in order, and of what it has of each.
-    pub fn of(segments: &[Segment], stretches: &[Stretch]) -> Self {
+    pub fn of_segments(segments: &[Segment], stretches: &[Stretch]) -> Self {
         let followed = segments.iter().zip(segments.iter().skip(1));
         Self {
             sampled: stretches.iter().map(|stretch| (stretch.segment, stretch.last)).collect(),

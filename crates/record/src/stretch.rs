@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use crate::time::from_ms;
 
-/// What a recording has of one segment.
+/// The samples that a recording has of one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
     /// The segment.

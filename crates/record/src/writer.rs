@@ -30,7 +30,7 @@ use crate::{events, overview, schema};
 
 /// A chunk holds the samples of one minute of the clock.
 pub(crate) const CHUNK_MS: i64 = 60_000;
-/// How long a write waits for somebody who writes to the file with another program.
+/// How long a write waits for another program that writes to the file.
 const BUSY: Duration = Duration::from_secs(1);
 /// The write-ahead log is cut back to this after a checkpoint; SQLite makes one every 1,000 pages, 4 MiB.
 const LOG_BYTES: i64 = 4 << 20;
@@ -63,7 +63,7 @@ impl Default for WriterOptions {
     }
 }
 
-/// What became of what was to be written.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Written {
     /// It is in the file.
@@ -77,7 +77,7 @@ pub enum Written {
     Dropped,
 }
 
-/// Writes a recording. There is one writer a recording; it is dropped to close the file.
+/// Writes a recording. A recording has one writer; dropping it closes the file.
 #[derive(Debug)]
 pub struct Writer {
     path: PathBuf,
@@ -99,7 +99,7 @@ pub struct Writer {
     _lock: Lock,
 }
 
-/// What goes with the file's content: where a write fails, it is read again.
+/// State that belongs to the file's content: where a write fails, it is read again.
 #[derive(Debug)]
 struct State {
     rare: Rare,
@@ -154,8 +154,8 @@ enum Room {
     None { since: Option<Timestamp>, because: NoRoom },
 }
 
-/// Fails where one of the files that SQLite keeps beside a recording is somebody else's: what stands in its log becomes a
-/// part of the recording.
+/// Fails where one of the files that SQLite keeps beside a recording is somebody else's: the content of its log becomes
+/// a part of the recording.
 fn expect_ours_beside(path: &Path) -> Result<(), Error> {
     for ending in ["-wal", "-shm", "-journal"] {
         let beside = beside(path, ending);
@@ -416,7 +416,7 @@ impl Writer {
     }
 
     /// Takes away what is too old, where a minute has ended: in a transaction of its own, so that what cannot be taken away
-    /// holds up nothing that is written. What fails now is tried again a minute later.
+    /// blocks nothing that is written. What fails now is tried again a minute later.
     fn retain(&mut self) -> Result<(), Error> {
         let Some(now_ms) = self.state.retain_at_ms.take() else { return Ok(()) };
         let bounds = self.options.bounds();
@@ -612,8 +612,8 @@ fn prepare(db: &Connection, path: &Path) -> Result<i64, Error> {
     schema::version(db, path)
 }
 
-/// What a writer does first, with the first transaction for which there is room: it says who it is, folds the rows of
-/// one that was killed, and ends the gaps that nobody ended, as the recorder that knew of them is gone.
+/// A writer's first steps, with the first transaction for which there is room: it writes who it is, folds the rows of a
+/// killed writer, and ends open gaps, as the recorder that knew of them is gone.
 fn begin(db: &Connection, options: &WriterOptions) -> rusqlite::Result<()> {
     let mut insert = db.prepare("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
     insert.execute(["format", "spindoctor.recording/2"])?;
@@ -647,7 +647,7 @@ fn transaction(
     transaction.commit()
 }
 
-/// What the file system said, where it is the one that refused: it may have room later.
+/// The file system's answer, where it refused: it may have room later.
 fn refusal(error: &rusqlite::Error) -> Option<String> {
     match error.sqlite_error_code()? {
         ErrorCode::DiskFull => Some("it is full".to_owned()),
@@ -659,7 +659,7 @@ fn refusal(error: &rusqlite::Error) -> Option<String> {
     }
 }
 
-/// What cannot be made into bytes.
+/// A value that cannot be encoded.
 pub(crate) fn unwritable(error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(Box::new(error))
 }

@@ -126,7 +126,7 @@ impl Drop for Disk {
 }
 
 /// Writes samples until something else than [`Written::Done`] comes back, and gives that and its second.
-fn write_until_told(writer: &mut Writer, segment: u64, from: u64) -> (u64, Written) {
+fn write_until_stopped(writer: &mut Writer, segment: u64, from: u64) -> (u64, Written) {
     for second in from..from + 2_000_000 {
         let written = writer.write_sample(story::sample(segment, second)).unwrap();
         if written != Written::Done {
@@ -161,7 +161,7 @@ fn it_stops_before_the_last_of_the_disk_and_goes_on_when_there_is_room() {
     std::fs::write(&ballast, vec![0; 6 << 20]).unwrap();
     let mut writer = Writer::open(&disk.path(), WriterOptions::default()).unwrap();
     let segment = writer.begin_segment(story::began(), story::server());
-    let (stopped, written) = write_until_told(&mut writer, segment, 0);
+    let (stopped, written) = write_until_stopped(&mut writer, segment, 0);
     assert_eq!(written, Written::Stopped(NoRoom::Reserved));
     let space = rustix::fs::statvfs(disk.folder.path()).unwrap();
     let free_ratio = space.f_bavail as f64 / space.f_blocks as f64;
@@ -186,7 +186,7 @@ fn a_disk_that_is_full_to_the_last_byte_is_no_crash_and_the_file_stays_whole() {
     let options = WriterOptions { keep_disk_free: false, ..WriterOptions::default() };
     let mut writer = Writer::open(&disk.path(), options).unwrap();
     let segment = writer.begin_segment(story::began(), story::server());
-    let (stopped, written) = write_until_told(&mut writer, segment, 0);
+    let (stopped, written) = write_until_stopped(&mut writer, segment, 0);
     assert!(matches!(written, Written::Stopped(NoRoom::Refused(_))), "{written:?}");
     let mut second = stopped + 1;
     while second < stopped + 5 {

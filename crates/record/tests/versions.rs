@@ -24,13 +24,13 @@ fn refused(path: &Path) -> String {
 const KEPT: [&str; 2] = ["v1.spindoctor", "v2.spindoctor"];
 
 #[test]
-fn the_recording_of_each_version_opens_and_tells_its_whole_story() {
+fn the_recording_of_each_version_opens_and_shows_its_whole_story() {
     for name in KEPT {
-        tells_its_whole_story(name);
+        shows_its_whole_story(name);
     }
 }
 
-fn tells_its_whole_story(name: &str) {
+fn shows_its_whole_story(name: &str) {
     let (_folder, path) = kept_copy(name);
     let recording = Recording::open(&path).unwrap();
     let (from, to) = recording.extent().unwrap().unwrap();

@@ -22,9 +22,9 @@ pub struct AccountRate {
     pub share: f64,
     /// Statements for each connection made; over one that stays open they add up. None where nobody counts them.
     pub statements_each: Option<f64>,
-    /// How long a connection lasts in the mean, of those that were made within the window: at most half of it can be
-    /// told, so what lasts longer shows as about that. None where no connection of the account was made, or none was there
-    /// whenever it was looked.
+    /// How long a connection lasts in the mean, of those that were made within the window: at most half of the window
+    /// can be measured, so a longer lifetime shows as about that. None where no connection of the account was made, or
+    /// none was there whenever it was looked.
     pub lifetime_s: Option<f64>,
     /// Its connections now.
     pub open: u64,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn who_connects_is_told_by_the_servers_own_counts() {
+    fn who_connects_is_shown_by_the_servers_own_counts() {
         let rates = accounts(&churn(0.5)).unwrap();
         assert_eq!(rates.len(), 1, "a pool makes no connection: {rates:?}");
         let web = &rates[0];
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_told_from_connections_that_nobody_saw() {
+    fn an_age_is_distinguished_from_connections_that_nobody_saw() {
         let short = lifetimes(&churn(0.02));
         assert_eq!(short.iter().map(|age| age.within_s).collect::<Vec<_>>(), [0.1, 1.0]);
         assert!(short.iter().all(|age| age.closed_ratio > 0.99), "{short:?}");

@@ -63,7 +63,7 @@ impl Draft {
         self
     }
 
-    /// Names the thread that holds up the others; its statement goes in without its literals.
+    /// Names the thread that blocks the others; its statement goes in without its literals.
     pub(crate) fn root(mut self, root: Option<Root>) -> Self {
         self.0.root = root.map(|root| Root { statement: spindoctor_sql::digest(&root.statement), ..root });
         self

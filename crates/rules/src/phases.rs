@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_a_statements_life_is_told_from_its_calls() {
+    fn each_part_of_a_statements_life_is_distinguished_from_its_calls() {
         use ThreadState::{Condition, DiskRead, Lock, NetworkIdle, Running, Sync};
         let inside = |innermost: &[&'static str]| [innermost, &["dispatch_command", "do_command"]].concat();
         for (state, frames, expected) in [

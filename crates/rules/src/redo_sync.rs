@@ -192,7 +192,7 @@ mod tests {
     use crate::testing::Build;
 
     #[test]
-    fn the_binary_log_tells_the_time_where_the_redo_log_is_not_timed() {
+    fn the_binary_log_shows_the_time_where_the_redo_log_is_not_timed() {
         let window = Build::busy("8.0.36")
             .counter("Innodb_os_log_fsyncs", 30.0)
             .file_wait("wait/io/file/innodb/innodb_log_file", 0.0, 0.0)

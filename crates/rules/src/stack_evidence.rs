@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn spinners_are_told_apart_by_whose_loop_it_is() {
+    fn spinners_are_distinguished_by_whose_loop_it_is() {
         let window =
             Build::busy("8.0.36").cpu_samples(1000, 0.4, &["log_write_up_to", "trx_commit"]).window();
         assert_eq!(Stacks::Spinning(Whose::Latch).evidence(&window), []);

@@ -16,11 +16,11 @@ use crate::spin_samples;
 /// Snapshots below which no mean is given.
 const ENOUGH: usize = 5;
 
-/// Sessions held up on average from which on it is a queue. Below two it is one that waits for another now and
+/// Sessions blocked on average from which on it is a queue. Below two it is one that waits for another now and
 /// then, as on any busy server.
 pub(crate) const HELD_UP: f64 = 2.0;
 
-/// Share of the sessions at work that are held up. Recorded servers that suffer from something else show 0.02 at most,
+/// Share of the sessions at work that are blocked. Recorded servers that suffer from something else show 0.02 at most,
 /// but for one that opens tables all the time: 0.15 of its sessions read statistics on the way.
 pub(crate) const HELD_UP_RATIO: f64 = 0.1;
 
@@ -42,7 +42,7 @@ pub(crate) const LATCH_WAITS: &[&str] = &[
 /// Beginnings of the names of InnoDB's functions.
 const INNODB: &[&str] = &["btr_", "buf_", "dict_", "fil_", "fsp_", "os_event", "row_", "srv_", "trx_"];
 
-/// Who holds others up, and who is held up.
+/// Who blocks others, and who is blocked.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
     /// Functions that do it: a thread with one of them on its stack, which does not itself wait for it.
@@ -59,7 +59,7 @@ pub(crate) fn nobody(_: &[&str]) -> bool {
     false
 }
 
-/// Sessions that were held up.
+/// Sessions that were blocked.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stall {
     /// Sessions at work, mean of the snapshots.
@@ -72,7 +72,7 @@ pub(crate) struct Stall {
     pub(crate) waiting: f64,
     /// Share of the snapshots in which a thread did it.
     pub(crate) seen_ratio: f64,
-    /// Sessions held up in each snapshot.
+    /// Sessions blocked in each snapshot.
     series: Series,
     /// The kernel's id of the thread that does most of it.
     doer: Option<u32>,
@@ -81,7 +81,7 @@ pub(crate) struct Stall {
 }
 
 impl Stall {
-    /// Counts; none where hardly anybody is at work, so that nobody can be held up.
+    /// Counts; none where hardly anybody is at work, so that nobody can be blocked.
     pub(crate) fn count(window: &Window, look: Look) -> Result<Option<Self>, Unavailable> {
         let profile = match (window.profile.value(), window.profile.unavailable()) {
             (Some(profile), _) => profile,
@@ -146,12 +146,12 @@ impl Stall {
         }
     }
 
-    /// Share of the sessions at work that are held up.
+    /// Share of the sessions at work that are blocked.
     pub(crate) fn ratio(&self) -> f64 {
         (self.held_up / self.at_work.max(1.0)).min(1.0)
     }
 
-    /// True where so many are held up that it is a queue.
+    /// True where so many are blocked that it is a queue.
     pub(crate) fn matters(&self) -> bool {
         self.held_up >= HELD_UP && self.ratio() >= HELD_UP_RATIO
     }

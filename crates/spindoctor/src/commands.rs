@@ -11,11 +11,11 @@ use crate::{
     sweep, top, tune, workload,
 };
 
-/// Finds where a running MySQL or MariaDB server loses time, shows who holds up whom, and says what to do.
+/// Finds where a running MySQL or MariaDB server loses time, shows who blocks whom, and says what to do.
 #[derive(Debug, Parser)]
 #[command(name = "spindoctor", version, disable_help_flag = true, disable_help_subcommand = true)]
 #[command(arg_required_else_help = true, max_term_width = 90)]
-#[command(after_help = "Exit codes: 0 done, 1 findings at or above --fail-on, 2 could not do it.")]
+#[command(after_help = "Exit codes: 0 done, 1 findings at or above --fail-on, 2 error.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -51,7 +51,7 @@ commands! {
     Host(host::Host) => host::run,
     /// Show what every thread does, without stopping one: stacks, spin share, flame graphs
     Stacks(stacks::Stacks) => stacks::run,
-    /// Show who holds up whom, now: the root of each pile-up, who waits behind it, what would free them
+    /// Show who blocks whom, now: the root of each pile-up, who waits behind it, what would free them
     Locks(locks::Locks) => locks::run,
     /// Show who fills the page cache: data, redo, binary and relay logs; take the logs out and keep them out
     Cache(cache::Cache) => cache::run,
@@ -72,14 +72,14 @@ commands! {
     TuneGuardian(tune::Guardian) => tune::guard,
     /// Measure a grid of settings and client counts with sysbench: tables, charts, scalability
     Sweep(sweep::Sweep) => sweep::run,
-    /// Tell an incident of a recording: one HTML page with its timeline, cause, wait graph, flame graph
+    /// Write an incident report from a recording: one HTML page with its timeline, cause, wait graph, flame graph
     Report(incident::Report) => incident::run,
     /// Write tables of a recording as Parquet or CSV, for DuckDB, ClickHouse, Spark
     Export(export::Export) => export::run,
     /// Many servers at once: one statement to all, who of them is in trouble, what they all run
     #[command(subcommand)]
     Fleet(fleet::Fleet) => fleet::run,
-    /// Tell what a cause is, what it rests on and what to do; without a name, list all causes
+    /// Explain a cause: the problem, its evidence and what to do; without a name, list all causes
     Explain(explain::Explain) => explain::run,
     /// Start throw-away servers and make them suffer a known cause
     #[command(subcommand)]
@@ -178,9 +178,12 @@ mod tests {
         assert_eq!(of("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(of("2m"), Ok(Duration::from_secs(120)));
         assert_eq!(of("3"), Ok(Duration::from_secs(3)));
-        for (wrong, reason) in
-            [("3d", "is no unit of time"), ("s", "is no number"), ("0s", "between"), ("1e99s", "between")]
-        {
+        for (wrong, reason) in [
+            ("3d", "is not a unit of time"),
+            ("s", "is not a number"),
+            ("0s", "between"),
+            ("1e99s", "between"),
+        ] {
             assert!(of(wrong).unwrap_err().contains(reason), "{wrong}");
         }
     }

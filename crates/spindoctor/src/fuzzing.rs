@@ -1,4 +1,4 @@
-//! What the program itself reads of others, for the fuzz targets in `fuzz/`; nothing else uses it.
+//! The program's own parsers of untrusted input, for the fuzz targets in `fuzz/`; nothing else uses it.
 
 use crate::commands;
 use crate::common::window_file;
@@ -29,7 +29,7 @@ pub fn window(bytes: &[u8]) -> bool {
 
 /// A statement that may be asked about with EXPLAIN; whether it may.
 pub fn explainable(text: &str) -> bool {
-    Select::of(text).is_ok()
+    Select::parse(text).is_ok()
 }
 
 /// Times and moments of a command line, and each of its other forms of value: any text is a value or a refusal.

@@ -1,9 +1,9 @@
 //! spindoctor: finds where a running MySQL or MariaDB server loses time.
 //!
-//! The program is this library's [`run`], so that what it reads of others can be fuzzed ([`mod@fuzzing`]). Each noun has a
-//! room: its flags (`args`), its work (`run`), what it computes, and a file for each format. `commands` lists the commands.
-//! What several rooms need is in `common`, below them; how results look, in the
-//! crate `spindoctor-page`. A room's `mod.rs` says what the others may use of it.
+//! The program is this library's [`run`], so that its parsers of untrusted input can be fuzzed ([`mod@fuzzing`]). Each
+//! noun has a room: its flags (`args`), its work (`run`), what it computes, and a file for each format. `commands`
+//! lists the commands. What several rooms need is in `common`, below them; how results look, in the crate
+//! `spindoctor-page`. A room's `mod.rs` says what the others may use of it.
 
 #![allow(unreachable_pub, reason = "a binary's items: what is public, the rooms say")]
 
@@ -30,6 +30,8 @@ mod workload;
 
 mod common;
 
+#[cfg(test)]
+mod plain_words;
 #[cfg(test)]
 mod walls;
 

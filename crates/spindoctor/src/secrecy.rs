@@ -1,4 +1,4 @@
-//! Passwords stay in this process: before anything else is done, they are taken out of where others look.
+//! Passwords stay in this process: before anything else is done, they are removed from the places that others can read.
 //!
 //! - The arguments, which every user of the machine may read (`/proc/PID/cmdline`), have `x` in the place of each password,
 //!   as those of MySQL's own clients do.

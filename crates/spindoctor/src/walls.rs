@@ -1,4 +1,4 @@
-//! The walls of the house, held against the code: who may use what of whom.
+//! The walls between the rooms, checked in the code: which room may use what of which other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,20 +8,20 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 /// What all rooms stand on; it knows none of them.
 const FLOOR: &str = "common";
 /// What starts the rooms, and may know all of them.
-const ABOVE: [&str; 5] = ["main.rs", "lib.rs", "commands.rs", "fuzzing.rs", "walls.rs"];
+const ABOVE: [&str; 6] = ["main.rs", "lib.rs", "commands.rs", "fuzzing.rs", "walls.rs", "plain_words.rs"];
 /// Which room shows what is another's noun. What is no room's noun stands in `common`, or in a crate below the program.
 const SHOWS: [(&str, &str, &str); 11] = [
     ("doctor", "locks", "a diagnosis has the wait graph beside it"),
     ("fleet", "top", "`fleet top` is the same screens, of many servers"),
     ("incident", "doctor", "a stall's page has its diagnosis"),
-    ("incident", "locks", "and who held up whom in it"),
+    ("incident", "locks", "and who blocked whom in it"),
     ("lab", "doctor", "`lab run` ends with a diagnosis"),
     ("lab", "locks", "and with a wait graph, where the scenario is a pile-up"),
     ("lab", "tune", "`lab tune` shows trials as `tune` does"),
     ("sweep", "lab", "it sweeps over the lab's servers"),
     ("top", "host", "a screen is the host's report"),
     ("top", "locks", "a screen is the wait graph"),
-    ("tune", "doctor", "a plan has the host as a diagnosis tells it"),
+    ("tune", "doctor", "a plan shows the host as a diagnosis does"),
 ];
 /// The crates, each with what it may use; what stands on a line uses only what stands above it.
 const CRATES: [(&str, &[&str]); 17] = [
@@ -149,7 +149,7 @@ fn rooms_go_round_in_no_circle() {
             below.entry(home).or_default().insert(path[0].clone());
         }
     }
-    // Whoever uses only what is known to be in no circle is in none.
+    // A room that uses only rooms outside of circles is in none.
     let mut sound: BTreeSet<String> = BTreeSet::new();
     loop {
         let next = rooms.iter().find(|room| {

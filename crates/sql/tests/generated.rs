@@ -175,7 +175,7 @@ proptest! {
 }
 
 #[test]
-fn the_shape_keeps_what_tells_statements_apart() {
+fn the_shape_keeps_what_shows_statements_apart() {
     for mode in [Mode::UNKNOWN, Mode::ALL[0]] {
         let lexed = spindoctor_sql::lex("UPDATE t1 SET a = 'b' WHERE c = 5", mode);
         assert_eq!(lexed.tokens.len(), 10);

@@ -560,7 +560,7 @@ fn a_lock_that_another_account_waits_for_keeps_no_setting_changed(scene: &Scene)
     }
 }
 
-fn a_server_that_stands_still_for_seconds_takes_the_lease_from_nobody(scene: &Scene) {
+fn a_server_that_stops_for_seconds_takes_the_lease_from_nobody(scene: &Scene) {
     let tuner = scene.start("hold");
     let guardian = tuner.guardian;
     send(scene.server.pid(), Signal::STOP);
@@ -574,7 +574,7 @@ fn a_server_that_stands_still_for_seconds_takes_the_lease_from_nobody(scene: &Sc
     scene.wait_for_nothing(guardian, "stood still");
 }
 
-fn a_tuner_that_stands_still_for_two_seconds_goes_on(scene: &Scene) {
+fn a_tuner_that_stops_for_two_seconds_goes_on(scene: &Scene) {
     let tuner = scene.start("hold");
     let guardian = tuner.guardian;
     send(tuner.pid(), Signal::STOP);
@@ -682,7 +682,7 @@ fn a_server_makes_no_other_value_of_one_that_it_takes(scene: &Scene) {
     }
 }
 
-fn a_second_tuner_is_refused_and_told_who_tunes_since_when(scene: &Scene) {
+fn a_second_tuner_is_refused_and_shown_who_tunes_since_when(scene: &Scene) {
     let first = scene.start("hold");
     let address = scene.server.socket().display().to_string();
     let said = |state: &Path| {
@@ -854,7 +854,7 @@ fn every_variable_of_the_list_can_be_lent_and_set_on_both_servers(scene: &Scene)
     assert_eq!(restored.restored.len(), variables.len(), "{restored}");
 }
 
-fn what_is_persisted_is_listed_on_mysql_and_told_as_option_file_on_mariadb(scene: &Scene) {
+fn what_is_persisted_is_listed_on_mysql_and_shown_as_option_file_on_mariadb(scene: &Scene) {
     let (delay, loops) = (find("innodb_spin_wait_delay").unwrap(), find("innodb_sync_spin_loops").unwrap());
     let mut settings = scene.take(&[delay, loops]);
     let asked = [(delay, "1".to_owned()), (loops, "31".to_owned())];
@@ -892,18 +892,18 @@ const CHECKS: &[(&str, Check)] = checks![
     somebody_elses_change_ends_the_tuner_which_says_what_it_saw,
     somebody_elses_change_after_the_tuners_death_is_respected,
     a_lock_that_another_account_waits_for_keeps_no_setting_changed,
-    a_server_that_stands_still_for_seconds_takes_the_lease_from_nobody,
-    a_tuner_that_stands_still_for_two_seconds_goes_on,
+    a_server_that_stops_for_seconds_takes_the_lease_from_nobody,
+    a_tuner_that_stops_for_two_seconds_goes_on,
     an_account_that_may_not_set_is_reported_the_grant_and_nothing_is_left,
     a_value_that_cannot_be_is_refused_before_anything_is_armed,
     a_server_makes_no_other_value_of_one_that_it_takes,
-    a_second_tuner_is_refused_and_told_who_tunes_since_when,
+    a_second_tuner_is_refused_and_shown_who_tunes_since_when,
     what_is_kept_stays_and_nothing_else_is_left,
     when_a_server_was_started_is_the_same_whenever_it_is_asked,
     a_network_that_is_gone_is_noticed_by_the_server_itself,
     a_value_that_the_server_adjusts_is_an_error_and_all_have_their_values_from_before,
     every_variable_of_the_list_can_be_lent_and_set_on_both_servers,
-    what_is_persisted_is_listed_on_mysql_and_told_as_option_file_on_mariadb,
+    what_is_persisted_is_listed_on_mysql_and_shown_as_option_file_on_mariadb,
     a_server_that_takes_no_event_is_guarded_by_the_process_alone,
 ];
 

@@ -301,7 +301,7 @@ fn runs(pid: u32) -> bool {
 
 /// What is seen from outside.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct Observed {
     value: String,
     holder: Option<Holder>,
     has_event: bool,
@@ -317,7 +317,7 @@ impl Scene<'_> {
         self.runtime.block_on(self.server.execute([statement])).unwrap();
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> Observed {
         let holder = self.ask("SELECT IS_USED_LOCK('spindoctor.lease')").parse::<u64>().ok().map(|id| {
             let pid = self
                 .gate
@@ -338,7 +338,7 @@ impl Scene<'_> {
             set.sort();
             (set, journal.is_kept)
         });
-        Seen {
+        Observed {
             value: self.ask(&format!("SELECT @@GLOBAL.{VARIABLE}")),
             holder,
             has_event: self
@@ -349,7 +349,7 @@ impl Scene<'_> {
     }
 
     /// What the model says is to be seen.
-    fn expected(state: &State) -> Seen {
+    fn expected(state: &State) -> Observed {
         let journal = state.disk[0].map(|journal| {
             let values = [Value::Old, Value::New, Value::Newer, Value::Dba, Value::Configured];
             let is_set =
@@ -359,7 +359,7 @@ impl Scene<'_> {
             set.sort();
             (set, journal.is_kept)
         });
-        Seen {
+        Observed {
             value: number(state.values[0]).to_owned(),
             holder: state.lock.map(|lock| lock.holder),
             has_event: state.events[0].is_some(),

@@ -1,4 +1,4 @@
-//! One connection: made, logged in, asked, closed. What bytes mean is said by the other modules of this crate.
+//! One connection: made, logged in, asked, closed. The other modules of this crate interpret the bytes.
 //!
 //! Everything that waits does so without a thread; what is read goes through one buffer that all connections of a
 //! thread share, so that a connection that waits holds no more than its socket and a few hundred bytes. The caller has

@@ -1,5 +1,5 @@
-//! MySQL's protocol, for every command alike: whom a password is given to, what of an answer is believed, and how much of it
-//! is read.
+//! MySQL's protocol, the same for every command: who may get a password, what is trusted in an answer, and how much of
+//! it is read.
 //!
 //! In: an [`Endpoint`](peer::Endpoint), an account, and what the user trusts. Out: a [`connection::Connection`] and the items
 //! of its answers. It lies below `collect`: `collect`'s sessions, `tune`'s writer and `fleet` speak through it and through

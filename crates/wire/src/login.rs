@@ -1,4 +1,4 @@
-//! The login: what is sent for what the server says. The password itself leaves only for a server that has proved who it
+//! The login: our packets for the server's packets. The password itself leaves only for a server that has proved who it
 //! is, or that the user trusts by name.
 //!
 //! `mysql_native_password`, `caching_sha2_password` and `client_ed25519` by what the server says: none of their proofs is

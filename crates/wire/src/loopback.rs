@@ -1,4 +1,4 @@
-//! Whose process the other end of a connection over loopback is: the kernel knows.
+//! The process at the other end of a loopback connection, as the kernel knows it.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,6 +1,6 @@
 //! Cuts a stream into packets: `LENGTH[3] SEQUENCE[1] PAYLOAD`; a payload of `ffffff` bytes goes on in the next frame.
 //!
-//! Packets that lie whole in what was read are handed on where they lie; only what is cut off is kept.
+//! Packets that are complete in the buffer are passed on without a copy; only a part of a packet is kept.
 
 use crate::Wrong;
 

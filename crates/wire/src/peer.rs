@@ -1,4 +1,5 @@
-//! Whom a connection goes to, how that server has to prove who it is, and what the password may be given to without proof.
+//! The server that a connection goes to, how the server must prove its identity, and where the password may be sent
+//! without proof.
 
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -21,9 +21,9 @@ impl Backoff {
     }
 }
 
-/// When to connect anew: at once where the connection that broke had answered, and less and less often where none does. A
+/// When to reconnect: at once where the broken connection had answered, and less and less often where none does. A
 /// server that lets somebody in and then gives no answer keeps that connection, however often it is given up here: made
-/// anew each second they would fill it up.
+/// again each second they would fill it up.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reconnect {
     backoff: Backoff,
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_had_answered_is_made_anew_at_once_and_those_that_never_do_become_rare() {
+    fn a_connection_that_had_answered_is_made_again_at_once_and_those_that_never_do_become_rare() {
         let mut reconnect = Reconnect::default();
         let mut waits = |is_answered: bool| {
             if is_answered {

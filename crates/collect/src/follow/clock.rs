@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A step of the wall clock beyond this begins a new segment: below it a sample is not told from its neighbour.
+/// A step of the wall clock beyond this begins a new segment: below it a sample cannot be distinguished from its
+/// neighbour.
 const LARGEST_STEP: SignedDuration = SignedDuration::from_secs(1);
 
 /// When a segment began, by both clocks.

@@ -1,4 +1,4 @@
-//! What each source cost so far: counted where it is asked, read by whoever wants to know.
+//! The cost of each source so far: counted where it is read, for any reader.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(super) struct Costs(Arc<Mutex<Vec<SourceCost>>>);
 
 impl Costs {
     /// Nothing was asked yet of these sources.
-    pub(super) fn of(sources: impl Iterator<Item = (&'static str, f64)>) -> Self {
+    pub(super) fn from_sources(sources: impl Iterator<Item = (&'static str, f64)>) -> Self {
         let costs =
             sources.map(|(source, period_s)| SourceCost { source, period_s, ..SourceCost::default() });
         Self(Arc::new(Mutex::new(costs.collect())))
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn what_is_counted_by_one_is_read_by_another() {
-        let costs = Costs::of([("SHOW X", 1.0), (PROBE, 0.1)].into_iter());
+        let costs = Costs::from_sources([("SHOW X", 1.0), (PROBE, 0.1)].into_iter());
         let reader = costs.clone();
         costs.count("SHOW X", Duration::from_millis(3), 500);
         costs.count("SHOW X", Duration::from_millis(4), 501);

@@ -29,7 +29,7 @@ impl Door {
     /// Connects; by the administrators' address where every other connection is taken (1040, and the account's own limit).
     ///
     /// # Errors
-    /// The usual address's; where the other one fails too, that tells nothing more.
+    /// The usual address's; where the other one fails too, that shows nothing more.
     pub(super) async fn connect(&self, limits: &Limits) -> Result<Session, ConnectError> {
         let error = match Session::connect(&self.target, limits).await {
             Err(error @ (ConnectError::TooManyConnections { .. } | ConnectError::AccountLimit { .. })) => {

@@ -30,7 +30,7 @@ impl Host {
         let process = options.host.process(target, &options.proc).map(|pid| {
             let target = host::Target::under(pid, &options.proc, &options.sys);
             let started_ticks = started_ticks(&options.proc, pid);
-            Process { ids: ThreadIds::of(target.clone()), target, started_ticks }
+            Process { ids: ThreadIds::of_process(target.clone()), target, started_ticks }
         });
         Self { process }
     }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_is_told_by_when_it_started_even_where_the_uptime_has_grown_meanwhile() {
+    fn a_restart_is_shown_by_when_it_started_even_where_the_uptime_has_grown_meanwhile() {
         let start = Instant::now();
         let before = identity(100, start);
         assert_eq!(identity(130, start + Duration::from_secs(1)).differs_from(&before), None);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn another_server_behind_the_same_address_and_an_upgrade_are_told_apart() {
+    fn another_server_behind_the_same_address_and_an_upgrade_are_distinguished() {
         let before = identity(100, Instant::now());
         let other = Identity { uuid: Some("b".to_owned()), ..before.clone() };
         assert_eq!(other.differs_from(&before), Some("another server answers"));

@@ -1,19 +1,19 @@
 //! Endless sampling: what `watch` does for a window, for months.
 //!
-//! In: a target and [`FollowOptions`]. Out: a [`Follower`], which yields samples on a grid of a second, probes ten times
-//! a second, a [`Segment`] wherever the clock or the server process is another one, and a [`Gap`] wherever the server
-//! said nothing. Each source is asked at its own pace ([`Pace`]), slows itself down where its answers become dear, and
-//! says so. Four run side by side: the sampler, which keeps the grid and reads the host; the server's half, a task that
-//! may wait for answers; the probe, on a thread of its own, so that nothing done here is taken for the server's
-//! slowness; and the caller.
+//! In: a target and [`FollowOptions`]. Out: a [`Follower`], which yields samples on a grid of a second, probes ten
+//! times a second, a [`Segment`] wherever the clock or the server process is another one, and a [`Gap`] wherever the
+//! server said nothing. Each source is asked at its own pace ([`Pace`]), slows itself down where its answers become
+//! expensive, and says so. Four run side by side: the sampler, which keeps the grid and reads the host; the server's
+//! half, a task that may wait for answers; the probe, on a thread of its own, so that nothing done here is taken for
+//! the server's slowness; and the caller.
 //!
 //! # Endless sampling
 //!
 //! `crates/collect/src/follow/` is `watch` without an end; how one source is asked is the same code (`asking.rs`).
 //!
-//! 1. **Who has a turn** is decided on a grid of a second (`sampler.rs`). `paces.rs` has a line for each source beside the two
-//!    lists of sources: its period, from when on an answer is dear, how slow it may become. A dear source slows itself down and
-//!    says so (`pace.rs`, pure).
+//! 1. **Who has a turn** is decided on a grid of a second (`sampler.rs`). `paces.rs` has a line for each source beside
+//!    the two lists of sources: its period, from when on an answer is expensive, how slow it may become. An expensive
+//!    source slows itself down and says so (`pace.rs`, pure).
 //! 2. **The host is read on time, the server when it answers** (`server.rs`, a task of its own). A sample waits for answers until
 //!    the next one is due; later ones stand in the sample that is current then, with their own time. Whatever was due and did
 //!    not come is `Unavailable` with the reason.
@@ -22,11 +22,11 @@
 //!    and its name are compared (`identity.rs`).
 //! 4. **The probe** (`probe.rs`) has a thread and a connection of its own, so that nothing that happens here is taken for the
 //!    server's slowness. A server without a free connection is entered by its administrators' port (`door.rs`).
-//! 5. **A connection that is given up stays with a server that hangs in it.** So whoever connects anew waits longer each time
-//!    that none of it was answered (`backoff.rs`), and a source over which sessions were lost rests, over new sessions too.
-//! 6. **The ring of stacks** (`crates/stacks/src/profiler/ring.rs`) is a profiler that drops what is too old, looks more often
-//!    for a while when told to, and hands out the profile of any part of what it holds. Its tables are made anew from what is
-//!    still held whenever they have doubled.
+//! 5. **A connection that is given up stays with a server that hangs in it.** So each reconnect waits longer that none
+//!    of it was answered (`backoff.rs`), and a source over which sessions were lost rests, over new sessions too.
+//! 6. **The ring of stacks** (`crates/stacks/src/profiler/ring.rs`) is a profiler that drops what is too old, looks
+//!    more often for a while on request, and hands out the profile of any part of what it holds. Its tables are built
+//!    again from what is still held whenever they have doubled.
 
 mod backoff;
 mod clock;
@@ -76,7 +76,7 @@ pub const CONNECTIONS: u64 = OWN_CONNECTIONS + 1;
 /// Whose host to read, and what to ask how often. Deadlines are the target's own.
 #[derive(Debug, Clone)]
 pub struct FollowOptions {
-    /// Whose process is the server. One that was named and has ended is looked for anew.
+    /// Whose process is the server. One that was named and has ended is looked for again.
     pub host: HostChoice,
     /// Stands for `/proc`.
     pub proc: PathBuf,
@@ -114,8 +114,8 @@ pub enum Followed {
     Restart(Restart),
     /// What was read at one second of the grid. Where the server does not answer, its part says so.
     Sample(Box<RecordedSample>),
-    /// The probe's question, asked at this time of the segment, in seconds, has no answer yet, though it usually has one long
-    /// before: whoever wants to see what holds it up looks now.
+    /// The probe's question, asked at this time of the segment, in seconds, has no answer yet, though it usually has
+    /// one long before: a snapshot of what blocks it must be taken now.
     Overdue(f64),
     /// What the probe was answered.
     Probe(Probe),
@@ -173,8 +173,7 @@ impl Follower {
         self.shared.instant_of(at_s)
     }
 
-    /// While a stall is looked at: sources that tell its cause are asked at their usual pace, however dear they have
-    /// become.
+    /// During a stall: sources that show its cause are asked at their usual pace, however expensive they have become.
     pub fn hurry(&self, is_hurry: bool) {
         self.shared.hurry(is_hurry);
     }
@@ -228,7 +227,7 @@ mod tests {
         let mut follower = Follower { followed, shared, sampler: Some(sampler) };
         assert_eq!(follower.next().await, Some(Followed::Overdue(1.0)));
         assert_eq!(follower.next().await, None);
-        assert!(of_probe.send(Followed::Overdue(2.0)).await.is_err(), "the probe is told to end");
+        assert!(of_probe.send(Followed::Overdue(2.0)).await.is_err(), "the probe gets the order to end");
         assert_eq!(follower.next().await, None);
         follower.finish().await;
     }

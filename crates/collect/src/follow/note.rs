@@ -17,7 +17,7 @@ pub enum Note {
         /// What did not go as it should and did not stop the session.
         notes: Vec<String>,
     },
-    /// The session broke; it is made anew.
+    /// The session broke; a new one is made.
     Lost {
         /// What happened.
         because: String,
@@ -117,7 +117,7 @@ impl fmt::Display for Note {
             }
             Self::NoProbe { because } => {
                 write!(f, "nothing is probed from now on, and short stalls are not seen: {because}; ")?;
-                write!(f, "start spindoctor anew")
+                write!(f, "restart spindoctor")
             }
             Self::ClockSet { by_s } if *by_s > 0.0 => {
                 write!(f, "the clock was set forward by {by_s:.1} s, or this machine was suspended")

@@ -1,4 +1,4 @@
-//! How often a source is asked, and how it slows itself down where its answers become dear. Pure.
+//! How often a source is asked, and how it slows itself down where its answers become expensive. Pure.
 //!
 //! In: the seconds of the grid, and what each answer took. Out: whether the source is due, and a [`PaceChange`] where it
 //! is to be asked less often from now on, or as often as before again.
@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use crate::pace::{Pace, Period};
 
-/// So many dear answers in a row slow a source down: one may have met a busy moment.
-const DEAR_IN_A_ROW: u8 = 2;
+/// So many expensive answers in a row slow a source down: one may have met a busy moment.
+const EXPENSIVE_IN_A_ROW: u8 = 2;
 
 /// So many cheap answers in a row speed it up again: far more, so that it does not swing to and fro.
 const CHEAP_IN_A_ROW: u8 = 10;
 
-/// An answer is cheap below this part of the bounds: one that is just below would be dear again when asked more often.
+/// An answer is cheap below this part of the bounds: one that is just below would be expensive again when asked more
+/// often.
 const CHEAP_RATIO: f64 = 0.5;
 
 /// So many questions in a row without an answer in time are the source's fault: what hangs once may be the server.
@@ -55,7 +56,7 @@ pub(super) struct Paced {
     /// Puts its turns beside those of others with the same period.
     offset: u32,
     asked_before: bool,
-    dear: u8,
+    expensive: u8,
     cheap: u8,
     missed: u8,
     /// It missed its deadlines, and has not answered since.
@@ -65,7 +66,7 @@ pub(super) struct Paced {
 }
 
 impl Paced {
-    /// A source that is due at once; `place` tells it from others of the same period.
+    /// A source that is due at once; `place` distinguishes it from others of the same period.
     pub(super) fn new(name: &'static str, pace: Pace, place: usize) -> Self {
         let period_s = match pace.period {
             Period::Every(seconds) => seconds.max(1),
@@ -79,7 +80,7 @@ impl Paced {
             next: None,
             offset,
             asked_before: false,
-            dear: 0,
+            expensive: 0,
             cheap: 0,
             missed: 0,
             is_silent: false,
@@ -117,7 +118,7 @@ impl Paced {
         }
     }
 
-    /// The source that it tells the same as.
+    /// The source that has the same content.
     pub(super) fn instead_of(&self) -> Option<&'static str> {
         self.pace.instead_of
     }
@@ -180,16 +181,16 @@ impl Paced {
             return None;
         }
         let took_ms = taken.took.as_secs_f64() * 1e3;
-        let Pace { dear_ms, rows_per_s, .. } = self.pace;
+        let Pace { expensive_ms, rows_per_s, .. } = self.pace;
         let most_rows = rows_per_s.saturating_mul(self.period_s as usize);
-        let because = if took_ms > dear_ms {
-            format!("its answer takes {took_ms:.0} ms, more than {dear_ms:.0} ms")
+        let because = if took_ms > expensive_ms {
+            format!("its answer takes {took_ms:.0} ms, more than {expensive_ms:.0} ms")
         } else if taken.rows > most_rows {
             format!("its answer has {} rows, more than {most_rows}", taken.rows)
         } else {
-            self.dear = 0;
+            self.expensive = 0;
             let is_cheap =
-                took_ms < dear_ms * CHEAP_RATIO && (taken.rows as f64) < most_rows as f64 * CHEAP_RATIO;
+                took_ms < expensive_ms * CHEAP_RATIO && (taken.rows as f64) < most_rows as f64 * CHEAP_RATIO;
             self.cheap = if is_cheap { self.cheap.saturating_add(1) } else { 0 };
             if self.cheap < CHEAP_IN_A_ROW {
                 return None;
@@ -197,11 +198,11 @@ impl Paced {
             self.cheap = 0;
             return self.change(self.period_s / 2, None);
         };
-        (self.cheap, self.dear) = (0, self.dear + 1);
-        if self.dear < DEAR_IN_A_ROW {
+        (self.cheap, self.expensive) = (0, self.expensive + 1);
+        if self.expensive < EXPENSIVE_IN_A_ROW {
             return None;
         }
-        self.dear = 0;
+        self.expensive = 0;
         self.change(self.period_s.saturating_mul(2), Some(because))
     }
 
@@ -227,7 +228,7 @@ mod tests {
 
     const PACE: Pace = Pace {
         period: Period::Every(2),
-        dear_ms: 20.0,
+        expensive_ms: 20.0,
         rows_per_s: 500,
         longest_s: 15,
         instead_of: None,
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn dear_answers_double_the_period_up_to_the_longest_and_cheap_ones_halve_it_down_to_the_usual() {
+    fn expensive_answers_double_the_period_up_to_the_longest_and_cheap_ones_halve_it_down_to_the_usual() {
         let mut paced = Paced::new("SHOW X", PACE, 0);
         let mut seen = Vec::new();
         for _ in 0..10 {
@@ -298,12 +299,12 @@ mod tests {
         for _ in 0..100 {
             seen.extend(paced.took(answer(5, 10), false));
         }
-        let told: Vec<_> = seen.iter().map(|change| (change.period_s, change.because.is_none())).collect();
-        assert_eq!(told, [(7, true), (3, true), (2, true)]);
+        let changes: Vec<_> = seen.iter().map(|change| (change.period_s, change.because.is_none())).collect();
+        assert_eq!(changes, [(7, true), (3, true), (2, true)]);
     }
 
     #[test]
-    fn rows_count_as_time_does_and_one_dear_answer_among_cheap_ones_does_not() {
+    fn rows_count_as_time_does_and_one_expensive_answer_among_cheap_ones_does_not() {
         let mut paced = Paced::new("SHOW X", PACE, 0);
         for _ in 0..20 {
             assert_eq!(paced.took(answer(500, 1), false), None);
@@ -313,14 +314,14 @@ mod tests {
         let change = paced.took(answer(1, 2000), false).unwrap();
         assert_eq!(change.because.as_deref(), Some("its answer has 2000 rows, more than 1000"));
         assert_eq!(change.period_s, 4);
-        // Neither dear nor cheap: it stays where it is.
+        // Neither expensive nor cheap: it stays where it is.
         for _ in 0..50 {
             assert_eq!(paced.took(answer(15, 900), false), None);
         }
     }
 
     #[test]
-    fn a_source_that_never_answers_in_time_is_asked_as_seldom_as_can_be_and_a_server_that_hung_once_is_no_reason()
+    fn a_source_that_never_answers_in_time_is_asked_as_rarely_as_can_be_and_a_server_that_hung_once_is_no_reason()
      {
         let missed = Taken { took: Duration::from_secs(2), rows: 0, in_time: false };
         let mut paced = Paced::new("SHOW X", PACE, 0);
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_hurry_a_dear_source_that_hurries_is_asked_as_usual_until_it_is_silent() {
+    fn in_a_hurry_an_expensive_source_that_hurries_is_asked_as_usual_until_it_is_silent() {
         let hurries = Pace { period: Period::Every(1), hurries: true, ..PACE };
         let missed = Taken { took: Duration::from_secs(2), rows: 0, in_time: false };
         for (pace, at_once) in [(hurries, true), (Pace { hurries: false, ..hurries }, false)] {

@@ -1,7 +1,7 @@
 //! The probe: a few readings ten times a second, over a connection of its own, on a thread of its own.
 //!
 //! In: the door. Out: [`Probe`]s. How long the answer takes is a reading itself, so nothing else runs on this thread. A
-//! question that has no answer after [`DEADLINE`] is a probe without an answer; the connection is made anew then.
+//! question that has no answer after [`DEADLINE`] is a probe without an answer; a new connection is made then.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(super) const EVERY: Duration = Duration::from_millis(100);
 /// How long an answer is waited for, of a question and of a new connection: far beyond what a server that answers needs.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// An answer that takes longer is told before it is there: a server that stands still for 200 ms is looked at meanwhile.
+/// An answer that takes longer is reported before it arrives: so a server that stops for 200 ms is examined meanwhile.
 /// None of the 7,194 answers in the recordings of steady load (`crates/record/tests/stalls/real`) took that long.
 const OVERDUE: Duration = Duration::from_millis(60);
 
@@ -38,7 +38,7 @@ const BUSY_PART: u32 = 5;
 const CALM_PART: u32 = 10;
 /// So many times the usual time lies between two probes at most.
 const MOST_TIMES: u32 = 4;
-/// To the mean of late no answer counts more than this: a stall alone makes no probe seldom.
+/// To the mean of late no answer counts more than this: a stall alone makes no probe rare.
 const MOST_COUNTED: Duration = Duration::from_millis(100);
 
 /// Woken so much later than it asked for, this program did not run itself: it was stopped, or its machine was. The answer may
@@ -61,7 +61,7 @@ impl Prober {
         let shared = self.shared.clone();
         let thread = std::thread::Builder::new().name("probe".to_owned());
         let started = thread.spawn(move || {
-            let _told = ToldWhereItPanics(self.shared.clone());
+            let _reports = ReportsItsPanic(self.shared.clone());
             match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime.block_on(self.run()),
                 Err(error) => self.shared.no_probe(error.to_string()),
@@ -98,9 +98,9 @@ impl Prober {
 }
 
 /// Says so where the probe's thread panics.
-struct ToldWhereItPanics(Shared);
+struct ReportsItsPanic(Shared);
 
-impl Drop for ToldWhereItPanics {
+impl Drop for ReportsItsPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.no_probe("the probe failed; please report it".to_owned());
@@ -178,7 +178,7 @@ impl Connection {
                 };
                 let wait = match shared.door.target().logins.again() {
                     Some(Again::In(wait)) => wait,
-                    // What was refused for good may be mended by a person, who starts this anew.
+                    // What was refused for good may be mended by a person, who restarts this.
                     Some(Again::Never) => logins::WAIT,
                     None => again_in(failure, &mut reconnect),
                 };
@@ -206,7 +206,8 @@ impl Connection {
                     reconnect.answered();
                 }
                 if was_held {
-                    // Nobody knows how long the server took. What a session that broke meanwhile means, the next probe tells.
+                    // Nobody knows how long the server took. The next probe shows what a session that broke meanwhile
+                    // means.
                     self.let_go_of_broken(shared);
                     return None;
                 }
@@ -292,9 +293,9 @@ impl Lately {
 /// 940 idle ones, whose table of the same takes as long as its `SHOW`. Most of that does not depend on the connections:
 /// `SHOW` takes MySQL 0.9 ms with 90 of them. `examples/follow_cost.rs` asks all of these.
 ///
-/// A ping takes 0.02 ms, and tells no throughput. With counters in every second probe alone, of simulated stalls of
-/// 200 ms a third to three fifths are found, instead of 96 in 100, and some are found where there are none: so every
-/// probe asks for them.
+/// A ping takes 0.02 ms, and shows no throughput. With counters in every second probe alone, of simulated stalls of 200
+/// ms a third to three fifths are found, instead of 96 in 100, and some are found where there are none: so every probe
+/// asks for them.
 fn statement(version: ServerVersion) -> &'static str {
     if version.is_mariadb() {
         "SHOW GLOBAL STATUS WHERE Variable_name IN ('Threads_running', 'Threads_connected', 'Questions', \
@@ -430,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn both_dialects_tell_the_checkpoint_age_and_own_threads_are_not_counted() {
+    fn both_dialects_show_the_checkpoint_age_and_own_threads_are_not_counted() {
         let took = Duration::from_millis(2);
         let mysql = rows(&[
             ("Threads_running", "5"),
@@ -450,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_server_one_that_is_down_and_one_that_hangs_are_told_apart() {
+    fn a_full_server_one_that_is_down_and_one_that_hangs_are_distinguished() {
         let address = || "db17:3306".to_owned();
         let full = ConnectError::TooManyConnections { address: address(), message: String::new() };
         assert_eq!(failure_to_connect(&full), ProbeFailure::TooManyConnections);

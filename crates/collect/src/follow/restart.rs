@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_restart_is_told_with_both_processes_and_both_times() {
+    fn a_restart_is_shown_with_both_processes_and_both_times() {
         let at = |second: i64| Timestamp::from_second(1_782_900_000 + second).unwrap();
         let before = Process { pid: Some(4310), started: Some(at(-86_400)) };
         let now = Process { pid: Some(5120), started: Some(at(9)) };

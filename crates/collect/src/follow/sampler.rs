@@ -21,7 +21,7 @@ use super::note::Note;
 use super::pace::{Paced, Taken};
 use super::probe::Prober;
 use super::restart::{Process, Restart};
-use super::server::{Asked, Outcome, Reply, Request, Told, Turn};
+use super::server::{Asked, Outcome, Reply, Request, SourceOutcome, Turn};
 use super::shared::{Shared, Stopped};
 use super::{FollowOptions, Followed, server};
 use crate::mysql::ConnectError;
@@ -139,7 +139,7 @@ fn rests(waited: Duration, times: u32, again: Timestamp) -> Unavailable {
 
 /// A source that is not asked.
 struct GivenUp {
-    /// None where another source tells the same.
+    /// None where another source has the same.
     why: Option<Unavailable>,
     /// When it is asked again, seconds of the grid.
     until: u64,
@@ -172,7 +172,7 @@ pub(super) async fn run(shared: Shared, options: FollowOptions, prober: Option<P
             () = shared.stopped() => {}
         }
     }
-    // Nobody tells it any more what to ask: it says goodbye, where the server lets it.
+    // Nobody sends it requests any more: it says goodbye, where the server lets it.
     let _in_time = tokio::time::timeout(patience, asking).await;
 }
 
@@ -367,14 +367,14 @@ impl Sampler {
 
     /// What the server answered, as the sample is to have it that was begun then.
     async fn asked(&mut self, asked: Asked, begun: Timestamp) -> Result<ServerSample, Stopped> {
-        let Asked { mut sample, told, lost } = asked;
+        let Asked { mut sample, outcomes, lost } = asked;
         if let State::Asking { origin } = self.state {
             // It was asked in the segment before, where the clock was set since.
             sample.shift(self.clock.at_s(origin));
         }
         self.state = State::Ready;
         let mut has_answer = false;
-        for Told { place, outcome } in told {
+        for SourceOutcome { place, outcome } in outcomes {
             let name = mysql::SOURCES[place].name;
             let source = &mut self.server_sources[place];
             match outcome {
@@ -592,14 +592,14 @@ mod tests {
             (due[threads], due[list])
         };
         // The list of threads has its turns, and a hundred thousand rows; its stand-in is not asked.
-        let dear = Taken { took: Duration::from_millis(1), rows: 100_000, in_time: true };
+        let expensive = Taken { took: Duration::from_millis(1), rows: 100_000, in_time: true };
         let mut turns = Vec::new();
         for second in 0..9 {
             let (threads_due, list_due) = is_due(&sources, second);
             assert_eq!(threads_due, list_due, "second {second}");
             if threads_due {
                 sources[threads].paced.had_turn(second);
-                sources[threads].paced.took(dear, false);
+                sources[threads].paced.took(expensive, false);
             }
             turns.push(threads_due);
         }

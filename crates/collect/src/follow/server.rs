@@ -1,4 +1,4 @@
-//! The server's half: a task that asks what it is told to, so that an answer that does not come holds up nobody else.
+//! The server's half: a task that sends the requested queries, so that a missing answer blocks nobody else.
 //!
 //! In: [`Request`]s, one at a time. Out: one [`Reply`] each. When what is due is left to the sampler.
 
@@ -57,14 +57,14 @@ pub(super) enum Reply {
 pub(super) struct Asked {
     pub(super) sample: ServerSample,
     /// Of each source that had its turn, in the order of the list.
-    pub(super) told: Vec<Told>,
+    pub(super) outcomes: Vec<SourceOutcome>,
     /// Why the session broke, where it did.
     pub(super) lost: Option<String>,
 }
 
 /// What came of one source's turn.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct SourceOutcome {
     /// Its place in the list.
     pub(super) place: usize,
     pub(super) outcome: Outcome,
@@ -79,11 +79,11 @@ pub(super) enum Outcome {
     NoAnswer(Duration),
     /// It was not asked: what was answered before says enough.
     NotAsked,
-    /// There is no use in asking it over this session: why, or none where another source tells the same.
+    /// There is no use in asking it over this session: why, or none where another source has the same.
     GivenUp(Option<Unavailable>),
 }
 
-/// Does what it is told, until nobody tells it any more.
+/// Handles requests until nobody sends any more.
 pub(super) async fn run(shared: Shared, mut requests: Receiver<Request>, replies: Sender<Reply>) {
     let mut server: Option<Server> = None;
     while let Some(request) = requests.recv().await {
@@ -131,7 +131,7 @@ async fn connect(shared: &Shared) -> Result<(Server, Reply), ConnectError> {
 struct Server {
     asker: Asker,
     version: ServerVersion,
-    /// As they were answered last: they say which sources can tell.
+    /// As they were answered last: they say which sources have an answer.
     variables: Option<NamedValues>,
     /// The last `Uptime`.
     uptime_s: f64,
@@ -178,7 +178,7 @@ impl Server {
                 },
                 asking::Outcome::Cannot(why) => Outcome::GivenUp(Some(why)),
             };
-            asked.told.push(Told { place, outcome });
+            asked.outcomes.push(SourceOutcome { place, outcome });
         }
         self.look_at(&asked.sample);
         asked.lost = (!self.asker.has_session()).then(|| self.asker.lost().to_owned());

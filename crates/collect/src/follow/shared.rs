@@ -50,7 +50,7 @@ impl Shared {
         let probe = options.probe_every.map(|every| (PROBE, every.as_secs_f64()));
         Self {
             door: Door::to(target),
-            costs: Costs::of(sources.chain(probe)),
+            costs: Costs::from_sources(sources.chain(probe)),
             followed,
             clock: Arc::default(),
             own: Arc::default(),
@@ -75,7 +75,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Says that a probe which was asked at an instant has no answer yet; nobody is told where the caller is behind.
+    /// Says that a probe which was asked at an instant has no answer yet; nothing is sent where the caller is behind.
     pub(super) fn send_overdue(&self, asked: Instant) {
         let current = lock(&self.clock);
         if let Some(clock) = *current {

@@ -1,5 +1,5 @@
-//! `/sys/dev/block/MAJOR:MINOR/queue`: what a disk can do at once. For who compares the reads that a server has pending
-//! with it; no source of a sample, as it does not change.
+//! `/sys/dev/block/MAJOR:MINOR/queue`: how many requests a disk handles at once. Callers compare it with the reads that
+//! a server has pending; it is not a source of a sample, because it does not change.
 
 use std::os::unix::fs::MetadataExt as _;
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_is_told_as_the_disk_that_it_is_of() {
+    fn a_partition_is_shown_as_the_disk_that_it_is_of() {
         let root = tempfile::tempdir().unwrap();
         put(root.path(), "sys/devices/pci/block/sda/queue/rotational", "1\n");
         put(root.path(), "sys/devices/pci/block/sda/queue/nr_requests", "64\n");

@@ -141,8 +141,8 @@ fn mounts(target: &Target, membership: &Membership) -> Vec<(String, PathBuf)> {
     customary.into_iter().filter(|point| point.is_dir()).map(|point| ("/".to_owned(), point)).collect()
 }
 
-/// True where a mount that the server's mountinfo names is a cgroup file system, below the server's root, and the path to it
-/// has no symbolic link: whoever may mount in the server's namespace could put anything there.
+/// True where a mount that the server's mountinfo names is a cgroup file system, below the server's root, and the path
+/// to it has no symbolic link: an account that may mount in the server's namespace could put anything there.
 fn is_cgroup_file_system(target: &Target, root: &Path, mount: &Mount) -> bool {
     /// `CGROUP_SUPER_MAGIC`, `CGROUP2_SUPER_MAGIC` (include/uapi/linux/magic.h).
     const MAGIC: [u64; 2] = [0x0027_e0eb, 0x6367_7270];

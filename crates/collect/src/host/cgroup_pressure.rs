@@ -1,5 +1,5 @@
-//! `cpu.pressure`, `io.pressure`, `memory.pressure` of the server's cgroup (v2 only): time that the
-//! server's own tasks stood still.
+//! `cpu.pressure`, `io.pressure`, `memory.pressure` of the server's cgroup (v2 only): time in which the server's own
+//! tasks waited.
 
 use spindoctor_model::Unavailable;
 use spindoctor_model::host::Pressure;
@@ -25,7 +25,7 @@ fn collect(target: &Target) -> Result<Pressure, Unavailable> {
         return Err(Unavailable::because("pressure of a cgroup needs cgroup v2, and the server is in none"));
     };
     let leaf = &cgroup.levels[0];
-    // The root group's files are the host's, which `/proc/pressure` tells.
+    // The root group's files are the host's, which `/proc/pressure` shows.
     if !leaf.folder.join("cgroup.events").exists() {
         return Err(Unavailable::because(
             "the server is in the root cgroup of v2: its pressure is the host's",
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_servers_own_group_is_told_from_the_host() {
+    fn the_servers_own_group_is_distinguished_from_the_host() {
         let root = tempfile::tempdir().unwrap();
         put(root.path(), "proc/7/cgroup", "1:cpu:/x\n0::/db\n");
         put(root.path(), "sys/fs/cgroup/unified/db/cgroup.events", "populated 1\nfrozen 0\n");

@@ -28,7 +28,7 @@ fn collect(target: &Target) -> Result<CpuModel, Unavailable> {
     let mut cpu = parse_cpuinfo(&text)
         .or_else(|| parse_midr(&kernel_file::read(&midr).ok()?))
         .ok_or_else(|| kernel_file::unknown_form(&path))?;
-    // Only x86 has a flag for it. Xen tells it here, and the others by who made the machine.
+    // Only x86 has a flag for it. Xen shows it here, the others in the machine's maker.
     let maker = ["sys_vendor", "product_name"]
         .map(|name| kernel_file::read(&target.sys.join("class/dmi/id").join(name)).unwrap_or_default());
     cpu.virtualised |= target.sys.join("hypervisor/type").exists() || is_virtual_machine(&maker.concat());
@@ -86,10 +86,9 @@ fn arm(implementer: u32, part: u32) -> CpuModel {
 
 /// Microarchitecture by vendor, family, model and stepping.
 ///
-/// Intel: Linux, arch/x86/include/asm/intel-family.h. AMD: arch/x86/kernel/cpu/amd.c, "Figure out
-/// Zen generations", Linux 6.18. Cascade Lake and Cooper Lake share Skylake's model; the stepping
-/// tells them apart (intel-family.h names none: Linux, arch/x86/events/intel/core.c and Intel's
-/// microcode guidance do, 5 to 7 and 10 to 11).
+/// Intel: Linux, arch/x86/include/asm/intel-family.h. AMD: arch/x86/kernel/cpu/amd.c, "Figure out Zen generations",
+/// Linux 6.18. Cascade Lake and Cooper Lake share Skylake's model; the stepping distinguishes them (intel-family.h
+/// names none: Linux, arch/x86/events/intel/core.c and Intel's microcode guidance do, 5 to 7 and 10 to 11).
 fn x86(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<&'static str> {
     Some(match (vendor, family, model) {
         ("GenuineIntel", 6, 0x1A | 0x1E | 0x1F | 0x2E) => "Nehalem",
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn stepping_tells_cascade_lake_from_skylake() {
+    fn stepping_shows_cascade_lake_from_skylake() {
         assert_eq!(x86("GenuineIntel", 6, 0x55, 4), Some("Skylake"));
         assert_eq!(x86("GenuineIntel", 6, 0x55, 7), Some("Cascade Lake"));
         assert_eq!(x86("GenuineIntel", 6, 0x55, 11), Some("Cooper Lake"));

@@ -1,10 +1,10 @@
 //! The server's process, found from how it is reached.
 //!
-//! In: a [`Target`]. Out: its process id, or why there is none. The kernel's tables of listening
-//! sockets (`/proc/net/unix`, `/proc/net/tcp`, `/proc/net/tcp6`) give the socket's inode, and
-//! `/proc/PID/fd` who holds it: the server notices nothing, so this works on one that hangs. Where
-//! the tables do not tell (another user's process, a socket bound under another name), the
-//! credentials of the unix socket's listener do, at the cost of one connection that says nothing.
+//! In: a [`Target`]. Out: its process id, or why there is none. The kernel's tables of listening sockets
+//! (`/proc/net/unix`, `/proc/net/tcp`, `/proc/net/tcp6`) give the socket's inode, and `/proc/PID/fd` who holds it: the
+//! server notices nothing, so this works on one that hangs. Where the tables do not show it (another user's process, a
+//! socket bound under another name), the credentials of the unix socket's listener do, at the cost of one connection
+//! that says nothing.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -35,8 +35,8 @@ pub enum HostChoice {
 }
 
 impl HostChoice {
-    /// The server's process, or why there is none to look at. One that was named and has ended is looked for anew. `proc` stands
-    /// for `/proc`.
+    /// The server's process, or why there is none to look at. One that was named and has ended is looked for again.
+    /// `proc` stands for `/proc`.
     ///
     /// # Errors
     /// As for [`find`]; or the host is not to be read.
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_told_from_what_goes_by_a_similar_name() {
+    fn a_server_is_distinguished_from_what_goes_by_a_similar_name() {
         for name in ["mysqld", "mariadbd", "mysqld-debug"] {
             assert!(is_server_name(name), "{name}");
         }

@@ -1,5 +1,5 @@
-//! `/proc/PID/net`: who waits before the listening sockets, and how many were dropped there. Of a server in our own network
-//! namespace the kernel tells the first by sock_diag(7), which is a hundred times cheaper.
+//! `/proc/PID/net`: who waits before the listening sockets, and how many were dropped there. Of a server in our own
+//! network namespace the kernel gives the queues by sock_diag(7), which is a hundred times cheaper.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};

@@ -1,5 +1,5 @@
-//! `/sys/class/net`: how fast the host's network links are. For who compares what a server sends with what its link can
-//! take; no source of a sample, as it does not change.
+//! `/sys/class/net`: how fast the host's network links are. Callers compare them with what a server sends; they are not
+//! a source of a sample, because they do not change.
 
 use spindoctor_model::Unavailable;
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_that_are_up_are_told_with_their_speed_where_the_driver_says_it() {
+    fn links_that_are_up_are_shown_with_their_speed_where_the_driver_says_it() {
         let root = tempfile::tempdir().unwrap();
         for (link, state, speed) in [
             ("eth0", "up", "1000\n"),

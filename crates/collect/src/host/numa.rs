@@ -18,7 +18,7 @@ pub const SOURCE: HostSource = HostSource {
     name: "/proc/PID/numa_maps",
     help: "memory nodes of the host, and how the server's memory lies on them",
     cost: "two small files a node; with several nodes a walk of the server's page tables, 10 to 20 ms a GiB, \
-           not begun above 8 GiB: there the server's own control group tells, without a walk",
+           not begun above 8 GiB: there the server's own control group has it, without a walk",
     needs: "root or the server's user, where there are several nodes",
     cadence: Cadence::Once,
     pace: Pace::once(),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_server_is_not_made_to_wait_and_its_control_group_tells() {
+    fn a_large_server_is_not_made_to_wait_and_its_control_group_shows() {
         let root = two_nodes((MOST_RESIDENT_BYTES >> 10) + 1);
         let bytes = || -> Vec<Option<u64>> {
             let nodes = collect(&target(root.path())).unwrap();

@@ -8,12 +8,11 @@
 //! - of PAUSE the *median* batch counts. A batch in which the thread was preempted, or an interrupt
 //!   came, is far too long, and half of the batches would have to be for the median to move. The
 //!   shortest batch would be wrong: PAUSE has no fixed length on Skylake and its successors.
-//! - of the calibration the *shortest* batch counts. It is a chain of additions, each of which needs
-//!   the one before: one core cycle each, by construction, so that every disturbance makes it longer
-//!   and nothing makes it shorter. Its time is the length of a core cycle at the frequency that the
-//!   CPU runs at now, which a virtual machine without performance counters has no other way to
-//!   tell. Additions of a register: those of a small constant are folded on Golden Cove and later
-//!   and cost nothing (Agner Fog, microarchitecture.pdf, "Alder Lake and Sapphire Rapids").
+//! - of the calibration the *shortest* batch counts. It is a chain of additions, each of which needs the one before:
+//!   one core cycle each, by construction, so that every disturbance makes it longer and nothing makes it shorter. Its
+//!   time is the length of a core cycle at the frequency that the CPU runs at now, which a virtual machine without
+//!   performance counters has no other way to measure. Additions of a register: those of a small constant are folded on
+//!   Golden Cove and later and cost nothing (Agner Fog, microarchitecture.pdf, "Alder Lake and Sapphire Rapids").
 //!
 //! One measurement here, of a virtual machine with a family 6 model 167 CPU: 10.9 ns, 28 TSC ticks.
 

@@ -1,5 +1,4 @@
-//! `/proc/pressure/{cpu,io,memory}`: time that tasks of the host stood still for want of a CPU, of
-//! storage or of memory.
+//! `/proc/pressure/{cpu,io,memory}`: time in which tasks of the host waited for a CPU, storage or memory.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! `/proc/PID/stat`, `status` and `io`, and the cgroup freezer: is the process there, does it run,
-//! what has it used.
+//! `/proc/PID/stat`, `status` and `io`, and the cgroup freezer: whether the process exists and runs, and what it has
+//! used.
 
 use spindoctor_model::Unavailable;
 use spindoctor_model::host::ProcessStat;
@@ -140,11 +140,10 @@ pub(crate) fn kilobytes(value: &str) -> Option<u64> {
     value.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// True where the freezer holds the process, whichever cgroup on its path was told to.
+/// True where the freezer holds the process, whichever cgroup on its path is frozen.
 ///
-/// Both files tell the state in effect, ancestors included: v1 `freezer.state` is `FREEZING` or
-/// `FROZEN`, v2 `cgroup.events` says `frozen 1`. Neither exists in a root cgroup, which cannot be
-/// frozen.
+/// Both files show the state in effect, ancestors included: v1 `freezer.state` is `FREEZING` or `FROZEN`, v2
+/// `cgroup.events` says `frozen 1`. Neither exists in a root cgroup, which cannot be frozen.
 fn is_frozen(target: &Target) -> bool {
     let leaf_file = |controller, file| {
         let cgroup = cgroup::find(target, controller).ok()??;

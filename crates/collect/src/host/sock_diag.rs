@@ -1,9 +1,9 @@
 //! sock_diag(7): the kernel's listening TCP sockets, without a walk over all others.
 //!
-//! `/proc/net/tcp` has the listeners first, but the read that tells where they end looks for the first socket behind them,
+//! `/proc/net/tcp` has the listeners first, but the read that finds their end looks for the first socket behind them,
 //! through a hash table of hundreds of thousands of places (`tcp_seq_next`, net/ipv4/tcp_ipv4.c): some 5 ms of CPU on a
 //! host with few connections. Of a dump that asks for listeners alone the kernel looks at no other
-//! (`inet_diag_dump_icsk`, net/ipv4/inet_diag.c). It tells of the network namespace of who asks.
+//! (`inet_diag_dump_icsk`, net/ipv4/inet_diag.c). The answer is for the network namespace of the caller.
 
 use std::io;
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_who_waits_before_a_real_socket() {
+    fn the_kernel_shows_who_waits_before_a_real_socket() {
         for (address, family) in [("127.0.0.1", AddressFamily::INET), ("::1", AddressFamily::INET6)] {
             // A host without IPv6 has no such address.
             let Ok(listener) = TcpListener::bind((address, 0)) else { continue };

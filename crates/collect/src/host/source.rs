@@ -1,4 +1,4 @@
-//! What a source of the host is: a name and a reader under root folders that a test can replace.
+//! The declaration of a source of the host: a name and a reader under root folders that a test can replace.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,8 +24,8 @@ pub struct Target {
     mounts: Arc<Mutex<Option<Mounts>>>,
 }
 
-/// For so long it is not read again where cgroup file systems are mounted: six sources ask for it each second, and it takes
-/// the kernel longer to tell than all that they ask besides.
+/// For so long it is not read again where cgroup file systems are mounted: six sources ask for it each second, and it
+/// takes the kernel longer to answer than all their other readings.
 const MOUNTS_KEPT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]

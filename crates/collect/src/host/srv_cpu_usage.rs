@@ -49,7 +49,7 @@ fn collect(target: &Target) -> Result<SrvCpuUsage, Unavailable> {
     let mut bytes = [0; SIZE];
     read_memory(target.pid, address, &mut bytes)?;
     if bytes == [0; SIZE] {
-        // Seen of 9.7.4: about 3 s long. Its first reading of the clock tells it nothing yet.
+        // Seen of 9.7.4: about 3 s long. Its first reading of the clock gives no duration yet.
         return Err(Unavailable::because(
             "the server has not counted its CPUs yet: it does seconds after its start",
         ));

@@ -1,4 +1,4 @@
-//! What the tests of the sources share.
+//! Helpers that the tests of the sources share.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! `NSpid` of `/proc/PID/task/TID/status`: what a thread is called inside its own pid namespace.
+//! `NSpid` of `/proc/PID/task/TID/status`: a thread's id inside its own pid namespace.
 //!
-//! A server in a container names its threads as its namespace does (`THREAD_OS_ID`, `TID`); a profiler outside of it
-//! sees other numbers. In: a process. Out: the way from the first to the second.
+//! A server in a container names its threads by the ids of its namespace (`THREAD_OS_ID`, `TID`); a profiler outside of
+//! it sees other ids. In: a process. Out: a map from the first to the second.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub struct ThreadIds {
 
 impl ThreadIds {
     /// Looks whether the process is in another pid namespace than this one.
-    pub fn of(target: Target) -> Self {
+    pub fn of_process(target: Target) -> Self {
         let status = kernel_file::read(&target.process("status")).unwrap_or_default();
         let here = (namespaces(&status) > 1).then(HashMap::new);
         Self { target, here }
@@ -88,7 +88,7 @@ mod tests {
         put(root.path(), "4310/task/4310/status", "Name:\tmysqld\nNSpid:\t4310\t1\n");
         put(root.path(), "4310/task/4351/status", "Name:\tconnection\nNSpid:\t4351\t17\n");
         let target = Target::under(4310, root.path(), "/sys");
-        let mut ids = ThreadIds::of(target);
+        let mut ids = ThreadIds::of_process(target);
         assert_eq!(ids.here(17), None, "nothing was read yet");
         ids.refresh_if_unknown([17]);
         assert_eq!((ids.here(17), ids.here(1), ids.here(4351)), (Some(4351), Some(4310), None));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn in_the_same_namespace_every_thread_has_one_name() {
-        let mut ids = ThreadIds::of(Target::live(std::process::id()));
+        let mut ids = ThreadIds::of_process(Target::live(std::process::id()));
         ids.refresh_if_unknown([99]);
         assert_eq!(ids.here(99), Some(99));
         assert_eq!(ids.here(u64::MAX), None);

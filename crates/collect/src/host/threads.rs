@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn run_queue_time_is_told_from_time_on_a_cpu() {
+    fn run_queue_time_is_distinguished_from_time_on_a_cpu() {
         let root = tree("written/host-processes");
         let text = std::fs::read_to_string(process(root.path(), 4100).process("schedstat")).unwrap();
         let expected = SchedStat { ran_ns: 1_234_567_890_123, run_queue_ns: 45_678_901_234 };

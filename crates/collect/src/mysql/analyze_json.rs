@@ -1,5 +1,6 @@
-//! `ANALYZE FORMAT=JSON` of MariaDB: the pages that a run asked InnoDB for while it read rows, by its own count and nobody
-//! else's. What its plan asked for is not among them: on 10.11 a run that dives 380 times tells the two pages of its row.
+//! `ANALYZE FORMAT=JSON` of MariaDB: the pages that a run asked InnoDB for while it read rows, by its own count and
+//! nobody else's. What its plan asked for is not among them: on 10.11 a run that dives 380 times reports the two pages
+//! of its row.
 //!
 //! In: the answer, JSON. Out: pages asked for and read from disk, summed over the statement's tables; none where the server
 //! does not count them (it does from 10.6.15, 10.11.5 and 11.0.3 on, MDEV-31577). Pure.
@@ -47,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_count_tells_nothing() {
+    fn a_server_that_does_not_count_shows_nothing() {
         assert_eq!(pages(r#"{"query_block": {"table": {"table_name": "a"}}}"#), None);
         assert_eq!(pages(""), None);
     }

@@ -31,8 +31,8 @@ fn parse_dsn(text: &str) -> Result<Layer, ConnectError> {
         let Some((letter, value)) = part.split_once('=') else {
             // user:password@host, or the form of Go's driver: as a host it would be repeated in an error.
             if part.contains(['@', '/', '(']) {
-                let told = "a word without = is a host name; a URL begins with mysql://".to_owned();
-                return Err(bad(told + &suggestion(part)));
+                let hint = "a word without = is a host name; a URL begins with mysql://".to_owned();
+                return Err(bad(hint + &suggestion(part)));
             }
             layer.host = Some(part.to_owned());
             continue;

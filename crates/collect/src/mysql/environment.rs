@@ -1,4 +1,4 @@
-//! What surrounds the process, as far as connecting depends on it.
+//! The environment of the process, as far as connecting depends on it.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ fn password_of_environment() -> Option<Secret> {
     }
 }
 
-/// What surrounds the process, as far as connecting depends on it.
+/// The environment of the process, as far as connecting depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
     /// `HOME`

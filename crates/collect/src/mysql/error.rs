@@ -1,4 +1,4 @@
-//! What can go wrong between here and an answer of the server, in one line each.
+//! The errors between here and an answer of the server, in one line each.
 //!
 //! Every message says what happened and what to check. None holds a password: neither the target's
 //! nor one that stood in a URL or an option file.
@@ -161,7 +161,8 @@ pub enum ConnectError {
     },
     /// The account's way of login is not known here.
     ///
-    /// MySQL draws a plugin by lot for an account that does not exist, so that nobody can tell.
+    /// MySQL draws a plugin by lot for an account that does not exist, so that nobody can find out which accounts
+    /// exist.
     #[error(
         "{address}: the login asks for the plugin {plugin}, which spindoctor cannot; the account does not exist, or it needs caching_sha2_password or mysql_native_password"
     )]

@@ -127,9 +127,9 @@ mod tests {
             ),
             &transactions,
         );
-        let told: Vec<_> =
+        let pairs: Vec<_> =
             waits.iter().map(|wait| (wait.waiting_connection_id, wait.blocking_connection_id)).collect();
-        assert_eq!(told, [(Some(28), Some(27)), (Some(29), Some(27))]);
+        assert_eq!(pairs, [(Some(28), Some(27)), (Some(29), Some(27))]);
         let wait = &waits[0];
         assert_eq!((wait.table.as_str(), wait.record.as_str(), wait.waited_s), ("t.a", "1", 3.0));
         assert!(SQL.ends_with(&format!("LIMIT {LIMIT}")));

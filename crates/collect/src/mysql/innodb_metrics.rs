@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_a_metric_that_is_off_from_one_that_counts_in_both_dialects() {
+    fn shows_a_metric_that_is_off_from_one_that_counts_in_both_dialects() {
         let mysql =
             fixture::tabbed("NAME\tCOUNT\tSTATUS\ntrx_rseg_history_len\t42\tenabled\ncpu_n\t0\tdisabled\n");
         let maria = fixture::tabbed("NAME\tCOUNT\tENABLED\ntrx_rseg_history_len\t42\t1\ncpu_n\t0\t0\n");

@@ -11,7 +11,7 @@ use super::secret::Secret;
 use super::target::{Endpoint, Target};
 use super::tls;
 
-/// Connects and logs in. Whoever calls has the deadline.
+/// Connects and logs in. The caller has the deadline.
 pub(super) async fn log_in(target: &Target) -> Result<Connection, ConnectError> {
     // Certificates are read at each login: they may be renewed while the tool runs.
     let connectors = Connectors::default();

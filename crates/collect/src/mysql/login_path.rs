@@ -1,4 +1,4 @@
-//! `.mylogin.cnf`, as `mysql_config_editor` writes it: an option file under a thin veil.
+//! `.mylogin.cnf`, as `mysql_config_editor` writes it: an option file, weakly encrypted.
 //!
 //! The format (client/mysql_config_editor.cc): 4 zero bytes; 20 bytes of key; then chunks, each a
 //! length as 4 bytes little endian and that many bytes of AES-128-ECB with PKCS#7 padding, one line a

@@ -1,11 +1,12 @@
-//! What became of the logins with one account, so that nobody locks it.
+//! The results of the logins with one account, so that spindoctor does not lock the account.
 //!
 //! A server may lock an account after one to three wrong passwords (`FAILED_LOGIN_ATTEMPTS`, MySQL 8.0.19;
-//! `max_password_errors`, MariaDB 10.4), and so every try counts. All connections of one [`Target`](super::Target) and of its
-//! clones share one [`Logins`]: one login at a time, none for [`WAIT`] after a refusal, and a password that was refused
-//! twice in a row is not sent again. What may pass by itself (the server is down, full or silent) is none of that.
+//! `max_password_errors`, MariaDB 10.4), and so every try counts. All connections of one [`Target`](super::Target) and
+//! of its clones share one [`Logins`]: one login at a time, none for [`WAIT`] after a refusal, and a password that was
+//! refused twice in a row is not sent again. Errors that may pass by themselves (the server is down, full or silent) do
+//! not count.
 //!
-//! They share the account's own limit of connections, too: whoever keeps several leaves room for others.
+//! They share the account's own limit of connections, too: a caller that keeps several leaves room for others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use super::error::ConnectError;
 /// lock an account are not made within minutes.
 pub const WAIT: Duration = Duration::from_mins(10);
 
-/// So often in a row one password may be refused. `FAILED_LOGIN_ATTEMPTS` is seldom below 3.
+/// So often in a row one password may be refused. `FAILED_LOGIN_ATTEMPTS` is rarely below 3.
 pub const PASSWORD_TRIES: u32 = 2;
 
 /// So many connections are left to others where the account has a limit (`MAX_USER_CONNECTIONS`): one for `doctor`, two for
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wrong_password_is_sent_twice_at_most_whoever_asks() {
+    async fn a_wrong_password_is_sent_twice_at_most() {
         let (logins, tries) = (Logins::default(), AtomicU32::new(0));
         for _ in 0..50 {
             assert!(!outcome(&logins.clone(), &tries, Err(denied(1045))).await);
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_keeps_several_connections_leaves_room_and_keeps_one_at_least() {
+    fn who_keeps_several_connections_leaves_room_and_keeps_one_at_least() {
         let room = |most| Limit::Connections(most).room(3);
         assert_eq!([1, 2, 3, 4, 5, 6, 100].map(room), [1, 1, 1, 1, 2, 3, 3]);
         assert_eq!(Limit::None.room(3), 3);

@@ -1,7 +1,7 @@
 //! `information_schema.OPTIMIZER_TRACE`: which ranges of which indexes the optimizer estimated for a statement, and how.
 //!
-//! In: the trace, JSON. Out: one [`RangeAnalysis`] for each table whose ranges were estimated. Pure; what is not told is
-//! left out, and a trace that is no JSON (one that was cut at its bound) is none.
+//! In: the trace, JSON. Out: one [`RangeAnalysis`] for each table whose ranges were estimated. Pure; what the trace
+//! does not say is left out, and a trace that is not JSON (cut at its bound) gives none.
 
 use serde_json::Value;
 
@@ -97,7 +97,7 @@ fn estimated(alternative: &Value) -> Option<EstimatedIndex> {
     let how =
         match (alternative.get("index_dives_for_range_access"), alternative.get("index_dives_for_eq_ranges"))
         {
-            (Some(Value::String(told)), _) if told == "skipped_due_to_force_index" => Some(How::Skipped),
+            (Some(Value::String(cause)), _) if cause == "skipped_due_to_force_index" => Some(How::Skipped),
             (_, Some(Value::Bool(true))) => Some(How::Dives),
             (_, Some(Value::Bool(false))) => Some(How::Statistics),
             _ => None,
@@ -131,7 +131,7 @@ fn table_name(printed: &str) -> String {
     name.unwrap_or_else(|| printed.to_owned())
 }
 
-/// What a range's text tells of it.
+/// What a range's text says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// True where each of its columns has one value.
@@ -140,8 +140,8 @@ pub struct Range {
     pub columns: usize,
 }
 
-/// Reads a range as either server prints it: `k = 5`, `1 <= a <= 1 AND 2 < b`, `(1,2) <= (a,b) <= (1,2)`. A value that is
-/// itself such a text may be counted wrong: that decides over no more than how many dives are told.
+/// Reads a range as either server prints it: `k = 5`, `1 <= a <= 1 AND 2 < b`, `(1,2) <= (a,b) <= (1,2)`. A value that
+/// is itself such a text may be counted wrong: that affects only the reported number of dives.
 pub fn range(text: &str) -> Range {
     // MariaDB: the bounds as tuples.
     if text.starts_with('(') {
@@ -193,17 +193,17 @@ mod tests {
           "analyzing_roworder_intersect": {"cause": "too few roworder scans"}}}}]}]}}]}"#;
 
     #[test]
-    fn a_trace_of_mysql_tells_each_index_its_ranges_and_how_they_were_estimated() {
+    fn a_trace_of_mysql_shows_each_index_its_ranges_and_how_they_were_estimated() {
         let found = parse(MYSQL).unwrap();
         assert_eq!(found.len(), 1, "tables that were not estimated are left out");
         assert_eq!(found[0].table, "s");
-        let told: Vec<_> = found[0]
+        let indexes: Vec<_> = found[0]
             .indexes
             .iter()
             .map(|one| (one.index.as_str(), one.ranges.len(), one.how, one.chosen))
             .collect();
         assert_eq!(
-            told,
+            indexes,
             [
                 ("k_1", 2, Some(How::Dives), true),
                 ("k_and_c", 2, Some(How::Statistics), false),
@@ -214,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_of_mariadb_tells_ranges_and_not_how() {
+    fn a_trace_of_mariadb_shows_ranges_and_not_how() {
         let found = parse(MARIADB).unwrap();
         assert_eq!((found[0].table.as_str(), found[0].indexes[0].how), ("s", None));
         assert_eq!(found[0].indexes[0].ranges.len(), 2);
     }
 
     #[test]
-    fn each_part_of_an_index_merge_is_told() {
+    fn each_part_of_an_index_merge_is_shown() {
         let part = |index: &str| {
             format!(
                 r#"{{"range_scan_alternatives": [{{"index": "{index}", "ranges": ["a = 1"],

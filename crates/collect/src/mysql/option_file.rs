@@ -1,4 +1,4 @@
-//! MySQL's option files: which are read, in which order, and what stands in them.
+//! MySQL's option files: which are read, in which order, and their settings.
 //!
 //! In: paths and group names. Out: settings in the order in which they count, the last one winning,
 //! and notes on what was passed over. [`parse`] is pure and accepts anything. The rules are those of

@@ -151,7 +151,7 @@ fn row_lock_waits(rows: &Rows, sample: &ServerSample) -> Vec<RowLockWait> {
         let Some(at) = row.number("place") else { continue };
         let place = looked_up.entry(at).or_default();
         place.lock = Some(row);
-        // Who waits for the same place is not what holds it up.
+        // Who waits for the same place is not what blocks it.
         if row.text("blocking_lock").is_some_and(|lock| requested.contains(lock))
             || place.holders.len() >= HOLDERS
         {
@@ -243,9 +243,9 @@ mod tests {
         );
         (SOURCE.parse)(&rows, Answer::default(), &mut sample);
         let waits = sample.row_lock_waits.value().unwrap();
-        let told: Vec<_> =
+        let pairs: Vec<_> =
             waits.iter().map(|wait| (wait.waiting_connection_id, wait.blocking_connection_id)).collect();
-        assert_eq!(told, [(Some(9), Some(8)), (Some(14), Some(8))]);
+        assert_eq!(pairs, [(Some(9), Some(8)), (Some(14), Some(8))]);
         assert_eq!((waits[0].mode.as_str(), waits[1].waited_s), ("", 2.0), "one was looked up, both wait");
         assert_eq!(
             (waits[1].table.as_str(), waits[1].index.as_str(), waits[1].record.as_str()),
@@ -286,7 +286,7 @@ mod tests {
             sample.row_lock_waits.value().unwrap()[0].blocking_connection_id
         };
         assert_eq!(held_by(Some(8)), Some(8));
-        // A prepared XA transaction has no connection, whoever made the record.
+        // A prepared XA transaction has no connection, whichever connection made the record.
         assert_eq!(held_by(None), None);
     }
 

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn syncs_are_told_from_writes() {
+    fn syncs_are_distinguished_from_writes() {
         let files = log_files(&fixture::tabbed(
             "EVENT_NAME\tCOUNT_MISC\tSUM_TIMER_MISC\nwait/io/file/sql/binlog\t12\t34567890\n",
         ));

@@ -11,9 +11,9 @@ use crate::source::Cadence;
 /// Locks read at most; granted ones stand first, so that it is waiters that are left out.
 const LIMIT: usize = 2000;
 
-/// Only objects with a pending lock: on a server where nobody waits the answer is empty.
-/// spindoctor's own locks, all on tables of performance_schema, are never pending nor waited for.
-/// The join with the instrument's switch tells "nobody waits" from "nobody counts".
+/// Only objects with a pending lock: on a server where nobody waits the answer is empty. spindoctor's own locks, all on
+/// tables of performance_schema, are never pending nor waited for. The join with the instrument's switch distinguishes
+/// "nobody waits" from "nobody counts".
 const SQL: &str = "SELECT i.ENABLED, m.*, t.PROCESSLIST_ID FROM \
     (SELECT ENABLED FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl') AS i \
     LEFT JOIN (SELECT l.OBJECT_TYPE, l.OBJECT_SCHEMA, l.OBJECT_NAME, l.LOCK_TYPE, l.LOCK_STATUS, l.OWNER_THREAD_ID \
@@ -95,15 +95,15 @@ mod tests {
     const HEAD: &str = "ENABLED\tOBJECT_TYPE\tOBJECT_SCHEMA\tOBJECT_NAME\tLOCK_TYPE\tLOCK_STATUS\tOWNER_THREAD_ID\tPROCESSLIST_ID\n";
 
     #[test]
-    fn tells_granted_from_pending_and_names_the_owner() {
+    fn shows_granted_from_pending_and_names_the_owner() {
         let text = format!(
             "{HEAD}YES\tTABLE\tsbtest\tsbtest1\tSHARED_READ\tGRANTED\t52\t12\n\
              YES\tTABLE\tsbtest\tsbtest1\tEXCLUSIVE\tPENDING\t60\tNULL\n"
         );
         let locks = metadata_locks(&fixture::tabbed(&text)).unwrap();
-        let told = |lock: &MetadataLock| (lock.granted, lock.owner_internal_id, lock.owner_connection_id);
-        assert_eq!(told(&locks[0]), (true, Some(52), Some(12)));
-        assert_eq!(told(&locks[1]), (false, Some(60), None));
+        let summary = |lock: &MetadataLock| (lock.granted, lock.owner_internal_id, lock.owner_connection_id);
+        assert_eq!(summary(&locks[0]), (true, Some(52), Some(12)));
+        assert_eq!(summary(&locks[1]), (false, Some(60), None));
         assert!(SQL.contains(&format!("LIMIT {LIMIT})")));
     }
 

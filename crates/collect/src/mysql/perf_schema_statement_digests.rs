@@ -21,8 +21,8 @@ const PREPARED_LIMIT: usize = 100;
 /// What stands in DIGEST for a row of prepared statements, before their hash.
 const PREPARED: &str = "prepared";
 
-/// The join with the consumer's switch gives a row even where there is no digest: an empty summary
-/// is told from one that nobody fills.
+/// The join with the consumer's switch gives a row even where there is no digest: an empty summary is distinguished
+/// from one that nobody fills.
 macro_rules! digests {
     ($prepared:literal) => {
         concat!(
@@ -191,19 +191,19 @@ mod tests {
         let head =
             "ENABLED\tSCHEMA_NAME\tDIGEST\tDIGEST_TEXT\tCOUNT_STAR\tSUM_TIMER_WAIT\tSUM_ROWS_EXAMINED\n";
         let of = |rows: &str| digests(&fixture::tabbed(&format!("{head}{rows}"))).unwrap();
-        let told = of("YES\tsb\tab12\tSELECT ?\t1000\t2500000000000\t5000\n\
+        let digests = of("YES\tsb\tab12\tSELECT ?\t1000\t2500000000000\t5000\n\
              YES\tNULL\tprepared\tSELECT c FROM t WHERE b = 'alice' AND k = ?\t10\t4000\t700\n\
              YES\tNULL\tprepared\tSELECT c FROM t WHERE b = 'bob' AND k = ?\t5\t1000\t300\n");
-        assert_eq!(told.len(), 2);
-        assert_eq!(told[1].text, "SELECT c FROM t WHERE b = ? AND k = ?");
-        assert_eq!((told[1].executions, told[1].total_ns, told[1].rows_examined), (15, 5, 1000));
-        assert!(told[1].digest.starts_with("prepared-"));
+        assert_eq!(digests.len(), 2);
+        assert_eq!(digests[1].text, "SELECT c FROM t WHERE b = ? AND k = ?");
+        assert_eq!((digests[1].executions, digests[1].total_ns, digests[1].rows_examined), (15, 5, 1000));
+        assert!(digests[1].digest.starts_with("prepared-"));
         assert_eq!(of("YES\tNULL\tprepared\tNULL\t10\t4000\t0\n")[0].text, StatementDigest::WITHOUT_TEXT);
         // Where the summary has executions, nothing is counted twice.
-        let told = of("YES\tsb\tab12\tEXECUTE SELECT `c` FROM `t`\t10\t4000\t700\n\
+        let digests = of("YES\tsb\tab12\tEXECUTE SELECT `c` FROM `t`\t10\t4000\t700\n\
              YES\tNULL\tprepared\tSELECT c FROM t\t10\t4000\t700\n");
         assert_eq!(
-            told.iter().map(|digest| digest.text.as_str()).collect::<Vec<_>>(),
+            digests.iter().map(|digest| digest.text.as_str()).collect::<Vec<_>>(),
             ["SELECT `c` FROM `t`"]
         );
     }

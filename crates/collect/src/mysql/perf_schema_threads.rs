@@ -142,7 +142,7 @@ pub const WITH_DIGESTS: Source = Source {
 };
 
 /// The same threads with the number of the statement that each executes or executed last, and the text of the latter
-/// where the thread rests now: for who holds up whom.
+/// where the thread rests now: for who blocks whom.
 ///
 /// Cost: as for [`WITH_DIGESTS`]; 4 to 5 ms for 530 threads, of which 2 for the order (MySQL 9.7.4).
 pub const WITH_STATEMENTS: Source = Source {
@@ -299,7 +299,7 @@ pub const SAMPLED_WITH_WAITS: Source = Source {
 };
 
 /// The threads of a replica that apply: the coordinator and its workers, with the table that each works on
-/// (`LOCKED_TABLE`: the one that it locked last), which a row event does not tell otherwise.
+/// (`LOCKED_TABLE`: the one that it locked last), which a row event shows nowhere else.
 ///
 /// Cost: one slot of memory for each thread, and for each applier a walk over the metadata locks that are held, without
 /// any lock. About 1 ms for four workers of a server with 1,000 connections.
@@ -388,7 +388,7 @@ mod tests {
     use spindoctor_model::ServerVersion;
 
     #[test]
-    fn tells_connections_from_appliers_and_background_threads() {
+    fn shows_connections_from_appliers_and_background_threads() {
         let threads = threads(&fixture::tabbed(
             "THREAD_ID\tNAME\tTYPE\tPROCESSLIST_ID\tPROCESSLIST_USER\tPROCESSLIST_TIME\tTHREAD_OS_ID\n\
              1\tthread/sql/main\tBACKGROUND\tNULL\tNULL\tNULL\t4310\n\

@@ -138,7 +138,7 @@ pub const SAMPLED: Source = Source {
     ..SOURCE
 };
 
-/// The threads of a replica that apply, and on servers that do not tell them apart those that receive.
+/// The threads of a replica that apply, and on servers that do not distinguish them those that receive.
 ///
 /// Cost: as for [`SOURCE`]; nothing is sent of other threads.
 pub const APPLIERS: Source = Source {

@@ -1,4 +1,4 @@
-//! Who is to be connected to, put together as MySQL's clients do.
+//! The server and account to connect to, put together as MySQL's clients do.
 //!
 //! In: [`ConnectFlags`] (the command line) and an [`Environment`] (variables, folders). Out: a
 //! [`Target`]. What counts, from strongest to weakest: a flag; the DSN or URL; `.mylogin.cnf`; the
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_programs_need_is_left_to_them_and_a_typo_in_the_own_group_is_told() {
+    fn what_other_programs_need_is_left_to_them_and_a_typo_in_the_own_group_is_shown() {
         let host = Host::new();
         host.write("etc/my.cnf", "[client]\ndefault-character-set=utf8\n[spindoctor]\npasword=x\n", 0o644);
         let notes = host.resolve(&ConnectFlags::default()).notes;

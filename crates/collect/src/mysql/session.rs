@@ -206,8 +206,8 @@ impl Session {
         format!("{version} on {}", self.hostname)
     }
 
-    /// Whether performance_schema is on: the one variable that decides which sources can tell. Empty where the server
-    /// refuses to say: the sources then suppose each flavor's default.
+    /// Whether performance_schema is on: the one variable that decides which sources have an answer. Empty where the
+    /// server refuses to say: the sources then suppose each flavor's default.
     pub(crate) async fn performance_schema(&mut self) -> NamedValues {
         let mut variables = NamedValues::default();
         if let Ok(rows) = self.query("SELECT @@performance_schema").await

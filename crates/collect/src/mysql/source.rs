@@ -1,4 +1,4 @@
-//! What a source of the server is: a name, a statement per version, and a pure parser.
+//! The declaration of a source of the server: a name, a statement per version, and a pure parser.
 
 use spindoctor_model::mysql::Transaction;
 use spindoctor_model::{Field, Outcome, ServerSample, ServerVersion, Unavailable};
@@ -16,9 +16,9 @@ pub enum Plan {
     /// The statement that follows from what was answered before in the same sample; where there is none, the answer
     /// is known to be empty.
     AskAbout(fn(&ServerSample) -> Result<Option<String>, Unavailable>),
-    /// Another source tells the same on this server, better: this one is not asked and says nothing.
+    /// Another source has the same on this server, better: this one is not asked and its reading stays empty.
     Elsewhere,
-    /// The server cannot tell.
+    /// The server does not have it.
     Cannot(Unavailable),
 }
 
@@ -43,7 +43,7 @@ pub struct Source {
     pub cadence: Cadence,
     /// How often it is asked where sampling has no end.
     pub pace: Pace,
-    /// What to ask which version; the variables tell what is switched on (`performance_schema`).
+    /// What to ask which version; the variables show what is switched on (`performance_schema`).
     pub plan: fn(ServerVersion, Variables<'_>) -> Plan,
     /// Puts the answer into the sample.
     pub parse: fn(&Rows, Answer, &mut ServerSample),
@@ -80,7 +80,7 @@ impl Source {
 /// The server's global variables, where they could be read.
 pub type Variables<'a> = Option<&'a spindoctor_model::mysql::NamedValues>;
 
-/// Why performance_schema cannot tell, where it cannot: the server is too old or it is switched off.
+/// Why performance_schema has no answer, where it has none: the server is too old or it is switched off.
 ///
 /// Defaults where the variable could not be read: on in MySQL (5.6.6 and later), off in MariaDB.
 pub(super) fn performance_schema_off(

@@ -11,7 +11,7 @@ use crate::source::Cadence;
 /// The source.
 ///
 /// Cost: a hash table with an entry for each user, under one mutex that the end of each connection takes too: some ten
-/// microseconds. Asked where performance_schema did not tell.
+/// microseconds. Asked where performance_schema has no answer.
 pub const SOURCE: Source = Source {
     name: "information_schema.USER_STATISTICS",
     help: "MariaDB: connections and statements of each user, where userstat is on",

@@ -1,4 +1,4 @@
-//! A connection that may change something: for the one module that does, `spindoctor_tune::apply`.
+//! A connection that may change something: for `spindoctor_tune::apply`, the only module that changes anything.
 
 use spindoctor_wire::ServerError;
 use spindoctor_wire::connection::Connection;
@@ -24,7 +24,7 @@ pub enum Unanswered {
     Broken(String),
 }
 
-/// Connects and logs in. Whoever reads uses a [`Session`](super::Session).
+/// Connects and logs in. Code that only reads uses a [`Session`](super::Session).
 pub async fn connect_writer(target: &Target, limits: &Limits) -> Result<Writing, ConnectError> {
     match timeout(limits.connect, log_in(target)).await {
         Ok(outcome) => outcome.map(|conn| Writing { conn }),
@@ -33,7 +33,8 @@ pub async fn connect_writer(target: &Target, limits: &Limits) -> Result<Writing,
 }
 
 impl Writing {
-    /// Runs a statement and reads its answer within the bounds of every answer; NULL is None. Whoever calls has the deadline.
+    /// Runs a statement and reads its answer within the bounds of every answer; NULL is None. The caller has the
+    /// deadline.
     ///
     /// # Errors
     /// The server's error, or the connection broke.

@@ -25,7 +25,7 @@ pub(super) struct Asking<'a> {
     target: &'a Target,
     version: ServerVersion,
     start: Instant,
-    /// Where its session broke, it is made anew for the next sample.
+    /// Where its session broke, a new one is made for the next sample.
     asker: Asker,
     /// What the server said, one for each sample of the window.
     samples: Vec<ServerSample>,
@@ -158,7 +158,7 @@ impl<'a> Asking<'a> {
     }
 
     /// One try, no longer than a query may take, and never past `until`: a server that hangs must
-    /// not hold up the window's end.
+    /// not block the window's end.
     async fn reconnect(&mut self, until: Instant, progress: &dyn Fn(Progress)) {
         let limits = self.target.limits;
         let left = until.saturating_duration_since(Instant::now());

@@ -51,7 +51,7 @@ pub struct WatchOptions {
 
 impl WatchOptions {
     /// A window of this length on the live host, a sample each second.
-    pub fn of(duration: Duration) -> Self {
+    pub fn lasting(duration: Duration) -> Self {
         Self {
             duration,
             every: Duration::from_secs(1),
@@ -72,7 +72,7 @@ impl WatchOptions {
                 None => false,
             };
             if !asked {
-                // Nobody can end it early, or whoever could is gone.
+                // Nobody can end it early, or the one who could is gone.
                 std::future::pending::<()>().await;
             }
         };
@@ -149,7 +149,7 @@ pub async fn watch(
     let _ahead = Ahead::of_others();
     let own_cpu_before = own_cpu();
     let progress = RefCell::new(progress);
-    let tell = |what: Progress| (progress.borrow_mut())(what);
+    let report = |what: Progress| (progress.borrow_mut())(what);
 
     let mut server = ServerIdentity { address: target.address(), ..ServerIdentity::default() };
     let session = match Session::connect(target, &target.limits).await {
@@ -178,8 +178,8 @@ pub async fn watch(
     }
     match &session {
         Ok(session) => {
-            tell(Progress::Connected { server: server.clone() });
-            session.notes().iter().for_each(|note| tell(Progress::Note(note.clone())));
+            report(Progress::Connected { server: server.clone() });
+            session.notes().iter().for_each(|note| report(Progress::Note(note.clone())));
         }
         Err((no_session, error)) => {
             if matches!(options.host, HostChoice::None { .. }) {
@@ -188,7 +188,7 @@ pub async fn watch(
             if let Some(why) = &server.no_pid {
                 return Err(WatchError::NothingToRead { connect: error.clone(), host: why.because.clone() });
             }
-            tell(Progress::NoSession { because: error.to_string() });
+            report(Progress::NoSession { because: error.to_string() });
             server.no_session = no_session.clone();
         }
     }
@@ -206,12 +206,12 @@ pub async fn watch(
     let target_host = window.server.pid.map(|pid| host::Target::under(pid, &options.proc, &options.sys));
     let profiler = options.profiling.zip(window.server.pid).map(|(profiling, pid)| profiling.start(pid));
     let count = window.samples.len();
-    let watch_host = watch_host(target_host.as_ref(), options, schedule, start, &mut window.samples, &tell);
+    let watch_host = watch_host(target_host.as_ref(), options, schedule, start, &mut window.samples, &report);
     match (session, version) {
         (Ok(session), Some(version)) => {
             let mut asking = Asking::new(target, version, session, start, count);
             let deadline = start + options.duration + Asking::patience(&target.limits);
-            let watch_server = tokio::time::timeout_at(deadline, asking.run(options, schedule, &tell));
+            let watch_server = tokio::time::timeout_at(deadline, asking.run(options, schedule, &report));
             // Polled in this order: at an instant when both are due the host is read first, and the
             // time it takes is not in the server's.
             let ((), in_time) = tokio::join!(biased; watch_host, watch_server);
@@ -234,7 +234,7 @@ pub async fn watch(
     };
     if let Some(target) = target_host {
         note_undo_room(&target, &mut window);
-        let mut ids = ThreadIds::of(target);
+        let mut ids = ThreadIds::of_process(target);
         for sample in &mut window.samples {
             if let Reading::Available { value: threads, .. } = &mut sample.server.threads {
                 ids.rename(threads);
@@ -291,7 +291,7 @@ async fn watch_host(
     schedule: Schedule,
     start: Instant,
     samples: &mut [Sample],
-    tell: &dyn Fn(Progress),
+    report: &dyn Fn(Progress),
 ) {
     let mut k = 0;
     loop {
@@ -309,7 +309,7 @@ async fn watch_host(
                 source.read_into(&mut samples[k].host, target, start.into_std());
             }
         }
-        tell(Progress::Sampled { number: k + 1, of: schedule.last() + 1 });
+        report(Progress::Sampled { number: k + 1, of: schedule.last() + 1 });
         if k == schedule.last() {
             return;
         }
@@ -339,7 +339,7 @@ mod tests {
             host: HostChoice::Pid(std::process::id()),
             host_alone: true,
             stop: Some(stopped),
-            ..WatchOptions::of(Duration::from_secs(3_600))
+            ..WatchOptions::lasting(Duration::from_secs(3_600))
         };
         let window = watch(&nobody(), &options, &mut |event| {
             if matches!(event, Progress::Sampled { number: 1, .. }) {
@@ -356,7 +356,7 @@ mod tests {
     async fn without_a_session_only_a_host_that_will_do_alone_is_watched() {
         let options = WatchOptions {
             host: HostChoice::Pid(std::process::id()),
-            ..WatchOptions::of(Duration::from_millis(20))
+            ..WatchOptions::lasting(Duration::from_millis(20))
         };
         let refused = watch(&nobody(), &options, &mut |_| {}).await.unwrap_err();
         assert!(refused.to_string().contains("/nonexistent/mysqld.sock"), "{refused}");

@@ -55,7 +55,7 @@ impl Profiling {
                 match ended.recv_timeout(wait) {
                     Err(RecvTimeoutError::Timeout) => {}
                     Ok(()) | Err(RecvTimeoutError::Disconnected) => {
-                        // Who holds up whom is told as of the window's end.
+                        // Who blocks whom is shown as of the window's end.
                         if let Ok(Taken::Snapshot(_)) = profiler.snapshot() {
                             profiler.read_futex_waits();
                         }

@@ -1,4 +1,4 @@
-//! The InnoDB status, against what other people's parsers make of the same texts.
+//! The InnoDB status, compared with the results of other projects' parsers for the same texts.
 
 use std::collections::BTreeMap;
 

@@ -92,7 +92,7 @@ fn channels(file: &str) -> Option<Vec<ReplicaChannel>> {
 }
 
 #[test]
-fn reads_replicas_that_run_that_lag_and_that_stand_still() {
+fn reads_replicas_that_run_that_lag_and_that_are_stopped() {
     let Some(running) = channels("replication-running-001.txt") else { return };
     let running = &running[0];
     assert_eq!((running.source_host.as_str(), running.source_port), ("master.db", 3306));

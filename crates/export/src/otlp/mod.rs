@@ -22,8 +22,8 @@ use super::table;
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: i32 = 2;
-/// A time that is not told (metrics.proto: "Value of 0 indicates that the timestamp is unspecified").
-const UNTOLD: u64 = 0;
+/// A time that is not given (metrics.proto: "Value of 0 indicates that the timestamp is unspecified").
+const UNSPECIFIED: u64 = 0;
 /// `SEVERITY_NUMBER_WARN`.
 const WARN: i32 = 13;
 /// What an event is called among other events.
@@ -57,14 +57,14 @@ pub fn event(head: &EventHead, server: &ServerIdentity, at: Timestamp) -> Vec<u8
             value: Some(any(Any::Real(seconds))),
         });
     }
-    let told = [head.headline.as_str(), &head.stall.because].into_iter().find(|told| !told.is_empty());
-    let told = told.unwrap_or_else(|| head.stall.kind.title());
+    let line = [head.headline.as_str(), &head.stall.because].into_iter().find(|line| !line.is_empty());
+    let line = line.unwrap_or_else(|| head.stall.kind.title());
     let record = LogRecord {
         time_unix_nano: nanoseconds(head.began),
         observed_time_unix_nano: nanoseconds(at),
         severity_number: WARN,
         severity_text: "WARN".to_owned(),
-        body: Some(any(Any::Text(told.to_owned()))),
+        body: Some(any(Any::Text(line.to_owned()))),
         attributes,
         event_name: EVENT_NAME.to_owned(),
     };
@@ -75,7 +75,7 @@ pub fn event(head: &EventHead, server: &ServerIdentity, at: Timestamp) -> Vec<u8
 
 fn metric(family: &Family, began: Timestamp, at: Timestamp) -> Metric {
     let start = match (family.kind, family.since) {
-        (Kind::Gauge, _) | (_, Since::Unknown) => UNTOLD,
+        (Kind::Gauge, _) | (_, Since::Unknown) => UNSPECIFIED,
         (_, Since::Recorder) => nanoseconds(began),
         (_, Since::Instant(since)) => nanoseconds(since),
     };
@@ -211,8 +211,8 @@ mod tests {
         };
         // The window begins a second before the recorder, and the server was up for 812 s then.
         assert_eq!(start("spindoctor_mysql_questions_total"), nanoseconds(examples::at(-813.0)));
-        assert_eq!(start("spindoctor_server_cpu_seconds_total"), UNTOLD);
-        assert_eq!(start("spindoctor_mysql_threads_running"), UNTOLD);
+        assert_eq!(start("spindoctor_server_cpu_seconds_total"), UNSPECIFIED);
+        assert_eq!(start("spindoctor_mysql_threads_running"), UNSPECIFIED);
         assert_eq!(start("spindoctor_events_total"), nanoseconds(began));
         assert_eq!(start("spindoctor_probe_seconds"), nanoseconds(began));
     }

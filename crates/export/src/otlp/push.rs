@@ -1,7 +1,7 @@
-//! Sends metrics and events to a collector, on a thread of its own: a collector that hangs holds up nobody.
+//! Sends metrics and events to a collector, on a thread of its own: a collector that hangs blocks nobody.
 //!
-//! What waits is bounded; what finds no room is dropped and counted. A collector that cannot be reached is tried again
-//! ever more seldom.
+//! The queue is bounded; data without room in it is dropped and counted. A collector that cannot be reached is tried
+//! again less and less often.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

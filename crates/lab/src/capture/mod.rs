@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart_and_can_be_files() {
+    fn names_are_distinguished_and_can_be_files() {
         let mut names: Vec<_> = CAPTURES.iter().map(|capture| capture.name).collect();
         assert!(
             names

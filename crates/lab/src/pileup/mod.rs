@@ -78,7 +78,7 @@ type Soon<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 type Begin = for<'a> fn(&'a Server, &'a mut Sessions) -> Soon<'a, Vec<Root>>;
 type Waiting = for<'a> fn(&'a Server) -> Soon<'a, u64>;
 
-/// Who holds up the others.
+/// Who blocks the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Root {
     /// Its connection.

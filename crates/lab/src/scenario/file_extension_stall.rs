@@ -40,7 +40,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const ONSET: Onset = Onset {
     story: "Sixteen clients append 250 rows of 7 kB a second to one table, and what they change stays in memory: flushed pages, \
-            and a redo log that is moved on to its next file behind them, hold up sessions on a slow disk, too. Then the disk \
+            and a redo log that is moved on to its next file behind them, block sessions on a slow disk, too. Then the disk \
             does 50 writes a second.",
     lasts: Duration::from_secs(8),
     spec: |_| {

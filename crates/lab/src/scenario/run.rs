@@ -93,7 +93,7 @@ async fn uninterrupted(
 
     let target = Target::new(Endpoint::Socket(server.socket().to_owned()), "root");
     let profiling = Some(Profiling::with(spindoctor_rules::FRAME_STATES));
-    let watching = WatchOptions { profiling, ..WatchOptions::of(options.window) };
+    let watching = WatchOptions { profiling, ..WatchOptions::lasting(options.window) };
     let window = watch(&target, &watching, &mut |_| {})
         .await
         .map_err(|error| Error::NotWatched { scenario: scenario.name, because: error.to_string() })?;

@@ -43,7 +43,7 @@ const CALM: Duration = Duration::from_millis(50);
 /// The wait for it ends after this; then the next round shows it.
 const CALM_PATIENCE: Duration = Duration::from_secs(5);
 /// How long the server may take to answer with a counter, in the middle of a storm.
-const TOLD_WITHIN: Duration = Duration::from_secs(10);
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// Room for connections, where it is not what is asked about.
 const ROOM: &str = "--max-connections=4000";
 
@@ -272,16 +272,16 @@ impl<'a> Witness<'a> {
 
     async fn threads_created(&mut self) -> Result<f64> {
         const STATEMENT: &str = "SHOW GLOBAL STATUS LIKE 'Threads_created'";
-        let answer = timeout(TOLD_WITHIN, self.session.query_first(STATEMENT)).await;
+        let answer = timeout(ANSWERS_WITHIN, self.session.query_first(STATEMENT)).await;
         let answered: Option<(String, String)> = answer
-            .map_err(|_| Error::Silent { statement: STATEMENT, seconds: TOLD_WITHIN.as_secs() })?
+            .map_err(|_| Error::Silent { statement: STATEMENT, seconds: ANSWERS_WITHIN.as_secs() })?
             .map_err(Error::statement(STATEMENT))?;
         Ok(answered.and_then(|(_, value)| value.parse().ok()).unwrap_or_default())
     }
 
     async fn leave(self) {
         // The server is ended next, whatever becomes of the goodbye.
-        let _closed = timeout(TOLD_WITHIN, self.session.disconnect()).await;
+        let _closed = timeout(ANSWERS_WITHIN, self.session.disconnect()).await;
     }
 }
 

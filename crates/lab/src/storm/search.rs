@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_broke_is_what_the_clients_were_told_else_who_had_no_time() {
+    fn what_broke_is_what_the_clients_saw_else_who_had_no_time() {
         assert_eq!(breaks_first(&round(&[(Failure::TooManyConnections, 400)])), Breaks::MaxConnections);
         assert_eq!(
             breaks_first(&round(&[(Failure::QueueFull, 400), (Failure::TimedOut, 900)])),

@@ -117,7 +117,7 @@ fn body(chunk: &[u8]) -> Result<(Layout, Vec<u8>), Undecodable> {
     Ok((layout, body))
 }
 
-/// What is to become of a value that begins with a number.
+/// How a value that begins with a number is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// It is passed over.
@@ -153,7 +153,7 @@ impl Raw<'_> {
     }
 }
 
-/// The values of a chunk, in order, as `read` reads them: of those that begin with a number the ones that are wished for.
+/// The values of a chunk, in order, as `read` reads them: of values that begin with a number only the wanted ones.
 pub(crate) fn samples<T>(
     chunk: &[u8],
     mut wish: impl FnMut(i64) -> Wish,

@@ -76,13 +76,13 @@ impl Last {
     }
 }
 
-/// Ways to foresee a number, from the one before it: it stays; it grows as it did; it grows as its neighbour in the list
-/// just did.
+/// Ways to predict a number, from the one before it: it stays; it grows as it did; it grows as its neighbour in the
+/// list just did.
 const WAYS: usize = 3;
 /// How fast old surprises are forgotten: the weight of the newest is one in 2^4.
 const MEMORY: u32 = 4;
 
-/// What is known of a column, on both sides.
+/// The state of a column, for the writer and the reader.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Foresight {
     /// How large each way's surprises have been lately, in bits.
@@ -266,8 +266,8 @@ const UNITS: [f64; MOST_DIGITS as usize + 1] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e
 /// Beyond this a float has no place for every whole number.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// A float as a decimal that becomes the same float again, where there is one; rather with as many digits as the last
-/// value in its place.
+/// A float as a decimal that becomes the same float again, where there is one; preferably with as many digits as the
+/// last value in its place.
 pub(crate) fn decimal(float: f64, last: Value) -> Value {
     let like_last = match last {
         Value::Decimal(digits, _) => digits,

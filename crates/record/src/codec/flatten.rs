@@ -41,7 +41,7 @@ impl Flattener<'_> {
     }
 }
 
-/// A list or record whose end is not there yet; its token is put right then.
+/// An unfinished list or record; its token is corrected at its end.
 struct Open<'a, 'b> {
     flattener: &'a mut Flattener<'b>,
     at: usize,

@@ -26,7 +26,7 @@ pub(crate) use chunk::{Raw, Wish, fold, pack, samples, times, unpack};
 pub(crate) use reading::Layout;
 pub(crate) use writing::Encoder;
 
-/// What one second of a chunk holds.
+/// The content of one second of a chunk.
 #[derive(Debug, Serialize)]
 pub(crate) struct Second<'a> {
     /// When the sample was begun, from the first of the chunk on.

@@ -42,7 +42,7 @@ pub(crate) struct Passed {
     end: usize,
 }
 
-/// Where the list stands to which these fields lead; none where they lead elsewhere, or to no list.
+/// The place of the list to which these fields lead; none where they lead to something else.
 pub(crate) fn find(flat: &Flat, names: &Names<'_>, fields: &[&str]) -> Option<Passed> {
     let mut at = 0;
     for field in fields {

@@ -107,7 +107,7 @@ impl Watched {
     }
 }
 
-/// A probe that has every reading, to tell which names it has.
+/// A probe that has every reading, to list its names.
 const EVERY_READING: Probe = Probe {
     at_s: 0.0,
     took_ms: 0.0,

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 const HOURS_OF_A_WEEK: usize = 168;
 const HOURS_OF_A_DAY: usize = 24;
-/// One hour raises or lowers what is usual by this share at most.
+/// One hour raises or lowers the usual number by this share at most.
 const MOST_CHANGE_RATIO: f64 = 0.25;
-/// And by so many threads at least where it rises, or nothing would ever leave zero.
+/// And by so many threads at least where it rises, or the number would stay at zero for ever.
 const LEAST_RISE: f64 = 2.0;
-/// An hour of which less was seen teaches nothing.
+/// An hour of which less was seen is not learnt from.
 const LEAST_MINUTES: u16 = 30;
 
 /// How many threads usually run, by hour of the week.

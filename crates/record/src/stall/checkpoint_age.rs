@@ -17,19 +17,19 @@ use super::recent::Recent;
 const STALLS_RATIO: f64 = 0.98;
 /// It is over where flushing by age would end, too,
 const OVER_RATIO: f64 = 0.93;
-/// or where it has held up nobody for so long: MariaDB's log stays full when the load is gone.
+/// or where no session has waited for it for so long: MariaDB's log stays full when the load is gone.
 const LET_GO_AFTER_S: f64 = 5.0;
 /// One reading may be between two steps of the checkpoint: two in a row.
 const LEAST_READINGS: u32 = 2;
-/// And over this long. With a log of some megabytes MySQL lets the age come to the limit every few seconds, and is back at a
-/// third of it after 0.1 to 0.2 s, without anybody who waits.
+/// And over this long. With a log of some megabytes MySQL lets the age come to the limit every few seconds, and is back
+/// at a third of it after 0.1 to 0.2 s, while no session waits.
 const LEAST_S: f64 = 0.4;
 /// A log that is this often full within ten minutes is too small as a matter of course: that is a finding, and no event.
 const HABIT_OVER_S: f64 = 600.0;
 const HABIT_RATIO: f64 = 0.1;
 /// This many readings show it: ten seconds.
 const ENOUGH_READINGS: usize = 100;
-/// And again this often.
+/// It is checked again this often.
 const HABIT_EVERY_S: f64 = 1.0;
 
 /// Watches the checkpoint's age.
@@ -45,7 +45,7 @@ pub(super) struct CheckpointAge {
     is_habit: bool,
     readings: u32,
     since_s: f64,
-    /// When it held up somebody last.
+    /// When a session last waited for it.
     held_s: f64,
     lasts: Option<Sight>,
 }

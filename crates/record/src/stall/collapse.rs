@@ -21,15 +21,15 @@ const ENOUGH_INTERVALS: usize = 100;
 const USUAL_EVERY_S: f64 = 1.0;
 /// The counter's pace just now is taken from this many intervals: the load of a shared machine drifts within seconds.
 const PACE_OVER_INTERVALS: usize = 10;
-/// A pace below this share of the usual is no measure for itself.
+/// A pace below this share of the usual is not a baseline.
 const LEAST_PACE_RATIO: f64 = 0.4;
-/// And below this share nothing went on that could stop.
+/// Below this share there was too little load to stop.
 const FLOWED_RATIO: f64 = 0.1;
 /// Slower counters show nothing at ten probes a second: five of an interval scatter by half.
 pub(super) const LEAST_PER_S: f64 = 50.0;
 /// So much must be missing, or chance could have left it out (e^-25).
 const LEAST_MISSING: f64 = 25.0;
-/// Where those who wait have begun to pile up, chance would have to do both (e^-8 alone).
+/// Where waiting threads have begun to pile up, chance would have to explain both (e^-8 alone).
 const LEAST_MISSING_OF_CROWD: f64 = 8.0;
 
 /// A counter has stopped in an interval that lost this share of a usual one's length, and most of its own.
@@ -45,7 +45,7 @@ const NOTHING_RATIO: f64 = 0.05;
 /// So many intervals are lost in 200 ms, less what they scatter: and in a dip one.
 const LOST_INTERVALS: f64 = 1.4;
 /// Clients that come as they please make up for a stop within the interval in which it ends: one interval is seen to be
-/// lost. It is no dip where those who wait have begun to pile up.
+/// lost. It is not a dip where waiting threads have begun to pile up.
 const LOST_INTERVALS_OF_CROWD: f64 = 0.95;
 
 /// Threads that run besides spindoctor's own. One or two may be long queries, and nobody waits.
@@ -53,18 +53,18 @@ pub(super) const LEAST_RUNNING: f64 = 3.0;
 /// Where threads wait, as many run as usually, or more. With fewer, it is the load that went away.
 const RUNNING_RATIO: f64 = 0.8;
 
-/// It is over when the counter grows at this share of its pace again, or nobody waits any more.
+/// The stop is over when the counter grows at this share of its pace again, or no thread waits any more.
 const RECOVERED_RATIO: f64 = 0.5;
-/// In so many intervals that follow one another.
+/// In so many consecutive intervals.
 const RECOVERED_INTERVALS: u32 = 2;
-/// After that long a slower pace is what is usual now; a stop is never.
+/// After that long a slower pace becomes the usual one; a stop never does.
 const NEW_USUAL_AFTER_S: f64 = 600.0;
 const NEVER_USUAL_RATIO: f64 = 0.1;
 
 /// Batches stop again and again while no more threads run than before: they compute, then write. Where stops take this
 /// share of the time with load, they are a habit; a stall of half a second every five seconds takes 10 %.
 const HABIT_RATIO: f64 = 0.12;
-/// A long stop counts as this long there: one stall is no habit.
+/// A long stop counts as this long there: one stall is not a habit.
 const HABIT_COUNTS_S: f64 = 0.6;
 /// Fewer stops are no habit.
 const HABIT_STOPS: usize = 3;
@@ -304,7 +304,7 @@ impl Collapse {
     }
 }
 
-/// What an interval says of the counter.
+/// The counter in one interval.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     grown: f64,

@@ -14,12 +14,12 @@ const MORE_PER_S: f64 = 5.0;
 const TIMES_MORE: f64 = 3.0;
 /// The most of the usual ones: 95 of 100 seconds have fewer.
 const USUAL_QUANTILE: f64 = 0.95;
-/// Counters are looked at once a second: so long without a failure, and it is over.
+/// Counters are read once per second: after so long without a failure the stall is over.
 const OVER_AFTER_S: f64 = 2.5;
 
 /// No room for another connection: the server says so to each.
 const REFUSED: [&str; 1] = ["Connection_errors_max_connections"];
-/// Connections that failed before anybody was let in, for whatever reason.
+/// Connections that failed before the login was complete, for any reason.
 const ABORTED: [&str; 1] = ["Aborted_connects"];
 
 /// Watches the server's counters and the probe.

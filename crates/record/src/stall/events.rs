@@ -23,7 +23,7 @@ use super::StallChange;
 
 /// An event closes so long after its last stall; a stall that comes sooner belongs to it.
 pub const CLOSES_AFTER_S: f64 = 5.0;
-/// For so long an event takes in stalls that follow.
+/// An event includes following stalls for so long.
 pub const TAKES_IN_FOR_S: f64 = 300.0;
 /// A stall that begins so long after the last one was over,
 const APART_S: f64 = 0.5;
@@ -31,9 +31,9 @@ const APART_S: f64 = 0.5;
 const OUTGROWS_S: f64 = 2.0;
 /// and for so many times as long as all before it in the event, is the next event.
 const OUTGROWS_TIMES: f64 = 4.0;
-/// For so long the detail of one event is kept.
+/// The detail of one event is kept for so long.
 pub const DETAIL_FOR_S: f64 = 30.0;
-/// So many events are kept with detail at once: an afternoon of trouble.
+/// So many events in a row are kept with detail: an afternoon of trouble.
 pub const DETAILED_AT_ONCE: f64 = 60.0;
 /// And so many more an hour.
 pub const DETAILED_PER_HOUR: f64 = 10.0;

@@ -12,9 +12,9 @@ const USUAL_EVERY_S: f64 = 1.0;
 /// And from this many probes at least: a second.
 const ENOUGH_PROBES: usize = 10;
 
-/// Time in which nobody asked is not the server's; but a machine that runs nobody for half a second is a stall.
+/// Time without a query is not the server's fault; but a machine that runs no thread for half a second is a stall.
 const MOST_EXCUSED_S: f64 = 0.3;
-/// An answer that took half an interval and ten times what it usually takes stood still itself.
+/// An answer that took half an interval and ten times as long as usual is itself a stop.
 const LATE_RATIO: f64 = 10.0;
 const LATE_INTERVALS: f64 = 0.5;
 
@@ -53,7 +53,7 @@ pub(super) struct Intervals {
     usual: Option<Usual>,
 }
 
-/// What was counted at one instant.
+/// The counters at one instant.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     at_s: f64,

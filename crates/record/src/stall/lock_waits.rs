@@ -16,16 +16,18 @@ use super::recent::Recent;
 const USUAL_OVER_S: f64 = 300.0;
 /// And from this many samples at least: ten seconds.
 const ENOUGH_SAMPLES: usize = 10;
-/// The most of the usual ones: rows that everybody wants are waited for in more than 3 of 100 seconds.
+/// The most of the usual ones: sessions wait for hot rows in more than 3 of 100 seconds.
 const USUAL_QUANTILE: f64 = 0.97;
-/// So many times the usual wait, and so many more: two are clients that met (`row-lock-pileup`).
+/// A stall has so many times the usual number of waiting sessions, and so many more: two waiting clients are normal
+/// (`row-lock-pileup`).
 const TIMES_USUAL: f64 = 2.0;
 const MORE_THAN_USUAL: f64 = 3.0;
-/// And this share of those at work: a lock that holds up a few of many is no stall of the server.
+/// And this share of those at work: a lock that blocks a few of many sessions is not a stall of the server.
 const OF_THOSE_AT_WORK: f64 = 0.5;
-/// It is over where no more than this share of those who waited still do, or of those at work still run.
+/// The stall is over where no more than this share of the waiting sessions still wait, or of the sessions at work still
+/// run.
 const OVER_RATIO: f64 = 0.5;
-/// What lasts that long is usual now.
+/// A state that lasts that long is the usual one.
 const NEW_USUAL_AFTER_S: f64 = 600.0;
 
 /// Watches who waits for locks.
@@ -139,9 +141,9 @@ fn count(server: &ServerSample) -> Option<Counted> {
     Some(Counted { at_work: all.max(waiting) as f64, waiting: waiting as f64 })
 }
 
-/// True for a session in a state of waiting for a table's, schema's or the server's lock: `Waiting for table metadata lock`,
-/// `Waiting for global read lock`, `Waiting for backup lock`, `Waiting for table level lock`, `Waiting for table flush`.
-/// Locks that the application itself names (`User lock`) are its own affair.
+/// True for a session in a state of waiting for a table's, schema's or the server's lock: `Waiting for table metadata
+/// lock`, `Waiting for global read lock`, `Waiting for backup lock`, `Waiting for table level lock`, `Waiting for table
+/// flush`. Locks that the application itself names (`User lock`) do not count.
 fn waits(thread: &ServerThread) -> bool {
     let state = thread.state.to_ascii_lowercase();
     state.starts_with("waiting for ") && (state.ends_with(" lock") || state.ends_with(" table flush"))

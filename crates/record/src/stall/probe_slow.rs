@@ -9,7 +9,7 @@ use super::recent::Recent;
 const USUAL_OVER_S: f64 = 300.0;
 /// And from this many answers at least: ten seconds.
 const ENOUGH_ANSWERS: usize = 100;
-/// The question reads some counters in memory: a machine that is shared or full of work holds it up for a tenth of a
+/// The question reads some counters in memory: a machine that is shared or full of work blocks it for a tenth of a
 /// second now and then, and hardly longer.
 const LEAST_MS: f64 = 110.0;
 /// Slow answers that are a habit are in the upper 3 %, where a stall every five seconds is not; a stall is so many times

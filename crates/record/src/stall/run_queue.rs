@@ -23,7 +23,7 @@ const LEAST_SNAPSHOTS: usize = 3;
 const LEAST_S: f64 = 1.5;
 /// It is over below this share of the bound.
 const OVER_RATIO: f64 = 0.6;
-/// What lasts that long is usual now.
+/// A state that lasts that long is the usual one.
 const NEW_USUAL_AFTER_S: f64 = 600.0;
 
 /// Watches how many threads run or wait for a CPU.

@@ -6,7 +6,7 @@ use spindoctor_model::{Probe, ProbeFailure};
 
 use super::Sight;
 
-/// Watches for a server that answered and is no more.
+/// Watches for a server that answered before and is gone.
 #[derive(Debug, Default)]
 pub(super) struct ServerGone {
     has_answered: bool,

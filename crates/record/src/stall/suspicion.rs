@@ -14,25 +14,25 @@ use super::threads_running::{USUAL_QUANTILE, beside};
 const USUAL_OVER_S: f64 = 10.0;
 /// And from this many probes at least.
 const ENOUGH_PROBES: usize = 20;
-/// Fewer statements since the probe before than this share of the usual are a reason to look: noise halves them now and
-/// then, and a look costs some milliseconds.
+/// Fewer statements since the probe before than this share of the usual are a reason for a snapshot: noise halves them
+/// now and then, and a snapshot costs some milliseconds.
 const FEW_RATIO: f64 = 0.5;
 /// An interval with fewer statements shows nothing: chance alone halves them.
 const LEAST_STATEMENTS: f64 = 10.0;
-/// An answer that takes so many times as long as usual is a reason to look.
+/// An answer that takes so many times as long as usual is a reason for a snapshot.
 const SLOW_TIMES: f64 = 10.0;
 /// And no shorter one.
 const SLOW_MS: f64 = 30.0;
-/// With few statements, so many more threads than in the middle of the usual are those who wait. Of the 7,194 probes of
-/// steady load in `tests/stalls/real` 389 had few statements and no thread more, 26 one more, 24 this many.
+/// With few statements, so many more threads than the median are waiting threads. Of the 7,194 probes of steady load in
+/// `tests/stalls/real` 389 had few statements and no thread more, 26 one more, 24 this many.
 const WAIT_BESIDE: f64 = 2.0;
 
-/// How much speaks for a look at once.
+/// How strong the reason for a snapshot at once is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// Few statements ended while somebody runs: noise does that now and then.
     Weak,
-    /// Those who wait are seen, or the server holds up the probe itself.
+    /// Waiting threads are seen, or the server blocks the probe itself.
     Strong,
 }
 

@@ -34,9 +34,9 @@ const LEARNT_FOR_S: f64 = 3.0;
 /// From so many readings on, over so long at least.
 const ENOUGH_READINGS: usize = 10;
 const ENOUGH_S: f64 = 10.0;
-/// And is computed again this often.
+/// The usual number is computed again this often.
 const USUAL_EVERY_S: f64 = 1.0;
-/// What runs for a second is what so many of ten readings in turn have at least.
+/// The number that runs for a second is the one that so many of ten readings in a row reach.
 const SECOND: usize = 10;
 const OF_SECOND: usize = 8;
 /// A pile-up that lasts for a second may be what this hour is used to.
@@ -44,11 +44,11 @@ const LONG_S: f64 = 1.0;
 /// So far back what ran for a second is remembered, minute by minute; what had so many of them is usual.
 const MOST_MINUTES: usize = 10;
 const OF_MINUTES: usize = 3;
-/// What a minute in which it lasts may add to what is usual.
+/// What a minute with a pile-up may add to the usual number.
 const RISE_IN_STALL: f64 = 1.25;
 const RISE_IN_STALL_THREADS: f64 = 2.0;
 
-/// How many threads run, measured by what is usual.
+/// The number of running threads, compared with the usual number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Crowd {
     /// No more than usually, or not known.
@@ -74,7 +74,7 @@ pub(super) struct ThreadsRunning {
     pile_up: Option<PileUp>,
 }
 
-/// The minute that is being looked at.
+/// The current minute.
 #[derive(Debug, Clone, Copy, Default)]
 struct Minute {
     /// Minutes since 1970; 0 before the first.
@@ -226,7 +226,7 @@ fn bound(usual: f64) -> f64 {
     TIMES_USUAL * usual + MORE_THAN_USUAL
 }
 
-/// What may be the beginning or the end of a pile-up.
+/// A reading that may be the beginning or the end of a pile-up.
 pub(super) fn beside(usual: f64) -> f64 {
     TIMES_USUAL_BESIDE * usual + MORE_THAN_USUAL_BESIDE
 }

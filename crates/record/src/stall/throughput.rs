@@ -9,7 +9,7 @@ use super::interval::Interval;
 use super::recent::Recent;
 use super::threads_running::Crowd;
 
-/// A throughput that sinks and does not stop is looked at over this long: shorter ones are noise.
+/// A throughput that sinks without stopping is measured over this long: shorter dips are noise.
 const SAG_OVER_S: f64 = 3.0;
 /// What is usual there, and what the load itself does every minute, is taken from this much time.
 const SAG_USUAL_OVER_S: f64 = 600.0;
@@ -19,7 +19,7 @@ const SAG_ENOUGH_S: f64 = 300.0;
 const SAG_RATIO: f64 = 0.4;
 /// and below this share of the lowest that was there without a stall.
 const SAG_BELOW_LOWEST: f64 = 0.6;
-/// Those who wait add up: so many times the usual run, and so many more.
+/// Waiting threads add up: so many times the usual number run, and so many more.
 const SAG_RUNNING_RATIO: f64 = 1.5;
 /// It is over at this share of the usual.
 const SAG_OVER_RATIO: f64 = 0.6;

@@ -12,7 +12,7 @@ pub const CAUSE: Cause = Cause {
     what: "With innodb_autoinc_lock_mode 0 or 1 an INSERT whose number of rows is not known beforehand (INSERT ... SELECT, LOAD \
            DATA, REPLACE ... SELECT) holds a lock on the table's counter until the statement ends, so that its numbers are \
            consecutive. Every other insert into the table waits, single rows as well.",
-    why_it_hurts: "All inserts into the table stand still for as long as the long one runs, and their clients with them.",
+    why_it_hurts: "All inserts into the table wait as long as the long one runs, and their clients with them.",
     evidence: "Sessions that wait for a lock in mode AUTO_INC (data_locks, INNODB_LOCKS), or stand in \
                row_lock_table_autoinc_for_mysql by their stacks: from 5 % of the session time and half a session on; and \
                innodb_autoinc_lock_mode.",
@@ -39,7 +39,9 @@ pub const CAUSE: Cause = Cause {
 };
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
-    let Some(waits) = InClasses::of(time, &[TimeClass::AutoIncrementLock]) else { return Outcome::Clear };
+    let Some(waits) = InClasses::from_time(time, &[TimeClass::AutoIncrementLock]) else {
+        return Outcome::Clear;
+    };
     let blocker = waits.blocker(window);
     let mode = window.variable("innodb_autoinc_lock_mode");
     let table = table(window);
@@ -122,7 +124,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn without_stacks_the_mode_of_the_lock_tells() {
+    fn without_stacks_the_mode_of_the_lock_decides() {
         let wait = |id| RowLockWait {
             waiting_connection_id: Some(id),
             waiting_transaction: id.to_string(),

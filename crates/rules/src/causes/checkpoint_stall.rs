@@ -31,11 +31,11 @@ pub const CAUSE: Cause = Cause {
                log_on_file_space_waits where it is enabled. It fires when the log is filled within ten minutes and \
                the age is at 7/8 of the limit or more in half of the samples, or stops were counted between half \
                of them, or on average two sessions and a tenth of those at work wait for room. A log that is filled \
-               within a minute is flushed all the time, and on a slow disk that alone holds up writers: as many \
+               within a minute is flushed all the time, and on a slow disk that alone blocks writers: as many \
                that wait for a page, while the stacks show the page cleaner in the middle of writing one, are the \
                same stall. The estimate is the share of the sessions at work that wait for room or for such a page, or \
                half the share of samples at the limit where that is more: an estimate, because a thread that is \
-               stopped holds up others elsewhere.",
+               stopped blocks others elsewhere.",
     looks_alike: "Innodb_log_waits counts waits for the log buffer in memory, another thing: raise \
                   innodb_log_buffer_size for that. Commits that wait for fsync are commit-sync-bound. A high age \
                   that does not change on a server that writes little is a lazy checkpoint, not a stall. Threads \
@@ -97,7 +97,7 @@ const WAITS_FOR_ROOM: &[&str] = &[
     "buf_flush_wait_flushed",           // MariaDB 10.5 and later
 ];
 
-/// Sessions that are held up by the log alone.
+/// Sessions that are blocked by the log alone.
 const LOOK: Look = Look {
     does: &[],
     waits: |names| names.iter().any(|name| WAITS_FOR_ROOM.contains(name)),

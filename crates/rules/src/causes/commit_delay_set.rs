@@ -37,7 +37,7 @@ pub const CAUSE: Cause = Cause {
     },
 };
 
-/// From this delay on whoever is seen in a commit waits for it rather than for a sync: ten times a slow one.
+/// From this delay on a session in a commit waits for it rather than for a sync: ten times a slow one.
 const LONG_US: f64 = 10_000.0;
 
 /// The variables: what holds a commit up, and for how long, microseconds; on MariaDB the first says for how many it waits.
@@ -63,7 +63,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     } else {
         &[TimeClass::CommitDelay]
     };
-    let Some(waits) = InClasses::of(time, classes) else { return Outcome::Clear };
+    let Some(waits) = InClasses::from_time(time, classes) else { return Outcome::Clear };
     Outcome::Fired(
         waits
             .draft(

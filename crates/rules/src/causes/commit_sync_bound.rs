@@ -331,7 +331,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn the_disks_tell_where_the_server_does_not_and_the_cpus_are_busy() {
+    fn the_disks_show_where_the_server_does_not_and_the_cpus_are_busy() {
         let window = committing("10.11.19-MariaDB")
             .disk(180.0, 1500.0, 4000.0)
             .host_cpu(3.0, 1.0)
@@ -342,7 +342,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn a_queue_in_commit_on_an_idle_host_tells_the_time_of_a_sync() {
+    fn a_queue_in_commit_on_an_idle_host_shows_the_time_of_a_sync() {
         let idle = |syncs| {
             committing("10.11.19-MariaDB").counter("Innodb_os_log_fsyncs", syncs).host_cpu(0.4, 3.6).window()
         };

@@ -39,7 +39,9 @@ pub const CAUSE: Cause = Cause {
 };
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
-    let Some(waits) = InClasses::of(time, &[TimeClass::ConcurrencyTicket]) else { return Outcome::Clear };
+    let Some(waits) = InClasses::from_time(time, &[TimeClass::ConcurrencyTicket]) else {
+        return Outcome::Clear;
+    };
     let limit = window.variable_number("innodb_thread_concurrency").filter(|limit| *limit > 0.0);
     let let_in = limit.map_or_else(String::new, |limit| format!("; {limit:.0} may be inside at once"));
     Outcome::Fired(

@@ -30,7 +30,7 @@ pub const CAUSE: Cause = Cause {
                   (max_user_connections), error 1129 a blocked host.",
     remedies: "Look at who holds the connections. Mostly asleep: the clients' pools are too large in sum, or \
                they leak; shorten the pools, lower wait_timeout, end the oldest sleepers. Mostly at work or \
-               waiting: something holds them up; cure that. Raising max_connections buys time only.",
+               waiting: something blocks them; cure that. Raising max_connections buys time only.",
     safety: "SET GLOBAL max_connections takes effect at once and is undone the same way. Each connection may \
              take sort, join and network buffers, and needs a file descriptor: watch memory and \
              open_files_limit. KILL of a sleeping connection rolls its open transaction back.",
@@ -100,7 +100,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 Some(_) if mostly_asleep => {
                     "Most of the connections are asleep: the clients' pools are too large in sum, or they leak."
                 }
-                Some(_) => "Most of the connections are at work or waiting: something holds them up.",
+                Some(_) => "Most of the connections are at work or waiting: something blocks them.",
                 None => "Who holds the connections could not be read.",
             })
             .evidence(
@@ -238,7 +238,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn a_connection_that_has_not_logged_in_is_told_by_words() {
+    fn a_connection_that_has_not_logged_in_is_shown_by_words() {
         let threads: Vec<_> = (0..3).map(|id| session(id, "Connect", "", "")).collect();
         let nobody = threads.into_iter().map(|thread| ServerThread { user: String::new(), ..thread });
         assert_eq!(holders(&nobody.collect::<Vec<_>>()).by_user, "not logged in yet 3");

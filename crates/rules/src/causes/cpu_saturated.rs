@@ -229,7 +229,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn a_recording_has_schedstat_once_and_snapshots_tell_the_queue() {
+    fn a_recording_has_schedstat_once_and_snapshots_show_the_queue() {
         const READS: &[&str] = &["row_search_mvcc", "dispatch_command"];
         let window = |runnable: &[(u32, ThreadState, &[&str])]| {
             Build::busy("9.7.4")

@@ -11,7 +11,7 @@ pub const CAUSE: Cause = Cause {
     name: "deadlock-storm",
     title: "many transactions end in a deadlock and are rolled back",
     what: "Two transactions each hold a lock that the other wants. InnoDB sees the ring and rolls one of them back with error \
-           1213; its client begins anew. Where many clients lock the same rows in different orders this happens all the time.",
+           1213; its client begins again. Where many clients lock the same rows in different orders this happens all the time.",
     why_it_hurts: "The work of the transaction that is rolled back was for nothing and is done again, its client waits, and a \
                    client without a retry loses it. The search for rings takes time under InnoDB's lock mutex, the longer \
                    the more transactions wait.",

@@ -25,9 +25,9 @@ pub const CAUSE: Cause = Cause {
     evidence: "The thread list in each sample: a session that runs DROP or TRUNCATE and does not itself wait for a \
                lock, and sessions that have waited no longer than it has run, in `Waiting for table (schema, \
                tablespace) metadata lock`, `Opening tables`, `closing tables`, `checking permissions` or `System lock`. \
-               It fires when two or more sessions on average are held up so, and they are 10 % or more of the sessions \
+               It fires when two or more sessions on average are blocked this way, and they are 10 % or more of the sessions \
                at work. The estimate is that share. The stacks show what takes the time.",
-    looks_alike: "A DROP or TRUNCATE that itself waits for a metadata lock holds up others because of an old \
+    looks_alike: "A DROP or TRUNCATE that itself waits for a metadata lock blocks others because of an old \
                   transaction: metadata-lock-pileup. Opening tables without any DDL is a small cache: \
                   table-cache-contention. Commits that wait for the same slow disk are commit-sync-bound.",
     remedies: "Take the table out of use first: RENAME TABLE t TO t_old (TRUNCATE: CREATE TABLE t_new LIKE t, then \
@@ -73,7 +73,7 @@ pub const CAUSE: Cause = Cause {
     },
 };
 
-/// What a session that is held up says it does. All are short, or absent, on a healthy server.
+/// What a session that is blocked says it does. All are short, or absent, on a healthy server.
 const STATES: &[&str] = &[
     "waiting for table metadata lock",
     "waiting for schema metadata lock",
@@ -132,7 +132,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             format!("{held_up:.1} sessions on average are blocked while {} is at work", shortened(statement)),
         )
         .why(format!(
-            "DROP or TRUNCATE was at work in {:.0} % of the samples, and held up {} sessions at the worst: it keeps its \
+            "DROP or TRUNCATE was at work in {:.0} % of the samples, and blocked {} sessions at the worst: it keeps its \
              locks until the files are deleted, made and synced.",
             doing * 100.0,
             worst.held_up
@@ -171,7 +171,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     ))
 }
 
-/// Who drops or truncates in this sample, and how many are held up; none where nobody does.
+/// Who drops or truncates in this sample, and how many are blocked; none where nobody does.
 fn moment(threads: &[ServerThread]) -> Option<Moment<'_>> {
     let doer = at_work(threads)
         .filter(|thread| drops(thread) && !thread.state.to_ascii_lowercase().starts_with("waiting for"))

@@ -20,7 +20,7 @@ pub const CAUSE: Cause = Cause {
                    stalls of a tenth of a second and more that look like nothing at all in averages.",
     evidence: "Stacks of all threads, ten times a second: a thread in fil_space_extend (5.6: \
                fil_extend_space_to_desired_size), and in the same snapshot sessions that wait for a latch of InnoDB. \
-               It fires when two or more sessions on average are held up so, and they are 10 % or more of the \
+               It fires when two or more sessions on average are blocked this way, and they are 10 % or more of the \
                sessions at work. The estimate is that share.",
     looks_alike: "Waits for an index lock while nobody extends a file are index-lock. A disk that is slow for commits \
                   is commit-sync-bound, and often the same disk. Temporary tables on disk grow too, in files of \

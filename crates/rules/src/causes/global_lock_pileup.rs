@@ -27,7 +27,7 @@ pub const CAUSE: Cause = Cause {
                lock, Waiting for table flush, in each sample; metadata_locks of type GLOBAL, COMMIT and BACKUP. \
                It fires when sessions wait in about half of the samples. The root is the owner of a granted \
                global lock other than the intention lock that every write takes; where that owner itself waits \
-               for tables to be flushed, the root is the longest-running statement that waits for nobody. \
+               for tables to be flushed, the root is the longest-running statement that is not waiting. \
                Without a list of locks a session that runs one of these statements is named, or none. The estimate \
                is the share of the sessions' working time spent waiting.",
     looks_alike: "Waits for the metadata lock of one table are metadata-lock-pileup. Waiting for table flush also \
@@ -93,7 +93,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         (Some(culprit), Some(root)) => format!(
             "Connection {} {} {} sessions: it {}",
             culprit.connection_id,
-            if through_flush { "makes FLUSH wait, which holds up" } else { "holds up" },
+            if through_flush { "makes FLUSH wait, which blocks" } else { "blocks" },
             waiting.most(),
             match root.statement.as_str() {
                 idle if idle.starts_with("idle") => "holds a global lock and is idle".to_owned(),
@@ -260,7 +260,7 @@ pub(crate) mod examples {
     fn the_root_is_the_idle_holder_of_the_global_lock_and_no_writer() {
         let finding = found(&fires());
         assert_eq!(finding.root.as_ref().unwrap().connection_id, Some(7));
-        assert_eq!(finding.headline, "Connection 7 holds up 20 sessions: it holds a global lock and is idle");
+        assert_eq!(finding.headline, "Connection 7 blocks 20 sessions: it holds a global lock and is idle");
         assert_eq!(finding.remedies[0].statement, "KILL 7");
     }
 

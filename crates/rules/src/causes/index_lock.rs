@@ -70,7 +70,7 @@ const ASKS: &[&str] =
 /// Beginnings of the names of the latches' own functions, between the one that waits and the one that asks.
 const LATCH: &[&str] = &["rw_lock_", "pfs_rw_lock_", "mtr_t::", "mtr_"];
 
-/// Sessions waiting on average, below which those in pessimistic changes hold up nobody.
+/// Sessions waiting on average, below which those in pessimistic changes block nobody.
 const WAITING: f64 = 1.0;
 
 fn evaluate(window: &Window) -> Outcome {

@@ -235,7 +235,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn the_share_of_the_memory_is_told_and_half_of_it_is_offered_to_the_buffer_pool() {
+    fn the_share_of_the_memory_is_shown_and_half_of_it_is_offered_to_the_buffer_pool() {
         let finding = finding(&fires());
         assert!(finding.headline.starts_with("Logs hold 16 % of the memory"), "{}", finding.headline);
         assert!(finding.score < CRITICAL_FROM, "{}", finding.score);

@@ -28,7 +28,7 @@ pub const CAUSE: Cause = Cause {
     evidence: "Sessions in a state `Waiting for ... metadata lock`, in each sample; metadata_locks, pending and \
                granted (performance_schema, or MariaDB's plugin, which lists granted ones only). It fires when \
                sessions wait in about half of the samples. The root is the owner of a granted lock on the \
-               wanted table that waits for nobody. Without a list of locks the oldest open transaction that is \
+               wanted table that is not waiting. Without a list of locks the oldest open transaction that is \
                older than the longest wait is named, as most likely. The estimate is the share of the sessions' \
                working time spent waiting; a DDL that waits alone is a warning, because the pile-up is only a \
                statement away.",
@@ -93,7 +93,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let on = table.as_ref().map_or_else(String::new, |table| format!(" of {table}"));
     let headline = match (&culprit, &root) {
         (Some(culprit), Some(root)) => format!(
-            "Connection {} {}holds up {} sessions that want the metadata lock{on}: it {}",
+            "Connection {} {}blocks {} sessions that want the metadata lock{on}: it {}",
             culprit.connection_id,
             if certain { "" } else { "most likely " },
             waiting.most(),
@@ -150,7 +150,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             }))
             .remedy_if(culprit.as_ref().and_then(|culprit| {
                 let why = if certain {
-                    "It holds the lock and waits for nobody."
+                    "It holds the lock and is not waiting."
                 } else {
                     "It is most likely the holder: the oldest open transaction."
                 };
@@ -317,7 +317,7 @@ pub(crate) mod examples {
         assert_eq!((root.connection_id, root.statement.as_str()), (Some(7), "idle in transaction"));
         assert_eq!(
             finding.headline,
-            "Connection 7 holds up 21 sessions that want the metadata lock of sbtest.sbtest1: it is idle in transaction"
+            "Connection 7 blocks 21 sessions that want the metadata lock of sbtest.sbtest1: it is idle in transaction"
         );
         let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
         assert_eq!(statements[..2], ["KILL 7", "KILL 8"]);

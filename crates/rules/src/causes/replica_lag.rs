@@ -257,7 +257,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn what_the_applier_was_at_is_told_and_more_workers_are_offered() {
+    fn what_the_applier_was_at_is_shown_and_more_workers_are_offered() {
         let finding = found(&fires());
         assert_eq!(finding.headline, "The replica is 28 s behind db1:3306, 0.8 s more each second");
         assert!(finding.why.contains("row update"), "{}", finding.why);
@@ -266,7 +266,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn an_applier_that_stopped_with_an_error_is_told_and_one_that_was_stopped_is_not() {
+    fn an_applier_that_stopped_with_an_error_is_shown_and_one_that_was_stopped_is_not() {
         let stopped = |error: &'static str| {
             Build::busy("8.0.36")
                 .each(|at_s, server, _| {

@@ -20,7 +20,7 @@ pub const CAUSE: Cause = Cause {
     title: "many transactions wait for one row",
     what: "InnoDB locks the rows that a transaction changes, and those that it reads FOR UPDATE or FOR SHARE, \
            until the transaction ends. Others that want the same row queue for it. Two shapes: one transaction \
-           that stays open holds up all the others (often it is idle: its client went away to do something \
+           that stays open blocks all the others (often it is idle: its client went away to do something \
            else), or a hot row that every transaction wants, where the holder changes all the time and the \
            queue never empties.",
     why_it_hurts: "Behind one row, work is done one at a time, however many CPUs there are. Waiting transactions \
@@ -30,7 +30,7 @@ pub const CAUSE: Cause = Cause {
                information_schema.INNODB_LOCKS before and on MariaDB), transactions in LOCK WAIT, and \
                Innodb_row_lock_current_waits. It fires when sessions wait that are 5 % or more of those at work, and half a \
                session or more on average, or one waits for 5 s and more. The root is the \
-               transaction that waits for nobody and holds up the most; it is one holder when the same \
+               transaction that is not waiting and blocks the most; it is one holder when the same \
                connection is the root in half of the samples with waits, else the row is hot. The estimate is the \
                share of the sessions' working time spent waiting. Where the lock tables cannot be read, the \
                counters show that there are waits, and no root is named.",
@@ -79,7 +79,7 @@ const WAITING_RATIO: f64 = WARNING_FROM;
 /// A single wait of this length is no short meeting: a tenth of the default innodb_lock_wait_timeout.
 const LONG_WAIT_S: f64 = 5.0;
 
-/// A single long wait is worth a warning at most: one client is held up, not the server.
+/// A single long wait is worth a warning at most: one client is blocked, not the server.
 const SINGLE_WAIT_SCORE: f64 = 0.15;
 
 /// Holders that stay the root in half of the samples are one holder and not a hot row.
@@ -153,13 +153,13 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     let on = place.as_ref().map_or_else(String::new, |wait| format!(" on {}", wait.table));
     let headline = match (&root, latest) {
         (Some(described), Some(verdict)) if one_holder => format!(
-            "Connection {} holds up {}{on}: it {}",
+            "Connection {} blocks {}{on}: it {}",
             verdict.connection_id,
             transactions(held_up(&verdict.root)),
             sessions::doing(described)
         ),
         _ if let Some(root) = &prepared => {
-            format!("A transaction without a connection holds up {}{on}", transactions(held_up(root)))
+            format!("A transaction without a connection blocks {}{on}", transactions(held_up(root)))
         }
         _ => format!("{mean_waiters:.1} sessions on average wait for row locks{on}"),
     };
@@ -213,7 +213,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
             }))
             .remedy_if(latest.filter(|_| one_holder || !queue).and_then(|verdict| {
                 let others = held_up(&verdict.root);
-                verdict.remedy(&format!("It is not waiting, and holds up {}.", transactions(others)))
+                verdict.remedy(&format!("It is not waiting, and blocks {}.", transactions(others)))
             }))
             .remedy_if(prepared.is_some().then(|| Remedy {
                 statement: "XA RECOVER CONVERT XID; then XA COMMIT or XA ROLLBACK of the one that is listed".into(),
@@ -330,11 +330,7 @@ pub(crate) mod examples {
     #[test]
     fn a_single_long_wait_rests_on_its_length_and_counts_itself_alone() {
         let Outcome::Fired(finding) = evaluate(&one_long_wait(Some(7))) else { panic!("it fires") };
-        assert!(
-            finding.headline.starts_with("Connection 7 holds up 1 transaction on"),
-            "{}",
-            finding.headline
-        );
+        assert!(finding.headline.starts_with("Connection 7 blocks 1 transaction on"), "{}", finding.headline);
         let beyond: Vec<&str> = finding
             .evidence
             .iter()
@@ -348,7 +344,7 @@ pub(crate) mod examples {
     fn a_prepared_transaction_without_a_connection_is_named_and_no_hot_row_is_named() {
         let Outcome::Fired(finding) = evaluate(&one_long_wait(None)) else { panic!("it fires") };
         assert!(
-            finding.headline.starts_with("A transaction without a connection holds up 1 transaction"),
+            finding.headline.starts_with("A transaction without a connection blocks 1 transaction"),
             "{}",
             finding.headline
         );
@@ -425,7 +421,7 @@ pub(crate) mod examples {
         assert_eq!(root.statement, "idle in transaction");
         assert_eq!(
             finding.headline,
-            "Connection 7 holds up 10 transactions on shop.stock: it is idle in transaction"
+            "Connection 7 blocks 10 transactions on shop.stock: it is idle in transaction"
         );
         assert_eq!(finding.remedies[0].statement, "KILL 7");
         assert!(finding.remedies[0].risk.contains("1 changed row."), "{}", finding.remedies[0].risk);
@@ -455,7 +451,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn without_the_lock_tables_the_gauge_tells_that_there_are_waits_and_no_root_is_named() {
+    fn without_the_lock_tables_the_gauge_shows_that_there_are_waits_and_no_root_is_named() {
         let why = || spindoctor_model::Reading::Unavailable(Unavailable::because("no PROCESS privilege"));
         let window = Build::busy("8.0.36")
             .gauge("Innodb_row_lock_current_waits", 12.0)

@@ -515,7 +515,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn without_the_summary_the_counters_tell_and_the_thread_list_names_the_statement() {
+    fn without_the_summary_the_counters_show_and_the_thread_list_names_the_statement() {
         let window = Build::busy("10.11.19-MariaDB")
             .counter("Handler_read_rnd_next", 3e6)
             .counter("Innodb_rows_read", 3.1e6)

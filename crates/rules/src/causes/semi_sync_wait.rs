@@ -47,7 +47,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         return Outcome::Clear;
     }
     let classes = [TimeClass::SemiSync, TimeClass::Commit, TimeClass::CommitOrder];
-    let Some(waits) = InClasses::of(time, &classes) else { return Outcome::Clear };
+    let Some(waits) = InClasses::from_time(time, &classes) else { return Outcome::Clear };
     // Before 8.0.26 and on MariaDB the names say master.
     let side = if window.variable("rpl_semi_sync_source_enabled").is_some() { "source" } else { "master" };
     let timeout_ms = window.variable_number(&format!("rpl_semi_sync_{side}_timeout"));

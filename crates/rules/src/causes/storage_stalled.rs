@@ -276,7 +276,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn the_time_of_one_io_is_told_and_stands_before_the_syncs_that_it_explains() {
+    fn the_time_of_one_io_is_shown_and_stands_before_the_syncs_that_it_explains() {
         let diagnosis = crate::diagnose(&fires());
         let first = &diagnosis.findings[0];
         assert_eq!(first.cause, CAUSE.name);

@@ -12,7 +12,7 @@ pub const CAUSE: Cause = Cause {
     name: "table-lock-pileup",
     title: "sessions wait for a lock on a whole table",
     what: "MyISAM, MEMORY, CSV and Aria without transactions lock a whole table for each statement: readers together, a writer \
-           alone. A long statement on such a table, or LOCK TABLES, holds up everybody else who wants the table, and behind \
+           alone. A long statement on such a table, or LOCK TABLES, blocks everybody else who wants the table, and behind \
            the first writer that waits new readers wait as well.",
     why_it_hurts: "Work on the table is done one statement at a time, however many CPUs there are, and one statement of a \
                    minute is a minute of standstill for all who use the table.",
@@ -42,7 +42,7 @@ pub const CAUSE: Cause = Cause {
 };
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
-    let Some(waits) = InClasses::of(time, &[TimeClass::TableLock]) else { return Outcome::Clear };
+    let Some(waits) = InClasses::from_time(time, &[TimeClass::TableLock]) else { return Outcome::Clear };
     let blocker = waits.blocker(window);
     let holder = match &blocker {
         Some(_) => None,

@@ -41,7 +41,7 @@ pub const CAUSE: Cause = Cause {
 };
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
-    let Some(waits) = InClasses::of(time, &[TimeClass::UserLock]) else { return Outcome::Clear };
+    let Some(waits) = InClasses::from_time(time, &[TimeClass::UserLock]) else { return Outcome::Clear };
     let blocker = waits.blocker(window);
     let root = blocker.as_ref().map(crate::wait_graph::Verdict::described);
     let headline = match (&blocker, &root) {

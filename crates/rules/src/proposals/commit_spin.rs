@@ -167,7 +167,7 @@ pub(super) mod examples {
     }
 
     #[test]
-    fn mariadb_and_old_servers_are_told_that_nothing_spins() {
+    fn mariadb_and_old_servers_are_shown_that_nothing_spins() {
         for version in ["10.11.19-MariaDB", "5.7.44"] {
             let plan = super::super::plan(&Build::busy(version).quota(1.0, 6).window());
             let left = plan.left.iter().find(|left| left.family == FAMILY.name).unwrap();

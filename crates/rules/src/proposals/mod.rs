@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_healthy_server_gets_no_proposal_and_is_told_what_was_looked_at() {
+    fn a_healthy_server_gets_no_proposal_and_is_shown_what_was_looked_at() {
         for version in ["8.0.36", "9.7.4", "10.11.19-MariaDB"] {
             let plan = plan(&Build::busy(version).window());
             assert_eq!(plan.proposals, [], "{version}");

@@ -32,14 +32,14 @@ const SMALLER_REDO: &str = "Pages are flushed earlier and more often; a log that
 const UNDO_GROWS: &str =
     "Disk: an undo tablespace grows to its limit and a step beyond before it is truncated.";
 const UNDO_TRUNCATED: &str =
-    "A truncation writes the tablespace's pages out, which may hold up statements for a moment.";
+    "A truncation writes the tablespace's pages out, which may block statements for a moment.";
 /// More threads kept.
 pub(crate) const KEEPS_THREADS: &str = "Each kept thread holds some hundred kilobytes at most.";
 const MAKES_THREADS: &str = "More connections have a thread made for them, which costs CPU.";
 /// More open tables.
 pub(crate) const KEEPS_TABLES: &str = "Each open instance takes some kilobytes to tens of them.";
 const OPENS_TABLES: &str = "Tables are closed and opened again, under a lock, where more are in use at once.";
-const HASHES: &str = "Its latches hold up statements where many connections change the same index.";
+const HASHES: &str = "Its latches block statements where many connections change the same index.";
 const NO_HASH: &str =
     "Emptying it takes seconds with a large buffer pool; lookups by key take more CPU afterwards.";
 const DIVES_LESS: &str = "Where values are unevenly spread the statistics mislead, and a plan may change: compare EXPLAIN of the statements with lists first.";

@@ -314,7 +314,7 @@ pub(super) mod examples {
     }
 
     #[test]
-    fn on_one_node_only_critical_waits_count_and_stacks_tell_them_too() {
+    fn on_one_node_only_critical_waits_count_and_stacks_show_them_too() {
         assert_eq!(proposed(&updating(1, 0.15, 400 * GIB).window()), None);
         assert!(proposed(&updating(1, 0.3, 400 * GIB).window()).is_some());
         let waiter: &[&str] =

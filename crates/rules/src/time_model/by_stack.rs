@@ -19,8 +19,9 @@ const NEAR_S: f64 = 0.6;
 /// Lists in which spindoctor's own thread is missing, before a thread that is always there counts as its own.
 const LISTS: usize = 3;
 
-/// The account of the snapshots of a window, and the kernel ids of the threads that serve clients. None where there are too
-/// few snapshots, or where the server's functions have no names, so that a session at work cannot be told from an idle one.
+/// The account of the snapshots of a window, and the kernel ids of the threads that serve clients. None where there are
+/// too few snapshots, or where the server's functions have no names, so that a session at work cannot be distinguished
+/// from an idle one.
 pub(super) fn account(window: &Window) -> Option<(Account, BTreeSet<u32>)> {
     let (from_s, profile) = window.profile.timed()?;
     let has_names =

@@ -31,7 +31,7 @@ pub(crate) struct InClasses<'t> {
 
 impl<'t> InClasses<'t> {
     /// None where it is not worth a finding.
-    pub(crate) fn of(time: &'t SessionTime, classes: &[TimeClass]) -> Option<Self> {
+    pub(crate) fn from_time(time: &'t SessionTime, classes: &[TimeClass]) -> Option<Self> {
         let parts: Vec<&TimeShare> = time.classes.iter().filter(|one| classes.contains(&one.class)).collect();
         let share = parts.iter().map(|one| one.share).sum();
         is_worth_a_finding(time, share).then_some(Self {

@@ -25,7 +25,7 @@ pub(crate) use explained::{ORDINARY, explained, unnamed, waits};
 pub(crate) use in_classes::{InClasses, blocker, is_worth_a_finding};
 pub(crate) use score::{set_scores, severity};
 
-/// CPU samples of sessions below which spinning and the kernel are not told apart from other work.
+/// CPU samples of sessions below which spinning and the kernel are not distinguished from other work.
 const SAMPLES: usize = 50;
 
 /// States of the process list that a session keeps while it goes on: it runs in them as often as it waits. Where the clocks

@@ -11,13 +11,13 @@ use crate::{Costs, find, rank};
 /// Sightings of sessions at work below which an account says nothing of a score: a share of so few is off by a tenth.
 const SIGHTINGS: u64 = 50;
 
-/// And the sessions at work on average: whoever waits for a server that is otherwise idle is in few sightings.
+/// And the sessions at work on average: a session that waits for an otherwise idle server is in few sightings.
 const SESSIONS: f64 = 0.5;
 
 /// Classes that other work on the CPUs makes longer: what a waste of CPU takes is gone from each of them.
 const RUNNABLE: &[TimeClass] = &[TimeClass::Cpu, TimeClass::Spin, TimeClass::Kernel, TimeClass::CpuQueue];
 
-/// Sessions that wait for it, on average, below which a wait is no more than a warning: a client is held up, not the server.
+/// Sessions that wait for it, on average, below which a wait is no more than a warning: one client is blocked, not the server.
 const FEW: f64 = 2.0;
 
 /// Gives each finding its share of the session time as its score, and the severity that belongs to it.

@@ -122,7 +122,7 @@ impl StackWork {
         let class = match (thread, self.waits) {
             (ThreadState::Running | ThreadState::Runnable, _) => return Doing::Runs,
             (ThreadState::Stopped, _) => TimeClass::Stopped,
-            // The server has one mechanism for all of these, and only its word tells which it is.
+            // The server has one mechanism for all of these, and only its state says which it is.
             (_, Some(TimeClass::MetadataLock)) => match of_state(state.unwrap_or_default()) {
                 Some(class @ (TimeClass::GlobalLock | TimeClass::UserLock)) => class,
                 _ => TimeClass::MetadataLock,
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_without_names_is_told_from_a_function_that_no_table_knows() {
+    fn an_engine_without_names_is_distinguished_from_a_function_that_no_table_knows() {
         let is_nameless = |names: &[&str]| is_in_nameless_engine(names);
         assert!(is_nameless(&["syscall", "mariadbd+0x12", "mariadbd+0x34", "handler::ha_update_row"]));
         assert!(!is_nameless(&["syscall", "unheard_of", "mariadbd+0x34", "handler::ha_update_row"]));

@@ -17,7 +17,7 @@ struct Queue {
     object: &'static str,
     /// Who stands in one of these, blocked, waits.
     waiting_in: &'static [&'static str],
-    /// Who stands in one of these and does something holds it up: the first that anybody stands in counts. Empty where
+    /// Who stands in one of these and does something blocks it: the first that anybody stands in counts. Empty where
     /// nobody in particular does.
     held_in: &'static [&'static [&'static str]],
 }

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_holder_is_told_by_what_it_holds() {
+    fn an_idle_holder_is_shown_by_what_it_holds() {
         let idle = WaitingThread { connection_id: Some(7), since_s: Some(3.0), ..WaitingThread::default() };
         assert_eq!(doing(&idle, LockKind::User), "idle, holding a user lock");
         let in_transaction = WaitingThread { is_idle_in_transaction: true, ..idle };

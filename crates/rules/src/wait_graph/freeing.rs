@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_to_kill_what_cannot_be_killed() {
+    fn nobody_is_advised_to_kill_what_cannot_be_killed() {
         let background = WaitingThread { name: "ib_log_flush".into(), ..WaitingThread::default() };
         assert_eq!(statement_and_rows(&background, LockKind::CommitQueue, "syncing a file (fsync)").0, None);
         assert_eq!(

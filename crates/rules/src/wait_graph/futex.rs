@@ -4,8 +4,8 @@ use spindoctor_model::wait_graph::{FutexKind, FutexWait, LockKind, WaitEdge};
 
 use super::builder::Builder;
 
-/// Adds who waits for whose mutex or rw-lock. Nobody holds a condition variable: a thread that waits for one waits to
-/// be told something, even where another thread has the mutex behind it for a moment.
+/// Adds who waits for whose mutex or rw-lock. Nobody holds a condition variable: a thread that waits for one waits for
+/// a message, even where another thread has the mutex behind it for a moment.
 pub(super) fn add(builder: &mut Builder<'_>) {
     let profile = builder.readings.profile.into_iter();
     for wait in profile.flat_map(|profile| &profile.futex_waits) {

@@ -25,7 +25,7 @@ fn held(edge: &WaitEdge) -> Held<'_> {
     }
 }
 
-/// The roots, those that hold up the most first. An owner that nobody can see is a root without a thread.
+/// The roots, those that block the most first. An owner that nobody can see is a root without a thread.
 pub fn roots(graph: &WaitGraph) -> Vec<WaitRoot> {
     let waiters_of = waiters_of(graph);
     let waiting: BTreeSet<u32> = graph.edges.iter().map(|edge| edge.waiter).collect();
@@ -95,7 +95,7 @@ pub(crate) fn root_behind(graph: &WaitGraph, kinds: &[LockKind]) -> Option<WaitR
     };
     let roots = roots(graph).into_iter().filter(|root| root.thread.is_some());
     let counted = roots.map(|root| (behind_it(&root), root)).filter(|(behind, _)| *behind > 0);
-    // Of equals the first: the one that holds up more of all kinds.
+    // Of equals the first: the one that blocks more of all kinds.
     let first_of_most = |best: Option<(usize, WaitRoot)>, next: (usize, WaitRoot)| match best {
         Some(best) if best.0 >= next.0 => Some(best),
         _ => Some(next),
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_root_waits_for_nobody_and_holds_up_the_most() {
-        // 2 waits for 1, and 3, 4, 5 wait for 2; 7 holds up 6 alone.
+        // 2 waits for 1, and 3, 4, 5 wait for 2; 7 blocks 6 alone.
         let graph = graph(&[(2, Some(1)), (3, Some(2)), (4, Some(2)), (5, Some(2)), (6, Some(7))]);
         let roots = roots(&graph);
         let waiting: Vec<_> =

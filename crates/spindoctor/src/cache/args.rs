@@ -9,11 +9,11 @@ use crate::common::flags::{Connection, duration, size};
 /// `spindoctor cache`: without `--evict` nothing is changed.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Looking reads no page and makes none younger. --evict tells the kernel to drop cached pages of logs that are\n\
+    after_help = "The check reads no page and makes none younger. --evict asks the kernel to drop cached pages of logs that are\n\
     closed and behind the slowest replica, applied, or behind the checkpoint; data files are never touched."
 )]
 pub struct Cache {
-    /// Take out of the page cache what nobody will read soon, and show before and after
+    /// Evict from the page cache what nobody will read soon, and show before and after
     #[arg(long, value_name = "WHAT")]
     pub evict: Option<Evict>,
 

@@ -1,4 +1,4 @@
-//! A made-up look for tests of formats.
+//! A made-up report for the tests of formats.
 
 use spindoctor_model::host::MemoryStat;
 use spindoctor_model::page_cache::{CachedFile, Descriptor, FileKind};

@@ -1,4 +1,4 @@
-//! `spindoctor cache`: who fills the page cache, and taking the logs out of it.
+//! `spindoctor cache`: which files fill the page cache, and the eviction of logs.
 
 mod args;
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Which parts of logs may leave the page cache, and why the others stay. Pure.
 //!
-//! In: the server's files with its descriptors of them, and what it says of its logs. Out: parts, and a reason for each log
-//! that stays. A log leaves only where something tells that nobody will read it soon:
+//! In: the server's files with its descriptors of them, and what it says of its logs. Out: parts, and a reason for each
+//! log that stays. A log is evicted only where there is proof that nobody will read it soon:
 //!
 //! - a binary log, where it is older than each one that the server has open for reading: a replica's dump thread reads
 //!   through a descriptor of its own. Of the one that is written, the last part stays;
-//! - a relay log, where it is older than the one that the channel's applier stands in;
+//! - a relay log, where it is older than the one that the channel's applier reads;
 //! - a redo log file, as far as it lies behind the checkpoint: a crash recovery begins there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,7 +132,7 @@ pub fn plan(files: &[CachedFile], facts: Option<&FileFacts>) -> Plan {
     let mut plan = Plan::default();
     let mut groups: BTreeMap<(FileKind, &str), Vec<Log<'_>>> = BTreeMap::new();
     for (place, file) in files.iter().enumerate().filter(|(_, file)| file.kind.is_log()) {
-        // Also one that is not cached, or deleted: who reads it tells what is needed next.
+        // Also one that is not cached, or deleted: its readers show what is needed next.
         group(&mut groups, place, file);
     }
     for ((kind, stem), mut logs) in groups {
@@ -229,20 +229,20 @@ fn binlogs(plan: &mut Plan, logs: &[Log<'_>], readers: u64, facts: Option<&FileF
 
 fn relay_logs(plan: &mut Plan, stem: &str, logs: &[Log<'_>], facts: Option<&FileFacts>) {
     let name = stem.rsplit('/').next().unwrap_or(stem);
-    let told = match facts.map(|facts| &facts.relay) {
+    let text = match facts.map(|facts| &facts.relay) {
         Some(Ok(channels)) => {
             let number =
                 |file: &str| file.rsplit_once('.').filter(|(of, _)| *of == name)?.1.parse::<u64>().ok();
             let of_this: Vec<u64> = channels.iter().filter_map(|channel| number(&channel.file)).collect();
             of_this.into_iter().min().ok_or("no channel says how far it is applied".to_owned())
         }
-        Some(Err(why)) => Err(format!("how far it is applied was not told: {}", why.because)),
+        Some(Err(why)) => Err(format!("how far it is applied is not known: {}", why.because)),
         None => Err("without a session nobody says how far it is applied".to_owned()),
     };
     let read = logs.iter().filter(|log| log.is_read()).map(|log| log.number).min();
     let newest = logs.last().map_or(0, |log| log.number);
     for log in logs {
-        match &told {
+        match &text {
             Err(why) => plan.keep(log.file, why.clone()),
             Ok(applied)
                 if log.number < *applied
@@ -289,10 +289,7 @@ fn redo_log(log: &Log<'_>, facts: Option<&FileFacts>) -> Result<Range<u64>, Stri
         // A spare file, to be written from its beginning on.
         return Ok(0..log.file.bytes);
     }
-    let files = facts
-        .redo
-        .as_ref()
-        .map_err(|why| format!("where the checkpoint is was not told: {}", why.because))?;
+    let files = facts.redo.as_ref().map_err(|why| format!("the checkpoint is not known: {}", why.because))?;
     let checkpoint = facts.checkpoint_lsn.ok_or("the server does not say where the checkpoint is")?;
     let file = files.iter().find(|file| file.name == name).ok_or("the server does not say what is in it")?;
     if file.end_lsn <= checkpoint && !log.is_written() {

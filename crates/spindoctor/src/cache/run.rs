@@ -1,7 +1,7 @@
-//! `spindoctor cache`: who fills the page cache; takes logs out of it that nobody will read soon, where asked to.
+//! `spindoctor cache`: which files fill the page cache; on request it evicts logs that nobody will read soon.
 //!
-//! What may leave is decided by `cache::plan` from what the server has open and says, and done by
-//! `collect::host::page_cache`, which knows logs alone.
+//! `cache::plan` decides which parts may be evicted, from the server's open files and answers;
+//! `collect::host::page_cache`, which handles only logs, evicts them.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ const LOOKS_AT_READERS: u32 = 3;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 /// With a bound on the rate, so much at once: the kernel drops it in some milliseconds.
 const AT_ONCE_BYTES: u64 = 16 << 20;
-/// With --follow, what left the cache is told from here on: the redo log goes round all the time.
+/// With --follow, what left the cache is counted from here on: the redo log goes round all the time.
 const WORTH_A_LINE_BYTES: u64 = 1 << 20;
 /// How long a goodbye may take.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(200);
@@ -151,16 +151,16 @@ impl Looker {
     async fn look(&mut self, asked: &Asked) -> anyhow::Result<CacheReport> {
         let (cost_before, cpu_before) = (SessionCost::default(), own_cpu_ms());
         self.ask().await;
-        self.places = match self.facts.as_ref().and_then(|facts| Places::of(&facts.variables)) {
+        self.places = match self.facts.as_ref().and_then(|facts| Places::from_variables(&facts.variables)) {
             Some(places) => places,
-            None => Places::seen(&self.process).map_err(told)?,
+            None => Places::seen(&self.process).map_err(as_error)?,
         };
         let (first, host_first, begun) = (self.traffic().await, self.host(), Instant::now());
-        let files = page_cache::look(&self.process, &self.places, Scope::All).map_err(told)?;
+        let files = page_cache::look(&self.process, &self.places, Scope::All).map_err(as_error)?;
         let look_ms = begun.elapsed().as_secs_f64() * 1e3;
         tokio::time::sleep(asked.duration.saturating_sub(begun.elapsed())).await;
         let (last, host_last, seconds) = (self.traffic().await, self.host(), begun.elapsed().as_secs_f64());
-        let grown = page_cache::look(&self.process, &self.places, Scope::Logs).map_err(told)?;
+        let grown = page_cache::look(&self.process, &self.places, Scope::Logs).map_err(as_error)?;
 
         let mut report = self.report(&files, look_ms);
         report.seconds = seconds;
@@ -188,7 +188,7 @@ impl Looker {
             return Ok(None);
         }
         let begun = Instant::now();
-        let files = page_cache::look(&self.process, &self.places, Scope::Logs).map_err(told)?;
+        let files = page_cache::look(&self.process, &self.places, Scope::Logs).map_err(as_error)?;
         let mut report = self.report(&files, begun.elapsed().as_secs_f64() * 1e3);
         self.decide(asked, &mut report, files.files, Scope::Logs, Some(asked.max_rate)).await?;
         self.settle(&mut report, cost_before, cpu_before);
@@ -207,7 +207,7 @@ impl Looker {
             files.uncounted.iter().map(|why| format!("some files were not counted: {}", in_words(why))),
         );
         if files.is_cut {
-            notes.push("there are more files than were looked at".to_owned());
+            notes.push("there are more files than were checked".to_owned());
         }
         CacheReport {
             schema: SCHEMA,
@@ -248,7 +248,7 @@ impl Looker {
         if asked.evict.is_some() {
             for _ in 0..LOOKS_AT_READERS {
                 tokio::time::sleep(BETWEEN_LOOKS).await;
-                let again = page_cache::look(&self.process, &self.places, Scope::Logs).map_err(told)?;
+                let again = page_cache::look(&self.process, &self.places, Scope::Logs).map_err(as_error)?;
                 add_descriptors(&mut files, &again.files);
             }
         }
@@ -259,17 +259,17 @@ impl Looker {
             let begun = Instant::now();
             let failed = self.take_out(&files, &plan.parts, bytes_per_s).await?;
             let took_ms = begun.elapsed().as_secs_f64() * 1e3;
-            let after = page_cache::look(&self.process, &self.places, scope).map_err(told)?.files;
+            let after = page_cache::look(&self.process, &self.places, scope).map_err(as_error)?.files;
             report.eviction = Some(Eviction {
                 files: plan.parts.len() as u64 - failed.len() as u64,
                 took_ms,
                 changes: changes(&files, &after),
                 failed,
             });
-            // What is told is how it is now.
+            // The report shows the present state.
             for kind in kinds(&after) {
-                if let Some(told) = report.kinds.iter_mut().find(|told| told.kind == kind.kind) {
-                    (told.cached_bytes, told.dirty_bytes) = (kind.cached_bytes, kind.dirty_bytes);
+                if let Some(shown) = report.kinds.iter_mut().find(|shown| shown.kind == kind.kind) {
+                    (shown.cached_bytes, shown.dirty_bytes) = (kind.cached_bytes, kind.dirty_bytes);
                 }
             }
             files = after;
@@ -285,7 +285,7 @@ impl Looker {
         parts: &[Part],
         bytes_per_s: Option<u64>,
     ) -> anyhow::Result<Vec<String>> {
-        let evictor = Evictor::of(&self.process).map_err(told)?;
+        let evictor = Evictor::for_server(&self.process).map_err(as_error)?;
         let mut failed = Vec::new();
         for Part { file, range } in parts {
             let log = match evictor.open(&files[*file]) {
@@ -333,7 +333,7 @@ impl Looker {
 
     async fn close(&mut self) {
         if let Some(session) = self.session.take() {
-            // Whoever hangs hears no goodbye.
+            // A server that hangs gets no goodbye.
             drop(tokio::time::timeout(GOODBYE_WITHIN, session.close()).await);
         }
     }
@@ -358,12 +358,12 @@ fn in_words(why: &Unavailable) -> String {
     }
 }
 
-fn told(why: Unavailable) -> anyhow::Error {
+fn as_error(why: Unavailable) -> anyhow::Error {
     let because = match why.unlock {
         Some(unlock) => format!("{}; {unlock}", why.because),
         None => why.because,
     };
-    anyhow!(because).context("the server's files cannot be looked at")
+    anyhow!(because).context("the server's files cannot be read")
 }
 
 /// CPU time that this process used so far.

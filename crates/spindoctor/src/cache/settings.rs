@@ -1,4 +1,5 @@
-//! What the server's settings mean for its files in the page cache, by version; and what its descriptors show of it. Pure.
+//! The effect of the server's settings on its files in the page cache, by version, and its descriptors as evidence.
+//! Pure.
 
 use serde::Serialize;
 use spindoctor_model::mysql::NamedValues;
@@ -19,7 +20,7 @@ pub enum Opened {
 
 impl Opened {
     /// The word for people.
-    pub fn told(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Buffered => "buffered",
             Self::Direct => "O_DIRECT",
@@ -50,7 +51,7 @@ pub struct Setting {
     pub means: String,
 }
 
-/// Tells of each setting that decides what is cached.
+/// A sentence for each setting that decides what is cached.
 pub fn explain(
     version: Option<ServerVersion>,
     variables: &NamedValues,
@@ -162,7 +163,12 @@ mod tests {
         CachedFile { kind, open: vec![descriptor], ..CachedFile::default() }
     }
 
-    fn told(version: &str, comment: &str, variables: &[(&str, &str)], files: &[CachedFile]) -> Vec<String> {
+    fn sentences(
+        version: &str,
+        comment: &str,
+        variables: &[(&str, &str)],
+        files: &[CachedFile],
+    ) -> Vec<String> {
         let variables = variables.iter().copied().collect();
         explain(ServerVersion::parse(version, comment), &variables, files)
             .into_iter()
@@ -184,34 +190,34 @@ mod tests {
 
     #[test]
     fn mysql_8_0_buffers_its_data_and_9_7_its_redo_log() {
-        let old = told("8.0.36", "", &[("innodb_flush_method", "fsync")], &[]);
+        let old = sentences("8.0.36", "", &[("innodb_flush_method", "fsync")], &[]);
         assert!(old[0].contains("in memory twice") && old[0].contains("since 8.4"), "{old:?}");
         let direct = [open(FileKind::Data, true), open(FileKind::Redo, false)];
-        let new = told("9.7.4", "", &[("innodb_flush_method", "O_DIRECT")], &direct);
+        let new = sentences("9.7.4", "", &[("innodb_flush_method", "O_DIRECT")], &direct);
         assert!(new[0].contains("go around") && new[1].contains("--evict logs"), "{new:?}");
         let refused =
-            told("9.7.4", "", &[("innodb_flush_method", "O_DIRECT")], &[open(FileKind::Data, false)]);
+            sentences("9.7.4", "", &[("innodb_flush_method", "O_DIRECT")], &[open(FileKind::Data, false)]);
         assert!(refused[0].contains("open without"), "{refused:?}");
     }
 
     #[test]
     fn percona_can_take_its_redo_log_out() {
-        let all = told("8.0.36-28", "Percona Server", &[("innodb_flush_method", "ALL_O_DIRECT")], &[]);
+        let all = sentences("8.0.36-28", "Percona Server", &[("innodb_flush_method", "ALL_O_DIRECT")], &[]);
         assert!(all[1].contains("ALL_O_DIRECT: the redo log goes around"), "{all:?}");
-        let some = told("8.0.36-28", "Percona Server", &[("innodb_flush_method", "O_DIRECT")], &[]);
+        let some = sentences("8.0.36-28", "Percona Server", &[("innodb_flush_method", "O_DIRECT")], &[]);
         assert!(some[1].contains("but ALL_O_DIRECT"), "{some:?}");
     }
 
     #[test]
     fn mariadb_has_switches_of_its_own() {
-        let ten = told(
+        let ten = sentences(
             "10.11.19-MariaDB",
             "",
             &[("innodb_flush_method", "O_DIRECT"), ("innodb_log_file_buffering", "ON")],
             &[],
         );
         assert!(ten[1].contains("SET GLOBAL innodb_log_file_buffering = OFF"), "{ten:?}");
-        let eleven = told(
+        let eleven = sentences(
             "11.4.2-MariaDB",
             "",
             &[("innodb_data_file_buffering", "ON"), ("innodb_log_file_buffering", "OFF")],
@@ -221,8 +227,12 @@ mod tests {
             eleven[0].starts_with("innodb_data_file_buffering = ON: data files go through"),
             "{eleven:?}"
         );
-        let old =
-            told("10.5.8-MariaDB", "", &[("innodb_flush_method", "fsync")], &[open(FileKind::Binlog, false)]);
+        let old = sentences(
+            "10.5.8-MariaDB",
+            "",
+            &[("innodb_flush_method", "fsync")],
+            &[open(FileKind::Binlog, false)],
+        );
         assert!(old[1].contains("from 10.8.4 on") && old[2].contains("binary and relay logs"), "{old:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `spindoctor cache` as text: who fills the page cache, what of it nobody needs, what was taken out.
+//! `spindoctor cache` as text: which files fill the page cache, the part that nobody needs, and the evicted part.
 
 use spindoctor_model::page_cache::CachedFile;
 
@@ -36,9 +36,9 @@ pub fn render(report: &CacheReport, look: Look) -> String {
         section(&mut page, "Logs that stay");
         for kept in &report.kept {
             let files = number::counted(kept.files, "file", "files");
-            let told =
+            let text =
                 format!("{} of {files} of {}: {}", bytes(kept.cached_bytes), kept.kind.name(), kept.because);
-            page.hanging("    ", "  ", &safe(&told), PLAIN);
+            page.hanging("    ", "  ", &safe(&text), PLAIN);
         }
     }
     if !report.settings.is_empty() {
@@ -123,7 +123,7 @@ fn kinds(page: &mut Page, report: &CacheReport) {
             kind.dirty_bytes.map_or("-".to_owned(), bytes),
             rate(read_bytes_per_s),
             rate(written_bytes_per_s),
-            kind.opened.map_or("-", Opened::told).to_owned(),
+            kind.opened.map_or("-", Opened::label).to_owned(),
         ]
     };
     let mut rows: Vec<Vec<String>> = report.kinds.iter().map(row).collect();
@@ -241,7 +241,7 @@ fn largest(page: &mut Page, files: &[CachedFile]) {
     }
 }
 
-/// A path that is too long is told by its end, which tells files apart.
+/// A path that is too long is shown by its end, which distinguishes files.
 fn path(path: &str, room: i32) -> String {
     let path = safe(path);
     let most = usize::try_from(room).unwrap_or_default().saturating_sub(2);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_out_is_told_with_before_and_after() {
+    fn what_was_taken_out_is_shown_with_before_and_after() {
         let text = text(&examples::logs_taken_out(), 100);
         insta::assert_snapshot!(text);
         let line = line(&examples::logs_taken_out()).unwrap();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_path_is_told_by_its_end() {
+    fn a_long_path_is_shown_by_its_end() {
         assert_eq!(path("/var/lib/mysql/binlog.000041", 12), "…log.000041");
         assert_eq!(path("/x", 12), "/x");
     }

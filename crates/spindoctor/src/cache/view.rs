@@ -1,7 +1,7 @@
-//! Who fills the page cache, on its way from the files that were seen to a report. Pure.
+//! The page cache's content, from the listed files to a report. Pure.
 //!
-//! In: looks at the server's files, what the server says of them, the host's memory. Out: a [`CacheReport`], serialised as
-//! `spindoctor.cache/1` and shown by `text`.
+//! In: readings of the server's files, the server's answers about them, the host's memory. Out: a [`CacheReport`],
+//! serialised as `spindoctor.cache/1` and shown by `text`.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -26,7 +26,7 @@ pub struct CacheReport {
     pub seconds: f64,
     /// What one look at all files took, milliseconds.
     pub look_ms: f64,
-    /// The kernel's call that told what is cached.
+    /// The kernel's call that showed what is cached.
     pub method: &'static str,
     pub memory: Option<MemoryStat>,
     /// Each kind of file that there is.
@@ -227,7 +227,7 @@ mod tests {
         add_rates(&mut kinds, &traffic(1_000), &traffic(3_000), &[file(FileKind::Binlog, 140, None)], 2.0);
         let rate = |written| Rate { read_bytes_per_s: None, written_bytes_per_s: Some(written) };
         assert_eq!((kinds[0].rate, kinds[1].rate), (rate(1_000.0), rate(20.0)));
-        // A counter that went back tells nothing.
+        // A counter that went back shows nothing.
         add_rates(&mut kinds, &traffic(3_000), &traffic(1_000), &[], 2.0);
         assert_eq!((kinds[0].rate, kinds[1].rate), (Rate::default(), Rate::default()));
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | done; for `doctor`, nothing at or above `--fail-on` |
 //! | 1 | findings at or above `--fail-on`; for `fleet`, some servers did not answer |
-//! | 2 | could not do it; for `fleet`, no server answered |
+//! | 2 | error; for `fleet`, no server answered |
 //! | any | `lab run NAME -- COMMAND`: the command's own |
 //! | 0 to 3 | `doctor --nagios`: OK, WARNING, CRITICAL, UNKNOWN, as the Monitoring Plugins' guidelines have them |
 

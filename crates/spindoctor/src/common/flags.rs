@@ -103,11 +103,11 @@ pub struct Login {
     #[arg(long, value_name = "FILE")]
     pub server_public_key_path: Option<PathBuf>,
 
-    /// Without TLS, encrypt the password with the key that the server sends, whoever it is
+    /// Without TLS, encrypt the password with the key that the server sends, without verifying the server
     #[arg(long)]
     pub get_server_public_key: bool,
 
-    /// Send the password over TLS even where the certificate is not verified, whoever it is
+    /// Send the password over TLS even where the certificate is not verified
     #[arg(long)]
     pub trust_unverified_server: bool,
 }
@@ -133,15 +133,15 @@ pub fn one_of<T: Copy + Send + Sync + 'static>(
     })
 }
 
-/// A number and one of these units, in seconds; no unit where `""` is one. `units_told` lists them for people.
-pub fn seconds(text: &str, units: &[(&str, f64)], units_told: &str) -> Result<f64, String> {
+/// A number and one of these units, in seconds; no unit where `""` is one. `units_text` lists them for people.
+pub fn seconds(text: &str, units: &[(&str, f64)], units_text: &str) -> Result<f64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = &text[digits.len()..];
     let (_, seconds) = units
         .iter()
         .find(|(name, _)| *name == unit)
-        .ok_or_else(|| format!("{unit:?} is no unit of time; use {units_told}"))?;
-    let number: f64 = digits.trim().parse().map_err(|_| format!("{digits:?} is no number"))?;
+        .ok_or_else(|| format!("{unit:?} is not a unit of time; use {units_text}"))?;
+    let number: f64 = digits.trim().parse().map_err(|_| format!("{digits:?} is not a number"))?;
     Ok(number * seconds)
 }
 
@@ -166,7 +166,7 @@ pub fn part(text: &str) -> Result<f64, String> {
     }
 }
 
-/// How often to look. A profile of every thread costs more than it tells at more than a thousand a second.
+/// How often to look. A profile of every thread costs more than it shows at more than a thousand per second.
 pub fn hz(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(hz) if (0.1..=1_000.0).contains(&hz) => Ok(hz),
@@ -195,10 +195,10 @@ pub fn size(text: &str) -> Result<u64, String> {
         "m" | "M" => 1 << 20,
         "g" | "G" => 1 << 30,
         "t" | "T" => 1 << 40,
-        unit => return Err(format!("{unit:?} is no unit of size; use M, G or T")),
+        unit => return Err(format!("{unit:?} is not a unit of size; use M, G or T")),
     };
     let digits = &text[..text.len() - unit.len()];
-    let number: f64 = digits.parse().map_err(|_| format!("{digits:?} is no number"))?;
+    let number: f64 = digits.parse().map_err(|_| format!("{digits:?} is not a number"))?;
     let bytes = number * bytes_per_unit as f64;
     if !(1_048_576.0..=1e15).contains(&bytes) {
         return Err("it must be at least 1M".to_owned());

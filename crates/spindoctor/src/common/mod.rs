@@ -1,4 +1,4 @@
-//! What several rooms need of the process and its surroundings: flags, sessions, output, exit codes, the terminal. It knows no room.
+//! Parts that several rooms share: flags, sessions, output, exit codes, the terminal. It uses no room.
 
 pub mod exit;
 pub mod flags;

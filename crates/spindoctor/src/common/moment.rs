@@ -22,7 +22,7 @@ pub enum Moment {
 
 impl Moment {
     /// The instant, in a recording that ends then.
-    pub fn of(self, end: Timestamp) -> Timestamp {
+    pub fn resolved(self, end: Timestamp) -> Timestamp {
         match self {
             Self::At(at) => at,
             Self::BeforeEnd(by) => end.checked_sub(by).unwrap_or(Timestamp::MIN),
@@ -65,7 +65,7 @@ fn before_end(text: &str) -> Result<Duration, String> {
     const UNITS: &[(&str, f64)] = &[("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
     let before = seconds(text, UNITS, "s, m, h or d: -10m")?;
     if before < 0.0 {
-        return Err(format!("{text:?} is no number"));
+        return Err(format!("{text:?} is not a number"));
     }
     Duration::try_from_secs_f64(before).map_err(|_| format!("{text:?} is too long"))
 }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn a_time_is_written_as_people_write_it() {
         let end: Timestamp = "2026-07-02T08:00:00Z".parse().unwrap();
-        let of = |text: &str| text.parse::<Moment>().map(|moment| moment.of(end).to_string());
+        let of = |text: &str| text.parse::<Moment>().map(|moment| moment.resolved(end).to_string());
         for (text, at) in [
             ("2026-07-01T09:30:00Z", "2026-07-01T09:30:00Z"),
             ("2026-07-01T11:30:00.5+02:00", "2026-07-01T09:30:00.5Z"),
@@ -94,11 +94,11 @@ mod tests {
         for (wrong, reason) in [
             ("yesterday", "write 2026-07-01T09:30:00Z"),
             ("25:00", "write"),
-            ("-10", "is no unit"),
-            ("-xm", "is no unit"),
-            ("-m", "is no number"),
-            ("--5m", "is no number"),
-            ("-1.2.3m", "is no number"),
+            ("-10", "is not a unit"),
+            ("-xm", "is not a unit"),
+            ("-m", "is not a number"),
+            ("--5m", "is not a number"),
+            ("-1.2.3m", "is not a number"),
             ("-1e300d", "is too long"),
         ] {
             assert!(of(wrong).unwrap_err().contains(reason), "{wrong}");

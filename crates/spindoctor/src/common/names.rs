@@ -1,4 +1,4 @@
-//! What a user is told who misspelt a name.
+//! The hint for a misspelt name.
 
 /// How alike two names must be to be offered for each other (Jaro-Winkler, 0 to 1): `row-lock-pile` finds
 /// `row-lock-pileup`, `foo` finds nothing.
@@ -7,7 +7,7 @@ const ALIKE: f64 = 0.8;
 /// Names that much less alike than the best are not meant.
 const AS_ALIKE: f64 = 0.05;
 
-/// What to tell a user who misspelt a name: the nearest names, or the command that lists all.
+/// The hint for a misspelt name: the nearest names, or the command that lists all.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>, list_command: &str) -> String {
     let name = name.to_ascii_lowercase();
     let alike = |candidate: &str| match candidate.contains(&name) {

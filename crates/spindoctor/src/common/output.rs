@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use spindoctor_page::formats::{self, Format};
 
-/// Whoever read our output went away: a success, told as an error so that nothing more is done.
+/// The reader of our output closed it: a success, returned as an error so that nothing more is done.
 #[derive(Debug)]
 pub struct ClosedPipe;
 

@@ -1,5 +1,5 @@
-//! How far a window is, on standard error: one line that is rewritten where that is a terminal, a
-//! line now and then where it is a file. Gone from the terminal when it is dropped.
+//! The progress of a window, on standard error: one line that is rewritten on a terminal, a line now and then in a
+//! file. It is removed from the terminal when it is dropped.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Progress {
             write(&format!("\r\x1b[K{}", line(elapsed, self.total, taken, self.counted)));
         } else if elapsed >= self.next_logged {
             self.next_logged = elapsed + LOGGED_EVERY;
-            write(&format!("spindoctor: watching, {}\n", told(elapsed, self.total, taken, self.counted)));
+            write(&format!("spindoctor: watching, {}\n", counts(elapsed, self.total, taken, self.counted)));
         }
     }
 
@@ -74,11 +74,11 @@ fn line(elapsed: Duration, total: Duration, taken: usize, counted: (&str, &str))
         "watching {}{} {}",
         "━".repeat(done),
         "╌".repeat(BAR - done),
-        told(elapsed, total, taken, counted)
+        counts(elapsed, total, taken, counted)
     )
 }
 
-fn told(elapsed: Duration, total: Duration, taken: usize, counted: (&str, &str)) -> String {
+fn counts(elapsed: Duration, total: Duration, taken: usize, counted: (&str, &str)) -> String {
     format!(
         "{} of {}, {}",
         number::duration(elapsed.as_secs_f64().round()),
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_tells_how_far_it_is() {
+    fn the_line_shows_how_far_it_is() {
         let ten = Duration::from_secs(10);
         assert_eq!(
             line(Duration::from_millis(5_400), ten, 6, ("sample", "samples")),

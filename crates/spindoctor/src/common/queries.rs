@@ -38,7 +38,7 @@ pub struct Queries<'a> {
 
 impl<'a> Queries<'a> {
     /// What ran of late; none where the summary was not read twice.
-    pub fn of(window: &'a Window, over_s: f64) -> Option<Self> {
+    pub fn from_window(window: &'a Window, over_s: f64) -> Option<Self> {
         let change = window.recent_change(over_s, |s| &s.server.digests)?;
         let grown = grown(&change);
         let total_ns: f64 = grown.iter().map(|(_, growth)| growth.total_ns as f64).sum();

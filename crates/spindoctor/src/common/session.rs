@@ -1,4 +1,4 @@
-//! A window of a live server: connect as the flags say, watch for a while, tell how far it is.
+//! A window of a live server: connect as the flags say, watch for a while, show the progress.
 
 use std::time::{Duration, Instant};
 
@@ -48,9 +48,9 @@ pub fn window_of(
         host_alone: without_session == WithoutSession::WatchHost && connection.pid.is_some(),
         profiling,
         stop: Some(stopped),
-        ..WatchOptions::of(duration)
+        ..WatchOptions::lasting(duration)
     };
-    let mut shown = Shown { bar: Progress::new(duration), started: None, taken: 0 };
+    let mut shown = SampleProgress { bar: Progress::new(duration), started: None, taken: 0 };
     let window = wait_for(async {
         let mut tell = |event| shown.event(event);
         let watching = watch(target, &options, &mut tell);
@@ -97,7 +97,7 @@ pub fn target(connection: &Connection) -> anyhow::Result<Target> {
     with_password(target)
 }
 
-/// The same, read anew while a command runs: where a password was typed nobody is there to type it again, and what was
+/// The same, read again while a command runs: where a password was typed nobody is there to type it again, and what was
 /// known before holds.
 pub fn target_again(connection: &Connection, before: &Target) -> anyhow::Result<Target> {
     let target = resolve(&flags(connection), &Environment::from_process())?;
@@ -110,7 +110,7 @@ pub fn with_password(target: Target) -> anyhow::Result<Target> {
         return Ok(target);
     }
     let password = rpassword::prompt_password("Password: ").context(
-        "could not ask for the password: there is no terminal; use an option file, a login path or MYSQL_PWD",
+        "could not ask for the password: standard input is not a terminal; use an option file, a login path or MYSQL_PWD",
     )?;
     Ok(target.with_password(Secret::from(password)))
 }
@@ -121,10 +121,7 @@ pub fn process(connection: &Connection, target: &Target) -> anyhow::Result<(u32,
     match (connection.pid, found) {
         (Some(pid), Ok(other)) if pid != other => Ok((
             pid,
-            Some(format!(
-                "connections are not told: {} leads to process {other}, not to {pid}",
-                target.address()
-            )),
+            Some(format!("no connections: {} leads to process {other}, not to {pid}", target.address())),
         )),
         (Some(pid), _) => Ok((pid, None)),
         (None, Ok(pid)) => Ok((pid, None)),
@@ -179,13 +176,13 @@ pub fn login_flags(login: &Login) -> ConnectFlags {
 }
 
 /// What the user sees meanwhile.
-struct Shown {
+struct SampleProgress {
     bar: Progress,
     started: Option<Instant>,
     taken: usize,
 }
 
-impl Shown {
+impl SampleProgress {
     fn event(&mut self, event: watch::Progress) {
         match event {
             watch::Progress::Connected { .. } => {}
@@ -212,7 +209,7 @@ impl Shown {
     }
 }
 
-/// Tells the user something while he waits.
+/// Shows the user a message during a wait.
 pub fn note(what: &str) {
     output::note(&format!("spindoctor: {}", safe(what)));
 }

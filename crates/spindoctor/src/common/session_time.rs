@@ -1,4 +1,5 @@
-//! Where the session time goes, as a line, a bar for the terminal and a bar for a page: the same classes and colours everywhere.
+//! Session time by class, as a line, a bar for the terminal and a bar for a page: the same classes and colours
+//! everywhere.
 
 use anstyle::{AnsiColor, Style};
 use maud::{Markup, html};

@@ -42,14 +42,14 @@ pub fn csv_reader(raw: bool, is_file: bool) -> Reader {
     }
 }
 
-/// Rows of standard output, where it is a terminal that tells.
+/// Rows of standard output, where it is a terminal that reports them.
 pub fn rows_of_stdout() -> Option<usize> {
     let stdout = std::io::stdout();
     let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
     (stdout.is_terminal() && size.ws_row > 0).then(|| usize::from(size.ws_row))
 }
 
-/// Columns of standard output, where it is a terminal that tells.
+/// Columns of standard output, where it is a terminal that reports them.
 pub fn columns_of_stdout() -> Option<usize> {
     let stdout = std::io::stdout();
     let size = rustix::termios::tcgetwinsize(&stdout).ok()?;

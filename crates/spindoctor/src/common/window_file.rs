@@ -1,5 +1,5 @@
-//! A window on disk, `spindoctor.window/1`: `{"schema": ..., "window": ...}`, gzip where the name ends in
-//! `.gz`. What was seen once can be diagnosed again, elsewhere, by a later version.
+//! A window on disk, `spindoctor.window/1`: `{"schema": ..., "window": ...}`, gzip where the name ends in `.gz`. A
+//! saved window can be diagnosed again, elsewhere, by a later version.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -70,7 +70,7 @@ pub fn from_bytes(bytes: &[u8]) -> anyhow::Result<Window> {
         bytes
     };
     let schema = serde_json::from_slice::<Labelled>(json)
-        .context("it is no window file; `doctor --save-window FILE` writes one")?
+        .context("it is not a window file; `doctor --save-window FILE` writes one")?
         .schema;
     if schema != SCHEMA {
         bail!("it says it holds {schema:?}; this version of spindoctor reads {SCHEMA:?} only");
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn what_is_no_window_file_is_refused_with_a_reason() {
-        assert!(refused(b"").contains("is no window file"));
-        assert!(refused(b"{}").contains("is no window file"));
+        assert!(refused(b"").contains("is not a window file"));
+        assert!(refused(b"{}").contains("is not a window file"));
         assert!(
             refused(br#"{"schema": "spindoctor.window/1", "window": {"samples": 3}}"#).contains("is damaged")
         );

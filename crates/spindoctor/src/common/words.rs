@@ -1,4 +1,4 @@
-//! Words that several commands say of a server, an examination and its window.
+//! Words that several commands use for a server, a diagnosis and its window.
 
 use spindoctor_model::diagnosis::DiagnosedServer;
 
@@ -16,7 +16,7 @@ pub fn severity_word(severity: Severity) -> &'static str {
 }
 
 /// `interrupted after 4.1 s of 10 s: the server's process ended`.
-pub fn interruption_told(interrupted: &Interruption, window_s: f64) -> String {
+pub fn interruption_text(interrupted: &Interruption, window_s: f64) -> String {
     let (after, of) =
         (number::tenths(interrupted.at_s), number::tenths(interrupted.of_s.unwrap_or(window_s)));
     format!("interrupted after {after} of {of}: {}", interrupted.because)
@@ -38,7 +38,7 @@ pub fn server_place(server: &DiagnosedServer) -> &str {
 }
 
 /// What the examination cost, in one clause.
-pub fn cost_told(cost: &Cost) -> String {
+pub fn cost_text(cost: &Cost) -> String {
     let stopped = match cost.threads_stopped {
         0 => "no thread stopped".to_owned(),
         count => format!("{} stopped", number::counted(count, "thread", "threads")),

@@ -28,7 +28,7 @@ pub fn render(look: &Connections) -> String {
     line("edge [fontname=\"Helvetica\", fontsize=9, color=\"#777777\"];");
     match &look.accept {
         Ok(accept) => {
-            line(&format!("thread [label=\"accepting thread\\n{}\", fillcolor=\"#f9d5cf\"];", told(accept)));
+            line(&format!("thread [label=\"accepting thread\\n{}\", fillcolor=\"#f9d5cf\"];", label(accept)));
             for (place, (part, share)) in accept.parts().into_iter().enumerate() {
                 line(&format!(
                     "part{place} [label=\"{}\\n{}\", fillcolor=\"{}\"];",
@@ -67,7 +67,7 @@ fn title(look: &Connections) -> String {
     format!("{}{}", dot::short_text(&look.server, LINE_SHOWN), made.unwrap_or_default())
 }
 
-fn told(accept: &AcceptTime) -> String {
+fn label(accept: &AcceptTime) -> String {
     let each = accept.us_each.map(|us| format!("\\n{} for each connection", number::duration(us / 1e6)));
     format!("busy {} of the time{}", percent(accept.busy_ratio), each.unwrap_or_default())
 }

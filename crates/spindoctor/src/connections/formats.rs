@@ -1,4 +1,4 @@
-//! The formats of a look at how connections are taken in. Each is a function from finished [`Connections`] to text; none
+//! The formats of a report on accepting connections. Each is a function from finished [`Connections`] to text; none
 //! reads anything or knows the others. The one list of them, [`FORMATS`], drives the command line and its help.
 
 use super::view::Connections;

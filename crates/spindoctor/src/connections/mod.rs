@@ -1,4 +1,4 @@
-//! `spindoctor connections`: what accepting connections costs.
+//! `spindoctor connections`: the cost of accepting connections.
 //!
 //! # The accepted connection's trip
 //!
@@ -6,15 +6,15 @@
 //!    (`crates/stacks/src/capture/calls.rs`, `bpf/calls.bpf.c`): two tracepoints, so each nanosecond is in one number. They are
 //!    passed by every thread of the machine; what that costs is measured and counted, and it ends where the budget is spent.
 //! 2. **Between them** CPU samples of this thread alone (`CpuSampler::start_on_thread`); `thread_time.rs` ties both together.
-//! 3. **Account** (`crates/rules/src/accept_time.rs`, pure): which call and which function is for what; sleeping for clients is
-//!    no work. What has no name is a row of its own, and `accounted_ratio` says how much has one.
-//! 4. **Who connects** (`rules/src/connections.rs`, pure): from the server's counts of each account. Connections that nobody saw
-//!    count too: ids are given out in order, so each one that is seen tells when it was made.
+//! 3. **Account** (`crates/rules/src/accept_time.rs`, pure): which call and which function is for what; waiting for
+//!    clients is not work. Time without a name is a row of its own, and `accounted_ratio` says how much has one.
+//! 4. **Who connects** (`rules/src/connections.rs`, pure): from the server's counts of each account. Connections that
+//!    nobody saw count too: ids are given out in order, so each one that is seen shows when it was made.
 //! 5. `crates/spindoctor/src/connections/view.rs` puts it beside the window's other readings; the formats are beside it.
 //!
-//! `crates/lab/src/storm/` makes storms: `search.rs` finds the highest rate and says what broke (pure), `clients.rs` comes. All
-//! clients are one thread's, whose own time is counted: who is late himself judges no server. What the server says is read over
-//! a session that was there before, as in a storm no other is let in.
+//! `crates/lab/src/storm/` makes storms: `search.rs` finds the highest rate and says what broke (pure), `clients.rs`
+//! comes. All clients are one thread's, whose own time is counted: a late client cannot judge a server. The server is
+//! read over a session that was opened before, because a storm lets no new one in.
 
 mod args;
 mod dot;

@@ -1,4 +1,5 @@
-//! `spindoctor connections`: what accepting connections costs, who makes them, and who waits before the door.
+//! `spindoctor connections`: the cost of accepting connections, the accounts that make them, and the queues of waiting
+//! clients.
 //!
 //! A window as `doctor` takes it, and beside it, on a thread of its own, the account of the server's accepting thread.
 
@@ -30,7 +31,7 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     let connections = match &asked.window {
         Some(file) => {
             let why = Unavailable::because("a saved window has no account of the accepting thread");
-            Connections::of(&window_file::load(file)?, Err(why.unlock("look at a live server")))
+            Connections::from_window(&window_file::load(file)?, Err(why.unlock("look at a live server")))
         }
         None => live(asked)?,
     };
@@ -60,7 +61,7 @@ fn live(asked: &Asked) -> anyhow::Result<Connections> {
     let window = window_of(&target, &asked.connection, asked.duration, WithoutSession::Fail, Some(profiling));
     // Whatever became of the window, the thread ends.
     let accept = looking.and_then(Looking::finish);
-    Ok(Connections::of(&window?, accept))
+    Ok(Connections::from_window(&window?, accept))
 }
 
 /// The look at the accepting thread, at work.

@@ -1,4 +1,5 @@
-//! Tables for the terminal: what accepting costs, threads and queues, how long connections last, who makes them.
+//! Tables for the terminal: the cost of accepting, threads and queues, how long connections last, the accounts that
+//! make them.
 
 use spindoctor_model::Unavailable;
 use spindoctor_model::connections::{AcceptPart, AcceptRow, AcceptTime};
@@ -104,7 +105,7 @@ fn threads(threads: &Threads) -> String {
 
 fn queued(queue: &Queue) -> String {
     let mut parts = vec![match queue.waiting {
-        Some(0) => "nobody waited at its ports whenever it was looked at".to_owned(),
+        Some(0) => "no client waited at its ports in any sample".to_owned(),
         Some(waiting) => {
             let clients = number::counted(waiting, "client", "clients");
             format!("at most {clients} waited at its ports to be accepted")
@@ -118,47 +119,47 @@ fn queued(queue: &Queue) -> String {
 
 /// The kernel counts these for all sockets together.
 fn dropped(queue: &Queue) -> Option<String> {
-    let told = |count: Option<u64>, one: &str, many: &str| {
+    let text = |count: Option<u64>, one: &str, many: &str| {
         count.filter(|count| *count > 0).map(|count| number::counted(count, one, many))
     };
     let half_open = "of them for half-open connections";
     let counted = [
-        told(queue.overflows, "client found a queue full", "clients found a queue full"),
-        told(queue.drops, "SYN was dropped", "SYNs were dropped"),
-        told(queue.syn_queue_drops, half_open, half_open),
+        text(queue.overflows, "client found a queue full", "clients found a queue full"),
+        text(queue.drops, "SYN was dropped", "SYNs were dropped"),
+        text(queue.syn_queue_drops, half_open, half_open),
     ];
     let counted: Vec<String> = counted.into_iter().flatten().collect();
     match counted.is_empty() {
-        true => queue.overflows.or(queue.drops).map(|_| "nobody was dropped".to_owned()),
+        true => queue.overflows.or(queue.drops).map(|_| "no client was dropped".to_owned()),
         false => Some(format!("{} (all programs of this network together)", counted.join(", "))),
     }
 }
 
 fn accept(page: &mut Page, accept: &AcceptTime) {
-    let mut told = vec![format!("busy {} of the time", percent(accept.busy_ratio))];
-    told.extend(accept.us_each.map(|us| {
+    let mut text = vec![format!("busy {} of the time", percent(accept.busy_ratio))];
+    text.extend(accept.us_each.map(|us| {
         let connections = number::counted(accept.accepted, "connection", "connections");
         format!("{} for each of {connections}", duration(us / 1e6))
     }));
-    told.extend(accept.cpu_ratio.map(|cpu| format!("{} of a CPU", percent(cpu))));
-    told.extend(
+    text.extend(accept.cpu_ratio.map(|cpu| format!("{} of a CPU", percent(cpu))));
+    text.extend(
         accept
             .run_queue_ratio
             .filter(|ratio| *ratio >= LEAST_SHARE)
             .map(|ratio| format!("ready and without a CPU {} of the time", percent(ratio))),
     );
     if accept.accepts_failed > 0 {
-        told.push(number::counted(accept.accepts_failed, "accept failed", "accepts failed"));
+        text.push(number::counted(accept.accepts_failed, "accept failed", "accepts failed"));
     }
-    page.field("accepting thread", &told.join(", "), FIELD);
+    page.field("accepting thread", &text.join(", "), FIELD);
     if accept.rows.is_empty() {
-        page.field("", "nobody came: it slept all the time", FIELD);
+        page.field("", "no connections: it slept all the time", FIELD);
         return;
     }
     page.field(
         "",
         &format!(
-            "{} of its busy time is accounted for below; what is no system call is told by {}",
+            "{} of its busy time is accounted for below; time outside of system calls is measured by {}",
             percent(accept.accounted_ratio),
             number::counted(accept.samples, "CPU sample", "CPU samples")
         ),
@@ -209,7 +210,7 @@ fn cells(share: &str, calls: &str, each: &str, what: &str) -> String {
 
 fn who(page: &mut Page, accounts: &[AccountRate]) {
     if accounts.is_empty() {
-        page.field("who connects", "nobody made a connection", FIELD);
+        page.field("who connects", "no connections", FIELD);
         return;
     }
     page.table(
@@ -232,19 +233,19 @@ fn who(page: &mut Page, accounts: &[AccountRate]) {
 }
 
 fn cost(look: &Connections) -> String {
-    let mut told = format!(
+    let mut text = format!(
         "cost: {}, {} of the server's time, no thread stopped",
         number::counted(look.cost.server_queries, "query", "queries"),
         number::quantity(look.cost.server_busy_ms, "ms")
     );
     if let Ok(accept) = &look.accept {
-        told.push_str(&format!(
+        text.push_str(&format!(
             "; {} system calls of the machine counted for {} of its CPU time",
             plain((accept.passes / 2) as f64),
             number::quantity(accept.passes_cpu_ms, "ms")
         ));
     }
-    told
+    text
 }
 
 #[cfg(test)]
@@ -261,18 +262,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_told_with_the_reason() {
+    fn what_is_not_known_is_shown_with_the_reason() {
         insta::assert_snapshot!(render(&sample::remote(), Look::of_file()));
     }
 
     #[test]
-    fn what_was_dropped_is_told_with_whose_it_may_be_and_nothing_where_nobody_counts() {
+    fn what_was_dropped_is_shown_with_whose_it_may_be_and_nothing_where_nobody_counts() {
         let counted = |overflows, drops| Queue { overflows, drops, ..Queue::default() };
         assert_eq!(
             dropped(&counted(Some(1), Some(12))).as_deref(),
             Some("1 client found a queue full, 12 SYNs were dropped (all programs of this network together)")
         );
-        assert_eq!(dropped(&counted(Some(0), Some(0))).as_deref(), Some("nobody was dropped"));
+        assert_eq!(dropped(&counted(Some(0), Some(0))).as_deref(), Some("no client was dropped"));
         assert_eq!(dropped(&Queue::default()), None);
     }
 
@@ -296,9 +297,9 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_slept_is_told_to_have_slept() {
+    fn a_thread_that_slept_is_shown_to_have_slept() {
         let mut look = sample::busy();
         look.accept = Ok(AcceptTime { tid: 1, seconds: 10.0, accounted_ratio: 1.0, ..AcceptTime::default() });
-        assert!(render(&look, Look::of_file()).contains("nobody came"));
+        assert!(render(&look, Look::of_file()).contains("no connections"));
     }
 }

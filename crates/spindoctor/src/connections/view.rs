@@ -1,4 +1,5 @@
-//! What accepting connections costs a server: all that the formats of `spindoctor connections` show, computed once. Pure.
+//! The cost of accepting connections for a server: everything that the formats of `spindoctor connections` show,
+//! computed once. Pure.
 //!
 //! In: a window, and the account of the accepting thread where it could be taken. Out: [`Connections`].
 
@@ -73,9 +74,9 @@ pub struct Queue {
 }
 
 impl Connections {
-    pub fn of(window: &Window, accept: Result<AcceptTime, Unavailable>) -> Self {
+    pub fn from_window(window: &Window, accept: Result<AcceptTime, Unavailable>) -> Self {
         let seconds = window.change(|s| &s.server.status).map_or(0.0, |change| change.seconds);
-        // spindoctor's own connection was made before the window, but for one that it had to make anew.
+        // spindoctor's own connection was made before the window, except one that it had to make again.
         let made_per_s = window.status_per_s("Connections");
         let diagnosis = spindoctor_rules::diagnose(window);
         Self {
@@ -300,7 +301,7 @@ mod tests {
 
     #[test]
     fn rates_are_of_the_window_and_the_queue_is_that_of_the_servers_own_port() {
-        let look = Connections::of(&window(), Err(Unavailable::because("no")));
+        let look = Connections::from_window(&window(), Err(Unavailable::because("no")));
         assert_eq!((look.made_per_s, look.threads.created_per_s), (Some(200.0), Some(20.0)));
         assert_eq!(look.threads.hit_ratio, Some(0.9));
         let queue = look.queue.unwrap();
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_window_without_answers_says_why() {
-        let look = Connections::of(&Window::default(), Err(Unavailable::because("no")));
+        let look = Connections::from_window(&Window::default(), Err(Unavailable::because("no")));
         assert!(look.queue.is_err() && look.accounts.is_err());
         assert_eq!((look.made_per_s, look.findings.len()), (None, 0));
     }

@@ -117,7 +117,7 @@ pub fn interrupted() -> Diagnosis {
     diagnosis
 }
 
-/// A server whose users chose their names and statements to hurt whoever looks.
+/// A server whose users chose their names and statements to attack the reader.
 pub fn hostile() -> Diagnosis {
     let mut diagnosis = suffering();
     diagnosis.server.hostname = "db<script>alert(1)</script>".to_owned();

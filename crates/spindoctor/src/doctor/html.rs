@@ -8,10 +8,10 @@ use spindoctor_model::{Diagnosis, Evidence, Finding, Profile, Remedy, Root, Seve
 
 use super::view::{
     NotExaminedTogether, WITHOUT_ACCOUNT, explained_here, findings_counted, not_examined_together, proof,
-    root_named, seen_s, stacks_told,
+    root_named, seen_s, stacks_text,
 };
 use crate::common::session_time;
-use crate::common::words::{cost_told, interruption_told, server_named, server_place, severity_word};
+use crate::common::words::{cost_text, interruption_text, server_named, server_place, severity_word};
 use crate::locks::html;
 use crate::locks::waits::Locks;
 use spindoctor_page::html::page;
@@ -19,7 +19,7 @@ use spindoctor_page::safe::safe;
 use spindoctor_page::{chart, number};
 use spindoctor_profile::formats;
 
-/// The diagnosis as a page, with pictures of who held up whom and of the profile that was taken for it.
+/// The diagnosis as a page, with pictures of who blocked whom and of the profile that was taken for it.
 pub fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&Locks>) -> String {
     let title = format!("{} on {}", server_named(&diagnosis.server), safe(server_place(&diagnosis.server)));
     let body = html! {
@@ -35,7 +35,7 @@ pub fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&L
             (host(&diagnosis.host))
             (examined(diagnosis))
             footer {
-                p { "Cost of this examination: " (cost_told(&diagnosis.cost)) "." }
+                p { "Cost of this examination: " (cost_text(&diagnosis.cost)) "." }
                 p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (diagnosis.schema) }
             }
         }
@@ -65,17 +65,17 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
     html! {
         section.card.verdict {
             @if let Some(interrupted) = &diagnosis.interrupted {
-                p.interrupted { strong { (safe(&interruption_told(interrupted, diagnosis.window.seconds))) } }
+                p.interrupted { strong { (safe(&interruption_text(interrupted, diagnosis.window.seconds))) } }
             }
             @if diagnosis.findings.is_empty() {
                 @if diagnosis.clear.is_empty() {
-                    h2 { "No cause could be examined" }
+                    h2 { "No cause could be checked" }
                     p { "So nothing is known about this server." }
                 } @else if diagnosis.interrupted.is_some() {
                     h2 { "Nothing found until then; what came after was not seen" }
                     p.quiet {
                         (number::counted(diagnosis.clear.len() as u64, "cause was", "causes were"))
-                        " examined over " (number::tenths(seen_s(diagnosis))) " and clear."
+                        " checked over " (number::tenths(seen_s(diagnosis))) ", none present."
                     }
                 } @else if diagnosis.time.is_none() {
                     h2 { (WITHOUT_ACCOUNT) }
@@ -83,7 +83,7 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
                     h2.good { "Nothing found that costs this server time now" }
                     p.quiet {
                         (number::counted(diagnosis.clear.len() as u64, "cause was", "causes were"))
-                        " examined and clear."
+                        " checked, none present."
                     }
                 }
             } @else {
@@ -175,7 +175,7 @@ fn breakable(text: &str) -> Markup {
 fn root_box(root: &Root) -> Markup {
     html! {
         aside.root {
-            h3 { "The thread that holds up the others" }
+            h3 { "The thread that blocks the others" }
             dl {
                 dt { "thread" } dd { strong { (safe(&root_named(root))) } }
                 @if !root.statement.is_empty() {
@@ -212,7 +212,7 @@ fn pictures(diagnosis: &Diagnosis, profile: &Profile) -> Markup {
         @if graphs.iter().any(|(_, graph)| graph.is_some()) {
             section.card.stacks {
                 h2 { "Stacks" }
-                @if let Some(told) = stacks_told(diagnosis) { p.quiet { (told) "." } }
+                @if let Some(text) = stacks_text(diagnosis) { p.quiet { (text) "." } }
                 @for (title, graph) in &graphs {
                     @if let Some(graph) = graph {
                         h3 { (title) }
@@ -276,16 +276,16 @@ pub fn examined(diagnosis: &Diagnosis) -> Markup {
     html! {
         @if !diagnosis.not_examined.is_empty() {
             section.card {
-                h2 { "Not examined" }
+                h2 { "Not checked" }
                 table.wide.missing {
-                    thead { tr { th { "cause" } th { "because" } th { "what would unlock it" } } }
+                    thead { tr { th { "cause" } th { "because" } th { "what would enable it" } } }
                     tbody { @for missing in not_examined_together(&diagnosis.not_examined) { (not_examined_row(&missing)) } }
                 }
             }
         }
         @if !diagnosis.clear.is_empty() {
             section.card {
-                h2 { "Examined and clear" }
+                h2 { "Checked, not present" }
                 ul.causes { @for cause in &diagnosis.clear { li { code { (safe(cause)) } } } }
             }
         }
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_lost_in_the_middle_is_not_told_to_be_well() {
+    fn a_server_that_was_lost_in_the_middle_is_not_shown_to_be_well() {
         let page = render(&examples::interrupted(), None, None);
         assert!(page.contains("interrupted after 4.1 s of 10 s: the server's process ended"), "{page}");
         assert!(!page.contains("Nothing found that costs this server time now"));

@@ -8,7 +8,7 @@ use spindoctor_model::{Diagnosis, Severity};
 
 use super::view::{findings_counted, unexplained_interruption};
 use crate::common::exit::NagiosState;
-use crate::common::words::{interruption_told, server_named, server_place};
+use crate::common::words::{interruption_text, server_named, server_place};
 use spindoctor_page::safe;
 
 /// The output and the state that goes with it. Notes alone are OK.
@@ -33,7 +33,7 @@ pub fn render(diagnosis: &Diagnosis) -> (String, NagiosState) {
     };
     let summary = match &diagnosis.interrupted {
         Some(interrupted) => {
-            format!("{summary}; {}", interruption_told(interrupted, diagnosis.window.seconds))
+            format!("{summary}; {}", interruption_text(interrupted, diagnosis.window.seconds))
         }
         None => summary,
     };
@@ -104,9 +104,9 @@ mod tests {
     fn a_server_that_was_lost_in_the_middle_is_unknown_unless_it_is_critical() {
         let (output, state) = render(&examples::interrupted());
         assert_eq!(state, NagiosState::Unknown);
-        let told =
+        let text =
             "no finding on MySQL 9.7.4 at db17; interrupted after 4.1 s of 10 s: the server's process ended";
-        assert!(output.starts_with(&format!("SPINDOCTOR UNKNOWN - {told} | ")), "{output}");
+        assert!(output.starts_with(&format!("SPINDOCTOR UNKNOWN - {text} | ")), "{output}");
         let critical =
             Diagnosis { interrupted: examples::interrupted().interrupted, ..examples::suffering() };
         assert_eq!(render(&critical).1, NagiosState::Critical);

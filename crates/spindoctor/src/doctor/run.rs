@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_lost_in_the_middle_could_not_be_diagnosed_unless_a_finding_tells_why() {
+    fn a_server_that_was_lost_in_the_middle_could_not_be_diagnosed_unless_a_finding_shows_why() {
         assert_eq!(status(&examples::interrupted(), FailOn::Warning), ExitStatus::Failed);
         let stopped = Diagnosis { interrupted: examples::interrupted().interrupted, ..examples::silent() };
         assert_eq!(status(&stopped, FailOn::Warning), ExitStatus::Findings);

@@ -7,10 +7,10 @@ use unicode_width::UnicodeWidthStr;
 
 use super::view::{
     WITHOUT_ACCOUNT, explained_here, findings_counted, not_examined_together, proof, root_named, seen_s,
-    stacks_told,
+    stacks_text,
 };
 use crate::common::session_time;
-use crate::common::words::{cost_told, interruption_told, server_named, server_place, severity_word};
+use crate::common::words::{cost_text, interruption_text, server_named, server_place, severity_word};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened, wrapped};
@@ -45,10 +45,10 @@ pub fn render(diagnosis: &Diagnosis, look: Look) -> String {
         );
     }
     not_examined(&mut page, &diagnosis.not_examined);
-    if let Some(stacks) = stacks_told(diagnosis) {
+    if let Some(stacks) = stacks_text(diagnosis) {
         page.paragraph("", &format!("stacks: {stacks}"), QUIET);
     }
-    page.paragraph("", &format!("cost: {}", cost_told(&diagnosis.cost)), QUIET);
+    page.paragraph("", &format!("cost: {}", cost_text(&diagnosis.cost)), QUIET);
     page.finish()
 }
 
@@ -60,8 +60,8 @@ fn head(page: &mut Page, diagnosis: &Diagnosis) {
     parts.extend(server.threads.map(|threads| number::counted(threads, "thread", "threads")));
     page.line_with_right(&safe(&parts.join(", ")), &findings_counted(diagnosis), STRONG, STRONG);
     if let Some(interrupted) = &diagnosis.interrupted {
-        let told = interruption_told(interrupted, diagnosis.window.seconds);
-        page.paragraph("", &safe(&told), AnsiColor::Red.on_default().bold());
+        let text = interruption_text(interrupted, diagnosis.window.seconds);
+        page.paragraph("", &safe(&text), AnsiColor::Red.on_default().bold());
     }
     let host = &diagnosis.host;
     if let Some(because) = &host.unavailable {
@@ -150,21 +150,21 @@ impl Rows {
 
     fn remedy(&self, page: &mut Page, remedy: &Remedy) {
         self.labelled(page, "do", &safe(&remedy.statement), STRONG);
-        let mut told = Vec::new();
+        let mut text = Vec::new();
         if !remedy.why.is_empty() {
-            told.push(safe(&remedy.why));
+            text.push(safe(&remedy.why));
         }
         if !remedy.risk.is_empty() {
-            told.push(format!("Risk: {}", safe(&remedy.risk)));
+            text.push(format!("Risk: {}", safe(&remedy.risk)));
         }
         if !remedy.dynamic {
-            told.push("Needs a restart.".to_owned());
+            text.push("Needs a restart.".to_owned());
         }
-        if !told.is_empty() {
+        if !text.is_empty() {
             self.labelled(
                 page,
                 "",
-                &told.iter().map(|part| sentence(part)).collect::<Vec<_>>().join(" "),
+                &text.iter().map(|part| sentence(part)).collect::<Vec<_>>().join(" "),
                 QUIET,
             );
         }
@@ -207,7 +207,7 @@ impl Rows {
 
 fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
     if diagnosis.clear.is_empty() {
-        page.paragraph("", "No cause could be examined, so nothing is known about this server.", STRONG);
+        page.paragraph("", "No cause could be checked, so nothing is known about this server.", STRONG);
         return;
     }
     let looked = number::counted(diagnosis.clear.len() as u64, "cause was", "causes were");
@@ -219,7 +219,7 @@ fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
     page.paragraph("", verdict, style);
     page.paragraph(
         "",
-        &format!("{looked} examined over {} and clear:", number::tenths(seen_s(diagnosis))),
+        &format!("{looked} checked over {}, none present:", number::tenths(seen_s(diagnosis))),
         PLAIN,
     );
     page.paragraph("    ", &diagnosis.clear.join(", "), QUIET);
@@ -231,15 +231,15 @@ fn not_examined(page: &mut Page, not_examined: &[NotExamined]) {
     }
     page.paragraph(
         "",
-        &format!("not examined: {}", number::counted(not_examined.len() as u64, "cause", "causes")),
+        &format!("not checked: {}", number::counted(not_examined.len() as u64, "cause", "causes")),
         QUIET,
     );
     for missing in not_examined_together(not_examined) {
-        let mut told = format!("{}: {}", safe(&missing.causes.join(", ")), safe(missing.because));
+        let mut text = format!("{}: {}", safe(&missing.causes.join(", ")), safe(missing.because));
         if !missing.unlock.is_empty() {
-            told = format!("{told}; unlock: {}", safe(missing.unlock));
+            text = format!("{text}; to enable: {}", safe(missing.unlock));
         }
-        page.hanging("    ", "  ", &told, QUIET);
+        page.hanging("    ", "  ", &text, QUIET);
     }
 }
 
@@ -255,14 +255,14 @@ fn shown_value(evidence: &Evidence) -> String {
 /// A text as a sentence, so that several can follow each other.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
-    let mut told: String = match letters.next() {
+    let mut line: String = match letters.next() {
         Some(first) => first.to_uppercase().chain(letters).collect(),
         None => String::new(),
     };
-    if !told.ends_with(['.', '!', '?']) {
-        told.push('.');
+    if !line.ends_with(['.', '!', '?']) {
+        line.push('.');
     }
-    told
+    line
 }
 
 /// A curve in at most twelve characters, from zero (or the lowest, where it is below) to the highest.
@@ -294,12 +294,12 @@ mod tests {
     }
 
     #[test]
-    fn a_healthy_server_is_told_so_and_what_was_looked_at() {
+    fn a_healthy_server_is_shown_so_and_what_was_looked_at() {
         insta::assert_snapshot!(render(&examples::healthy(), TERMINAL));
     }
 
     #[test]
-    fn a_server_that_was_lost_in_the_middle_is_not_told_to_be_clear() {
+    fn a_server_that_was_lost_in_the_middle_is_not_shown_to_be_clear() {
         insta::assert_snapshot!(render(&examples::interrupted(), TERMINAL));
     }
 

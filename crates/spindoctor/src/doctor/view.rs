@@ -1,4 +1,4 @@
-//! What the formats of a diagnosis say alike.
+//! What the formats of a diagnosis share.
 
 use spindoctor_model::{Diagnosis, Finding, Interruption, NotExamined, Root};
 use spindoctor_rules::causes::server_stopped;
@@ -34,7 +34,8 @@ pub fn proof(finding: &Finding) -> Option<String> {
 }
 
 /// The verdict where no cause was found and the sessions' time is not accounted for: they may wait for anything.
-pub const WITHOUT_ACCOUNT: &str = "No known cause found; where the sessions' time goes could not be read, so this is no proof that all is well.";
+pub const WITHOUT_ACCOUNT: &str =
+    "No known cause found; session time could not be read, so this does not prove that all is well.";
 
 /// How long the server was seen, seconds.
 pub fn seen_s(diagnosis: &Diagnosis) -> f64 {
@@ -57,29 +58,29 @@ pub fn root_named(root: &Root) -> String {
 }
 
 /// `100 snapshots; of 1250 CPU samples 74 % were spinning: commits 68 %, redo log threads 6 %`
-pub fn stacks_told(diagnosis: &Diagnosis) -> Option<String> {
+pub fn stacks_text(diagnosis: &Diagnosis) -> Option<String> {
     let profile = diagnosis.profile?;
     let snapshots = number::counted(profile.snapshots, "snapshot", "snapshots");
     let samples = number::counted(profile.cpu_samples, "CPU sample", "CPU samples");
     let Some(spin) = profile.spin else { return Some(format!("{snapshots}, {samples}")) };
-    let told: Vec<String> = spin
+    let text: Vec<String> = spin
         .named()
         .into_iter()
-        .filter(|(_, share)| *share >= SPIN_TOLD)
+        .filter(|(_, share)| *share >= SPIN_SHOWN)
         .map(|(whose, share)| format!("{whose} {}", number::percent(share)))
         .collect();
-    Some(match told.is_empty() {
+    Some(match text.is_empty() {
         true => format!("{snapshots}; of {samples} {} were spinning", number::percent(spin.all())),
         false => format!(
             "{snapshots}; of {samples} {} were spinning: {}",
             number::percent(spin.all()),
-            told.join(", ")
+            text.join(", ")
         ),
     })
 }
 
-/// A share of the CPU samples that is told apart.
-pub const SPIN_TOLD: f64 = 0.005;
+/// A share of the CPU samples that is shown on its own.
+pub const SPIN_SHOWN: f64 = 0.005;
 
 /// The other findings of the diagnosis that this one explains.
 pub fn explained_here<'a>(finding: &'a Finding, diagnosis: &Diagnosis) -> Vec<&'a str> {

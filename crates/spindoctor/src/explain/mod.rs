@@ -1,4 +1,4 @@
-//! `spindoctor explain`: what a cause is, what it rests on and what to do.
+//! `spindoctor explain`: a cause, its evidence and what to do.
 
 mod args;
 mod run;

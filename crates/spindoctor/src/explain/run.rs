@@ -21,7 +21,7 @@ pub fn run(asked: &Explain) -> anyhow::Result<ExitStatus> {
         None => CAUSES.iter().collect(),
     };
     let printed = if asked.json {
-        json::to_text(&Catalogue::of(&causes)).context("could not write the catalogue as JSON")?
+        json::to_text(&Catalogue::from_causes(&causes)).context("could not write the catalogue as JSON")?
     } else if let (Some(_), [cause]) = (&asked.cause, causes.as_slice()) {
         one(cause, terminal::look_of_stdout())
     } else {
@@ -41,7 +41,7 @@ fn list(causes: &[&Cause], look: Look) -> String {
         page.entry(cause.name, cause.title, 24);
     }
     page.blank();
-    page.paragraph("", "spindoctor explain CAUSE tells what it is, what it rests on and what to do.", QUIET);
+    page.paragraph("", "spindoctor explain CAUSE explains the problem, its evidence and what to do.", QUIET);
     page.finish()
 }
 
@@ -84,7 +84,7 @@ struct Entry {
 }
 
 impl Catalogue {
-    fn of(causes: &[&Cause]) -> Self {
+    fn from_causes(causes: &[&Cause]) -> Self {
         let entry = |cause: &&Cause| Entry {
             cause: cause.name,
             title: cause.title,

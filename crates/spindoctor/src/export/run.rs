@@ -22,15 +22,15 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 
 /// Writes the tables, and says what it wrote.
 pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
-    let plan = Plan::of(asked)?;
+    let plan = Plan::from_flags(asked)?;
     let recording = Recording::open(&asked.file)?;
     let Some((first, last)) = recording.extent()? else {
         bail!("{} has no sample yet; the recorder writes one a second", asked.file.display());
     };
     let written = match plan {
         Plan::Flat { format, reader, tables } => {
-            let from = asked.from.map_or(first, |from| from.of(last));
-            let to = asked.to.map_or(last, |to| to.of(last));
+            let from = asked.from.map_or(first, |from| from.resolved(last));
+            let to = asked.to.map_or(last, |to| to.resolved(last));
             if from > to {
                 bail!("--from {} is after --to {}", day_and_time(from), day_and_time(to));
             }
@@ -38,7 +38,7 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
         }
         Plan::Dated(dated) => all_of(&recording, &dated)?,
     };
-    output::print(&written.iter().map(told).collect::<String>())?;
+    output::print(&written.iter().map(summary).collect::<String>())?;
     Ok(ExitStatus::Done)
 }
 
@@ -49,7 +49,7 @@ enum Plan {
 }
 
 impl Plan {
-    fn of(asked: &Asked) -> anyhow::Result<Self> {
+    fn from_flags(asked: &Asked) -> anyhow::Result<Self> {
         if asked.layout == Layout::Dated && (asked.from.is_some() || asked.to.is_some()) {
             bail!("--layout dated lays out the whole recording; leave --from and --to out");
         }
@@ -99,7 +99,7 @@ fn flat(
     let mut files: Vec<Writing> =
         tables.into_iter().map(|(table, path)| Writing::new(format, reader, table, path)).collect();
     files.iter_mut().try_for_each(Writing::begin)?;
-    let ends = Ends::of(&recording.segments()?, &recording.stretches(0)?);
+    let ends = Ends::of_segments(&recording.segments()?, &recording.stretches(0)?);
     spindoctor_export::write(recording, &Touching { span, ends }, &mut files)?;
     files.into_iter().filter_map(|file| file.end().transpose()).collect()
 }
@@ -116,7 +116,7 @@ fn all_of(recording: &Recording, dated: &Dated) -> anyhow::Result<Vec<Whole>> {
     Ok(written)
 }
 
-fn told(Whole { path, table, rows, bytes }: &Whole) -> String {
+fn summary(Whole { path, table, rows, bytes }: &Whole) -> String {
     format!(
         "{:<12} {:>16} {:>9}  {}\n",
         table.name,

@@ -152,7 +152,8 @@ pub struct FleetQuery {
     #[command(flatten)]
     pub login: FleetLogin,
 
-    /// How long all servers together may take: whoever has not answered then is told of as too late [default: no limit]
+    /// How long all servers together may take: a server that has not answered by then is listed as too late [default:
+    /// no limit]
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "write", help_heading = "Limits")]
     pub within: Option<Duration>,
 }
@@ -197,7 +198,7 @@ pub struct FleetTop {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, help_heading = "What is shown")]
     pub interval: Duration,
 
-    /// Print what runs once, as a table, and end; so does a standard output that is no terminal
+    /// Print what runs once, as a table, and end; so does a standard output that is not a terminal
     #[arg(long, help_heading = "What is shown")]
     pub once: bool,
 

@@ -1,5 +1,5 @@
 //! Comma-separated values (RFC 4180), with a line of titles: the columns of the first answer. Answers of other columns
-//! are put under them by name, and what has no place is told.
+//! are put under them by name, and a note names what has no place.
 
 use std::collections::BTreeMap;
 

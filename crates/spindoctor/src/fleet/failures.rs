@@ -1,4 +1,4 @@
-//! Who did not answer, and why: counted by reason, each server named, those with the same trouble together.
+//! The servers that did not answer, and why: counted by reason, each server named, those with the same reason together.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -26,12 +26,12 @@ pub struct Outcome<'a> {
 }
 
 /// Nothing where everybody answered.
-pub fn told(outcome: &Outcome<'_>) -> String {
+pub fn summary(outcome: &Outcome<'_>) -> String {
     let Outcome { names, answered, failures, not_asked, took } = outcome;
     if failures.is_empty() && not_asked.is_empty() {
         return String::new();
     }
-    let mut told = format!(
+    let mut text = format!(
         "spindoctor: {} of {} answered in {}",
         number::plain(*answered as f64),
         number::counted(names.len() as u64, "server", "servers"),
@@ -45,35 +45,35 @@ pub fn told(outcome: &Outcome<'_>) -> String {
     if !not_asked.is_empty() {
         reasons.push(format!("not asked {}", number::plain(not_asked.len() as f64)));
     }
-    let _ = writeln!(told, "; {}", reasons.join(", "));
+    let _ = writeln!(text, "; {}", reasons.join(", "));
     for (reason, error, servers) in failures.alike() {
-        let _ = writeln!(told, "{}: {}", reason.name(), safe(error));
-        told.push_str(&listed(names, &servers, "    ", WIDTH));
+        let _ = writeln!(text, "{}: {}", reason.name(), safe(error));
+        text.push_str(&listed(names, &servers, "    ", WIDTH));
     }
     if !not_asked.is_empty() {
-        told.push_str("not asked\n");
-        told.push_str(&listed(names, not_asked, "    ", WIDTH));
+        text.push_str("not asked\n");
+        text.push_str(&listed(names, not_asked, "    ", WIDTH));
     }
-    told
+    text
 }
 
 /// Names with commas between, in lines of a width.
 pub fn listed(names: &[String], servers: &[usize], indent: &str, width: usize) -> String {
-    let (mut told, mut line) = (String::new(), indent.to_owned());
+    let (mut text, mut line) = (String::new(), indent.to_owned());
     for (at, &server) in servers.iter().enumerate() {
         let comma = if at + 1 < servers.len() { "," } else { "" };
         let word = format!("{}{comma}", safe(&names[server]));
         if line.len() > indent.len() && line.len() + 1 + word.len() > width {
-            told.push_str(line.trim_end());
-            told.push('\n');
+            text.push_str(line.trim_end());
+            text.push('\n');
             line = indent.to_owned();
         }
         line.push_str(&word);
         line.push(' ');
     }
-    told.push_str(line.trim_end());
-    told.push('\n');
-    told
+    text.push_str(line.trim_end());
+    text.push('\n');
+    text
 }
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
             failures.add(server, &Failure::connect("connection refused: nothing listens there"));
         }
         failures.add(3, &Failure::new(Reason::Query, "error 1146: Table 'a\u{1b}.b' doesn't exist"));
-        let told = told(&Outcome {
+        let text = summary(&Outcome {
             names: &names,
             answered: 35,
             failures: &failures,
@@ -98,7 +98,7 @@ mod tests {
             took: Duration::from_millis(1300),
         });
         assert_eq!(
-            told,
+            text,
             "spindoctor: 35 of 40 servers answered in 1.3 s; connect 2, query 1, not asked 2\n\
              connect: connection refused: nothing listens there\n    db8.example:3306, db31.example:3306\n\
              query: error 1146: Table 'a\\u{1b}.b' doesn't exist\n    db4.example:3306\n\
@@ -110,9 +110,9 @@ mod tests {
     fn long_lists_are_wrapped_and_whole() {
         let names: Vec<String> = (1..=40).map(|at| format!("db{at}.example:3306")).collect();
         let all: Vec<usize> = (0..40).collect();
-        let told = listed(&names, &all, "    ", 60);
-        assert!(told.lines().all(|line| line.len() <= 60 && line.starts_with("    ")), "{told}");
-        assert_eq!(told.matches("db").count(), 40);
+        let text = listed(&names, &all, "    ", 60);
+        assert!(text.lines().all(|line| line.len() <= 60 && line.starts_with("    ")), "{text}");
+        assert_eq!(text.matches("db").count(), 40);
     }
 
     #[test]
@@ -121,6 +121,6 @@ mod tests {
         let failures = Failures::default();
         let outcome =
             Outcome { names: &names, answered: 1, failures: &failures, not_asked: &[], took: Duration::ZERO };
-        assert_eq!(told(&outcome), "");
+        assert_eq!(summary(&outcome), "");
     }
 }

@@ -9,7 +9,7 @@ use spindoctor_page::csv::Reader;
 use spindoctor_page::text::Look;
 
 /// A format of text. Parquet is none: see [`mod@crate::fleet::parquet`].
-pub fn of(format: FleetFormat, look: Look, reader: Reader) -> Box<dyn Format> {
+pub fn formatter(format: FleetFormat, look: Look, reader: Reader) -> Box<dyn Format> {
     match format {
         FleetFormat::Tab | FleetFormat::Parquet => Box::new(tab::Tab::new()),
         FleetFormat::Table => Box::new(table::Table::new(look)),

@@ -22,32 +22,32 @@ const INDENT: &str = "    ";
 
 /// For people.
 pub fn text(groups: &[Group], names: &[String], look: Look) -> String {
-    let mut told = String::new();
+    let mut line = String::new();
     for (at, group) in groups.iter().enumerate() {
         let servers = number::counted(group.servers.len() as u64, "server", "servers");
         let servers = if look.colour { format!("\x1b[1m{servers}\x1b[0m") } else { servers };
         match single(group) {
             Some(value) => {
-                let _ = writeln!(told, "{servers}: {value}");
+                let _ = writeln!(line, "{servers}: {value}");
             }
             None => {
                 let rows = number::counted(group.count, "row", "rows");
-                let _ = writeln!(told, "{servers}: {rows}");
-                told.push_str(&rows_of(group));
+                let _ = writeln!(line, "{servers}: {rows}");
+                line.push_str(&rows_of(group));
             }
         }
         let is_norm = at == 0 && group.servers.len() > NAMED_OF_MOST;
         if !is_norm {
             let shown = &group.servers[..group.servers.len().min(NAMED)];
-            told.push_str(&listed(names, shown, INDENT, look.width.max(50)));
+            line.push_str(&listed(names, shown, INDENT, look.width.max(50)));
             let more = group.servers.len() - shown.len();
             if more > 0 {
                 let more = number::counted(more as u64, "other", "others");
-                let _ = writeln!(told, "{INDENT}and {more}; --json names them all");
+                let _ = writeln!(line, "{INDENT}and {more}; --json names them all");
             }
         }
     }
-    told
+    line
 }
 
 /// The value of an answer that is one, or nothing.
@@ -76,22 +76,22 @@ fn rows_of(group: &Group) -> String {
             *width = (*width).max(cell.width());
         }
     }
-    let mut told = String::new();
+    let mut words = String::new();
     for line in &lines {
         let mut text = INDENT.repeat(2);
         for (width, cell) in widths.iter().zip(line) {
             text.push_str(cell);
             text.push_str(&" ".repeat(width - cell.width() + 2));
         }
-        told.push_str(text.trim_end());
-        told.push('\n');
+        words.push_str(text.trim_end());
+        words.push('\n');
     }
     let more = group.count - (lines.len() - 1) as u64;
     if more > 0 {
         let _ =
-            writeln!(told, "{}and {}", INDENT.repeat(2), number::counted(more, "other row", "other rows"));
+            writeln!(words, "{}and {}", INDENT.repeat(2), number::counted(more, "other row", "other rows"));
     }
-    told
+    words
 }
 
 /// A JSON object a group: `{"count": 997, "columns": [...], "rows": [[...]], "rows_in_all": 1, "servers": [...]}`.
@@ -104,7 +104,7 @@ pub fn json(groups: &[Group], names: &[String]) -> anyhow::Result<String> {
         rows_in_all: u64,
         servers: Vec<&'a str>,
     }
-    let mut told = String::new();
+    let mut text = String::new();
     for group in groups {
         let rows = group.rows.iter().map(|row| {
             let cells = group.columns.iter().zip(row.cells()).map(|(column, cell)| {
@@ -121,10 +121,10 @@ pub fn json(groups: &[Group], names: &[String]) -> anyhow::Result<String> {
             rows_in_all: group.count,
             servers: group.servers.iter().map(|&server| names[server].as_str()).collect(),
         };
-        told.push_str(&safe::safe_json(&serde_json::to_string(&written)?));
-        told.push('\n');
+        text.push_str(&safe::safe_json(&serde_json::to_string(&written)?));
+        text.push('\n');
     }
-    Ok(told)
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -157,24 +157,24 @@ mod tests {
     #[test]
     fn the_odd_ones_are_named_and_the_norm_is_not() {
         let (groups, names) = groups();
-        let told = text(&groups, &names, Look { width: 80, colour: false });
-        let lines: Vec<&str> = told.lines().collect();
+        let line = text(&groups, &names, Look { width: 80, colour: false });
+        let lines: Vec<&str> = line.lines().collect();
         assert_eq!(lines[..2], ["50 servers: ON", "40 servers: NULL"]);
-        assert!(told.contains("    and 10 others; --json names them all\n"), "{told}");
+        assert!(line.contains("    and 10 others; --json names them all\n"), "{line}");
         assert!(
-            told.contains("2 servers: 12 rows\n        Variable_name  Value\n        a              1\n"),
-            "{told}"
+            line.contains("2 servers: 12 rows\n        Variable_name  Value\n        a              1\n"),
+            "{line}"
         );
-        assert!(told.contains("        and 2 other rows\n    db90:3306, db95:3306\n"), "{told}");
-        assert!(told.ends_with("1 server: no row\n    db99:3306\n"), "{told}");
+        assert!(line.contains("        and 2 other rows\n    db90:3306, db95:3306\n"), "{line}");
+        assert!(line.ends_with("1 server: no row\n    db99:3306\n"), "{line}");
     }
 
     #[test]
     fn json_names_them_all() {
         let (groups, names) = groups();
-        let told = json(&groups, &names).unwrap();
+        let text = json(&groups, &names).unwrap();
         let lines: Vec<serde_json::Value> =
-            told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(
             (lines[0]["count"].as_u64(), lines[0]["servers"].as_array().map(Vec::len)),
             (Some(50), Some(50))

@@ -1,9 +1,9 @@
 //! A JSON object a line: `{"server": "db17:3306", "rows": [[...]], "columns": [...], "ms": 1.9}`, or
 //! `{"server": "...", "error": "...", "reason": "connect|auth|timeout|query|interrupted"}`.
 //!
-//! A long answer comes as several objects with `"part": 0, 1, ...`, of which the last one has `ms`, so that nobody must
-//! hold it whole. Numbers are numbers, NULL is null, bytes that are no text are `"0x..."`. The result of `--sql` is an
-//! object a row, with the columns' names.
+//! A long answer comes as several objects with `"part": 0, 1, ...`, of which the last one has `ms`, so that no reader
+//! must hold it whole. Numbers are numbers, NULL is null, bytes that are not text are `"0x..."`. The result of `--sql`
+//! is an object a row, with the columns' names.
 
 use spindoctor_fleet::wire::answer::{Column, Kind};
 

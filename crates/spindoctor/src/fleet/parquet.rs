@@ -101,9 +101,9 @@ mod tests {
         let bytes = file.0.lock().unwrap().clone();
         let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
         let rows = reader.get_row_iter(None).unwrap();
-        let told: Vec<String> = rows.map(|row| row.unwrap().to_string()).collect();
+        let text: Vec<String> = rows.map(|row| row.unwrap().to_string()).collect();
         assert_eq!(
-            told,
+            text,
             ["{server: \"db1\", Time: 7, load: 0.5}", "{server: \"db2\", Time: null, load: null}"]
         );
     }

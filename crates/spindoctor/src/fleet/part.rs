@@ -22,7 +22,7 @@ pub struct Part<'a> {
 
 impl<'a> Part<'a> {
     /// A piece of a server's answer.
-    pub fn of(server: &'a str, piece: &'a Piece) -> Self {
+    pub fn from_piece(server: &'a str, piece: &'a Piece) -> Self {
         let Piece { server: _, columns, rows, part, end } = piece;
         Self { server: Some(server), columns, rows, part: *part, end: end.as_ref() }
     }
@@ -48,7 +48,7 @@ pub trait Format: Send {
         Ok(())
     }
 
-    /// What the user must be told beside the answers.
+    /// Notes for the user beside the answers.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

@@ -1,7 +1,7 @@
 //! `spindoctor fleet query`: one statement, asked of all at once.
 //!
-//! The servers are asked on as many threads as there are CPUs, a task for each server; another thread writes, so that a slow
-//! reader of the output holds up no deadline.
+//! The servers are asked on as many threads as there are CPUs, a task for each server; another thread writes, so that a
+//! slow reader of the output delays no deadline.
 
 use std::io;
 use std::num::NonZero;
@@ -45,7 +45,7 @@ pub fn run(asked: &FleetQuery) -> anyhow::Result<ExitStatus> {
         };
         output::expect_writable(file, endings)?;
     }
-    let fleet = Fleet::of(&asked.which, &asked.login)?;
+    let fleet = Fleet::from_flags(&asked.which, &asked.login)?;
     let mut limits = limits(&asked.login);
     limits.connections = limits.connections.min(fleet.targets.len());
     limits.connections = connections_that_fit(limits.connections);
@@ -58,24 +58,24 @@ pub fn run(asked: &FleetQuery) -> anyhow::Result<ExitStatus> {
     let writer = Writer::new(asked, &fleet)?;
     let (finished, left) = wait_on_threads(ask_all(question, writer))?;
     let finished = finished?;
-    tell(&fleet, &finished, &left, begun)
+    report(&fleet, &finished, &left, begun)
 }
 
 /// Says who did not answer, and makes an exit code of it.
-pub fn tell(
+pub fn report(
     fleet: &Fleet,
     finished: &Finished,
     left: &[usize],
     begun: Instant,
 ) -> anyhow::Result<ExitStatus> {
-    let told = failures::told(&failures::Outcome {
+    let text = failures::summary(&failures::Outcome {
         names: &fleet.names,
         answered: finished.answered,
         failures: &finished.failures,
         not_asked: left,
         took: begun.elapsed(),
     });
-    for line in told.lines().chain(finished.notes.iter().map(String::as_str)) {
+    for line in text.lines().chain(finished.notes.iter().map(String::as_str)) {
         output::note(line);
     }
     Ok(match finished.answered {
@@ -129,7 +129,7 @@ async fn ask_all(
                 }
                 Ok(())
             };
-            // The pieces' channel closes with this: whoever asks then stops.
+            // The pieces' channel closes with this: the tasks that ask then stop.
             let outcome = write();
             drop(pieces);
             // Nobody may listen any more: after a second Ctrl-C.
@@ -172,8 +172,8 @@ pub fn wait_for<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Res
     outcome
 }
 
-/// Runs asynchronous work on as many threads as there are CPUs for: of a login and an answer, nearly all is the kernel's
-/// work for the socket, on the CPU of whoever sends.
+/// Runs asynchronous work on as many threads as there are CPUs for: of a login and an answer, nearly all is the
+/// kernel's work for the socket, on the sender's CPU.
 fn wait_on_threads<T: Send + 'static>(
     work: impl Future<Output = anyhow::Result<T>> + Send + 'static,
 ) -> anyhow::Result<T> {

@@ -1,5 +1,5 @@
-//! What all servers run as a table: every row, under titles. Columns are as wide as their widest cell; where it is known how
-//! wide the terminal is, the last one is cut to it.
+//! The running statements of all servers as a table: every row, under titles. Columns are as wide as their widest cell;
+//! where it is known how wide the terminal is, the last one is cut to it.
 
 use unicode_width::UnicodeWidthStr as _;
 
@@ -62,7 +62,7 @@ mod tests {
 
     use crate::top::{FleetState, board, fleet_examples};
 
-    fn told(is_folded: bool, columns: Option<usize>) -> String {
+    fn rendered(is_folded: bool, columns: Option<usize>) -> String {
         let (mut board, names) = (fleet_examples::board(), fleet_examples::names());
         let board::Standing::Answers { running, .. } = &mut board.servers[0] else { panic!("it answers") };
         Arc::make_mut(running).threads[1].user = "\u{1b}[31m".to_owned();
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn every_row_stands_under_its_titles_and_steers_nothing() {
         assert_eq!(
-            told(false, None),
+            rendered(false, None),
             "server    user        db     time  state         statement\n\
              db2:3306  report      shop   61 s  Sending data  SELECT sum(total) FROM orders WHERE day > ?\n\
              db1:3306  app         shop    2 s  executing     SELECT * FROM customer WHERE id = ?\n\
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn on_a_terminal_the_statement_is_cut() {
-        let folded = told(true, Some(80));
+        let folded = rendered(true, Some(80));
         assert!(folded.lines().all(|line| line.width() <= 80) && folded.contains('…'), "{folded}");
         assert_eq!(folded.lines().count(), 3, "{folded}");
     }

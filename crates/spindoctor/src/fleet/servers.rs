@@ -1,4 +1,4 @@
-//! Who is asked: lists, commands that print lists, discovery, selection; and how to reach each.
+//! The servers to ask: lists, commands that print lists, discovery, selection; and how to reach each.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -32,16 +32,16 @@ pub struct Fleet {
 
 /// Prints the servers.
 pub fn run(asked: &FleetServers) -> anyhow::Result<ExitStatus> {
-    let fleet = Fleet::of(&asked.which, &asked.login)?;
-    let mut told = String::new();
+    let fleet = Fleet::from_flags(&asked.which, &asked.login)?;
+    let mut text = String::new();
     for (name, tags) in fleet.names.iter().zip(&fleet.tags) {
-        told.push_str(&safe(name));
+        text.push_str(&safe(name));
         for (tag, value) in tags {
-            told.push_str(&safe(&format!(" {tag}={value}")));
+            text.push_str(&safe(&format!(" {tag}={value}")));
         }
-        told.push('\n');
+        text.push('\n');
     }
-    output::print(&told)?;
+    output::print(&text)?;
     Ok(ExitStatus::Done)
 }
 
@@ -59,8 +59,8 @@ pub fn limits(asked: &FleetLogin) -> Limits {
 
 impl Fleet {
     /// Reads the lists, runs the commands, follows the replicas; keeps those that are meant.
-    pub fn of(which: &Which, login: &FleetLogin) -> anyhow::Result<Self> {
-        let reach = Reach::of(login)?;
+    pub fn from_flags(which: &Which, login: &FleetLogin) -> anyhow::Result<Self> {
+        let reach = Reach::from_login(login)?;
         let mut listed: Vec<Listed> = Vec::new();
         for file in &which.servers {
             let text = read(file)?;
@@ -119,7 +119,7 @@ fn output_of(command: &str) -> anyhow::Result<String> {
     if !ran.status.success() {
         bail!("--servers-from: {} ended with {}; no server was asked", safe(command), ran.status);
     }
-    String::from_utf8(ran.stdout).context("the output of --servers-from is no UTF-8")
+    String::from_utf8(ran.stdout).context("the output of --servers-from is not UTF-8")
 }
 
 /// How servers are reached: option files are read once for all that need no more than a host.
@@ -130,7 +130,7 @@ struct Reach {
 }
 
 impl Reach {
-    fn of(login: &FleetLogin) -> anyhow::Result<Self> {
+    fn from_login(login: &FleetLogin) -> anyhow::Result<Self> {
         let environment = Environment::from_process();
         let flags = ConnectFlags {
             port: login.port,

@@ -155,7 +155,7 @@ mod tests {
         }
         let piece = Piece { server: 0, columns: columns(&[("v", Kind::Text)]), rows, part: 0, end: ended() };
         let (mut table, mut out) = (Table::new(Look { width: 80, colour: false }), Vec::new());
-        table.part(&Part::of("db1", &piece), &mut out).unwrap();
+        table.part(&Part::from_piece("db1", &piece), &mut out).unwrap();
         assert_eq!(out.split(|byte| *byte == b'\n').count(), FIRST_ROWS + 3);
     }
 }

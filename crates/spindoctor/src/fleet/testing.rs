@@ -45,7 +45,7 @@ pub fn answers() -> Vec<(&'static str, Piece)> {
 pub fn printed(mut format: impl Format) -> (Vec<u8>, Vec<String>) {
     let mut out = Vec::new();
     for (server, piece) in answers() {
-        format.part(&Part::of(server, &piece), &mut out).unwrap();
+        format.part(&Part::from_piece(server, &piece), &mut out).unwrap();
     }
     format.finish(&mut out).unwrap();
     (out, format.notes())

@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use spindoctor_fleet::running::{FromServer, Servers, Tell};
+use spindoctor_fleet::running::{FromServer, Listener, Servers};
 use tokio::sync::{mpsc, watch};
 
 use super::args::FleetTop;
-use super::query::{connections_that_fit, interrupted_twice, tell, wait_for};
+use super::query::{connections_that_fit, interrupted_twice, report, wait_for};
 use super::running::table;
 use super::servers::{Fleet, limits};
 use super::writer::Finished;
@@ -31,7 +31,7 @@ const WAITING: usize = 64;
 
 /// Shows what was asked for.
 pub fn run(asked: &FleetTop) -> anyhow::Result<ExitStatus> {
-    let fleet = Fleet::of(&asked.which, &asked.login)?;
+    let fleet = Fleet::from_flags(&asked.which, &asked.login)?;
     let mut limits = limits(&asked.login);
     limits.connections = connections_that_fit(limits.connections.min(fleet.targets.len()));
     let servers = Servers::new(fleet.targets.clone(), limits);
@@ -69,17 +69,17 @@ fn once(fleet: &Fleet, servers: &Servers, state: &FleetState) -> anyhow::Result<
         )],
     };
     let finished = Finished { answered: board.counts().answer, failures: board.failures(), notes: cut };
-    tell(fleet, &finished, &left, begun)
+    report(fleet, &finished, &left, begun)
 }
 
 /// One look at all servers.
 async fn look(servers: &Servers) -> anyhow::Result<(Board, Vec<usize>)> {
     let (stop, stopped) = watch::channel(false);
-    let (sender, mut heard) = mpsc::channel::<FromServer>(WAITING);
+    let (sender, mut received) = mpsc::channel::<FromServer>(WAITING);
     let looking = servers.once(stopped, sender);
     let noting = async {
-        let mut board = Board::of(servers.len());
-        while let Some((server, what)) = heard.recv().await {
+        let mut board = Board::with_servers(servers.len());
+        while let Some((server, what)) = received.recv().await {
             board.note(server, what, Instant::now());
         }
         board
@@ -96,8 +96,8 @@ type Shared = Arc<Mutex<Board>>;
 /// Notes what servers say.
 struct Noting(Shared);
 
-impl Tell for Noting {
-    fn tell(&self, (server, what): FromServer) {
+impl Listener for Noting {
+    fn receive(&self, (server, what): FromServer) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).note(server, what, Instant::now());
     }
 }
@@ -111,7 +111,7 @@ struct Following {
 
 impl Following {
     fn start(servers: Servers, every: std::time::Duration) -> anyhow::Result<Self> {
-        let board = Arc::new(Mutex::new(Board::of(servers.len())));
+        let board = Arc::new(Mutex::new(Board::with_servers(servers.len())));
         let (stop, stopped) = watch::channel(false);
         let noting = Arc::new(Noting(board.clone()));
         let thread = std::thread::Builder::new()

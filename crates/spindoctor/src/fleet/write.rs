@@ -1,4 +1,4 @@
-//! `fleet query --write`: asks first, goes in waves, stops at the first trouble, and keeps a log.
+//! `fleet query --write`: asks for confirmation, goes in waves, stops at the first failure, and keeps a log.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use spindoctor_tune::apply::TakeOptions;
 use tokio::sync::watch;
 
 use super::args::FleetQuery;
-use super::query::{interrupted_twice, tell, wait_for};
+use super::query::{interrupted_twice, report, wait_for};
 use super::servers::Fleet;
 use super::writer::Writer;
 use crate::common::exit::ExitStatus;
@@ -23,7 +23,7 @@ use spindoctor_page::safe::safe;
 /// Servers that are named in the question.
 const NAMED: usize = 5;
 
-/// Asks whether to, does it wave by wave, and tells.
+/// Asks for confirmation, runs the statement wave by wave, and reports.
 pub fn run(asked: &FleetQuery, fleet: &Fleet, question: &Question) -> anyhow::Result<ExitStatus> {
     let everybody: Vec<usize> = (0..fleet.names.len()).collect();
     let waves = asked.wave.waves(&everybody);
@@ -39,7 +39,7 @@ pub fn run(asked: &FleetQuery, fleet: &Fleet, question: &Question) -> anyhow::Re
     let mut writer = Writer::new(asked, fleet)?;
     let left = wait_for(in_waves(asked, fleet, question, &waves, &mut writer, &mut log))?;
     let finished = writer.finish()?;
-    tell(fleet, &finished, &left, begun)
+    report(fleet, &finished, &left, begun)
 }
 
 async fn in_waves(
@@ -107,7 +107,7 @@ async fn in_waves(
 fn agreed(fleet: &Fleet, question: &Question, waves: usize) -> anyhow::Result<bool> {
     let terminal = std::fs::File::options().read(true).write(true).open("/dev/tty");
     let Ok(mut terminal) = terminal else {
-        bail!("--write asks before it begins, and there is no terminal; --yes does not ask");
+        bail!("--write asks for confirmation, and standard input is not a terminal; --yes does not ask");
     };
     let mut named: Vec<String> = fleet.names.iter().take(NAMED).map(|name| safe(name)).collect();
     if fleet.names.len() > NAMED {

@@ -1,4 +1,4 @@
-//! What becomes of the pieces: printed as they come or in order, folded, or kept for SQL.
+//! The output of the pieces: printed as they come or in order, folded, or kept for SQL.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -66,7 +66,7 @@ impl Writer {
         let way = match sql {
             Some(sql) => Way::Keep { store: Box::new(Store::new()?), sql, format, reader },
             None if asked.group => Way::Fold { groups: Groups::default(), json: format == FleetFormat::Json },
-            None => Way::Print(formats::of(format, out.look(), reader)),
+            None => Way::Print(formats::formatter(format, out.look(), reader)),
         };
         let everybody = (0..fleet.names.len()).collect();
         Ok(Self {
@@ -112,7 +112,7 @@ impl Writer {
     fn piece(&mut self, piece: &Piece) -> anyhow::Result<()> {
         let name = &self.names[piece.server];
         match &mut self.way {
-            Way::Print(format) => format.part(&Part::of(name, piece), &mut self.text)?,
+            Way::Print(format) => format.part(&Part::from_piece(name, piece), &mut self.text)?,
             Way::Fold { groups, .. } => groups.add(piece),
             Way::Keep { store, .. } => store.add(name, piece)?,
         }
@@ -147,11 +147,11 @@ impl Writer {
             }
             Way::Fold { groups, json } => {
                 let groups = groups.finish();
-                let told = match json {
+                let line = match json {
                     true => group::json(&groups, &names)?,
                     false => group::text(&groups, &names, out.look()),
                 };
-                text.extend_from_slice(told.as_bytes());
+                text.extend_from_slice(line.as_bytes());
             }
             Way::Keep { mut store, sql, format, reader } => {
                 let servers = names.iter().zip(&tags).zip(&ends);
@@ -159,7 +159,7 @@ impl Writer {
                 store.finish(ends)?;
                 let mut format: Box<dyn Format> = match format {
                     FleetFormat::Parquet => Box::new(formats::parquet(out.take()?)),
-                    other => formats::of(other, out.look(), reader),
+                    other => formats::formatter(other, out.look(), reader),
                 };
                 store
                     .query(&sql, &mut |columns, rows| {

@@ -1,4 +1,4 @@
-//! `spindoctor host`: what the host gives the server.
+//! `spindoctor host`: the resources that the host gives the server.
 
 mod args;
 #[cfg(test)]

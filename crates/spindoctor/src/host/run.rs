@@ -21,7 +21,7 @@ pub fn run(asked: &Host) -> anyhow::Result<ExitStatus> {
         Some(file) => window_file::load(file)?,
         None => session::window(&asked.connection, WATCHED, WithoutSession::WatchHost, None)?,
     };
-    let report = HostReport::of(&window);
+    let report = HostReport::from_window(&window);
     output::print(&match asked.json {
         true => json::to_text(&report).context("could not write the host as JSON")?,
         false => text::render(&report, terminal::look_of_stdout()),

@@ -18,7 +18,7 @@ pub fn render(report: &HostReport, look: Look) -> String {
     page.finish()
 }
 
-/// The report without its first line: whoever shows it has said whose it is.
+/// The report without its first line: the caller has already named the host.
 pub fn sections(report: &HostReport, look: Look) -> String {
     let mut page = Page::new(look);
     section(&mut page, "CPUs", |page| cpus(page, report));
@@ -29,11 +29,11 @@ pub fn sections(report: &HostReport, look: Look) -> String {
         page.blank();
         page.paragraph("", "not read", QUIET);
         for missing in &report.not_read {
-            let mut told = format!("{}: {}", missing.reading, safe(&missing.because));
+            let mut text = format!("{}: {}", missing.reading, safe(&missing.because));
             if !missing.unlock.is_empty() {
-                told = format!("{told}; unlock: {}", safe(&missing.unlock));
+                text = format!("{text}; to enable: {}", safe(&missing.unlock));
             }
-            page.hanging("    ", "  ", &told, QUIET);
+            page.hanging("    ", "  ", &text, QUIET);
         }
     }
     page.finish()
@@ -131,20 +131,20 @@ fn cpus(page: &mut Page, report: &HostReport) {
         page.field("pressure", &format!("{} of the time, {whose}", parts.join(", ")), LABELS);
     }
     if let Some(pause) = &report.pause {
-        let mut told = quantity(pause.ns, "ns");
+        let mut text = quantity(pause.ns, "ns");
         for (cycles, unit) in [(pause.core_cycles, "cycles"), (pause.tsc_ticks, "TSC ticks")] {
             if let Some(cycles) = cycles {
-                told = format!("{told}, {}", quantity(cycles, unit));
+                text = format!("{text}, {}", quantity(cycles, unit));
             }
         }
-        page.field(&pause.instruction.to_uppercase(), &told, LABELS);
+        page.field(&pause.instruction.to_uppercase(), &text, LABELS);
     }
     if let Some(cpu) = &report.cpu {
-        let mut told = safe(&cpu.name);
+        let mut text = safe(&cpu.name);
         if let Some(architecture) = &cpu.microarchitecture {
-            told = format!("{told}, {architecture}");
+            text = format!("{text}, {architecture}");
         }
-        page.field("model", &format!("{told}{}", if cpu.virtualised { ", virtual" } else { "" }), LABELS);
+        page.field("model", &format!("{text}{}", if cpu.virtualised { ", virtual" } else { "" }), LABELS);
     }
 }
 
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_throttled_host_reads_well_at_80_columns() {
-        let text = render(&HostReport::of(&throttled_window()), Look { width: 80, colour: false });
+        let text = render(&HostReport::from_window(&throttled_window()), Look { width: 80, colour: false });
         assert!(text.lines().all(|line| line.width() <= 80), "{text}");
         insta::assert_snapshot!(text);
     }

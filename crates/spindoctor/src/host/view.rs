@@ -1,7 +1,7 @@
-//! What the host gives the server, from a window: gauges as they were last, counters as rates.
+//! The resources that the host gives the server, from a window: the last value of gauges, counters as rates.
 //!
-//! In: a [`Window`]. Out: a [`HostReport`], serialised as `spindoctor.host/1` and shown by
-//! `text`. Nothing is judged here; that is what rules are for.
+//! In: a [`Window`]. Out: a [`HostReport`], serialised as `spindoctor.host/1` and shown by `text`. Nothing is judged
+//! here; the rules do that.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -140,7 +140,7 @@ pub struct NotRead {
 
 impl HostReport {
     /// The report of a whole window.
-    pub fn of(window: &Window) -> Self {
+    pub fn from_window(window: &Window) -> Self {
         Self { seconds: window.seconds(), ..Self::of_last(window, f64::INFINITY) }
     }
 
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn counters_become_rates_over_the_window() {
-        let report = HostReport::of(&examples::throttled_window());
+        let report = HostReport::from_window(&examples::throttled_window());
         let throttled = report.throttled.unwrap();
         assert_eq!((throttled.periods, throttled.throttled_periods), (20, 8));
         assert!((throttled.throttled_ms - 820.0).abs() < 1e-6);
@@ -358,14 +358,14 @@ mod tests {
 
     #[test]
     fn the_busiest_thread_is_first_and_idle_ones_are_left_out() {
-        let threads = HostReport::of(&examples::throttled_window()).threads.unwrap();
+        let threads = HostReport::from_window(&examples::throttled_window()).threads.unwrap();
         let names: Vec<_> = threads.iter().map(|thread| thread.name.as_str()).collect();
         assert_eq!(names, ["connection", "ib_log_writer"]);
     }
 
     #[test]
     fn a_disk_that_did_nothing_is_left_out_and_a_mean_needs_something_to_divide() {
-        let disks = HostReport::of(&examples::throttled_window()).disks.unwrap();
+        let disks = HostReport::from_window(&examples::throttled_window()).disks.unwrap();
         assert_eq!(disks.len(), 1);
         assert_eq!(disks[0].read_ms, None);
         assert!((disks[0].write_ms.unwrap() - 0.2).abs() < 1e-9);
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn what_was_not_read_is_said_with_its_reason() {
-        let report = HostReport::of(&examples::throttled_window());
+        let report = HostReport::from_window(&examples::throttled_window());
         assert_eq!(report.not_read.len(), 1);
         assert_eq!(report.not_read[0].reading, "pressure");
         assert_eq!(report.not_read[0].unlock, "boot the kernel with psi=1");

@@ -12,15 +12,15 @@ pub struct Report {
     /// A recording, as `spindoctor record` makes it; it may still be written
     pub file: PathBuf,
 
-    /// Tell this event, by its number [default: the worst]
+    /// Report this event, by its number [default: the worst]
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["from", "to"])]
     pub event: Option<u64>,
 
-    /// Tell what happened from this time on: 2026-07-01T09:30:00Z, '2026-07-01 09:30' (UTC), 09:30, -10m
+    /// Report what happened from this time on: 2026-07-01T09:30:00Z, '2026-07-01 09:30' (UTC), 09:30, -10m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<Moment>,
 
-    /// Tell what happened up to this time [default: the end]
+    /// Report what happened up to this time [default: the end]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<Moment>,
 

@@ -32,7 +32,7 @@ pub fn at(seconds: f64) -> Timestamp {
 /// An ALTER waits for an idle client, and 200 readers wait for the ALTER.
 pub fn pileup() -> Incident {
     let (scope, recorded) = recorded();
-    Incident::of(scope, recorded)
+    Incident::new(scope, recorded)
 }
 
 /// Twenty calm seconds.
@@ -44,7 +44,7 @@ pub fn calm() -> Incident {
     recorded.around = None;
     recorded.stall = window(stretch);
     let extent = Span::new(at(-(BEFORE_S as f64)), at(30.0));
-    Incident::of(Scope::of_stretch(stretch, extent).unwrap(), recorded)
+    Incident::new(Scope::of_stretch(stretch, extent).unwrap(), recorded)
 }
 
 /// A stretch with two events, a gap, and changed settings in it.
@@ -73,10 +73,10 @@ pub fn stretch() -> Incident {
     });
     let extent = Span::new(at(-(BEFORE_S as f64)), at(30.0));
     let scope = Scope::of_stretch(Span::new(at(-110.0), at(25.0)), extent).unwrap();
-    Incident::of(scope, recorded)
+    Incident::new(scope, recorded)
 }
 
-/// Clients that chose their names and statements to hurt whoever looks.
+/// Clients that chose their names and statements to attack the reader.
 pub fn hostile() -> Incident {
     const NASTY: &str = "\u{1b}]0;owned\u{7}</style><script>alert(1)</script>\u{202e}<img src=x>";
     let (scope, mut recorded) = recorded();
@@ -99,7 +99,7 @@ pub fn hostile() -> Incident {
             sample.server.transactions = Reading::Unavailable(Unavailable::because(NASTY).unlock(NASTY));
         }
     }
-    Incident::of(scope, recorded)
+    Incident::new(scope, recorded)
 }
 
 /// What was read of the recording for [`pileup`].
@@ -142,7 +142,7 @@ pub fn recorded() -> (Scope, Recorded) {
     }];
     let extent = Span::new(at(-(BEFORE_S as f64)), at(30.0));
     let events = vec![head.clone()];
-    let ends = Ends::of(&segments, &[]);
+    let ends = Ends::of_segments(&segments, &[]);
     let scope = Scope::of_event(&head, &events, &segments, &ends, extent);
     let points = (-BEFORE_S..=30).map(|second| Point::of_sample(&sample(second))).collect();
     let recorded = Recorded {

@@ -1,10 +1,10 @@
-//! An incident as one HTML file: what happened, over time, the cause, who held up whom, what the threads did, what ran,
+//! An incident as one HTML file: what happened, over time, the cause, who blocked whom, what the threads did, what ran,
 //! settings, gaps. No network, no script; light and dark as the reader's system is set; printable.
 
 use maud::{Markup, PreEscaped, html};
 
 use super::view::Incident;
-use super::words::{change_told, compared_told, load_told};
+use super::words::{change_text, compared_text, load_text};
 use super::{picture, statements};
 use crate::common::stalls::{day_and_time, event_lasted, time};
 use crate::common::words::severity_word;
@@ -30,7 +30,7 @@ pub fn render(incident: &Incident) -> String {
             (events(incident))
             (cause(incident))
             @if let Some(waits) = &incident.waits {
-                (html::section_of_stall("Who held up whom at the worst moment", waits))
+                (html::section_of_stall("Who blocked whom at the worst moment", waits))
             }
             (flames(incident))
             (statements(incident))
@@ -93,19 +93,19 @@ fn story(incident: &Incident) -> Markup {
                     }
                     tbody {
                         @for row in &incident.numbers {
-                            @let [before, during] = compared_told(row);
+                            @let [before, during] = compared_text(row);
                             tr {
                                 td { (row.name) }
                                 td.number data-label="before " { (before) }
                                 td.value.number data-label="during " { (during) }
-                                td.number.quiet { (change_told(row.before, row.during)) }
+                                td.number.quiet { (change_text(row.before, row.during)) }
                             }
                         }
                     }
                 }
             }
             @if incident.scope.calm.is_none() {
-                p.quiet { "There is no calm before it in the recording to compare it with." }
+                p.quiet { "The recording has no baseline before it to compare it with." }
             }
         }
     }
@@ -122,9 +122,9 @@ fn events(incident: &Incident) -> Markup {
                     thead { tr { th { "event" } th { "began" } th { "lasted" } th { "what was seen" } } }
                     tbody {
                         @for head in &incident.events {
-                            @let is_told = incident.event.as_ref().is_some_and(|event| event.head.id == head.id);
-                            tr.told[is_told] {
-                                td { (head.id) @if is_told { span.quiet { " told here" } } }
+                            @let is_reported = incident.event.as_ref().is_some_and(|event| event.head.id == head.id);
+                            tr.reported[is_reported] {
+                                td { (head.id) @if is_reported { span.quiet { " reported here" } } }
                                 td { time datetime=(head.began) { (time(head.began)) } }
                                 td { (event_lasted(head)) }
                                 td {
@@ -145,7 +145,7 @@ fn cause(incident: &Incident) -> Markup {
     html! {
         @if let Some(diagnosis) = &incident.diagnosis {
             @if diagnosis.findings.is_empty() {
-                section.card { h2 { "No cause was found" } p.quiet { "What was examined and is clear stands below." } }
+                section.card { h2 { "No cause was found" } p.quiet { "The causes that were checked and are not present are listed below." } }
             }
             @if diagnosis.findings.len() > 1 {
                 section.card.verdict {
@@ -183,7 +183,7 @@ fn flames(incident: &Incident) -> Markup {
                 h2 { "What the threads did" }
                 @if let Some(changed) = &changed {
                     p.quiet {
-                        "The stacks of the stall: red is what there is more of than in the calm before, blue less."
+                        "The stacks of the stall: red is more than in the baseline before, blue is less."
                     }
                     div.picture { (PreEscaped(changed)) }
                 }
@@ -201,9 +201,9 @@ fn flames(incident: &Incident) -> Markup {
 }
 
 fn statements(incident: &Incident) -> Markup {
-    let told = &incident.statements;
+    let text = &incident.statements;
     let has = |pick: fn(&statements::Load) -> Option<f64>| {
-        told.rows.iter().any(|row| pick(&row.during).or(pick(&row.before)).is_some())
+        text.rows.iter().any(|row| pick(&row.during).or(pick(&row.before)).is_some())
     };
     let columns = [
         ("at once", has(|load| load.at_once)),
@@ -211,7 +211,7 @@ fn statements(incident: &Incident) -> Markup {
         ("mean time", has(|load| load.mean_ms)),
     ];
     html! {
-        @if !told.rows.is_empty() {
+        @if !text.rows.is_empty() {
             section.card {
                 h2 { "What ran" }
                 table.wide.statements {
@@ -222,8 +222,8 @@ fn statements(incident: &Incident) -> Markup {
                         }
                     }
                     tbody {
-                        @for row in &told.rows {
-                            @let (before, during) = (load_told(&row.before), load_told(&row.during));
+                        @for row in &text.rows {
+                            @let (before, during) = (load_text(&row.before), load_text(&row.during));
                             tr {
                                 td { code { (safe(&row.text)) } }
                                 @for (at, (title, is_there)) in columns.iter().enumerate() {
@@ -239,8 +239,8 @@ fn statements(incident: &Incident) -> Markup {
                     }
                 }
                 p.quiet {
-                    @if !told.at_once_by.is_empty() { "At once: how many threads were in it, on average, by " (told.at_once_by) ". " }
-                    @if let Some(over) = told.digests_over {
+                    @if !text.at_once_by.is_empty() { "At once: how many threads were in it, on average, by " (text.at_once_by) ". " }
+                    @if let Some(over) = text.digests_over {
                         "Ended and mean time: by the server's digests between " (time(over.from)) " and " (time(over.to))
                         ", the readings around it; a statement that hangs is counted when it ends."
                     }
@@ -251,13 +251,13 @@ fn statements(incident: &Incident) -> Markup {
 }
 
 fn settings(incident: &Incident) -> Markup {
-    let told = &incident.settings;
+    let text = &incident.settings;
     html! {
         section.card {
             h2 { "Settings" }
-            @match told.known_since {
+            @match text.known_since {
                 None => p.quiet { "No settings were recorded." },
-                Some(since) if told.changes.is_empty() => {
+                Some(since) if text.changes.is_empty() => {
                     p { "No setting changed from " (day_and_time(since)) " to the end of this." }
                 }
                 Some(since) => {
@@ -265,7 +265,7 @@ fn settings(incident: &Incident) -> Markup {
                     table.wide.changes {
                         thead { tr { th { "setting" } th { "from" } th { "to" } th { "seen" } } }
                         tbody {
-                            @for change in &told.changes {
+                            @for change in &text.changes {
                                 tr {
                                     td { code { (safe(&change.name)) } }
                                     td { (value(change.from.as_deref())) }
@@ -278,16 +278,16 @@ fn settings(incident: &Incident) -> Markup {
                             }
                         }
                     }
-                    @if told.not_listed > 0 { p.quiet { (told.not_listed) " earlier changes are not listed." } }
+                    @if text.not_listed > 0 { p.quiet { (text.not_listed) " earlier changes are not listed." } }
                     p.quiet { "Settings are recorded since " (day_and_time(since)) "." }
                 }
             }
-            @if !told.shown.is_empty() {
+            @if !text.shown.is_empty() {
                 h3 { "As it found them" }
                 dl.settings {
-                    @for (name, is) in &told.shown { div { dt { code { (safe(name)) } } dd { (value(Some(is))) } } }
+                    @for (name, is) in &text.shown { div { dt { code { (safe(name)) } } dd { (value(Some(is))) } } }
                 }
-                p.quiet { "Of " (number::counted(told.count as u64, "setting", "settings")) "; " code { "spindoctor export" } " has them all." }
+                p.quiet { "Of " (number::counted(text.count as u64, "setting", "settings")) "; " code { "spindoctor export" } " has them all." }
             }
         }
     }
@@ -340,7 +340,7 @@ fn missing(incident: &Incident) -> Markup {
             section.card {
                 h2 { "What was not recorded" }
                 table.wide.missing {
-                    thead { tr { th { "source" } th { "because" } th { "what would unlock it" } } }
+                    thead { tr { th { "source" } th { "because" } th { "what would enable it" } } }
                     tbody {
                         @for one in &incident.unrecorded {
                             tr {
@@ -374,9 +374,9 @@ mod tests {
             "<polyline",
             "id=\"finding-1\"",
             "KILL 12",
-            "Who held up whom at the worst moment",
+            "Who blocked whom at the worst moment",
             "What the threads did",
-            "red is what there is more of",
+            "red is more than in the baseline",
             "What ran",
             "SELECT `c` FROM `sbtest1`",
             "max_connections",
@@ -387,7 +387,7 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part} is missing");
         }
-        assert!(!page.contains("gtid_executed"), "what moves by itself is no change");
+        assert!(!page.contains("gtid_executed"), "values that change by themselves are not changes");
         assert!(!page.contains("NaN") && !page.contains("inf\""));
     }
 
@@ -413,7 +413,7 @@ mod tests {
         let page = render(&examples::stretch());
         for part in [
             "2 events in 2 min 15 s",
-            "told here",
+            "reported here",
             "Commits wait 580 ms for fsync",
             "Gaps",
             "the server was restarted",
@@ -426,7 +426,7 @@ mod tests {
     fn a_calm_stretch_has_its_page() {
         let page = render(&examples::calm());
         assert!(page.contains("20 s without an event") && page.contains("saw no stall"), "{page}");
-        assert!(!page.contains("Who held up whom"));
+        assert!(!page.contains("Who blocked whom"));
     }
 
     #[test]

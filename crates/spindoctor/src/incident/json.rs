@@ -18,7 +18,8 @@ pub const SCHEMA: &str = "spindoctor.incident/1";
 struct Written<'a> {
     schema: &'static str,
     title: String,
-    told: String,
+    #[serde(rename = "told")]
+    sentence: String,
     server: Server<'a>,
     written_by: &'a str,
     from: Timestamp,
@@ -118,7 +119,7 @@ pub fn render(incident: &Incident) -> anyhow::Result<String> {
     Ok(page_json::to_text(&Written {
         schema: SCHEMA,
         title: incident.title(),
-        told: incident.sentence(),
+        sentence: incident.sentence(),
         server: Server {
             version: incident.server.version.map(|version| version.to_string()),
             hostname: &incident.server.hostname,

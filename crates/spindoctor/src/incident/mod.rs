@@ -1,4 +1,4 @@
-//! `spindoctor report`: an incident of a recording, told on one page.
+//! `spindoctor report`: an incident of a recording, on one page.
 
 mod args;
 #[cfg(test)]
@@ -10,11 +10,11 @@ mod picture;
 mod point;
 mod run;
 mod scope;
+mod sentences;
 mod settings;
 mod statements;
 mod text;
 mod timeline;
-mod told;
 mod unrecorded;
 mod view;
 mod words;

@@ -1,4 +1,4 @@
-//! The server in a few numbers: in the calm before, and during the stall. What is drawn over time is the same.
+//! The server in a few numbers: in the baseline before, and during the stall. What is drawn over time is the same.
 
 use spindoctor_model::median;
 
@@ -41,7 +41,8 @@ pub const QUANTITIES: [Quantity; 6] = [
         kind: Kind::Counter(1.0),
     },
     Quantity {
-        // Storage engines are told to commit several times in each transaction: after every statement, and in the binary log.
+        // The server makes storage engines commit several times in each transaction: after every statement, and in the
+        // binary log.
         name: "commit calls",
         unit: "1/s",
         source: "Handler_commit: calls to storage engines, several for each transaction",
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gauge_that_only_went_down_is_told_by_its_least_value() {
+    fn a_gauge_that_only_went_down_is_shown_by_its_least_value() {
         let running = [4.0, 4.0, 5.0, 4.0, 4.0, 3.0, 1.0, 2.0];
         let points: Vec<Point> =
             (0_i64..).zip(running).map(|(s, running)| point(s * 1_000, 0.0, running)).collect();

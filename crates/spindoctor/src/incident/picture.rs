@@ -34,7 +34,7 @@ const STEPS_S: [f64; 21] = [
 /// The section; nothing where nothing can be drawn.
 pub fn section(incident: &Incident) -> Markup {
     let shown = incident.timeline.shown;
-    let marks = Marks::of(incident);
+    let marks = Marks::from_incident(incident);
     let ticks = ticks(shown);
     html! {
         @if !incident.timeline.tracks.is_empty() {
@@ -43,20 +43,20 @@ pub fn section(incident: &Incident) -> Markup {
                 p.key {
                     @if !marks.events.is_empty() { span.swatch.event {} "event " }
                     @if incident.scope.calm.is_some_and(|calm| calm.within(shown).is_some_and(|calm| calm.seconds() > 0.0)) {
-                        span.swatch.calm {} "the calm that it is compared with "
+                        span.swatch.calm {} "the baseline "
                     }
                     @if !marks.gaps.is_empty() { span.swatch.gap {} "not recorded " }
                     @if !marks.settings.is_empty() { span.swatch.setting {} "a setting changed " }
                 }
                 div.numbers {
                     @for mark in &marks.events {
-                        span.(mark.class) style=(format!("left:{:.2}%", mark.middle())) title=(safe(&mark.told)) { (mark.label) }
+                        span.(mark.class) style=(format!("left:{:.2}%", mark.middle())) title=(safe(&mark.tooltip)) { (mark.label) }
                     }
                 }
                 @for track in &incident.timeline.tracks { (plot(track, shown, &marks, &ticks)) }
                 div.times aria-hidden="true" {
-                    @for (at, (share, told)) in ticks.iter().enumerate() {
-                        span.minor[at % 2 == 1] style=(format!("left:{:.2}%", share * 100.0)) { (told) }
+                    @for (at, (share, text)) in ticks.iter().enumerate() {
+                        span.minor[at % 2 == 1] style=(format!("left:{:.2}%", share * 100.0)) { (text) }
                     }
                 }
                 p.quiet.zone { "Times are UTC." }
@@ -72,7 +72,7 @@ struct Mark {
     width: f64,
     class: &'static str,
     label: String,
-    told: String,
+    tooltip: String,
 }
 
 impl Mark {
@@ -89,10 +89,10 @@ struct Marks {
 }
 
 impl Marks {
-    fn of(incident: &Incident) -> Self {
+    fn from_incident(incident: &Incident) -> Self {
         let shown = incident.timeline.shown;
-        let told_id = incident.event.as_ref().map(|event| event.head.id);
-        let mark = |from: Timestamp, to: Timestamp, class, label: String, told: String| {
+        let reported_id = incident.event.as_ref().map(|event| event.head.id);
+        let mark = |from: Timestamp, to: Timestamp, class, label: String, tooltip: String| {
             let left = share(shown, from).clamp(0.0, 1.0) * 100.0;
             let right = share(shown, to).clamp(0.0, 1.0) * 100.0;
             Mark {
@@ -100,14 +100,14 @@ impl Marks {
                 width: (right - left).max(LEAST_MARK),
                 class,
                 label,
-                told,
+                tooltip,
             }
         };
         let end = |to: Option<Timestamp>| to.unwrap_or(shown.to);
         let event = |head: &EventHead| {
-            let class = if told_id == Some(head.id) { "event told" } else { "event" };
-            let told = format!("event {}: {}, {}", head.id, head.stall.kind.title(), event_lasted(head));
-            mark(head.began, end(incident.ends.until(head)), class, head.id.to_string(), told)
+            let class = if reported_id == Some(head.id) { "event reported" } else { "event" };
+            let text = format!("event {}: {}, {}", head.id, head.stall.kind.title(), event_lasted(head));
+            mark(head.began, end(incident.ends.until(head)), class, head.id.to_string(), text)
         };
         let changes = incident.settings.changes.iter().filter(|change| shown.contains(change.at));
         Self {
@@ -116,7 +116,9 @@ impl Marks {
                 .calm
                 .and_then(|calm| calm.within(shown))
                 .filter(|calm| calm.seconds() > 0.0)
-                .map(|calm| mark(calm.from, calm.to, "calm", String::new(), "the calm before".to_owned())),
+                .map(|calm| {
+                    mark(calm.from, calm.to, "calm", String::new(), "the baseline before".to_owned())
+                }),
             events: incident.events.iter().map(event).collect(),
             gaps: incident
                 .gaps
@@ -155,8 +157,8 @@ fn plot(track: &Track, shown: Span, marks: &Marks, ticks: &[(f64, String)]) -> M
     let seconds = shown.seconds().max(f64::MIN_POSITIVE);
     let x = |at_s: f64| at_s / seconds * WIDTH;
     let y = |value: f64| HEIGHT - (value - floor) / (ceiling - floor) * (HEIGHT - 4.0);
-    let told = |value: f64| number::quantity(words::rounded(value, track.unit), track.unit);
-    let range = format!("from {} to {}", told(least), told(most));
+    let text = |value: f64| number::quantity(words::rounded(value, track.unit), track.unit);
+    let range = format!("from {} to {}", text(least), text(most));
     html! {
         figure.track {
             figcaption { strong { (track.name) } " " span.quiet.source { (track.source) } }
@@ -165,7 +167,7 @@ fn plot(track: &Track, shown: Span, marks: &Marks, ticks: &[(f64, String)]) -> M
                     aria-label=(format!("{}: {range}", track.name)) {
                     @for mark in marks.all() {
                         rect.(mark.class) x=(format!("{:.2}", mark.left * WIDTH / 100.0)) y="0" height=(HEIGHT)
-                            width=(format!("{:.2}", mark.width * WIDTH / 100.0)) { title { (safe(&mark.told)) } }
+                            width=(format!("{:.2}", mark.width * WIDTH / 100.0)) { title { (safe(&mark.tooltip)) } }
                     }
                     @for (share, _) in ticks {
                         @let at = format!("{:.1}", share * WIDTH);
@@ -180,8 +182,8 @@ fn plot(track: &Track, shown: Span, marks: &Marks, ticks: &[(f64, String)]) -> M
                         }
                     }
                 }
-                span.most { (told(ceiling)) }
-                span.least { (told(floor)) }
+                span.most { (text(ceiling)) }
+                span.least { (text(floor)) }
             }
         }
     }
@@ -214,13 +216,13 @@ fn ticks(shown: Span) -> Vec<(f64, String)> {
     let mut at_s = (from_s / step).ceil() * step;
     while at_s <= from_s + seconds {
         if let Ok(at) = Timestamp::from_millisecond((at_s * 1e3).round() as i64) {
-            let told = match step {
+            let text = match step {
                 step if step < 1.0 => time(at).trim_end_matches(" UTC").to_owned(),
                 step if step < 60.0 => at.strftime("%H:%M:%S").to_string(),
                 step if step < 86_400.0 => at.strftime("%H:%M").to_string(),
                 _ => at.strftime("%b %-d").to_string(),
             };
-            ticks.push(((at_s - from_s) / seconds, told));
+            ticks.push(((at_s - from_s) / seconds, text));
         }
         at_s += step;
     }
@@ -239,20 +241,20 @@ mod tests {
 
     #[test]
     fn times_below_are_round_and_no_more_than_there_is_room_for() {
-        let told = |from: f64, to: f64| {
+        let text = |from: f64, to: f64| {
             let ticks = ticks(Span::new(examples::at(from), examples::at(to)));
             assert!(ticks.iter().all(|(share, _)| (0.0..=1.0).contains(share)));
-            ticks.into_iter().map(|(_, told)| told).collect::<Vec<_>>()
+            ticks.into_iter().map(|(_, text)| text).collect::<Vec<_>>()
         };
         assert_eq!(
-            told(-9.8, 5.3),
+            text(-9.8, 5.3),
             ["09:29:52", "09:29:54", "09:29:56", "09:29:58", "09:30:00", "09:30:02", "09:30:04"]
         );
-        assert_eq!(told(-19.8, 16.3).first().map(String::as_str), Some("09:29:45"));
-        assert_eq!(told(0.0, 3_600.0).first().map(String::as_str), Some("09:30"));
-        assert!(told(0.0, 30.0 * 86_400.0).iter().all(|day| day.starts_with("Jul")));
-        assert!(told(0.0, 0.5).len() <= 8);
-        assert!(told(1.0, 1.0).is_empty());
+        assert_eq!(text(-19.8, 16.3).first().map(String::as_str), Some("09:29:45"));
+        assert_eq!(text(0.0, 3_600.0).first().map(String::as_str), Some("09:30"));
+        assert!(text(0.0, 30.0 * 86_400.0).iter().all(|day| day.starts_with("Jul")));
+        assert!(text(0.0, 0.5).len() <= 8);
+        assert!(text(1.0, 1.0).is_empty());
     }
 
     #[test]
@@ -260,7 +262,7 @@ mod tests {
         let page = section(&examples::stretch()).into_string();
         for part in [
             "event 16: The server answered slowly",
-            "event told",
+            "event reported",
             "not recorded: the server was restarted",
             "max_connections changed",
         ] {
@@ -275,13 +277,13 @@ mod tests {
         let segment = |id, began| Segment { id, began: examples::at(began), ..Segment::default() };
         let segments = [segment(1, -120.0), segment(2, 20.0)];
         let stretch = Stretch { segment: 1, first: examples::at(-120.0), last: examples::at(-60.0) };
-        incident.ends = Ends::of(&segments, &[stretch]);
+        incident.ends = Ends::of_segments(&segments, &[stretch]);
         // From -71 s to -60 s of the 135 s from -110 s on.
-        let marks = Marks::of(&incident);
+        let marks = Marks::from_incident(&incident);
         let right = marks.events[0].left + marks.events[0].width;
         assert!((right - 50.0 / 135.0 * 100.0).abs() < 0.01, "{right}");
-        incident.ends = Ends::of(&segments[..1], &[stretch]);
-        let marks = Marks::of(&incident);
+        incident.ends = Ends::of_segments(&segments[..1], &[stretch]);
+        let marks = Marks::from_incident(&incident);
         let right = marks.events[0].left + marks.events[0].width;
         assert!((right - 100.0).abs() < 0.01, "it may last still: {right}");
     }
@@ -290,7 +292,7 @@ mod tests {
     fn a_short_stall_in_a_long_time_is_wide_enough_to_be_seen() {
         let mut incident = examples::stretch();
         incident.timeline.shown = Span::new(examples::at(-86_400.0), examples::at(86_400.0));
-        let marks = Marks::of(&incident);
+        let marks = Marks::from_incident(&incident);
         assert!(marks.events.iter().all(|mark| mark.width >= LEAST_MARK && mark.left <= 100.0));
     }
 }

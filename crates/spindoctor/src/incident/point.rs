@@ -1,4 +1,4 @@
-//! What of a sample, or of an answer to the probe, is drawn and compared: a few numbers of one instant.
+//! The part of a sample, or of a probe, that is drawn and compared: a few numbers of one instant.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl Point {
         })
     }
 
-    /// Without what the probe tells, too.
+    /// Without the probe's readings, too.
     fn without_probed(self) -> Self {
         Self { at: self.at, segment: self.segment, cpu_us: self.cpu_us, ..Self::default() }
     }
@@ -92,7 +92,7 @@ fn checkpoint_age_bytes(sample: &Sample, status: Option<&NamedValues>) -> Option
     number("innodb_checkpoint_age").or_else(of_ends).or_else(printed).filter(|age| *age >= 0.0)
 }
 
-/// Samples, and the event's probes in place of what samples tell of the same: they are ten a second.
+/// Samples, and the event's probes in place of the same readings of samples: there are ten probes per second.
 ///
 /// The time to answer is of one question only, as the two take their own times: of an event the probe's, else that of the
 /// samples.
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_tells_what_its_server_has_and_leaves_its_own_session_out() {
+    fn a_sample_shows_what_its_server_has_and_leaves_its_own_session_out() {
         let point = Point::of_sample(&recorded(5, &[("Threads_running", "1"), ("Questions", "7")]));
         assert_eq!((point.threads_running, point.questions, point.commits), (Some(0.0), Some(7.0), None));
         assert_eq!(point.answer_ms, Some(0.7));
@@ -182,13 +182,13 @@ mod tests {
             let at_s = |point: &Point| point.at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64();
             merged.iter().map(|point| (at_s(point), point.answer_ms)).collect()
         };
-        let told = of(false);
+        let text = of(false);
         let (probe, sample) = (Some(0.2), Some(0.7));
         assert_eq!(
-            answers(&told),
+            answers(&text),
             [(0.0, None), (1.0, None), (1.5, probe), (2.0, None), (2.5, probe), (3.0, None), (4.0, None)]
         );
-        assert_eq!((told[3].questions, told[1].questions), (None, Some(7.0)));
+        assert_eq!((text[3].questions, text[1].questions), (None, Some(7.0)));
         assert_eq!(
             answers(&of(true)),
             [

@@ -24,7 +24,7 @@ const ONE_SAMPLE: Duration = Duration::from_millis(1_500);
 /// The slowest lists are read once a minute: this far around a stall there is one of each on both sides.
 const SLOW_SOURCES: Duration = Duration::from_secs(70);
 
-/// Reads the recording and tells the incident.
+/// Reads the recording and writes the report.
 pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.html {
         output::expect_writable(file, output::HTML)?;
@@ -67,11 +67,11 @@ fn incident(asked: &Asked, recording: &Recording) -> anyhow::Result<Incident> {
     };
     let extent = Span::new(first, last);
     let (segments, events) = (recording.segments()?, recording.events()?);
-    let ends = Ends::of(&segments, &recording.stretches(0)?);
+    let ends = Ends::of_segments(&segments, &recording.stretches(0)?);
     let is_stretch = asked.from.is_some() || asked.to.is_some();
-    let (scope, told) = if is_stretch {
-        let from = asked.from.map_or(extent.from, |from| from.of(extent.to));
-        let to = asked.to.map_or(extent.to, |to| to.of(extent.to));
+    let (scope, text) = if is_stretch {
+        let from = asked.from.map_or(extent.from, |from| from.resolved(extent.to));
+        let to = asked.to.map_or(extent.to, |to| to.resolved(extent.to));
         if from > to {
             bail!("--from {} is after --to {}", day_and_time(from), day_and_time(to));
         }
@@ -93,7 +93,7 @@ fn incident(asked: &Asked, recording: &Recording) -> anyhow::Result<Incident> {
         };
         let Some(head) = head else {
             match asked.event {
-                Some(id) => bail!("{name} has no event {id}; {}", events_told(&events)),
+                Some(id) => bail!("{name} has no event {id}; {}", events_text(&events)),
                 None => bail!(
                     "{name} has no event from {} to {}; say which time with --from and --to",
                     day_and_time(first),
@@ -103,7 +103,7 @@ fn incident(asked: &Asked, recording: &Recording) -> anyhow::Result<Incident> {
         };
         (Scope::of_event(head, &events, &segments, &ends, extent), Some(head))
     };
-    let event: Option<Event> = match told {
+    let event: Option<Event> = match text {
         Some(head) => recording.event(head.id)?,
         None => None,
     };
@@ -124,10 +124,10 @@ fn incident(asked: &Asked, recording: &Recording) -> anyhow::Result<Incident> {
         ends,
         event,
     };
-    Ok(Incident::of(scope, recorded))
+    Ok(Incident::new(scope, recorded))
 }
 
-fn events_told(events: &[spindoctor_model::EventHead]) -> String {
+fn events_text(events: &[spindoctor_model::EventHead]) -> String {
     match events {
         [] => "it has none".to_owned(),
         [.., last] => {

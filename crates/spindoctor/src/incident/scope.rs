@@ -1,4 +1,4 @@
-//! Which times of a recording an incident is made of: the stall, the calm before it, what the timeline shows.
+//! The times of an incident in its recording: the stall, the baseline before it, and the timeline.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const DRAWN_AFTER: (u32, Duration, Duration) = (2, Duration::from_secs(5), Durat
 /// The times that an incident is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
-    /// What is told.
+    /// What is shown.
     pub stall: Span,
     /// What it is compared with; none where nothing came before it.
     pub calm: Option<Span>,
@@ -83,19 +83,19 @@ impl Scope {
     }
 }
 
-/// The event to tell where the user named none: the longest of those in which clients stood still, else the longest of
-/// those that only warn; the latest of equals.
+/// The event to report where the user named none: the longest of those in which clients were stopped, else the longest
+/// of those that only warn; the latest of equals.
 pub fn worst<'a>(
     events: impl Iterator<Item = &'a EventHead>,
     ends: &Ends,
     extent: Span,
 ) -> Option<&'a EventHead> {
     let length = |head: &EventHead| Span::new(head.began, ends.until(head).unwrap_or(extent.to)).length();
-    events.max_by_key(|head| (stands_still(head.stall.kind), length(head), head.began))
+    events.max_by_key(|head| (has_stopped(head.stall.kind), length(head), head.began))
 }
 
 /// True for the kinds in which clients get nothing, or next to nothing, done.
-fn stands_still(kind: StallKind) -> bool {
+fn has_stopped(kind: StallKind) -> bool {
     match kind {
         StallKind::ThroughputCollapsed
         | StallKind::CommitsStopped
@@ -153,7 +153,7 @@ mod tests {
     /// The first segment has samples until half an hour before the second: the recorder was ended.
     fn ends() -> Ends {
         let stretch = |segment, first, last| Stretch { segment, first: at(first), last: at(last) };
-        Ends::of(&segments(), &[stretch(1, 0, 7_200), stretch(2, 9_000, 10_000)])
+        Ends::of_segments(&segments(), &[stretch(1, 0, 7_200), stretch(2, 9_000, 10_000)])
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_without_an_end_is_told_for_ten_minutes_or_to_the_end_of_its_segment() {
+    fn a_stall_without_an_end_is_shown_for_ten_minutes_or_to_the_end_of_its_segment() {
         let long = [event(1, 100, None, StallKind::NoAnswer)];
         assert_eq!(Scope::of_event(&long[0], &long, &segments(), &ends(), extent()).stall.to, at(700));
         let late = [event(1, 7_190, None, StallKind::NoAnswer)];
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn an_event_whose_samples_are_gone_lasted_until_the_next_segment_or_ten_minutes() {
-        let unsampled = Ends::of(&segments(), &[]);
+        let unsampled = Ends::of_segments(&segments(), &[]);
         assert_eq!(unsampled.until(&event(1, 8_990, None, StallKind::NoAnswer)), Some(at(9_000)));
         assert_eq!(unsampled.until(&event(1, 100, None, StallKind::NoAnswer)), Some(at(700)));
         let first = EventHead { segment: 0, ..event(1, 100, None, StallKind::NoAnswer) };

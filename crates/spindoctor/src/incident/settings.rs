@@ -1,4 +1,4 @@
-//! The settings that an incident may hang on, and what of all settings changed before it.
+//! The settings that may matter for an incident, and all settings that changed before it.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ pub struct SettingChange {
 
 impl Settings {
     /// What a history in order of time says of a stall.
-    pub fn of(history: &[RecordedSetting], stall: Span, diagnosis: Option<&Diagnosis>) -> Self {
+    pub fn from_history(history: &[RecordedSetting], stall: Span, diagnosis: Option<&Diagnosis>) -> Self {
         let known_since = history.first().map(|setting| setting.at);
         let mut now: BTreeMap<&str, &str> = BTreeMap::new();
         let mut changes = Vec::new();
@@ -146,14 +146,14 @@ mod tests {
             set(90, "sync_binlog", "0"),
             set(900, "max_connections", "9"),
         ];
-        let settings = Settings::of(&history, Span::new(at(100), at(101)), None);
-        let told: Vec<(&str, Option<&str>, Option<&str>)> = settings
+        let settings = Settings::from_history(&history, Span::new(at(100), at(101)), None);
+        let text: Vec<(&str, Option<&str>, Option<&str>)> = settings
             .changes
             .iter()
             .map(|change| (change.name.as_str(), change.from.as_deref(), change.to.as_deref()))
             .collect();
         assert_eq!(
-            told,
+            text,
             [("sync_binlog", Some("1"), Some("0")), ("max_connections", Some("151"), Some("500"))]
         );
         assert_eq!(settings.known_since, Some(at(0)));
@@ -165,7 +165,7 @@ mod tests {
     fn a_setting_that_came_or_went_with_an_upgrade_is_a_change() {
         let history =
             [set(0, "query_cache_size", "0"), set(9, "query_cache_size", ""), set(9, "new_one", "1")];
-        let changes = Settings::of(&history, Span::new(at(10), at(11)), None).changes;
+        let changes = Settings::from_history(&history, Span::new(at(10), at(11)), None).changes;
         assert_eq!((changes[1].to.as_deref(), changes[0].from.as_deref()), (None, None));
     }
 
@@ -173,7 +173,7 @@ mod tests {
     fn settings_that_the_diagnosis_speaks_of_stand_first() {
         let history = [set(0, "max_connections", "151"), set(0, "innodb_log_spin_cpu_pct_hwm", "50")];
         let diagnosis = examples::suffering();
-        let settings = Settings::of(&history, Span::new(at(10), at(11)), Some(&diagnosis));
+        let settings = Settings::from_history(&history, Span::new(at(10), at(11)), Some(&diagnosis));
         assert_eq!(settings.shown[0].0, "innodb_log_spin_cpu_pct_hwm");
     }
 }

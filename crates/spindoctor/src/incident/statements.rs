@@ -1,7 +1,7 @@
-//! What ran during the stall, against the calm before: statements without their literals.
+//! The statements that ran during the stall, compared with the baseline before: without their literals.
 //!
-//! Who runs at once is counted in the stacks, where the event has some, else in the lists of threads: a statement that
-//! hangs is seen there while it hangs. How many ended, and in what time, the server's digests tell.
+//! Running sessions are counted in the stacks, where the event has some, else in the lists of threads: a statement that
+//! hangs is seen there while it hangs. The server's digests show how many ended, and in what time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -57,7 +57,12 @@ type Ended = HashMap<String, (String, f64, f64)>;
 
 impl Statements {
     /// What ran in a stall, of its event and of the windows before and around it.
-    pub fn of(stall: Span, event: Option<&Event>, calm: Option<&Window>, around: Option<&Window>) -> Self {
+    pub fn from_windows(
+        stall: Span,
+        event: Option<&Event>,
+        calm: Option<&Window>,
+        around: Option<&Window>,
+    ) -> Self {
         let (before, during, at_once_by) = at_once(stall, event, calm, around);
         let around_ended = around.and_then(|window| ended_around(window, stall));
         let calm_ended = calm.and_then(|window| {
@@ -133,14 +138,14 @@ fn at_once(
 
 /// None where the profile knows of no statement.
 fn in_stacks(profile: &Profile) -> Option<AtOnce> {
-    let view = View::of(profile, &Choice { by: By::Digest, ..Choice::default() }).ok()?;
+    let view = View::new(profile, &Choice { by: By::Digest, ..Choice::default() }).ok()?;
     let snapshots = profile.snapshots.len().max(1) as f64;
     let mut at_once = AtOnce::new();
     for seen in &view.observations {
         let Some(activity) = view.activity(seen) else { continue };
-        let told = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let text = told(&activity.digest_text)
-            .or_else(|| told(&activity.statement).map(|statement| digest(&statement)));
+        let line = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let text = line(&activity.digest_text)
+            .or_else(|| line(&activity.statement).map(|statement| digest(&statement)));
         let runs = activity.command.as_deref().is_none_or(|command| command != "Sleep");
         if let (Some(text), true) = (text, runs) {
             at_once.entry(comparable(&text)).or_insert((text, 0.0)).1 += 1.0 / snapshots;
@@ -211,7 +216,7 @@ fn ended(first: &DigestReading<'_>, last: &DigestReading<'_>) -> Ended {
             None if digest.first_seen_s.is_some_and(|seen_s| seen_s <= seconds) => (0, 0),
             None => continue,
         };
-        // Whoever truncated the summary made the counters begin again.
+        // Truncating the summary makes the counters begin again.
         let (Some(executions), Some(total_ns)) =
             (digest.executions.checked_sub(executions), digest.total_ns.checked_sub(total_ns))
         else {
@@ -283,7 +288,7 @@ mod tests {
             sample_with(14.0, vec![digest(SELECT, 1_104, 5_100)], &[]),
         ]);
         let stall = Span::new(examples::at(11.0), examples::at(13.0));
-        let statements = Statements::of(stall, None, Some(&calm), Some(&around));
+        let statements = Statements::from_windows(stall, None, Some(&calm), Some(&around));
         let [row] = statements.rows.as_slice() else { panic!("{:?}", statements.rows) };
         assert_eq!(row.text, SELECT);
         assert_eq!(row.before, Load { at_once: Some(0.5), ended_per_s: Some(100.0), mean_ms: Some(1.0) });
@@ -309,12 +314,16 @@ mod tests {
             sample_with(2.0, Vec::new(), &running),
             sample_with(4.0, vec![later], &[]),
         ]);
-        let statements =
-            Statements::of(Span::new(examples::at(1.0), examples::at(3.0)), None, None, Some(&around));
-        let told: Vec<_> =
+        let statements = Statements::from_windows(
+            Span::new(examples::at(1.0), examples::at(3.0)),
+            None,
+            None,
+            Some(&around),
+        );
+        let text: Vec<_> =
             statements.rows.iter().map(|row| (row.text.as_str(), row.during.ended_per_s)).collect();
         assert_eq!(
-            told,
+            text,
             [
                 ("EXECUTE UPDATE `t` SET `k` = `k` + ? WHERE `id` = ?", Some(1.0)),
                 ("SELECT a FROM u", Some(0.0))
@@ -325,7 +334,7 @@ mod tests {
     #[test]
     fn without_any_reading_there_is_no_row_and_no_claim() {
         let stall = Span::new(examples::at(1.0), examples::at(2.0));
-        assert_eq!(Statements::of(stall, None, None, None), Statements::default());
+        assert_eq!(Statements::from_windows(stall, None, None, None), Statements::default());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use spindoctor_model::Finding;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::view::Incident;
-use super::words::{change_told, compared_told, load_told};
+use super::words::{change_text, compared_text, load_text};
 use crate::common::stalls::{day_and_time, event_lasted, time};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
@@ -34,8 +34,8 @@ pub fn render(incident: &Incident, look: Look) -> String {
         page.paragraph("", "settings that changed", STRONG);
         for change in incident.settings.changes.iter().take(STATEMENTS_SHOWN) {
             let [from, to] = [&change.from, &change.to].map(|value| value.as_deref().unwrap_or("none"));
-            let told = format!("{} {from} → {to}, seen {}", change.name, day_and_time(change.at));
-            page.hanging("    ", "  ", &safe(&told), if change == last { PLAIN } else { QUIET });
+            let text = format!("{} {from} → {to}, seen {}", change.name, day_and_time(change.at));
+            page.hanging("    ", "  ", &safe(&text), if change == last { PLAIN } else { QUIET });
         }
     }
     for gap in &incident.gaps {
@@ -50,8 +50,8 @@ pub fn render(incident: &Incident, look: Look) -> String {
     if !incident.unrecorded.is_empty() {
         page.blank();
         let sources: usize = incident.unrecorded.iter().map(|one| one.sources.len()).sum();
-        let told = number::counted(sources as u64, "source was", "sources were");
-        page.paragraph("", &format!("{told} not recorded; the page names them"), QUIET);
+        let text = number::counted(sources as u64, "source was", "sources were");
+        page.paragraph("", &format!("{text} not recorded; the page names them"), QUIET);
     }
     page.finish()
 }
@@ -71,8 +71,8 @@ fn numbers(page: &mut Page, incident: &Incident) {
     }
     page.blank();
     let rows = incident.numbers.iter().map(|row| {
-        let [before, during] = compared_told(row);
-        vec![row.name.to_owned(), before, during, change_told(row.before, row.during)]
+        let [before, during] = compared_text(row);
+        vec![row.name.to_owned(), before, during, change_text(row.before, row.during)]
     });
     page.table(&[("", -18), ("before", 14), ("during", 18), ("change", 14)], rows);
 }
@@ -84,11 +84,11 @@ fn events(page: &mut Page, incident: &Incident) {
     page.blank();
     for head in &incident.events {
         let lead = format!("event {}", head.id);
-        let mut told = format!("{}, {}: {}", time(head.began), event_lasted(head), head.stall.kind.title());
+        let mut text = format!("{}, {}: {}", time(head.began), event_lasted(head), head.stall.kind.title());
         if let Some(cause) = &head.cause {
-            told = format!("{told} ({cause})");
+            text = format!("{text} ({cause})");
         }
-        page.entry(&lead, &safe(&told), lead.width().max(COLUMN - 4));
+        page.entry(&lead, &safe(&text), lead.width().max(COLUMN - 4));
     }
 }
 
@@ -101,8 +101,8 @@ fn cause(page: &mut Page, first: &Finding) {
         page.field("why", &safe(&first.why), column);
     }
     for evidence in &first.evidence {
-        let told = number::value(&evidence.value, &evidence.unit);
-        page.field(&shortened(&safe(&evidence.reading), column - 2), &shortened(&safe(&told), 160), column);
+        let text = number::value(&evidence.value, &evidence.unit);
+        page.field(&shortened(&safe(&evidence.reading), column - 2), &shortened(&safe(&text), 160), column);
     }
     for remedy in first.remedies.iter().take(REMEDIES_SHOWN) {
         page.field("do", &safe(&remedy.statement), column);
@@ -117,16 +117,16 @@ fn statements(page: &mut Page, incident: &Incident) {
     page.blank();
     page.paragraph("", "what ran", STRONG);
     for row in rows {
-        let [at_once, ended, mean] = load_told(&row.during);
-        let mut told = Vec::new();
+        let [at_once, ended, mean] = load_text(&row.during);
+        let mut line = Vec::new();
         for (value, what) in [(at_once, "at once"), (ended, "ended"), (mean, "mean")] {
             if !value.is_empty() {
-                told.push(format!("{value} {what}"));
+                line.push(format!("{value} {what}"));
             }
         }
         let text = shortened(&safe(&row.text), page.look.width.saturating_sub(8));
         page.paragraph("    ", &text, PLAIN);
-        page.paragraph("      ", &told.join(", "), QUIET);
+        page.paragraph("      ", &line.join(", "), QUIET);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What was not recorded, and why: a report that is silent on a source must not look as if the source were calm.
+//! The readings that were not recorded, and why: a missing source must not look like a source without trouble.
 
 use spindoctor_model::{Event, Outcome, Sample, Window};
 

@@ -1,4 +1,4 @@
-//! An incident: a stretch of a recording, told. Plain data, and the pure functions that make it.
+//! An incident: a stretch of a recording and its report. Plain data, and the pure functions that make it.
 //!
 //! In: what the command read of a recording ([`Recorded`]). Out: an [`Incident`], which the formats in
 //! of this room render. Nothing here opens a file.
@@ -29,7 +29,7 @@ pub struct Recorded {
     pub events: Vec<EventHead>,
     /// Where segments broke off.
     pub ends: Ends,
-    /// The event that is told, where there is one.
+    /// The reported event, where there is one.
     pub event: Option<Event>,
     /// Of each sample of the stretch that is shown what the timeline draws, in order.
     pub points: Vec<Point>,
@@ -43,16 +43,16 @@ pub struct Recorded {
     pub settings: Vec<RecordedSetting>,
 }
 
-/// A stretch of a recording, and all that its report tells.
+/// A stretch of a recording, and the content of its report.
 #[derive(Debug, Clone)]
 pub struct Incident {
     /// The server.
     pub server: ServerIdentity,
     /// The version of spindoctor that recorded it; empty where nobody knows.
     pub written_by: String,
-    /// Which times are told, compared and drawn.
+    /// Which times are reported, compared and drawn.
     pub scope: Scope,
-    /// The event that is told.
+    /// The reported event.
     pub event: Option<Event>,
     /// All events of what is shown, in order.
     pub events: Vec<EventHead>,
@@ -64,7 +64,7 @@ pub struct Incident {
     pub timeline: Timeline,
     /// What the rules say.
     pub diagnosis: Option<Diagnosis>,
-    /// Who held up whom, when the most waited.
+    /// Who blocked whom, when the most waited.
     pub waits: Option<Locks>,
     /// What ran.
     pub statements: Statements,
@@ -78,7 +78,7 @@ pub struct Incident {
 
 impl Incident {
     /// The incident of what was read.
-    pub fn of(scope: Scope, recorded: Recorded) -> Self {
+    pub fn new(scope: Scope, recorded: Recorded) -> Self {
         let Recorded { segments, gaps, events, ends, event, points, calm, stall, around, settings } =
             recorded;
         let segment = segment_of(&segments, event.as_ref(), scope.stall);
@@ -91,7 +91,7 @@ impl Incident {
         let diagnosis = event
             .as_ref()
             .and_then(|event| event.diagnosis.clone())
-            // Of a process that is gone no reading tells why.
+            // No reading shows why a process is gone.
             .or_else(|| {
                 let is_restart = event.as_ref().is_some_and(|event| event.head.stall.kind.is_restart());
                 if is_restart { None } else { diagnosed(stall.as_ref()?, event.as_ref()) }
@@ -99,12 +99,12 @@ impl Incident {
         let gaps: Vec<Gap> = gaps.into_iter().filter(|gap| scope.shown.meets_gap(gap)).collect();
         let events: Vec<EventHead> =
             events.into_iter().filter(|head| scope.shown.meets_event(head, &ends)).collect();
-        let settings = Settings::of(&settings, scope.stall, diagnosis.as_ref());
+        let settings = Settings::from_history(&settings, scope.stall, diagnosis.as_ref());
         Self {
             numbers: numbers::compared(&points, scope),
             timeline: timeline::drawn(&timeline::evenly(&points, scope.stall), scope.shown, &gaps),
             waits: event.as_ref().and_then(|event| worst_moment(event, &server)),
-            statements: Statements::of(scope.stall, event.as_ref(), calm.as_ref(), around.as_ref()),
+            statements: Statements::from_windows(scope.stall, event.as_ref(), calm.as_ref(), around.as_ref()),
             unrecorded: unrecorded::listed(&[calm.as_ref(), around.as_ref()], event.as_ref()),
             written_by: segment.map(|segment| segment.written_by.clone()).unwrap_or_default(),
             settings,
@@ -170,14 +170,14 @@ mod tests {
     fn what_the_recorder_did_not_diagnose_is_diagnosed_from_its_samples() {
         let (scope, mut recorded) = examples::recorded();
         recorded.event.as_mut().unwrap().diagnosis = None;
-        let diagnosis = Incident::of(scope, recorded).diagnosis.unwrap();
+        let diagnosis = Incident::new(scope, recorded).diagnosis.unwrap();
         assert!(!diagnosis.clear.is_empty() || !diagnosis.not_examined.is_empty());
     }
 
     #[test]
     fn a_recording_with_nothing_in_it_gives_an_incident_that_says_nothing() {
         let (scope, _) = examples::recorded();
-        let incident = Incident::of(scope, Recorded::default());
+        let incident = Incident::new(scope, Recorded::default());
         assert!(incident.diagnosis.is_none() && incident.waits.is_none());
         assert!(incident.timeline.tracks.is_empty());
         assert!(incident.numbers.iter().all(|row| row.before.is_none() && row.during.is_none()));

@@ -6,10 +6,10 @@ use super::statements::Load;
 use spindoctor_page::number;
 
 /// `5,812 /s`, with `at most` where it is the greatest of a stall; an en dash where nobody read it.
-pub fn compared_told(row: &Compared) -> [String; 2] {
-    let told = |value: Option<f64>| value.map(|value| number::quantity(rounded(value, row.unit), row.unit));
-    let before = told(row.before).unwrap_or_else(|| NOT_READ.to_owned());
-    let during = match (told(row.during), row.during_is) {
+pub fn compared_text(row: &Compared) -> [String; 2] {
+    let text = |value: Option<f64>| value.map(|value| number::quantity(rounded(value, row.unit), row.unit));
+    let before = text(row.before).unwrap_or_else(|| NOT_READ.to_owned());
+    let during = match (text(row.during), row.during_is) {
         (Some(during), During::Greatest) => format!("up to {during}"),
         (Some(during), During::Least) => format!("down to {during}"),
         (Some(during), During::Rate) => during,
@@ -30,7 +30,7 @@ pub fn rounded(value: f64, unit: &str) -> f64 {
 }
 
 /// By how much a quantity changed: `-97 %`, `18 times`; nothing where one of the two is missing or hardly anything.
-pub fn change_told(before: Option<f64>, during: Option<f64>) -> String {
+pub fn change_text(before: Option<f64>, during: Option<f64>) -> String {
     /// Smaller changes are the load's own.
     const LEAST: f64 = 0.05;
     let (Some(before), Some(during)) = (before, during) else { return String::new() };
@@ -42,12 +42,12 @@ pub fn change_told(before: Option<f64>, during: Option<f64>) -> String {
 }
 
 /// What the table of statements says of a load: threads at once, ended a second, mean time.
-pub fn load_told(load: &Load) -> [String; 3] {
-    let told = |value: Option<f64>, unit: &str| match value {
+pub fn load_text(load: &Load) -> [String; 3] {
+    let text = |value: Option<f64>, unit: &str| match value {
         Some(value) => number::quantity(tidy(value), unit),
         None => String::new(),
     };
-    [told(load.at_once, ""), told(load.ended_per_s, "1/s"), told(load.mean_ms, "ms")]
+    [text(load.at_once, ""), text(load.ended_per_s, "1/s"), text(load.mean_ms, "ms")]
 }
 
 /// At most one decimal from one on, two digits below it.
@@ -60,14 +60,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_told_in_percent_or_times_and_noise_is_not_told() {
-        assert_eq!(change_told(Some(100.0), Some(3.0)), "-97 %");
-        assert_eq!(change_told(Some(11.0), Some(201.0)), "18.3 times");
-        assert_eq!(change_told(Some(100.0), Some(150.0)), "+50 %");
+    fn a_change_is_shown_in_percent_or_times_and_noise_is_not_shown() {
+        assert_eq!(change_text(Some(100.0), Some(3.0)), "-97 %");
+        assert_eq!(change_text(Some(11.0), Some(201.0)), "18.3 times");
+        assert_eq!(change_text(Some(100.0), Some(150.0)), "+50 %");
         for (before, during) in
             [(Some(100.0), Some(101.0)), (None, Some(1.0)), (Some(0.0), Some(0.0)), (Some(0.0), Some(5.0))]
         {
-            assert_eq!(change_told(before, during), "", "{before:?} {during:?}");
+            assert_eq!(change_text(before, during), "", "{before:?} {during:?}");
         }
     }
 }

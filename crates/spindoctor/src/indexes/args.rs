@@ -40,7 +40,8 @@ pub struct Indexes {
     #[arg(long)]
     pub no_stacks: bool,
 
-    /// Run what would spare dives beside the statement as it is, in pairs, reading only; tell time and pages
+    /// Run each change that would save dives beside the unchanged statement, in pairs, reading only; show time and
+    /// pages
     #[arg(long = "try")]
     pub try_out: bool,
 

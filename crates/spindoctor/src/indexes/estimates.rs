@@ -1,8 +1,8 @@
-//! What the optimizer's estimates of a statement are worth: which indexes it dived into, how often, and which in vain; what
-//! would spare it that.
+//! The use of the optimizer's estimates for a statement: the indexes it dived into, how often, and which dives were
+//! useless; and what would save them.
 //!
-//! In: the statement, what the optimizer said of it, the tables' indexes. Out: an [`Estimates`] with candidates for a trial.
-//! Pure.
+//! In: the statement, the optimizer's trace of it, the tables' indexes. Out: an [`Estimates`] with candidates for a
+//! trial. Pure.
 
 use serde::Serialize;
 use spindoctor_collect::dives::{Index, PlanLine, quoted};
@@ -14,7 +14,7 @@ use super::statement::{Select, Table};
 /// Lists of so many values and more need no dives to be estimated: MySQL 5.6 had this limit, before it became 200.
 pub const FEWER: u64 = 10;
 
-/// How an index's ranges were estimated, as it is told.
+/// How an index's ranges were estimated, as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Estimated {
@@ -101,7 +101,7 @@ pub enum Try {
 
 impl Estimates {
     /// What the optimizer said, put beside the tables' indexes.
-    pub fn of(
+    pub fn from_analyses(
         select: &Select,
         analyses: &[RangeAnalysis],
         plan: &[PlanLine],
@@ -151,16 +151,16 @@ impl Estimates {
         known: &[(String, Vec<Index>)],
     ) -> Vec<Candidate> {
         let mut candidates = Vec::new();
-        for told in self.tables.iter().filter(|table| table.indexes.iter().any(|one| one.dives > 0)) {
-            let Some(table) = select.tables.iter().find(|table| table.called() == told.table) else {
+        for text in self.tables.iter().filter(|table| table.indexes.iter().any(|one| one.dives > 0)) {
+            let Some(table) = select.tables.iter().find(|table| table.called() == text.table) else {
                 continue;
             };
             if table.has_hint {
                 continue;
             }
             let in_vain: Vec<&str> =
-                told.indexes.iter().filter(|one| one.in_vain).map(|one| one.index.as_str()).collect();
-            candidates.extend(force(select, table, told, version, known, !in_vain.is_empty()));
+                text.indexes.iter().filter(|one| one.in_vain).map(|one| one.index.as_str()).collect();
+            candidates.extend(force(select, table, text, version, known, !in_vain.is_empty()));
             if !in_vain.is_empty() {
                 candidates.push(ignore(select, table, &in_vain));
             }
@@ -191,7 +191,7 @@ fn estimated(one: &EstimatedIndex, known: &[Index], used: Option<&str>, limit: u
     };
     let several = ranges.iter().filter(|range| !is_one_row(range)).count() as u64;
     let equalities = ranges.iter().filter(|range| range.is_equality).count() as u64;
-    // MariaDB does not tell how: its rule is that of MySQL.
+    // MariaDB does not show how: its rule is that of MySQL.
     let from_statistics = match one.how {
         Some(How::Statistics) => true,
         Some(How::Dives | How::Skipped) => false,
@@ -238,15 +238,15 @@ fn alike(columns: &[String], used: &Index) -> Option<String> {
 fn force(
     select: &Select,
     table: &Table,
-    told: &EstimatedTable,
+    text: &EstimatedTable,
     version: ServerVersion,
     known: &[(String, Vec<Index>)],
     has_others: bool,
 ) -> Option<Candidate> {
     // Of an index merge there is no single index to force.
-    let name = told.used.as_deref().filter(|used| !used.contains(','))?;
+    let name = text.used.as_deref().filter(|used| !used.contains(','))?;
     let index =
-        known.iter().find(|(called, _)| *called == told.table)?.1.iter().find(|index| index.name == name)?;
+        known.iter().find(|(called, _)| *called == text.table)?.1.iter().find(|index| index.name == name)?;
     let skips = skips_dives(select, index, version);
     let spares = match &skips {
         Ok(()) => "no dive at all: one table, one forced index that is not unique, no subquery, GROUP BY, DISTINCT, ORDER BY \
@@ -353,13 +353,13 @@ pub mod tests {
     }
 
     fn select(rest: &str) -> Select {
-        Select::of(&format!("SELECT id FROM t WHERE k IN (1, 2, 3) {rest}")).unwrap()
+        Select::parse(&format!("SELECT id FROM t WHERE k IN (1, 2, 3) {rest}")).unwrap()
     }
 
     fn planted(rest: &str) -> (Select, Estimates) {
         let select = select(rest);
         let analyses = analysis(190, &["k_1", "k_and_c"], Some(How::Dives));
-        let estimates = Estimates::of(&select, &analyses, &plan("k_1"), &known(), 200);
+        let estimates = Estimates::from_analyses(&select, &analyses, &plan("k_1"), &known(), 200);
         (select, estimates)
     }
 
@@ -374,11 +374,11 @@ pub mod tests {
     }
 
     #[test]
-    fn lists_as_long_as_the_limit_are_not_dived_for_whoever_tells() {
+    fn lists_as_long_as_the_limit_are_not_dived_for() {
         let select = select("");
         let dives = |values, how, limit| {
             let analyses = analysis(values, &["k_1", "k_and_c"], how);
-            Estimates::of(&select, &analyses, &plan("k_1"), &known(), limit).dives
+            Estimates::from_analyses(&select, &analyses, &plan("k_1"), &known(), limit).dives
         };
         assert_eq!(dives(190, Some(How::Statistics), 200), 0, "what the server says counts");
         assert_eq!(dives(190, Some(How::Skipped), 200), 0);
@@ -396,7 +396,7 @@ pub mod tests {
                 ..EstimatedIndex::default()
             };
             let analyses = [RangeAnalysis { table: "t".into(), indexes: vec![one] }];
-            let estimates = Estimates::of(&select, &analyses, &plan(index), &known(), 200);
+            let estimates = Estimates::from_analyses(&select, &analyses, &plan(index), &known(), 200);
             (estimates.tables[0].indexes[0].estimated, estimates.dives)
         };
         assert_eq!(of(&["id = 1", "id = 2"], "PRIMARY", How::Dives), (Estimated::Unique, 0));
@@ -431,7 +431,7 @@ pub mod tests {
         assert!(skips("", old).unwrap_err().contains("8.0.3"));
         let unique = Index { is_unique: true, ..index.clone() };
         assert!(skips_dives(&select(""), &unique, mysql()).unwrap_err().contains("unique"));
-        let joined = Select::of("SELECT 1 FROM t, u WHERE t.k IN (1, 2)").unwrap();
+        let joined = Select::parse("SELECT 1 FROM t, u WHERE t.k IN (1, 2)").unwrap();
         assert!(skips_dives(&joined, &index, mysql()).unwrap_err().contains("more than one table"));
     }
 
@@ -439,7 +439,7 @@ pub mod tests {
     fn forcing_is_no_candidate_where_it_spares_nothing() {
         let select = select("ORDER BY id");
         let analyses = analysis(190, &["k_1"], Some(How::Dives));
-        let estimates = Estimates::of(&select, &analyses, &plan("k_1"), &known(), 200);
+        let estimates = Estimates::from_analyses(&select, &analyses, &plan("k_1"), &known(), 200);
         let candidates = estimates.candidates(&select, mysql(), &known());
         assert_eq!(candidates.len(), 1, "{candidates:?}");
         assert_eq!(candidates[0].how, Try::Limit(FEWER));
@@ -451,22 +451,28 @@ pub mod tests {
     #[test]
     fn short_lists_and_tables_with_a_hint_are_left_alone() {
         let select = select("");
-        let few = Estimates::of(&select, &analysis(3, &["k_1"], None), &plan("k_1"), &known(), 200);
+        let few =
+            Estimates::from_analyses(&select, &analysis(3, &["k_1"], None), &plan("k_1"), &known(), 200);
         assert_eq!(few.candidates(&select, mariadb(), &known()), []);
-        let hinted = Select::of("SELECT id FROM t USE INDEX (k_1) WHERE k IN (1, 2, 3)").unwrap();
-        let many =
-            Estimates::of(&hinted, &analysis(3, &["k_1", "k_and_c"], None), &plan("k_1"), &known(), 200);
+        let hinted = Select::parse("SELECT id FROM t USE INDEX (k_1) WHERE k IN (1, 2, 3)").unwrap();
+        let many = Estimates::from_analyses(
+            &hinted,
+            &analysis(3, &["k_1", "k_and_c"], None),
+            &plan("k_1"),
+            &known(),
+            200,
+        );
         assert_eq!(many.candidates(&hinted, mysql(), &known()), []);
     }
 
     #[test]
     fn how_alike_two_indexes_are_is_said_in_words() {
         let used = index("u", &["a", "b"], false);
-        let told = |columns: &[&str]| alike(&index("x", columns, false).columns, &used).unwrap_or_default();
-        assert_eq!(told(&["a"]), "u begins with all of its columns");
-        assert_eq!(told(&["A", "b"]), "has the same columns as u");
-        assert_eq!(told(&["a", "b", "c"]), "begins with all columns of u");
-        assert_eq!(told(&["a", "d"]), "begins with the same column as u");
-        assert_eq!(told(&["b"]), "");
+        let text = |columns: &[&str]| alike(&index("x", columns, false).columns, &used).unwrap_or_default();
+        assert_eq!(text(&["a"]), "u begins with all of its columns");
+        assert_eq!(text(&["A", "b"]), "has the same columns as u");
+        assert_eq!(text(&["a", "b", "c"]), "begins with all columns of u");
+        assert_eq!(text(&["a", "d"]), "begins with the same column as u");
+        assert_eq!(text(&["b"]), "");
     }
 }

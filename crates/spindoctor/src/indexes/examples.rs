@@ -1,4 +1,4 @@
-//! Made-up looks for tests of formats.
+//! Made-up reports for the tests of formats.
 
 use spindoctor_collect::dives::{Index, PlanLine};
 use spindoctor_collect::mysql::optimizer_trace::{EstimatedIndex, How, RangeAnalysis};
@@ -8,8 +8,8 @@ use super::estimates::Estimates;
 use super::statement::Select;
 use super::trial::{Compared, Tried};
 use super::view::{
-    Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Split, Stacks,
-    ToldCandidate, ToldList,
+    CandidateReport, Cost, Examined, InStatement, IndexesReport, ListSummary, NotExamined, Planned, Planning,
+    SCHEMA, Split, Stacks,
 };
 
 fn index(name: &str, columns: &[&str], reads: u64) -> Index {
@@ -26,7 +26,7 @@ fn index(name: &str, columns: &[&str], reads: u64) -> Index {
 pub fn planted() -> IndexesReport {
     let values: Vec<String> = (0..190).map(|value| value.to_string()).collect();
     let text = format!("SELECT id FROM orders WHERE customer IN ({}) LIMIT 1", values.join(", "));
-    let select = Select::of(&text).expect("it is plain");
+    let select = Select::parse(&text).expect("it is plain");
     let ranges: Vec<String> = values.iter().map(|value| format!("customer = {value}")).collect();
     let estimated = |name: &str| EstimatedIndex {
         index: name.into(),
@@ -46,7 +46,7 @@ pub fn planted() -> IndexesReport {
         ],
     )];
     let plan = [PlanLine { table: "orders".into(), key: Some("by_customer".into()), rows: Some(190.0) }];
-    let estimates = Estimates::of(&select, &analyses, &plan, &indexes, 200);
+    let estimates = Estimates::from_analyses(&select, &analyses, &plan, &indexes, 200);
     let version = ServerVersion::parse("9.7.4", "MySQL Community Server").expect("it is a version");
     let tried = |ratio: f64, dives: u64, skipped: bool| Tried {
         quads: 8,
@@ -68,12 +68,12 @@ pub fn planted() -> IndexesReport {
         pages_from_disk: Some(Compared { before: 0.0, after: 0.0, effect: None }),
         pages_for_rows: None,
         verdict: Verdict::Helps,
-        pages_not_told: None,
+        pages_not_counted: None,
     };
     let found = [tried(0.12, 0, true), tried(0.55, 190, false), tried(0.14, 0, false)];
     let candidates = estimates.candidates(&select, version, &indexes).into_iter().zip(found);
     let candidates = candidates
-        .map(|(candidate, tried)| ToldCandidate { candidate, tried: Some(tried), not_tried: None })
+        .map(|(candidate, tried)| CandidateReport { candidate, tried: Some(tried), not_tried: None })
         .collect();
     let examined = Examined {
         digest: "SELECT id FROM orders WHERE customer IN (...) LIMIT ?".into(),
@@ -83,16 +83,16 @@ pub fn planted() -> IndexesReport {
         executions_per_s: Some(600.0),
         execution_ms: Some(1.5),
         stacks: Some(InStatement { seen: 84, estimating: 0.79, diving: 0.74 }),
-        lists: select.lists.iter().map(|list| ToldList::of(list, 200)).collect(),
+        lists: select.lists.iter().map(|list| ListSummary::from_list(list, 200)).collect(),
         estimates,
         planning: Planning {
             explains: 10,
             as_it_is: Planned { ms: 1.3, pages: Some(1_530.0) },
             without_in_vain: Some(Planned { ms: 0.8, pages: Some(765.0) }),
             without_list_dives: Some(Planned { ms: 0.2, pages: Some(4.0) }),
-            pages_not_told: None,
+            pages_not_counted: None,
         },
-        pages: Some(Split::of(1_533.0, 1_530.0)),
+        pages: Some(Split::new(1_533.0, 1_530.0)),
         candidates,
     };
     IndexesReport {
@@ -114,7 +114,7 @@ pub fn planted() -> IndexesReport {
         findings: Vec::new(),
         statements: vec![examined],
         not_examined: vec![NotExamined {
-            because: "it is no plain SELECT".into(),
+            because: "it is not a plain SELECT".into(),
             statements: 3,
             seen: 41,
             digest: "UPDATE orders SET state = ? WHERE id = ?".into(),
@@ -124,7 +124,7 @@ pub fn planted() -> IndexesReport {
     }
 }
 
-/// A server on which others read all the time, so that no page can be told; nothing was tried.
+/// A server on which others read all the time, so that pages cannot be counted; nothing was tried.
 pub fn busy() -> IndexesReport {
     let mut report = planted();
     report.others_pages_per_s = 2_400_000.0;
@@ -133,7 +133,7 @@ pub fn busy() -> IndexesReport {
     planning.as_it_is.pages = None;
     planning.without_in_vain = Some(Planned { ms: 0.8, pages: None });
     planning.without_list_dives = Some(Planned { ms: 0.2, pages: None });
-    planning.pages_not_told = Some("others ask for 2,400,000 pages a second meanwhile".into());
+    planning.pages_not_counted = Some("others ask for 2,400,000 pages a second meanwhile".into());
     examined.candidates.iter_mut().for_each(|candidate| candidate.tried = None);
     (examined.stacks, examined.pages) = (None, None);
     report.stacks = None;
@@ -169,12 +169,12 @@ pub fn hostile() -> IndexesReport {
             index.alike = index.alike.as_ref().map(|_| HOSTILE.into());
         }
     }
-    for told in &mut examined.candidates {
-        told.candidate.change = HOSTILE.into();
-        told.candidate.spares = HOSTILE.into();
-        told.not_tried = Some(HOSTILE.into());
-        told.tried = None;
+    for text in &mut examined.candidates {
+        text.candidate.change = HOSTILE.into();
+        text.candidate.spares = HOSTILE.into();
+        text.not_tried = Some(HOSTILE.into());
+        text.tried = None;
     }
-    examined.planning.pages_not_told = Some(HOSTILE.into());
+    examined.planning.pages_not_counted = Some(HOSTILE.into());
     report
 }

@@ -1,5 +1,5 @@
-//! `spindoctor indexes`: finds the statements that the optimizer dives for, asks it what it estimated, and tries what would
-//! spare it that where it was asked to.
+//! `spindoctor indexes`: finds the statements that the optimizer dives for, reads its estimates, and with `--try`
+//! measures what would save the dives.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -32,8 +32,8 @@ use super::trial::{
     Block, Quad, Tried, compared, fingerprint, is_decided, is_quiet, of_a_run, runs_of_block, verdict,
 };
 use super::view::{
-    Cost, Examined, InStatement, IndexesReport, NotExamined, Planned, Planning, SCHEMA, Split, Stacks,
-    ToldCandidate, ToldList, in_order, pass_over,
+    CandidateReport, Cost, Examined, InStatement, IndexesReport, ListSummary, NotExamined, Planned, Planning,
+    SCHEMA, Split, Stacks, in_order, pass_over,
 };
 use crate::common::exit::ExitStatus;
 use crate::common::flags::Connection;
@@ -70,7 +70,7 @@ const MOST_QUADS: usize = 20;
 /// How long a goodbye may take.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(200);
 
-/// Looks, and tells.
+/// Examines the server, and reports.
 pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     let _ahead = Ahead::of_others();
     let target = target(&asked.connection)?;
@@ -151,7 +151,7 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
         looks: looker.looks,
         eq_range_index_dive_limit: looker.limit,
         others_pages_per_s: looker.others_per_s,
-        stacks: looker.stacks.as_ref().map(Stacks::of),
+        stacks: looker.stacks.as_ref().map(Stacks::from_estimating),
         stacks_not_known: profile.as_ref().err().cloned(),
         findings: profile
             .ok()
@@ -168,7 +168,7 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
             trial_runs: looker.trial_runs,
         },
     };
-    // Whoever hangs hears no goodbye.
+    // A server that hangs gets no goodbye.
     drop(tokio::time::timeout(GOODBYE_WITHIN, looker.dives.close()).await);
     Ok(report)
 }
@@ -212,7 +212,7 @@ fn judge(profile: Profile, version: ServerVersion, limit: u64) -> Option<Finding
     }
 }
 
-/// A snapshot of the threads, which are told what they run.
+/// A snapshot of the threads, each with its statement.
 fn snapshot(profiler: &mut Profiler, running: &[Running]) {
     if !matches!(profiler.snapshot(), Ok(Taken::Snapshot(_))) {
         return;
@@ -244,7 +244,7 @@ fn given(asked: &Asked, target: &Target, passed: &mut Vec<NotExamined>) -> Vec<F
     let mut found = Vec::new();
     for text in &asked.statement {
         let digest = normalised(text);
-        match Select::of(text) {
+        match Select::parse(text) {
             Ok(select) => {
                 found.push(Found {
                     digest,
@@ -311,7 +311,7 @@ impl<'a> Looker<'a> {
         self.limit = ready(self.asked, &mut dives).await.context("--on")?;
         let watched = std::mem::replace(&mut self.dives, dives);
         self.before = watched.cost();
-        // Whoever hangs hears no goodbye.
+        // A server that hangs gets no goodbye.
         drop(tokio::time::timeout(GOODBYE_WITHIN, watched.close()).await);
         Ok(Some(self.dives.server()))
     }
@@ -324,14 +324,15 @@ impl<'a> Looker<'a> {
     ) -> anyhow::Result<Vec<Found>> {
         let mut found: Vec<Found> = Vec::new();
         let mut refused: HashMap<String, (String, u64)> = HashMap::new();
-        // Short statements are seldom caught in the act; the server has seen them all.
+        // Samples rarely catch short statements; the server has counted them all.
         self.costliest(LATELY, &mut found, &mut refused).await?;
         let begun = Instant::now();
         let mut snapshot_due = Duration::ZERO;
         let mut bar = Progress::new(self.asked.duration).counting("look", "looks");
         while begun.elapsed() < self.asked.duration {
             let asked_at = Instant::now();
-            let running = self.dives.running().await.context("the server does not tell what runs")?;
+            let running =
+                self.dives.running().await.context("the server does not show the running statements")?;
             let took = asked_at.elapsed();
             self.looks += 1;
             if let Some(profiler) = profiler.as_deref_mut().filter(|_| begun.elapsed() >= snapshot_due) {
@@ -393,13 +394,13 @@ impl<'a> Looker<'a> {
             known.seen += times;
             // Of a list that varies, the longest is examined.
             if text.len() > known.select.text.len()
-                && let Ok(select) = Select::of(text)
+                && let Ok(select) = Select::parse(text)
             {
                 known.select = select;
             }
             return Ok(());
         }
-        match Select::of(text) {
+        match Select::parse(text) {
             Ok(select) if found.len() < MOST_FOUND => {
                 let counted = self.counted(schema, text).await?;
                 found.push(Found {
@@ -464,9 +465,9 @@ impl<'a> Looker<'a> {
         let planned = self.planning(&one.select, &estimates, &candidates).await;
         let planning = match self.settled(planned.map_err(Refused::from))? {
             Ok(planning) => planning,
-            Err(why) => Planning { pages_not_told: Some(why), ..Planning::default() },
+            Err(why) => Planning { pages_not_counted: Some(why), ..Planning::default() },
         };
-        let mut told = Vec::new();
+        let mut text = Vec::new();
         for candidate in candidates {
             let (mut tried, mut not_tried) = (None, None);
             if self.asked.try_out {
@@ -475,14 +476,14 @@ impl<'a> Looker<'a> {
                     Err(why) => not_tried = Some(why),
                 }
             }
-            told.push(ToldCandidate { candidate, tried, not_tried });
+            text.push(CandidateReport { candidate, tried, not_tried });
         }
-        let pages = told.iter().find_map(|one: &ToldCandidate| {
+        let pages = text.iter().find_map(|one: &CandidateReport| {
             let tried = one.tried.as_ref()?;
             let run = tried.pages?.before;
             match tried.pages_for_rows {
                 Some(counted) => Some(Split::counted(run, counted)),
-                None => Some(Split::of(run, planning.as_it_is.pages?)),
+                None => Some(Split::new(run, planning.as_it_is.pages?)),
             }
         });
         let looks = self.looks.max(1) as f64;
@@ -494,12 +495,12 @@ impl<'a> Looker<'a> {
             at_once: self.asked.statement.is_empty().then(|| one.seen as f64 / looks),
             executions_per_s: one.rates.map(|(per_s, _)| per_s),
             execution_ms: one.rates.map(|(_, ms)| ms),
-            stacks: stacks.map(InStatement::of),
-            lists: one.select.lists.iter().map(|list| ToldList::of(list, self.limit)).collect(),
+            stacks: stacks.map(InStatement::from_counts),
+            lists: one.select.lists.iter().map(|list| ListSummary::from_list(list, self.limit)).collect(),
             estimates,
             pages,
             planning,
-            candidates: told,
+            candidates: text,
         }))
     }
 
@@ -526,7 +527,8 @@ impl<'a> Looker<'a> {
         for (table, (schema, name)) in one.select.tables.iter().zip(&tables) {
             indexes.push((table.called().to_owned(), self.dives.indexes(schema, name).await?));
         }
-        let estimates = Estimates::of(&one.select, &analyses, &explained.plan, &indexes, self.limit);
+        let estimates =
+            Estimates::from_analyses(&one.select, &analyses, &explained.plan, &indexes, self.limit);
         Ok((estimates, indexes, explained.plan))
     }
 
@@ -557,7 +559,7 @@ impl<'a> Looker<'a> {
         // Others may have begun, or woken up, meanwhile.
         let others = others.max(self.others().await?);
         if !planning.keep_pages_beside(others) {
-            planning.pages_not_told = Some(why_no_pages(others));
+            planning.pages_not_counted = Some(why_no_pages(others));
         }
         Ok(planning)
     }
@@ -692,7 +694,7 @@ impl<'a> Looker<'a> {
             pages_from_disk: pages.and(compared(&quads, |block| block.from_disk)),
             verdict: verdict(&quads),
             pages_for_rows: counted.map(|counted| counted.requested),
-            pages_not_told: pages.is_none().then(|| why_no_pages(others_per_s)),
+            pages_not_counted: pages.is_none().then(|| why_no_pages(others_per_s)),
         })
     }
 
@@ -722,7 +724,7 @@ impl<'a> Looker<'a> {
         Ok((Block { run_s, pages, from_disk }, is_same))
     }
 
-    /// What was refused is told with the statement; a session that broke ends the command.
+    /// A refusal is shown with the statement; a broken session ends the command.
     fn settled<T>(&self, outcome: Result<T, Refused>) -> anyhow::Result<Result<T, String>> {
         match outcome {
             Ok(value) => Ok(Ok(value)),
@@ -743,7 +745,7 @@ impl<'a> Looker<'a> {
     }
 }
 
-/// Rests, and keeps reading the CPU samples, whose buffers are small; Ctrl-C is heard meanwhile.
+/// Rests, and keeps reading the CPU samples, whose buffers are small; Ctrl-C works meanwhile.
 async fn rest_until(profiler: &mut Profiler, until: Instant) {
     while Instant::now() < until {
         profiler.rest(until.min(Instant::now() + NAP));
@@ -781,12 +783,12 @@ fn dives_of(
 ) -> (Option<u64>, bool) {
     let Ok(analyses) = traced else { return (None, false) };
     let skipped = analyses.iter().flat_map(|one| &one.indexes).any(|one| one.how == Some(How::Skipped));
-    (Some(Estimates::of(select, &analyses, &[], indexes, limit).dives), skipped)
+    (Some(Estimates::from_analyses(select, &analyses, &[], indexes, limit).dives), skipped)
 }
 
 fn why_no_pages(others_per_s: f64) -> String {
     format!(
-        "no session has its own count of pages, and others ask for {} pages a second meanwhile: a quiet server or a replica tells",
+        "no session has its own count of pages, and others ask for {} pages a second meanwhile: try a quiet server or a replica",
         number::plain(others_per_s.round())
     )
 }

@@ -1,8 +1,8 @@
-//! What a statement's text tells: whether it may be explained and run again, its tables, its lists of values.
+//! What a statement's text says: whether it may be explained and run again, its tables, its lists of values.
 //!
-//! In: a text. Out: a [`Select`], or the reason why the statement is left alone. Pure. It is no parser of SQL: it knows the
-//! plain SELECT of one or several tables, and whatever it does not know it refuses. So no text that could change, lock,
-//! wait, or call what somebody wrote comes through, and none with a subquery, which EXPLAIN may run.
+//! In: a text. Out: a [`Select`], or the reason why the statement is left alone. Pure. It is not a parser of SQL: it
+//! knows the plain SELECT of one or several tables, and refuses all other text. So it lets through no text that could
+//! change, lock, wait, or call stored code, and none with a subquery, which EXPLAIN may run.
 
 use spindoctor_sql::{CUT, End, Kind, Mode, Token, lex};
 
@@ -187,12 +187,12 @@ const NO_ALIAS: &[&str] = &[
 
 impl Select {
     /// A statement that may be explained, and run again by who was asked to; else why not.
-    pub fn of(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim().trim_end_matches(|c: char| c == ';' || c.is_whitespace());
         let tokens = tokens(text)?;
         let Some(first) = tokens.first() else { return Err("it has no text".to_owned()) };
         if !first.is("select") {
-            return Err("it is no plain SELECT".to_owned());
+            return Err("it is not a plain SELECT".to_owned());
         }
         refuse(&tokens)?;
         let words = |pair: [&str; 2]| tokens.windows(2).any(|two| two[0].is(pair[0]) && two[1].is(pair[1]));
@@ -395,27 +395,27 @@ mod tests {
     use super::*;
 
     fn select(text: &str) -> Select {
-        Select::of(text).unwrap_or_else(|why| panic!("{text}: {why}"))
+        Select::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"))
     }
 
     #[test]
     fn the_tables_of_a_statement_are_found_with_their_aliases() {
-        let told = |text: &str| -> Vec<String> {
+        let line = |text: &str| -> Vec<String> {
             let called = |table: &Table| {
                 format!("{}.{} {}", table.schema.as_deref().unwrap_or("-"), table.name, table.called())
             };
             select(text).tables.iter().map(called).collect()
         };
-        assert_eq!(told("SELECT a FROM t WHERE k IN (1)"), ["-.t t"]);
-        assert_eq!(told("select * from `shop`.`or``ders` AS o limit 5"), ["shop.or`ders o"]);
-        assert_eq!(told("SELECT 1 FROM a x, b y WHERE x.id = y.id"), ["-.a x", "-.b y"]);
+        assert_eq!(line("SELECT a FROM t WHERE k IN (1)"), ["-.t t"]);
+        assert_eq!(line("select * from `shop`.`or``ders` AS o limit 5"), ["shop.or`ders o"]);
+        assert_eq!(line("SELECT 1 FROM a x, b y WHERE x.id = y.id"), ["-.a x", "-.b y"]);
         assert_eq!(
-            told(
+            line(
                 "SELECT 1 FROM a LEFT JOIN d.b USING (id) INNER JOIN c z ON (z.x = a.x AND z.y IN (1, 2)) ORDER BY 1"
             ),
             ["-.a a", "d.b b", "-.c z"]
         );
-        assert_eq!(told("SELECT TRIM(BOTH 'x' FROM c) FROM t FORCE INDEX (k)"), ["-.t t"]);
+        assert_eq!(line("SELECT TRIM(BOTH 'x' FROM c) FROM t FORCE INDEX (k)"), ["-.t t"]);
         assert!(select("SELECT 1 FROM t AS u FORCE INDEX (k) WHERE k = 1").tables[0].has_hint);
         assert!(!select("SELECT 1 FROM t").tables[0].has_hint);
     }
@@ -436,14 +436,14 @@ mod tests {
 
     #[test]
     fn lists_are_counted_and_those_of_not_in_are_none() {
-        let told = |text: &str| -> Vec<(String, usize)> {
+        let line = |text: &str| -> Vec<(String, usize)> {
             select(text).lists.into_iter().map(|list| (list.column, list.values)).collect()
         };
         let list = |column: &str, values| vec![(column.to_owned(), values)];
-        assert_eq!(told("SELECT 1 FROM t WHERE t.k IN (1, -2, 'a,b', ABS(3))"), list("k", 4));
-        assert_eq!(told("SELECT 1 FROM t WHERE `k` in(1)"), list("k", 1));
-        assert_eq!(told("SELECT 1 FROM t WHERE (a, b) IN ((1, 2), (3, 4), (5, 6))"), list("(...)", 3));
-        assert_eq!(told("SELECT 1 FROM t WHERE k NOT IN (1, 2)"), vec![]);
+        assert_eq!(line("SELECT 1 FROM t WHERE t.k IN (1, -2, 'a,b', ABS(3))"), list("k", 4));
+        assert_eq!(line("SELECT 1 FROM t WHERE `k` in(1)"), list("k", 1));
+        assert_eq!(line("SELECT 1 FROM t WHERE (a, b) IN ((1, 2), (3, 4), (5, 6))"), list("(...)", 3));
+        assert_eq!(line("SELECT 1 FROM t WHERE k NOT IN (1, 2)"), vec![]);
     }
 
     #[test]
@@ -462,10 +462,10 @@ mod tests {
     fn what_changes_locks_waits_or_is_not_known_is_refused() {
         for (text, reason) in [
             ("", "no text"),
-            ("UPDATE t SET a = 1", "no plain SELECT"),
-            ("DELETE FROM t", "no plain SELECT"),
-            ("(SELECT 1 FROM t)", "no plain SELECT"),
-            ("WITH x AS (SELECT 1) SELECT * FROM x", "no plain SELECT"),
+            ("UPDATE t SET a = 1", "not a plain SELECT"),
+            ("DELETE FROM t", "not a plain SELECT"),
+            ("(SELECT 1 FROM t)", "not a plain SELECT"),
+            ("WITH x AS (SELECT 1) SELECT * FROM x", "not a plain SELECT"),
             ("SELECT 1", "reads no table"),
             ("SELECT a FROM t FOR UPDATE", "FOR UPDATE"),
             ("SELECT a FROM t FOR SHARE", "locks rows"),
@@ -504,7 +504,7 @@ mod tests {
             ("SELECT SUM(a) OVER () FROM t", "window"),
             ("SELECT NEXT VALUE FOR s FROM t", "sequence"),
         ] {
-            let why = Select::of(text).map(|select| format!("{select:?}")).unwrap_err();
+            let why = Select::parse(text).map(|select| format!("{select:?}")).unwrap_err();
             assert!(why.contains(reason), "{text}: {why}");
         }
     }
@@ -523,7 +523,7 @@ mod tests {
         for _ in 0..20_000 {
             let text: String =
                 (0..random.usize(0..12)).map(|_| pieces[random.usize(0..pieces.len())]).collect();
-            if let Ok(select) = Select::of(&text) {
+            if let Ok(select) = Select::parse(&text) {
                 for table in &select.tables {
                     select.with_hint(table, "USE INDEX ()");
                 }

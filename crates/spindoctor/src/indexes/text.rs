@@ -1,11 +1,12 @@
-//! `spindoctor indexes` as text: which statements are dived for, into which indexes, what planning takes, what a trial found.
+//! `spindoctor indexes` as text: the statements with dives, the indexes, the time of planning, and the result of a
+//! trial.
 
 use anstyle::AnsiColor;
 use spindoctor_model::{Effect, Verdict};
 
 use super::estimates::{Estimated, EstimatedOne, EstimatedTable};
 use super::trial::{Compared, Tried};
-use super::view::{Examined, InStatement, IndexesReport, Planned, Planning, ToldCandidate};
+use super::view::{CandidateReport, Examined, InStatement, IndexesReport, Planned, Planning};
 use crate::common::words::severity_word;
 use spindoctor_page::number;
 use spindoctor_page::number::{counted, plain, quantity};
@@ -39,11 +40,11 @@ pub fn render(report: &IndexesReport, look: Look) -> String {
         page.paragraph("", &safe(&format!("explained and tried on {other}")), STRONG);
     }
     page.blank();
-    page.paragraph("", &limit_told(report.eq_range_index_dive_limit), PLAIN);
-    page.paragraph("", &all_stacks_told(report), PLAIN);
+    page.paragraph("", &limit_text(report.eq_range_index_dive_limit), PLAIN);
+    page.paragraph("", &all_stacks_text(report), PLAIN);
     for finding in &report.findings {
-        let told = format!("{}: {} ({})", severity_word(finding.severity), finding.headline, finding.cause);
-        page.hanging("", "  ", &safe(&told), STRONG);
+        let text = format!("{}: {} ({})", severity_word(finding.severity), finding.headline, finding.cause);
+        page.hanging("", "  ", &safe(&text), STRONG);
     }
     if report.statements.is_empty() {
         page.blank();
@@ -59,7 +60,7 @@ pub fn render(report: &IndexesReport, look: Look) -> String {
     }
     if !report.not_examined.is_empty() {
         page.blank();
-        page.paragraph("", "not examined", QUIET);
+        page.paragraph("", "not checked", QUIET);
         for one in report.not_examined.iter().take(REASONS) {
             let statements = counted(one.statements, "statement", "statements");
             let digest = shortened(&safe(&one.digest), 60);
@@ -78,7 +79,7 @@ pub fn render(report: &IndexesReport, look: Look) -> String {
     page.finish()
 }
 
-fn limit_told(limit: u64) -> String {
+fn limit_text(limit: u64) -> String {
     match limit {
         0 => "Each value of a list is looked up in each index that could serve it, however long the list is \
               (eq_range_index_dive_limit = 0)."
@@ -99,34 +100,34 @@ fn statement(page: &mut Page, at: usize, examined: &Examined) {
         STRONG,
     );
     match seen(examined) {
-        Some(told) => page.field("runs", &safe(&told), LABELS),
+        Some(text) => page.field("runs", &safe(&text), LABELS),
         None if examined.database.is_empty() => {}
         None => page.field("database", &safe(&examined.database), LABELS),
     }
     if let Some(stacks) = examined.stacks.filter(|stacks| stacks.seen >= LEAST_SEEN) {
-        page.field("stacks", &stacks_told(&stacks), LABELS);
+        page.field("stacks", &stacks_text(&stacks), LABELS);
     }
     for list in &examined.lists {
         let values = counted(list.values as u64, "value", "values");
-        let told = match list.is_below_limit {
+        let text = match list.is_below_limit {
             true => format!("{values} for {}, below the limit", list.column),
             false => format!("{values} for {}, not below the limit: estimated from statistics", list.column),
         };
-        page.field("list", &safe(&told), LABELS);
+        page.field("list", &safe(&text), LABELS);
     }
-    page.field("dives", &dives_told(examined), LABELS);
+    page.field("dives", &dives_text(examined), LABELS);
     for table in &examined.estimates.tables {
         indexes(page, table);
     }
     if examined.estimates.dives > 0 {
         planning(page, examined);
     }
-    for told in &examined.candidates {
-        candidate(page, told, examined.estimates.dives);
+    for text in &examined.candidates {
+        candidate(page, text, examined.estimates.dives);
     }
 }
 
-fn all_stacks_told(report: &IndexesReport) -> String {
+fn all_stacks_text(report: &IndexesReport) -> String {
     let Some(stacks) = &report.stacks else {
         let why = report.stacks_not_known.as_deref().unwrap_or("no stack was taken");
         return safe(&format!("How much of the time goes into estimates is not known: {why}."));
@@ -142,13 +143,13 @@ fn all_stacks_told(report: &IndexesReport) -> String {
         _ => format!("Its CPU time is not split: there were {} samples", stacks.cpu_samples),
     };
     match stacks.all.seen >= LEAST_SEEN {
-        true => format!("{of_cpu}; of all threads inside statements, {}.", stacks_told(&stacks.all)),
+        true => format!("{of_cpu}; of all threads inside statements, {}.", stacks_text(&stacks.all)),
         false => format!("{of_cpu}; threads were hardly seen inside statements."),
     }
 }
 
 /// `79 % of 84 sightings below the range optimizer, 74 % in dives`
-fn stacks_told(stacks: &InStatement) -> String {
+fn stacks_text(stacks: &InStatement) -> String {
     format!(
         "{} of {} sightings below the range optimizer, {} in dives",
         number::percent(stacks.estimating),
@@ -172,7 +173,7 @@ fn seen(examined: &Examined) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn dives_told(examined: &Examined) -> String {
+fn dives_text(examined: &Examined) -> String {
     let (dives, in_vain) = (examined.estimates.dives, examined.estimates.dives_in_vain);
     match (dives, in_vain) {
         (0, _) => "none".to_owned(),
@@ -193,13 +194,13 @@ fn ranges(count: u64) -> String {
 fn indexes(page: &mut Page, table: &EstimatedTable) {
     for one in &table.indexes {
         let columns = one.columns.join(", ");
-        let told = format!("{}.{} ({columns}): {}", table.table, one.index, index_told(one));
-        page.hanging("      ", "  ", &safe(&told), if one.in_vain { STRONG } else { PLAIN });
+        let text = format!("{}.{} ({columns}): {}", table.table, one.index, index_text(one));
+        page.hanging("      ", "  ", &safe(&text), if one.in_vain { STRONG } else { PLAIN });
     }
 }
 
 /// `190 ranges by dives, used`
-fn index_told(one: &EstimatedOne) -> String {
+fn index_text(one: &EstimatedOne) -> String {
     let ranges = counted(one.ranges, "range", "ranges");
     let how = match one.estimated {
         Estimated::Dives => format!("{ranges} by dives"),
@@ -222,7 +223,8 @@ fn index_told(one: &EstimatedOne) -> String {
 }
 
 fn planning(page: &mut Page, examined: &Examined) {
-    let Planning { as_it_is, without_in_vain, without_list_dives, pages_not_told, .. } = &examined.planning;
+    let Planning { as_it_is, without_in_vain, without_list_dives, pages_not_counted, .. } =
+        &examined.planning;
     page.field("planning", &planned(as_it_is), LABELS);
     if let Some(without) = without_in_vain {
         page.field("", &format!("{} without the indexes in vain", planned(without)), LABELS);
@@ -240,17 +242,17 @@ fn planning(page: &mut Page, examined: &Examined) {
             LABELS,
         );
     }
-    if let Some(why) = pages_not_told {
-        page.field("pages", &safe(&format!("not told: {why}")), LABELS);
+    if let Some(why) = pages_not_counted {
+        page.field("pages", &safe(&format!("not known: {why}")), LABELS);
     }
     if let Some(split) = &examined.pages {
-        let told = format!(
+        let text = format!(
             "{} of the {} of a run are for its plan, {} for its rows",
             plain(split.for_the_plan.round()),
-            pages_told(split.of_a_run),
+            pages_text(split.of_a_run),
             plain(split.for_its_rows.round())
         );
-        page.field("pages", &told, LABELS);
+        page.field("pages", &text, LABELS);
     }
 }
 
@@ -258,61 +260,61 @@ fn planning(page: &mut Page, examined: &Examined) {
 fn planned(planned: &Planned) -> String {
     let time = quantity(planned.ms, "ms");
     match planned.pages {
-        Some(pages) => format!("{time} and {}", pages_told(pages)),
+        Some(pages) => format!("{time} and {}", pages_text(pages)),
         None => time,
     }
 }
 
-fn pages_told(pages: f64) -> String {
+fn pages_text(pages: f64) -> String {
     counted(pages.round() as u64, "page", "pages")
 }
 
-fn candidate(page: &mut Page, told: &ToldCandidate, dives: u64) {
+fn candidate(page: &mut Page, text: &CandidateReport, dives: u64) {
     page.blank();
-    let change = format!("   {}", safe(&told.candidate.change));
-    match &told.tried {
+    let change = format!("   {}", safe(&text.candidate.change));
+    match &text.tried {
         Some(tried) => {
             page.line_with_right(&change, verdict_word(tried.verdict), STRONG, verdict_style(tried.verdict));
         }
         None => page.paragraph("", &change, STRONG),
     }
-    page.field("spares", &safe(&told.candidate.spares), LABELS);
-    if let Some(tried) = &told.tried {
+    page.field("spares", &safe(&text.candidate.spares), LABELS);
+    if let Some(tried) = &text.tried {
         trial(page, tried, dives);
     }
-    if let Some(why) = &told.not_tried {
+    if let Some(why) = &text.not_tried {
         page.field("not tried", &safe(why), LABELS);
     }
-    page.field("risk", &safe(&told.candidate.risk), LABELS);
+    page.field("risk", &safe(&text.candidate.risk), LABELS);
 }
 
 fn trial(page: &mut Page, tried: &Tried, dives: u64) {
     page.field("time", &changed(&tried.time_ms, |ms| quantity(ms, "ms")), LABELS);
     if let Some(pages) = &tried.pages {
-        page.field("pages", &changed(pages, pages_told), LABELS);
+        page.field("pages", &changed(pages, pages_text), LABELS);
     }
     if let Some(from_disk) = tried.pages_from_disk.filter(|pages| pages.before > 0.0 || pages.after > 0.0) {
-        page.field("from disk", &changed(&from_disk, pages_told), LABELS);
+        page.field("from disk", &changed(&from_disk, pages_text), LABELS);
     } else if tried.pages.is_some() {
         page.field("from disk", "no page: all were in the buffer pool", LABELS);
     }
-    if let Some(why) = &tried.pages_not_told {
-        page.field("pages", &safe(&format!("not told: {why}")), LABELS);
+    if let Some(why) = &tried.pages_not_counted {
+        page.field("pages", &safe(&format!("not known: {why}")), LABELS);
     }
     if let Some(now) = tried.dives {
         let skipped = if tried.skipped { ": skipped for the forced index" } else { "" };
-        let told = format!("{} -> {}{skipped}, by the trace", plain(dives as f64), plain(now as f64));
-        page.field("dives", &told, LABELS);
+        let text = format!("{} -> {}{skipped}, by the trace", plain(dives as f64), plain(now as f64));
+        page.field("dives", &text, LABELS);
     }
     let quads = counted(tried.quads, "quad", "quads");
     let rows = counted(tried.rows, "row", "rows");
-    let told = format!("{quads}, {} in all, the same {rows} each time", counted(tried.runs, "run", "runs"));
-    page.field("trial", &told, LABELS);
+    let text = format!("{quads}, {} in all, the same {rows} each time", counted(tried.runs, "run", "runs"));
+    page.field("trial", &text, LABELS);
 }
 
 /// `1.5 ms -> 180 µs, -88 % (-89 to -87)`
-fn changed(compared: &Compared, told: impl Fn(f64) -> String) -> String {
-    let sides = format!("{} -> {}", told(compared.before), told(compared.after));
+fn changed(compared: &Compared, text: impl Fn(f64) -> String) -> String {
+    let sides = format!("{} -> {}", text(compared.before), text(compared.after));
     match compared.effect {
         Some(Effect { ratio, low: Some(low), high: Some(high) }) => {
             format!("{sides}, {} % ({} to {})", signed(ratio), signed(low), signed(high))
@@ -382,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_tell_is_told() {
+    fn nothing_to_show_is_shown() {
         let text = render(&examples::nothing(), TERMINAL);
         assert!(text.contains("No statement was seen."), "{text}");
     }

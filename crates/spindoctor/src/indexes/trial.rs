@@ -1,7 +1,8 @@
-//! What a trial's runs say: time and pages of the candidate against those of the statement as it is.
+//! The result of a trial's runs: time and pages of the candidate against those of the unchanged statement.
 //!
-//! In: blocks of runs in quads, whose order a coin decides, and what of InnoDB's counts others may have made. Out: ratios
-//! with intervals that hold at every look (`spindoctor_tune::statistics::interval`), and a verdict. Pure.
+//! In: blocks of runs in quads, whose order a coin decides, and the part of InnoDB's counts that other sessions may
+//! have made. Out: ratios with intervals that hold at every look (`spindoctor_tune::statistics::interval`), and a
+//! verdict. Pure.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -15,7 +16,7 @@ use spindoctor_tune::statistics::interval::{ALPHA, Comparison};
 const LEAST: f64 = 0.03;
 /// Fewer quads have an interval that is hardly one: up to five it is infinite.
 const LEAST_QUADS: usize = 8;
-/// Pages are told where others read no more than this part of them meanwhile.
+/// Pages are shown where others read no more than this part of them meanwhile.
 const OTHERS_AT_MOST: f64 = 0.10;
 /// A block of runs takes about this long, seconds: timers and wake-ups are then small beside it.
 const BLOCK_S: f64 = 0.010;
@@ -27,9 +28,9 @@ const MOST_RUNS: u32 = 50;
 pub struct Block {
     /// Time of a run, seconds.
     pub run_s: f64,
-    /// Pages that a run asked for; none where that cannot be told.
+    /// Pages that a run asked for; none where they cannot be counted.
     pub pages: Option<f64>,
-    /// Pages that a run read from disk; none where that cannot be told.
+    /// Pages that a run read from disk; none where they cannot be counted.
     pub from_disk: Option<f64>,
 }
 
@@ -58,7 +59,8 @@ pub struct Tried {
     /// True where all runs had the same rows.
     pub same_rows: bool,
     pub rows: u64,
-    /// Ranges that were looked up for a run of the candidate, by the optimizer's trace; none where that is not told.
+    /// Ranges that were looked up for a run of the candidate, by the optimizer's trace; none where the trace does not
+    /// say.
     pub dives: Option<u64>,
     /// True where the trace says that dives were skipped for the forced index.
     pub skipped: bool,
@@ -69,8 +71,9 @@ pub struct Tried {
     /// Pages that a run of the statement as it is asks for while it reads rows, where the server counts them.
     pub pages_for_rows: Option<f64>,
     pub verdict: Verdict,
-    /// Why pages are not told, where they are not.
-    pub pages_not_told: Option<String>,
+    /// Why pages are not counted, where they are not.
+    #[serde(rename = "pages_not_told")]
+    pub pages_not_counted: Option<String>,
 }
 
 /// Runs of a block, by what one took.
@@ -91,7 +94,7 @@ pub fn is_quiet(pages: f64, run_ms: f64, others_per_s: f64) -> bool {
     others_per_s * run_ms / 1e3 <= (OTHERS_AT_MOST * pages).max(1.0)
 }
 
-/// Whether more quads would tell more.
+/// Whether more quads would give more evidence.
 pub fn is_decided(quads: &[Quad]) -> bool {
     quads.len() >= LEAST_QUADS && verdict(quads) != Verdict::Inconclusive
 }
@@ -134,7 +137,7 @@ fn differences(quads: &[Quad], of: impl Fn(&Block) -> Option<f64>) -> Vec<f64> {
     quads.iter().filter_map(|quad| Some(ln(&quad.new)? - ln(&quad.old)?)).collect()
 }
 
-/// What tells equal answers from others: the number of rows, and a sum over them that does not depend on their order.
+/// What identifies equal answers: the number of rows, and a sum over them that does not depend on their order.
 pub fn fingerprint(rows: &Rows) -> (u64, u64) {
     let mut sum = 0u64;
     for row in rows.iter() {
@@ -164,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_helps_hurts_and_does_nothing_is_told_apart() {
+    fn what_helps_hurts_and_does_nothing_is_distinguished() {
         assert_eq!(verdict(&quads(12, 0.2, 0.05)), Verdict::Helps);
         assert_eq!(verdict(&quads(12, 1.5, 0.05)), Verdict::Hurts);
         assert_eq!(verdict(&quads(20, 1.0, 0.01)), Verdict::NoSignificantEffect);
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantity_is_told_with_its_ratio_and_interval() {
+    fn a_quantity_is_shown_with_its_ratio_and_interval() {
         let all = quads(12, 0.25, 0.02);
         let time = compared(&all, |block| Some(block.run_s * 1e3)).unwrap();
         let effect = time.effect.unwrap();
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_told_where_the_server_is_quiet_enough() {
+    fn pages_are_shown_where_the_server_is_quiet_enough() {
         assert_eq!(of_a_run(1_000.0, 10, 0.01, 0.0), Some(100.0));
         assert_eq!(of_a_run(1_000.0, 10, 0.01, 5_000.0), Some(95.0));
         assert_eq!(of_a_run(1_000.0, 10, 0.01, 50_000.0), None);

@@ -1,4 +1,4 @@
-//! What the optimizer's index dives cost, statement by statement, and what would spare them.
+//! The cost of the optimizer's index dives, statement by statement, and how to save them.
 //!
 //! ```text
 //! what runs -> Select -> EXPLAIN, trace, indexes -> Estimates -> candidates -> quads of runs -> Tried
@@ -64,13 +64,13 @@ pub struct Examined {
     pub execution_ms: Option<f64>,
     /// What the stacks say of it, where it was seen in them.
     pub stacks: Option<InStatement>,
-    pub lists: Vec<ToldList>,
+    pub lists: Vec<ListSummary>,
     #[serde(flatten)]
     pub estimates: Estimates,
     pub planning: Planning,
-    /// Where it was run, and pages can be told.
+    /// Where it was run, and pages can be counted.
     pub pages: Option<Split>,
-    pub candidates: Vec<ToldCandidate>,
+    pub candidates: Vec<CandidateReport>,
 }
 
 /// What stacks and CPU samples say of estimates.
@@ -98,7 +98,7 @@ pub struct InStatement {
 
 impl InStatement {
     /// Shares of what was seen.
-    pub fn of(seen: InStatements) -> Self {
+    pub fn from_counts(seen: InStatements) -> Self {
         let share = |count: u64| count as f64 / seen.inside.max(1) as f64;
         Self { seen: seen.inside, estimating: share(seen.estimating), diving: share(seen.diving) }
     }
@@ -106,20 +106,20 @@ impl InStatement {
 
 impl Stacks {
     /// Shares of what was counted.
-    pub fn of(found: &Estimating) -> Self {
+    pub fn from_estimating(found: &Estimating) -> Self {
         let cpu = found.cpu_in_dives as f64 / found.cpu_samples.max(1) as f64;
         Self {
             snapshots: found.snapshots,
             cpu_samples: found.cpu_samples,
             cpu_in_dives: (found.cpu_samples > 0).then_some(cpu),
-            all: InStatement::of(found.all),
+            all: InStatement::from_counts(found.all),
         }
     }
 }
 
 /// A list of values beside the limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ToldList {
+pub struct ListSummary {
     pub column: String,
     pub values: usize,
     /// True where a list of that length is looked up, value by value.
@@ -137,8 +137,9 @@ pub struct Planning {
     pub without_in_vain: Option<Planned>,
     /// With statistics instead of dives for lists.
     pub without_list_dives: Option<Planned>,
-    /// Why pages are not told, where they are not.
-    pub pages_not_told: Option<String>,
+    /// Why pages are not counted, where they are not.
+    #[serde(rename = "pages_not_told")]
+    pub pages_not_counted: Option<String>,
 }
 
 /// What one EXPLAIN takes.
@@ -163,13 +164,13 @@ impl Planning {
     /// Leaves out pages that others drown who ask for so many a second; all, where those of the statement as it is are
     /// among them. True where pages are left.
     pub fn keep_pages_beside(&mut self, others_per_s: f64) -> bool {
-        let is_told = |one: &Planned| one.pages.is_some_and(|pages| is_quiet(pages, one.ms, others_per_s));
-        let any = is_told(&self.as_it_is);
+        let is_shown = |one: &Planned| one.pages.is_some_and(|pages| is_quiet(pages, one.ms, others_per_s));
+        let any = is_shown(&self.as_it_is);
         for one in [Some(&mut self.as_it_is), self.without_in_vain.as_mut(), self.without_list_dives.as_mut()]
             .into_iter()
             .flatten()
         {
-            one.pages = one.pages.filter(|_| any && is_told(one));
+            one.pages = one.pages.filter(|_| any && is_shown(one));
         }
         any
     }
@@ -177,7 +178,7 @@ impl Planning {
 
 impl Split {
     /// A run's pages, of which those of an EXPLAIN are for the plan.
-    pub fn of(of_a_run: f64, explained: f64) -> Self {
+    pub fn new(of_a_run: f64, explained: f64) -> Self {
         let for_the_plan = explained.min(of_a_run);
         Self { of_a_run, for_the_plan, for_its_rows: of_a_run - for_the_plan }
     }
@@ -192,7 +193,7 @@ impl Split {
 
 /// A candidate, and what its trial found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ToldCandidate {
+pub struct CandidateReport {
     #[serde(flatten)]
     pub candidate: Candidate,
     pub tried: Option<Tried>,
@@ -243,9 +244,9 @@ impl Examined {
     }
 }
 
-impl ToldList {
+impl ListSummary {
     /// A list, and whether the limit lets it be looked up.
-    pub fn of(list: &List, limit: u64) -> Self {
+    pub fn from_list(list: &List, limit: u64) -> Self {
         let is_below_limit = limit == 0 || (list.values as u64) < limit;
         Self { column: list.column.clone(), values: list.values, is_below_limit }
     }
@@ -275,12 +276,14 @@ mod tests {
 
     #[test]
     fn a_list_is_held_against_the_limit() {
-        let below = |values, limit| ToldList::of(&List { column: "k".into(), values }, limit).is_below_limit;
+        let below = |values, limit| {
+            ListSummary::from_list(&List { column: "k".into(), values }, limit).is_below_limit
+        };
         assert_eq!([below(199, 200), below(200, 200), below(5_000, 0)], [true, false, true]);
     }
 
     #[test]
-    fn what_dives_cost_is_told_by_the_servers_counts() {
+    fn what_dives_cost_is_shown_by_the_servers_counts() {
         let planted = &examples::planted().statements[0];
         assert_eq!(planted.planning_pages_per_s(), Some(1_530.0 * 600.0));
         let share = planted.dive_share().unwrap();
@@ -290,11 +293,11 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_one_kind_alone_are_not_told() {
-        let told = |ms, pages| Planned { ms, pages };
+    fn pages_of_one_kind_alone_are_not_shown() {
+        let text = |ms, pages| Planned { ms, pages };
         let mut planning = Planning {
-            as_it_is: told(1.0, Some(1_500.0)),
-            without_list_dives: Some(told(0.2, Some(4.0))),
+            as_it_is: text(1.0, Some(1_500.0)),
+            without_list_dives: Some(text(0.2, Some(4.0))),
             ..Planning::default()
         };
         assert!(planning.keep_pages_beside(1_000.0));
@@ -309,9 +312,9 @@ mod tests {
 
     #[test]
     fn the_pages_of_a_run_are_for_its_plan_and_for_its_rows() {
-        let split = Split::of(1_533.0, 1_530.0);
+        let split = Split::new(1_533.0, 1_530.0);
         assert_eq!((split.for_the_plan, split.for_its_rows), (1_530.0, 3.0));
-        assert_eq!(Split::of(10.0, 11.5).for_its_rows, 0.0, "EXPLAIN's own pages");
+        assert_eq!(Split::new(10.0, 11.5).for_its_rows, 0.0, "EXPLAIN's own pages");
         let split = Split::counted(3_050.0, 2.0);
         assert_eq!((split.for_the_plan, split.for_its_rows), (3_048.0, 2.0), "a run that dived twice");
         assert_eq!(Split::counted(1.5, 2.0).for_the_plan, 0.0);
@@ -332,7 +335,7 @@ mod tests {
     fn reasons_are_counted() {
         let mut passed = Vec::new();
         for digest in ["a", "b"] {
-            pass_over(&mut passed, "it is no plain SELECT".into(), digest, 3);
+            pass_over(&mut passed, "it is not a plain SELECT".into(), digest, 3);
         }
         assert_eq!((passed.len(), passed[0].statements, passed[0].seen), (1, 2, 6));
         assert_eq!(passed[0].digest, "a");

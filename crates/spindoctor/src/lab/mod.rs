@@ -1,4 +1,4 @@
-//! `spindoctor lab`: throw-away servers that suffer a known cause.
+//! `spindoctor lab`: throw-away servers with a known problem.
 
 mod args;
 mod run;
@@ -6,4 +6,4 @@ mod text;
 
 pub use args::{Lab, LabServer};
 pub use run::run;
-pub use run::{data, tell, which};
+pub use run::{announce, data, which};

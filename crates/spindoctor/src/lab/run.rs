@@ -1,4 +1,4 @@
-//! `spindoctor lab`: throw-away servers, for people and for proving the diagnosis.
+//! `spindoctor lab`: throw-away servers, for people and for tests of the diagnosis.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ use crate::common::runtime::wait_for;
 use crate::common::{output, terminal, window_file};
 use crate::doctor::html;
 use crate::locks;
-use crate::tune::{Shown, html as tune_html, view as tune_view};
+use crate::tune::{ProgressLine, html as tune_html, view as tune_view};
 use spindoctor_page::json;
 
 /// Runs one of the lab's commands.
@@ -50,7 +50,7 @@ pub fn run(asked: &Lab) -> anyhow::Result<ExitStatus> {
 
 fn install(home: &Home) -> anyhow::Result<()> {
     for which in [Which::Mysql, Which::Mariadb] {
-        let installed = Installation::find(home, &which, &tell)?;
+        let installed = Installation::find(home, &which, &announce)?;
         output::print(&format!("{} in {}\n", installed.version, installed.basedir.display()))?;
     }
     Ok(())
@@ -67,7 +67,7 @@ async fn start(home: &Home, asked: &LabUp) -> anyhow::Result<Listed> {
         options: asked.options.clone(),
     };
     tokio::select! {
-        started = up(home, &spec, &tell) => Ok(started?),
+        started = up(home, &spec, &announce) => Ok(started?),
         interrupted = tokio::signal::ctrl_c() => {
             interrupted.context("could not listen for Ctrl-C")?;
             bail!("interrupted; the server was ended again")
@@ -94,9 +94,9 @@ fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
             Ok(match asked.calm_first {
                 Some(calm_for) => {
                     expect_onset(scenario)?;
-                    scenario::through(home, scenario, &which, calm_for, command, &tell).await?
+                    scenario::through(home, scenario, &which, calm_for, command, &announce).await?
                 }
-                None => scenario::during(home, scenario, &which, command, &tell).await?,
+                None => scenario::during(home, scenario, &which, command, &announce).await?,
             })
         })?;
         // None where a signal ended it: that is no result.
@@ -110,7 +110,7 @@ fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
         output::expect_writable(file, output::WINDOW)?;
     }
     let options = RunOptions { which, window: asked.duration };
-    let outcome = wait_for(async { Ok(scenario::run(home, scenario, &options, &tell).await?) })?;
+    let outcome = wait_for(async { Ok(scenario::run(home, scenario, &options, &announce).await?) })?;
     if let Some(file) = &asked.save_window {
         window_file::save(file, &outcome.window)?;
     }
@@ -150,16 +150,16 @@ fn experiment_run(
         max_time: asked.max_time,
         take: TakeOptions::of_process()?,
     };
-    let shown = Shown::new(asked.max_time);
+    let shown = ProgressLine::new(asked.max_time);
     let mut tell_of = |event: Event<'_>| shown.event(&event);
     let mut tuning = wait_for(async {
         let _ahead = Ahead::of_others();
-        Ok(run_experiment(home, experiment, &options, &mut tell_of, &tell).await?)
+        Ok(run_experiment(home, experiment, &options, &mut tell_of, &announce).await?)
     })?;
     shown.finish();
     match log::append(&options.take.state, &tuning) {
         Ok(file) => tuning.settings.push(format!("Logged in {}.", file.display())),
-        Err(why) => tell(&format!("the trial could not be logged: {why}")),
+        Err(why) => announce(&format!("the trial could not be logged: {why}")),
     }
     if let Some(file) = &asked.html {
         output::write_file(file, tune_html::render(&tuning), "the HTML report")?;
@@ -184,7 +184,7 @@ fn storm_run(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
     };
     let storm = wait_for(async {
         let _ahead = Ahead::of_others();
-        Ok(storm::storm(home, &options, &tell).await?)
+        Ok(storm::storm(home, &options, &announce).await?)
     })?;
     output::print(&match asked.json {
         true => json::to_text(&Versioned::<Storm> { schema: "spindoctor.storm/1", content: &storm })
@@ -218,7 +218,7 @@ fn score(home: &Home, asked: &LabScore) -> anyhow::Result<ExitStatus> {
     let names =
         asked.scenarios.iter().map(|name| Ok(find(name)?.name)).collect::<anyhow::Result<Vec<_>>>()?;
     let score = wait_for(async {
-        Ok(scenario::score(home, &names, asked.runs as usize, asked.duration, &tell).await?)
+        Ok(scenario::score(home, &names, asked.runs as usize, asked.duration, &announce).await?)
     })?;
     if let Some(file) = &asked.markdown {
         let earlier = if asked.add { fs::read_to_string(file).unwrap_or_default() } else { String::new() };
@@ -269,7 +269,7 @@ fn make_captures(home: &Home, asked: &LabCapture) -> anyhow::Result<ExitStatus> 
     let options = capture::Options { into: asked.into.clone(), servers, only: asked.only.clone() };
     let made = wait_for(async {
         tokio::select! {
-            made = capture::run(home, &options, &tell) => Ok(made?),
+            made = capture::run(home, &options, &announce) => Ok(made?),
             interrupted = tokio::signal::ctrl_c() => {
                 interrupted.context("could not listen for Ctrl-C")?;
                 bail!("interrupted; the server was ended, and files that were written stay")
@@ -304,7 +304,7 @@ fn expect_onset(scenario: &Scenario) -> anyhow::Result<()> {
 }
 
 /// What the lab does meanwhile.
-pub fn tell(doing: &str) {
+pub fn announce(doing: &str) {
     output::note(&format!("lab: {doing}"));
 }
 

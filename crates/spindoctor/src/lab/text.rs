@@ -1,4 +1,4 @@
-//! What the lab has to say: its lists, a scenario's run, and the score as text and as a Markdown page.
+//! The output of the lab: its lists, a scenario's run, and the score as text and as a Markdown page.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub fn lists(scenarios: &[&Scenario], experiments: &[&Experiment], servers: &[Li
         }
     }
     for server in servers {
-        page.entry(&server.name, &safe(&told(server)), 12);
+        page.entry(&server.name, &safe(&line(server)), 12);
         // Commands are for copying: never broken over two lines.
         page.push(&format!("    spindoctor doctor -u root -S {}", server.socket.display()));
         if server.stays {
@@ -49,7 +49,7 @@ pub fn lists(scenarios: &[&Scenario], experiments: &[&Experiment], servers: &[Li
     page.finish()
 }
 
-fn told(server: &Listed) -> String {
+fn line(server: &Listed) -> String {
     let mut parts = vec![server.version.to_string()];
     parts.push(server.pid.map_or("not running".to_owned(), |pid| format!("pid {pid}")));
     parts.push(format!("port {}", server.port));
@@ -110,11 +110,11 @@ pub fn storm(storm: &Storm, look: Look) -> String {
         }
     }
     if !storm.not_tried.is_empty() {
-        let told = format!(
+        let text = format!(
             "Not tried, as the time was over (--max-time gives more): {}.",
             storm.not_tried.join(", ")
         );
-        page.paragraph("", &told, STRONG);
+        page.paragraph("", &text, STRONG);
     }
     page.paragraph(
         "",
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_tells_what_each_setting_sustained_and_what_broke() {
+    fn a_storm_shows_what_each_setting_sustained_and_what_broke() {
         use spindoctor_lab::storm::{Breaks, Failure, StormSetting};
         let round = |rate, in_time, failures: &[(Failure, u64)]| Round {
             rate,

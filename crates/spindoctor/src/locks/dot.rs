@@ -1,12 +1,12 @@
-//! The wait graph for graphviz: `dot -Tsvg`. An arrow goes from a thread that waits to the one that holds it up.
-//! Siblings that are alike are one box after the first two, as in the other pictures; JSON has every wait.
+//! The wait graph for graphviz: `dot -Tsvg`. An arrow goes from a thread that waits to the one that blocks it. Siblings
+//! that are alike are one box after the first two, as in the other pictures; JSON has every wait.
 
 use std::fmt::Write as _;
 
 use super::forest::{Forest, Top};
 use super::view::{
-    LEVELS_SHOWN, Shown, account, doing, holds_up, lock, remarks, running, seconds, shown, subject, verdict,
-    wanted, who,
+    LEVELS_SHOWN, Sibling, account, doing, holds_up, lock, remarks, running, seconds, shown, subject,
+    verdict, wanted, who,
 };
 use super::waits::Locks;
 use spindoctor_page::dot;
@@ -17,7 +17,7 @@ const LINE_SHOWN: usize = 48;
 
 /// The graph as graphviz reads it.
 pub fn render(locks: &Locks) -> String {
-    let forest = Forest::of(locks);
+    let forest = Forest::from_locks(locks);
     let mut drawing = Drawing { text: String::new(), locks, forest: &forest, next: 0 };
     let mut title = vec![format!("{}: {}", subject(locks), verdict(locks))];
     title.extend(remarks(locks));
@@ -114,7 +114,7 @@ impl Drawing<'_> {
         let (locks, forest) = (self.locks, self.forest);
         for item in shown(forest, locks, siblings, level) {
             let (lines, style, label, place) = match &item {
-                Shown::One(at, is_first) => {
+                Sibling::One(at, is_first) => {
                     let node = forest.node(*at);
                     let Some(thread) = locks.thread(node.thread) else { continue };
                     let mut lines = vec![who(thread), account(thread), running(thread)];
@@ -129,7 +129,7 @@ impl Drawing<'_> {
                     };
                     (lines, if node.is_repeated { "style=\"rounded,dashed\"" } else { "" }, label, Some(*at))
                 }
-                Shown::More(rest) => (vec![rest.told()], MORE, String::new(), None),
+                Sibling::More(rest) => (vec![rest.label()], MORE, String::new(), None),
             };
             let number = self.node(&lines, style);
             for holder in holders {
@@ -141,8 +141,8 @@ impl Drawing<'_> {
             if level < LEVELS_SHOWN {
                 self.waiters(&node.children, &[number], level + 1);
             } else {
-                let told = format!("{} more behind it, further down", number::plain(node.behind.into()));
-                let deeper = self.node(&[told], MORE);
+                let text = format!("{} more behind it, further down", number::plain(node.behind.into()));
+                let deeper = self.node(&[text], MORE);
                 self.arrow(deeper, number, "", "");
             }
         }

@@ -1,4 +1,4 @@
-//! Looks at servers, made by hand, for the tests of every format.
+//! Snapshots of servers, made by hand, for the tests of every format.
 
 use spindoctor_model::WaitGraph;
 use spindoctor_model::stack::ThreadState;
@@ -173,7 +173,7 @@ pub fn group_commit(since_s: Option<f64>) -> Locks {
     locks
 }
 
-/// A client that is idle in its transaction holds up an ALTER, which holds up 200 readers.
+/// A client that is idle in its transaction blocks an ALTER, which blocks 200 readers.
 pub fn chain() -> Locks {
     const TABLE: &str = "sbtest.sbtest1";
     let mut threads = vec![
@@ -456,7 +456,7 @@ pub fn deep() -> Locks {
     locks
 }
 
-/// A server whose users chose their names and statements to hurt whoever looks.
+/// A server whose users chose their names and statements to attack the reader.
 pub fn hostile() -> Locks {
     const HOSTILE: &str = "\u{1b}]2;owned\u{7}\u{202e}</text></svg><script>document.title='owned'</script>&\"\\ ]]>🐬\u{9b}2J\n";
     let long = HOSTILE.repeat(40);

@@ -1,8 +1,8 @@
 //! The wait graph as trees, for views that people read.
 //!
-//! In: one look at a server. Out: a tree for each root, each ring and each lock whose holder is not visible. A thread
-//! stands once, as near to the top as it can: a queue of 500 for one row is 500 children of the row's holder, and not a
-//! chain of 500, although each of them waits for all those before it, too.
+//! In: one snapshot of a server. Out: a tree for each root, each ring and each lock whose holder is not visible. A
+//! thread appears once, as near to the top as it can: a queue of 500 for one row is 500 children of the row's holder,
+//! and not a chain of 500, although each of them waits for all those before it, too.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,9 +12,9 @@ use spindoctor_sql::digest;
 
 use super::waits::Locks;
 
-/// A root that holds up fewer threads than this, each for a moment, is traffic: two clients that met.
+/// A root that blocks fewer threads than this, each for a moment, is traffic: two clients that met.
 const BRIEF_WAITERS: u32 = 10;
-/// A wait of no more than this is a moment, seconds. It is the least that clocks of whole seconds can tell (MySQL's
+/// A wait of no more than this is a moment, seconds. It is the shortest that clocks of whole seconds can show (MySQL's
 /// process list, INNODB_TRX): one that ticks in the middle of a wait of 10 ms makes 1 s of it.
 const BRIEF_WAIT_S: f64 = 1.0;
 
@@ -40,7 +40,7 @@ pub struct Tree<'a> {
 /// What stands at the top of a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Top<'a> {
-    /// A thread that waits for nobody.
+    /// A thread that is not waiting.
     Root(&'a WaitRoot),
     /// A lock that somebody holds; nobody can see who.
     Unseen {
@@ -77,8 +77,8 @@ pub struct Group {
 
 impl<'a> Forest<'a> {
     /// The trees of a look.
-    pub fn of(locks: &'a Locks) -> Self {
-        let mut builder = Builder::of(locks);
+    pub fn from_locks(locks: &'a Locks) -> Self {
+        let mut builder = Builder::new(locks);
         let unseen_root = |root: &&WaitRoot| root.thread.is_none();
         for root in locks.roots.iter().filter(|root| !unseen_root(root)) {
             builder.tree(Top::Root(root), &root.thread.into_iter().collect::<Vec<_>>(), &[]);
@@ -100,7 +100,7 @@ impl<'a> Forest<'a> {
         forest
     }
 
-    /// The longest wait for what stands at the top of a tree, seconds; None where no source tells.
+    /// The longest wait for the top of a tree, seconds; None where no source shows it.
     pub fn longest_wait_s(&self, tree: &Tree<'_>) -> Option<f64> {
         let within = match &tree.top {
             Top::Ring(members) => {
@@ -113,7 +113,7 @@ impl<'a> Forest<'a> {
         within.filter(|waited_s| waited_s.is_finite()).into_iter().chain(behind).max_by(f64::total_cmp)
     }
 
-    /// True where few are held up, each for a moment, as happens all the time on a busy server. Commits wait for each
+    /// True where few are blocked, each for a moment, as happens all the time on a busy server. Commits wait for each
     /// other in any number: the queue is there so that many of them need one sync.
     pub fn is_brief(&self, locks: &Locks, tree: &Tree<'_>) -> bool {
         match &tree.top {
@@ -188,10 +188,10 @@ impl<'a> Forest<'a> {
         places.iter().map(|at| 1 + self.nodes[*at].behind).sum()
     }
 
-    /// The shortest and the longest wait at these places, seconds; None where no source tells.
+    /// The shortest and the longest wait at these places, seconds; None where no source shows it.
     pub fn waited_s(&self, places: &[usize]) -> Option<(f64, f64)> {
-        let told = |at: &usize| self.nodes[*at].edge.waited_s.filter(|waited_s| waited_s.is_finite());
-        let waits = || places.iter().filter_map(told);
+        let text = |at: &usize| self.nodes[*at].edge.waited_s.filter(|waited_s| waited_s.is_finite());
+        let waits = || places.iter().filter_map(text);
         Some((waits().min_by(f64::total_cmp)?, waits().max_by(f64::total_cmp)?))
     }
 }
@@ -224,7 +224,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn of(locks: &'a Locks) -> Self {
+    fn new(locks: &'a Locks) -> Self {
         let threads = locks.graph.threads.len();
         let edges = &locks.graph.edges;
         let mut of_holder = vec![Vec::new(); threads];
@@ -257,7 +257,7 @@ impl<'a> Builder<'a> {
         self.tree(Top::Ring(with_edges), &members, &[]);
     }
 
-    /// Adds a tree: whoever waits for these threads or stands at the end of these edges, and all behind them.
+    /// Adds a tree: the threads that wait for these threads or are at the end of these edges, and all behind them.
     fn tree(&mut self, top: Top<'a>, tops: &[u32], edges: &[usize]) {
         let number = self.trees.len();
         let first = self.nodes.len();
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn a_queue_is_children_of_the_holder_and_not_a_chain() {
         let locks = examples::row_pileup();
-        let forest = Forest::of(&locks);
+        let forest = Forest::from_locks(&locks);
         assert_eq!(forest.trees.len(), 1);
         assert_eq!(forest.trees[0].children.len(), 500);
         assert_eq!(forest.trees[0].behind, 500);
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn a_chain_counts_what_is_behind_each_of_its_members() {
         let locks = examples::chain();
-        let forest = Forest::of(&locks);
+        let forest = Forest::from_locks(&locks);
         let tree = &forest.trees[0];
         assert_eq!((tree.children.len(), tree.behind), (1, 201));
         let alter = forest.node(tree.children[0]);
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn every_thread_that_waits_stands_in_some_tree() {
         for (name, locks) in examples::all() {
-            let forest = Forest::of(&locks);
+            let forest = Forest::from_locks(&locks);
             let in_rings = forest.trees.iter().flat_map(|tree| match &tree.top {
                 Top::Ring(members) => members.iter().map(|(member, _)| *member).collect(),
                 _ => Vec::new(),
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn who_waits_for_two_roots_stands_with_the_first_and_is_named_with_the_second() {
         let locks = examples::two_roots();
-        let forest = Forest::of(&locks);
+        let forest = Forest::from_locks(&locks);
         assert_eq!(forest.trees.len(), 2);
         let repeated: Vec<bool> = forest
             .trees
@@ -362,7 +362,7 @@ mod tests {
         for (since_s, is_brief) in [(Some(0.0), true), (Some(1.0), true), (Some(30.0), false), (None, false)]
         {
             let locks = examples::group_commit(since_s);
-            let forest = Forest::of(&locks);
+            let forest = Forest::from_locks(&locks);
             assert_eq!(forest.is_brief(&locks, &forest.trees[0]), is_brief, "{since_s:?}");
         }
     }
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn few_that_wait_for_a_moment_are_traffic_and_a_ring_never_is() {
         let brief = |locks: &Locks| {
-            let forest = Forest::of(locks);
+            let forest = Forest::from_locks(locks);
             forest.trees.iter().all(|tree| forest.is_brief(locks, tree))
         };
         assert!(brief(&examples::busy()));
@@ -388,6 +388,6 @@ mod tests {
         locks.graph.threads.truncate(1);
         locks.cycles = vec![vec![], vec![7, 9]];
         locks.roots[0].thread = Some(77);
-        assert!(Forest::of(&locks).trees.iter().all(|tree| tree.children.is_empty()));
+        assert!(Forest::from_locks(&locks).trees.iter().all(|tree| tree.children.is_empty()));
     }
 }

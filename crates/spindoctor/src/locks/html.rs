@@ -1,6 +1,6 @@
-//! Who holds up whom, as a section of an HTML page: a picture, and below it everything that it has no room for, folded
-//! up. A click on a card of the picture opens what is told of it there: a browser opens the `<details>` around the place
-//! that a link leads to, so that no script is needed.
+//! Who blocks whom, as a section of an HTML page: a picture, and below it everything that it has no room for, folded
+//! up. A click on a card of the picture opens its details there: a browser opens the `<details>` around the place that
+//! a link leads to, so that no script is needed.
 
 use maud::{Markup, PreEscaped, html};
 use spindoctor_model::wait_graph::{WaitEdge, WaitRoot, WaitingThread};
@@ -8,8 +8,8 @@ use spindoctor_model::wait_graph::{WaitEdge, WaitRoot, WaitingThread};
 use super::forest::{Forest, Top, Tree};
 use super::svg::{Anchor, anchor, within_page};
 use super::view::{
-    Shown, account, doing, freeing, held, holds_up, lock, remarks, ring_told, running, runs_label, seconds,
-    shown, state_told, transaction, verdict, wanted, who,
+    Sibling, account, doing, freeing, held, holds_up, lock, remarks, ring_text, running, runs_label, seconds,
+    shown, state_text, transaction, verdict, wanted, who,
 };
 use super::waits::Locks;
 use spindoctor_page::number;
@@ -17,24 +17,24 @@ use spindoctor_page::safe::safe;
 
 /// Threads that stand in a table of those who are alike; the others are counted. A page must open in a moment.
 const ROWS_SHOWN: usize = 500;
-/// Levels below a top that are told of: browsers stop at 512 elements within each other.
-const LEVELS_TOLD: usize = 40;
-/// Trees that are told of.
+/// Levels below a top that have details: browsers stop at 512 elements within each other.
+const LEVELS_SHOWN: usize = 40;
+/// Trees that have details.
 const TREES_SHOWN: usize = 40;
 
 /// The section; nothing where nobody waits for longer than a moment.
 pub fn section(locks: &Locks) -> Markup {
-    let forest = Forest::of(locks);
+    let forest = Forest::from_locks(locks);
     html! {
         @if !forest.trees.iter().all(|tree| forest.is_brief(locks, tree)) {
-            (card("Who holds up whom", locks, &forest))
+            (card("Who blocks whom", locks, &forest))
         }
     }
 }
 
 /// The section under a title of its own, of waits however short: what lasts a moment may be a stall.
 pub fn section_of_stall(title: &str, locks: &Locks) -> Markup {
-    card(title, locks, &Forest::of(locks))
+    card(title, locks, &Forest::from_locks(locks))
 }
 
 fn card(title: &str, locks: &Locks, forest: &Forest<'_>) -> Markup {
@@ -51,7 +51,7 @@ fn card(title: &str, locks: &Locks, forest: &Forest<'_>) -> Markup {
                 (whole(locks, forest, number, tree))
             }
             @if forest.trees.len() > TREES_SHOWN {
-                p.quiet { (forest.trees.len() - TREES_SHOWN) " more are not told of here." }
+                p.quiet { (forest.trees.len() - TREES_SHOWN) " more are not shown here." }
             }
         }
     }
@@ -71,12 +71,12 @@ fn whole(locks: &Locks, forest: &Forest<'_>, number: usize, tree: &Tree<'_>) -> 
         Top::Unseen { kind, object } => {
             (format!("An owner that is not visible {held_up}"), lock_fact(&lock(*kind, object)))
         }
-        Top::Ring(members) => (ring_told(members.len()), ring_facts(locks, members)),
+        Top::Ring(members) => (ring_text(members.len()), ring_facts(locks, members)),
     };
     html! {
         details.tree open[number == 0] {
             summary { (safe(&title)) }
-            div.told id=(anchor(Anchor::Tree(number))) { (facts) }
+            div.facts id=(anchor(Anchor::Tree(number))) { (facts) }
             (waiters(locks, forest, &tree.children, 1))
         }
     }
@@ -134,13 +134,13 @@ fn thread_facts(thread: &WaitingThread, root: Option<&WaitRoot>) -> Markup {
         @if thread.connection_id.is_some() && let Some(tid) = thread.thread_os_id {
             (fact("thread", &tid.to_string()))
         }
-        @if let Some(told) = transaction(thread) { (fact("transaction", &told)) }
+        @if let Some(text) = transaction(thread) { (fact("transaction", &text)) }
         @if let Some(statement) = &thread.statement {
             dt { (runs_label(is_idle)) }
             dd { code { (safe(statement)) } }
         }
         @if !thread.server_state.is_empty() { (fact("state", &thread.server_state)) }
-        @if let Some(state) = thread.state { (fact("kernel", &state_told(state))) }
+        @if let Some(state) = thread.state { (fact("kernel", &state_text(state))) }
         @if !thread.stack.is_empty() {
             dt { "stack" }
             dd {
@@ -153,14 +153,14 @@ fn thread_facts(thread: &WaitingThread, root: Option<&WaitRoot>) -> Markup {
     }
 }
 
-fn fact(label: &str, told: &str) -> Markup {
-    html! { dt { (label) } dd { (safe(told)) } }
+fn fact(label: &str, text: &str) -> Markup {
+    html! { dt { (label) } dd { (safe(text)) } }
 }
 
 /// Those who wait, as in the picture: some by themselves, the others in a table.
 fn waiters(locks: &Locks, forest: &Forest<'_>, siblings: &[usize], level: usize) -> Markup {
     html! {
-        @if level > LEVELS_TOLD && !siblings.is_empty() {
+        @if level > LEVELS_SHOWN && !siblings.is_empty() {
             p.quiet { (forest.size(siblings)) " more behind it, further down." }
         } @else if !siblings.is_empty() {
             ul.waiters {
@@ -172,16 +172,16 @@ fn waiters(locks: &Locks, forest: &Forest<'_>, siblings: &[usize], level: usize)
     }
 }
 
-fn waiter(locks: &Locks, forest: &Forest<'_>, item: &Shown, level: usize) -> Markup {
+fn waiter(locks: &Locks, forest: &Forest<'_>, item: &Sibling, level: usize) -> Markup {
     let rest = match item {
-        Shown::One(at, _) => return one(locks, forest, *at, level),
-        Shown::More(rest) => rest,
+        Sibling::One(at, _) => return one(locks, forest, *at, level),
+        Sibling::More(rest) => rest,
     };
     let places = &rest.places;
     html! {
         details {
-            summary { (rest.told()) }
-            div.told id=(anchor(Anchor::More(places[0]))) {
+            summary { (rest.label()) }
+            div.facts id=(anchor(Anchor::More(places[0]))) {
                 table.wide.waiters {
                     thead { tr { th { "who" } th { "waited" } th { "wants" } th { "runs" } } }
                     tbody { @for at in places.iter().take(ROWS_SHOWN) { (row(locks, forest, *at)) } }
@@ -210,7 +210,7 @@ fn one(locks: &Locks, forest: &Forest<'_>, at: usize, level: usize) -> Markup {
                 @if node.behind > 0 { ", " (holds_up(node.behind, node.children.len())) }
                 @if node.is_repeated { ", stands in another tree, too" }
             }
-            div.told id=(anchor(Anchor::Waiter(at))) {
+            div.facts id=(anchor(Anchor::Waiter(at))) {
                 dl { (fact("wants", &wanted(node.edge))) (thread_facts(thread, None)) }
             }
         }
@@ -237,9 +237,9 @@ fn row(locks: &Locks, forest: &Forest<'_>, at: usize) -> Markup {
 
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
-    let told: String =
+    let line: String =
         letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect());
-    if told.ends_with('.') { told } else { format!("{told}.") }
+    if line.ends_with('.') { line } else { format!("{line}.") }
 }
 
 #[cfg(test)]

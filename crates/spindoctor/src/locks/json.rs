@@ -143,7 +143,7 @@ fn written(locks: &Locks) -> Written<'_> {
                     name: &who.name,
                     doing: match root.doing.as_str() {
                         "" => doing(root, seen),
-                        told => told.to_owned(),
+                        text => text.to_owned(),
                     },
                     statement: who.statement.as_deref(),
                     since_s: who.since_s,
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_and_an_owner_that_nobody_sees_are_told() {
+    fn a_ring_and_an_owner_that_nobody_sees_are_shown() {
         let ring: Value = serde_json::from_str(&render(&examples::ring()).unwrap()).unwrap();
         assert_eq!(ring["cycles"][0][1]["connection_id"], 13);
         let mutexes: Value = serde_json::from_str(&render(&examples::mutexes()).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! `spindoctor locks`: who holds up whom.
+//! `spindoctor locks`: who blocks whom.
 
 pub mod args;
 mod dot;

@@ -1,7 +1,7 @@
-//! `spindoctor locks`: who holds up whom, now, once or again and again, in the format that was asked for.
+//! `spindoctor locks`: who blocks whom, now, once or again and again, in the format that was asked for.
 //!
-//! One look: the server's lists of locks, a snapshot of its threads with what their memory says of the C library's
-//! locks, and the server's threads once more: who moved on meanwhile is left out.
+//! One snapshot: the server's lists of locks, its threads' stacks with the C library's locks in their memory, and the
+//! server's threads once more: threads that moved on meanwhile are left out.
 
 use std::time::{Duration, Instant};
 
@@ -108,7 +108,7 @@ fn format_name(asked: &Asked) -> Option<&str> {
     if asked.json { Some("json") } else { asked.format.as_deref() }
 }
 
-/// A file is as wide as a mail; standard output tells how wide it is.
+/// A file is as wide as a mail; standard output has its own width.
 fn look(asked: &Asked) -> Look {
     match &asked.output {
         Some(_) => Look::of_file(),
@@ -214,7 +214,7 @@ impl Source {
                 if self.profiler.is_some() && (self.is_named || !first || why.as_no_session().is_some()) =>
             {
                 if first {
-                    note(&format!("no session, so only the process is looked at: {why}"));
+                    note(&format!("no session, so only the process is examined: {why}"));
                 }
                 Ok(())
             }
@@ -271,7 +271,7 @@ impl Source {
     async fn read(&mut self, notes: &mut Vec<String>) -> anyhow::Result<Option<ServerSample>> {
         let Some(session) = &mut self.session else {
             if self.target.is_some() {
-                notes.push("the server was not asked: there is no session".to_owned());
+                notes.push("the server was not queried: there is no session".to_owned());
             }
             return Ok(None);
         };
@@ -284,7 +284,7 @@ impl Source {
         }
     }
 
-    /// The session broke: its process may tell more. Where there is none, nothing is left to look at.
+    /// The session broke: its process may show more. Where there is none, nothing is left to examine.
     fn lost(&mut self, why: &str, notes: &mut Vec<String>) -> anyhow::Result<()> {
         self.session = None;
         self.tried = Some(Instant::now());
@@ -319,7 +319,7 @@ impl Source {
 
     async fn close(&mut self) {
         if let Some(session) = self.session.take() {
-            // Whoever hangs hears no goodbye.
+            // A server that hangs gets no goodbye.
             drop(tokio::time::timeout(GOODBYE_WITHIN, session.close()).await);
         }
     }
@@ -345,7 +345,7 @@ fn put_literals_back(locks: &mut Locks, server: &ServerSample) {
 }
 
 /// What is not seen without stacks.
-const NO_STACKS: &str = "mutexes, commit queues and what the holders do were not looked at";
+const NO_STACKS: &str = "mutexes, commit queues and what the holders do were not checked";
 
 /// A profiler that has taken its first snapshot: that one reads symbols, and the next is quick.
 fn warm(pid: u32) -> spindoctor_stacks::Result<Profiler> {
@@ -408,7 +408,7 @@ pub fn of_window(window: &Window) -> Option<Locks> {
     };
     let samples = window.samples.iter().enumerate().filter(|(_, sample)| has_locks(&sample.server));
     let looks = samples.map(|(at, sample)| {
-        // Stacks are of the last snapshot: they tell nothing of earlier samples.
+        // Stacks are of the last snapshot: they show nothing of earlier samples.
         let profile = profile.filter(|_| at + 1 == window.samples.len());
         (sample, graph(window.server.version, Some(&sample.server), None, profile))
     });

@@ -1,5 +1,5 @@
-//! Who holds up whom as a picture: the root at the left, who waits for it to the right of it, and so on. One SVG, no
-//! script, no network, no font of its own, light and dark as the reader's browser. What does not fit a card is told
+//! Who blocks whom as a picture: the root at the left, the threads that wait for it to its right, and so on. One SVG,
+//! no script, no network, no font of its own, light and dark as the reader's browser. What does not fit a card is shown
 //! when the pointer rests on it.
 //!
 //! A line's colour is the kind of lock, its width grows with the threads that wait along it, and its arrow points to
@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthChar as _;
 
 use super::forest::{Forest, Top, Tree};
 use super::view::{
-    LEVELS_SHOWN, Rest, Shown, account, doing, freeing, held, holds_up, lock, remarks, ring_told, running,
+    LEVELS_SHOWN, Rest, Sibling, account, doing, freeing, held, holds_up, lock, remarks, ring_text, running,
     seconds, shown, subject, transaction, verdict, wanted, who,
 };
 use super::waits::Locks;
@@ -67,7 +67,8 @@ pub fn within_page(locks: &Locks) -> String {
     draw(locks, Place::Page)
 }
 
-/// The name of the place on a page that tells all of a thread, of a group by its first thread, of a tree by its number.
+/// The name of the place on a page with all details of a thread, of a group by its first thread, of a tree by its
+/// number.
 pub fn anchor(what: Anchor) -> String {
     match what {
         Anchor::Tree(number) => format!("tree-{number}"),
@@ -76,7 +77,7 @@ pub fn anchor(what: Anchor) -> String {
     }
 }
 
-/// What a place on the page tells of.
+/// What a place on the page describes.
 #[derive(Clone, Copy)]
 pub enum Anchor {
     /// A tree's top, by its number in the forest.
@@ -93,7 +94,7 @@ struct Card {
     y: f64,
     class: &'static str,
     lines: Vec<Line>,
-    /// Told when the pointer rests on it.
+    /// Sibling when the pointer rests on it.
     title: String,
     anchor: Anchor,
     is_stack: bool,
@@ -113,17 +114,17 @@ impl Line {
 }
 
 /// A lock in words, on two lines where one is too short for it.
-fn lock_lines(told: &str) -> Vec<Line> {
+fn lock_lines(line: &str) -> Vec<Line> {
     let room = CARD - 2.0 * SIDE;
-    let told = safe(told);
+    let line = safe(line);
     let mut first = String::new();
-    for word in told.split_inclusive(' ') {
+    for word in line.split_inclusive(' ') {
         if width(&first) + width(word.trim_end()) > room {
             break;
         }
         first.push_str(word);
     }
-    let rest = told[first.len()..].to_owned();
+    let rest = line[first.len()..].to_owned();
     [first, rest].into_iter().filter(|text| !text.is_empty()).map(|text| Line::new("quiet", text)).collect()
 }
 
@@ -137,7 +138,7 @@ impl Card {
     }
 }
 
-/// From a card to the one that holds it up.
+/// From a card to the one that blocks it.
 struct Wire {
     from: (f64, f64),
     to: (f64, f64),
@@ -153,7 +154,7 @@ struct Drawing<'a> {
 }
 
 fn draw(locks: &Locks, place: Place) -> String {
-    let forest = Forest::of(locks);
+    let forest = Forest::from_locks(locks);
     let mut drawing = Drawing { locks, forest: &forest, cards: Vec::new(), wires: Vec::new() };
     let mut explained = String::new();
     let is_explained = !locks.graph.edges.is_empty();
@@ -181,7 +182,7 @@ fn draw(locks: &Locks, place: Place) -> String {
     if let Some(more) = forest.trees.get(TREES_SHOWN..).filter(|more| !more.is_empty()) {
         let behind: u32 = more.iter().map(|tree| tree.behind).sum();
         notes.push(format!(
-            "{} more hold up {} in all",
+            "{} more block {} in all",
             more.len(),
             number::counted(behind.into(), "thread", "threads")
         ));
@@ -271,7 +272,7 @@ impl Drawing<'_> {
                     Line::new("plain", held_up),
                 ];
                 lines.extend(lock_lines(&format!("holds {}", held(self.forest, tree, root))));
-                lines.extend(transaction(thread).map(|told| Line::new("quiet", told)));
+                lines.extend(transaction(thread).map(|text| Line::new("quiet", text)));
                 // An idle client that ran nothing we know of stands in the kernel, as all of them do.
                 if thread.statement.is_some() || !root.doing.starts_with("idle") {
                     lines.push(Line::new("code", running(thread)));
@@ -287,7 +288,7 @@ impl Drawing<'_> {
             }
             Top::Unseen { kind, object } => unseen_lines(&lock(*kind, object), held_up),
             Top::Ring(members) => {
-                let mut lines = vec![Line::new("name", ring_told(members.len()))];
+                let mut lines = vec![Line::new("name", ring_text(members.len()))];
                 for (at, (member, edge)) in members.iter().enumerate().take(RING_SHOWN) {
                     let name = |place: u32| locks.thread(place).map_or_else(String::new, who);
                     let next = members[(at + 1) % members.len()].0;
@@ -324,17 +325,17 @@ impl Drawing<'_> {
             if y > top {
                 y += ROW_GAP;
             }
-            let is_stack = !matches!(item, Shown::One(..));
+            let is_stack = !matches!(item, Sibling::One(..));
             let (waiter, behind) = match &item {
-                Shown::One(at, is_first) => {
+                Sibling::One(at, is_first) => {
                     let Some(waiter) = self.waiter(*at, *is_first, (x, y)) else { continue };
                     (waiter, forest.node(*at).children.as_slice())
                 }
-                Shown::More(rest) => (stack(rest, (x, y)), &[][..]),
+                Sibling::More(rest) => (stack(rest, (x, y)), &[][..]),
             };
             let (kind, threads) = match &item {
-                Shown::One(at, _) => (forest.node(*at).edge.kind, 1 + forest.node(*at).behind),
-                Shown::More(rest) => (forest.node(rest.places[0]).edge.kind, forest.size(&rest.places)),
+                Sibling::One(at, _) => (forest.node(*at).edge.kind, 1 + forest.node(*at).behind),
+                Sibling::More(rest) => (forest.node(rest.places[0]).edge.kind, forest.size(&rest.places)),
             };
             let place = self.cards.len();
             y += self.with_waiters(waiter, behind, level + 1) + if is_stack { STACK } else { 0.0 };
@@ -379,7 +380,7 @@ impl Drawing<'_> {
                 (false, 0) => "card",
                 (false, _) => "card between",
             },
-            title: told(thread, &wanted(node.edge)),
+            title: tooltip(thread, &wanted(node.edge)),
             lines: lines.into_iter().map(cut).collect(),
             anchor: Anchor::Waiter(at),
             is_stack: false,
@@ -397,7 +398,7 @@ fn stack(rest: &Rest, (x, y): (f64, f64)) -> Card {
         x,
         y,
         class: "card more",
-        title: rest.told(),
+        title: rest.label(),
         lines,
         anchor: Anchor::More(rest.places[0]),
         is_stack: true,
@@ -482,11 +483,11 @@ fn unseen_lines(held: &str, held_up: String) -> Vec<Line> {
 }
 
 /// All of a thread, for when the pointer rests on its card.
-fn told(thread: &WaitingThread, wants: &str) -> String {
+fn tooltip(thread: &WaitingThread, wants: &str) -> String {
     let parts = [who(thread), account(thread), format!("wants {wants}"), running(thread)];
-    let told: Vec<String> =
+    let text: Vec<String> =
         parts.iter().filter(|part| !part.is_empty()).map(|part| shortened(&safe(part), 600)).collect();
-    told.join("\n")
+    text.join("\n")
 }
 
 /// A line as much of it as a card has room for.
@@ -622,7 +623,7 @@ mod tests {
     #[test]
     fn no_card_stands_on_another() {
         for (name, locks) in examples::all() {
-            let forest = Forest::of(&locks);
+            let forest = Forest::from_locks(&locks);
             let mut drawing =
                 Drawing { locks: &locks, forest: &forest, cards: Vec::new(), wires: Vec::new() };
             let mut y = 0.0;

@@ -1,6 +1,6 @@
-//! Who holds up whom, for a terminal: a block for each root, and below it the tree of who waits. Readable at 80 columns
-//! with 500 waiters: siblings that are alike are counted after the first two. A server on which few wait, each for a
-//! moment, gets a line for each.
+//! Who blocks whom, for a terminal: a block for each root, and below it the tree of waiting threads. Readable at 80
+//! columns with 500 waiters: siblings that are alike are counted after the first two. A server on which few threads
+//! wait, each for a moment, gets a line for each.
 
 use anstyle::{AnsiColor, Style};
 use spindoctor_model::wait_graph::{WaitRoot, WaitingThread};
@@ -8,8 +8,8 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::forest::{Forest, Node, Top, Tree};
 use super::view::{
-    LEVELS_SHOWN, Shown, account, cost, doing, freeing, held, holds_up, lock, named_frames, remarks,
-    ring_told, running, runs_label, seconds, shown, subject, transaction, up_to, verdict, wanted, who,
+    LEVELS_SHOWN, Sibling, account, cost, doing, freeing, held, holds_up, lock, named_frames, remarks,
+    ring_text, running, runs_label, seconds, shown, subject, transaction, up_to, verdict, wanted, who,
 };
 use super::waits::Locks;
 use spindoctor_page::number;
@@ -24,15 +24,15 @@ const STATEMENT_SHOWN: usize = 160;
 const NAME_SHOWN: usize = 64;
 /// Frames of a call stack that are shown.
 const FRAMES_SHOWN: usize = 8;
-/// Lines for roots that hold up few threads for a moment.
+/// Lines for roots that block few threads for a moment.
 const BRIEF_SHOWN: usize = 5;
-/// Blocks for roots that hold up more.
+/// Blocks for roots that block more.
 const TREES_SHOWN: usize = 20;
 
 /// The look as text.
 pub fn render(locks: &Locks, look: Look) -> String {
     let mut page = Page::new(look);
-    let forest = Forest::of(locks);
+    let forest = Forest::from_locks(locks);
     page.line_with_right(&safe(&subject(locks)), &verdict(locks), STRONG, STRONG);
     let (brief, lasting): (Vec<&Tree<'_>>, Vec<&Tree<'_>>) =
         forest.trees.iter().partition(|tree| forest.is_brief(locks, tree));
@@ -43,12 +43,12 @@ pub fn render(locks: &Locks, look: Look) -> String {
     if let Some(more) = lasting.get(TREES_SHOWN..).filter(|more| !more.is_empty()) {
         page.blank();
         let behind: u32 = more.iter().map(|tree| tree.behind).sum();
-        let told = format!(
-            "{} more hold up {} in all",
+        let text = format!(
+            "{} more block {} in all",
             more.len(),
             number::counted(behind.into(), "thread", "threads")
         );
-        page.paragraph("", &told, PLAIN);
+        page.paragraph("", &text, PLAIN);
     }
     page.blank();
     if forest.trees.is_empty() {
@@ -73,22 +73,18 @@ fn nobody(page: &mut Page, locks: &Locks) {
             page.paragraph("", &format!("None of {seen} for another one."), calm);
         }
         (true, None) => page.paragraph("", "No thread waits for another one.", calm),
-        (false, _) => page.paragraph("", "No wait was seen, but not everything could be looked at:", STRONG),
+        (false, _) => page.paragraph("", "No wait was seen, but not everything could be checked:", STRONG),
     }
 }
 
-/// Roots that hold up a few threads for a moment: a line for each.
+/// Roots that block a few threads for a moment: a line for each.
 fn few(page: &mut Page, locks: &Locks, forest: &Forest<'_>, brief: &[&Tree<'_>], beside_others: bool) {
     if brief.is_empty() {
         return;
     }
     if !beside_others {
         let calm = AnsiColor::Green.on_default().bold();
-        page.paragraph(
-            "",
-            "Nobody is held up for long: a few waits, each as short as they come and go.",
-            calm,
-        );
+        page.paragraph("", "No session is blocked for long: a few waits, each only a moment.", calm);
     }
     for tree in brief.iter().take(BRIEF_SHOWN) {
         let (holder, held) = match &tree.top {
@@ -101,12 +97,12 @@ fn few(page: &mut Page, locks: &Locks, forest: &Forest<'_>, brief: &[&Tree<'_>],
         let holder = holder.map_or_else(|| "somebody".to_owned(), who);
         let longest = forest.longest_wait_s(tree).map_or_else(String::new, |s| format!(", {}", seconds(s)));
         let behind = number::plain(tree.behind.into());
-        let line = safe(&format!("{holder} holds up {behind}{longest}: {held}"));
+        let line = safe(&format!("{holder} blocks {behind}{longest}: {held}"));
         page.paragraph("    ", &shortened(&line, page.look.width - 6), QUIET);
     }
     if let Some(more) = brief.get(BRIEF_SHOWN..).filter(|more| !more.is_empty()) {
         let behind: u32 = more.iter().map(|tree| tree.behind).sum();
-        page.paragraph("    ", &format!("{} more hold up {behind}", more.len()), QUIET);
+        page.paragraph("    ", &format!("{} more block {behind}", more.len()), QUIET);
     }
     page.blank();
 }
@@ -129,25 +125,25 @@ fn block(page: &mut Page, locks: &Locks, forest: &Forest<'_>, rank: usize, tree:
         Top::Unseen { kind, object } => unseen(page, &lead, &held_up, &longest, &lock(*kind, object)),
         Top::Ring(members) => {
             let count = members.len();
-            let told = match tree.behind {
-                0 => ring_told(count),
-                behind => format!("{}, {} behind it", ring_told(count), number::plain(behind.into())),
+            let text = match tree.behind {
+                0 => ring_text(count),
+                behind => format!("{}, {} behind it", ring_text(count), number::plain(behind.into())),
             };
-            page.headline(&lead, accent, &told, &longest);
+            page.headline(&lead, accent, &text, &longest);
             for (at, (member, edge)) in members.iter().enumerate() {
                 let next = members[(at + 1) % count].0;
                 let name = |place| locks.thread(place).map_or_else(String::new, who);
                 let waits = edge.map_or_else(String::new, |edge| format!(": {}", wanted(edge)));
                 let statement = locks.thread(*member).map_or_else(String::new, running);
-                let told = format!("{} waits for {}{waits}", name(*member), name(next));
-                page.hanging("    ", "  ", &shortened(&safe(&told), STATEMENT_SHOWN), PLAIN);
+                let text = format!("{} waits for {}{waits}", name(*member), name(next));
+                page.hanging("    ", "  ", &shortened(&safe(&text), STATEMENT_SHOWN), PLAIN);
                 page.paragraph(
                     "      ",
                     &shortened(&safe(&statement), page.look.width.saturating_sub(8)),
                     QUIET,
                 );
             }
-            page.paragraph("    ", RING_TOLD, QUIET);
+            page.paragraph("    ", RING_SHOWN, QUIET);
         }
     }
     if !tree.children.is_empty() {
@@ -158,7 +154,7 @@ fn block(page: &mut Page, locks: &Locks, forest: &Forest<'_>, rank: usize, tree:
 }
 
 /// InnoDB looks for rings of row locks, and only for those (MySQL manual, Deadlock Detection).
-const RING_TOLD: &str = "nobody in it can go on by itself: InnoDB ends a ring of row locks where \
+const RING_SHOWN: &str = "nobody in it can go on by itself: InnoDB ends a ring of row locks where \
                          innodb_deadlock_detect is ON, any other one lasts until a timeout or a KILL";
 
 fn unseen(page: &mut Page, lead: &str, held_up: &str, longest: &str, held: &str) {
@@ -184,8 +180,8 @@ fn root_fields(page: &mut Page, held: &str, root: &WaitRoot, thread: &WaitingThr
     field("who", &who.join(", "));
     field("does", &doing(root, Some(thread)));
     field("holds", held);
-    if let Some(told) = transaction(thread) {
-        field("open", told.strip_prefix("open for ").map_or(told.as_str(), |told| told));
+    if let Some(line) = transaction(thread) {
+        field("open", line.strip_prefix("open for ").map_or(line.as_str(), |line| line));
     }
     field(
         runs_label(root.doing.starts_with("idle") || thread.is_idle_in_transaction),
@@ -207,19 +203,19 @@ fn root_fields(page: &mut Page, held: &str, root: &WaitRoot, thread: &WaitingThr
 
 /// The innermost frames, as many as two lines of a wide terminal hold.
 fn stack(frames: &[String]) -> String {
-    let mut told = String::new();
+    let mut text = String::new();
     for (at, frame) in frames.iter().enumerate() {
         let joint = if at == 0 { "" } else { " < " };
-        if at == FRAMES_SHOWN || (at > 0 && told.width() + frame.width() + 6 > STATEMENT_SHOWN) {
-            told.push_str(" < …");
+        if at == FRAMES_SHOWN || (at > 0 && text.width() + frame.width() + 6 > STATEMENT_SHOWN) {
+            text.push_str(" < …");
             break;
         }
-        told = format!("{told}{joint}{frame}");
+        text = format!("{text}{joint}{frame}");
     }
-    told
+    text
 }
 
-/// Who waits, below the one who holds them up.
+/// Who waits, below the one who blocks them.
 fn branches(
     page: &mut Page,
     locks: &Locks,
@@ -234,7 +230,7 @@ fn branches(
         let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         let below = format!("{indent}{trunk}");
         match item {
-            Shown::One(place, is_first) => {
+            Sibling::One(place, is_first) => {
                 let node = forest.node(*place);
                 line(page, locks, node, &format!("{indent}{branch}"));
                 if *is_first || node.behind > 0 {
@@ -259,7 +255,7 @@ fn branches(
                     );
                 }
             }
-            Shown::More(rest) => more(page, &format!("{indent}{branch}"), &rest.told()),
+            Sibling::More(rest) => more(page, &format!("{indent}{branch}"), &rest.label()),
         }
     }
 }
@@ -271,7 +267,7 @@ fn of_ring(locks: &Locks, node: &Node<'_>) -> Option<String> {
     locks.thread(holder).map(who)
 }
 
-/// `├─ connection 44, admin, 61.4 s, holds up 200: ALTER TABLE …`
+/// `├─ connection 44, admin, 61.4 s, blocks 200: ALTER TABLE …`
 fn line(page: &mut Page, locks: &Locks, node: &Node<'_>, lead: &str) {
     let Some(thread) = locks.thread(node.thread) else { return };
     let mut named = vec![shortened(&safe(&who(thread)), NAME_SHOWN)];
@@ -280,7 +276,7 @@ fn line(page: &mut Page, locks: &Locks, node: &Node<'_>, lead: &str) {
     }
     named.extend(node.edge.waited_s.filter(|s| s.is_finite()).map(seconds));
     if node.behind > 0 {
-        named.push(format!("holds up {}", number::plain(node.behind.into())));
+        named.push(format!("blocks {}", number::plain(node.behind.into())));
     }
     if node.is_repeated {
         named.push("shown above".to_owned());
@@ -302,16 +298,16 @@ fn line(page: &mut Page, locks: &Locks, node: &Node<'_>, lead: &str) {
 /// Columns that a statement needs to say anything.
 const LEAST_STATEMENT: usize = 8;
 
-fn more(page: &mut Page, lead: &str, told: &str) {
+fn more(page: &mut Page, lead: &str, text: &str) {
     let room = page.look.width.saturating_sub(lead.width() + 1);
     let line =
-        format!("{}{}", page.paint(QUIET, lead), page.paint(Style::new().italic(), &shortened(told, room)));
+        format!("{}{}", page.paint(QUIET, lead), page.paint(Style::new().italic(), &shortened(text, room)));
     page.push(&line);
 }
 
-fn quiet_line(page: &mut Page, lead: &str, told: &str) {
+fn quiet_line(page: &mut Page, lead: &str, text: &str) {
     let room = page.look.width.saturating_sub(lead.width() + 1);
-    let line = page.paint(QUIET, &format!("{lead}{}", shortened(&safe(told), room)));
+    let line = page.paint(QUIET, &format!("{lead}{}", shortened(&safe(text), room)));
     page.push(&line);
 }
 
@@ -341,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_on_which_few_wait_for_a_moment_is_told_in_a_few_calm_lines() {
+    fn a_server_on_which_few_wait_for_a_moment_is_shown_in_a_few_calm_lines() {
         insta::assert_snapshot!(render(&examples::busy(), TERMINAL));
         insta::assert_snapshot!(render(&examples::nobody(), TERMINAL));
     }
@@ -352,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_is_told_from_a_root() {
+    fn a_ring_is_distinguished_from_a_root() {
         insta::assert_snapshot!(render(&examples::ring(), TERMINAL));
     }
 

@@ -1,5 +1,5 @@
-//! The formats of a look at who holds up whom. Each is a function from finished [`Locks`] to text; none reads anything
-//! or knows the others. The one list of them, [`FORMATS`], drives the command line, its help and its messages.
+//! The formats of a snapshot of who blocks whom. Each is a function from finished [`Locks`] to text; none reads
+//! anything or knows the others. The one list of them, [`FORMATS`], drives the command line, its help and its messages.
 
 use std::collections::HashSet;
 
@@ -63,7 +63,7 @@ const GROUPS_SHOWN: [usize; 3] = [6, 3, 2];
 pub const LEVELS_SHOWN: usize = 6;
 
 /// Siblings as a picture shows them: some, and how many more there are.
-pub enum Shown {
+pub enum Sibling {
     /// This one; true where it is the first of its kind.
     One(usize, bool),
     /// More like the ones before.
@@ -81,7 +81,7 @@ pub struct Rest {
 }
 
 /// What to show of siblings that stand so many levels below the top.
-pub fn shown(forest: &Forest<'_>, locks: &Locks, siblings: &[usize], level: usize) -> Vec<Shown> {
+pub fn shown(forest: &Forest<'_>, locks: &Locks, siblings: &[usize], level: usize) -> Vec<Sibling> {
     let most = GROUPS_SHOWN[level.clamp(1, GROUPS_SHOWN.len()) - 1];
     let mut items = Vec::new();
     let mut others = Vec::new();
@@ -93,21 +93,21 @@ pub fn shown(forest: &Forest<'_>, locks: &Locks, siblings: &[usize], level: usiz
         // "1 more like this" takes as much room as itself.
         let count = if members.len() <= ALIKE_SHOWN + 1 { members.len() } else { ALIKE_SHOWN };
         let (first, rest) = members.split_at(count);
-        items.extend(first.iter().enumerate().map(|(at, member)| Shown::One(*member, at == 0)));
+        items.extend(first.iter().enumerate().map(|(at, member)| Sibling::One(*member, at == 0)));
         if !rest.is_empty() {
             let is_one_statement = forest.are_of_one_statement(locks, &members);
             let how = if is_one_statement { "more like this" } else { "more want the same" };
-            items.push(Shown::More(Rest::of(forest, rest.to_vec(), how)));
+            items.push(Sibling::More(Rest::new(forest, rest.to_vec(), how)));
         }
     }
     if !others.is_empty() {
-        items.push(Shown::More(Rest::of(forest, others, "more of other kinds")));
+        items.push(Sibling::More(Rest::new(forest, others, "more of other kinds")));
     }
     items
 }
 
 impl Rest {
-    fn of(forest: &Forest<'_>, places: Vec<usize>, how: &str) -> Self {
+    fn new(forest: &Forest<'_>, places: Vec<usize>, how: &str) -> Self {
         let mut waits = Vec::new();
         let behind = forest.size(&places) as usize - places.len();
         if behind > 0 {
@@ -126,7 +126,7 @@ impl Rest {
     }
 
     /// All of it in a line.
-    pub fn told(&self) -> String {
+    pub fn label(&self) -> String {
         match self.waits.as_str() {
             "" => self.count.clone(),
             waits => format!("{}, {waits}", self.count),
@@ -198,17 +198,17 @@ pub fn lock(kind: LockKind, object: &str) -> String {
 
 /// What a waiter wants: `EXCLUSIVE metadata lock on sbtest.sbtest1`.
 pub fn wanted(edge: &WaitEdge) -> String {
-    let mut told = lock(edge.kind, &edge.object);
+    let mut text = lock(edge.kind, &edge.object);
     if !edge.mode.is_empty() {
-        told = format!("{} {told}", edge.mode);
+        text = format!("{} {text}", edge.mode);
     }
     if !edge.wanted_in.is_empty() {
-        told = format!("{told}, wanted in {}", edge.wanted_in);
+        text = format!("{text}, wanted in {}", edge.wanted_in);
     }
     if edge.is_inferred {
-        told.push_str(" (holder concluded, not told)");
+        text.push_str(" (holder inferred)");
     }
-    told
+    text
 }
 
 /// What a root holds, as far as others want it: `row lock on shop.stock PRIMARY record 5, and 3 more`.
@@ -218,24 +218,24 @@ pub fn held(forest: &Forest<'_>, tree: &Tree<'_>, root: &WaitRoot) -> String {
         .map(|edge| (edge.kind, edge.object.as_str()))
         .filter(|(_, object)| *object != root.object)
         .collect();
-    let mut told = lock(root.kind, &root.object);
+    let mut text = lock(root.kind, &root.object);
     if !others.is_empty() {
-        told = format!("{told}, and {} more", number::plain(others.len() as f64));
+        text = format!("{text}, and {} more", number::plain(others.len() as f64));
     }
     if root.is_inferred {
-        told.push_str(" (concluded, not told)");
+        text.push_str(" (inferred)");
     }
-    told
+    text
 }
 
 /// What a thread runs, in the fewest words: its statement, else the server's word for what it does, else its function.
 pub fn running(thread: &WaitingThread) -> String {
     let statement = thread.statement.as_deref().unwrap_or_default();
     let function = named_frames(thread).first().map(String::as_str);
-    let state = thread.state.map(state_told);
+    let state = thread.state.map(state_text);
     [statement, &thread.server_state]
         .into_iter()
-        .find(|told| !told.trim().is_empty())
+        .find(|text| !text.trim().is_empty())
         .or(function)
         .map(str::to_owned)
         .or(state)
@@ -255,7 +255,7 @@ pub fn runs_label(is_idle: bool) -> &'static str {
 }
 
 /// `disk read` for what the kernel and the frames say.
-pub fn state_told(state: ThreadState) -> String {
+pub fn state_text(state: ThreadState) -> String {
     state_word(state).replace('_', " ")
 }
 
@@ -266,7 +266,7 @@ pub fn doing(root: &WaitRoot, thread: Option<&WaitingThread>) -> String {
         return "ended, and never let go of it".to_owned();
     }
     let doing = match (root.doing.as_str(), thread.state) {
-        ("", Some(state)) => state_told(state),
+        ("", Some(state)) => state_text(state),
         ("", None) if thread.is_idle_in_transaction => "idle in transaction".to_owned(),
         ("", None) => thread.server_state.clone(),
         (doing, _) => doing.to_owned(),
@@ -289,17 +289,17 @@ pub fn transaction(thread: &WaitingThread) -> Option<String> {
     ))
 }
 
-/// `holds up 201 threads, 1 of them directly`
+/// `blocks 201 threads, 1 of them directly`
 pub fn holds_up(behind: u32, directly: usize) -> String {
     let threads = number::counted(behind.into(), "thread", "threads");
     match directly {
-        directly if directly as u64 == u64::from(behind) => format!("holds up {threads}"),
-        directly => format!("holds up {threads}, {} directly", number::plain(directly as f64)),
+        directly if directly as u64 == u64::from(behind) => format!("blocks {threads}"),
+        directly => format!("blocks {threads}, {} directly", number::plain(directly as f64)),
     }
 }
 
 /// What a ring is called: `A ring of 2 threads`; one that waits for itself is a ring, too.
-pub fn ring_told(members: usize) -> String {
+pub fn ring_text(members: usize) -> String {
     match members {
         1 => "A thread that waits for itself".to_owned(),
         count => format!("A ring of {count} threads that wait for each other"),
@@ -318,7 +318,7 @@ pub fn freeing(root: &WaitRoot) -> Option<(String, String)> {
 /// `201 threads wait`, `nobody waits`
 pub fn verdict(locks: &Locks) -> String {
     match locks.waiting() {
-        0 => "nobody waits".to_owned(),
+        0 => "no session waits".to_owned(),
         1 => "1 thread waits".to_owned(),
         count => format!("{} threads wait", number::plain(count as f64)),
     }
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_of_no_whole_second_is_not_told_to_be_none() {
+    fn a_wait_of_no_whole_second_is_not_shown_to_be_none() {
         assert_eq!(seconds(0.0), "under 1 s");
         assert_eq!(seconds(0.004), "4 ms");
         assert_eq!(seconds(61.42), "61.4 s");

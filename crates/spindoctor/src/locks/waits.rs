@@ -1,11 +1,11 @@
-//! Who holds up whom, on its way from the wait graph to a format: one look at a server, and its graph as trees.
+//! Who blocks whom, from the wait graph to a format: one snapshot of a server, and its graph as trees.
 
 use jiff::Timestamp;
 use spindoctor_model::WaitGraph;
 use spindoctor_model::wait_graph::{WaitRoot, WaitingThread};
 use spindoctor_rules::wait_graph;
 
-/// One look at who holds up whom.
+/// One look at who blocks whom.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Locks {
     /// What the server says it is: `MySQL 9.7.4 on db17`; empty where it was not asked.
@@ -16,7 +16,7 @@ pub struct Locks {
     pub at: Timestamp,
     /// Who waits for whom.
     pub graph: WaitGraph,
-    /// Who waits for nobody and holds up others, the one that holds up the most first.
+    /// Who is not waiting and blocks others, the one that blocks the most first.
     pub roots: Vec<WaitRoot>,
     /// Rings: places of threads, each of which waits for the next, and the last for the first.
     pub cycles: Vec<Vec<u32>>,

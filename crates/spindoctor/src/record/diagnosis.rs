@@ -1,4 +1,4 @@
-//! What the rules say of a stall: of the samples in it, with its stacks.
+//! The diagnosis of a stall: the rules over its samples and its stacks.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -11,12 +11,13 @@ use spindoctor_rules::diagnose;
 
 /// No more than this of a long stall is looked at.
 const MOST: SignedDuration = SignedDuration::from_secs(20);
-/// A stall with fewer samples, or in which the server told its status less often, has no rates of its own: they are
+/// A stall with fewer samples, or in which the server's status was read less often, has no rates of its own: they are
 /// computed from a sample before it to one after it.
 const ENOUGH_SAMPLES: usize = 3;
 /// So much around a stall is looked at then.
 const AROUND: SignedDuration = SignedDuration::from_secs(2);
-/// A stall is known to be over some probes later, and whoever waited rushes in: that is no part of it.
+/// A stall is known to be over some probes later, when the waiting sessions all run at once: that rush is not part of
+/// it.
 const OVER_BEFORE_S: f64 = 0.5;
 /// A short one is known to be over two probes later.
 const SHORT_OVER_BEFORE_S: f64 = 0.2;
@@ -49,7 +50,7 @@ pub fn of_event(recording: &Path, event: &Event) -> anyhow::Result<Option<Diagno
     Ok(Some(diagnose(&window)))
 }
 
-/// Until when a short stall may last, in seconds from the beginning of its segment, as its probes tell: threads that wait
+/// Until when a short stall may last, in seconds from the beginning of its segment, by its probes: threads that wait
 /// still run in them, or their own answer is late.
 fn may_last_until_s(event: &Event, began_s: f64, ended_s: f64) -> f64 {
     let probes = event.probes.iter().filter(|probe| (began_s..=ended_s).contains(&probe.at_s));
@@ -63,11 +64,11 @@ fn may_last_until_s(event: &Event, began_s: f64, ended_s: f64) -> f64 {
     until_s.fold(began_s, f64::max).min(ended_s)
 }
 
-/// What is true of an instant alone, as who waits, is taken from the stall where it was looked at then: the calm around a
-/// short one tells rates, and nothing of who waited.
+/// What is true of an instant alone, as who waits, is taken from the stall where it was looked at then: the calm around
+/// a short one shows rates, and nothing of who waited.
 ///
 /// It lasts `until` some instant for certain, and perhaps longer: what was seen later counts where nothing before showed
-/// those who stand. Later than that, those who were let go hold up each other.
+/// those who stand. Later than that, those who were let go block each other.
 fn keep_instants_of(samples: &mut [Sample], began_s: f64, until_s: f64, perhaps_s: f64) {
     let at_work = |sample: &Sample, until_s: f64| {
         let threads = sample.server.threads.value().filter(|_| (began_s..=until_s).contains(&sample.at_s))?;
@@ -81,25 +82,25 @@ fn keep_instants_of(samples: &mut [Sample], began_s: f64, until_s: f64, perhaps_
     });
     let until_s = first.map_or(until_s, |first| until_s.max(first.at_s));
     let most = most(until_s);
-    let tells: Vec<bool> = samples
+    let is_of_stall: Vec<bool> = samples
         .iter()
         .map(|sample| {
             let is_full = at_work(sample, until_s).is_none_or(|at_work| at_work >= FULL_RATIO * most);
             (began_s..=until_s).contains(&sample.at_s) && is_full
         })
         .collect();
-    keep_of(samples, &tells, |sample| &mut sample.server.threads);
-    keep_of(samples, &tells, |sample| &mut sample.server.transactions);
-    keep_of(samples, &tells, |sample| &mut sample.server.row_lock_waits);
-    keep_of(samples, &tells, |sample| &mut sample.server.metadata_locks);
-    keep_of(samples, &tells, |sample| &mut sample.host.process);
+    keep_of(samples, &is_of_stall, |sample| &mut sample.server.threads);
+    keep_of(samples, &is_of_stall, |sample| &mut sample.server.transactions);
+    keep_of(samples, &is_of_stall, |sample| &mut sample.server.row_lock_waits);
+    keep_of(samples, &is_of_stall, |sample| &mut sample.server.metadata_locks);
+    keep_of(samples, &is_of_stall, |sample| &mut sample.host.process);
 }
 
-/// Leaves a reading to the samples that tell of the stall, where one of them has it.
-fn keep_of<T>(samples: &mut [Sample], tells: &[bool], field: impl Fn(&mut Sample) -> &mut Reading<T>) {
-    let mut told = samples.iter_mut().zip(tells).filter(|(_, tells)| **tells);
-    if told.any(|(sample, _)| field(sample).value().is_some()) {
-        let others = samples.iter_mut().zip(tells).filter(|(_, tells)| !**tells);
+/// Leaves a reading to the samples of the stall, where one of them has it.
+fn keep_of<T>(samples: &mut [Sample], is_of_stall: &[bool], field: impl Fn(&mut Sample) -> &mut Reading<T>) {
+    let mut text = samples.iter_mut().zip(is_of_stall).filter(|(_, of_stall)| **of_stall);
+    if text.any(|(sample, _)| field(sample).value().is_some()) {
+        let others = samples.iter_mut().zip(is_of_stall).filter(|(_, of_stall)| !**of_stall);
         others.for_each(|(sample, _)| *field(sample) = Reading::NotAsked);
     }
 }
@@ -112,8 +113,9 @@ fn of_stall(mut window: Window, event: &Event, stall: RangeInclusive<Timestamp>)
     let at_s = |instant: Timestamp| instant.duration_since(window.start).as_secs_f64();
     let (inside, around) =
         (at_s(began)..=at_s(ended) - OVER_BEFORE_S, at_s(began - AROUND)..=at_s(ended + AROUND));
-    let tells = |sample: &&Sample| inside.contains(&sample.at_s) && sample.server.status.value().is_some();
-    let has_rates = window.samples.iter().filter(tells).count() >= ENOUGH_SAMPLES;
+    let has_status =
+        |sample: &&Sample| inside.contains(&sample.at_s) && sample.server.status.value().is_some();
+    let has_rates = window.samples.iter().filter(has_status).count() >= ENOUGH_SAMPLES;
     if !has_rates {
         let (began_s, ended_s) = (at_s(began), at_s(ended));
         let until_s = (ended_s - SHORT_OVER_BEFORE_S).max(began_s + SHORT_AT_LEAST_S);
@@ -198,7 +200,7 @@ mod tests {
         window
     }
 
-    /// How many wait in each sample that tells of an event's stall, which began at 30 s.
+    /// How many wait in each sample of an event's stall, which began at 30 s.
     fn waiters(window: Window, probes: &[(f64, u64)], ended_s: f64) -> Vec<usize> {
         let probes = probes.iter().map(|&(at_s, running)| Probe {
             at_s,
@@ -216,12 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_by_the_looks_in_a_short_stall_and_not_by_the_calm_around_it() {
+    fn who_waits_is_shown_by_the_looks_in_a_short_stall_and_not_by_the_calm_around_it() {
         assert_eq!(waiters(looked_at(&[(30.1, 4)]), &[], 30.4), [4]);
     }
 
-    /// Event 11 of a recording of MariaDB: the look came with the probe that saw ten threads wait, 5 ms after what its end
-    /// alone tells to be the stall.
+    /// Event 11 of a recording of MariaDB: the look came with the probe that saw ten threads wait, 5 ms after what its
+    /// end alone identifies as the stall.
     #[test]
     fn a_look_that_came_with_the_last_probe_in_a_stall_counts() {
         let probes = [(30.019, 1), (30.121, 10), (30.22, 0)];
@@ -231,7 +233,7 @@ mod tests {
         assert_eq!(waiters(looked_at(&[(30.125, 10), (30.19, 9)]), &probes, 30.32), [10]);
     }
 
-    /// Event 9 of another: those whom the global read lock had held up changed the same rows when it was given back.
+    /// Event 9 of another: those whom the global read lock had blocked changed the same rows when it was given back.
     #[test]
     fn the_rush_after_a_stall_is_no_part_of_it() {
         let probes = [(30.0, 3), (30.099, 8), (30.199, 17), (30.299, 10), (30.399, 1)];

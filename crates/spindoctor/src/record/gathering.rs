@@ -1,4 +1,4 @@
-//! Events while they are put together: what belongs to which, until all of it is there. Pure.
+//! Unfinished events: they collect their parts until they are complete. Pure.
 
 use jiff::Timestamp;
 use spindoctor_collect::follow::Restart;
@@ -154,20 +154,20 @@ impl Gathering {
     /// What the rules say of an event; it is given back, to be written.
     pub fn diagnosed(&mut self, id: u64, diagnosis: Option<Diagnosis>) -> Option<Event> {
         if let Some(open) = self.open.as_mut().filter(|open| open.event.head.id == id) {
-            tell(&mut open.event, diagnosis);
+            add_diagnosis(&mut open.event, diagnosis);
             // Its end and what belongs to it until then are written when it closes.
             open.with_detail = false;
             return Some(open.event.clone());
         }
         let at = self.closing.iter().position(|closing| closing.event.head.id == id)?;
         let Closing { mut event, seen_until } = self.closing.remove(at);
-        tell(&mut event, diagnosis);
+        add_diagnosis(&mut event, diagnosis);
         self.ended.push(Over { head: event.head.clone(), seen_until });
         Some(event)
     }
 }
 
-fn tell(event: &mut Event, diagnosis: Option<Diagnosis>) {
+fn add_diagnosis(event: &mut Event, diagnosis: Option<Diagnosis>) {
     if let Some(first) = diagnosis.as_ref().and_then(|diagnosis| diagnosis.findings.first()) {
         event.head.cause = Some(first.cause.clone());
         event.head.headline.clone_from(&first.headline);

@@ -1,8 +1,8 @@
-//! What `--parquet` does: the recording, slice by slice, as Parquet files in a dated layout.
+//! `--parquet`: the recording, slice by slice, as Parquet files in a dated layout.
 //!
-//! A thread of its own reads the recording as any other reader would, so that a folder that is full, slow or gone holds up
-//! nobody. The recording is the truth: what is not in files yet is in it, and how far the files reach is written into it. A
-//! recorder that is killed writes the same files again, with the same names.
+//! A thread of its own reads the recording as any other reader would, so that a folder that is full, slow or gone
+//! blocks nobody. The recording stays complete: it has everything that is not in files yet, and the position that the
+//! files have reached. After a kill the recorder writes the same files again, with the same names.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -65,8 +65,8 @@ impl History {
         remembered: impl FnOnce(&str) -> anyhow::Result<Option<String>>,
     ) -> anyhow::Result<Option<Self>> {
         let Some(folder) = &asked.parquet else { return Ok(None) };
-        let folder = std::path::absolute(folder)
-            .with_context(|| format!("could not tell where {} is", folder.display()))?;
+        let folder =
+            std::path::absolute(folder).with_context(|| format!("could not find {}", folder.display()))?;
         let place = format!("parquet:{}", folder.display());
         let position = remembered(&place)?.and_then(|text| serde_json::from_str(&text).ok());
         let mut tables: Vec<_> = asked.parquet_table.iter().filter_map(|name| by_name(name)).collect();
@@ -133,18 +133,18 @@ impl Writer {
         // The recorder goes ahead of others, and its threads with it. Going back is always allowed.
         let _behind = setpriority_process(None, NICE);
         loop {
-            let is_well = self.told(More::Comes, |rest| is_over(ended, rest));
+            let is_well = self.write_slices(More::Comes, |rest| is_over(ended, rest));
             let wait = if is_well { LOOKS_EVERY } else { AGAIN_WITHIN };
             if is_over(ended, wait.min(self.dated.every)) {
                 break;
             }
         }
         let begun = Instant::now();
-        self.told(More::Ended, |_| begun.elapsed() >= LAST_SLICE_WITHIN);
+        self.write_slices(More::Ended, |_| begun.elapsed() >= LAST_SLICE_WITHIN);
     }
 
     /// Writes what is due, and says where that does not succeed: once, however often it is tried.
-    fn told(&mut self, more: More, is_over: impl Fn(Duration) -> bool) -> bool {
+    fn write_slices(&mut self, more: More, is_over: impl Fn(Duration) -> bool) -> bool {
         let result = self.write(more, is_over);
         match &result {
             Ok(()) if self.is_in_trouble => note("Parquet files are written again"),
@@ -155,7 +155,7 @@ impl Writer {
         }
         self.is_in_trouble = result.is_err();
         if self.is_in_trouble {
-            let _heard = self.say.send(Shipped::Failed);
+            let _sent = self.say.send(Shipped::Failed);
         }
         result.is_ok()
     }
@@ -169,7 +169,7 @@ impl Writer {
                 bail!("{}: {}", self.dated.folder.display(), NoRoom::Reserved);
             }
             let recording = Recording::open(&self.recording)?;
-            let stretches = recording.stretches(self.position.of())?;
+            let stretches = recording.stretches(self.position.segment())?;
             let Some((position, files)) = self.dated.step(&recording, &stretches, &self.position, more)?
             else {
                 return Ok(());
@@ -177,7 +177,7 @@ impl Writer {
             drop(recording);
             self.position = position.clone();
             let bytes = files.iter().map(|file| file.bytes).sum();
-            let _heard = self.say.send(Shipped::Written { position, files: files.len() as u64, bytes });
+            let _sent = self.say.send(Shipped::Written { position, files: files.len() as u64, bytes });
             if is_over(begun.elapsed().saturating_mul(REST)) {
                 return Ok(());
             }

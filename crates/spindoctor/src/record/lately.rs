@@ -1,4 +1,4 @@
-//! What was seen in the last seconds and belongs to no event yet: the next one gets it.
+//! The data of the last seconds that belongs to no event yet: the next event gets it.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! The lists of locks, read when something is suspicious, over a connection that stands: a server that is full lets no
-//! new one in.
+//! The lists of locks, read when something is suspicious, over a connection that is kept open: a full server accepts no
+//! new one.
 
 use std::time::{Duration, Instant};
 
@@ -20,16 +20,16 @@ const SHARE: f64 = 0.05;
 const AT_ONCE_S: f64 = 0.1;
 /// Looks for which noise suffices leave this share of it to those that show who waits.
 const KEPT_FOR_STRONG: f64 = 0.5;
-/// InnoDB makes its copy of who waits anew when nobody has read the last one for 0.1 s (`CACHE_MIN_IDLE_TIME` in its
+/// InnoDB makes a new copy of who waits when nobody has read the last one for 0.1 s (`CACHE_MIN_IDLE_TIME` in its
 /// `trx0i_s.cc`): who asks sooner sees the old one, and keeps it alive.
 const COPY_IS_NEW_AFTER: Duration = Duration::from_millis(105);
 /// A look that loses its connection takes twice as much as the one before it did, and so many times as much at most: one of 2 s,
 /// which is a question's usual deadline, comes every ten minutes then. The server's thread stays with what it cannot answer,
 /// and its connection too.
 const MOST_TIMES: u32 = 16;
-/// A connection that has nothing to do is tried this often, so that the server does not close it: `wait_timeout` is 8 hours
-/// where nobody sets it, and seldom below some 15 s. One that broke is noticed before it is needed. A ping takes the server
-/// 0.02 ms.
+/// A connection that has nothing to do is tried this often, so that the server does not close it: `wait_timeout` is 8
+/// hours where nobody sets it, and rarely below some 15 s. A broken session is noticed before it is needed. A ping
+/// takes the server 0.02 ms.
 const PING_EVERY: Duration = Duration::from_secs(10);
 
 /// What the looker has to say.
@@ -61,14 +61,14 @@ impl Look {
     pub fn sample(self, at_s: f64, clock_s: f64) -> Sample {
         let mut server = self.server;
         server.shift(clock_s);
-        // One line of it was read: it says how many wait for rows, where listing them may cost too much. Whoever computes
-        // a rate would take it for the whole status.
+        // One line of it was read: it says how many wait for rows, where listing them may cost too much. Code that
+        // computes a rate would take it for the whole status.
         server.status = Reading::NotAsked;
         Sample { at_s, server, host: HostSample::default() }
     }
 }
 
-/// Looks when it is told to; dropping it ends it.
+/// Takes a snapshot on request; dropping it ends it.
 pub struct Looker {
     orders: Sender<Reason>,
     looked: Receiver<Looked>,
@@ -192,10 +192,10 @@ impl Task {
     async fn connect(&mut self) {
         match Locks::connect(&self.target, self.process()).await {
             Ok(session) => {
-                let _heard = self.sender.send(Looked::Connected(session.connection_id())).await;
+                let _sent = self.sender.send(Looked::Connected(session.connection_id())).await;
                 self.open = Some(Open { session, clock: Instant::now() });
             }
-            // Why there is no session is told by those that sample.
+            // The sampler reports why there is no session.
             Err(_) => {
                 self.again_in = match self.target.logins.again() {
                     Some(Again::In(wait)) => wait,

@@ -1,4 +1,5 @@
-//! What monitoring systems are told while the recorder runs: the page that `--metrics` serves, and what `--otlp` pushes.
+//! The exports to monitoring systems while the recorder runs: the page that `--metrics` serves, and what `--otlp`
+//! pushes.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -31,17 +32,17 @@ const PUSH_EVERY: Duration = Duration::from_secs(10);
 /// Two servers that began within this are one: uptimes are whole seconds (`identity.rs` of `crates/collect/src/follow`).
 const SAME_START: SignedDuration = SignedDuration::from_secs(5);
 
-/// Tells monitoring systems; where the user wants neither way, it does nothing.
+/// Exports to monitoring systems; where the user wants none, it does nothing.
 pub struct Metrics {
     page: Option<Page>,
     push: Option<Push>,
     began: Timestamp,
-    /// The server, and one sample: of each source that is told, what it answered last.
+    /// The server, and one sample: the last answer of each exported source.
     window: Window,
     known: metrics::Recorder,
     /// When the last gap began.
     gap_from: Option<Timestamp>,
-    /// What sources had cost when sampling began anew.
+    /// What sources had cost when sampling started again.
     costs_before: Vec<SourceCost>,
 }
 
@@ -90,7 +91,7 @@ impl Metrics {
             Followed::Segment(segment) => {
                 let mut window =
                     Window { server: segment.server.clone(), start: segment.began, ..Window::default() };
-                // A beginning that moves by a second would tell of a restart.
+                // A beginning that moves by a second would look like a restart.
                 if let (Some(before), Some(now)) = (started(&self.window), started(&window))
                     && now.duration_since(before).abs() <= SAME_START
                 {
@@ -101,12 +102,12 @@ impl Metrics {
             }
             Followed::Probe(probe) => {
                 self.known.is_up = probe.answered;
-                // A connection that is refused at once tells nothing of how long answers take.
+                // A connection that is refused at once shows nothing of how long answers take.
                 if probe.answered || probe.failure == Some(ProbeFailure::NoAnswer) {
                     self.known.probe.observe(probe.took_ms / 1e3);
                 }
             }
-            // One that ends is told again, with the same beginning.
+            // One that ends is exported again, with the same beginning.
             Followed::Gap(gap) => {
                 self.known.gaps += u64::from(self.gap_from.replace(gap.from) != Some(gap.from));
             }
@@ -119,7 +120,7 @@ impl Metrics {
         }
     }
 
-    /// Sampling begins anew, with counts of its own.
+    /// Sampling starts again, with counts of its own.
     pub fn sampling_ended(&mut self) {
         self.costs_before.clone_from(&self.known.costs);
     }
@@ -211,13 +212,13 @@ impl Drop for Page {
     }
 }
 
-/// When the server of a window began, as its uptime tells.
+/// When the server of a window began, by its uptime.
 fn started(window: &Window) -> Option<Timestamp> {
     let uptime = SignedDuration::try_from_secs_f64(window.server.uptime_s? as f64).ok()?;
     window.start.checked_sub(uptime).ok()
 }
 
-/// What sources cost so far: before sampling began anew, and since.
+/// What sources cost so far: before sampling started again, and since.
 fn sum_of(before: &[SourceCost], mut since: Vec<SourceCost>) -> Vec<SourceCost> {
     for cost in &mut since {
         if let Some(before) = before.iter().find(|before| before.source == cost.source) {

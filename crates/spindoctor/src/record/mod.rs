@@ -1,4 +1,4 @@
-//! `spindoctor record`: the black box. Samples each second, and of each stall what it was like before and during it.
+//! `spindoctor record`: the black box. Samples each second, and the details of each stall before and during it.
 
 mod args;
 mod diagnosis;

@@ -1,6 +1,6 @@
-//! What becomes of what is sampled: it is written, looked at for stalls, and kept as events.
+//! The path of a sample: it is written, checked for stalls, and kept in events.
 //!
-//! Nothing here waits: what takes time is ordered, and comes back as [`Done`].
+//! Nothing here waits: slow work is ordered, and comes back as [`Done`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -41,7 +41,7 @@ const FRESH: Duration = Duration::from_secs(1);
 pub enum Done {
     /// Stacks of an event.
     Stacks { event: u64, phase: Phase, profile: Option<Box<Profile>> },
-    /// Who held up whom at one instant.
+    /// Who blocked whom at one instant.
     Graph(RecordedGraph),
     /// What the rules say of an event.
     Diagnosed { event: u64, diagnosis: Box<anyhow::Result<Option<Diagnosis>>> },
@@ -65,12 +65,12 @@ pub struct Recorder {
     /// The last probe that gave a strong reason to look.
     strong_s: f64,
     now_s: f64,
-    told: Told,
+    totals: Totals,
 }
 
 /// What was recorded, for the line at the end.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Told {
+pub struct Totals {
     /// Samples that were written.
     pub samples: u64,
     /// Events.
@@ -94,7 +94,7 @@ impl Recorder {
             turns: Turns::default(),
             strong_s: f64::NEG_INFINITY,
             now_s: 0.0,
-            told: Told::default(),
+            totals: Totals::default(),
         }
     }
 
@@ -159,7 +159,7 @@ impl Recorder {
         let (segment, began) = (segment.id, self.wall(began_s));
         let id = self.writer.new_event();
         let head = EventHead { id, segment, began, ended: Some(restart.back), stall, ..EventHead::default() };
-        self.told.events += 1;
+        self.totals.events += 1;
         self.gathering.whole(&head);
         self.written(|writer| writer.write_event(Event { head, ..Event::default() })).map(drop)
     }
@@ -178,7 +178,7 @@ impl Recorder {
         let mut changes = self.stalls.sample(&sample);
         changes.extend(self.runnable());
         let is_written = self.written(|writer| writer.write_sample(sample))?;
-        self.told.samples += u64::from(is_written);
+        self.totals.samples += u64::from(is_written);
         if let Some((snapshots, took_ms)) = self.stacks.cost() {
             self.writer.add_cost("stacks", snapshots, took_ms);
         }
@@ -215,13 +215,13 @@ impl Recorder {
         Ok(Some(reason.unwrap_or(Reason::Weak)))
     }
 
-    /// The server holds up even the probe: what holds it is looked at from outside.
+    /// The server blocks even the probe: what holds it is looked at from outside.
     fn overdue(&mut self, asked_s: f64) -> Result<(), Error> {
         let Some(zero) = self.zero else { return Ok(()) };
         if self.turns.take(asked_s, Some(Reason::Strong)) {
             self.stacks.snapshot();
         }
-        // A line of /proc costs next to nothing, and nothing else tells a process that is held for a moment.
+        // A line of /proc costs next to nothing, and nothing else shows a process that is stopped for a moment.
         let Some(segment) = &self.segment else { return Ok(()) };
         let Some(pid) = segment.server.pid else { return Ok(()) };
         let at_s = zero.elapsed().as_secs_f64();
@@ -285,7 +285,7 @@ impl Recorder {
             ..EventHead::default()
         };
         note(&format!("event {}: {}", head.id, head.stall.because));
-        self.told.events += 1;
+        self.totals.events += 1;
         let began_s = head.stall.began_s;
         let mut event = Event { head, ..Event::default() };
         self.written(|writer| writer.write_event(event.clone()))?;
@@ -316,7 +316,7 @@ impl Recorder {
     fn order(&self, event: u64, phase: Phase, from: Option<Instant>, to: Option<Instant>) {
         let done = self.done.clone();
         self.stacks.profile(from, to, move |profile| {
-            let _heard = done.send(Done::Stacks { event, phase, profile: profile.map(Box::new) });
+            let _sent = done.send(Done::Stacks { event, phase, profile: profile.map(Box::new) });
         });
     }
 
@@ -354,7 +354,7 @@ impl Recorder {
                 Readings { version: Some(version), server: &server, again: None, profile: profile.as_ref() };
             // This is the thread of the ring, which must go on whatever is wrong with what was read.
             let graph = catch_unwind(AssertUnwindSafe(|| wait_graph::build(&readings))).unwrap_or_default();
-            let _heard = done.send(Done::Graph(RecordedGraph { at, graph }));
+            let _sent = done.send(Done::Graph(RecordedGraph { at, graph }));
         });
         self.keep_look(recorded)?;
         self.step(&changes, follower)
@@ -414,8 +414,8 @@ impl Recorder {
     }
 
     /// What was recorded so far.
-    pub fn told(&self) -> Told {
-        self.told
+    pub fn totals(&self) -> Totals {
+        self.totals
     }
 
     /// The recording.
@@ -423,7 +423,7 @@ impl Recorder {
         self.writer.path()
     }
 
-    /// Saves what is usual on this server, so that the next recorder need not learn it anew.
+    /// Saves what is usual on this server, so that the next recorder need not learn it again.
     pub fn remember(&mut self) -> Result<(), Error> {
         let usual = serde_json::to_string(self.stalls.baseline()).unwrap_or_default();
         self.written(|writer| writer.remember(record_run::USUAL, &usual)).map(drop)
@@ -436,7 +436,7 @@ impl Recorder {
         self.written(|writer| writer.remember(place, &position)).map(drop)
     }
 
-    /// Writes, and tells where there is no room, or room again. False where it is not in the file.
+    /// Writes, and reports where there is no room, or room again. False where it is not in the file.
     fn written(&mut self, write: impl FnOnce(&mut Writer) -> Result<Written, Error>) -> Result<bool, Error> {
         match write(&mut self.writer)? {
             Written::Done => return Ok(true),

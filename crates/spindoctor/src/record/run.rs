@@ -1,4 +1,4 @@
-//! `spindoctor record`: the black box. Samples each second, a probe ten times a second, and of each stall what it was like
+//! `spindoctor record`: the black box. Samples each second, a probe ten times per second, and the details of each stall
 //! before and during it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,7 +41,7 @@ const REREAD_EVERY: Duration = Duration::from_mins(1);
 /// The last event's stacks and diagnosis may take so long when the recorder ends.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Records until it is told to end.
+/// Records until it is asked to end.
 pub fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
     let path = path(asked)?;
     memory::keep_little();
@@ -59,7 +59,7 @@ pub fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
             match ended {
                 Ok(Ended::Asked) => return Ok(ExitStatus::Done),
                 Ok(Ended::Reload) => {
-                    note("SIGHUP: option files are read anew");
+                    note("SIGHUP: option files are read again");
                     // A password may have changed. A file that somebody is just writing is no reason to end.
                     match session::target_again(&asked.connection, &target) {
                         Ok(mut again) => {
@@ -229,8 +229,13 @@ async fn record(
         }
     }
     follower.finish().await;
-    let told = recorder.told();
-    note(&format!("{} samples and {} events in {}", told.samples, told.events, recorder.path().display()));
+    let totals = recorder.totals();
+    note(&format!(
+        "{} samples and {} events in {}",
+        totals.samples,
+        totals.events,
+        recorder.path().display()
+    ));
     Ok(ended)
 }
 
@@ -293,7 +298,7 @@ fn finish(recorder: &mut Recorder, what: Done, order: &UnboundedSender<Done>) ->
             let diagnosis = catch_unwind(AssertUnwindSafe(|| diagnosis::of_event(&path, &event)));
             let diagnosis =
                 Box::new(diagnosis.unwrap_or_else(|_| Err(anyhow!("a rule failed; please report it"))));
-            let _heard = order.send(Done::Diagnosed { event: head.id, diagnosis });
+            let _sent = order.send(Done::Diagnosed { event: head.id, diagnosis });
         });
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The ring of stacks of the server's process, where there are stacks to be had.
+//! The ring of stacks of the server's process, where stacks can be read.
 
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,8 @@ pub struct Stacks {
 struct OfProcess {
     pid: u32,
     ring: RingThread,
-    /// What it had cost when that was told the last time: snapshots, microseconds.
-    told: (u64, u64),
+    /// What it had cost at the last report: snapshots, microseconds.
+    reported: (u64, u64),
 }
 
 impl Stacks {
@@ -40,7 +40,7 @@ impl Stacks {
         let (Some(pid), true) = (pid, self.are_wanted) else { return };
         let options = RingOptions { frames: spindoctor_rules::FRAME_STATES, ..RingOptions::default() };
         match RingThread::start(pid, options) {
-            Ok(ring) => self.of = Some(OfProcess { pid, ring, told: (0, 0) }),
+            Ok(ring) => self.of = Some(OfProcess { pid, ring, reported: (0, 0) }),
             Err(error) => note(&format!("no stacks are kept: {error}")),
         }
     }
@@ -63,7 +63,7 @@ impl Stacks {
     pub fn cost(&mut self) -> Option<(u64, f64)> {
         let of = self.of.as_mut()?;
         let cost = of.ring.cost();
-        let (snapshots, own_cpu_us) = std::mem::replace(&mut of.told, (cost.snapshots, cost.own_cpu_us));
+        let (snapshots, own_cpu_us) = std::mem::replace(&mut of.reported, (cost.snapshots, cost.own_cpu_us));
         let took_ms = cost.own_cpu_us.saturating_sub(own_cpu_us) as f64 / 1e3;
         Some((cost.snapshots.saturating_sub(snapshots), took_ms))
     }

@@ -1,4 +1,4 @@
-//! When it is time to look at locks and stacks. Pure.
+//! The times of snapshots of locks and stacks. Pure.
 
 use spindoctor_record::stall::suspicion::Reason;
 

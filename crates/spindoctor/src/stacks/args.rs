@@ -150,9 +150,10 @@ fn slower(text: &str) -> Result<Watchpoint, String> {
         "us" => 1e-6,
         "ms" => 1e-3,
         "s" => 1.0,
-        _ => return Err(format!("{time:?} is no time; use us, ms or s: log_write_up_to:100ms")),
+        _ => return Err(format!("{time:?} is not a time; use us, ms or s: log_write_up_to:100ms")),
     };
-    let number: f64 = time[..time.len() - unit.len()].parse().map_err(|_| format!("{time:?} is no time"))?;
+    let number: f64 =
+        time[..time.len() - unit.len()].parse().map_err(|_| format!("{time:?} is not a time"))?;
     let seconds = number * seconds_per_unit;
     if !(1e-6..=3_600.0).contains(&seconds) {
         return Err("it must be between 1us and 1 hour".to_owned());
@@ -164,7 +165,7 @@ fn slower(text: &str) -> Result<Watchpoint, String> {
 fn inside(text: &str) -> Result<Watchpoint, String> {
     let (function, count) =
         function_and_bound(text).ok_or("write FUNCTION:COUNT: lock_wait_suspend_thread:20")?;
-    let count = count.parse().map_err(|_| format!("{count:?} is no number of threads"))?;
+    let count = count.parse().map_err(|_| format!("{count:?} is not a number of threads"))?;
     Ok(Watchpoint { function: function.to_owned(), when: When::Inside(count) })
 }
 

@@ -21,14 +21,14 @@ use crate::common::progress::Progress;
 use crate::common::session::{note, process, target};
 use spindoctor_page::number;
 
-/// Snapshots a second where nobody says otherwise: ten tell a stall of a second in detail and cost next to nothing.
+/// Snapshots a second where nobody says otherwise: ten show a stall of a second in detail and cost next to nothing.
 const HZ: f64 = 10.0;
 /// CPU samples a second: not in step with timers that tick in tens or hundreds, as `perf record -F 99` has it.
 const CPU_HZ: f64 = 99.0;
-/// Beside snapshots as many CPU samples of each CPU a second, within these bounds: thirty tell 5 % of a CPU within 10 s, and
-/// none of the bounds is in step with such timers. Beside ten snapshots a hundred samples cost a server that is as busy as it
-/// can be as much again (`throughput` in BENCHMARKS.md); for that reason no more than half
-/// of [`CPU_HZ`] beside a hundred, chosen, not derived.
+/// Beside snapshots as many CPU samples of each CPU a second, within these bounds: thirty show 5 % of a CPU within 10
+/// s, and none of the bounds is in step with such timers. Beside ten snapshots a hundred samples cost a server that is
+/// as busy as it can be as much again (`throughput` in BENCHMARKS.md); for that reason no more than half of [`CPU_HZ`]
+/// beside a hundred, chosen, not derived.
 const CPU_HZ_BESIDE: RangeInclusive<f64> = 29.0..=49.0;
 /// Between two looks at what the server's thread has to say.
 const NAP: Duration = Duration::from_millis(150);
@@ -128,7 +128,7 @@ pub fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
             }
             let until = run.due.min(now + NAP);
             match is_watching && run.fired.is_none() {
-                // The snapshot is to be taken at the instant that a watchpoint tells.
+                // The snapshot is to be taken at the instant that a watchpoint reports.
                 true => happened = server.event(until - now),
                 false => profiler.rest(until),
             }
@@ -142,11 +142,11 @@ pub fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
         }
     }
     let mut profile = profiler.finish();
-    let told = server.end();
-    profile.process.server = told.server;
-    profile.server_queries = told.cost.queries;
-    profile.server_busy_ms = told.cost.busy_ms;
-    notes.extend(run.missed_told(&profile));
+    let text = server.end();
+    profile.process.server = text.server;
+    profile.server_queries = text.cost.queries;
+    profile.server_busy_ms = text.cost.busy_ms;
+    notes.extend(run.missed_text(&profile));
     notes.extend(watchpoints.end());
     profile.notes.extend(notes);
     if profile.observations.is_empty() && profile.snapshots.is_empty() {
@@ -265,7 +265,7 @@ impl Run {
         self.due += interval * u32::try_from(missed).unwrap_or(u32::MAX);
     }
 
-    fn missed_told(&self, profile: &Profile) -> Option<String> {
+    fn missed_text(&self, profile: &Profile) -> Option<String> {
         (self.missed > 0 && profile.source != StackSource::Cpu).then(|| {
             let snapshots = number::counted(self.missed, "snapshot was", "snapshots were");
             format!("{snapshots} not taken: the one before took too long; ask for fewer with --hz")

@@ -35,7 +35,7 @@ fn show(asked: &Stacks) -> anyhow::Result<()> {
     let format = output::chosen_format(FORMATS, format_name(asked), asked.output.as_deref())?;
     if format.binary && asked.output.is_none() && std::io::stdout().is_terminal() {
         bail!(
-            "{} is no text for a terminal; give it a file: --output profile.{}",
+            "{} is not text for a terminal; give it a file: --output profile.{}",
             format.name,
             format.extension
         );
@@ -48,7 +48,7 @@ fn show(asked: &Stacks) -> anyhow::Result<()> {
         file::save(saved, &profile)?;
     }
     let choice = choice(asked);
-    let view = View::of(&profile, &choice).map_err(|nothing| match &asked.save {
+    let view = View::new(&profile, &choice).map_err(|nothing| match &asked.save {
         Some(saved) => anyhow!("{nothing} (what was seen is saved as {})", saved.display()),
         None => nothing.into(),
     })?;
@@ -67,7 +67,7 @@ fn compare(asked: &Stacks, before: &Path, after: &Path) -> anyhow::Result<()> {
     };
     let (before, after) = (file::load(before)?, file::load(after)?);
     let choice = choice(asked);
-    let (before, after) = (View::of(&before, &choice)?, View::of(&after, &choice)?);
+    let (before, after) = (View::new(&before, &choice)?, View::new(&after, &choice)?);
     write(asked, (format.render)(&before, &after, look(asked))?.as_bytes())
 }
 
@@ -85,7 +85,7 @@ fn choice(asked: &Stacks) -> Choice {
     }
 }
 
-/// A file is as wide as a mail; standard output tells how wide it is.
+/// A file is as wide as a mail; standard output has its own width.
 fn look(asked: &Stacks) -> Look {
     match &asked.output {
         Some(_) => Look::of_file(),

@@ -1,5 +1,5 @@
 //! The server's side of a profile, on a thread of its own: what its threads do for their clients, whether the trigger
-//! holds, and Ctrl-C. A server that hangs holds up nothing but this thread.
+//! holds, and Ctrl-C. A server that hangs blocks only this thread.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -48,9 +48,9 @@ pub enum Event {
     Note(String),
 }
 
-/// What the server told in all.
+/// All answers of the server.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct SessionSummary {
     /// `MySQL 9.7.4 on db17`; empty where there was no session.
     pub server: String,
     /// What asking cost it.
@@ -67,7 +67,7 @@ pub struct Server {
     answers: Receiver<Option<ByThread>>,
     tell: Sender<Event>,
     events: Receiver<Event>,
-    thread: JoinHandle<anyhow::Result<Told>>,
+    thread: JoinHandle<anyhow::Result<SessionSummary>>,
     /// Questions without an answer yet.
     open: usize,
     has_target: bool,
@@ -115,7 +115,7 @@ impl Server {
         }
     }
 
-    /// For others who have something to tell.
+    /// For other tasks that have notes.
     pub fn teller(&self) -> &Sender<Event> {
         &self.tell
     }
@@ -131,11 +131,11 @@ impl Server {
     }
 
     /// Ends it.
-    pub fn end(self) -> Told {
+    pub fn end(self) -> SessionSummary {
         let Self { stop, thread, .. } = self;
         // A question that has no answer yet is not waited for.
         drop(stop);
-        // A thread that panicked told why already.
+        // A thread that panicked has already printed why.
         thread.join().ok().and_then(Result::ok).unwrap_or_default()
     }
 }
@@ -147,9 +147,9 @@ async fn serve(
     stopped: oneshot::Receiver<()>,
     answer: &Sender<Option<ByThread>>,
     tell: &Sender<Event>,
-) -> Told {
-    // Whoever listens may have gone meanwhile: then the questions end, too.
-    let told = |event| drop(tell.send(event));
+) -> SessionSummary {
+    // The receiver may have gone meanwhile: then the queries end, too.
+    let text = |event| drop(tell.send(event));
     let gauge =
         wanted.target.clone().map(|target| StatusGauge::new(target, &wanted.trigger.status_variables()));
     let mut asker = Asker {
@@ -157,7 +157,7 @@ async fn serve(
         process: wanted.process.clone(),
         session: None,
         retry: None,
-        told: Told::default(),
+        summary: SessionSummary::default(),
     };
     let mut checking = Checking {
         gauge,
@@ -169,20 +169,20 @@ async fn serve(
     let is_waiting = !checking.trigger.is_empty();
     let answering = async {
         while asked.recv().await.is_some() {
-            let activities = asker.read(&told).await;
+            let activities = asker.read(&text).await;
             drop(answer.send(activities));
         }
     };
     let aside = async {
         let checks = async {
             if is_waiting {
-                checking.run(&told).await;
+                checking.run(&text).await;
             }
             std::future::pending::<()>().await;
         };
         let interrupts = async {
             while tokio::signal::ctrl_c().await.is_ok() {
-                told(Event::Interrupted);
+                text(Event::Interrupted);
             }
             std::future::pending::<()>().await;
         };
@@ -206,9 +206,9 @@ struct Asker {
     target: Option<Target>,
     process: host::Target,
     session: Option<Activities>,
-    /// Not before this instant is a lost session made anew.
+    /// A lost session is not made again before this instant.
     retry: Option<Instant>,
-    told: Told,
+    summary: SessionSummary,
 }
 
 impl Asker {
@@ -225,12 +225,12 @@ impl Asker {
                     if first {
                         session.notes().iter().for_each(|what| tell(Event::Note(what.clone())));
                     }
-                    self.told.server = session.server();
+                    self.summary.server = session.server();
                     self.session = Some(session);
                 }
                 Err(error) => {
                     if first {
-                        tell(Event::Note(format!("connections are not told: {error}")));
+                        tell(Event::Note(format!("no connections: {error}")));
                     }
                     return None;
                 }
@@ -242,7 +242,7 @@ impl Asker {
                 Some(threads.into_iter().map(|(tid, activity)| (tid, without_literals(activity))).collect())
             }
             Err(error) => {
-                tell(Event::Note(format!("connections are not told for now: {error}")));
+                tell(Event::Note(format!("no connections for now: {error}")));
                 self.drop_session();
                 None
             }
@@ -251,20 +251,20 @@ impl Asker {
 
     fn drop_session(&mut self) {
         if let Some(session) = self.session.take() {
-            self.told.cost.queries += session.cost().queries;
-            self.told.cost.busy_ms += session.cost().busy_ms;
+            self.summary.cost.queries += session.cost().queries;
+            self.summary.cost.busy_ms += session.cost().busy_ms;
         }
     }
 
-    async fn end(mut self) -> Told {
+    async fn end(mut self) -> SessionSummary {
         let session = self.session.take();
         if let Some(session) = session {
-            self.told.cost.queries += session.cost().queries;
-            self.told.cost.busy_ms += session.cost().busy_ms;
-            // Whoever hangs hears no goodbye.
+            self.summary.cost.queries += session.cost().queries;
+            self.summary.cost.busy_ms += session.cost().busy_ms;
+            // A server that hangs gets no goodbye.
             drop(tokio::time::timeout(GOODBYE_WITHIN, session.close()).await);
         }
-        self.told
+        self.summary
     }
 }
 
@@ -311,7 +311,7 @@ impl Checking {
             if let Err(why) = &status
                 && !self.silent
             {
-                tell(Event::Note(format!("the trigger cannot be looked at for now: {why}")));
+                tell(Event::Note(format!("the trigger cannot be checked for now: {why}")));
             }
             self.silent = status.is_err();
             reading.status = Some(status);

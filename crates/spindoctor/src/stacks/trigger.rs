@@ -1,8 +1,8 @@
-//! What a profile waits for: conditions on status variables and on readings of the host, and stalls.
+//! The triggers of a profile: conditions on status variables and on readings of the host, and stalls.
 //!
-//! In: conditions as the user typed them, and what was read ten times a second. Out: whether one of them holds now, in
-//! words. Conditions and the finding of stalls are those of the recorder (`spindoctor_record`). Pure: nothing here asks a
-//! server.
+//! In: conditions as the user typed them, and readings ten times per second. Out: the condition that holds now, in
+//! words. Conditions and the finding of stalls are those of the recorder (`spindoctor_record`). Pure: nothing here asks
+//! a server.
 
 use std::fmt;
 use std::time::Duration;
@@ -84,7 +84,7 @@ pub struct Trigger {
     stalls: Option<Stalls>,
 }
 
-/// The status variables that tell a stall: what ends, and who runs.
+/// The status variables that show a stall: what ends, and who runs.
 const STATEMENTS: &str = "Questions";
 const COMMITS: &str = "Handler_commit";
 const RUNNING: &str = "Threads_running";
@@ -145,7 +145,7 @@ impl Trigger {
         Ok(self.stalled(reading).or(held))
     }
 
-    /// What stands still now; with the server's own words where it does not answer.
+    /// What is stopped now; with the server's own words where it does not answer.
     fn stalled(&mut self, reading: &Reading) -> Option<String> {
         let changes = self.stalls.as_mut()?.probe(&reading.probe()?);
         let stall = changes.into_iter().find_map(|change| match change {

@@ -54,16 +54,16 @@ impl Watchpoints {
         }
         let hits: u64 = costs.iter().map(|cost| cost.hits).sum();
         let cpu: Duration = costs.iter().map(|cost| cost.cpu).sum();
-        let mut told = format!(
+        let mut text = format!(
             "the watchpoints were hit {} and cost the server {} of CPU",
             number::counted(hits, "time", "times"),
             number::quantity(cpu.as_secs_f64() * 1e3, "ms")
         );
         let untracked: u64 = costs.iter().map(|cost| cost.untracked).sum();
         if untracked > 0 {
-            told = format!("{told}; {} not seen", number::counted(untracked, "call was", "calls were"));
+            text = format!("{text}; {} not seen", number::counted(untracked, "call was", "calls were"));
         }
-        Some(told)
+        Some(text)
     }
 }
 
@@ -79,8 +79,8 @@ fn watch(
     tell: &Sender<Event>,
     unwanted: &AtomicBool,
 ) -> TriggerCost {
-    // Whoever armed it may have gone meanwhile.
-    let told = |event| drop(tell.send(event));
+    // The thread that armed it may have gone meanwhile.
+    let text = |event| drop(tell.send(event));
     let mut trigger = match Trigger::arm(pid, &watchpoint.function, watchpoint.when, DEFAULT_BUDGET) {
         Ok(trigger) => trigger,
         Err(error) => {
@@ -93,13 +93,13 @@ fn watch(
         match trigger.wait(PATIENCE) {
             Ok(None) => {}
             Ok(Some(fired)) => {
-                told(Event::Fired(words(watchpoint, fired)));
+                text(Event::Fired(words(watchpoint, fired)));
                 break;
             }
-            // The snapshots tell that, too.
+            // The snapshots show that, too.
             Err(spindoctor_stacks::Error::NoProcess(_)) => break,
             Err(error) => {
-                told(Event::NeverFires(error.to_string()));
+                text(Event::NeverFires(error.to_string()));
                 break;
             }
         }

@@ -1,5 +1,5 @@
 //! Finished runs of a sweep, kept in a file as they come: one line of JSON each, the first line says what they were
-//! made with. Whatever ends the sweep, at most the run under way is lost.
+//! made with. However the sweep ends, at most the current run is lost.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -103,7 +103,7 @@ fn read(text: &str, conditions: &Conditions) -> anyhow::Result<Vec<Measured>> {
         .ok()
         .filter(|header: &Header| header.schema == SCHEMA)
         .context(
-        "this is no file of a sweep's runs; name another file with --resume, or one that is not there yet",
+        "this is not a file of a sweep's runs; name another file with --resume, or one that is not there yet",
     )?;
     if let Some((what, before, now)) = difference(&header.conditions, conditions) {
         bail!(
@@ -121,7 +121,7 @@ fn read(text: &str, conditions: &Conditions) -> anyhow::Result<Vec<Measured>> {
 
 /// What differs first, before and now.
 fn difference(before: &Conditions, now: &Conditions) -> Option<(&'static str, String, String)> {
-    let told = |conditions: &Conditions| {
+    let text = |conditions: &Conditions| {
         [
             ("server", conditions.server.clone()),
             ("address", conditions.address.clone()),
@@ -135,7 +135,7 @@ fn difference(before: &Conditions, now: &Conditions) -> Option<(&'static str, St
             ("measured time", format!("{} s", conditions.measured_s)),
         ]
     };
-    let both = told(before).into_iter().zip(told(now));
+    let both = text(before).into_iter().zip(text(now));
     both.filter(|(before, now)| before != now).map(|((what, before), (_, now))| (what, before, now)).next()
 }
 

@@ -1,10 +1,10 @@
-//! A sweep as one HTML file: the charts, who leads, the tables, how each line scales. No network, no script.
+//! A sweep as one HTML file: the charts, the leader, the tables, how each line scales. No network, no script.
 
 use maud::{Markup, PreEscaped, html};
 use spindoctor_tune::sweep::{Line, Sweep};
 
 use super::svg;
-use super::view::{METRICS, Metric, SCALING, facts, label, results, scaling, spread_told, title, variables};
+use super::view::{METRICS, Metric, SCALING, facts, label, results, scaling, spread_text, title, variables};
 use spindoctor_page::html::page;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
@@ -59,7 +59,7 @@ fn leads(sweep: &Sweep) -> Markup {
         @if !results.is_empty() {
             section.card {
                 h2 { "Which leads" }
-                ul.results { @for told in results { li { (safe(&told)) } } }
+                ul.results { @for text in results { li { (safe(&text)) } } }
             }
         }
     }
@@ -100,7 +100,7 @@ fn cell(line: &Line, threads: u32, metric: &Metric) -> Markup {
     html! {
         @if let Some((spread, runs)) = spread {
             (metric.shown(spread.median)) " "
-            span.quiet { (spread_told(spread, runs)) }
+            span.quiet { (spread_text(spread, runs)) }
         } @else { "–" }
     }
 }

@@ -1,7 +1,8 @@
 //! `spindoctor sweep`: a grid of settings and numbers of clients, measured with sysbench.
 //!
-//! Each run: set the setting (through `tune::apply`, also where it does not change), load for the warm-up, measure, keep
-//! the result in a file. Runs that fail end the sweep; what is finished by then is reported, and can be gone on with.
+//! Each run: set the setting (through `tune::apply`, also where it does not change), load for the warm-up, measure,
+//! keep the result in a file. A failed run ends the sweep; the finished runs are reported, and the sweep can be
+//! resumed.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -162,7 +163,7 @@ async fn runs(
             at + 1,
             left.len(),
             number::duration(ahead.round()),
-            safe(&sweep_view::run_told(&measured))
+            safe(&sweep_view::run_text(&measured))
         ));
         cells.push(measured)?;
     }

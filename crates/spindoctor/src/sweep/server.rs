@@ -1,4 +1,4 @@
-//! The server that is swept: a throw-away one, or one that the user named and means.
+//! The server of the sweep: a throw-away one, or one that the user named and confirmed.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use spindoctor_tune::sweep::Conditions;
 use super::args::Sweep;
 use crate::common::flags::Connection;
 use crate::common::session;
-use crate::lab::{data, tell, which};
+use crate::lab::{announce, data, which};
 
 /// The server, and how it is reached.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Swept {
             options: room_for(&asked.threads).into_iter().chain(asked.options.iter().cloned()).collect(),
             ..ServerSpec::default()
         };
-        let server = Server::start(&Home::open()?, &spec, &tell).await?;
+        let server = Server::start(&Home::open()?, &spec, &announce).await?;
         Ok(Self {
             target: Target::new(Endpoint::Socket(server.socket().to_owned()), "root"),
             version: server.version(),
@@ -94,7 +94,7 @@ impl Swept {
         let version = session.version().context("the server does not say which version it is")?;
         let server = session.server();
         if prepare {
-            tell(&format!("filling {} tables of {} rows", tables.count, tables.rows));
+            announce(&format!("filling {} tables of {} rows", tables.count, tables.rows));
             load::fill(&target, tables).await?;
         }
         expect_tables(&mut session, &target, tables).await?;
@@ -163,7 +163,7 @@ fn is_named(connection: &Connection) -> bool {
         || paths.iter().any(Option::is_some)
 }
 
-/// Fails where the tables are not there, or are smaller than the clients would be told: a read that finds no row is
+/// Fails where the tables are not there, or are smaller than the clients would assume: a read that finds no row is
 /// faster than one that does.
 async fn expect_tables(session: &mut Session, target: &Target, tables: Tables) -> anyhow::Result<()> {
     let database = target.database.as_deref().unwrap_or("sbtest").replace('`', "``");

@@ -129,7 +129,7 @@ struct Across {
 }
 
 impl Across {
-    fn of(sweep: &Sweep, frame: Frame) -> Self {
+    fn new(sweep: &Sweep, frame: Frame) -> Self {
         let clients = |at: Option<&u32>| f64::from(at.copied().unwrap_or(1).max(1)).log2();
         let (least, most) = (clients(sweep.grid.threads.first()), clients(sweep.grid.threads.last()));
         // One number of clients alone stands in the middle.
@@ -158,7 +158,7 @@ struct Up {
 }
 
 impl Up {
-    fn of(sweep: &Sweep, metric: &Metric, frame: Frame) -> Option<Self> {
+    fn for_metric(sweep: &Sweep, metric: &Metric, frame: Frame) -> Option<Self> {
         let spreads: Vec<Spread> =
             sweep.lines.iter().flat_map(|line| &line.points).filter_map(metric.of).filter(is_drawn).collect();
         let most = spreads.iter().map(|spread| spread.high).fold(0.0, f64::max);
@@ -210,8 +210,8 @@ fn is_drawn(spread: &Spread) -> bool {
 
 fn plot(out: &mut String, sweep: &Sweep, metric: &Metric, frame: Frame, is_first: bool) {
     let Frame { left, top, right, bottom } = frame;
-    let across = Across::of(sweep, frame);
-    let up = Up::of(sweep, metric, frame);
+    let across = Across::new(sweep, frame);
+    let up = Up::for_metric(sweep, metric, frame);
     let scale = if up.as_ref().is_some_and(|up| up.is_logarithmic) { ", logarithmic" } else { "" };
     let _ = write!(
         out,
@@ -225,18 +225,18 @@ fn plot(out: &mut String, sweep: &Sweep, metric: &Metric, frame: Frame, is_first
         let y = up.as_ref().map_or(bottom, |up| up.y(*tick));
         let class = if y >= bottom - 0.5 { "axis" } else { "grid" };
         line(out, class, (left, y), (right, y));
-        let told = if *tick == 0.0 { "0".to_owned() } else { metric.shown(*tick) };
-        text(out, "number", left - 7.0, y + 4.0, &told);
+        let words = if *tick == 0.0 { "0".to_owned() } else { metric.shown(*tick) };
+        text(out, "number", left - 7.0, y + 4.0, &words);
     }
     line(out, "axis", (left, bottom), (right, bottom));
     let mut free_from = f64::NEG_INFINITY;
     for threads in &sweep.grid.threads {
         let x = across.x(f64::from(*threads));
         line(out, "axis", (x, bottom), (x, bottom + 4.0));
-        let told = threads.to_string();
-        let half = told.len() as f64 * LETTER / 2.0;
+        let words = threads.to_string();
+        let half = words.len() as f64 * LETTER / 2.0;
         if x - half >= free_from {
-            text(out, "clients", x, bottom + 18.0, &told);
+            text(out, "clients", x, bottom + 18.0, &words);
             free_from = x + half + 6.0;
         }
     }
@@ -268,12 +268,12 @@ fn curve(out: &mut String, at: usize, line: &Line, across: &Across, up: &Up) {
         let y = up.y(fit.transactions_per_s(clients)).clamp(across.frame.top - 6.0, across.frame.bottom);
         (across.x(clients), y)
     };
-    let mut told = String::new();
+    let mut text = String::new();
     for step in 0..=STEPS {
         let (x, y) = place(first * (last / first).powf(f64::from(step) / f64::from(STEPS)));
-        let _ = write!(told, "{},{} ", px(x), px(y));
+        let _ = write!(text, "{},{} ", px(x), px(y));
     }
-    let _ = write!(out, "<polyline class=\"fit {}\" points=\"{}\"/>", class(at), told.trim_end());
+    let _ = write!(out, "<polyline class=\"fit {}\" points=\"{}\"/>", class(at), text.trim_end());
     if let Some(peak) = fit.peak_threads.filter(|peak| (first..=last).contains(peak)) {
         let (x, y) = place(peak);
         let _ =
@@ -306,14 +306,14 @@ fn points(out: &mut String, at: usize, line: &Line, metric: &Metric, across: &Ac
                 high = px(high),
             );
         }
-        let told = format!(
+        let words = format!(
             "{}{threads} clients: {} ({} to {})",
             named(line),
             metric.shown(spread.median),
             metric.shown(spread.low),
             metric.shown(spread.high)
         );
-        let _ = write!(marks, "<g>{}<title>{}</title></g>", mark(at, x, y), svg::text(&told));
+        let _ = write!(marks, "<g>{}<title>{}</title></g>", mark(at, x, y), svg::text(&words));
     }
     let _ = write!(out, "<polyline class=\"line {}\" points=\"{}\"/>{marks}", class(at), joined.trim_end());
 }
@@ -336,8 +336,8 @@ fn mark(at: usize, x: f64, y: f64) -> String {
 /// The names of the lines, as near to where each ends as they fit.
 fn names(out: &mut String, sweep: &Sweep, frame: Frame) {
     let metric = &METRICS[0];
-    let Some(up) = Up::of(sweep, metric, frame) else { return };
-    let across = Across::of(sweep, frame);
+    let Some(up) = Up::for_metric(sweep, metric, frame) else { return };
+    let across = Across::new(sweep, frame);
     let ends = sweep.lines.iter().enumerate().filter_map(|(at, line)| {
         let drawn = |point: &&spindoctor_tune::sweep::Point| (metric.of)(point).is_some_and(|s| is_drawn(&s));
         let last = line.points.iter().rev().find(drawn)?;
@@ -349,11 +349,11 @@ fn names(out: &mut String, sweep: &Sweep, frame: Frame) {
         apart(&ends.iter().map(|end| end.2).collect::<Vec<_>>(), frame.top + NAME_LINE, frame.bottom);
     let x = frame.right + 14.0;
     let heading = safe(&variables(sweep));
-    for (at, told) in
+    for (at, words) in
         lines_of(&heading.split(" / ").map(str::to_owned).collect::<Vec<_>>(), 1.0).iter().enumerate()
     {
         let y = frame.top - 16.0 + at as f64 * 14.0;
-        text(out, "quiet", x - 4.0, y, &shortened(told, (NAMES / LETTER) as usize + 2));
+        text(out, "quiet", x - 4.0, y, &shortened(words, (NAMES / LETTER) as usize + 2));
     }
     for ((at, end_x, end_y), y) in ends.iter().zip(places) {
         let _ = write!(
@@ -365,8 +365,8 @@ fn names(out: &mut String, sweep: &Sweep, frame: Frame) {
             px(x - 3.0),
             px(y)
         );
-        let told = shortened(&safe(&label(&sweep.lines[*at])), NAME_LETTERS);
-        text(out, &format!("name {}", class(*at)), x, y + 4.0, &told);
+        let words = shortened(&safe(&label(&sweep.lines[*at])), NAME_LETTERS);
+        text(out, &format!("name {}", class(*at)), x, y + 4.0, &words);
     }
 }
 
@@ -386,10 +386,10 @@ fn apart(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
     places
 }
 
-/// What tells a line from the others when the pointer rests on one of its points.
+/// The text that identifies a line when the pointer rests on one of its points.
 fn named(line: &Line) -> String {
-    let told = line.setting.text();
-    if told.is_empty() { told } else { format!("{told}, ") }
+    let text = line.setting.text();
+    if text.is_empty() { text } else { format!("{text}, ") }
 }
 
 /// Clauses on as few lines of so many letters as they fit.
@@ -444,8 +444,8 @@ fn rgb(hue: f64, saturation: f64, lightness: f64) -> String {
     format!("#{:02x}{:02x}{:02x}", channel(0.0), channel(8.0), channel(4.0))
 }
 
-fn text(out: &mut String, class: &str, x: f64, y: f64, told: &str) {
-    let _ = write!(out, "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}</text>", px(x), px(y), svg::text(told));
+fn text(out: &mut String, class: &str, x: f64, y: f64, line: &str) {
+    let _ = write!(out, "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}</text>", px(x), px(y), svg::text(line));
 }
 
 fn line(out: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {

@@ -1,10 +1,10 @@
-//! A sweep for the terminal: a table for each quantity, who leads, how each line scales.
+//! A sweep for the terminal: a table for each quantity, the leader, how each line scales.
 
 use spindoctor_tune::sweep::{Line, Sweep};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::view as sweep_view;
-use super::view::{METRICS, Metric, facts, label, results, scaling, spread_told, title, variables};
+use super::view::{METRICS, Metric, facts, label, results, scaling, spread_text, title, variables};
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG};
 
@@ -19,8 +19,8 @@ pub fn render(sweep: &Sweep, look: Look) -> String {
     page.hanging("", "  ", &safe(&title(sweep)), STRONG);
     page.hanging("", "  ", &safe(&facts(sweep).join("; ")), QUIET);
     if sweep.missing() > 0 {
-        let told = format!("{} of {} runs were made", sweep.cells.len(), sweep.grid.size());
-        page.hanging("", "  ", &told, STRONG);
+        let text = format!("{} of {} runs were made", sweep.cells.len(), sweep.grid.size());
+        page.hanging("", "  ", &text, STRONG);
     }
     for metric in METRICS.iter().filter(|metric| metric.is_measured(sweep)) {
         page.blank();
@@ -31,8 +31,8 @@ pub fn render(sweep: &Sweep, look: Look) -> String {
     if !results.is_empty() {
         page.blank();
         page.paragraph("", "Which leads", STRONG);
-        for told in results {
-            page.hanging("  ", "  ", &safe(&told), PLAIN);
+        for text in results {
+            page.hanging("  ", "  ", &safe(&text), PLAIN);
         }
     }
     if !sweep.cells.is_empty() {
@@ -115,7 +115,7 @@ fn cell(line: &Line, threads: u32, metric: &Metric) -> String {
     let spread = line.at(threads).and_then(|point| Some(((metric.of)(point)?, point.runs)));
     match spread {
         Some((spread, runs)) => {
-            format!("{} {:>5}", metric.shown(rounded(spread.median)), spread_told(spread, runs))
+            format!("{} {:>5}", metric.shown(rounded(spread.median)), spread_text(spread, runs))
                 .trim_end()
                 .to_owned()
         }

@@ -1,5 +1,5 @@
-//! The formats of a sweep: text, CSV, charts as SVG and PNG, HTML. Each is a function from a finished [`Sweep`]; JSON is
-//! the sweep itself. Here stands what they all say.
+//! The formats of a sweep: text, CSV, charts as SVG and PNG, HTML. Each is a function from a finished [`Sweep`]; JSON
+//! is the sweep itself. This module has what they share.
 
 use spindoctor_tune::sweep::{Line, Measured, Point, Spread, Standing, Sweep};
 
@@ -97,14 +97,14 @@ pub fn label(line: &Line) -> String {
 }
 
 /// How far apart the runs are: half of it, as a share of the median; nothing where there is one run.
-pub fn spread_told(spread: Spread, runs: u32) -> String {
+pub fn spread_text(spread: Spread, runs: u32) -> String {
     let half = (spread.high - spread.low) / 2.0 / spread.median;
     if runs < 2 || !half.is_finite() { String::new() } else { format!("±{}", number::percent(half)) }
 }
 
 /// Which setting leads, a sentence for all numbers of clients in a row of which the same is true.
 pub fn results(sweep: &Sweep) -> Vec<String> {
-    let told = |threads: u32| {
+    let text = |threads: u32| {
         let lead = sweep.lead_at(threads)?;
         let two = lead.first.min(lead.second)..=lead.first.max(lead.second);
         let [first, second, last] = [lead.first, lead.second, lead.last].map(|at| label(&sweep.lines[at]));
@@ -124,20 +124,20 @@ pub fn results(sweep: &Sweep) -> Vec<String> {
     };
     let mut together: Vec<(Vec<String>, String)> = Vec::new();
     for threads in &sweep.grid.threads {
-        let Some(told) = told(*threads) else { continue };
+        let Some(text) = text(*threads) else { continue };
         match together.last_mut() {
-            Some((alike, same)) if *same == told => alike.push(threads.to_string()),
-            _ => together.push((vec![threads.to_string()], told)),
+            Some((alike, same)) if *same == text => alike.push(threads.to_string()),
+            _ => together.push((vec![threads.to_string()], text)),
         }
     }
-    let sentence = |(threads, told): (Vec<String>, String)| {
+    let sentence = |(threads, text): (Vec<String>, String)| {
         let clients = match threads.as_slice() {
             [only] if only == "1" => "1 client".to_owned(),
             [only] => format!("{only} clients"),
             [all @ .., last] => format!("{} and {last} clients", all.join(", ")),
             [] => String::new(),
         };
-        format!("{clients}: {told}")
+        format!("{clients}: {text}")
     };
     together.into_iter().map(sentence).collect()
 }
@@ -178,7 +178,7 @@ pub const SCALING: &str = "Universal Scalability Law, fitted to the medians: con
                        client does at a time, coherency what each client pays for each other.";
 
 /// One finished run, in a line.
-pub fn run_told(measured: &Measured) -> String {
+pub fn run_text(measured: &Measured) -> String {
     let setting = measured.cell.setting.text();
     let setting = if setting.is_empty() { setting } else { format!("{setting}, ") };
     format!(
@@ -198,15 +198,15 @@ mod tests {
     fn who_leads_is_said_only_where_the_runs_say_so() {
         let sweep = examples::spin_loops();
         let results = results(&sweep);
-        assert!(results.iter().any(|told| told.contains("64 clients: 200 has")), "{results:?}");
+        assert!(results.iter().any(|text| text.contains("64 clients: 200 has")), "{results:?}");
         assert_eq!(results[0], "1, 2, 4, 8, 16 and 32 clients: no clear difference between 30 and 200.");
     }
 
     #[test]
-    fn how_a_line_scales_is_told_with_its_peak() {
+    fn how_a_line_scales_is_shown_with_its_peak() {
         let sweep = examples::spin_loops();
-        let told = scaling(&sweep.lines[0]);
-        assert!(told.starts_with("peaks at ") && told.contains("R²"), "{told}");
+        let text = scaling(&sweep.lines[0]);
+        assert!(text.starts_with("peaks at ") && text.contains("R²"), "{text}");
         let few = scaling(&examples::as_it_is().lines[0]);
         assert!(few.contains("numbers of clients or more"), "{few}");
         assert_eq!([two_digits(0.043), two_digits(0.000_123), two_digits(0.0)], ["4.3 %", "0.012 %", "0 %"]);

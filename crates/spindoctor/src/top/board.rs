@@ -1,4 +1,4 @@
-//! What every server of a fleet said last: what the screens of `fleet top` are computed from.
+//! The last answer of every server of a fleet: the screens of `fleet top` are computed from it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,20 +47,20 @@ pub struct Counts {
     pub lost: usize,
     /// Statements that run.
     pub running: usize,
-    /// Servers that may run more than they tell.
+    /// Servers that may run more than they report.
     pub cut: usize,
 }
 
 impl Board {
     /// So many servers of which nothing is known.
-    pub fn of(servers: usize) -> Self {
+    pub fn with_servers(servers: usize) -> Self {
         Self { servers: vec![Standing::Connecting; servers] }
     }
 
     /// A server said something, or says nothing any more.
-    pub fn note(&mut self, server: usize, heard: Result<Running, Failure>, at: Instant) {
+    pub fn note(&mut self, server: usize, received: Result<Running, Failure>, at: Instant) {
         let Some(standing) = self.servers.get_mut(server) else { return };
-        *standing = match (heard, &*standing) {
+        *standing = match (received, &*standing) {
             (Ok(running), _) => Standing::Answers { at, running: Arc::new(running) },
             (Err(failure), Standing::Lost { since, .. }) => Standing::Lost { since: *since, failure },
             (Err(failure), _) => Standing::Lost { since: at, failure },
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_lost_is_so_since_the_first_failure_until_it_answers() {
-        let (mut board, start) = (Board::of(2), Instant::now());
+        let (mut board, start) = (Board::with_servers(2), Instant::now());
         let second = Duration::from_secs(1);
         assert_eq!(board.counts(), Counts { connecting: 2, ..Counts::default() });
         board.note(0, Err(Failure::connect("a")), start);

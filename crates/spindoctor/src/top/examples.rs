@@ -1,4 +1,4 @@
-//! Moments of made-up servers, for the tests of what is shown and of how it is drawn.
+//! Moments of made-up servers, for the tests of views and drawing.
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::host::{
@@ -297,7 +297,7 @@ fn stall_load(second: i64) -> Load {
     if second < -29 { busy_load(second) } else { Load { queries: 40.0, cpus: 0.05, running: 24.0 } }
 }
 
-/// A recording, in a stall: an idle transaction holds up an ALTER TABLE, and that 22 readers.
+/// A recording, in a stall: an idle transaction blocks an ALTER TABLE, and that 22 readers.
 pub fn stalled() -> Moment {
     let mut threads = vec![
         session(12, "Sleep", 61.0, "", ""),
@@ -377,7 +377,7 @@ pub fn stalled() -> Moment {
             -29,
             Some(41),
             "metadata-lock-pileup",
-            "Connection 12 is idle in transaction and holds up an ALTER TABLE and 22 readers",
+            "Connection 12 is idle in transaction and blocks an ALTER TABLE and 22 readers",
             "0.6 % of the statements of before end, while 24 threads run",
         ),
     ];
@@ -393,7 +393,7 @@ pub fn broken_off() -> Moment {
     let segment = |id, began| Segment { id, began: instant(began), ..Segment::default() };
     let segments = [segment(1, -90_000), segment(2, 101)];
     let stretch = Stretch { segment: 1, first: instant(-90_000), last: instant(41) };
-    moment.ends = Ends::of(&segments, &[stretch]);
+    moment.ends = Ends::of_segments(&segments, &[stretch]);
     moment
 }
 

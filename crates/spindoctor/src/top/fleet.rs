@@ -1,5 +1,5 @@
-//! What the person at the keyboard of `fleet top` chose, what each key does, and what is shown for it. Nothing is drawn or
-//! read here.
+//! The user's choices in `fleet top`, the effect of each key, and the content that follows. Nothing is drawn or read
+//! here.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! A board of made-up servers, for the tests of what is shown of them and of how it is drawn.
+//! A board of made-up servers, for the tests of views and drawing.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ pub fn names() -> Vec<String> {
 /// Two servers answer, the third one refuses, the fourth has said nothing yet.
 pub fn board() -> Board {
     let customer = |id: u64| format!("SELECT *\n  FROM customer WHERE id = {id}");
-    let mut board = Board::of(4);
+    let mut board = Board::with_servers(4);
     let at = Instant::now();
     let first = vec![
         thread(1, "app", 2.0, "executing", &customer(17)),

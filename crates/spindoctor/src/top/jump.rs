@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::feed::Extent;
 
-/// What is understood, for the prompt and for whoever typed something else.
+/// What is understood, for the prompt and for the error message.
 pub const FORMS: &str = "14:03, 14:03:20, -5m, +30s, 2026-11-22 14:03";
 
 /// The instant that was typed. A time without a date is on the day of the cursor, or on the day before or after where
@@ -16,7 +16,7 @@ pub const FORMS: &str = "14:03, 14:03:20, -5m, +30s, 2026-11-22 14:03";
 /// What is wrong with the text, and what would be understood.
 pub fn parse(text: &str, cursor: Timestamp, extent: Option<Extent>) -> Result<Timestamp, String> {
     let text = text.trim().trim_end_matches('Z').trim_end_matches("UTC").trim_end();
-    let not_understood = || format!("{text:?} is no time; type {FORMS}");
+    let not_understood = || format!("{text:?} is not a time; type {FORMS}");
     if text.starts_with(['-', '+']) {
         let by = relative(text).ok_or_else(not_understood)?;
         return cursor.checked_add(by).map_err(|_| not_understood());
@@ -99,10 +99,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_told_with_what_would_be() {
+    fn what_is_no_time_is_shown_with_what_would_be() {
         for text in ["", "noon", "25:00", "-", "-5x", "+1e999d", "2026-13-01"] {
-            let told = parsed(text).unwrap_err();
-            assert!(told.contains("14:03:20"), "{text}: {told}");
+            let line = parsed(text).unwrap_err();
+            assert!(line.contains("14:03:20"), "{text}: {line}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A live server as a feed: endless sampling on a thread of its own fills a ring of the last minutes, and finds stalls.
+//! A live server as a feed: continuous sampling on a thread of its own fills a ring of the last minutes, and finds
+//! stalls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -13,7 +14,7 @@ use tokio::sync::watch::{Receiver, Sender, channel};
 use super::feed::{Extent, Feed};
 use super::point::Point;
 use super::ring::Ring;
-use super::stalls::Seen;
+use super::stalls::SeenStalls;
 use crate::common::flags::Connection;
 use crate::common::runtime::wait_for;
 use crate::common::session::{host, note, target};
@@ -21,7 +22,7 @@ use spindoctor_record::span::Ends;
 
 /// What a recorder asks for less often than that is asked for that often while somebody looks, seconds: an answer takes
 /// some milliseconds.
-const DEAR_EVERY_S: u32 = 10;
+const EXPENSIVE_EVERY_S: u32 = 10;
 
 /// Sources that sum up statements and waits.
 const SUMMARIES: &str = "performance_schema.events_";
@@ -38,12 +39,12 @@ pub struct Live {
 #[derive(Default)]
 struct Kept {
     ring: Ring,
-    stalls: Seen,
+    stalls: SeenStalls,
     trouble: Option<String>,
 }
 
 impl Live {
-    /// Logs in, to tell at once what keeps the user from it, and begins to sample.
+    /// Logs in, to report errors at once, and begins to sample.
     pub fn start(connection: &Connection) -> anyhow::Result<Self> {
         let target = target(connection)?;
         wait_for(log_in(&target))?;
@@ -80,16 +81,16 @@ fn locked(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
 /// The recorder's, but for statements and waits: who looks wants to see what runs now.
 fn paces() -> Vec<(&'static str, Pace)> {
     let faster = |(source, pace): (&'static str, Pace)| match pace.period {
-        Period::Every(every_s) if every_s > DEAR_EVERY_S && source.starts_with(SUMMARIES) => {
-            (source, Pace { period: Period::Every(DEAR_EVERY_S), ..pace })
+        Period::Every(every_s) if every_s > EXPENSIVE_EVERY_S && source.starts_with(SUMMARIES) => {
+            (source, Pace { period: Period::Every(EXPENSIVE_EVERY_S), ..pace })
         }
         _ => (source, pace),
     };
     follow::paces().map(faster).collect()
 }
 
-/// One login: what is wrong with the password or the address is told before the screen is taken over. A server that is
-/// silent or full is worth looking at.
+/// One login: what is wrong with the password or the address is reported before the screen is taken over. A server that
+/// is silent or full is worth looking at.
 async fn log_in(target: &Target) -> anyhow::Result<()> {
     match Session::connect(target, &target.limits).await {
         Ok(session) => {

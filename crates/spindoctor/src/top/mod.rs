@@ -1,7 +1,7 @@
 //! `spindoctor top`: the terminal view of a server, live or of a recording at any instant of it.
 //!
 //! ```text
-//! Feed -> Moment -> view::Shown -> draw -> ratatui's buffer
+//! Feed -> Moment -> view::Content -> draw -> ratatui's buffer
 //!                      ^
 //!          keys -> State
 //! ```
@@ -11,7 +11,7 @@
 //! `view` computes what is shown and `draw` puts it into a buffer of any size; both are pure, so a test draws every screen
 //! without a terminal.
 //!
-//! `fleet top` is the same with other words: a [`Board`] is what all servers said last, [`FleetState`] what was chosen.
+//! `fleet top` has the same parts: a [`Board`] is the last answer of all servers, [`FleetState`] the user's choices.
 //!
 //! # A screen's trip
 //!

@@ -1,4 +1,4 @@
-//! What there is to say of one instant: all that the screens are computed from.
+//! The data of one instant: all screens are computed from it.
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{EventHead, Gap, RecordedGraph, ServerIdentity, Window};
@@ -39,9 +39,9 @@ pub struct Moment {
     pub ends: Ends,
     /// Why there are no samples of the instant, where there are none.
     pub gap: Option<Gap>,
-    /// Who held up whom then, where an event kept it.
+    /// Who blocked whom then, where an event kept it.
     pub graph: Option<RecordedGraph>,
-    /// Share of the server's CPU that went into spinning, where an event's CPU samples tell.
+    /// Share of the server's CPU that went into spinning, where an event's CPU samples show it.
     pub spin_share: Option<f64>,
     /// Why no new samples come.
     pub trouble: Option<String>,
@@ -52,7 +52,7 @@ impl Moment {
     ///
     /// # Errors
     /// The recording cannot be read.
-    pub fn of(feed: &mut dyn Feed, at: Option<Timestamp>, rates_over_s: f64) -> anyhow::Result<Self> {
+    pub fn from_feed(feed: &mut dyn Feed, at: Option<Timestamp>, rates_over_s: f64) -> anyhow::Result<Self> {
         let extent = feed.extent()?;
         let at = match (at, extent) {
             (Some(at), Some(extent)) => Some(extent.nearest(at)),

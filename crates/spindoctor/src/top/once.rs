@@ -11,7 +11,7 @@ use super::moment::Moment;
 use super::run::replay;
 use super::state::State;
 use super::still::Still;
-use super::view::Shown;
+use super::view::Content;
 use crate::common::session::WithoutSession;
 use crate::common::terminal::{columns_of_stdout, rows_of_stdout};
 use crate::common::{output, session};
@@ -30,12 +30,12 @@ pub fn run(asked: &Asked) -> anyhow::Result<()> {
             let window = session::window(&asked.connection, asked.duration, WithoutSession::Fail, None)?;
             let mut state = State::new(asked.screen);
             state.rates_over(asked.duration.as_secs_f64());
-            (Box::new(Still::of(window)), state)
+            (Box::new(Still::new(window)), state)
         }
     };
-    let mut moment = Moment::of(feed.as_mut(), state.at(), state.rates_over_s())?;
+    let mut moment = Moment::from_feed(feed.as_mut(), state.at(), state.rates_over_s())?;
     moment.read_history(feed.as_mut())?;
-    let shown = Shown::of(&state, &moment);
+    let shown = Content::new(&state, &moment);
     let (width, height) = asked.size.unwrap_or_else(size);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     draw(&mut buffer, &state, &moment, &shown, Theme { colour: false });

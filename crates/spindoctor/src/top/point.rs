@@ -38,7 +38,7 @@ pub enum Chart {
 
 impl Point {
     /// The counters of a recorded sample.
-    pub fn of(recorded: &RecordedSample) -> Self {
+    pub fn from_sample(recorded: &RecordedSample) -> Self {
         Self::at(recorded.at, recorded.segment, &recorded.sample)
     }
 

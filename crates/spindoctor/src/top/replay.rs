@@ -1,5 +1,5 @@
 //! A recording as a feed. Of days of it only the minutes around the instant are read; the charts' counters of a minute
-//! are kept once they were.
+//! are kept once they were read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,7 +48,7 @@ impl Replay {
             return Ok(Vec::new());
         };
         let samples = self.recording.samples_without_lists(from, to)?;
-        let points: Vec<Point> = samples.iter().map(Point::of).collect();
+        let points: Vec<Point> = samples.iter().map(Point::from_sample).collect();
         // The last minute may still be written.
         if to < last {
             if self.minutes.len() >= MINUTES_KEPT {
@@ -104,7 +104,7 @@ impl Feed for Replay {
     }
 
     fn ends(&mut self) -> anyhow::Result<Ends> {
-        Ok(Ends::of(&self.recording.segments()?, &self.recording.stretches(0)?))
+        Ok(Ends::of_segments(&self.recording.segments()?, &self.recording.stretches(0)?))
     }
 
     fn event(&mut self, id: u64) -> anyhow::Result<Option<Event>> {

@@ -1,4 +1,4 @@
-//! The last minutes of a live server, in memory: what the live view can be frozen at and go back to.
+//! The last minutes of a live server, in memory: the live view can freeze and go back within them.
 
 use std::collections::VecDeque;
 
@@ -49,7 +49,7 @@ impl Ring {
         if let Some(variables) = recorded.sample.server.variables.value() {
             self.variables = Some(variables.clone());
         }
-        self.points.push_back(Point::of(&recorded));
+        self.points.push_back(Point::from_sample(&recorded));
         let newest = recorded.at;
         let bytes = estimated_bytes(&recorded.sample);
         self.bytes += bytes;

@@ -67,11 +67,11 @@ pub fn replay(asked: &Asked) -> anyhow::Result<(Replay, State)> {
 /// Keys come from standard input, and the screen goes to standard output.
 fn expect_terminal() -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() {
-        bail!("standard output is no terminal; `spindoctor top --once` prints one screen as text");
+        bail!("standard output is not a terminal; `spindoctor top --once` prints one screen as text");
     }
     if !std::io::stdin().is_terminal() {
         bail!(
-            "standard input is no terminal, so no key could be pressed; `spindoctor top --once` needs none"
+            "standard input is not a terminal, so no key could be pressed; `spindoctor top --once` needs none"
         );
     }
     Ok(())

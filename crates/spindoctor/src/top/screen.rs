@@ -13,7 +13,7 @@ pub enum Screen {
     Queries,
     /// What the server's threads waited for, by event
     Waits,
-    /// Who holds up whom, and what would free them
+    /// Who blocks whom, and what would free them
     Locks,
     /// What the kernel grants and takes: CPUs, throttling, pressure, memory, disks
     Host,

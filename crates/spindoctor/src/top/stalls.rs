@@ -1,6 +1,6 @@
-//! Stalls of a live server, found by the recorder's detectors on the probe and the samples. The recorder looks at the locks
-//! and at the stacks between samples, too, and sees short waits for locks and threads that want a CPU where this does not.
-//! Nothing is kept of stalls but when and why: for their cause there is `spindoctor record`.
+//! Stalls of a live server, found by the recorder's detectors on the probe and the samples. The recorder looks at the
+//! locks and at the stacks between samples, too, and sees short waits for locks and threads that want a CPU where this
+//! does not. Only the time and the reason of a stall are kept: `spindoctor record` finds its cause.
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_collect::follow::Restart;
@@ -12,7 +12,7 @@ use spindoctor_record::stall::{Baseline, StallChange, Stalls};
 const KEPT: usize = 500;
 
 /// The stalls since the view began.
-pub struct Seen {
+pub struct SeenStalls {
     stalls: Stalls,
     events: Events,
     heads: Vec<EventHead>,
@@ -21,7 +21,7 @@ pub struct Seen {
     seen: u64,
 }
 
-impl Default for Seen {
+impl Default for SeenStalls {
     fn default() -> Self {
         Self {
             stalls: Stalls::new(Baseline::default(), Vec::new()),
@@ -34,7 +34,7 @@ impl Default for Seen {
     }
 }
 
-impl Seen {
+impl SeenStalls {
     /// The stalls, in order of time.
     pub fn heads(&self) -> &[EventHead] {
         &self.heads
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_server_that_answers_nothing_for_seconds_is_one_stall_with_its_beginning_and_end() {
         let began = Timestamp::from_second(1_000).unwrap();
-        let mut seen = Seen::default();
+        let mut seen = SeenStalls::default();
         seen.begin(&Segment { id: 3, began, ..Segment::default() });
         let answered = |at_s: f64, n: u64| Probe {
             at_s,

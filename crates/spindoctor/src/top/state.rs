@@ -1,4 +1,4 @@
-//! What the person at the keyboard chose, and what each key does. Nothing is drawn or read here.
+//! The user's choices, and the effect of each key. Nothing is drawn or read here.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ pub struct State {
     pub prompt: Option<Prompt>,
     /// Of what everything is shown, over the screen.
     pub detail: Option<Target>,
-    /// What the last key led to, where that has to be told.
+    /// The message after the last key, if there is one.
     pub message: Option<String>,
     lists: [ListState; Screen::TABS.len() + 1],
     behind_help: Screen,
@@ -348,10 +348,10 @@ impl State {
         self.go_to_event(before, "no earlier event", facts);
     }
 
-    fn go_to_event(&mut self, event: Option<&EventHead>, else_told: &str, facts: &Facts<'_>) {
+    fn go_to_event(&mut self, event: Option<&EventHead>, else_text: &str, facts: &Facts<'_>) {
         match event {
             Some(event) => self.go_to(event.began, facts.extent),
-            None => self.message = Some(else_told.to_owned()),
+            None => self.message = Some(else_text.to_owned()),
         }
     }
 
@@ -488,10 +488,10 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_typed_is_gone_to_and_nonsense_is_told() {
+    fn a_time_that_is_typed_is_gone_to_and_nonsense_is_shown() {
         let state = after("g - 5 m enter");
         assert_eq!((state.clock, &state.prompt), (Clock::At(at(300)), &None));
-        assert!(after("g x enter").message.unwrap().contains("is no time"));
+        assert!(after("g x enter").message.unwrap().contains("is not a time"));
         assert!(after("g - 9 h enter").message.unwrap().contains("nearest"));
         assert_eq!(after("g - 5 m esc").clock, Clock::Latest);
     }

@@ -15,7 +15,7 @@ pub struct Still {
 
 impl Still {
     /// The feed of a window.
-    pub fn of(window: Window) -> Self {
+    pub fn new(window: Window) -> Self {
         Self { window }
     }
 

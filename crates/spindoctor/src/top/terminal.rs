@@ -1,4 +1,4 @@
-//! The terminal while `top` has it: drawing, keys, and giving it back however the program ends.
+//! The terminal while `top` has it: drawing, keys, and restoring it however the program ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use super::draw::{Drawn, Theme, draw};
 use super::feed::{Extent, Feed};
 use super::moment::Moment;
 use super::state::{Clock, Facts, Flow, State};
-use super::view::Shown;
+use super::view::Content;
 use crate::common::terminal;
 
 /// While a recording plays, so many pictures a second are drawn at most: more than an eye needs of numbers.
@@ -21,7 +21,7 @@ const FRAME: Duration = Duration::from_millis(100);
 /// A key is obeyed at once; new samples and signals are looked for that often.
 pub const LOOK_AROUND: Duration = Duration::from_millis(250);
 
-/// After a signal the loop ends within this time, or something holds it up.
+/// After a signal the loop ends within this time, or something blocks it.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// What a picture depends on, but for keys: where it is the same, nothing is read again.
@@ -33,7 +33,7 @@ struct Wanted {
     trouble: Option<String>,
 }
 
-/// Gives the terminal back when it is dropped; a panic's hook of ratatui's does so before the panic is told.
+/// Gives the terminal back when it is dropped; ratatui's panic hook does so before the panic is printed.
 pub struct GiveBack;
 
 impl Drop for GiveBack {
@@ -60,12 +60,12 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
         };
         let is_new = read.as_ref() != Some(&wanted);
         if is_new {
-            moment = Moment::of(feed, state.at(), state.rates_over_s())?;
+            moment = Moment::from_feed(feed, state.at(), state.rates_over_s())?;
             read = Some(wanted);
         }
-        let mut shown = Shown::of(&state, &moment);
+        let mut shown = Content::new(&state, &moment);
         let mut drawn = Drawn::default();
-        let mut picture = |moment: &Moment, shown: &Shown, state: &State| {
+        let mut picture = |moment: &Moment, shown: &Content, state: &State| {
             terminal.draw(|frame| drawn = draw(frame.buffer_mut(), state, moment, shown, theme))?;
             anyhow::Ok(())
         };
@@ -73,7 +73,7 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
         // What takes longer comes when the first picture is there, and only where no key wants another one.
         if is_new && !event::poll(Duration::ZERO)? {
             moment.read_history(feed)?;
-            shown = Shown::of(&state, &moment);
+            shown = Content::new(&state, &moment);
             picture(&moment, &shown, &state)?;
         }
         let rows = shown.rows().or(drawn.lines);
@@ -116,7 +116,7 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
 /// Becomes true when a signal asks the program to end: the terminal is given back first.
 pub fn ended_by_signal() -> anyhow::Result<Arc<AtomicBool>> {
     let is_ended = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&is_ended);
+    let text = Arc::clone(&is_ended);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -139,7 +139,7 @@ pub fn ended_by_signal() -> anyhow::Result<Arc<AtomicBool>> {
                 _ = interrupt.recv() => {}
                 _ = quit.recv() => {}
             }
-            told.store(true, Ordering::Relaxed);
+            text.store(true, Ordering::Relaxed);
         });
         end_anyway();
     });

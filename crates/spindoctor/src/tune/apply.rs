@@ -1,4 +1,4 @@
-//! `spindoctor tune --apply`: trials of changes on a live server; what helps is kept, everything else is put back.
+//! `spindoctor tune --apply`: trials of changes on a live server; helpful changes are kept, all others are put back.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use spindoctor_tune::variables::{Variable, find};
 use tokio::sync::watch;
 
 use super::args::Tune;
-use super::progress::Shown;
+use super::progress::ProgressLine;
 use super::view::to_json;
 use super::{html, text};
 use crate::common::exit::ExitStatus;
@@ -38,14 +38,14 @@ pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.html {
         output::expect_writable(file, output::HTML)?;
     }
-    let wanted = Wanted::of(&asked.only)?;
+    let wanted = Wanted::parse(&asked.only)?;
     let mut proposals = Vec::new();
     if !wanted.are_all_given() {
         let plan = planned(asked)?;
         proposals = wanted.of_proposals(plan.proposals.clone())?;
         if variables(&wanted, &proposals).is_empty() {
             note(
-                "nothing was tried: this server calls for no change that can be tried while it runs; here is what was looked at. --only VARIABLE=VALUE tries a value of yours",
+                "nothing was tried: this server calls for no change that can be tried while it runs; the checked settings are listed here. --only VARIABLE=VALUE tries a value of yours",
             );
             return plan_run::show(asked, &plan);
         }
@@ -73,7 +73,7 @@ pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
 struct Wanted(Vec<(&'static Variable, Option<String>)>);
 
 impl Wanted {
-    fn of(only: &[String]) -> anyhow::Result<Self> {
+    fn parse(only: &[String]) -> anyhow::Result<Self> {
         let one = |only: &String| -> anyhow::Result<(&'static Variable, Option<String>)> {
             Ok(match only.split_once('=') {
                 Some((name, value)) => {
@@ -196,12 +196,12 @@ async fn on_server(
     expect_time(asked, &variables, begun)?;
     let mut settings = Settings::take(target, &variables, &TakeOptions::of_process()?).await?;
     settings.notes().iter().for_each(|what| note(what));
-    let switch = switch_told(&settings);
+    let switch = switch_text(&settings);
     note(&switch);
     proposals.extend(wanted.given(|name| settings.original(name).map(str::to_owned)));
 
     let (stop, stopped) = watch::channel(false);
-    let mut shown = Shown::new(asked.max_time);
+    let mut shown = ProgressLine::new(asked.max_time);
     let outcome = {
         let work = tried(asked, proposals, &mut meter, &mut settings, stopped, &mut shown, begun);
         let mut work = std::pin::pin!(work);
@@ -219,16 +219,16 @@ async fn on_server(
     let mut tuned = match outcome {
         Ok(tuned) => tuned,
         Err(why) => {
-            told_restored(&put_back(settings).await).iter().for_each(|line| note(line));
+            restored_lines(&put_back(settings).await).iter().for_each(|line| note(line));
             return Err(why.into());
         }
     };
     let helps = tuned.tuning.decided.verdict == Verdict::Helps && tuned.ended.is_none();
-    let told = match helps && !asked.put_back {
+    let text = match helps && !asked.put_back {
         true => keep(asked, settings, &mut tuned).await,
-        false => told_restored(&put_back(settings).await),
+        false => restored_lines(&put_back(settings).await),
     };
-    tuned.tuning.settings = told;
+    tuned.tuning.settings = text;
     tuned.tuning.decided.notes.push(format!("while it ran: {switch}"));
     Ok((tuned.tuning, tuned.ended))
 }
@@ -262,7 +262,7 @@ async fn tried(
     meter: &mut Meter,
     settings: &mut Settings,
     stopped: watch::Receiver<bool>,
-    shown: &mut Shown,
+    shown: &mut ProgressLine,
     begun: Instant,
 ) -> Result<Tuned, NothingTried> {
     let times = times(asked);
@@ -303,7 +303,7 @@ fn variables(wanted: &Wanted, proposals: &[Proposal]) -> Vec<&'static Variable> 
 }
 
 /// Which dead man's switch stands, in a clause.
-pub fn switch_told(settings: &Settings) -> String {
+pub fn switch_text(settings: &Settings) -> String {
     let switch = settings.switch();
     match (switch.event, switch.guardian) {
         (Ok(event), Ok(pid)) => {
@@ -329,7 +329,7 @@ async fn put_back(settings: Settings) -> anyhow::Result<Restored> {
     settings.restore().await.map_err(|error| anyhow!(error))
 }
 
-fn told_restored(restored: &anyhow::Result<Restored>) -> Vec<String> {
+fn restored_lines(restored: &anyhow::Result<Restored>) -> Vec<String> {
     let values = |values: &[(String, String)]| {
         values.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
     };
@@ -338,17 +338,17 @@ fn told_restored(restored: &anyhow::Result<Restored>) -> Vec<String> {
             vec!["The server was restarted: it has the values that it starts with.".to_owned()]
         }
         Ok(restored) => {
-            let mut told = Vec::new();
+            let mut text = Vec::new();
             if !restored.restored.is_empty() {
-                told.push(format!("Put back: {}.", values(&restored.restored)));
+                text.push(format!("Put back: {}.", values(&restored.restored)));
             }
             if !restored.left.is_empty() {
-                told.push(format!(
-                    "Somebody else set these meanwhile, so they were left: {}.",
+                text.push(format!(
+                    "Somebody else set these meanwhile, so they were not changed: {}.",
                     values(&restored.left)
                 ));
             }
-            told
+            text
         }
         Err(why) => vec![format!(
             "The old values could not be put back: {why:#}. The dead man's switch goes on trying."
@@ -359,9 +359,9 @@ fn told_restored(restored: &anyhow::Result<Restored>) -> Vec<String> {
 /// Sets the winner's values and leaves them.
 async fn keep(asked: &Tune, mut settings: Settings, tuned: &mut Tuned) -> Vec<String> {
     if let Err(why) = settings.set(&tuned.candidate.new).await {
-        let mut told = vec![format!("The new values could not be set again: {why}.")];
-        told.extend(told_restored(&put_back(settings).await));
-        return told;
+        let mut text = vec![format!("The new values could not be set again: {why}.")];
+        text.extend(restored_lines(&put_back(settings).await));
+        return text;
     }
     let values: Vec<String> =
         tuned.candidate.new.iter().map(|(variable, value)| format!("{} = {value}", variable.name)).collect();
@@ -432,16 +432,16 @@ mod tests {
     #[test]
     fn only_keeps_what_it_names_and_takes_values_as_they_are_given() {
         let spin = || proposal("latch-spin", &["innodb_spin_wait_delay", "innodb_sync_spin_loops"]);
-        let named = Wanted::of(&["innodb-spin-wait-delay".to_owned()]).unwrap();
+        let named = Wanted::parse(&["innodb-spin-wait-delay".to_owned()]).unwrap();
         assert!(!named.are_all_given());
         let kept = named.of_proposals(vec![spin(), proposal("purge", &["innodb_purge_batch_size"])]).unwrap();
         assert_eq!(kept.len(), 1);
         assert_eq!(kept[0].changes.len(), 1);
-        let missing = Wanted::of(&["innodb_spin_wait_delay".to_owned()]).unwrap();
+        let missing = Wanted::parse(&["innodb_spin_wait_delay".to_owned()]).unwrap();
         let why = missing.of_proposals(Vec::new()).unwrap_err().to_string();
         assert!(why.contains("--only innodb_spin_wait_delay=VALUE"), "{why}");
 
-        let given = Wanted::of(&["innodb_spin_wait_delay=6".to_owned()]).unwrap();
+        let given = Wanted::parse(&["innodb_spin_wait_delay=6".to_owned()]).unwrap();
         assert!(given.are_all_given());
         let proposal = given.given(|_| Some("100".to_owned())).unwrap();
         assert_eq!(proposal.remedy.statement, "SET GLOBAL innodb_spin_wait_delay = 6");
@@ -450,8 +450,8 @@ mod tests {
             proposal.remedy.risk,
             "Latches that are free again soon are then slept for: more context switches."
         );
-        assert!(Wanted::of(&["datadir=/tmp".to_owned()]).is_err());
-        let beyond = Wanted::of(&["innodb_io_capacity=99999999999".to_owned()]).err().unwrap().to_string();
+        assert!(Wanted::parse(&["datadir=/tmp".to_owned()]).is_err());
+        let beyond = Wanted::parse(&["innodb_io_capacity=99999999999".to_owned()]).err().unwrap().to_string();
         assert!(beyond.contains("a whole number from 100 to 4294967295"), "{beyond}");
     }
 }

@@ -1,4 +1,4 @@
-//! `spindoctor tune-guardian`: the process that `tune` starts beside itself. It is no command for people.
+//! `spindoctor tune-guardian`: the process that `tune` starts beside itself. It is not a command for people.
 
 use anyhow::Context as _;
 use spindoctor_tune::guardian;

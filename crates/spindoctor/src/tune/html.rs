@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use spindoctor_model::{Block, Effect, Trial, Tuning, Verdict};
 
 use super::view::{
-    Leaning, QUANTITIES, Quantity, change, changes_told, interval, margin, needs_told, place, scale,
-    shown_word, verdict_told,
+    Leaning, QUANTITIES, Quantity, change, changes_text, interval, margin, needs_text, place, scale,
+    shown_word, verdict_text,
 };
 use crate::common::words::{server_named, server_place};
 use spindoctor_page::html::page;
@@ -47,7 +47,7 @@ pub fn render(tuning: &Tuning) -> String {
             footer { p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (safe(&trial.schema)) } }
         }
     };
-    page(&format!("{}: {}", safe(&title), verdict_told(trial)), OWN_STYLE, &body)
+    page(&format!("{}: {}", safe(&title), verdict_text(trial)), OWN_STYLE, &body)
 }
 
 fn head(trial: &Trial, title: &str) -> Markup {
@@ -74,7 +74,7 @@ fn verdict(tuning: &Tuning) -> Markup {
     };
     html! {
         section.card.verdict.(class) {
-            h2 { (capital(&verdict_told(trial))) }
+            h2 { (capital(&verdict_text(trial))) }
             table.changes {
                 thead { tr { th { "variable" } th { "old" } th { "new" } } }
                 tbody {
@@ -85,7 +85,7 @@ fn verdict(tuning: &Tuning) -> Markup {
             }
             (intervals(trial))
             p { (safe(&trial.why)) }
-            @if let Some(needs) = needs_told(trial) { p { (needs) } }
+            @if let Some(needs) = needs_text(trial) { p { (needs) } }
             @for (at, line) in tuning.settings.iter().enumerate() { p.quiet[at > 0] { @if at == 0 { strong { (safe(line)) } } @else { (safe(line)) } } }
         }
     }
@@ -116,13 +116,13 @@ fn intervals(trial: &Trial) -> Markup {
     let (least, most) = scale(&trial.effect);
     let x = |ratio: f64| LEFT + place(ratio, least, most) * (RIGHT - LEFT);
     let bottom = TOP + ROW * rows.len() as f64;
-    let told: Vec<String> = rows
+    let words: Vec<String> = rows
         .iter()
         .map(|(quantity, effect)| format!("{} {}, {}", quantity.name, change(effect.ratio), interval(effect)))
         .collect();
     html! {
         div.picture {
-            svg.intervals viewBox=(format!("0 0 {WIDTH} {:.0}", bottom + 30.0)) role="img" aria-label=(told.join("; ")) {
+            svg.intervals viewBox=(format!("0 0 {WIDTH} {:.0}", bottom + 30.0)) role="img" aria-label=(words.join("; ")) {
                 @for (row, (quantity, _)) in rows.iter().enumerate() {
                     @if let Some(judged) = quantity.judged(trial) {
                         @let (least, most) = (1.0 / (1.0 + judged.margin), 1.0 + judged.margin);
@@ -169,11 +169,11 @@ fn intervals(trial: &Trial) -> Markup {
 
 /// `, by the margins throughput ±2 %, p95 ±10 %`; empty where none is known.
 fn margins(trial: &Trial) -> String {
-    let told: Vec<String> = QUANTITIES
+    let text: Vec<String> = QUANTITIES
         .iter()
         .filter_map(|quantity| Some(format!("{} {}", quantity.name, margin(quantity.judged(trial)?))))
         .collect();
-    if told.is_empty() { String::new() } else { format!(", by the margins {}", told.join(", ")) }
+    if text.is_empty() { String::new() } else { format!(", by the margins {}", text.join(", ")) }
 }
 
 /// A coordinate, to a tenth.
@@ -299,7 +299,7 @@ fn searched(tuning: &Tuning) -> Markup {
                     tbody {
                         @for trial in &tuning.searched {
                             tr {
-                                td { (safe(&changes_told(&trial.changes))) }
+                                td { (safe(&changes_text(&trial.changes))) }
                                 @for effect in [trial.effect.throughput, trial.effect.cpu_per_query] {
                                     td.value { @if let Some(effect) = effect { (change(effect.ratio)) } }
                                 }

@@ -17,5 +17,5 @@ mod watch;
 pub use args::Guardian;
 pub use args::Tune;
 pub use guardian::guard;
-pub use progress::Shown;
+pub use progress::ProgressLine;
 pub use run::run;

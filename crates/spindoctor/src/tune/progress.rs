@@ -1,5 +1,5 @@
-//! How far the trials are, on standard error: a line that is rewritten where that is a terminal, a line for each quad where
-//! it is a file.
+//! The progress of the trials, on standard error: a line that is rewritten where that is a terminal, a line for each
+//! quad where it is a file.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 
 /// What the user sees meanwhile.
-pub struct Shown {
+pub struct ProgressLine {
     most: Duration,
     begun: Instant,
     terminal: bool,
 }
 
-impl Shown {
+impl ProgressLine {
     /// Nothing done yet; it takes so long at most.
     pub fn new(most: Duration) -> Self {
         Self { most, begun: Instant::now(), terminal: std::io::stderr().is_terminal() }
@@ -64,8 +64,8 @@ impl Shown {
         if self.terminal {
             let at = number::duration(self.begun.elapsed().as_secs_f64().round());
             let most = number::duration(self.most.as_secs_f64());
-            let told: String = safe(&format!("{at} of at most {most}, {what}")).chars().take(78).collect();
-            write(&format!("\r\x1b[K{told}"));
+            let text: String = safe(&format!("{at} of at most {most}, {what}")).chars().take(78).collect();
+            write(&format!("\r\x1b[K{text}"));
         }
     }
 

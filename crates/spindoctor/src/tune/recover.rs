@@ -1,4 +1,4 @@
-//! `spindoctor tune --recover`: puts back what a tuner that was killed left changed.
+//! `spindoctor tune --recover`: puts back the settings that a killed tuner left changed.
 
 use spindoctor_tune::apply::{TakeOptions, recover};
 
@@ -29,6 +29,6 @@ pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
         );
     }
     output::print(&text)?;
-    // Whether such a file was a tuner's journal, nobody can tell.
+    // Nobody can know whether such a file was a tuner's journal.
     Ok(if recovered.refused.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
 }

@@ -1,4 +1,4 @@
-//! `spindoctor tune`: what could be changed, trials of it, the governor, and putting back what was left.
+//! `spindoctor tune`: what could be changed, trials of it, the governor, and recovery after a killed tuner.
 
 use super::args::Tune;
 use super::{apply, recover, watch};

@@ -6,8 +6,8 @@ use spindoctor_model::{Effect, Trial, Tuning, Verdict};
 use unicode_width::UnicodeWidthStr;
 
 use super::view::{
-    Leaning, QUANTITIES, change, changes_told, interval, margin, needs_told, place, scale, shown_word,
-    verdict_told,
+    Leaning, QUANTITIES, change, changes_text, interval, margin, needs_text, place, scale, shown_word,
+    verdict_text,
 };
 use crate::common::words::{server_named, server_place};
 use spindoctor_page::number;
@@ -33,7 +33,7 @@ pub fn render(tuning: &Tuning, look: Look) -> String {
     table(&mut page, trial);
     page.blank();
     page.paragraph("", &safe(&trial.why), PLAIN);
-    if let Some(needs) = needs_told(trial) {
+    if let Some(needs) = needs_text(trial) {
         page.paragraph("", &needs, PLAIN);
     }
     for (at, line) in tuning.settings.iter().enumerate() {
@@ -63,7 +63,7 @@ fn head(page: &mut Page, trial: &Trial) {
         Verdict::Hurts => AnsiColor::Red.on_default().bold(),
         Verdict::NoSignificantEffect | Verdict::Inconclusive => STRONG,
     };
-    page.line_with_right(&safe(&parts.join(", ")), &verdict_told(trial), STRONG, style);
+    page.line_with_right(&safe(&parts.join(", ")), &verdict_text(trial), STRONG, style);
 }
 
 fn changes(page: &mut Page, trial: &Trial) {
@@ -121,7 +121,7 @@ fn table(page: &mut Page, trial: &Trial) {
     );
     page.push(&page.paint(QUIET, titles.trim_end()));
     let (least, most) = scale(&trial.effect);
-    for ((quantity, effect, (old, new)), (margin_told, shown_told)) in rows.iter().zip(&margins) {
+    for ((quantity, effect, (old, new)), (margin_text, shown_text)) in rows.iter().zip(&margins) {
         let style = style(quantity.leaning(effect));
         let left = format!(
             "{:<LABEL$}{:>MEAN$}{:>MEAN$}  ",
@@ -130,29 +130,29 @@ fn table(page: &mut Page, trial: &Trial) {
             quantity.shown(*new)
         );
         let by = format!("{:>changed$}", change(effect.ratio));
-        let told = interval(effect);
-        let pad = |told: &str, to: usize| " ".repeat(to.saturating_sub(told.width()));
-        let mut line = format!("{left}{}  {told}", page.paint(style, &by));
+        let text = interval(effect);
+        let pad = |text: &str, to: usize| " ".repeat(to.saturating_sub(text.width()));
+        let mut line = format!("{left}{}  {text}", page.paint(style, &by));
         if is_wide && shown > 0 {
             line = format!(
-                "{line}{}  {margin_told}{}  {shown_told}",
-                pad(&told, words),
-                pad(margin_told, margin)
+                "{line}{}  {margin_text}{}  {shown_text}",
+                pad(&text, words),
+                pad(margin_text, margin)
             );
         }
         if let Some(width) = picture {
-            let last = if is_wide && shown > 0 { pad(shown_told, shown) } else { pad(&told, words) };
+            let last = if is_wide && shown > 0 { pad(shown_text, shown) } else { pad(&text, words) };
             line = format!("{line}{last}  {}", page.paint(style, &drawn(effect, least, most, width.min(40))));
         }
         page.push(&line);
     }
     if !is_wide && shown > 0 {
-        let told: Vec<String> = rows
+        let text: Vec<String> = rows
             .iter()
             .zip(&margins)
             .map(|((quantity, ..), (margin, shown))| format!("{} {shown} (margin {margin})", quantity.name))
             .collect();
-        page.paragraph("", &told.join(", "), PLAIN);
+        page.paragraph("", &text.join(", "), PLAIN);
     }
 }
 
@@ -189,7 +189,7 @@ fn searched(page: &mut Page, tuning: &Tuning) {
     for trial in tuning.searched.iter().take(SEARCHED_SHOWN) {
         let by =
             trial.effect.throughput.map_or(String::new(), |effect| format!("{:>9}  ", change(effect.ratio)));
-        page.hanging("    ", "           ", &format!("{by}{}", safe(&changes_told(&trial.changes))), QUIET);
+        page.hanging("    ", "           ", &format!("{by}{}", safe(&changes_text(&trial.changes))), QUIET);
     }
     if count > SEARCHED_SHOWN {
         page.paragraph("    ", &format!("… {} more are in the JSON and HTML", count - SEARCHED_SHOWN), QUIET);

@@ -85,7 +85,7 @@ impl Quantity {
         }
     }
 
-    /// Whether a ratio of it is better, worse or neither: an interval on one side of none tells.
+    /// Whether a ratio of it is better, worse or neither: an interval on one side of 1 decides.
     pub fn leaning(&self, effect: &Effect) -> Leaning {
         let is_more = effect.low.is_some_and(|low| low > 1.0);
         let is_less = effect.high.is_some_and(|high| high < 1.0);
@@ -125,7 +125,7 @@ pub fn interval(effect: &Effect) -> String {
 
 /// `throughput +664.4 %, p95 -92.0 %`, each with its interval once there is one: how a trial stands.
 pub fn standing(effects: &Effects) -> String {
-    let told: Vec<String> = QUANTITIES
+    let text: Vec<String> = QUANTITIES
         .iter()
         .filter_map(|quantity| {
             let effect = (quantity.of_effects)(effects)?;
@@ -133,7 +133,7 @@ pub fn standing(effects: &Effects) -> String {
             Some(format!("{} {}{within}", quantity.name, change(effect.ratio)))
         })
         .collect();
-    told.join(", ")
+    text.join(", ")
 }
 
 /// What is shown of a quantity, in a word or two.
@@ -154,7 +154,7 @@ pub fn margin(judged: &Judged) -> String {
 }
 
 /// The verdict, and what it lacks: `inconclusive: not enough evidence about p95`, `hurts: a trade-off`.
-pub fn verdict_told(trial: &Trial) -> String {
+pub fn verdict_text(trial: &Trial) -> String {
     let word = verdict_word(trial.verdict);
     let missing: Vec<&str> = QUANTITIES
         .iter()
@@ -181,15 +181,15 @@ fn verdict_word(verdict: Verdict) -> &'static str {
 }
 
 /// `innodb_spin_wait_delay 100 → 6`, several joined by commas.
-pub fn changes_told(changes: &[Change]) -> String {
+pub fn changes_text(changes: &[Change]) -> String {
     match changes {
         [] => "the same settings".to_owned(),
         changes => {
-            let told: Vec<String> = changes
+            let text: Vec<String> = changes
                 .iter()
                 .map(|Change { variable, from, to }| format!("{variable} {from} → {to}"))
                 .collect();
-            told.join(", ")
+            text.join(", ")
         }
     }
 }
@@ -203,7 +203,7 @@ pub fn place(ratio: f64, least: f64, most: f64) -> f64 {
 const WIDEST: f64 = 1e4;
 
 /// Why a trial that is inconclusive is so, for who would run it again; none where the noise was not known.
-pub fn needs_told(trial: &Trial) -> Option<String> {
+pub fn needs_text(trial: &Trial) -> Option<String> {
     let budget = trial.budget.as_ref().filter(|_| trial.verdict == Verdict::Inconclusive)?;
     let more = u64::from(budget.quads).saturating_sub(u64::from(trial.quads));
     (more > 0).then(|| {
@@ -236,7 +236,7 @@ mod tests {
     use crate::tune::{examples, html};
 
     #[test]
-    fn ratios_are_told_as_changes() {
+    fn ratios_are_shown_as_changes() {
         assert_eq!(change(1.683), "+68.3 %");
         assert_eq!(change(0.88), "-12.0 %");
         assert_eq!(change(1.0001), "0.0 %");
@@ -248,16 +248,16 @@ mod tests {
     #[test]
     fn what_there_is_not_enough_evidence_about_stands_in_text_and_json() {
         let tuning = examples::not_enough_evidence();
-        assert_eq!(verdict_told(&tuning.decided), "inconclusive: not enough evidence about p95");
+        assert_eq!(verdict_text(&tuning.decided), "inconclusive: not enough evidence about p95");
         let json: serde_json::Value = serde_json::from_str(&to_json(&tuning).unwrap()).unwrap();
         assert_eq!((&json["verdict"], &json["missing"][0]), (&"inconclusive".into(), &"p95".into()));
         assert_eq!(json["judged"][1]["shown"], "not enough evidence");
-        let needs = needs_told(&tuning.decided).unwrap();
+        let needs = needs_text(&tuning.decided).unwrap();
         assert_eq!(needs, "Inconclusive so far; needs about 97 more quads, about 70 min in all.");
         let mut traded = tuning.decided;
         (traded.verdict, traded.trade_off) = (Verdict::Hurts, true);
-        assert_eq!(verdict_told(&traded), "hurts: a trade-off");
-        assert_eq!(needs_told(&traded), None);
+        assert_eq!(verdict_text(&traded), "hurts: a trade-off");
+        assert_eq!(needs_text(&traded), None);
     }
 
     /// A line of the log that was written before there were margins.

@@ -42,7 +42,7 @@ pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
     let _ahead = Ahead::of_others();
     wait_for(async {
         let mut interrupts = Interrupts::listen().context("could not listen for signals")?;
-        let mut told = String::new();
+        let mut text = String::new();
         let mut was_there = false;
         loop {
             let ended = match Governed::take(asked, &target, &only).await {
@@ -55,10 +55,10 @@ pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
             };
             match ended {
                 Ended::Asked => return Ok(ExitStatus::Done),
-                Ended::Lost(why) if why == told => {}
+                Ended::Lost(why) if why == text => {}
                 Ended::Lost(why) => {
                     note(&format!("{why}; it is tried again every {} s", AGAIN_AFTER.as_secs()));
-                    told = why;
+                    text = why;
                 }
             }
             tokio::select! {
@@ -101,7 +101,7 @@ impl Governed {
             bail!("{other}; give the --pid of the server that is connected to, or none");
         }
         let mut session = connect(target).await?;
-        let version = session.version().context("the server did not tell its version")?;
+        let version = session.version().context("the server did not report its version")?;
         let variables = ground::variables(&mut session, &LOOKS_AT).await?;
         let mut governor = Governor::new(version, &variables);
         if !only.is_empty() {
@@ -120,7 +120,7 @@ impl Governed {
             "watching process {pid} for {}; Ctrl-C ends it and puts the old values back",
             names.join(", ")
         ));
-        note(&apply::switch_told(&settings));
+        note(&apply::switch_text(&settings));
         Ok(Self { process: host::Target::live(pid), target: target.clone(), session, governor, settings })
     }
 
@@ -159,7 +159,7 @@ impl Governed {
         if self.session.is_broken() {
             match connect(&self.target).await {
                 Ok(session) => self.session = session,
-                // Whether the server is lost, the lease tells.
+                // The lease shows whether the server is lost.
                 Err(_) => return Ok(()),
             }
         }

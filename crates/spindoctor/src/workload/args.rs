@@ -32,7 +32,7 @@ pub struct Workload {
     #[arg(long)]
     pub no_stacks: bool,
 
-    /// Tell the time apart by this; may be given more than once [default: everything, digests first]
+    /// Split the time by this; may be given more than once [default: everything, digests first]
     #[arg(long, value_name = "WHAT", value_delimiter = ',', help_heading = "What is shown")]
     pub by: Vec<By>,
 

@@ -1,8 +1,8 @@
-//! Files of captured process lists, as looks.
+//! Files of captured process lists, as samples.
 //!
-//! In: text, line by line. Out: one [`Seen`] after the other. It takes what people have: `SHOW FULL PROCESSLIST\G` again
-//! and again, the same as a table with or without a frame, and bare statements, one a line and one for each look, as a
-//! loop around `SELECT info FROM information_schema.processlist` writes them.
+//! In: text, line by line. Out: one [`Sighting`] after the other. It accepts the files that people have: `SHOW FULL
+//! PROCESSLIST\G` again and again, the same as a table with or without a frame, and bare statements, one a line and one
+//! for each look, as a loop around `SELECT info FROM information_schema.processlist` writes them.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -10,7 +10,7 @@ use std::io::BufRead;
 use anyhow::{Context as _, bail};
 use spindoctor_model::mysql::ServerThread;
 
-use super::tally::Seen;
+use super::tally::Sighting;
 
 /// Characters of a statement that are kept: as many as of a live server's.
 const LONGEST: usize = 1_280;
@@ -62,7 +62,7 @@ impl<R: BufRead> Captured<R> {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn next(&mut self) -> anyhow::Result<Option<Seen>> {
+    pub fn next(&mut self) -> anyhow::Result<Option<Sighting>> {
         while !self.done {
             let Some(line) = self.line()? else {
                 self.done = true;
@@ -85,7 +85,7 @@ impl<R: BufRead> Captured<R> {
     }
 
     /// Takes a line; the look that it ends, where it ends one.
-    fn take(&mut self, line: &str) -> anyhow::Result<Option<Seen>> {
+    fn take(&mut self, line: &str) -> anyhow::Result<Option<Sighting>> {
         // `TS 1520256297.002113337 2018-03-05 13:24:57` stands before each look of pt-stalk.
         if is_timestamp(line) {
             return Ok(self.finish_look());
@@ -102,7 +102,7 @@ impl<R: BufRead> Captured<R> {
         })
     }
 
-    fn vertical(&mut self, line: &str) -> Option<Seen> {
+    fn vertical(&mut self, line: &str) -> Option<Sighting> {
         if let Some(number) = row_number(line) {
             let ended = if number == 1 { self.finish_look() } else { None };
             self.push(HashMap::new());
@@ -130,7 +130,7 @@ impl<R: BufRead> Captured<R> {
         None
     }
 
-    fn table(&mut self, line: &str, framed: bool) -> Option<Seen> {
+    fn table(&mut self, line: &str, framed: bool) -> Option<Sighting> {
         if line.trim().is_empty() || (framed && line.trim_start().starts_with('+')) {
             return None;
         }
@@ -161,7 +161,7 @@ impl<R: BufRead> Captured<R> {
     }
 
     /// Equal statements in a row are one that runs on.
-    fn statement(&mut self, line: &str) -> Option<Seen> {
+    fn statement(&mut self, line: &str) -> Option<Sighting> {
         let text = line.trim();
         if text.is_empty() || text.eq_ignore_ascii_case("info") {
             return None;
@@ -192,7 +192,7 @@ impl<R: BufRead> Captured<R> {
     }
 
     /// The look that its rows make; None where there are none.
-    fn finish_look(&mut self) -> Option<Seen> {
+    fn finish_look(&mut self) -> Option<Sighting> {
         if self.rows.is_empty() {
             return None;
         }
@@ -200,10 +200,10 @@ impl<R: BufRead> Captured<R> {
         Some(self.seen(rows.iter().map(thread).collect()))
     }
 
-    fn seen(&mut self, threads: Vec<ServerThread>) -> Seen {
+    fn seen(&mut self, threads: Vec<ServerThread>) -> Sighting {
         let at_s = self.looks as f64 * self.every_s;
         self.looks += 1;
-        Seen { at_s, threads, ..Seen::default() }
+        Sighting { at_s, threads, ..Sighting::default() }
     }
 }
 
@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    fn looks(text: &str) -> Vec<Seen> {
+    fn looks(text: &str) -> Vec<Sighting> {
         let mut captured = Captured::new(text.as_bytes(), 0.1, false);
         let mut looks = Vec::new();
         while let Some(seen) = captured.next().unwrap() {
@@ -364,7 +364,7 @@ mod tests {
         looks
     }
 
-    fn texts(seen: &Seen) -> Vec<&str> {
+    fn texts(seen: &Sighting) -> Vec<&str> {
         seen.threads.iter().map(|thread| thread.statement.as_deref().unwrap_or("-")).collect()
     }
 
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn vertical_lists_begin_anew_with_their_first_row() {
+    fn vertical_lists_begin_again_with_their_first_row() {
         let one = "*************************** 1. row ***************************\n     Id: 7\n   User: app\n\
                    Host: web1:4711\n     db: shop\nCommand: Query\n   Time: 3\n  State: Sending data\n   Info: SELECT a\n\
                    FROM t\nWHERE x: 1\n*************************** 2. row ***************************\n     Id: 8\n\

@@ -9,7 +9,7 @@ use spindoctor_rules::phases::Phase;
 
 use super::panel::{Ground, panel};
 use super::split::{OfStatement, Part, Split};
-use super::tally::{Seen, Tally, What};
+use super::tally::{Sighting, Tally, What};
 use super::view::{Cost, Workload};
 
 /// What steers a terminal, hides text, and is no ASCII.
@@ -109,7 +109,7 @@ pub fn busy() -> Workload {
                 "UPDATE stock SET n = n - 1 WHERE id = 5 /*route='%2Fpay',app='web'*/",
             ));
         }
-        tally.look(&Seen { at_s, threads, ..Seen::default() });
+        tally.look(&Sighting { at_s, threads, ..Sighting::default() });
     }
     let window = window();
     let part = |phase, share, on_cpu| Part { phase, share, on_cpu };
@@ -164,7 +164,7 @@ pub fn replica() -> Workload {
         };
         let tables = [(9, "shop.plain".to_owned())].into();
         let at_s = f64::from(at) / 10.0;
-        tally.look(&Seen { at_s, threads: vec![worker(state)], tables, ..Seen::default() });
+        tally.look(&Sighting { at_s, threads: vec![worker(state)], tables, ..Sighting::default() });
     }
     let mut window = window();
     for sample in &mut window.samples {
@@ -203,7 +203,7 @@ pub fn hostile() -> Workload {
     thread.user = HOSTILE.into();
     thread.host = HOSTILE.into();
     thread.schema = HOSTILE.into();
-    tally.look(&Seen { at_s: 0.0, threads: vec![thread], ..Seen::default() });
+    tally.look(&Sighting { at_s: 0.0, threads: vec![thread], ..Sighting::default() });
     Workload {
         counted: tally.finish(),
         literals: true,

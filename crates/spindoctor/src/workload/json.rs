@@ -1,5 +1,5 @@
-//! JSON, schema `spindoctor.workload/1`. Fields may be added; none is renamed or removed. Times are in milliseconds unless
-//! the name says otherwise; shares are of all time that was seen, those of states of the group's.
+//! JSON, schema `spindoctor.workload/1`. Fields may be added; none is renamed or removed. Times are in milliseconds
+//! unless the name says otherwise; shares are of all sampled time, those of states of their group's time.
 
 use std::collections::BTreeMap;
 
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_is_told_with_its_shape_and_its_rates() {
+    fn a_replica_is_shown_with_its_shape_and_its_rates() {
         let json: Value = serde_json::from_str(&render(&examples::replica()).unwrap()).unwrap();
         let channel = &json["replica"][0];
         assert_eq!(channel["shape"], "lagging by itself");

@@ -1,9 +1,9 @@
-//! The workload of a live server: looks at what runs, its counters every two seconds, and the stacks of its threads where its
-//! process is on this host.
+//! The workload of a live server: samples of the running statements, its counters every two seconds, and the stacks of
+//! its threads where its process is on this host.
 //!
-//! All of it on one thread: a snapshot where one is due, the look that explains it, the count. The snapshot comes first: a look
-//! takes CPUs and wakes clients, and what stood before it would be gone. A server that does not answer holds up the looks and
-//! nothing else.
+//! All of it runs on one thread: a snapshot where one is due, the sample that explains it, the count. The snapshot
+//! comes first, because a sample takes CPUs and wakes clients, which changes what the threads do. A server that does
+//! not answer delays only the samples.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use super::panel::{Ground, panel};
 use super::run::{begun, what};
 use super::split::Split;
 use super::statement::Statement;
-use super::tally::{Seen, Tally};
+use super::tally::{Sighting, Tally};
 use super::view::{Cost, Workload};
 use crate::common::progress::Progress;
 use crate::common::session::{note, process, target};
@@ -43,13 +43,13 @@ use spindoctor_page::number;
 const SNAPSHOTS_HZ: f64 = 4.0;
 /// What snapshots may take of all CPUs, in percent: the looks take as much again several times.
 const SNAPSHOTS_CPU_PERCENT: f64 = 0.05;
-/// CPU samples of each CPU a second: what runs is told by the looks already, these tell what of it is in which phase.
+/// CPU samples of each CPU a second: samples of the statements show what runs already, these show the phases.
 const CPU_SAMPLES_HZ: f64 = 19.0;
 /// How often the counters are read: the server adds them up over all connections each time.
 const COUNTERS_EVERY: Duration = Duration::from_secs(2);
 /// Between two looks at whether somebody pressed Ctrl-C.
 const NAP: Duration = Duration::from_millis(100);
-/// A session that broke is made anew after this long.
+/// A broken session is made again after this long.
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 /// How long a goodbye may take.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(200);
@@ -103,7 +103,7 @@ pub fn look(asked: &Asked) -> anyhow::Result<Workload> {
         Ok(profile) => {
             stopped = profile.snapshots.iter().map(|cost| u64::from(cost.stopped)).sum();
             notes.extend(profile.notes.iter().cloned());
-            Ok(Split::of(&profile, asked.replica, served_by))
+            Ok(Split::from_profile(&profile, asked.replica, served_by))
         }
         Err(why) => Err(why),
     };
@@ -119,7 +119,7 @@ pub fn look(asked: &Asked) -> anyhow::Result<Workload> {
     });
     if run.pace.is_slowed() && run.tally.looks() > 1 {
         notes.push(format!(
-            "a look took too much of the server for {} a second: there were {:.1}",
+            "sampling {} times a second would load the server too much: slowed to {:.1}",
             number::plain(asked.hz),
             run.tally.looks() as f64 / took_s.max(0.001)
         ));
@@ -127,7 +127,7 @@ pub fn look(asked: &Asked) -> anyhow::Result<Workload> {
     notes.extend(run.notes);
     workload.counted = run.tally.finish();
     if asked.replica && workload.replica.as_ref().is_ok_and(Vec::is_empty) && workload.counted.seen == 0 {
-        bail!("{} is no replica: it has no replication channel", workload.subject);
+        bail!("{} is not a replica: it has no replication channel", workload.subject);
     }
     workload.notes = notes;
     Ok(workload)
@@ -186,7 +186,7 @@ struct Server {
     process: Option<host::Target>,
     whose: Whose,
     session: Option<Statements>,
-    /// Not before this instant is a broken session made anew.
+    /// A broken session is not made again before this instant.
     retry: Instant,
     start: Instant,
     named: String,
@@ -246,7 +246,7 @@ impl Server {
                 self.lost(&why.to_string());
                 Ok(None)
             }
-            Err(why) => Err(why).context("the server does not tell what runs"),
+            Err(why) => Err(why).context("the server does not show the running statements"),
         }
     }
 
@@ -288,7 +288,7 @@ impl Server {
         if let Some(cpu) = session.server_cpu() {
             self.cpu = Some(self.cpu.unwrap_or_default() + cpu);
         }
-        // Whoever hangs hears no goodbye.
+        // A server that hangs gets no goodbye.
         self.runtime.block_on(async {
             drop(tokio::time::timeout(GOODBYE_WITHIN, session.close()).await);
         });
@@ -335,7 +335,7 @@ impl Run {
         Self {
             began: now,
             start: Timestamp::now(),
-            pace: Pace::of(asked.hz, cpus()),
+            pace: Pace::new(asked.hz, cpus()),
             tally: Tally::new(what(asked)),
             window: Window { start: Timestamp::now(), ..Window::default() },
             profiler,
@@ -405,7 +405,7 @@ impl Run {
         let own_before = thread_cpu();
         self.cut |= look.cut;
         let took = Duration::try_from_secs_f64(look.took_ms / 1e3).unwrap_or_default();
-        let seen = Seen { at_s, threads: look.threads, tables: look.tables, waits: look.waits };
+        let seen = Sighting { at_s, threads: look.threads, tables: look.tables, waits: look.waits };
         self.tally.look(&seen);
         let own = own + thread_cpu().saturating_sub(own_before);
         self.pace.took(LookCost { cpu: server_cpu.map(|cpu| cpu + own), took });
@@ -493,14 +493,14 @@ impl Run {
 
 /// What a thread does, as a profile keeps it: without literals.
 fn activity(thread: &ServerThread) -> Activity {
-    let told = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let digest = thread.statement.as_deref().map(|text| Statement::of(text).digest);
+    let line = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let digest = thread.statement.as_deref().map(|text| Statement::parse(text).digest);
     Activity {
         connection_id: thread.connection_id,
-        user: told(&thread.user),
+        user: line(&thread.user),
         host: None,
-        database: told(&thread.schema),
-        command: told(&thread.command),
+        database: line(&thread.schema),
+        command: line(&thread.command),
         state: None,
         statement: None,
         digest_text: digest.filter(|text| !text.is_empty()),
@@ -510,7 +510,7 @@ fn activity(thread: &ServerThread) -> Activity {
 /// True from the first Ctrl-C on.
 fn on_ctrl_c() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&interrupted);
+    let text = Arc::clone(&interrupted);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -519,7 +519,7 @@ fn on_ctrl_c() -> anyhow::Result<Arc<AtomicBool>> {
         .name("interrupt".to_owned())
         .spawn(move || {
             if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
-                told.store(true, Ordering::Relaxed);
+                text.store(true, Ordering::Relaxed);
             }
         })
         .context("could not start a thread")?;

@@ -3,21 +3,21 @@
 //! # A workload's trip
 //!
 //! ```text
-//! live server, recording, captured file -> Seen -> Tally -> Counted \
+//! live server, recording, captured file -> Sighting -> Tally -> Counted \
 //!                         status, replica -> Window -> panel, shape -> Workload -> report
 //!                                    stacks -> Profile -> Split     /
 //! ```
 //!
-//! 1. **Looks.** `collect::statements` asks who runs what, as often as the command says; of a text that is long its beginning
-//!    and its end, where tags stand. What asking takes of the server is the CPU time of the thread that serves the session
-//!    (`schedstat`), which no queue for the CPUs falsifies; `workload/pace.rs` (pure) spaces the looks by it. A recording's
-//!    lists of threads and a captured file (`workload/captured.rs`) are looks too.
+//! 1. **Looks.** `collect::statements` reads the running statements, as often as the command says; of a long text its
+//!    beginning and its end, where tags are. The cost for the server is the CPU time of the thread that serves the
+//!    session (`schedstat`), which no queue for the CPUs distorts; `workload/pace.rs` (pure) spaces the samples by it.
+//!    A recording's lists of threads and a captured file (`workload/captured.rs`) are samples too.
 //! 2. **Counting** (`crates/spindoctor/src/workload/tally.rs`) is pure and bounded: each statement that is seen counts once for
 //!    its digest, table, user and so on. `statement.rs` takes a text apart: digest, type, table, tags of its comments.
 //! 3. **The panel** (`panel.rs`) is computed from a `Window` with the server's status, live or recorded, and says what is odd
 //!    in words; each threshold has its source beside it. The rules see the same window.
-//! 4. **Inside statements.** A snapshot of the stacks follows some looks and is told who ran what. `rules::phases` knows which
-//!    functions mean parsing, optimizing, reading and so on; `split.rs` counts.
+//! 4. **Inside statements.** A snapshot of the stacks follows some samples and gets the list of who ran what.
+//!    `rules::phases` knows which functions mean parsing, optimizing, reading and so on; `split.rs` counts.
 //! 5. **A replica.** `rules::replica` has the shape of its lag, when it will have caught up, and what an applier's state means
 //!    in both vocabularies; the cause `replica-lag` and `workload --replica` rest on it alike.
 

@@ -1,4 +1,4 @@
-//! How long to rest between two looks, so that looking takes no more of the server than it may. Pure.
+//! The rest between two samples, so that sampling takes no more of the server than allowed. Pure.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const REST: f64 = 20.0;
 /// How much the newest look counts for what a look costs: a single one that was late changes little.
 const NEWEST: f64 = 0.2;
 
-/// However dear a look is, there is one so often.
+/// However expensive a sample is, there is one this often.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// What a look cost.
@@ -37,7 +37,7 @@ pub struct Pace {
 
 impl Pace {
     /// So many looks a second, on a machine of so many CPUs.
-    pub fn of(hz: f64, cpus: usize) -> Self {
+    pub fn new(hz: f64, cpus: usize) -> Self {
         let asked = Duration::try_from_secs_f64(1.0 / hz).unwrap_or(LONGEST);
         Self { asked, cpus: cpus.max(1) as f64, cpu_s: None, took_s: None }
     }
@@ -79,23 +79,23 @@ mod tests {
     }
 
     #[test]
-    fn a_cheap_look_is_taken_as_often_as_asked_and_a_dear_one_less_often() {
-        let mut pace = Pace::of(10.0, 2);
+    fn a_cheap_look_is_taken_as_often_as_asked_and_an_expensive_one_less_often() {
+        let mut pace = Pace::new(10.0, 2);
         assert_eq!(pace.interval(), Duration::from_millis(100));
         pace.took(cost(Some(400), 30));
-        assert!(!pace.is_slowed(), "an answer that waits for a CPU is not dear");
-        let mut dear = Pace::of(10.0, 2);
-        dear.took(cost(Some(2_000), 5));
+        assert!(!pace.is_slowed(), "an answer that waits for a CPU is not expensive");
+        let mut expensive = Pace::new(10.0, 2);
+        expensive.took(cost(Some(2_000), 5));
         // 2 ms of 2 CPUs are 0.2 % twice a second.
-        assert_eq!((dear.interval().as_millis(), dear.is_slowed()), (500, true));
-        let mut large = Pace::of(10.0, 64);
+        assert_eq!((expensive.interval().as_millis(), expensive.is_slowed()), (500, true));
+        let mut large = Pace::new(10.0, 64);
         large.took(cost(Some(3_000), 5));
         assert_eq!(large.interval(), Duration::from_millis(100));
     }
 
     #[test]
     fn without_the_servers_cpu_time_the_answers_time_has_to_do() {
-        let mut pace = Pace::of(10.0, 2);
+        let mut pace = Pace::new(10.0, 2);
         pace.took(cost(None, 3));
         assert_eq!(pace.interval(), Duration::from_millis(100));
         pace.took(cost(None, 103));

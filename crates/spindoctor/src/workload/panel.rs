@@ -1,7 +1,7 @@
-//! The read-workload panel: what a server reads to send what it sends, each reading as a rate, with what is odd about it.
+//! The read-workload panel: the reads behind what a server sends, each reading as a rate, with remarks on odd ones.
 //!
-//! In: a window with the server's status, and what is known of its links and its disk. Out: [`Line`]s. Pure. Which
-//! readings and why is Domas Mituzas's essay *MySQL metrics for read workloads*.
+//! In: a window with the server's status, and the speeds of its links and its disk. Out: [`Line`]s. Pure. The choice of
+//! readings follows Domas Mituzas's essay *MySQL metrics for read workloads*.
 
 use spindoctor_collect::host::block_device::BlockDevice;
 use spindoctor_collect::host::network_links::NetworkLink;
@@ -168,7 +168,7 @@ fn bytes_sent(window: &Window, ground: &Ground) -> Line {
                 odd = "the network is nearly full: answers wait for it".to_owned();
             }
         }
-        (Some(_), None) => beside = "no link of this host tells its speed".to_owned(),
+        (Some(_), None) => beside = "no link of this host reports its speed".to_owned(),
         (None, _) => {}
     }
     line("bytes sent", "bytes/s", "Bytes_sent", per_s, beside, odd)
@@ -194,7 +194,7 @@ fn rows_per_row_sent(window: &Window, rows_per_s: Option<f64>, ground: &Ground) 
             (Some(read / sent.max(1.0)), format!("{} rows sent a second", number::plain(rounded(sent))))
         }
         (Some(_), Some(_)) => (None, "hardly a row is read".to_owned()),
-        _ => (None, "nothing told how many rows were sent".to_owned()),
+        _ => (None, "the number of rows sent is not known".to_owned()),
     };
     let odd = match (rows_per_s, ratio) {
         (Some(read), Some(ratio)) if read >= ROWS_PER_S && ratio >= ROWS_PER_ROW => {
@@ -324,7 +324,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// A hundred and more without decimals, less with two: what a sample of seconds can tell.
+/// A hundred and more without decimals, less with two: the precision of a sample of some seconds.
 fn rounded(value: f64) -> f64 {
     if value.abs() >= 100.0 { value.round() } else { (value * 100.0).round() / 100.0 }
 }
@@ -366,7 +366,7 @@ mod tests {
         }
     }
 
-    fn of<'a>(lines: &'a [Line], reading: &str) -> &'a Line {
+    fn find<'a>(lines: &'a [Line], reading: &str) -> &'a Line {
         lines.iter().find(|line| line.reading == reading).unwrap()
     }
 
@@ -390,12 +390,12 @@ mod tests {
         let lines = panel(&calm, &ground()).unwrap();
         assert_eq!(lines.len(), 11);
         assert!(lines.iter().all(|line| line.odd.is_empty() && line.value.is_some()), "{lines:#?}");
-        assert_eq!(of(&lines, "questions").shown(), "900 /s");
-        assert_eq!(of(&lines, "bytes sent").beside, "1.6 % of eth0, 1 Gbit/s");
-        assert_eq!(of(&lines, "rows read for each sent").value, Some(2.0));
-        assert_eq!(of(&lines, "data reads").beside, "16 KiB each");
-        assert_eq!(of(&lines, "threads running").value, Some(2.0), "its own session is not counted");
-        assert_eq!(of(&lines, "read requests for each row").value, Some(4.0));
+        assert_eq!(find(&lines, "questions").shown(), "900 /s");
+        assert_eq!(find(&lines, "bytes sent").beside, "1.6 % of eth0, 1 Gbit/s");
+        assert_eq!(find(&lines, "rows read for each sent").value, Some(2.0));
+        assert_eq!(find(&lines, "data reads").beside, "16 KiB each");
+        assert_eq!(find(&lines, "threads running").value, Some(2.0), "its own session is not counted");
+        assert_eq!(find(&lines, "read requests for each row").value, Some(4.0));
     }
 
     #[test]
@@ -428,7 +428,7 @@ mod tests {
             ("threads running", "20 for each CPU"),
             ("read requests for each row", "index dives"),
         ] {
-            assert!(of(&lines, reading).odd.contains(words), "{reading}: {:?}", of(&lines, reading));
+            assert!(find(&lines, reading).odd.contains(words), "{reading}: {:?}", find(&lines, reading));
         }
     }
 
@@ -439,13 +439,13 @@ mod tests {
             &Ground { device: Err("--remote was given".into()), ..ground() },
         )
         .unwrap();
-        let sent = of(&lines, "rows read for each sent");
+        let sent = find(&lines, "rows read for each sent");
         assert_eq!((sent.value, sent.shown().as_str()), (None, "unknown"));
-        assert_eq!(of(&lines, "bytes sent").beside, "this server does not count Bytes_sent");
+        assert_eq!(find(&lines, "bytes sent").beside, "this server does not count Bytes_sent");
         assert!(panel(&Window::default(), &ground()).is_err());
         // MySQL counts the rows that it sends elsewhere.
         let rows = window(&[("Innodb_rows_read", 1_000.0)], &[]);
         let lines = panel(&rows, &Ground { rows_sent: Some(1_000.0), ..ground() }).unwrap();
-        assert_eq!(of(&lines, "rows read for each sent").value, Some(10.0));
+        assert_eq!(find(&lines, "rows read for each sent").value, Some(10.0));
     }
 }

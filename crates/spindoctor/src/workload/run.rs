@@ -9,7 +9,7 @@ use super::{json, live, stored, text};
 use crate::common::exit::ExitStatus;
 use crate::common::{output, terminal};
 
-/// Looks, counts, tells.
+/// Samples, counts, reports.
 pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     let mut workload = match (&asked.recording, &asked.file) {
         (Some(file), _) => stored::recording(asked, file)?,
@@ -25,16 +25,16 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-fn shown(asked: &Asked) -> text::Shown {
+fn shown(asked: &Asked) -> text::Selection {
     let top = usize::from(asked.top);
     match asked.by.is_empty() {
         // Of appliers most statements have no text: tables and kinds of event say more.
         true if asked.replica => {
             let first = [By::Table, By::Type, By::Wait, By::Digest, By::State];
-            text::Shown { by: first.to_vec(), top }
+            text::Selection { by: first.to_vec(), top }
         }
-        true => text::Shown { top, ..text::Shown::default() },
-        false => text::Shown { by: asked.by.clone(), top },
+        true => text::Selection { top, ..text::Selection::default() },
+        false => text::Selection { by: asked.by.clone(), top },
     }
 }
 

@@ -2,7 +2,7 @@
 //! network, and how much of each was on a CPU.
 //!
 //! In: a profile whose threads know what they did for their clients. Out: a [`Split`]. Pure. Which functions mean which
-//! phase is a table of the rules'. Snapshots tell what threads wait for, CPU samples what runs.
+//! phase is a table of the rules'. Snapshots show what threads wait for, CPU samples what runs.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -130,12 +130,12 @@ struct Weights {
     sample_s: Option<f64>,
     /// What of a running or ready thread was on a CPU.
     on_cpu: f64,
-    /// What of a ready thread waited for a CPU, where CPU samples tell of those that were on one.
+    /// What of a ready thread waited for a CPU, where CPU samples cover those that were on one.
     ready: f64,
 }
 
 impl Weights {
-    fn of(profile: &Profile) -> Self {
+    fn from_profile(profile: &Profile) -> Self {
         let sighting_s = share(profile.seconds, profile.snapshots.len() as f64);
         let seen_s = |state| {
             let seen = profile.observations.iter().filter(|seen| seen.state == state).count();
@@ -163,7 +163,7 @@ impl Weights {
         }
     }
 
-    /// A thread in a snapshot that did not run: CPU samples tell of those that did. None for these.
+    /// A thread in a snapshot that did not run: CPU samples cover those that did. None for these.
     fn of_waiting(self, state: ThreadState) -> Option<Seconds> {
         match state {
             ThreadState::Running => None,
@@ -179,23 +179,24 @@ impl Weights {
 impl Split {
     /// Of a profile; of a replica, of its appliers alone. `ours` is the thread of the server that answers us: its time is
     /// not the workload's.
-    pub fn of(profile: &Profile, appliers: bool, ours: Option<u32>) -> Self {
-        let weights = Weights::of(profile);
-        let mut looked = Inside::of(profile, appliers, ours);
+    pub fn from_profile(profile: &Profile, appliers: bool, ours: Option<u32>) -> Self {
+        let weights = Weights::from_profile(profile);
+        let mut looked = Inside::from_profile(profile, appliers, ours);
         let mut all = Counts::default();
         let mut statements: HashMap<&str, Counts> = HashMap::new();
         for seen in &profile.observations {
             let Some((phase, digest)) = looked.statement(seen) else { continue };
             let any = weights.of_any(seen.state);
-            let told = if weights.sample_s.is_some() { weights.of_waiting(seen.state) } else { Some(any) };
-            if let Some(seconds) = told {
+            let text = if weights.sample_s.is_some() { weights.of_waiting(seen.state) } else { Some(any) };
+            if let Some(seconds) = text {
                 all.count(phase, seconds);
             }
             if let Some(digest) = digest {
                 statements.entry(digest).or_default().count(phase, any);
             }
         }
-        // A CPU sample may be of a statement that was over before the look that tells who ran which: it is for all alone.
+        // A CPU sample may be of a statement that was over before the sample that shows who ran which: it counts only
+        // for the total.
         for sample in &profile.cpu_samples {
             let Some((phase, _)) = looked.statement(sample) else { continue };
             let seconds = weights.sample_s.unwrap_or_default();
@@ -225,7 +226,7 @@ impl Split {
     }
 }
 
-/// Tells which threads are inside statements.
+/// Sets which threads are inside statements.
 struct Inside<'a> {
     profile: &'a Profile,
     phases: Phases<'a>,
@@ -235,7 +236,7 @@ struct Inside<'a> {
 }
 
 impl<'a> Inside<'a> {
-    fn of(profile: &'a Profile, appliers: bool, ours: Option<u32>) -> Self {
+    fn from_profile(profile: &'a Profile, appliers: bool, ours: Option<u32>) -> Self {
         let applies = |thread: &ProfiledThread| {
             (ours != Some(thread.tid)).then(|| APPLIERS.iter().any(|begin| thread.name.starts_with(begin)))
         };
@@ -311,29 +312,29 @@ mod tests {
             ..Profile::default()
         };
         // Two seconds and two snapshots: each sighting is a second. Two ran or were ready, for 1.5 seconds on a CPU.
-        let split = Split::of(&profile, false, Some(4));
+        let split = Split::from_profile(&profile, false, Some(4));
         assert_eq!((split.snapshots, split.seen, split.on_cpu, split.for_cpu), (2, 4, 0.375, 0.125));
-        let told: Vec<_> =
+        let text: Vec<_> =
             split.parts.iter().map(|part| (part.phase.name(), part.share, part.on_cpu)).collect();
-        assert_eq!(told, [("parsing", 0.5, 0.375), ("locks", 0.5, 0.0)]);
+        assert_eq!(text, [("parsing", 0.5, 0.375), ("locks", 0.5, 0.0)]);
         assert_eq!(split.statements.len(), 1);
         assert_eq!((split.statements[0].digest.as_str(), split.statements[0].seen), ("UPDATE t", 2));
-        assert_eq!(Split::of(&profile, true, None).seen, 1);
-        assert_eq!(Split::of(&Profile::default(), false, None), Split::default());
+        assert_eq!(Split::from_profile(&profile, true, None).seen, 1);
+        assert_eq!(Split::from_profile(&Profile::default(), false, None), Split::default());
 
-        // With CPU samples, these tell what ran: three of four parsed for a client, the fourth answered us.
+        // With CPU samples, these show what ran: three of four parsed for a client, the fourth answered us.
         profile.cpu_samples = vec![
             seen(0, 0, ThreadState::Running, None),
             seen(1, 0, ThreadState::Running, None),
             seen(1, 0, ThreadState::Running, Some(0)),
             seen(3, 0, ThreadState::Running, None),
         ];
-        let split = Split::of(&profile, false, Some(4));
+        let split = Split::from_profile(&profile, false, Some(4));
         // A sample is 0.375 s: 1.125 s parsing on a CPU. Of the second of the ready thread half was the snapshot's doing.
         let all = 1.125 + 0.5 + 2.0;
-        let told: Vec<_> =
+        let text: Vec<_> =
             split.parts.iter().map(|part| (part.phase.name(), part.share, part.on_cpu)).collect();
-        assert_eq!(told, [("locks", 2.0 / all, 0.0), ("parsing", 1.625 / all, 1.125 / all)]);
+        assert_eq!(text, [("locks", 2.0 / all, 0.0), ("parsing", 1.625 / all, 1.125 / all)]);
         assert_eq!((split.seen, split.on_cpu, split.for_cpu), (6, 1.125 / all, 0.5 / all));
         assert_eq!(split.statements.len(), 1);
         assert_eq!((split.statements[0].share, split.statements[0].seen), (1.0, 2));

@@ -1,4 +1,4 @@
-//! What a statement's text tells: its shape, its type, its first table, and the tags in its comments.
+//! What a statement's text says: its shape, its type, its first table, and the tags in its comments.
 //!
 //! In: a text as the server shows it, perhaps cut in its middle. Out: plain data, of `spindoctor-sql`.
 
@@ -19,7 +19,7 @@ pub struct Statement {
 
 impl Statement {
     /// Of a text.
-    pub fn of(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         Self {
             digest: digest(text),
             kind: kind(text),
@@ -46,12 +46,12 @@ mod tests {
 
     #[test]
     fn a_statement_is_taken_apart() {
-        let statement = Statement::of("/* x */ update `shop`.`stock` set n = n - 1 where id = 7");
+        let statement = Statement::parse("/* x */ update `shop`.`stock` set n = n - 1 where id = 7");
         assert_eq!(statement.digest, "update `shop`.`stock` set n = n - ? where id = ?");
         assert_eq!((statement.kind.as_str(), statement.table.as_str()), ("UPDATE", "stock"));
-        assert_eq!(Statement::of("(SELECT 'from x' FROM t)").table, "t");
-        assert_eq!(Statement::of("COMMIT").table, "");
-        assert_eq!(Statement::of(""), Statement::default());
+        assert_eq!(Statement::parse("(SELECT 'from x' FROM t)").table, "t");
+        assert_eq!(Statement::parse("COMMIT").table, "");
+        assert_eq!(Statement::parse(""), Statement::default());
         let digest = Statement::of_digest("SELECT `c` FROM `t`\n WHERE `id` = ?");
         assert_eq!(
             (digest.digest.as_str(), digest.table.as_str()),

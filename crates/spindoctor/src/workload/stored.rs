@@ -13,7 +13,7 @@ use super::args::Workload as Asked;
 use super::captured::Captured;
 use super::panel::{Ground, panel};
 use super::run::{begun, what};
-use super::tally::{By, Seen, Tally};
+use super::tally::{By, Sighting, Tally};
 use super::view::Workload;
 use crate::common::recorded::{AT_ONCE, window};
 use crate::common::stalls::day_and_time;
@@ -26,8 +26,8 @@ pub fn recording(asked: &Asked, file: &Path) -> anyhow::Result<Workload> {
     let Some((first, last)) = recording.extent()? else {
         bail!("{name} has no sample yet; the recorder writes one a second");
     };
-    let from = asked.from.map_or(first, |from| from.of(last)).max(first);
-    let to = asked.to.map_or(last, |to| to.of(last)).min(last);
+    let from = asked.from.map_or(first, |from| from.resolved(last)).max(first);
+    let to = asked.to.map_or(last, |to| to.resolved(last)).min(last);
     if from > to {
         bail!(
             "{name} has nothing in that time: it reaches from {} to {}",
@@ -46,7 +46,7 @@ pub fn recording(asked: &Asked, file: &Path) -> anyhow::Result<Workload> {
                 && is_another_second(&mut second, recorded.at)
             {
                 let at_s = recorded.at.duration_since(from).as_secs_f64();
-                tally.look(&Seen { at_s, threads: threads.clone(), ..Seen::default() });
+                tally.look(&Sighting { at_s, threads: threads.clone(), ..Sighting::default() });
             }
         }
         if until >= to {

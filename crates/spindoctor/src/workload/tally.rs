@@ -1,7 +1,7 @@
-//! Looks at what runs, counted: the share of time by digest, table, user, host, schema, type, state, wait and tag, and the
-//! slowest single statements.
+//! Samples of the running statements, counted: the share of time by digest, table, user, host, schema, type, state,
+//! wait and tag, and the slowest single statements.
 //!
-//! In: one look after the other. Out: a [`Counted`]. Pure. What it holds is bounded, however many different statements
+//! In: one sample after the other. Out: a [`Counted`]. Pure. Its memory is bounded, however many different statements
 //! there are.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use spindoctor_rules::replica;
 use super::statement::Statement;
 use crate::common::wait_states::wait_of_state;
 
-/// By what the time is told apart.
+/// What the time is split by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
 pub enum By {
     /// The statement without its literals
@@ -31,7 +31,7 @@ pub enum By {
     Type,
     /// The state, as the process list has it
     State,
-    /// What is waited for, as far as the server tells
+    /// What is waited for, as far as the server reports it
     Wait,
     /// key=value in comments, those of sqlcommenter among them
     Tag,
@@ -67,9 +67,9 @@ impl By {
     }
 }
 
-/// Keys of one kind that are told apart; what comes after them is [`OTHERS`]. Ids of requests are no keys.
+/// Keys of one kind that are counted separately; what comes after them is [`OTHERS`]. Ids of requests are not keys.
 const MOST_KEYS: usize = 20_000;
-/// States of one key that are told apart.
+/// States of one key that are counted separately.
 const MOST_STATES: usize = 30;
 /// A statement that has run for less is no candidate for the slowest, seconds: it is seen in one look.
 const SLOW_FROM_S: f64 = 0.05;
@@ -84,14 +84,14 @@ const SAME_BEGIN_S: f64 = 1.5;
 
 /// What was seen at one instant.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Seen {
+pub struct Sighting {
     /// Seconds from the first look.
     pub at_s: f64,
     /// Those that run a statement; of a replica its appliers.
     pub threads: Vec<ServerThread>,
     /// By connection id, the table that an applier works on.
     pub tables: HashMap<u64, String>,
-    /// By connection id, the event that it waits for, where the server tells.
+    /// By connection id, the event that it waits for, where the server reports it.
     pub waits: HashMap<u64, String>,
 }
 
@@ -236,7 +236,7 @@ impl Tally {
     }
 
     /// One look more.
-    pub fn look(&mut self, seen: &Seen) {
+    pub fn look(&mut self, seen: &Sighting) {
         let first_s = *self.first_s.get_or_insert(seen.at_s);
         self.counted.seconds = seen.at_s - first_s;
         self.counted.looks += 1;
@@ -251,7 +251,7 @@ impl Tally {
         ended.into_values().for_each(|slow| self.keep(slow));
     }
 
-    fn thread(&mut self, seen: &Seen, thread: &ServerThread, running: &mut HashMap<u64, Slow>) {
+    fn thread(&mut self, seen: &Sighting, thread: &ServerThread, running: &mut HashMap<u64, Slow>) {
         if self.what.appliers {
             if !replica::is_applier(thread) {
                 return;
@@ -323,8 +323,8 @@ impl Tally {
         // The server's own digest is better than ours, but has no comments.
         let statement = Rc::new(match (text, digest) {
             ("", digest) => Statement::of_digest(digest),
-            (text, "") => Statement::of(text),
-            (text, digest) => Statement { tags: Statement::of(text).tags, ..Statement::of_digest(digest) },
+            (text, "") => Statement::parse(text),
+            (text, digest) => Statement { tags: Statement::parse(text).tags, ..Statement::of_digest(digest) },
         });
         self.known.insert(source.to_owned(), Rc::clone(&statement));
         statement
@@ -414,7 +414,7 @@ fn is_counted(thread: &ServerThread) -> bool {
 
 /// What a client's thread waits for: the server's own event where it keeps that, which names the very file or mutex, else
 /// the word for its state.
-fn wait<'a>(seen: &'a Seen, thread: &ServerThread) -> &'a str {
+fn wait<'a>(seen: &'a Sighting, thread: &ServerThread) -> &'a str {
     let event = thread.connection_id.and_then(|id| seen.waits.get(&id));
     match event {
         // wait/io/file/innodb/innodb_log_file
@@ -424,9 +424,9 @@ fn wait<'a>(seen: &'a Seen, thread: &ServerThread) -> &'a str {
 }
 
 /// The table that an applier works on, and the kind of event.
-fn applied(seen: &Seen, thread: &ServerThread, statement: &Statement) -> (String, String) {
-    let told = thread.connection_id.and_then(|id| seen.tables.get(&id)).map(String::as_str);
-    let table = told
+fn applied(seen: &Sighting, thread: &ServerThread, statement: &Statement) -> (String, String) {
+    let text = thread.connection_id.and_then(|id| seen.tables.get(&id)).map(String::as_str);
+    let table = text
         .or_else(|| replica::table_of_state(&thread.state))
         .or((!statement.table.is_empty()).then_some(statement.table.as_str()));
     let kind = match replica::event_type(thread) {
@@ -455,23 +455,23 @@ mod tests {
         }
     }
 
-    fn look(at_s: f64, threads: Vec<ServerThread>) -> Seen {
-        Seen { at_s, threads, ..Seen::default() }
+    fn look(at_s: f64, threads: Vec<ServerThread>) -> Sighting {
+        Sighting { at_s, threads, ..Sighting::default() }
     }
 
-    fn counted(what: What, looks: &[Seen]) -> Counted {
+    fn counted(what: What, looks: &[Sighting]) -> Counted {
         let mut tally = Tally::new(what);
         looks.iter().for_each(|seen| tally.look(seen));
         tally.finish()
     }
 
-    fn told(counted: &Counted, by: By) -> Vec<(String, u64)> {
+    fn counts(counted: &Counted, by: By) -> Vec<(String, u64)> {
         let groups = counted.groups.iter().find(|(known, _)| *known == by).map(|(_, groups)| groups);
         groups.into_iter().flatten().map(|group| (group.key.clone(), group.seen)).collect()
     }
 
     #[test]
-    fn time_is_told_apart_by_everything_that_the_list_says() {
+    fn time_is_distinguished_by_everything_that_the_list_says() {
         let sleeping = ServerThread { command: "Sleep".into(), ..thread(9, 5.0, "", "SELECT 1") };
         let applier = ServerThread { user: "system user".into(), ..thread(8, 5.0, "", "UPDATE t SET a = 1") };
         let counted = counted(
@@ -493,29 +493,32 @@ mod tests {
         );
         assert_eq!((counted.looks, counted.seen, counted.most_at_once), (2, 3, 2));
         let pair = |key: &str, seen| (key.to_owned(), seen);
-        assert_eq!(told(&counted, By::Digest), [pair("SELECT c FROM t WHERE id = ?", 2), pair("COMMIT", 1)]);
-        assert_eq!(told(&counted, By::Table), [pair("t", 2), pair("(none)", 1)]);
-        assert_eq!(told(&counted, By::Type), [pair("SELECT", 2), pair("COMMIT", 1)]);
-        assert_eq!(told(&counted, By::Tag), [pair("app=a", 2), pair("app=b", 1)]);
-        assert_eq!(told(&counted, By::User), [pair("app", 3)]);
-        assert_eq!(told(&counted, By::Wait), [pair("(none)", 2), pair("commit", 1)]);
+        assert_eq!(
+            counts(&counted, By::Digest),
+            [pair("SELECT c FROM t WHERE id = ?", 2), pair("COMMIT", 1)]
+        );
+        assert_eq!(counts(&counted, By::Table), [pair("t", 2), pair("(none)", 1)]);
+        assert_eq!(counts(&counted, By::Type), [pair("SELECT", 2), pair("COMMIT", 1)]);
+        assert_eq!(counts(&counted, By::Tag), [pair("app=a", 2), pair("app=b", 1)]);
+        assert_eq!(counts(&counted, By::User), [pair("app", 3)]);
+        assert_eq!(counts(&counted, By::Wait), [pair("(none)", 2), pair("commit", 1)]);
         assert_eq!(counted.groups[0].1[0].states, [("executing".to_owned(), 2)]);
     }
 
     #[test]
     fn an_event_that_the_server_keeps_says_more_than_the_state() {
-        let seen = Seen {
+        let seen = Sighting {
             threads: vec![
                 thread(1, 0.0, "waiting for handler commit", "COMMIT"),
                 thread(2, 0.0, "waiting for handler commit", "COMMIT"),
                 thread(3, 0.0, "executing", "SELECT 1"),
             ],
             waits: HashMap::from([(1, "wait/io/file/sql/binlog".to_owned())]),
-            ..Seen::default()
+            ..Sighting::default()
         };
         let pair = |key: &str| (key.to_owned(), 1);
         let counted = counted(What::default(), &[seen]);
-        assert_eq!(told(&counted, By::Wait), [pair("(none)"), pair("commit"), pair("io/file/sql/binlog")]);
+        assert_eq!(counts(&counted, By::Wait), [pair("(none)"), pair("commit"), pair("io/file/sql/binlog")]);
     }
 
     #[test]
@@ -533,7 +536,7 @@ mod tests {
             )],
         );
         assert_eq!((counted.seen, counted.matching), (3, 1));
-        assert_eq!(told(&counted, By::Digest), [("SELECT ?".to_owned(), 1)]);
+        assert_eq!(counts(&counted, By::Digest), [("SELECT ?".to_owned(), 1)]);
     }
 
     #[test]
@@ -545,18 +548,18 @@ mod tests {
                 slow(0.0, 0.4),
                 slow(1.0, 1.4),
                 slow(2.0, 2.4),
-                // The same text, and another statement: it began anew.
+                // The same text, but another statement: it began later.
                 slow(9.0, 0.2),
                 look(10.0, vec![thread(2, 7.0, "sending data", "SELECT * FROM big")]),
             ],
         );
-        let told: Vec<(f64, &str)> =
+        let text: Vec<(f64, &str)> =
             counted.slowest.iter().map(|slow| (slow.seconds, slow.digest.as_str())).collect();
-        assert_eq!(told, [(7.0, "SELECT * FROM big"), (2.4, "SELECT SLEEP(?)"), (0.2, "SELECT SLEEP(?)")]);
+        assert_eq!(text, [(7.0, "SELECT * FROM big"), (2.4, "SELECT SLEEP(?)"), (0.2, "SELECT SLEEP(?)")]);
     }
 
     #[test]
-    fn appliers_are_told_by_event_table_and_wait() {
+    fn appliers_are_shown_by_event_table_and_wait() {
         let applier = |id, state: &str, statement: Option<&str>| ServerThread {
             name: "thread/sql/replica_worker".into(),
             user: "system user".into(),
@@ -566,7 +569,7 @@ mod tests {
             statement: statement.map(str::to_owned),
             ..ServerThread::default()
         };
-        let seen = Seen {
+        let seen = Sighting {
             at_s: 0.0,
             threads: vec![
                 applier(1, "Applying batch of row changes (update)", None),
@@ -576,14 +579,17 @@ mod tests {
                 thread(5, 0.0, "executing", "SELECT 1"),
             ],
             tables: HashMap::from([(1, "shop.stock".to_owned())]),
-            ..Seen::default()
+            ..Sighting::default()
         };
         let counted = counted(What { appliers: true, ..What::default() }, &[seen]);
         assert_eq!((counted.seen, counted.resting), (3, 1));
         let pair = |key: &str| (key.to_owned(), 1);
-        assert_eq!(told(&counted, By::Type), [pair("commit"), pair("row update"), pair("statement: ALTER")]);
-        assert_eq!(told(&counted, By::Table), [pair("(none)"), pair("shop.stock"), pair("stock")]);
-        assert_eq!(told(&counted, By::Wait), [("(none)".to_owned(), 2), pair("commit order")]);
+        assert_eq!(
+            counts(&counted, By::Type),
+            [pair("commit"), pair("row update"), pair("statement: ALTER")]
+        );
+        assert_eq!(counts(&counted, By::Table), [pair("(none)"), pair("shop.stock"), pair("stock")]);
+        assert_eq!(counts(&counted, By::Wait), [("(none)".to_owned(), 2), pair("commit order")]);
         assert_eq!(counted.slowest, []);
     }
 

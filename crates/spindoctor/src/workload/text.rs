@@ -1,4 +1,4 @@
-//! A workload for the terminal: who takes the time, what the time inside statements goes into, and the panel.
+//! A workload for the terminal: the consumers of time, the phases inside statements, and the panel.
 
 use anstyle::AnsiColor;
 use unicode_width::UnicodeWidthStr as _;
@@ -7,7 +7,7 @@ use super::panel::Line;
 use super::split::{Part, Split};
 use super::tally::{By, Counted, Group};
 use super::view::{Workload, share};
-use super::words::{at_once, behind_told, caught_up_told, cost_told, head, log_told, shown_text};
+use super::words::{at_once, behind_text, caught_up_text, cost_text, head, log_text, shown_text};
 use crate::common::words::severity_word;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
@@ -34,30 +34,30 @@ const VALUE: usize = 12;
 
 /// What of a workload is shown.
 #[derive(Debug, Clone)]
-pub struct Shown {
-    /// By what the time is told apart, the first in more detail.
+pub struct Selection {
+    /// What the time is split by, the first in more detail.
     pub by: Vec<By>,
     /// Rows of the first.
     pub top: usize,
 }
 
-impl Default for Shown {
+impl Default for Selection {
     fn default() -> Self {
         Self { by: By::ALL.to_vec(), top: 10 }
     }
 }
 
 /// The workload as text.
-pub fn render(workload: &Workload, shown: &Shown, look: Look) -> String {
+pub fn render(workload: &Workload, shown: &Selection, look: Look) -> String {
     let mut page = Page::new(look);
     page.line_with_right(&safe(&head(workload)), &at_once(workload), STRONG, STRONG);
     let counted = &workload.counted;
     if let Some(pattern) = &workload.grep {
-        let told = format!(
+        let text = format!(
             "{} of the time goes into what matches {pattern}",
             number::percent(share(counted, counted.matching))
         );
-        page.hanging("", "  ", &safe(&told), STRONG);
+        page.hanging("", "  ", &safe(&text), STRONG);
     }
     replica(&mut page, workload);
     if counted.seen == 0 {
@@ -94,9 +94,9 @@ pub fn render(workload: &Workload, shown: &Shown, look: Look) -> String {
     if !workload.findings.is_empty() {
         page.blank();
         for finding in &workload.findings {
-            let told =
+            let text =
                 format!("{}: {} ({})", severity_word(finding.severity), finding.headline, finding.cause);
-            page.hanging("", "  ", &safe(&told), STRONG);
+            page.hanging("", "  ", &safe(&text), STRONG);
             if let Some(remedy) = finding.remedies.first() {
                 page.hanging("    ", "    ", &safe(&format!("do: {}", remedy.statement)), PLAIN);
             }
@@ -107,7 +107,7 @@ pub fn render(workload: &Workload, shown: &Shown, look: Look) -> String {
         page.hanging("", "  ", &safe(note), QUIET);
     }
     if let Some(cost) = &workload.cost {
-        page.paragraph("", &format!("cost: {}", cost_told(cost)), QUIET);
+        page.paragraph("", &format!("cost: {}", cost_text(cost)), QUIET);
     }
     page.finish()
 }
@@ -157,12 +157,12 @@ fn kind(page: &mut Page, counted: &Counted, by: By, groups: &[Group], rows: usiz
     page.table(&columns, groups.iter().take(rows).map(row));
     if let Some(more) = groups.get(rows..).filter(|more| !more.is_empty()) {
         let seen: u64 = more.iter().map(|group| group.seen).sum();
-        let told = format!(
+        let text = format!(
             "{:>7} in {} more",
             number::percent(share(counted, seen)),
             number::plain(more.len() as f64)
         );
-        page.paragraph("", &told, QUIET);
+        page.paragraph("", &text, QUIET);
     }
 }
 
@@ -179,8 +179,8 @@ fn few_sightings(page: &mut Page, workload: &Workload) {
         number::counted(counted.looks, "look", "looks")
     );
     if workload.by_server.is_empty() {
-        let told = format!("{seen}; look for longer (--duration 1m)");
-        return page.hanging("", "  ", &told, STRONG);
+        let text = format!("{seen}; look for longer (--duration 1m)");
+        return page.hanging("", "  ", &text, STRONG);
     }
     page.hanging("", "  ", &format!("{seen}; what the server counted itself:"), STRONG);
     let width =
@@ -224,11 +224,11 @@ fn phases(page: &mut Page, split: &Split) {
     let snapshots = number::counted(split.snapshots, "snapshot", "snapshots");
     if split.seen < SPLIT_LEAST_SEEN {
         let seen = number::counted(split.seen, "time", "times");
-        let told = format!(
-            "inside statements: not told, threads were seen there {seen} in {snapshots}, and {SPLIT_LEAST_SEEN} are needed; \
+        let text = format!(
+            "inside statements: not enough data, threads were seen there {seen} in {snapshots}, and {SPLIT_LEAST_SEEN} are needed; \
              look for longer (--duration 1m)"
         );
-        return page.hanging("", "  ", &told, QUIET);
+        return page.hanging("", "  ", &text, QUIET);
     }
     page.paragraph("", &format!("inside statements, by the stacks of {snapshots}"), STRONG);
     let columns = [("share", SHARE), ("on CPU", AT_ONCE), ("", -40)];
@@ -236,14 +236,14 @@ fn phases(page: &mut Page, split: &Split) {
         vec![number::percent(part.share), number::percent(part.on_cpu), part.phase.name().to_owned()]
     };
     page.table(&columns, split.parts.iter().map(row));
-    let told = format!(
+    let text = format!(
         "{} on a CPU, {} ready and waiting for one",
         number::percent(split.on_cpu),
         number::percent(split.for_cpu)
     );
-    page.paragraph("  ", &told, QUIET);
-    let told = split.statements.iter().filter(|statement| statement.seen >= SPLIT_LEAST_SEEN);
-    for statement in told.take(SPLIT_SHOWN) {
+    page.paragraph("  ", &text, QUIET);
+    let text = split.statements.iter().filter(|statement| statement.seen >= SPLIT_LEAST_SEEN);
+    for statement in text.take(SPLIT_SHOWN) {
         let named: Vec<String> = statement
             .parts
             .iter()
@@ -293,8 +293,8 @@ fn replica(page: &mut Page, workload: &Workload) {
     let channels = match &workload.replica {
         Ok(channels) => channels,
         Err(why) if workload.of_replica => {
-            let told = format!("how it keeps up is not known: {why}");
-            return page.hanging("", "  ", &safe(&told), STRONG);
+            let line = format!("how it keeps up is not known: {why}");
+            return page.hanging("", "  ", &safe(&line), STRONG);
         }
         Err(_) => return,
     };
@@ -305,12 +305,12 @@ fn replica(page: &mut Page, workload: &Workload) {
             if channel.name.is_empty() { String::new() } else { format!(", channel {}", channel.name) };
         let title = format!("replica of {}:{}{name}", channel.source_host, channel.source_port);
         page.line_with_right(&safe(&title), seen.shape.text(), STRONG, STRONG);
-        page.field("lag", &safe(&behind_told(seen)), 12);
-        if let Some(told) = log_told(seen) {
-            page.field("binary log", &told, 12);
+        page.field("lag", &safe(&behind_text(seen)), 12);
+        if let Some(line) = log_text(seen) {
+            page.field("binary log", &line, 12);
         }
-        if let Some(told) = caught_up_told(seen) {
-            page.field("caught up", &told, 12);
+        if let Some(line) = caught_up_text(seen) {
+            page.field("caught up", &line, 12);
         }
         let error =
             [&channel.applier_error, &channel.receiver_error].into_iter().find(|text| !text.is_empty());
@@ -335,12 +335,12 @@ mod tests {
 
     #[test]
     fn a_workload_reads_well_at_80_columns() {
-        insta::assert_snapshot!(render(&examples::busy(), &Shown::default(), TERMINAL));
+        insta::assert_snapshot!(render(&examples::busy(), &Selection::default(), TERMINAL));
     }
 
     #[test]
     fn a_replica_that_lags_reads_well_at_80_columns() {
-        insta::assert_snapshot!(render(&examples::replica(), &Shown::default(), TERMINAL));
+        insta::assert_snapshot!(render(&examples::replica(), &Selection::default(), TERMINAL));
     }
 
     #[test]
@@ -349,7 +349,7 @@ mod tests {
             [("busy", examples::busy()), ("replica", examples::replica()), ("hostile", examples::hostile())]
         {
             for width in [60, 80, 100] {
-                let text = render(&workload, &Shown::default(), Look { width, colour: false });
+                let text = render(&workload, &Selection::default(), Look { width, colour: false });
                 for line in text.lines() {
                     assert!(line.width() <= width, "{name} at {width}: {line}");
                 }
@@ -361,10 +361,10 @@ mod tests {
     #[test]
     fn literals_are_shown_only_where_they_are_asked_for() {
         let mut workload = examples::busy();
-        let text = render(&workload, &Shown::default(), TERMINAL);
+        let text = render(&workload, &Selection::default(), TERMINAL);
         assert!(!text.contains("%x%") && text.contains("LIKE ?"), "{text}");
         workload.literals = true;
-        let text = render(&workload, &Shown::default(), Look { width: 100, colour: false });
+        let text = render(&workload, &Selection::default(), Look { width: 100, colour: false });
         assert!(text.contains("%x%"), "{text}");
     }
 }

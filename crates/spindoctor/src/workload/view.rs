@@ -1,8 +1,8 @@
-//! What a server spends its time on: shares of statements' time, the read-workload panel, what the time inside statements
-//! goes into, and for a replica how it keeps up.
+//! A server's use of time: shares of statements' time, the read-workload panel, the phases inside statements, and for a
+//! replica its lag.
 //!
 //! ```text
-//! live server, recording, captured file -> Seen -> Tally -> Counted \
+//! live server, recording, captured file -> Sighting -> Tally -> Counted \
 //!                         status, replica -> Window -> panel, replica -> Workload -> report
 //!                                    stacks -> Profile -> Split     /
 //! ```
@@ -120,7 +120,7 @@ impl Workload {
 
     /// With what the server's digests counted in the window, where two readings of them are there.
     pub fn count_by_server(&mut self, window: &Window) {
-        let Some(queries) = Queries::of(window, f64::INFINITY) else { return };
+        let Some(queries) = Queries::from_window(window, f64::INFINITY) else { return };
         let ran = queries
             .all
             .iter()
@@ -186,7 +186,7 @@ mod tests {
             sample
         };
         let window = Window { samples: vec![sample(0.0, 10), sample(10.0, 20)], ..Window::default() };
-        let queries = Queries::of(&window, 10.0).unwrap();
+        let queries = Queries::from_window(&window, 10.0).unwrap();
         assert!(queries.all[2].digest.text.contains("performance_schema"), "a monitor stands last");
         let mut workload = Workload::new("", false);
         workload.count_by_server(&window);

@@ -31,7 +31,7 @@ pub fn at_once(workload: &Workload) -> String {
 }
 
 /// What looking cost, in one clause.
-pub fn cost_told(cost: &Cost) -> String {
+pub fn cost_text(cost: &Cost) -> String {
     let server = match cost.server_cpu_ms {
         Some(cpu_ms) => format!("{} of the server's CPU", number::quantity(cpu_ms.ceil(), "ms")),
         None => format!("answered in {}", number::quantity(cost.answered_ms.ceil(), "ms")),
@@ -56,7 +56,7 @@ pub fn shown_text<'a>(workload: &Workload, slow: &'a Slow) -> &'a str {
 }
 
 /// `28 s behind, 0.8 s more each second`
-pub fn behind_told(seen: &KeepingUp) -> String {
+pub fn behind_text(seen: &KeepingUp) -> String {
     /// Less is the counting in whole seconds.
     const GROWS: f64 = 0.05;
     let behind = match seen.channel.behind_s {
@@ -72,7 +72,7 @@ pub fn behind_told(seen: &KeepingUp) -> String {
 }
 
 /// How the binary log of the source grows, and how it is kept up with.
-pub fn log_told(seen: &KeepingUp) -> Option<String> {
+pub fn log_text(seen: &KeepingUp) -> Option<String> {
     let rate = |bytes: f64| format!("{}/s", number::bytes(bytes));
     let mut parts = Vec::new();
     parts.extend(seen.received_per_s.map(|bytes| format!("{} received", rate(bytes))));
@@ -86,7 +86,7 @@ pub fn log_told(seen: &KeepingUp) -> Option<String> {
 }
 
 /// When it will have caught up.
-pub fn caught_up_told(seen: &KeepingUp) -> Option<String> {
+pub fn caught_up_text(seen: &KeepingUp) -> Option<String> {
     if !seen.shape.lags() {
         return None;
     }

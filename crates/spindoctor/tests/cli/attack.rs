@@ -33,7 +33,7 @@ static KEY: LazyLock<RsaPrivateKey> = LazyLock::new(|| RsaPrivateKey::new(&mut O
 /// What a fake server does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attack {
-    /// It wants the password itself, and offers a key of its own to whoever asks.
+    /// It wants the password itself, and offers a key of its own to any client.
     FullLogin {
         tls: bool,
     },
@@ -47,7 +47,7 @@ enum Attack {
     SlowGreeting,
     /// A refusal with a text of 16 MiB that steers the terminal.
     LongRefusal,
-    /// Whoever logs in gets this answer to the statement of this number, and decent answers to those before.
+    /// Every client gets this answer to the statement of this number, and normal answers to those before.
     Answer(Evil, u32),
 }
 

@@ -22,8 +22,8 @@ async fn start(which: Which, data: Data, options: &[&str]) -> Server {
     Server::start(&Home::open().expect("the lab has a folder"), &spec, &|_| {}).await.expect("a server")
 }
 
-/// A source on a disk with some binary logs, and a replica that has read them and now stands still: its dump thread is stuck
-/// in one of those that follow.
+/// A source on a disk with some binary logs, and a replica that has read them and is now stopped: its dump thread is
+/// stuck in one of those that follow.
 async fn source_with_stuck_replica(which: Which) -> (Server, Server) {
     let options = ["--server-id=2", "--log-bin=binlog", "--sync-binlog=1", "--loose-binlog-format=ROW"];
     let source = start(which.clone(), Data::Disk, &options).await;

@@ -24,8 +24,8 @@ fn look(server: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"))
 }
 
-#[expect(clippy::print_stdout, reason = "what is skipped is told")]
-fn is_told(look: &Value) {
+#[expect(clippy::print_stdout, reason = "skipped tests are printed")]
+fn is_shown(look: &Value) {
     assert_eq!(look["schema"], "spindoctor.connections/1");
     assert!(look["made_per_s"].as_f64().is_some_and(|made| made > 100.0), "{look:#}");
     assert!(look["threads"]["cache_hit_ratio"].as_f64().is_some_and(|hits| hits > 0.9), "{look:#}");
@@ -59,7 +59,7 @@ fn is_told(look: &Value) {
 #[test]
 fn what_accepting_costs_mysql_is_accounted_for_and_who_connects_is_named() {
     let look = look("mysql");
-    is_told(&look);
+    is_shown(&look);
     let who = &look["accounts"][0];
     assert_eq!(who["user"], "app");
     assert!(who["statements_each"].as_f64().is_some_and(|each| (0.5..2.5).contains(&each)), "{who}");
@@ -68,7 +68,7 @@ fn what_accepting_costs_mysql_is_accounted_for_and_who_connects_is_named() {
 #[test]
 fn what_accepting_costs_mariadb_is_accounted_for() {
     let look = look("mariadb");
-    is_told(&look);
+    is_shown(&look);
     let why = look["not_read"].as_array().and_then(|list| list.iter().find(|one| one["what"] == "accounts"));
     let unlock = why.and_then(|why| why["unlock"].as_str());
     assert!(unlock.is_some_and(|unlock| unlock.contains("performance_schema = ON")), "{look:#}");

@@ -68,9 +68,9 @@ fn a_window_that_is_saved_again_gives_the_same_diagnosis() {
     let folder = tempfile::tempdir().unwrap();
     let first = saved(folder.path(), "101");
     let second = folder.path().join("again.json.gz").display().to_string();
-    let (told, _) = printed(&format!("doctor --json --window {first} --save-window {second}"));
-    assert_eq!(told, printed(&format!("doctor --json --window {second}")).0);
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&told).unwrap()["schema"], "spindoctor.diagnosis/1");
+    let (text, _) = printed(&format!("doctor --json --window {first} --save-window {second}"));
+    assert_eq!(text, printed(&format!("doctor --json --window {second}")).0);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap()["schema"], "spindoctor.diagnosis/1");
 }
 
 #[test]

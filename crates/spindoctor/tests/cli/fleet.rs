@@ -22,7 +22,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn from_text(text: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("servers");
         std::fs::write(&path, text).expect("a file");
@@ -58,7 +58,7 @@ impl Run {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
     }
 
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn err(&self) -> String {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 
@@ -101,7 +101,7 @@ fn the_help_of_fleet_query_is_this() {
 fn real_servers_of_both_kinds_answer_through_tls_sockets_and_tcp() {
     with_server(Which::Mysql, |mysql| {
         with_server(Which::Mariadb, |mariadb| {
-            let list = List::of(&format!(
+            let list = List::from_text(&format!(
                 "127.0.0.1:{} kind=mysql\nh=127.0.0.1,P={} kind=mariadb\n{} kind=socket\nmysql://root@localhost/?socket={}\n",
                 mysql.port(),
                 mariadb.port(),
@@ -122,26 +122,26 @@ fn real_servers_of_both_kinds_answer_through_tls_sockets_and_tcp() {
                     .chain(*b"\xff\\0\n")
                     .collect::<Vec<u8>>(),
                 "{}",
-                run.told()
+                run.err()
             );
-            assert_eq!((run.code(), run.told().as_str()), (Some(0), ""));
+            assert_eq!((run.code(), run.err().as_str()), (Some(0), ""));
 
             // TLS, which MySQL makes for itself.
             let encrypted =
                 [&login[..], &["--ssl-mode=REQUIRED", "--where", "kind=mysql", "--json"]].concat();
             let run = query("SHOW STATUS LIKE 'Ssl_cipher'", &list, &encrypted);
             let cipher = run.json()[0]["rows"][0][1].as_str().map(str::len);
-            assert!(cipher.is_some_and(|length| length > 5), "{}{}", run.out(), run.told());
+            assert!(cipher.is_some_and(|length| length > 5), "{}{}", run.out(), run.err());
             let checked = [&login[..], &["--ssl-mode=VERIFY_CA", "--where", "kind=mysql"]].concat();
             let run = query("SELECT 1", &list, &checked);
-            assert!(run.told().contains("connect: TLS failed: "), "{}", run.told());
+            assert!(run.err().contains("connect: TLS failed: "), "{}", run.err());
 
             // Without TLS the password itself is not sent; what the server has in its cache needs none.
             let open = [&login[..], &["--ssl-mode=DISABLED", "--where", "kind=mysql"]].concat();
             assert_eq!(query("SELECT 1", &list, &open).code(), Some(0), "it is in the cache");
             let sockets = ["-u", "root", "--where", "kind!=mysql,mariadb", "--json"];
             let run = query("SELECT @@version", &list, &sockets);
-            assert_eq!((run.code(), run.json().len()), (Some(0), 2), "{}", run.told());
+            assert_eq!((run.code(), run.json().len()), (Some(0), 2), "{}", run.err());
         });
     });
 }
@@ -149,16 +149,16 @@ fn real_servers_of_both_kinds_answer_through_tls_sockets_and_tcp() {
 #[test]
 fn a_wrong_password_is_a_reason_and_is_not_repeated() {
     with_server(Which::Mysql, |server| {
-        let list = List::of(&format!("127.0.0.1:{}\n", server.port()));
+        let list = List::from_text(&format!("127.0.0.1:{}\n", server.port()));
         let run = query("SELECT 1", &list, &["-u", "spindoctor", "-phunter2", "--json"]);
         assert_eq!(run.code(), Some(2));
         assert_eq!(run.json()[0]["reason"], "auth");
         assert!(
-            run.told().contains("0 of 1 server answered") && run.told().contains("auth: error 1045"),
+            run.err().contains("0 of 1 server answered") && run.err().contains("auth: error 1045"),
             "{}",
-            run.told()
+            run.err()
         );
-        assert!(!run.told().contains("hunter2") && !run.out().contains("hunter2"));
+        assert!(!run.err().contains("hunter2") && !run.out().contains("hunter2"));
     });
 }
 
@@ -176,7 +176,7 @@ fn nothing_is_written_without_write_whatever_the_statement_hides() {
                     "CREATE VIEW d.v AS SELECT d.f() AS one",
                 ]))
                 .expect("a function that writes");
-            let list = List::of(&format!("{}\n", server.socket().display()));
+            let list = List::from_text(&format!("{}\n", server.socket().display()));
             let root = ["-u", "root"];
             for sql in [
                 "DELETE FROM d.t",
@@ -187,17 +187,17 @@ fn nothing_is_written_without_write_whatever_the_statement_hides() {
                 "SELECT d.f()",
             ] {
                 let run = query(sql, &list, &root);
-                assert_eq!(run.code(), Some(2), "{sql}: {}", run.told());
-                assert!(run.told().contains("--write asks it all the same"), "{sql}: {}", run.told());
+                assert_eq!(run.code(), Some(2), "{sql}: {}", run.err());
+                assert!(run.err().contains("--write sends it anyway"), "{sql}: {}", run.err());
             }
             // What a view calls only the server sees, and refuses: 1792 in a transaction that is read only.
             let run = query("SELECT one FROM d.v", &list, &root);
-            assert!(run.told().contains("query: error 1792"), "{}", run.told());
+            assert!(run.err().contains("query: error 1792"), "{}", run.err());
             // Nor can a second statement stand behind the first.
             let run = query("SELECT 1; DELETE FROM d.t", &list, &root);
-            assert!(run.told().contains("it is more than one statement"), "{}", run.told());
+            assert!(run.err().contains("it is more than one statement"), "{}", run.err());
             let run = query("SELECT COUNT(*) FROM d.t", &list, &root);
-            assert!(run.out().ends_with("\t0\n"), "{}{}", run.out(), run.told());
+            assert!(run.out().ends_with("\t0\n"), "{}{}", run.out(), run.err());
         });
     }
 }
@@ -206,7 +206,7 @@ fn nothing_is_written_without_write_whatever_the_statement_hides() {
 fn a_statement_that_takes_too_long_is_ended_on_the_server_too() {
     for which in [Which::Mysql, Which::Mariadb] {
         with_server(which, |server| {
-            let list = List::of(&format!("{}\n", server.socket().display()));
+            let list = List::from_text(&format!("{}\n", server.socket().display()));
             // Minutes of work that changes nothing: hundreds to the fourth power of rows.
             let long = "SELECT COUNT(CONCAT(a.ID, b.ID, c.ID)) FROM information_schema.COLLATIONS a, \
                         information_schema.COLLATIONS b, information_schema.COLLATIONS c, information_schema.COLLATIONS d";
@@ -222,7 +222,7 @@ fn a_statement_that_takes_too_long_is_ended_on_the_server_too() {
                 if run.out().ends_with("\t0\n") {
                     break;
                 }
-                assert!(begun.elapsed() < Duration::from_secs(15), "{}{}", run.out(), run.told());
+                assert!(begun.elapsed() < Duration::from_secs(15), "{}{}", run.out(), run.err());
             }
         });
     }
@@ -288,15 +288,15 @@ fn what_is_asked_without_write_leaves_the_server_as_it_was() {
     ];
     for which in [Which::Mysql, Which::Mariadb] {
         with_server(which, |server| {
-            let list = List::of(&format!("{}\n", server.socket().display()));
+            let list = List::from_text(&format!("{}\n", server.socket().display()));
             let before = state_of(server);
             for sql in harmless {
                 let run = query(sql, &list, &["-u", "root"]);
-                assert!(!run.told().contains("--write"), "{sql}: {}", run.told());
+                assert!(!run.err().contains("--write"), "{sql}: {}", run.err());
             }
             for sql in acting {
                 let run = query(sql, &list, &["-u", "root"]);
-                assert!(run.told().contains("--write"), "{sql}: {}{}", run.out(), run.told());
+                assert!(run.err().contains("--write"), "{sql}: {}{}", run.out(), run.err());
             }
             assert_eq!(state_of(server), before);
         });
@@ -312,7 +312,7 @@ async fn session_state(session: &mut mysql_async::Conn, is_mariadb: bool) -> Vec
         "performance_schema.session_variables"
     };
     let mut questions = vec![
-        // What changes by itself, and what tells of the last statement, is no change.
+        // Values that change by themselves, and those of the last statement, are not changes.
         format!(
             "SELECT SUM(CRC32(CONCAT(VARIABLE_NAME, '=', VARIABLE_VALUE))) FROM {variables} WHERE VARIABLE_NAME NOT REGEXP \
              'time|gtid|rand_seed|last_gtid|warning_count|error_count|statement_id'"
@@ -396,7 +396,7 @@ fn no_function_that_passes_changes_the_session() {
 fn writing_goes_in_waves_stops_at_the_first_trouble_and_is_logged() {
     with_server(Which::Mysql, |server| {
         let stubs = stub(Conduct::Deny);
-        let list = List::of(&format!("{}\n{}", server.socket().display(), stubs.list(4)));
+        let list = List::from_text(&format!("{}\n{}", server.socket().display(), stubs.list(4)));
         let log = list.folder.path().join("log/writes.jsonl");
         let log_flag = format!("--log={}", log.display());
         let create = "CREATE DATABASE made_by_fleet";
@@ -412,11 +412,11 @@ fn writing_goes_in_waves_stops_at_the_first_trouble_and_is_logged() {
 
         let run =
             query(create, &list, &["-u", "root", "--write", "--yes", "--wave", "1,2", "--json", &log_flag]);
-        assert_eq!(run.code(), Some(1), "{}", run.told());
+        assert_eq!(run.code(), Some(1), "{}", run.err());
         let answers = run.json();
         assert_eq!((answers.len(), &answers[0]["rows"][0][0]), (3, &Value::from(1)), "{}", run.out());
-        assert!(run.told().contains("stopped after wave 2 of 3: 2 servers failed"), "{}", run.told());
-        assert!(run.told().contains("not asked\n    127.0.0.3:"), "{}", run.told());
+        assert!(run.err().contains("stopped after wave 2 of 3: 2 servers failed"), "{}", run.err());
+        assert!(run.err().contains("not asked\n    127.0.0.3:"), "{}", run.err());
         let text = std::fs::read_to_string(&log).expect("a log");
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
@@ -478,11 +478,11 @@ fn replicas_are_found_from_their_source() {
             let begun = Instant::now();
             // A replica takes a moment to come.
             loop {
-                let (told, code) = printed(&line);
-                if told == expected {
+                let (text, code) = printed(&line);
+                if text == expected {
                     break;
                 }
-                assert!(begun.elapsed() < Duration::from_secs(20), "{which:?} {code}: {told}");
+                assert!(begun.elapsed() < Duration::from_secs(20), "{which:?} {code}: {text}");
                 std::thread::sleep(Duration::from_millis(200));
             }
         });
@@ -490,7 +490,7 @@ fn replicas_are_found_from_their_source() {
 }
 
 #[test]
-fn each_trouble_is_told_once_with_its_servers_and_holds_nobody_up() {
+fn each_trouble_is_shown_once_with_its_servers_and_holds_nobody_up() {
     let good = stub(Conduct::Answer(value("v", "ON")));
     let slow = stub(Conduct::Slow(Duration::from_millis(300), value("v", "OFF")));
     let hang = stub(Conduct::Hang);
@@ -507,7 +507,7 @@ fn each_trouble_is_told_once_with_its_servers_and_holds_nobody_up() {
     for one in [&hang, &hang_when_asked, &full, &deny, &cut_off, &babble, &no_mysql, &refuse_set] {
         text.push_str(&one.list(1));
     }
-    let list = List::of(&text);
+    let list = List::from_text(&text);
     let run = query("SELECT 1", &list, &["--connect-timeout", "1s", "--query-timeout", "1s", "--group"]);
     assert_eq!(run.code(), Some(1));
     // The login is quick and the answer never comes: the deadlines do not add up by more than the login.
@@ -517,9 +517,9 @@ fn each_trouble_is_told_once_with_its_servers_and_holds_nobody_up() {
         run.out(),
         format!("50 servers: ON\n2 servers: OFF\n    127.0.0.1:{port}, 127.0.0.2:{port}\n"),
     );
-    let told = run.told();
+    let line = run.err();
     let counted = "52 of 62 servers answered in ";
-    assert!(told.contains(counted) && told.contains("; connect 4, auth 1, timeout 2, query 3\n"), "{told}");
+    assert!(line.contains(counted) && line.contains("; connect 4, auth 1, timeout 2, query 3\n"), "{line}");
     for expected in [
         format!(
             "connect: connection refused: nothing listens there\n    127.0.0.9:{dead}, 127.0.0.8:{dead}\n"
@@ -543,27 +543,23 @@ fn each_trouble_is_told_once_with_its_servers_and_holds_nobody_up() {
             babble.port()
         ),
     ] {
-        assert!(told.contains(&expected), "{expected} in {told}");
+        assert!(line.contains(&expected), "{expected} in {line}");
     }
-    assert!(told.contains("connect: it does not speak MySQL's protocol: "), "{told}");
-    assert!(told.contains("query: not asked: SET SESSION transaction_read_only = 1"), "{told}");
+    assert!(line.contains("connect: it does not speak MySQL's protocol: "), "{line}");
+    assert!(line.contains("query: not asked: SET SESSION transaction_read_only = 1"), "{line}");
 }
 
 #[test]
 fn nobody_answering_is_exit_2_and_so_is_a_list_without_servers() {
     let dead = stub(Conduct::Hang).port();
-    let list = List::of(&format!("127.0.0.1:{dead} role=x\n"));
+    let list = List::from_text(&format!("127.0.0.1:{dead} role=x\n"));
     assert_eq!(query("SELECT 1", &list, &[]).code(), Some(2));
     let run = query("SELECT 1", &list, &["--where", "role=y"]);
-    assert!(
-        run.code() == Some(2) && run.told().contains("--where leaves none of 1 server"),
-        "{}",
-        run.told()
-    );
-    let run = query("SELECT 1", &List::of("# nobody\n"), &[]);
-    assert!(run.code() == Some(2) && run.told().contains("no server in the list"), "{}", run.told());
-    let run = query("SELECT 1", &List::of("db1\nroot:hunter2@db2\n"), &[]);
-    assert!(run.told().contains("line 2 of the list") && !run.told().contains("hunter2"), "{}", run.told());
+    assert!(run.code() == Some(2) && run.err().contains("--where leaves none of 1 server"), "{}", run.err());
+    let run = query("SELECT 1", &List::from_text("# nobody\n"), &[]);
+    assert!(run.code() == Some(2) && run.err().contains("no server in the list"), "{}", run.err());
+    let run = query("SELECT 1", &List::from_text("db1\nroot:hunter2@db2\n"), &[]);
+    assert!(run.err().contains("line 2 of the list") && !run.err().contains("hunter2"), "{}", run.err());
     let (_, code) = printed("fleet query SELECT");
     assert_eq!(code, 2, "no list at all");
 }
@@ -589,25 +585,25 @@ fn lists_come_from_files_standard_input_and_commands() {
 #[test]
 fn sql_runs_over_all_answers_and_parquet_has_them() {
     let stubs = stub(Conduct::Answer(process_list(20_000)));
-    let list = List::of(&stubs.list(30).replace('\n', " dc=ams\n"));
+    let list = List::from_text(&stubs.list(30).replace('\n', " dc=ams\n"));
     let sql = "SELECT dc, count(*) AS n, max(Time) AS longest, count(DISTINCT server) AS servers \
                FROM answers JOIN servers USING (server) WHERE Command = 'query'";
     let run = query("SHOW FULL PROCESSLIST", &list, &["--sql", sql, "--json"]);
-    assert_eq!(run.code(), Some(0), "{}", run.told());
+    assert_eq!(run.code(), Some(0), "{}", run.err());
     let rows = 20_000 / 190;
     assert_eq!(run.json(), [serde_json::json!({"dc": "ams", "n": 30 * rows, "longest": 59, "servers": 30})]);
     let run = query("SHOW FULL PROCESSLIST", &list, &["--sql", "SELECT nothing FROM answers"]);
     assert_eq!(run.code(), Some(2));
     assert!(
-        run.told().contains("answers (server, Id, User, Host, db, Command, Time, State, Info)"),
+        run.err().contains("answers (server, Id, User, Host, db, Command, Time, State, Info)"),
         "{}",
-        run.told()
+        run.err()
     );
 
     let file = list.folder.path().join("answers.parquet");
     let run =
         query("SHOW FULL PROCESSLIST", &list, &["--format", "parquet", "--out", &file.display().to_string()]);
-    assert_eq!((run.code(), run.out().as_str()), (Some(0), ""), "{}", run.told());
+    assert_eq!((run.code(), run.out().as_str()), (Some(0), ""), "{}", run.err());
     let bytes = std::fs::read(&file).expect("a file");
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
 }
@@ -615,10 +611,10 @@ fn sql_runs_over_all_answers_and_parquet_has_them() {
 #[test]
 fn large_answers_come_whole_in_parts_and_in_order() {
     let stubs = stub(Conduct::Answer(process_list(3_000_000)));
-    let list = List::of(&stubs.list(12));
+    let list = List::from_text(&stubs.list(12));
     let rows = 3_000_000 / 190;
     let run = query("SHOW FULL PROCESSLIST", &list, &["--ordered"]);
-    assert_eq!(run.code(), Some(0), "{}", run.told());
+    assert_eq!(run.code(), Some(0), "{}", run.err());
     let out = run.out();
     let servers: Vec<&str> = out.lines().filter_map(|line| line.split('\t').next()).collect();
     assert_eq!(servers.len(), 12 * rows);
@@ -635,7 +631,7 @@ fn large_answers_come_whole_in_parts_and_in_order() {
 #[test]
 fn a_reader_that_has_enough_ends_it_well() {
     let stubs = stub(Conduct::Answer(process_list(3_000_000)));
-    let list = List::of(&stubs.list(50));
+    let list = List::from_text(&stubs.list(50));
     let mut child = Command::new(spindoctor("").get_program())
         .args(["fleet", "query", "SHOW FULL PROCESSLIST", "--no-defaults", "-u", "app", "--servers"])
         .arg(&list.path)
@@ -654,7 +650,7 @@ fn a_reader_that_has_enough_ends_it_well() {
 fn ctrl_c_prints_what_came_and_names_who_was_not_waited_for() {
     let good = stub(Conduct::Answer(value("v", "1")));
     let hang = stub(Conduct::HangWhenAsked);
-    let list = List::of(&(good.list(3) + &hang.list(3)));
+    let list = List::from_text(&(good.list(3) + &hang.list(3)));
     let mut child = Command::new(spindoctor("").get_program())
         .args(["fleet", "query", "SELECT 1", "--no-defaults", "-u", "app", "--query-timeout", "60s"])
         .args(["--connections", "5", "--servers"])
@@ -671,11 +667,11 @@ fn ctrl_c_prints_what_came_and_names_who_was_not_waited_for() {
     }
     std::thread::sleep(Duration::from_millis(300));
     kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
-    let mut told = String::new();
-    child.stderr.take().expect("it is piped").read_to_string(&mut told).expect("UTF-8");
-    assert_eq!(child.wait().expect("it ends").code(), Some(1), "{told}");
-    assert!(told.contains("3 of 6 servers answered") && told.contains("interrupted 3"), "{told}");
-    assert!(told.contains(&format!("127.0.0.3:{}", hang.port())), "{told}");
+    let mut text = String::new();
+    child.stderr.take().expect("it is piped").read_to_string(&mut text).expect("UTF-8");
+    assert_eq!(child.wait().expect("it ends").code(), Some(1), "{text}");
+    assert!(text.contains("3 of 6 servers answered") && text.contains("interrupted 3"), "{text}");
+    assert!(text.contains(&format!("127.0.0.3:{}", hang.port())), "{text}");
 }
 
 #[test]
@@ -683,19 +679,19 @@ fn all_together_take_no_longer_than_they_may() {
     let good = stub(Conduct::Answer(value("v", "1")));
     let hang = stub(Conduct::HangWhenAsked);
     // One of the silent ones has its turn when the time is over.
-    let list = List::of(&(good.list(3) + &hang.list(2)));
+    let list = List::from_text(&(good.list(3) + &hang.list(2)));
     let run = query("SELECT 1", &list, &["--within", "500ms", "--connections", "1"]);
-    assert_eq!((run.code(), run.out().lines().count()), (Some(1), 3), "{}", run.told());
+    assert_eq!((run.code(), run.out().lines().count()), (Some(1), 3), "{}", run.err());
     assert!(run.took >= Duration::from_millis(500) && run.took < Duration::from_secs(5), "{:?}", run.took);
-    let told = run.told();
-    assert!(told.contains("3 of 5 servers answered") && told.contains("timeout 1, not asked 1"), "{told}");
-    assert!(told.contains("timeout: no answer when the 0.5 s for all servers were over"), "{told}");
+    let text = run.err();
+    assert!(text.contains("3 of 5 servers answered") && text.contains("timeout 1, not asked 1"), "{text}");
+    assert!(text.contains("timeout: no answer when the 0.5 s for all servers were over"), "{text}");
 }
 
 #[test]
 fn limits_of_connections_and_of_their_rate_are_kept() {
     let slow = stub(Conduct::Slow(Duration::from_millis(200), value("v", "1")));
-    let list = List::of(&slow.list(12));
+    let list = List::from_text(&slow.list(12));
     // Six rounds of two.
     let run = query("SELECT 1", &list, &["--connections", "2"]);
     assert!(run.code() == Some(0) && run.took >= Duration::from_millis(1200), "{:?}", run.took);
@@ -706,22 +702,22 @@ fn limits_of_connections_and_of_their_rate_are_kept() {
     assert!(run.took < Duration::from_millis(1000), "{:?}", run.took);
     // One host, two ports at a time: the same address twice is one host.
     let same: String = (0..4).map(|at| format!("h=127.0.0.1,P={},D=d{at}\n", slow.port())).collect();
-    let run = query("SELECT 1", &List::of(&same), &["--per-host", "1"]);
-    assert!(run.code() == Some(0) && run.took >= Duration::from_millis(800), "{:?} {}", run.took, run.told());
+    let run = query("SELECT 1", &List::from_text(&same), &["--per-host", "1"]);
+    assert!(run.code() == Some(0) && run.took >= Duration::from_millis(800), "{:?} {}", run.took, run.err());
 }
 
 #[test]
 fn a_list_of_many_is_answered_by_all() {
     let stubs = stub(Conduct::Answer(value("v", "ON")));
-    let list = List::of(&stubs.list(3000));
+    let list = List::from_text(&stubs.list(3000));
     let run = query("SELECT @@x", &list, &["--group"]);
-    assert_eq!((run.code(), run.out().as_str()), (Some(0), "3000 servers: ON\n"), "{}", run.told());
+    assert_eq!((run.code(), run.out().as_str()), (Some(0), "3000 servers: ON\n"), "{}", run.err());
 }
 
 #[test]
 fn every_format_can_be_had() {
     let stubs = stub(Conduct::Answer(value("v", "a,b")));
-    let list = List::of(&stubs.list(2));
+    let list = List::from_text(&stubs.list(2));
     let port = stubs.port();
     let of = |format: &str| query("SELECT 1", &list, &["--ordered", "--format", format]).out();
     assert_eq!(of("csv"), format!("server,v\r\n127.0.0.1:{port},\"a,b\"\r\n127.0.0.2:{port},\"a,b\"\r\n"));

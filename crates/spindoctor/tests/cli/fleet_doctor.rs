@@ -15,7 +15,7 @@ fn doctor(list: &List, flags: &[&str]) -> Run {
 }
 
 fn json(run: &Run) -> Value {
-    serde_json::from_str(&run.out()).unwrap_or_else(|error| panic!("{error}: {}{}", run.out(), run.told()))
+    serde_json::from_str(&run.out()).unwrap_or_else(|error| panic!("{error}: {}{}", run.out(), run.err()))
 }
 
 /// Whether it is the so many-th stub server.
@@ -42,14 +42,14 @@ fn the_help_of_fleet_doctor_is_this() {
 #[test]
 fn real_servers_of_both_kinds_are_judged_by_sql_alone_and_the_holder_is_named() {
     with_pileups(|mysql, mariadb| {
-        let list = List::of(&format!(
+        let list = List::from_text(&format!(
             "127.0.0.1:{} role=source\n127.0.0.1:{} role=source\n",
             mysql.server.port(),
             mariadb.server.port()
         ));
         let run = doctor(&list, &["-u", "spindoctor", "-pspindoctor", "--json"]);
         let diagnosis = json(&run);
-        assert_eq!((run.code(), run.told().as_str()), (Some(0), ""), "{diagnosis:#}");
+        assert_eq!((run.code(), run.err().as_str()), (Some(0), ""), "{diagnosis:#}");
         assert_eq!((&diagnosis["servers"], &diagnosis["answered"]), (&2.into(), &2.into()));
         let trouble = &diagnosis["troubles"][0];
         assert_eq!(
@@ -74,7 +74,7 @@ fn real_servers_of_both_kinds_are_judged_by_sql_alone_and_the_holder_is_named() 
             "{reasons:#?}"
         );
         let replica = |missing: &&Value| missing["causes"].to_string().contains("replica-lag");
-        assert_eq!(reasons.iter().find(replica), None, "both tell that they are no replicas");
+        assert_eq!(reasons.iter().find(replica), None, "both say that they are not replicas");
         // Nothing is refused for want of a privilege or a table that is not there.
         let denied =
             |missing: &&Value| missing["because"].as_str().is_some_and(|b| b.contains("no privilege"));
@@ -88,10 +88,10 @@ fn real_servers_of_both_kinds_are_judged_by_sql_alone_and_the_holder_is_named() 
 #[test]
 fn of_hundreds_the_odd_ones_and_those_in_trouble_are_named() {
     let stubs = healthy();
-    let list = List::of(&stubs.list(300));
+    let list = List::from_text(&stubs.list(300));
     let run = doctor(&list, &["--interval", "500ms"]);
     let out = run.out();
-    assert_eq!((run.code(), run.told().as_str()), (Some(0), ""), "{out}");
+    assert_eq!((run.code(), run.err().as_str()), (Some(0), ""), "{out}");
     let name = |number| format!("127.0.0.{number}:{}", stubs.port());
     assert!(out.starts_with("300 of 300 servers looked at twice, 500 ms apart, in "), "{out}");
     assert!(out.lines().next().is_some_and(|head| head.ends_with("1 in trouble")), "{out}");
@@ -108,7 +108,7 @@ fn of_hundreds_the_odd_ones_and_those_in_trouble_are_named() {
 }
 
 #[test]
-fn servers_of_other_roles_are_no_peers_and_tags_tell_the_cpus() {
+fn servers_of_other_roles_are_no_peers_and_tags_show_the_cpus() {
     let stubs = stub(Conduct::Answers(answers(|address| Apart {
         settings: if address.octets()[3] % 2 == 0 {
             vec![("read_only", "ON".to_owned())]
@@ -128,7 +128,7 @@ fn servers_of_other_roles_are_no_peers_and_tags_tell_the_cpus() {
             format!("{line} role={role}{}\n", if at == 4 { " cpus=2" } else { "" })
         })
         .collect();
-    let with_roles = json(&doctor(&List::of(&tagged), &["--interval", "500ms", "--json"]));
+    let with_roles = json(&doctor(&List::from_text(&tagged), &["--interval", "500ms", "--json"]));
     assert_eq!((&with_roles["odd"], &with_roles["split"]), (&serde_json::json!([]), &serde_json::json!([])));
     let misfits = with_roles["misfits"].as_array().expect("a list");
     assert_eq!(
@@ -141,7 +141,7 @@ fn servers_of_other_roles_are_no_peers_and_tags_tell_the_cpus() {
     assert_eq!((&lags["cause"], &lags["severity"]), (&"replica-lag".into(), &"warning".into()), "{lags:#}");
     assert_eq!(lags["servers"][0]["server"], format!("127.0.0.4:{}", stubs.port()), "{lags:#}");
     assert_eq!(lags["servers"][0]["headline"], "The replica is 70 s behind db1:3306", "{lags:#}");
-    // Whoever waits for the end of a transaction there is not waited for.
+    // The test does not wait for sessions that wait for the end of a transaction there.
     assert_eq!(with_roles["answered"], 20, "{with_roles:#}");
     let stops = with_roles["not_examined"].as_array().and_then(|all| {
         all.iter().find(|missing| missing["because"].as_str().is_some_and(|b| b.contains("stops or starts")))
@@ -149,22 +149,22 @@ fn servers_of_other_roles_are_no_peers_and_tags_tell_the_cpus() {
     let stops = stops.unwrap_or_else(|| panic!("{with_roles:#}"));
     assert_eq!(stops["servers"], serde_json::json!([format!("127.0.0.6:{}", stubs.port())]));
     assert_eq!(stops["causes"], serde_json::json!(["replica-lag"]));
-    let without = json(&doctor(&List::of(&lines), &["--interval", "500ms", "--json"]));
+    let without = json(&doctor(&List::from_text(&lines), &["--interval", "500ms", "--json"]));
     assert_eq!(without["split"][0]["setting"], "read_only", "half and half is no norm");
 }
 
 #[test]
-fn servers_that_are_full_or_silent_are_in_trouble_and_those_that_are_not_there_are_told() {
+fn servers_that_are_full_or_silent_are_in_trouble_and_those_that_are_not_there_are_shown() {
     let stubs = healthy();
     let (full, silent, hang) = (stub(Conduct::Full), stub(Conduct::HangWhenAsked), stub(Conduct::Hang));
     // Nobody listens where somebody just did.
     let dead = stub(Conduct::Hang).port();
     let text =
         stubs.list(10) + &full.list(1) + &silent.list(1) + &hang.list(1) + &format!("127.0.0.1:{dead}\n");
-    let list = List::of(&text);
+    let list = List::from_text(&text);
     let run = doctor(&list, &["--interval", "200ms", "--connect-timeout", "1s", "--query-timeout", "1s"]);
-    let (out, told) = (run.out(), run.told());
-    assert_eq!(run.code(), Some(1), "{out}{told}");
+    let (out, line) = (run.out(), run.err());
+    assert_eq!(run.code(), Some(1), "{out}{line}");
     assert!(run.took < Duration::from_secs(5), "{:?}", run.took);
     assert!(out.starts_with("10 of 14 servers") && out.contains("2 in trouble"), "{out}");
     for (cause, stub) in [("connections-exhausted", &full), ("server-stopped", &silent)] {
@@ -172,20 +172,20 @@ fn servers_that_are_full_or_silent_are_in_trouble_and_those_that_are_not_there_a
         assert!(out[begin..].contains(&format!("127.0.0.1:{}", stub.port())), "{cause}: {out}");
     }
     assert!(
-        told.contains("10 of 14 servers answered in ") && told.contains("; connect 2, timeout 2\n"),
-        "{told}"
+        line.contains("10 of 14 servers answered in ") && line.contains("; connect 2, timeout 2\n"),
+        "{line}"
     );
-    assert!(told.contains(&format!("nothing listens there\n    127.0.0.1:{dead}\n")), "{told}");
+    assert!(line.contains(&format!("nothing listens there\n    127.0.0.1:{dead}\n")), "{line}");
     assert!(!out.contains(&format!(":{}", hang.port())), "it may be a firewall: {out}");
 }
 
 #[test]
 fn nobody_answering_is_exit_2_and_so_is_a_tag_that_is_no_number() {
     let dead = stub(Conduct::Hang).port();
-    let run = doctor(&List::of(&format!("127.0.0.1:{dead}\n")), &[]);
+    let run = doctor(&List::from_text(&format!("127.0.0.1:{dead}\n")), &[]);
     assert_eq!(run.code(), Some(2), "{}", run.out());
     assert!(run.out().starts_with("0 of 1 server ") && !run.out().contains("Nothing found"), "{}", run.out());
-    let run = doctor(&List::of("db1 cpus=many\n"), &[]);
+    let run = doctor(&List::from_text("db1 cpus=many\n"), &[]);
     assert_eq!((run.code(), run.out().as_str()), (Some(2), ""));
-    assert!(run.told().contains("db1:3306: the tag cpus=many is no number of CPUs"), "{}", run.told());
+    assert!(run.err().contains("db1:3306: the tag cpus=many is not a number of CPUs"), "{}", run.err());
 }

@@ -25,10 +25,10 @@ fn the_help_of_fleet_top_is_this() {
 fn what_real_servers_of_both_kinds_run_is_listed_and_folded() {
     with_pileups(|mysql, mariadb| {
         let (first, second) = (mysql.server.port(), mariadb.server.port());
-        let list = List::of(&format!("127.0.0.1:{first}\n127.0.0.1:{second}\n"));
+        let list = List::from_text(&format!("127.0.0.1:{first}\n127.0.0.1:{second}\n"));
         let run = top(&list, &["-u", "spindoctor", "-pspindoctor", "--once"]);
         let out = run.out();
-        assert_eq!((run.code(), run.told().as_str()), (Some(0), ""), "{out}");
+        assert_eq!((run.code(), run.err().as_str()), (Some(0), ""), "{out}");
         assert!(out.starts_with("server ") && out.contains("  statement\n"), "{out}");
         for port in [first, second] {
             let waiting = out.lines().filter(|line| {
@@ -56,9 +56,9 @@ fn equal_statements_of_many_servers_are_one_row_and_the_filter_finds_the_others(
         ..Apart::default()
     })));
     let dead = stub(Conduct::Hang).port();
-    let list = List::of(&(stubs.list(200) + &format!("127.0.0.1:{dead}\n")));
+    let list = List::from_text(&(stubs.list(200) + &format!("127.0.0.1:{dead}\n")));
     let run = top(&list, &["--once", "--group"]);
-    assert_eq!(run.code(), Some(1), "{}", run.told());
+    assert_eq!(run.code(), Some(1), "{}", run.err());
     let lines: Vec<String> =
         run.out().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(
@@ -70,9 +70,9 @@ fn equal_statements_of_many_servers_are_one_row_and_the_filter_finds_the_others(
         ]
     );
     assert!(
-        run.told().contains("200 of 201 servers answered") && run.told().contains("connect 1"),
+        run.err().contains("200 of 201 servers answered") && run.err().contains("connect 1"),
         "{}",
-        run.told()
+        run.err()
     );
     // Standard output is no terminal: --once is not needed.
     let run = top(&list, &["--filter", "ORDERS"]);
@@ -80,19 +80,15 @@ fn equal_statements_of_many_servers_are_one_row_and_the_filter_finds_the_others(
 }
 
 #[test]
-fn an_account_that_may_not_see_others_is_told_so() {
+fn an_account_that_may_not_see_others_is_shown_so() {
     with_server(Which::Mysql, |server| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime
             .block_on(server.execute(["CREATE USER poor@'127.0.0.1' IDENTIFIED BY 'poor'"]))
             .expect("an account");
-        let run = top(&List::of(&format!("127.0.0.1:{}\n", server.port())), &["-u", "poor", "-ppoor"]);
+        let run = top(&List::from_text(&format!("127.0.0.1:{}\n", server.port())), &["-u", "poor", "-ppoor"]);
         assert_eq!(run.code(), Some(2), "{}", run.out());
-        assert!(
-            run.told().contains("no privilege") && run.told().contains("GRANT PROCESS"),
-            "{}",
-            run.told()
-        );
+        assert!(run.err().contains("no privilege") && run.err().contains("GRANT PROCESS"), "{}", run.err());
     });
 }
 
@@ -106,13 +102,13 @@ fn a_server_that_hangs_is_lost_and_comes_back() {
             running: vec![(90, "SELECT sum(total) FROM orders".to_owned())],
             ..Apart::default()
         })));
-        let list = List::of(&format!("127.0.0.1:{}\n{}", server.port(), stubs.list(2)));
+        let list = List::from_text(&format!("127.0.0.1:{}\n{}", server.port(), stubs.list(2)));
         let line = format!(
             "fleet top --no-defaults -u spindoctor -pspindoctor --interval 300ms --query-timeout 1s \
              --connect-timeout 1s --servers {}",
             list.path.display()
         );
-        let terminal = Terminal::of(&line, 100, 24);
+        let terminal = Terminal::running(&line, 100, 24);
         terminal.shows(&["3 of 3 servers answer", "4 statements run", "LIVE", "90 s", "FROM orders"]);
         terminal.press("g");
         terminal.shows(&["sessions", "longest", "2 servers"]);

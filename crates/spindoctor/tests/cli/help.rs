@@ -88,7 +88,7 @@ fn the_version_is_a_result() {
 }
 
 #[test]
-fn a_mistake_is_told_on_standard_error_with_exit_2() {
+fn a_mistake_is_shown_on_standard_error_with_exit_2() {
     for line in ["", "doctr", "doctor --fail-on sometimes", "doctor --duration 3d", "help doctr"] {
         let (message, code) = complained(line);
         assert_eq!(code, 2, "{line}");

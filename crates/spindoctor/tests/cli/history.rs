@@ -44,7 +44,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(server: &Server) -> Self {
+    fn for_server(server: &Server) -> Self {
         Self { folder: tempfile::tempdir().expect("a folder"), socket: server.socket().to_owned() }
     }
 
@@ -132,7 +132,7 @@ fn end(mut child: Child) {
 #[test]
 fn nothing_is_lost_and_nothing_is_there_twice_when_a_recorder_is_killed() {
     let server = server();
-    let place = Place::of(&server);
+    let place = Place::for_server(&server);
     let mut killed = place.start();
     wait_until("a third file", || parquet_files(&place.history().join("samples")).len() >= 3);
     killed.kill().expect("it runs");
@@ -169,7 +169,7 @@ mod calm {
     #[test]
     fn a_folder_that_cannot_be_written_is_one_line_and_the_recording_goes_on() {
         let server = server();
-        let place = Place::of(&server);
+        let place = Place::for_server(&server);
         let file = place.folder.path().join("a-file");
         fs::write(&file, "no folder").expect("a file");
         let flags = format!(

@@ -19,8 +19,8 @@ fn statement() -> String {
 fn run(server: &Server, sql: &str, rest: &str) -> (String, String, i32) {
     let line = format!("indexes -u root -S {} --no-defaults {rest}", server.socket().display());
     let output = spindoctor(&line).args(["--statement", sql]).output().expect("the program runs");
-    let told = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    (told(output.stdout), told(output.stderr), output.status.code().expect("no signal ended it"))
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (text(output.stdout), text(output.stderr), output.status.code().expect("no signal ended it"))
 }
 
 fn json(server: &Server, sql: &str, rest: &str) -> Value {
@@ -31,14 +31,14 @@ fn json(server: &Server, sql: &str, rest: &str) -> Value {
 
 fn candidate<'a>(one: &'a Value, kind: &str) -> &'a Value {
     let candidates = one["candidates"].as_array().expect("a list");
-    candidates.iter().find(|told| told["kind"] == kind).unwrap_or_else(|| panic!("{kind}: {one:#}"))
+    candidates.iter().find(|text| text["kind"] == kind).unwrap_or_else(|| panic!("{kind}: {one:#}"))
 }
 
-/// What is found once the pages of all runs can be told: a server that has just built an index asks for many itself, for some
-/// seconds.
+/// What is found once the pages of all runs can be counted: a server that has just built an index asks for many itself,
+/// for some seconds.
 fn found_when_quiet(server: &Server) -> Value {
     let ask = || json(server, &statement(), "--database sbtest --try --try-time 2s");
-    let are_told = |found: &Value| {
+    let are_shown = |found: &Value| {
         let one = &found["statements"][0];
         let of_runs = ["force", "ignore", "limit"].map(|kind| &candidate(one, kind)["tried"]["pages"]);
         let of_plans = [&one["planning"]["as_it_is"]["pages"], &one["pages"]["for_the_plan"]];
@@ -46,7 +46,7 @@ fn found_when_quiet(server: &Server) -> Value {
     };
     let mut found = ask();
     for _ in 0..4 {
-        if are_told(&found) {
+        if are_shown(&found) {
             break;
         }
         found = ask();
@@ -83,14 +83,14 @@ fn a_planted_list_of_values_in_two_indexes_alike_is_found_and_its_gain_is_measur
         let in_vain: Vec<_> = indexes.iter().filter(|index| index["in_vain"] == true).collect();
         assert_eq!(in_vain.len(), 1, "{which:?}: {one:#}");
         assert!(
-            in_vain[0]["alike"].as_str().is_some_and(|told| told.contains("begins with")),
+            in_vain[0]["alike"].as_str().is_some_and(|line| line.contains("begins with")),
             "{which:?}: {one:#}"
         );
-        // Nobody else is there: pages can be told. A dive asks for two pages at the least.
+        // Nobody else is there: pages can be counted. A dive asks for two pages at the least.
         let pages = |planned: &str| one["planning"][planned]["pages"].as_f64().unwrap_or(f64::NAN);
         assert!(pages("as_it_is") > 700.0, "{which:?}: {one:#}");
         assert!(pages("without_in_vain") < pages("as_it_is") * 0.7, "{which:?}: {one:#}");
-        // So few are drowned by what a server does of itself just after its start, and then not told.
+        // So few are hidden by the server's own work just after its start, and then not shown.
         let without = &one["planning"]["without_list_dives"]["pages"];
         assert!(without.as_f64().is_none_or(|pages| pages < 100.0), "{which:?}: {one:#}");
 
@@ -137,7 +137,7 @@ fn a_planted_list_of_values_in_two_indexes_alike_is_found_and_its_gain_is_measur
 }
 
 #[test]
-fn what_cannot_be_asked_is_told_with_exit_2() {
+fn what_cannot_be_asked_is_shown_with_exit_2() {
     for (line, reason) in [
         ("indexes -S /nonexistent/mysqld.sock --no-defaults", "/nonexistent/mysqld.sock"),
         ("indexes --statement x --duration 5s", "cannot be used with"),

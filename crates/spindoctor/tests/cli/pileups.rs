@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Makes a pile-up and looks at it, again where a look came while somebody was between two waits.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
-fn is_told(name: &str, which: &Which) {
+fn is_shown(name: &str, which: &Which) {
     let pileup = find(name).expect("a pile-up");
     if !pileup.needs.is_empty() && !rustix::process::geteuid().is_root() {
         println!("{name} is skipped: it needs {}", pileup.needs);
@@ -45,7 +45,7 @@ fn is_told(name: &str, which: &Which) {
 fn mismatch(locks: &Value, pileup: &Pileup, piled: &Piled) -> Option<String> {
     let root = &locks["roots"][0];
     let is_root = |one: &Root| {
-        // A server that stands still tells no connections.
+        // A stopped server does not list connections.
         root["connection_id"].as_u64().map_or_else(
             || root["thread_os_id"].as_u64() == Some(one.thread_os_id),
             |connection| connection == one.connection_id,
@@ -55,7 +55,7 @@ fn mismatch(locks: &Value, pileup: &Pileup, piled: &Piled) -> Option<String> {
     if !piled.roots.iter().any(is_root) {
         return Some(format!("the root is one of {:?}", piled.roots));
     }
-    // Behind a disk that stands still, threads of the server's own wait as well.
+    // Behind a stopped disk, threads of the server's own wait as well.
     let as_many = |found: u64, made: u64| found == made || (found > made && !pileup.needs.is_empty());
     let (directly, in_all) = (number("waiting_directly"), number("waiting_in_all"));
     if !as_many(in_all, pileup.in_all) {
@@ -74,7 +74,7 @@ macro_rules! pileups {
         $(
             #[test]
             fn $test() {
-                is_told($pileup, &Which::$which);
+                is_shown($pileup, &Which::$which);
             }
         )*
         pub(super) const TESTED: &[(&str, Which)] = &[$(($pileup, Which::$which)),*];
@@ -88,9 +88,9 @@ pileups! {
     one_sync_of_mariadb_holds_up_who_commits: "sync", Mariadb;
 }
 
-/// Those that need no slow disk, which whoever uses the same file system may have to wait for.
+/// Those that need no slow disk, which other users of the same file system may have to wait for.
 mod calm {
-    use super::{Which, is_told};
+    use super::{Which, is_shown};
 
     pileups! {
         the_idle_client_holds_up_a_row_of_mysql: "row", Mysql;

@@ -1,4 +1,4 @@
-//! What every test here needs: the program, away from the configuration of whoever runs the tests.
+//! What every test here needs: the program, away from the configuration of the user who runs the tests.
 
 use assert_cmd::Command;
 

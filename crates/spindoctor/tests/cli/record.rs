@@ -175,7 +175,7 @@ mod calm {
     }
 
     #[test]
-    fn a_second_recorder_on_the_same_file_is_refused_and_told_who_has_it() {
+    fn a_second_recorder_on_the_same_file_is_refused_and_shown_who_has_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("one.rec");
         let server = in_runtime(server(Which::Mysql));

@@ -89,7 +89,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn the_worst_event_is_told_and_its_page_is_written_where_it_is_wanted() {
+fn the_worst_event_is_shown_and_its_page_is_written_where_it_is_wanted() {
     let folder = folder();
     let (file, page) = (recording(folder.path()), folder.path().join("incident.html"));
     let (text, code) = printed(&format!("report {} --html {}", file.display(), page.display()));
@@ -116,7 +116,7 @@ fn without_a_name_the_page_is_written_here_under_a_plain_one() {
 }
 
 #[test]
-fn a_stretch_is_told_with_its_events_and_as_json() {
+fn a_stretch_is_shown_with_its_events_and_as_json() {
     let folder = folder();
     let file = recording(folder.path());
     let (json, code) =
@@ -129,7 +129,7 @@ fn a_stretch_is_told_with_its_events_and_as_json() {
 }
 
 #[test]
-fn what_the_recording_does_not_have_is_told_with_what_it_has() {
+fn what_the_recording_does_not_have_is_shown_with_what_it_has() {
     let folder = folder();
     let file = recording(folder.path());
     for (flags, reason) in [
@@ -148,7 +148,7 @@ fn what_the_recording_does_not_have_is_told_with_what_it_has() {
 fn every_table_is_exported_and_reads_back() {
     let folder = folder();
     let (file, out) = (recording(folder.path()), folder.path().join("out"));
-    let (told, code) = printed(&format!("export {} --out {}", file.display(), out.display()));
+    let (text, code) = printed(&format!("export {} --out {}", file.display(), out.display()));
     assert_eq!(code, 0);
     let rows = |name: &str| {
         let file = std::fs::File::open(out.join(format!("{name}.parquet"))).expect("the file");
@@ -158,7 +158,7 @@ fn every_table_is_exported_and_reads_back() {
     assert_eq!(rows("samples"), 90 * 5 + 3);
     assert_eq!((rows("events"), rows("probes"), rows("segments"), rows("gaps")), (1, 130, 1, 0));
     assert_eq!(rows("settings"), 3);
-    assert!(told.lines().any(|line| line.starts_with("samples") && line.contains("453 rows")), "{told}");
+    assert!(text.lines().any(|line| line.starts_with("samples") && line.contains("453 rows")), "{text}");
     let left: Vec<_> = std::fs::read_dir(&out).expect("a folder").filter_map(Result::ok).collect();
     assert!(left.iter().all(|file| !file.file_name().to_string_lossy().ends_with(".partial")));
 }
@@ -168,8 +168,8 @@ fn a_recording_is_laid_out_by_day_and_server_and_a_hostile_name_stays_in_its_fol
     let folder = folder();
     let (file, out) = (recording(folder.path()), folder.path().join("history"));
     let line = format!("export {} --out {} --layout dated", file.display(), out.display());
-    let (told, code) = printed(&format!("{line} --table events --table samples --table gaps"));
-    assert_eq!((code, told.lines().count()), (0, 2), "{told}");
+    let (text, code) = printed(&format!("{line} --table events --table samples --table gaps"));
+    assert_eq!((code, text.lines().count()), (0, 2), "{text}");
     let day = out.join("events/date=2026-07-01");
     let only = |folder: &Path| {
         let mut entries = std::fs::read_dir(folder).expect("a folder");

@@ -25,7 +25,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    pub(crate) fn of(line: &str, columns: u16, rows: u16) -> Self {
+    pub(crate) fn running(line: &str, columns: u16, rows: u16) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let program = spindoctor("").get_program().to_string_lossy().into_owned();
         let shell = format!(
@@ -106,7 +106,7 @@ fn a_live_server_is_shown_on_every_screen_and_a_stall_is_seen() {
     }
     in_runtime(under_load(async |server| {
         let line = format!("top --no-defaults -u root -S {}", server.socket().display());
-        let terminal = Terminal::of(&line, 80, 24);
+        let terminal = Terminal::running(&line, 80, 24);
         let mut begun = Instant::now();
         terminal.shows(&["LIVE", "read only", "UTC", "top queries over", "sbtest", " /s ", "CPUs"]);
         for (key, texts) in [
@@ -141,7 +141,7 @@ pub(crate) fn goes_to_the_stall_of(recording: &Path) {
     if !is_installed("tmux") {
         return;
     }
-    let terminal = Terminal::of(&format!("top --replay {}", recording.display()), 200, 50);
+    let terminal = Terminal::running(&format!("top --replay {}", recording.display()), 200, 50);
     let name = recording.file_name().and_then(|name| name.to_str()).expect("UTF-8");
     terminal.shows(&["END", name, "read only", "n/N event"]);
     terminal.press("8");
@@ -154,15 +154,15 @@ pub(crate) fn goes_to_the_stall_of(recording: &Path) {
 }
 
 #[test]
-fn what_cannot_be_shown_is_told_in_one_line() {
-    for (line, told) in [
-        ("top --replay /nonexistent/x.rec", "standard output is no terminal"),
+fn what_cannot_be_shown_is_shown_in_one_line() {
+    for (line, text) in [
+        ("top --replay /nonexistent/x.rec", "standard output is not a terminal"),
         ("top --replay /nonexistent/x.rec --once", "/nonexistent/x.rec"),
         ("top --at 14:03", "--replay"),
         ("top --once --size 10x3", "200x50"),
     ] {
         let (message, code) = complained(line);
         assert_eq!(code, 2, "{message}");
-        assert!(message.contains(told), "{line}: {message}");
+        assert!(message.contains(text), "{line}: {message}");
     }
 }

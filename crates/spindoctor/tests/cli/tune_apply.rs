@@ -74,8 +74,8 @@ fn a_setting_that_helps_is_kept_reported_and_logged() {
         page.display()
     );
     let output = lab.apply(&flags).output().expect("the program runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{text}");
     let trial: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(trial["schema"], "spindoctor.trial/1");
     assert_eq!(trial["verdict"], "helps", "{trial:#}");
@@ -100,8 +100,8 @@ fn put_back_gives_the_old_value_back_whatever_the_verdict() {
     let before = lab.value("innodb_sync_spin_loops");
     let flags = "--only innodb_sync_spin_loops=20 --put-back --settle 100ms --measure 400ms --max-time 15s";
     let output = lab.apply(flags).output().expect("the program runs");
-    let (report, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    let (report, text) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(report.contains("innodb_sync_spin_loops  30 → 20"), "{report}");
     assert!(report.contains("Put back: innodb_sync_spin_loops = 30"), "{report}");
     assert_eq!(lab.value("innodb_sync_spin_loops"), before);
@@ -136,13 +136,13 @@ mod calm {
     use super::*;
 
     #[test]
-    fn a_server_without_load_gets_its_settings_untouched_and_is_told_why() {
+    fn a_server_without_load_gets_its_settings_untouched_and_is_shown_why() {
         let lab = Lab::new(Which::Mysql, None, &[]);
         let flags = "--only innodb_sync_spin_loops=31 --settle 100ms --measure 400ms";
         let output = lab.apply(flags).output().expect("the program runs");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains("run it again when there is load"), "{told}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains("run it again when there is load"), "{text}");
         assert_eq!(lab.value("innodb_sync_spin_loops"), "30");
         assert_eq!(lab.leftovers(), ("0".to_owned(), Vec::new()));
     }
@@ -154,8 +154,8 @@ fn what_is_not_on_the_list_is_refused_before_anything_is_asked() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_spindoctor"));
         command.args(["tune", "--apply", "--no-defaults", "-S", "/nonexistent/mysqld.sock", "--only", only]);
         let output = command.env_clear().env("HOME", "/nonexistent").output().expect("the program runs");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains(wanted), "{told}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(wanted), "{text}");
     }
 }

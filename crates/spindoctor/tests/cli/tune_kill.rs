@@ -124,10 +124,10 @@ fn after_everything_was_killed_recover_puts_back_and_says_so_once() {
                 spindoctor(&line).env("XDG_STATE_HOME", state.path()).output().expect("the program runs");
             String::from_utf8(output.stdout).expect("UTF-8")
         };
-        let told = recover();
+        let text = recover();
         assert!(
-            told.contains("ended without a word; the old values are back: innodb_spin_wait_delay = 7"),
-            "{told}"
+            text.contains("ended without a word; the old values are back: innodb_spin_wait_delay = 7"),
+            "{text}"
         );
         assert_eq!(ask(server, VALUE), "7");
         assert_eq!(journals(state.path()), 0);
@@ -182,7 +182,7 @@ fn a_journal_that_another_account_may_have_written_changes_nothing() {
             );
             assert_eq!(values, " 7 0", "{what}");
         };
-        // The attack works on whoever believes the file: the very same journal from root's own hand.
+        // The attack works on every program that trusts the file: the very same journal from root's own hand.
         std::fs::create_dir(&folder).expect("a folder");
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).expect("its mode");
         let journal = folder.join("tune-1-1.journal");

@@ -147,8 +147,8 @@ fn the_mark_follows_a_resized_quota_and_the_old_one_comes_back_however_it_ends()
 
 #[test]
 fn what_has_nothing_to_govern_or_names_a_value_says_so() {
-    let (told, code) =
+    let (text, code) =
         crate::program::complained("tune --watch --only innodb_spin_wait_delay=5 --no-defaults");
     assert_eq!(code, 2);
-    assert!(told.contains("give the name alone"), "{told}");
+    assert!(text.contains("give the name alone"), "{text}");
 }

@@ -33,7 +33,7 @@ fn the_help_of_workload_is_this() {
 }
 
 #[test]
-fn what_a_busy_server_runs_is_told_with_its_panel_its_phases_and_its_cost() {
+fn what_a_busy_server_runs_is_shown_with_its_panel_its_phases_and_its_cost() {
     for which in [Which::Mysql, Which::Mariadb] {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let home = Home::open().expect("the lab has a folder");
@@ -64,7 +64,7 @@ fn what_a_busy_server_runs_is_told_with_its_panel_its_phases_and_its_cost() {
                 runtime.block_on(server.execute(statements.iter().copied())).expect("it runs");
             };
             scope.spawn(move || run(&["DO GET_LOCK('held', 0)", "DO SLEEP(5)"]));
-            // Somebody who waits for it for four seconds and more, with a tag: a starved machine looks seldom.
+            // Somebody who waits for it for four seconds and more, with a tag: an overloaded machine samples rarely.
             scope.spawn(move || {
                 std::thread::sleep(Duration::from_millis(200));
                 run(&["SELECT GET_LOCK('held', 4.5), 'secret' /*route='%2Fcart'*/"]);
@@ -91,7 +91,7 @@ fn what_a_busy_server_runs_is_told_with_its_panel_its_phases_and_its_cost() {
             groups(&seen, "tag").iter().any(|group| group["key"] == "route=/cart"),
             "{which:?}: {seen:#}"
         );
-        // MySQL tells the event, MariaDB the state.
+        // MySQL shows the event, MariaDB the state.
         let wait = if which == Which::Mysql { "lock/metadata/sql/mdl" } else { "user lock" };
         assert!(groups(&seen, "wait").iter().any(|group| group["key"] == wait), "{which:?}: {seen:#}");
         let slowest = &seen["slowest"][0];
@@ -108,7 +108,7 @@ fn what_a_busy_server_runs_is_told_with_its_panel_its_phases_and_its_cost() {
         );
         assert!(seen["cost"]["server_cpu_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{which:?}: {seen:#}");
         assert_eq!(seen["cost"]["threads_stopped"], 0);
-        // Without the right to look at the process, the reason is told.
+        // Without the right to examine the process, the reason is shown.
         let split = &seen["inside_statements"];
         match rustix::process::geteuid().is_root() {
             true => {
@@ -122,7 +122,7 @@ fn what_a_busy_server_runs_is_told_with_its_panel_its_phases_and_its_cost() {
 }
 
 #[test]
-fn what_a_replica_applies_is_told_by_table_event_and_wait() {
+fn what_a_replica_applies_is_shown_by_table_event_and_wait() {
     let program = spindoctor("").get_program().to_string_lossy().into_owned();
     let home = Home::open().expect("the lab has a folder");
     for (which, kind) in [("mysql", "row update"), ("mariadb", "")] {
@@ -199,7 +199,7 @@ fn a_recording_is_counted_by_time_and_not_by_looks() {
 }
 
 #[test]
-fn a_captured_file_tells_shares_and_the_slowest_statement() {
+fn a_captured_file_shows_shares_and_the_slowest_statement() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("replication-sample");
     let mut file = std::fs::File::create(&path).expect("it can be made");
@@ -225,7 +225,7 @@ fn a_captured_file_tells_shares_and_the_slowest_statement() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_exit_2() {
+fn what_cannot_be_read_is_shown_with_exit_2() {
     for (line, reason) in [
         ("workload --file /nonexistent/sample", "could not open"),
         ("workload --file /dev/null", "has no process list"),

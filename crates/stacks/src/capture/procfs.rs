@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_syscall_line_tells_the_call_its_arguments_and_the_registers() {
+    fn a_syscall_line_shows_the_call_its_arguments_and_the_registers() {
         let line = "202 0x7f2a8c000b78 0x189 0x5 0x0 0x0 0xffffffff 0x7f2aa2bfe9c0 0x7f2aa3c89d46\n";
         assert_eq!(
             Position::parse(line),

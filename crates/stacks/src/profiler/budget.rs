@@ -126,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_below_the_bound_is_not_held_back_and_a_dear_snapshot_now_and_then_does_not_stop_the_others()
-    {
+    fn what_stays_below_the_bound_is_not_held_back_and_an_expensive_snapshot_now_and_then_does_not_stop_the_others()
+     {
         let mut budget = Budget::of_cpus(3.0, 2);
         let expensive =
             |at| Duration::from_millis(if at % 100 == 50 { 40 } else { 0 }) + Duration::from_micros(500);

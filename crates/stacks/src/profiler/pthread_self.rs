@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn glibc_tells_how_large_its_threads_are() {
+    fn glibc_shows_how_large_its_threads_are() {
         let mut modules = Modules::of_process(std::process::id()).unwrap();
         let size = size_of_struct_pthread(&mut modules);
         assert_eq!(size.is_some(), cfg!(target_env = "gnu"));

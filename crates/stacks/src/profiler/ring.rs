@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_have_grown_are_made_anew_from_what_is_held() {
+    fn tables_that_have_grown_are_made_again_from_what_is_held() {
         let mut ring = ring(Duration::from_secs(3600));
         look(&mut ring, 2);
         for number in 0..SPARE.activities as u64 + 10 {
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_told_with_the_snapshot_that_they_were_read_at_and_no_other() {
+    fn locks_are_shown_with_the_snapshot_that_they_were_read_at_and_no_other() {
         let mut ring = ring(Duration::from_secs(3600));
         look(&mut ring, 1);
         ring.profiler.futex_waits.moved_on = 7;

@@ -3,7 +3,7 @@
 //!
 //! A spin-wait loop is the smallest loop around a PAUSE (x86-64), YIELD or ISB (aarch64), as far as one turn of it can
 //! pass the PAUSE: the check of the condition belongs to it, work that was found does not. A loop that reads no memory
-//! waits for nobody: it is a delay, as `ut_delay` in InnoDB, and the loop around it, which waits, counts too. A call of
+//! is not waiting: it is a delay, as `ut_delay` in InnoDB, and the loop around it, which waits, counts too. A call of
 //! a small function that is a delay is as good as a PAUSE.
 //!
 //! Loops are those of the control flow graph, as compilers put parts of a loop far away. A jump through a table is

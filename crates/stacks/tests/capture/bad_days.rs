@@ -211,7 +211,7 @@ fn another_user_learns_which_capability_is_missing_and_sees_its_own_processes_by
         return;
     }
     let of_root = Target::start("readers");
-    let said = said_by(again("bad_days::tells_what_can_be_opened", &of_root).uid(NOBODY).gid(NOBODY));
+    let said = said_by(again("bad_days::shows_what_can_be_opened", &of_root).uid(NOBODY).gid(NOBODY));
     assert_eq!(said.len(), 4, "{said:?}");
     assert!(said[0].contains("the procfs source cannot be used"), "{said:?}");
     for (line, [source, missing]) in said[1..].iter().zip([
@@ -225,7 +225,7 @@ fn another_user_learns_which_capability_is_missing_and_sees_its_own_processes_by
     let program = Program::build("cc", "-pthread");
     let mut command = Command::new(program.path());
     let of_nobody = Target::run(program, command.arg("readers").uid(NOBODY).gid(NOBODY));
-    let said = said_by(again("bad_days::tells_what_can_be_opened", &of_nobody).uid(NOBODY).gid(NOBODY));
+    let said = said_by(again("bad_days::shows_what_can_be_opened", &of_nobody).uid(NOBODY).gid(NOBODY));
     assert!(said[0].starts_with("Procfs: 9 threads, note: the bpf source cannot be used"), "{said:?}");
     assert!(said[2].starts_with("Procfs: 9 threads"), "{said:?}");
     assert!(said[3].starts_with("Ptrace: 9 threads"), "{said:?}");
@@ -237,7 +237,7 @@ fn a_kernel_that_does_not_describe_its_types_is_looked_at_by_procfs_and_the_note
         return;
     }
     let target = Target::start("readers");
-    let opens = again("bad_days::tells_what_can_be_opened", &target);
+    let opens = again("bad_days::shows_what_can_be_opened", &target);
     let mut without_btf = Command::new("unshare");
     without_btf.args(["--mount", "sh", "-c", "mount -t tmpfs none /sys/kernel/btf && exec \"$@\"", "sh"]);
     let said = said_by(wrap(&mut without_btf, &opens));
@@ -252,7 +252,7 @@ fn three_capabilities_are_enough_for_bpf() {
         return;
     }
     let target = Target::start("readers");
-    let opens = again("bad_days::tells_what_can_be_opened", &target);
+    let opens = again("bad_days::shows_what_can_be_opened", &target);
     let mut setpriv = Command::new("setpriv");
     setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
     // By number: setpriv may be older than the kernel's capabilities 38 and 39.
@@ -268,7 +268,7 @@ fn a_profiler_in_a_pid_namespace_of_its_own_sees_the_processes_in_it() {
         return;
     }
     let target = Target::start("readers");
-    let opens = again("bad_days::tells_what_can_be_opened", &target);
+    let opens = again("bad_days::shows_what_can_be_opened", &target);
     // A second target inside, where its id and its threads' are small numbers.
     let starts = format!(
         "cd $(dirname {0}) && mkfifo in out && {{ {0} readers <in >out & }} && exec 3>in <out && read ready \
@@ -297,7 +297,7 @@ fn takes_snapshots_by_ptrace_for_ever() {
 
 #[test]
 #[ignore = "started by a test"]
-fn tells_what_can_be_opened() {
+fn shows_what_can_be_opened() {
     let pid = target_of_environment();
     println!();
     for wanted in [None, Some(StackSource::Bpf), Some(StackSource::Procfs), Some(StackSource::Ptrace)] {

@@ -80,7 +80,7 @@ fn sources_agree_on(target: &Target) {
 }
 
 #[test]
-fn frame_pointers_are_told_where_the_source_has_them() {
+fn frame_pointers_are_shown_where_the_source_has_them() {
     let target = Target::start("readers");
     for source in sources() {
         let snapshot = open_by_name(target.pid(), source).snapshot().unwrap();

@@ -226,13 +226,13 @@ fn another_user_learns_which_capability_a_probe_needs() {
     let program = Program::build("cc", "-pthread");
     let mut command = Command::new(program.path());
     let target = Target::run(program, command.arg("workers").uid(65534).gid(65534));
-    let said = said_by(again("trigger::tells_what_arming_says", &target).uid(65534).gid(65534));
+    let said = said_by(again("trigger::shows_what_arming_says", &target).uid(65534).gid(65534));
     assert!(said[0].contains("CAP_BPF and CAP_PERFMON"), "{said:?}");
 }
 
 #[test]
 #[ignore = "started by a test"]
-fn tells_what_arming_says() {
+fn shows_what_arming_says() {
     println!();
     println!("said {:?}", Trigger::arm(target_of_environment(), "works", When::Inside(1), DEFAULT_BUDGET));
 }

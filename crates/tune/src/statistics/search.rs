@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn less_cpu_is_better_where_throughput_stands_still() {
+    fn less_cpu_is_better_where_throughput_does_not_change() {
         let block = |cpu| Block { throughput_per_s: 100.0, cpu_us_per_query: cpu, ..Block::default() };
         assert!(score(&block(Some(90.0))) > score(&block(Some(100.0))));
         assert_eq!(score(&Block::default()), None);

@@ -1,10 +1,11 @@
-//! What the page cache holds of the server's files, and the one thing that may be done about it.
+//! The server's files in the page cache, and their eviction.
 //!
 //! In: a [`Target`] and the server's [`Places`]. Out: [`Files`], each with its kind, its cached bytes and the server's
-//! descriptors of it. Folders are listed below `/proc/PID/root`, as the server sees them; what is open and lies elsewhere is
-//! found by its descriptor. Looking reads no page and makes none younger.
+//! descriptors of it. Folders are listed below `/proc/PID/root`, as the server sees them; what is open and lies
+//! elsewhere is found by its descriptor. The check reads no page and makes none younger.
 //!
-//! [`Evictor`] takes parts of logs out of the cache. It knows no other kind of file; which parts, others decide.
+//! [`Evictor`] removes parts of logs from the cache. It handles no other kind of file; other modules decide which
+//! parts.
 //!
 //! # A file's trip
 //!
@@ -114,7 +115,7 @@ pub struct Files {
     pub uncounted: Option<Unavailable>,
     /// Folders that could not be listed, and what else is to be known.
     pub notes: Vec<String>,
-    /// The kernel's call that told: `cachestat`, `mincore`.
+    /// The kernel's call that was used: `cachestat`, `mincore`.
     pub method: &'static str,
 }
 
@@ -205,7 +206,7 @@ impl<'a> Look<'a> {
     fn walk(&mut self, folder: &OwnedFd, path: &str, depth: usize, whose: Whose) {
         let ground = Ground::under(folder);
         if ground.is_zfs {
-            self.seen.notes.push(format!("{path} is on ZFS, whose own cache (ARC) nobody tells by the file"));
+            self.seen.notes.push(format!("{path} is on ZFS, whose own cache (ARC) is not reported by file"));
         }
         let entries = match Dir::read_from(folder) {
             Ok(entries) => entries,
@@ -402,7 +403,7 @@ impl Evictor {
     ///
     /// # Errors
     /// The process is gone, or another user's.
-    pub fn of(target: &Target) -> Result<Self, Unavailable> {
+    pub fn for_server(target: &Target) -> Result<Self, Unavailable> {
         Ok(Self { root: root(target)? })
     }
 
@@ -435,8 +436,8 @@ pub struct Evictable {
 }
 
 impl Evictable {
-    /// Tells the kernel that a part is not needed (`POSIX_FADV_DONTNEED`). Pages that are to be written yet stay; the kernel
-    /// begins to write them.
+    /// Marks a part as not needed for the kernel (`POSIX_FADV_DONTNEED`). Pages that are to be written yet stay; the
+    /// kernel begins to write them.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -483,7 +484,7 @@ mod tests {
             ("log_bin_basename", "/data/binlog"),
             ("relay_log_basename", "/logs/relay-bin"),
         ];
-        (target, Places::of(&variables.into_iter().collect()).unwrap())
+        (target, Places::from_variables(&variables.into_iter().collect()).unwrap())
     }
 
     fn kinds(files: &Files) -> Vec<(&str, FileKind)> {
@@ -547,7 +548,7 @@ mod tests {
         }
         // Pages that are to be written yet stay.
         File::open(root.path().join("root/data/binlog.000001")).unwrap().sync_all().unwrap();
-        let evictor = Evictor::of(&target).unwrap();
+        let evictor = Evictor::for_server(&target).unwrap();
         let open = evictor.open(&log).unwrap();
         open.drop_pages(&(0..0)).unwrap();
         assert_eq!(cached("/data/binlog.000001").cached_bytes, log.cached_bytes);

@@ -1,7 +1,7 @@
 //! How much of an open file is in the page cache: `cachestat(2)`, or `mincore(2)` where there is none.
 //!
-//! Neither reads a page, brings one in or makes one younger. Both tell only the file's owner, who may write it, or root:
-//! `cachestat` refuses others, `mincore` tells them that all is cached, so it is not asked then.
+//! Both calls read no page, bring none in and make none younger. Both answer only the file's owner, accounts that may
+//! write it, and root: `cachestat` refuses others, `mincore` answers them that all is cached, so it is not called then.
 
 use std::fs::File;
 use std::io::{Error, Result};
@@ -39,7 +39,7 @@ struct Stat {
 pub(super) struct Cached {
     /// All of them.
     pub(super) bytes: u64,
-    /// Those that are to be written yet; mincore does not tell.
+    /// Those that are not written yet; mincore does not report them.
     pub(super) dirty_bytes: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ impl Counter {
     }
 
     /// What of a file is cached; `bytes` is its size, `is_layered` says that its pages belong to a file of another file
-    /// system (overlayfs), of which only a mapping tells.
+    /// system (overlayfs), of which only a mapping shows it.
     pub(super) fn count(&mut self, file: &File, bytes: u64, is_layered: bool) -> Result<Cached> {
         if self.has_cachestat && !is_layered {
             match cachestat(file) {
@@ -81,7 +81,7 @@ impl Counter {
 
     /// Bytes of the file's pages that are cached, by mapping it part by part without touching a page.
     fn mincore(&self, file: &File, bytes: u64) -> Result<u64> {
-        if !may_be_told(file)? {
+        if !may_be_asked(file)? {
             return Err(Errno::PERM.into());
         }
         let mut cached_pages = 0;
@@ -96,7 +96,7 @@ impl Counter {
 }
 
 /// True for the file's owner and for who may write it (mm/mincore.c: can_do_mincore).
-fn may_be_told(file: &File) -> Result<bool> {
+fn may_be_asked(file: &File) -> Result<bool> {
     use std::os::unix::fs::MetadataExt;
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
     let may_write = rustix::fs::accessat(CWD, itself, Access::WRITE_OK, AtFlags::EACCESS).is_ok();

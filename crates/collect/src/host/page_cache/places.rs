@@ -1,4 +1,4 @@
-//! Where the server keeps its files, and what each is for by its name and place. Pure but for [`Places::seen`].
+//! Where the server keeps its files, and the kind of each, by its name and place. Pure but for [`Places::seen`].
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ pub struct Places {
 
 impl Places {
     /// As the server's variables say; None where they name no data directory.
-    pub fn of(variables: &NamedValues) -> Option<Self> {
+    pub fn from_variables(variables: &NamedValues) -> Option<Self> {
         let data = joined("", variables.text("datadir").filter(|data| !data.is_empty())?);
         let text = |name: &str| variables.text(name).filter(|text| !text.is_empty());
         let path = |name: &str| text(name).map(|path| joined(&data, path));
@@ -108,7 +108,7 @@ impl Places {
         Ok(places)
     }
 
-    /// Takes up what an open file tells of places.
+    /// Adds the places that an open file shows.
     fn notice(&mut self, path: &str) {
         if let Some(base) = path.strip_suffix(".index") {
             let is_relay = name_of(base).contains("relay");
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     fn places(variables: &[(&str, &str)]) -> Places {
-        Places::of(&NamedValues::from_iter(variables.iter().copied())).unwrap()
+        Places::from_variables(&NamedValues::from_iter(variables.iter().copied())).unwrap()
     }
 
     /// MySQL 9.7 as Debian has it.
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_a_mysql_9_7_is_told_by_its_place_and_name() {
+    fn every_file_of_a_mysql_9_7_is_shown_by_its_place_and_name() {
         let places = mysql();
         for (path, kind) in [
             ("/var/lib/mysql/ibdata1", FileKind::Data),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_a_mariadb_10_11_is_told_by_its_place_and_name() {
+    fn every_file_of_a_mariadb_10_11_is_shown_by_its_place_and_name() {
         let places = places(&[
             ("datadir", "/data/"),
             ("log_bin_basename", "/data/mysql-bin"),
@@ -309,11 +309,11 @@ mod tests {
 
     #[test]
     fn a_server_without_a_data_directory_has_no_places() {
-        assert_eq!(Places::of(&NamedValues::default()), None);
+        assert_eq!(Places::from_variables(&NamedValues::default()), None);
     }
 
     #[test]
-    fn what_a_process_has_open_tells_where_its_logs_are() {
+    fn what_a_process_has_open_shows_where_its_logs_are() {
         let mut places = Places { data: "/data".into(), ..Places::default() };
         for path in [
             "/data/binlog.index",

@@ -4,9 +4,9 @@
 //! Out: [`InnodbStatus`]. This file cuts the text into sections; the files beside it read one section
 //! each. No text makes it panic, and the work grows with the length of the text.
 //!
-//! Two rules keep wrong numbers out. A line that the text ends in without a line end may be cut, so it
-//! is not read. Statements of users stand verbatim in some sections and can imitate a heading, so no
-//! heading is believed that one may have made: `sections.rs` says how that is told.
+//! Two rules keep wrong numbers out. A line that the text ends in without a line end may be cut, so it is not read.
+//! Some sections contain users' statements verbatim, which can imitate a heading, so the parser trusts no heading that a
+//! statement may have made: `sections.rs` has the rule.
 
 mod buffer_pool;
 mod file_io;
@@ -63,7 +63,7 @@ pub fn parse(text: &str) -> InnodbStatus {
     if let Some(unescaped) = unescape(text) {
         return parse(&unescaped);
     }
-    let capture = Capture::of(text);
+    let capture = Capture::from_text(text);
     let sections = Sections::cut(&capture);
     let mut unknown = Unknown::default();
     let mut status = InnodbStatus { truncated: capture.truncated, ..InnodbStatus::default() };
@@ -113,7 +113,7 @@ impl Unknown {
     }
 }
 
-/// How many digits the year in the header has: tells the era, and with it the base of transaction ids.
+/// How many digits the year in the header has: shows the era, and with it the base of transaction ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum YearDigits {
     /// `100904 10:24:51`: up to 5.5.

@@ -12,8 +12,8 @@
 //! - A text with its end line is whole: each section that the server always prints is in it, and the last FILE I/O is its own.
 //!   A text that was cut may end within a statement, so what may be one is left out there.
 //!
-//! An error of a foreign key has names without end, and in some versions a whole statement: of several headings below one, none
-//! is believed where it could be told either way.
+//! An error of a foreign key has names without end, and in some versions a whole statement: of several headings below
+//! one, none is trusted where both readings are possible.
 
 use super::{UNKNOWN_MAX, UNKNOWN_MAX_BYTES, cut_to, transactions};
 
@@ -63,7 +63,7 @@ pub(super) struct Capture<'t> {
 }
 
 impl<'t> Capture<'t> {
-    pub(super) fn of(text: &'t str) -> Self {
+    pub(super) fn from_text(text: &'t str) -> Self {
         let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
         // A last line without its line end may be cut in the middle of a number; the end line has none.
         if lines.last().is_some_and(|line| !line.ends_with('\n') && line.trim_end() != END) {
@@ -82,7 +82,7 @@ impl<'t> Capture<'t> {
         let mut is_users = may_be_users(&lines);
         let is_end = |at: &usize| lines[*at].trim_end() == END;
         let own = (0..lines.len()).rev().find(|at| is_end(at) && !is_users[*at]);
-        // An end line at the foot ends the text whoever made it: a text may be cut just there.
+        // An end line at the foot ends the text, whatever made it: a text may be cut just there.
         let is_rule = |line: &str| line.trim_end().bytes().all(|byte| byte == b'=');
         let end = lines.iter().rposition(|line| !is_rule(line)).filter(is_end).or(own);
         lines.truncate(end.unwrap_or(lines.len()));

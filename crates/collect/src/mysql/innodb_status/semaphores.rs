@@ -1,4 +1,4 @@
-//! Section SEMAPHORES: what was waited for so far, and who waits now.
+//! Section SEMAPHORES: the waits so far, and who waits now.
 
 use spindoctor_model::innodb_status::{SemaphoreKind, SemaphoreWait, Semaphores, SpinCounts};
 
@@ -47,8 +47,8 @@ pub(super) fn parse(lines: &[&str], unknown: &mut Unknown) -> Semaphores {
             mutex_line = true;
             section.mutex = spin_counts(spins, Some(rounds), os_waits);
         } else if !rw_spins(&line, &mut section) {
-            let told = section.waiters.last_mut().is_some_and(|wait| detail(&line, wait));
-            if !told && !line.is_empty() && !NOT_READ.iter().any(|start| line.starts_with(start)) {
+            let is_detail = section.waiters.last_mut().is_some_and(|wait| detail(&line, wait));
+            if !is_detail && !line.is_empty() && !NOT_READ.iter().any(|start| line.starts_with(start)) {
                 unknown.note(raw);
             }
         }
@@ -260,7 +260,7 @@ Mutex at 0x7fba0f0, Mutex DICT_SYS created dict0dict.cc:1172, lock var 1",
     }
 
     #[test]
-    fn mysql_9_7_tells_who_has_the_mutex() {
+    fn mysql_9_7_shows_who_has_the_mutex() {
         let section = read(
             "OS WAIT ARRAY INFO: reservation count 18211
 --Thread 140041028323008 has waited at log0write.cc line 971 for 0 seconds the semaphore:

@@ -41,7 +41,7 @@ pub(super) fn parse(
         }
         is_below_wait = raw.starts_with("------- TRX HAS BEEN WAITING ");
     }
-    // What a statement says of its own wait is told from the server's own word by this one, which stands below it.
+    // This line, below a statement, distinguishes the server's own word from what a statement says of its own wait.
     if let Some(entry) = entry.as_mut().filter(|_| !is_whole) {
         (entry.lock_waited_s, entry.waits_for) = (None, None);
     }

@@ -169,7 +169,7 @@ async fn a_session_on_mariadb_never_hangs() {
 }
 
 /// Wrong passwords and a full server.
-async fn tells_refusals_apart(which: Which) {
+async fn distinguishes_refusals(which: Which) {
     let server = start(which, &["--max-connections=10"]).await;
     let error = refused(&by_tcp(&server, "spindoctor", "topsecret", SslMode::Preferred)).await;
     assert!(matches!(error, ConnectError::Denied { code: 1045, .. }), "{error:?}");
@@ -192,13 +192,13 @@ async fn tells_refusals_apart(which: Which) {
 }
 
 #[tokio::test]
-async fn mysqls_refusals_are_told_apart() {
-    tells_refusals_apart(Which::Mysql).await;
+async fn mysqls_refusals_are_distinguished() {
+    distinguishes_refusals(Which::Mysql).await;
 }
 
 #[tokio::test]
-async fn mariadbs_refusals_are_told_apart() {
-    tells_refusals_apart(Which::Mariadb).await;
+async fn mariadbs_refusals_are_distinguished() {
+    distinguishes_refusals(Which::Mariadb).await;
 }
 
 #[tokio::test]

@@ -238,7 +238,7 @@ async fn while_mariadb_hangs_probes_are_unanswered_and_the_host_goes_on() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_killed_is_made_anew() {
+async fn a_connection_that_was_killed_is_made_again() {
     for which in [Which::Mysql, Which::Mariadb] {
         let server = server(which, &[]).await;
         let mut watched = Watched::start(by_socket(&server), FollowOptions::default());
@@ -268,13 +268,13 @@ async fn a_connection_that_was_killed_is_made_anew() {
 }
 
 #[tokio::test]
-async fn a_source_that_is_dear_slows_itself_down_and_says_so() {
+async fn a_source_that_is_expensive_slows_itself_down_and_says_so() {
     let server = server(Which::Mysql, &[]).await;
     let mut options = FollowOptions::default();
     let name = "SHOW GLOBAL STATUS";
     let (_, pace) = options.paces.iter_mut().find(|(source, _)| *source == name).unwrap();
     assert_eq!(pace.period, Period::Every(1));
-    pace.dear_ms = 0.001;
+    pace.expensive_ms = 0.001;
     let mut watched = Watched::start(by_socket(&server), options);
     for period_s in [2, 4] {
         let change = watched

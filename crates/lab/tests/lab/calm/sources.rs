@@ -36,7 +36,7 @@ fn target(server: &Server, user: &str) -> Target {
 
 fn without_host(seconds: f64) -> WatchOptions {
     let host = HostChoice::None { because: Unavailable::because("this test reads the server only") };
-    WatchOptions { host, ..WatchOptions::of(Duration::from_secs_f64(seconds)) }
+    WatchOptions { host, ..WatchOptions::lasting(Duration::from_secs_f64(seconds)) }
 }
 
 async fn window(server: &Server, user: &str, seconds: f64) -> Window {
@@ -229,7 +229,7 @@ async fn mariadb_shows_who_holds_the_row_and_the_table() {
 }
 
 #[tokio::test]
-async fn both_vocabularies_of_replication_tell_the_same() {
+async fn both_vocabularies_of_replication_show_the_same() {
     for (which, change) in [
         (Which::Mysql, "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.9', SOURCE_PORT = 3399"),
         (Which::Mariadb, "CHANGE MASTER TO MASTER_HOST = '127.0.0.9', MASTER_PORT = 3399"),
@@ -254,7 +254,7 @@ async fn a_server_that_stops_in_the_window_loses_its_own_readings_and_no_others(
     let options = WatchOptions {
         host: HostChoice::Pid(server.pid()),
         every: Duration::from_millis(500),
-        ..WatchOptions::of(Duration::from_secs(4))
+        ..WatchOptions::lasting(Duration::from_secs(4))
     };
     let mut lost = Vec::new();
     let window = watch(&target, &options, &mut |progress| match progress {
@@ -280,7 +280,7 @@ async fn a_server_that_stops_in_the_window_loses_its_own_readings_and_no_others(
 #[tokio::test]
 async fn a_window_that_is_given_up_leaves_no_connection_behind() {
     let server = server(Which::Mariadb, &[]).await;
-    let (target, options) = (target(&server, "app"), WatchOptions::of(Duration::from_secs(60)));
+    let (target, options) = (target(&server, "app"), WatchOptions::lasting(Duration::from_secs(60)));
     let (begun, first_sample) = tokio::sync::oneshot::channel();
     let mut begun = Some(begun);
     let mut progress = |progress| {
@@ -306,8 +306,10 @@ async fn a_server_that_was_stopped_before_is_read_from_the_host_alone() {
     server.pause(true);
     let mut target = target(&server, "root");
     target.limits.connect = Duration::from_millis(300);
-    let options =
-        WatchOptions { host: HostChoice::Pid(server.pid()), ..WatchOptions::of(Duration::from_millis(100)) };
+    let options = WatchOptions {
+        host: HostChoice::Pid(server.pid()),
+        ..WatchOptions::lasting(Duration::from_millis(100))
+    };
     let window = watch(&target, &options, &mut |_| ()).await.unwrap();
     let nothing = watch(&target, &without_host(0.1), &mut |_| ()).await;
     server.pause(false);
@@ -321,8 +323,10 @@ async fn a_server_that_was_stopped_before_is_read_from_the_host_alone() {
 #[tokio::test]
 async fn a_full_server_is_a_reading_and_a_wrong_password_is_not() {
     let server = server(Which::Mariadb, &["--max-connections=10"]).await;
-    let options =
-        WatchOptions { host: HostChoice::Pid(server.pid()), ..WatchOptions::of(Duration::from_millis(100)) };
+    let options = WatchOptions {
+        host: HostChoice::Pid(server.pid()),
+        ..WatchOptions::lasting(Duration::from_millis(100))
+    };
     let stranger = watch(&target(&server, "stranger"), &options, &mut |_| ()).await;
     assert!(matches!(stranger, Err(WatchError::Connect(_))), "{stranger:?}");
     // root has one connection more than the others.

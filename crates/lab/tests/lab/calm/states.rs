@@ -71,7 +71,7 @@ fn state(profile: &Profile, tid: u32) -> Option<(ThreadState, String)> {
     Some((observation.state, frame_names(profile, observation.stack).join(" < ")))
 }
 
-async fn tells_what_threads_wait_for(which: Which, source: StackSource) {
+async fn shows_what_threads_wait_for(which: Which, source: StackSource) {
     let server = server(which.clone()).await;
     server
         .execute([
@@ -128,18 +128,18 @@ async fn tells_what_threads_wait_for(which: Which, source: StackSource) {
 }
 
 #[tokio::test]
-async fn mysql_s_threads_tell_what_they_wait_for() {
-    tells_what_threads_wait_for(Which::Mysql, StackSource::Bpf).await;
+async fn mysql_s_threads_show_what_they_wait_for() {
+    shows_what_threads_wait_for(Which::Mysql, StackSource::Bpf).await;
 }
 
 #[tokio::test]
-async fn mysql_s_threads_tell_what_they_wait_for_without_bpf() {
-    tells_what_threads_wait_for(Which::Mysql, StackSource::Procfs).await;
+async fn mysql_s_threads_show_what_they_wait_for_without_bpf() {
+    shows_what_threads_wait_for(Which::Mysql, StackSource::Procfs).await;
 }
 
 #[tokio::test]
-async fn mariadb_s_threads_tell_what_they_wait_for() {
-    tells_what_threads_wait_for(Which::Mariadb, StackSource::Bpf).await;
+async fn mariadb_s_threads_show_what_they_wait_for() {
+    shows_what_threads_wait_for(Which::Mariadb, StackSource::Bpf).await;
 }
 
 /// Somebody commits all the time, on a slow disk, until a snapshot sees a thread in fsync or

@@ -1,4 +1,4 @@
-//! Made-up servers, for the tests of what is told of them.
+//! Made-up servers, for the tests of the report.
 
 use spindoctor_fleet::examine::{no_host, window_of};
 use spindoctor_fleet::failure::Failure;

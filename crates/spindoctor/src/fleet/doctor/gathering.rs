@@ -9,7 +9,7 @@ use spindoctor_rules::{CAUSES, diagnose};
 
 use super::view::{FleetDiagnosis, Trouble, Unexamined};
 
-/// Findings of one server that are kept, the costliest first: whoever has more wants `spindoctor doctor`.
+/// Findings of one server that are kept, the costliest first: for a server with more, `spindoctor doctor` shows all.
 const KEPT: usize = 3;
 
 /// Why causes could not be examined, and what would unlock it.
@@ -65,7 +65,7 @@ impl Gathering {
         }
     }
 
-    /// Keeps what the report tells of a finding.
+    /// Keeps what the report shows of a finding.
     fn keep(&mut self, server: usize, mut finding: Finding) {
         finding.evidence.iter_mut().for_each(|evidence| evidence.series = Vec::new());
         finding.references = Vec::new();
@@ -142,7 +142,7 @@ mod tests {
     use crate::fleet::doctor::examples;
 
     #[test]
-    fn the_costliest_server_comes_first_and_one_cause_is_told_together() {
+    fn the_costliest_server_comes_first_and_one_cause_is_shown_together() {
         let diagnosis = examples::fleet();
         let order: Vec<(&str, Vec<usize>)> = diagnosis
             .troubles
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_and_settings_are_compared_and_the_tag_tells_the_cpus() {
+    fn versions_and_settings_are_compared_and_the_tag_shows_the_cpus() {
         let diagnosis = examples::fleet();
         assert_eq!(
             diagnosis.versions,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_examined_is_told_by_its_reason() {
+    fn what_could_not_be_examined_is_shown_by_its_reason() {
         let diagnosis = examples::fleet();
         let is_host = |missing: &&Unexamined| missing.unlock.contains("spindoctor doctor");
         let host = diagnosis.unexamined.iter().find(is_host).unwrap();

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use spindoctor_model::{Finding, Severity};
 
-use super::told::Told;
+use super::report::Report;
 use spindoctor_page::json;
 
 const SCHEMA: &str = "spindoctor.fleet-diagnosis/1";
@@ -107,8 +107,8 @@ struct Failure<'a> {
 }
 
 /// One object.
-pub fn render(told: &Told<'_>) -> serde_json::Result<String> {
-    let Told { diagnosis, names, failures, not_asked, interval_s, took_s } = *told;
+pub fn render(text: &Report<'_>) -> serde_json::Result<String> {
+    let Report { diagnosis, names, failures, not_asked, interval_s, took_s } = *text;
     let named = |servers: &[usize]| servers.iter().map(|&at| names[at].as_str()).collect::<Vec<_>>();
     let troubles = diagnosis.troubles.iter().map(|trouble| Trouble {
         cause: &trouble.cause,
@@ -183,11 +183,11 @@ mod tests {
     use crate::fleet::doctor::examples;
 
     #[test]
-    fn everything_that_is_told_is_there_by_name() {
+    fn everything_that_is_shown_is_there_by_name() {
         let (diagnosis, names) = (examples::fleet(), examples::names());
         let mut failures = Failures::default();
         failures.add(5, &Failure::connect("error 1040: Too many connections"));
-        let told = Told {
+        let line = Report {
             diagnosis: &diagnosis,
             names: &names,
             failures: &failures,
@@ -195,7 +195,7 @@ mod tests {
             interval_s: 2.0,
             took_s: 2.1,
         };
-        let text = render(&told).unwrap();
+        let text = render(&line).unwrap();
         assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(

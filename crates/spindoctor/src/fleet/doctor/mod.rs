@@ -4,7 +4,7 @@
 mod examples;
 mod gathering;
 mod json;
+mod report;
 pub mod run;
 mod text;
-mod told;
 mod view;

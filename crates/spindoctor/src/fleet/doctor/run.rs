@@ -1,7 +1,7 @@
-//! `spindoctor fleet doctor`: every server is looked at twice by SQL, and judged by the rules.
+//! `spindoctor fleet doctor`: every server is sampled twice by SQL, and judged by the rules.
 //!
-//! The servers are looked at on this thread, a task for each; a second thread judges what comes, so that the judging of one
-//! does not hold up the clock of the others.
+//! The servers are sampled on this thread, a task for each; a second thread runs the rules, so that the rules for one
+//! server do not delay the samples of the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use spindoctor_fleet::failure::Failures;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::gathering::Gathering;
-use super::told::Told;
+use super::report::Report;
 use super::view::FleetDiagnosis;
 use super::{json, text};
 use crate::common::exit::ExitStatus;
 use crate::common::{output, terminal};
 use crate::fleet::args::FleetDoctor;
-use crate::fleet::query::{Names, connections_that_fit, interrupted_twice, tell, wait_for};
+use crate::fleet::query::{Names, connections_that_fit, interrupted_twice, report, wait_for};
 use crate::fleet::servers::{Fleet, limits};
 use crate::fleet::writer::Finished;
 use spindoctor_page::safe::safe;
@@ -31,16 +31,16 @@ const ROLE: &str = "role";
 /// No server has more CPUs.
 const MOST_CPUS: f64 = 4096.0;
 
-/// Looks at all, and tells.
+/// Samples all servers, and reports.
 pub fn run(asked: &FleetDoctor) -> anyhow::Result<ExitStatus> {
-    let fleet = Fleet::of(&asked.which, &asked.login)?;
+    let fleet = Fleet::from_flags(&asked.which, &asked.login)?;
     let granted = granted_cpus(&fleet)?;
     let mut limits = limits(&asked.login);
     limits.connections = connections_that_fit(limits.connections.min(fleet.targets.len()));
     let examination = Examination::new(fleet.targets.clone(), granted.into(), limits, asked.interval);
     let begun = Instant::now();
-    let (judged, left) = wait_for(examine_all(&examination, Judge::of(&fleet)))?;
-    let told = Told {
+    let (judged, left) = wait_for(examine_all(&examination, Judge::for_fleet(&fleet)))?;
+    let text = Report {
         diagnosis: &judged.diagnosis,
         names: &fleet.names,
         failures: &judged.failures,
@@ -49,12 +49,12 @@ pub fn run(asked: &FleetDoctor) -> anyhow::Result<ExitStatus> {
         took_s: begun.elapsed().as_secs_f64(),
     };
     match asked.json {
-        true => output::print(&json::render(&told)?)?,
-        false => output::print(&text::render(&told, terminal::look_of_stdout()))?,
+        true => output::print(&json::render(&text)?)?,
+        false => output::print(&text::render(&text, terminal::look_of_stdout()))?,
     }
     let finished =
         Finished { answered: judged.diagnosis.judged, failures: judged.failures, notes: Vec::new() };
-    tell(&fleet, &finished, &left, begun)
+    report(&fleet, &finished, &left, begun)
 }
 
 /// The CPUs that the tags grant.
@@ -64,7 +64,11 @@ fn granted_cpus(fleet: &Fleet) -> anyhow::Result<Vec<Option<f64>>> {
         match text.parse::<f64>() {
             Ok(cpus) if cpus > 0.0 && cpus <= MOST_CPUS => Ok(Some(cpus)),
             _ => {
-                bail!("{}: the tag {CPUS}={} is no number of CPUs: cpus=16, cpus=0.5", safe(name), safe(text))
+                bail!(
+                    "{}: the tag {CPUS}={} is not a number of CPUs: cpus=16, cpus=0.5",
+                    safe(name),
+                    safe(text)
+                )
             }
         }
     };
@@ -106,7 +110,7 @@ struct Judged {
 }
 
 impl Judge {
-    fn of(fleet: &Fleet) -> Self {
+    fn for_fleet(fleet: &Fleet) -> Self {
         Self {
             names: Arc::clone(&fleet.names),
             roles: fleet.tags.iter().map(|tags| tags.get(ROLE).cloned()).collect(),

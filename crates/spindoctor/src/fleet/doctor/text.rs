@@ -1,30 +1,30 @@
-//! One screen for who owns the fleet: the servers in trouble and what it costs them, then the odd ones, then what does not
-//! fit, then what was not looked at. Lists are bounded; JSON has all of it.
+//! One screen for the owner of the fleet: the servers in trouble and what it costs them, then servers with odd
+//! settings, then spin settings that do not fit, then what was not checked. Lists are bounded; JSON has all of it.
 
 use anstyle::{AnsiColor, Style};
 use spindoctor_fleet::peers::Odd;
 use spindoctor_model::{Finding, Severity};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::told::Told;
+use super::report::Report;
 use super::view::{FleetDiagnosis, Trouble};
 use crate::common::words::severity_word;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
 
-/// Causes that are told.
-const CAUSES_TOLD: usize = 8;
-/// Servers of one cause whose finding is told; of the others the names are.
-const FINDINGS_TOLD: usize = 3;
+/// Causes that are shown.
+const CAUSES_SHOWN: usize = 8;
+/// Servers of one cause whose finding is shown; the others are shown by name.
+const FINDINGS_SHOWN: usize = 3;
 /// Servers that are named after each other.
 const NAMED: usize = 8;
-/// Settings with odd ones that are told.
-const ODD_TOLD: usize = 10;
-/// A server that is odd in so many settings is told once, and not with each of them: it was set up otherwise.
+/// Settings with odd values that are shown.
+const ODD_SHOWN: usize = 10;
+/// A server that is odd in so many settings is shown once, and not with each of them: it was set up in another way.
 const STRANGER: usize = 10;
-/// Reasons why something was not examined that are told.
-const REASONS_TOLD: usize = 4;
+/// Reasons for causes that were not checked that are shown.
+const REASONS_SHOWN: usize = 4;
 /// Columns of a value of a setting.
 const VALUE: usize = 40;
 /// Names of settings stand in a column of at most this.
@@ -35,15 +35,15 @@ const WIDEST_NAME: usize = 28;
 const INDENT: &str = "    ";
 
 /// The diagnosis as text.
-pub fn render(told: &Told<'_>, look: Look) -> String {
+pub fn render(text: &Report<'_>, look: Look) -> String {
     let mut page = Page::new(look);
-    let fleet = told.diagnosis;
-    head(&mut page, told);
-    for trouble in fleet.troubles.iter().take(CAUSES_TOLD) {
+    let fleet = text.diagnosis;
+    head(&mut page, text);
+    for trouble in fleet.troubles.iter().take(CAUSES_SHOWN) {
         page.blank();
-        of_trouble(&mut page, trouble, told.names);
+        of_trouble(&mut page, trouble, text.names);
     }
-    let more = fleet.troubles.len().saturating_sub(CAUSES_TOLD);
+    let more = fleet.troubles.len().saturating_sub(CAUSES_SHOWN);
     if more > 0 {
         page.blank();
         page.paragraph(
@@ -60,8 +60,8 @@ pub fn render(told: &Told<'_>, look: Look) -> String {
             AnsiColor::Green.on_default().bold(),
         );
     }
-    odd_ones(&mut page, fleet, told.names);
-    misfits(&mut page, fleet, told.names);
+    odd_ones(&mut page, fleet, text.names);
+    misfits(&mut page, fleet, text.names);
     page.blank();
     unexamined(&mut page, fleet);
     let cost = format!(
@@ -73,14 +73,14 @@ pub fn render(told: &Told<'_>, look: Look) -> String {
     page.finish()
 }
 
-fn head(page: &mut Page, told: &Told<'_>) {
-    let fleet = told.diagnosis;
+fn head(page: &mut Page, text: &Report<'_>) {
+    let fleet = text.diagnosis;
     let left = format!(
-        "{} of {} looked at twice, {} apart, in {}",
+        "{} of {} sampled twice, {} apart, in {}",
         number::plain(fleet.judged as f64),
-        counted(told.names.len(), "server", "servers"),
-        number::duration(told.interval_s),
-        number::duration(told.took_s),
+        counted(text.names.len(), "server", "servers"),
+        number::duration(text.interval_s),
+        number::duration(text.took_s),
     );
     let right = match fleet.in_trouble() {
         0 => "none in trouble".to_owned(),
@@ -98,10 +98,10 @@ fn of_trouble(page: &mut Page, trouble: &Trouble, names: &[String]) {
     };
     let title = spindoctor_rules::find(&trouble.cause).map_or("", |cause| cause.title);
     page.headline(&lead, accent(trouble.severity()), &format!("{lost}: {title}"), &safe(&trouble.cause));
-    let (told, named) = trouble.found.split_at(trouble.found.len().min(FINDINGS_TOLD));
+    let (text, named) = trouble.found.split_at(trouble.found.len().min(FINDINGS_SHOWN));
     let column =
-        told.iter().map(|(server, _)| safe(&names[*server]).width()).max().unwrap_or(0).min(WIDEST_NAME) + 2;
-    for (server, finding) in told {
+        text.iter().map(|(server, _)| safe(&names[*server]).width()).max().unwrap_or(0).min(WIDEST_NAME) + 2;
+    for (server, finding) in text {
         page.field(&safe(&names[*server]), &safe(&sentence(finding)), column);
         if let Some(remedy) = finding.remedies.first() {
             page.field("", &format!("do: {}", safe(&remedy.statement)), column);
@@ -112,8 +112,8 @@ fn of_trouble(page: &mut Page, trouble: &Trouble, names: &[String]) {
             .iter()
             .take(NAMED)
             .map(|(server, finding)| format!("{} {}", safe(&names[*server]), number::percent(finding.score)));
-        let told = and_others(&servers.collect::<Vec<_>>(), named.len());
-        page.hanging(INDENT, "  ", &format!("also {told}"), PLAIN);
+        let text = and_others(&servers.collect::<Vec<_>>(), named.len());
+        page.hanging(INDENT, "  ", &format!("also {text}"), PLAIN);
     }
 }
 
@@ -132,7 +132,7 @@ fn odd_ones(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {
     }
     page.blank();
     page.paragraph("", "odd ones out", STRONG);
-    let titles: Vec<String> = odd.iter().take(ODD_TOLD).map(|odd| safe(&odd.setting)).collect();
+    let titles: Vec<String> = odd.iter().take(ODD_SHOWN).map(|odd| safe(&odd.setting)).collect();
     let widest = titles.iter().map(|title| title.width()).max().unwrap_or(0).max("version".len());
     let column = widest.min(WIDEST_SETTING) + 2;
     if several {
@@ -143,19 +143,19 @@ fn odd_ones(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {
         let some = some.map(|(server, settings)| format!("{} in {settings} settings", safe(&names[*server])));
         page.field("much", &and_others(&some.collect::<Vec<_>>(), strangers.len()), column);
     }
-    for (odd, title) in odd.iter().take(ODD_TOLD).zip(&titles) {
-        page.field(title, &odd_told(odd, names, &is_stranger), column);
+    for (odd, title) in odd.iter().take(ODD_SHOWN).zip(&titles) {
+        page.field(title, &odd_text(odd, names, &is_stranger), column);
     }
-    let more = odd.len().saturating_sub(ODD_TOLD);
+    let more = odd.len().saturating_sub(ODD_SHOWN);
     if more > 0 {
-        let told = format!("and {}; --json has them", counted(more, "other setting", "other settings"));
-        page.paragraph(INDENT, &told, QUIET);
+        let text = format!("and {}; --json has them", counted(more, "other setting", "other settings"));
+        page.paragraph(INDENT, &text, QUIET);
     }
 }
 
 /// `997 of 1,000 MySQL 8.0: 1; db17:3306, db3:3306: 0`
-fn odd_told(odd: &Odd, names: &[String], is_stranger: &impl Fn(usize) -> bool) -> String {
-    let mut told = format!(
+fn odd_text(odd: &Odd, names: &[String], is_stranger: &impl Fn(usize) -> bool) -> String {
+    let mut text = format!(
         "{} of {} {}: {}",
         number::plain(odd.norm_servers as f64),
         number::plain(odd.of as f64),
@@ -165,20 +165,20 @@ fn odd_told(odd: &Odd, names: &[String], is_stranger: &impl Fn(usize) -> bool) -
     for (other, servers) in &odd.others {
         let servers: Vec<usize> = servers.iter().copied().filter(|server| !is_stranger(*server)).collect();
         if !servers.is_empty() {
-            told.push_str(&format!("; {}: {}", named(&servers, names), value(other)));
+            text.push_str(&format!("; {}: {}", named(&servers, names), value(other)));
         }
     }
-    told
+    text
 }
 
 /// `997 MySQL 8.0.36; MySQL 8.0.35: db17:3306`
 fn versions(fleet: &FleetDiagnosis, names: &[String]) -> String {
-    let told = fleet.versions.iter().enumerate().map(|(at, (version, servers))| {
+    let text = fleet.versions.iter().enumerate().map(|(at, (version, servers))| {
         let count = format!("{} {}", number::plain(servers.len() as f64), safe(version));
         // The most frequent version's servers are what all others differ from.
         if at == 0 { count } else { format!("{count}: {}", named(servers, names)) }
     });
-    told.collect::<Vec<_>>().join("; ")
+    text.collect::<Vec<_>>().join("; ")
 }
 
 fn misfits(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {
@@ -187,8 +187,8 @@ fn misfits(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {
     }
     page.blank();
     page.paragraph("", "spin settings that do not fit", STRONG);
-    for (misfit, servers) in fleet.misfits.iter().take(ODD_TOLD) {
-        let told = format!(
+    for (misfit, servers) in fleet.misfits.iter().take(ODD_SHOWN) {
+        let text = format!(
             "{} = {}, {} fits: {} ({})",
             misfit.variable,
             safe(&misfit.value),
@@ -196,27 +196,27 @@ fn misfits(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {
             named(servers, names),
             misfit.why,
         );
-        page.hanging(INDENT, "  ", &told, PLAIN);
+        page.hanging(INDENT, "  ", &text, PLAIN);
     }
-    let more = fleet.misfits.len().saturating_sub(ODD_TOLD);
+    let more = fleet.misfits.len().saturating_sub(ODD_SHOWN);
     if more > 0 {
         page.paragraph(INDENT, &format!("and {}; --json has them", counted(more, "other", "others")), QUIET);
     }
 }
 
 fn unexamined(page: &mut Page, fleet: &FleetDiagnosis) {
-    for missing in fleet.unexamined.iter().take(REASONS_TOLD) {
+    for missing in fleet.unexamined.iter().take(REASONS_SHOWN) {
         let unlock = match missing.unlock.as_str() {
             "" => String::new(),
-            unlock => format!("; unlock: {}", safe(unlock)),
+            unlock => format!("; to enable: {}", safe(unlock)),
         };
-        let told = format!(
-            "not examined on {}: {}: {}{unlock}",
+        let text = format!(
+            "not checked on {}: {}: {}{unlock}",
             counted(missing.servers.len(), "server", "servers"),
             counted(missing.causes.len(), "cause", "causes"),
             safe(&missing.because),
         );
-        page.hanging("", "  ", &told, QUIET);
+        page.hanging("", "  ", &text, QUIET);
     }
 }
 
@@ -228,15 +228,15 @@ fn named(servers: &[usize], names: &[String]) -> String {
 /// Some of so many, after each other.
 fn and_others(some: &[String], of: usize) -> String {
     let more = of - some.len();
-    let told = some.join(", ");
-    if more > 0 { format!("{told} and {}", counted(more, "other", "others")) } else { told }
+    let text = some.join(", ");
+    if more > 0 { format!("{text} and {}", counted(more, "other", "others")) } else { text }
 }
 
 /// A value of a setting on one line; one without anything in it can be seen.
 fn value(value: &str) -> String {
     match safe(value) {
         empty if empty.trim().is_empty() => format!("'{empty}'"),
-        told => shortened(&told, VALUE),
+        text => shortened(&text, VALUE),
     }
 }
 
@@ -263,9 +263,9 @@ mod tests {
 
     fn rendered(diagnosis: &FleetDiagnosis, names: &[String]) -> String {
         let failures = Failures::default();
-        let told =
-            Told { diagnosis, names, failures: &failures, not_asked: &[], interval_s: 2.0, took_s: 2.31 };
-        render(&told, Look { width: 100, colour: false })
+        let text =
+            Report { diagnosis, names, failures: &failures, not_asked: &[], interval_s: 2.0, took_s: 2.31 };
+        render(&text, Look { width: 100, colour: false })
     }
 
     #[test]
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_differs_in_everything_is_told_once() {
+    fn a_server_that_differs_in_everything_is_shown_once() {
         let mut fleet = examples::fleet();
         let odd = fleet.settings.odd[0].clone();
         fleet.settings.odd = (0..STRANGER)

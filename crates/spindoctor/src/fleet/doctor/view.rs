@@ -1,8 +1,8 @@
-//! Windows of many servers to one diagnosis of all: who is in trouble and what it costs, who is not like the others, whose
-//! spin settings do not fit, what could not be examined where. Pure.
+//! Windows of many servers to one diagnosis of all: the servers in trouble and what it costs, the servers with odd
+//! settings, spin settings that do not fit, and what could not be checked where. Pure.
 //!
-//! A window is judged by the rules when it comes ([`add`](super::gathering::Gathering::add)) and dropped; of each server
-//! only that is kept which the report tells. In the end all is put in order
+//! A window is judged by the rules when it comes ([`add`](super::gathering::Gathering::add)) and dropped; of each
+//! server only the content of the report is kept. In the end all is put in order
 //! ([`finish`](super::gathering::Gathering::finish)).
 
 use spindoctor_fleet::peers::Compared;

@@ -57,12 +57,12 @@ fn head(canvas: &mut Canvas<'_>, state: &FleetState, counts: Counts) {
     let area = canvas.area();
     let Counts { answer, connecting, lost, running, .. } = counts;
     let all = answer + connecting + lost;
-    let told = format!(
+    let line = format!(
         "{} of {} answer",
         number::plain(answer as f64),
         number::counted(all as u64, "server", "servers")
     );
-    let end = canvas.text(area, 0, 0, &told, if lost > 0 { Mood::Warn } else { Mood::Strong });
+    let end = canvas.text(area, 0, 0, &line, if lost > 0 { Mood::Warn } else { Mood::Strong });
     let missing = match (lost, connecting) {
         (0, 0) => String::new(),
         (0, connecting) => format!("{} connecting", number::plain(connecting as f64)),
@@ -92,15 +92,15 @@ fn foot(canvas: &mut Canvas<'_>, state: &FleetState, listing: &Listing) {
     let area = canvas.area();
     let y = area.height - 1;
     if let Some(text) = &state.prompt {
-        let told = format!("filter: {text}_   Enter keeps it, Esc clears it");
-        canvas.text(area, 0, y, &told, Mood::Strong);
+        let line = format!("filter: {text}_   Enter keeps it, Esc clears it");
+        canvas.text(area, 0, y, &line, Mood::Strong);
         return;
     }
     let filter = if listing.filter.is_empty() { "/ filter" } else { "Esc all" };
-    let told = format!("q quit  {filter}  s sort  g fold  space freeze");
+    let line = format!("q quit  {filter}  s sort  g fold  space freeze");
     canvas.right(area, area.width, y, "read only", Mood::Quiet);
     let left = Rect { width: area.width.saturating_sub(11), ..area };
-    canvas.text(left, 0, y, &told, Mood::Quiet);
+    canvas.text(left, 0, y, &line, Mood::Quiet);
 }
 
 fn help(canvas: &mut Canvas<'_>, area: Rect) {

@@ -1,5 +1,4 @@
-//! What is around every screen: whose server, which instant, which screens there are, which keys help; and the box of a
-//! row's details.
+//! The frame of every screen: the server, the instant, the tabs, the keys; and the box of a row's details.
 
 use std::borrow::Cow;
 
@@ -12,7 +11,7 @@ use crate::top::jump;
 use crate::top::moment::Moment;
 use crate::top::screen::Screen;
 use crate::top::state::{Clock, Prompt, State};
-use crate::top::view::{Listing, Mood, Shown, Told, server_told};
+use crate::top::view::{Content, Listing, Mood, MoodText, server_text};
 use spindoctor_page::{number, safe};
 
 /// A live view whose last sample is older than this says so, seconds: samples come every second.
@@ -29,7 +28,7 @@ pub fn head(canvas: &mut Canvas<'_>, state: &State, moment: &Moment) {
     let mode_end = area.width.saturating_sub(at.chars().count() as u16 + 2);
     canvas.right(area, mode_end, 0, &mode, mood);
     let left = Rect { width: area.width.saturating_sub(right_columns + 2), ..area };
-    let server = moment.server().map_or_else(|| moment.name.clone(), server_told);
+    let server = moment.server().map_or_else(|| moment.name.clone(), server_text);
     let end = canvas.text(left, 0, 0, &server, Mood::Strong);
     let more = moment.server().map_or_else(String::new, |server| about(server, moment));
     canvas.text(left, end + 2, 0, &more, Mood::Quiet);
@@ -58,17 +57,17 @@ pub fn head(canvas: &mut Canvas<'_>, state: &State, moment: &Moment) {
 
 /// Uptime, and the file where it is a recording.
 fn about(server: &ServerIdentity, moment: &Moment) -> String {
-    let mut told = Vec::new();
+    let mut text = Vec::new();
     // The server's own word at that moment; else what it was when this segment began.
     let status = moment.window.as_ref().and_then(|window| window.latest(|sample| &sample.server.status));
     let now_s = status.and_then(|status| status.number("Uptime"));
     if let Some(uptime_s) = now_s.or(server.uptime_s.map(|began_s| began_s as f64)) {
-        told.push(format!("up {}", number::duration(uptime_s)));
+        text.push(format!("up {}", number::duration(uptime_s)));
     }
     if !moment.is_live {
-        told.push(moment.name.clone());
+        text.push(moment.name.clone());
     }
-    told.join("  ")
+    text.join("  ")
 }
 
 fn mode(state: &State, moment: &Moment) -> (String, Mood) {
@@ -85,8 +84,8 @@ fn day_and_time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// The line at the bottom: what is typed, what has to be told, or the keys that matter here.
-pub fn foot(canvas: &mut Canvas<'_>, state: &State, shown: &Shown, moment: &Moment) {
+/// The line at the bottom: what is typed, a message, or the keys that matter here.
+pub fn foot(canvas: &mut Canvas<'_>, state: &State, shown: &Content, moment: &Moment) {
     let area = canvas.area();
     let y = area.height - 1;
     match &state.prompt {
@@ -125,11 +124,11 @@ pub fn foot(canvas: &mut Canvas<'_>, state: &State, shown: &Shown, moment: &Mome
     };
     let opens = |list: &Listing| list.rows.iter().any(|row| row.target.is_some());
     let here: &[&str] = match shown {
-        Shown::List(list) if !list.filter.is_empty() => &["Esc all", "s sort", "Enter open"],
-        Shown::List(list) if opens(list) => &["/ filter", "s sort", "Enter open"],
-        Shown::List(_) => &["/ filter", "s sort"],
-        Shown::Locks(_) | Shown::Host(_) | Shown::Help => &["↑↓ scroll"],
-        Shown::Overview(_) | Shown::Nothing(_) => &["w rates"],
+        Content::List(list) if !list.filter.is_empty() => &["Esc all", "s sort", "Enter open"],
+        Content::List(list) if opens(list) => &["/ filter", "s sort", "Enter open"],
+        Content::List(_) => &["/ filter", "s sort"],
+        Content::Locks(_) | Content::Host(_) | Content::Help => &["↑↓ scroll"],
+        Content::Overview(_) | Content::Nothing(_) => &["w rates"],
     };
     // Whole hints, as many as there is room for.
     let mut x = 0;
@@ -154,18 +153,18 @@ fn is_stale(moment: &Moment) -> bool {
 }
 
 /// The box of a row's details, over the lower part of the screen.
-pub fn detail(canvas: &mut Canvas<'_>, body: Rect, detail: Option<(String, Vec<(String, Told)>)>) {
+pub fn detail(canvas: &mut Canvas<'_>, body: Rect, detail: Option<(String, Vec<(String, MoodText)>)>) {
     const LABELS: u16 = 16;
     let gone = || {
-        let why = Told::new("it is not in the list of this instant", Mood::Quiet);
+        let why = MoodText::new("it is not in the list of this instant", Mood::Quiet);
         ("gone".to_owned(), vec![(String::new(), why)])
     };
     let (title, lines) = detail.unwrap_or_else(gone);
     let room = usize::from(body.width.saturating_sub(LABELS).max(1));
     let wrapped: Vec<(String, Vec<String>)> = lines
         .iter()
-        .map(|(label, told)| {
-            let text = safe::safe(&told.text);
+        .map(|(label, words)| {
+            let text = safe::safe(&words.text);
             let lines = textwrap::wrap(&text, room).into_iter().map(Cow::into_owned).collect();
             (label.clone(), lines)
         })

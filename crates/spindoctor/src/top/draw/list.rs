@@ -25,14 +25,14 @@ pub fn draw(canvas: &mut Canvas<'_>, area: Rect, list: &Listing) -> Drawn {
         ),
     };
     let pages = list.rows.len().div_ceil(page.max(1));
-    let told = match pages {
+    let line = match pages {
         0 | 1 => String::new(),
         _ => format!(" page {} of {pages} ", list.selected / page.max(1) + 1),
     };
-    let titled = Rect { width: area.width.saturating_sub(told.len() as u16), ..area };
+    let titled = Rect { width: area.width.saturating_sub(line.len() as u16), ..area };
     canvas.rule(area, 0, "");
     canvas.rule(titled, 0, &title);
-    canvas.right(area, area.width.saturating_sub(1), 0, &told, Mood::Quiet);
+    canvas.right(area, area.width.saturating_sub(1), 0, &line, Mood::Quiet);
     if list.rows.is_empty() {
         let why =
             if list.all > 0 { "no row holds what the filter asks for; Esc shows all" } else { &list.empty };

@@ -1,4 +1,4 @@
-//! Puts what is shown into a buffer, whatever its size. Nothing is computed or read here.
+//! Draws the screen's content into a buffer of any size. Nothing is computed or read here.
 
 mod canvas;
 mod fleet;
@@ -20,13 +20,13 @@ pub use fleet::draw_fleet;
 use super::moment::Moment;
 use super::state::State;
 use super::view as top_view;
-use super::view::{Shown, detail};
+use super::view::{Content, detail};
 
 /// Smaller than this nothing can be read.
 const LEAST: (u16, u16) = (40, 8);
 
 /// Draws a screen. Returns how many rows of a list or lines of a text there was room for, and how many lines the text has.
-pub fn draw(buffer: &mut Buffer, state: &State, moment: &Moment, shown: &Shown, theme: Theme) -> Drawn {
+pub fn draw(buffer: &mut Buffer, state: &State, moment: &Moment, shown: &Content, theme: Theme) -> Drawn {
     let area = buffer.area;
     let mut canvas = Canvas::new(buffer, theme);
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -37,12 +37,12 @@ pub fn draw(buffer: &mut Buffer, state: &State, moment: &Moment, shown: &Shown, 
     frame::foot(&mut canvas, state, shown, moment);
     let body = Rect { y: area.y + 2, height: area.height - 3, ..area };
     let drawn = match shown {
-        Shown::Overview(overview) => overview::draw(&mut canvas, body, overview, moment),
-        Shown::List(listing) => list::draw(&mut canvas, body, listing),
-        Shown::Locks(locks) => text::locks(&mut canvas, body, locks, state.list().selected),
-        Shown::Host(report) => text::host(&mut canvas, body, report, state.list().selected),
-        Shown::Help => help::draw(&mut canvas, body, state.list().selected),
-        Shown::Nothing(why) => {
+        Content::Overview(overview) => overview::draw(&mut canvas, body, overview, moment),
+        Content::List(listing) => list::draw(&mut canvas, body, listing),
+        Content::Locks(locks) => text::locks(&mut canvas, body, locks, state.list().selected),
+        Content::Host(report) => text::host(&mut canvas, body, report, state.list().selected),
+        Content::Help => help::draw(&mut canvas, body, state.list().selected),
+        Content::Nothing(why) => {
             canvas.wrapped(body, 1, why, top_view::Mood::Strong);
             Drawn::default()
         }

@@ -150,9 +150,9 @@ fn host(canvas: &mut Canvas<'_>, area: Rect, overview: &Overview) {
     canvas.rule(area, 0, "host");
     let values = Rect { x: area.x + LABELS, width: area.width.saturating_sub(LABELS), ..area };
     let mut y = 1;
-    for (label, told) in &overview.host {
+    for (label, text) in &overview.host {
         canvas.text(area, 1, y, label, Mood::Quiet);
-        y += canvas.wrapped(values, y, &told.text, told.mood).max(1);
+        y += canvas.wrapped(values, y, &text.text, text.mood).max(1);
     }
 }
 

@@ -16,7 +16,7 @@ const SIZES: [(u16, u16); 2] = [(80, 24), (200, 50)];
 
 fn drawn(state: &State, moment: &Moment, (width, height): (u16, u16)) -> TestBackend {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let shown = Shown::of(state, moment);
+    let shown = Content::new(state, moment);
     terminal
         .draw(|frame| {
             draw(frame.buffer_mut(), state, moment, &shown, Theme { colour: false });
@@ -52,13 +52,13 @@ fn a_healthy_busy_server_reads_well_on_every_screen() {
 }
 
 #[test]
-fn a_stall_in_a_recording_is_told_with_its_root_and_what_frees_it() {
+fn a_stall_in_a_recording_is_shown_with_its_root_and_what_frees_it() {
     let moment = examples::stalled();
     snapshots("stalled", &moment, &[Screen::Overview, Screen::Threads, Screen::Locks, Screen::Events]);
     let overview = drawn(&state(Screen::Overview, &moment), &moment, (80, 24)).to_string();
     assert!(overview.contains("STALL since 14:02:51 (29 s): metadata-lock-pileup"), "{overview}");
     let locks = drawn(&state(Screen::Locks, &moment), &moment, (80, 24)).to_string();
-    assert!(locks.contains("Connection 12 holds up 23 threads") && locks.contains("KILL 12"), "{locks}");
+    assert!(locks.contains("Connection 12 blocks 23 threads") && locks.contains("KILL 12"), "{locks}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn what_is_typed_stands_in_the_last_line() {
 fn colour_is_an_accent_and_none_where_it_is_not_wanted() {
     let moment = examples::stalled();
     let state = state(Screen::Overview, &moment);
-    let shown = Shown::of(&state, &moment);
+    let shown = Content::new(&state, &moment);
     let colours = |colour| {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
         draw(&mut buffer, &state, &moment, &shown, Theme { colour });

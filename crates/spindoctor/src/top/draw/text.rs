@@ -1,4 +1,4 @@
-//! What other commands print, to be scrolled through: the trees of locks, the host. In a wide window the blocks stand in
+//! The output of other commands, for scrolling: the trees of locks, the host. In a wide window the blocks are in
 //! columns beside each other.
 
 use ratatui::layout::Rect;
@@ -68,8 +68,8 @@ fn scrolled(canvas: &mut Canvas<'_>, area: Rect, lines: &[String], first: usize)
     }
     let below = lines.len() - (first + page).min(lines.len());
     if below > 0 {
-        let told = format!(" ↓ {below} more lines ");
-        canvas.right(area, area.width, area.height - 1, &told, Mood::Strong);
+        let text = format!(" ↓ {below} more lines ");
+        canvas.right(area, area.width, area.height - 1, &text, Mood::Strong);
     }
     Drawn { page, lines: Some(last_first + 1) }
 }

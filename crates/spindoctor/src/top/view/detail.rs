@@ -1,4 +1,4 @@
-//! Everything of one row: what the list has no room for.
+//! All details of one row, for which the list has no room.
 
 use spindoctor_model::Window;
 
@@ -6,11 +6,11 @@ use super::queries;
 use super::threads::{named, statement_of, target, time};
 use super::waiting::Waiting;
 use crate::top::view as top_view;
-use crate::top::view::{Mood, Target, Told};
+use crate::top::view::{Mood, MoodText, Target};
 use spindoctor_page::number;
 
 /// A title and the lines below it; None where the row is not there any more.
-pub fn detail(target: &Target, window: &Window, over_s: f64) -> Option<(String, Vec<(String, Told)>)> {
+pub fn detail(target: &Target, window: &Window, over_s: f64) -> Option<(String, Vec<(String, MoodText)>)> {
     match target {
         Target::Thread(_) | Target::Background(_) => thread(target, window),
         Target::Query(schema, digest) => query(schema, digest, window, over_s),
@@ -18,7 +18,7 @@ pub fn detail(target: &Target, window: &Window, over_s: f64) -> Option<(String, 
     }
 }
 
-fn thread(of: &Target, window: &Window) -> Option<(String, Vec<(String, Told)>)> {
+fn thread(of: &Target, window: &Window) -> Option<(String, Vec<(String, MoodText)>)> {
     let threads = window.latest(|s| &s.server.threads)?;
     let thread = threads.iter().find(|thread| target(thread).as_ref() == Some(of))?;
     let transaction = window.latest(|s| &s.server.transactions).into_iter().flatten().find(|transaction| {
@@ -27,7 +27,7 @@ fn thread(of: &Target, window: &Window) -> Option<(String, Vec<(String, Told)>)>
     let mut lines = Vec::new();
     let mut line = |label: &str, text: String| {
         if !text.is_empty() {
-            lines.push((label.to_owned(), Told::new(text, Mood::Plain)));
+            lines.push((label.to_owned(), MoodText::new(text, Mood::Plain)));
         }
     };
     line(
@@ -40,17 +40,17 @@ fn thread(of: &Target, window: &Window) -> Option<(String, Vec<(String, Told)>)>
     line("schema", thread.schema.clone());
     line("command", format!("{}, {}", thread.command, time(thread.time_s)));
     line("state", thread.state.clone());
-    line("waits for", Waiting::of(window).word(thread).to_owned());
+    line("waits for", Waiting::from_window(window).word(thread).to_owned());
     line("OS thread", thread.thread_os_id.map_or_else(String::new, |tid| tid.to_string()));
     if let Some(transaction) = transaction {
-        let told = format!(
+        let words = format!(
             "{}, open for {}; {} changed, {} locked",
             transaction.state,
             number::duration(transaction.age_s),
             number::counted(transaction.rows_modified, "row", "rows"),
             number::plain(transaction.rows_locked as f64)
         );
-        line("transaction", told);
+        line("transaction", words);
     }
     line("statement", statement_of(thread));
     let title = match thread.connection_id {
@@ -60,8 +60,13 @@ fn thread(of: &Target, window: &Window) -> Option<(String, Vec<(String, Told)>)>
     Some((title, lines))
 }
 
-fn query(schema: &str, digest: &str, window: &Window, over_s: f64) -> Option<(String, Vec<(String, Told)>)> {
-    let queries = queries::of(window, over_s).ok()?;
+fn query(
+    schema: &str,
+    digest: &str,
+    window: &Window,
+    over_s: f64,
+) -> Option<(String, Vec<(String, MoodText)>)> {
+    let queries = queries::from_window(window, over_s).ok()?;
     let query = queries.all.iter().find(|q| q.digest.schema == schema && q.digest.digest == digest)?;
     let lines = [
         ("schema", schema.to_owned()),
@@ -88,5 +93,5 @@ fn query(schema: &str, digest: &str, window: &Window, over_s: f64) -> Option<(St
     ];
     let lines = lines.into_iter().filter(|(_, text)| !text.is_empty());
     let title = format!("statement, over {}", top_view::seconds(queries.seconds));
-    Some((title, lines.map(|(label, text)| (label.to_owned(), Told::new(text, Mood::Plain))).collect()))
+    Some((title, lines.map(|(label, text)| (label.to_owned(), MoodText::new(text, Mood::Plain))).collect()))
 }

@@ -1,4 +1,4 @@
-//! The stalls that were seen, the newest first.
+//! The detected stalls, the newest first.
 
 use jiff::Timestamp;
 use spindoctor_model::{EventHead, StallKind};
@@ -162,15 +162,15 @@ mod tests {
         let first = |moment: &Moment| listing(&State::new(Screen::Events), moment).rows[0].clone();
         let mut moment = examples::broken_off();
         let row = first(&moment);
-        assert_eq!((row.mood, &row.cells[2..4]), (Mood::Plain, &told(["not seen", "(end not seen)"])[..]));
+        assert_eq!((row.mood, &row.cells[2..4]), (Mood::Plain, &cells(["not seen", "(end not seen)"])[..]));
         moment.ends = span::Ends::default();
         let row = first(&moment);
-        assert_eq!((row.mood, &row.cells[2..4]), (Mood::Alarm, &told(["open", "(goes on)"])[..]));
+        assert_eq!((row.mood, &row.cells[2..4]), (Mood::Alarm, &cells(["open", "(goes on)"])[..]));
         let row = first(&examples::stalled());
-        assert_eq!((row.mood, &row.cells[2..4]), (Mood::Plain, &told(["70 s", "metadata-lock-pileup"])[..]));
+        assert_eq!((row.mood, &row.cells[2..4]), (Mood::Plain, &cells(["70 s", "metadata-lock-pileup"])[..]));
     }
 
-    fn told(cells: [&str; 2]) -> [String; 2] {
-        cells.map(str::to_owned)
+    fn cells(texts: [&str; 2]) -> [String; 2] {
+        texts.map(str::to_owned)
     }
 }

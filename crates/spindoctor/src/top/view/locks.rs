@@ -1,4 +1,4 @@
-//! Who holds up whom: of the newest sample, or as an event kept it.
+//! Who blocks whom: of the newest sample, or as an event kept it.
 
 use spindoctor_model::Window;
 use spindoctor_rules::wait_graph;
@@ -12,7 +12,7 @@ use crate::top::view::no_change;
 /// The graph, and where it is from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocksShown {
-    /// The graph; none where nothing tells who waits.
+    /// The graph; none where no source shows who waits.
     pub locks: Option<Locks>,
     /// What has to be known of it.
     pub note: String,
@@ -27,7 +27,7 @@ pub fn shown(moment: &Moment, window: &Window) -> LocksShown {
             cycles: wait_graph::cycles(&graph),
             graph,
             at: kept.at,
-            server: verdict::server_told(&window.server),
+            server: verdict::server_text(&window.server),
             ..Locks::default()
         };
         let at = kept.at.strftime("%H:%M:%S%.1f").to_string();
@@ -45,7 +45,7 @@ pub fn shown(moment: &Moment, window: &Window) -> LocksShown {
         None => LocksShown {
             locks: None,
             note: format!(
-                "who waits for whom is not told: {}",
+                "who waits for whom is not known: {}",
                 no_change(window, |s| &s.server.row_lock_waits)
             ),
         },

@@ -19,7 +19,7 @@ pub use detail::detail;
 pub use listing::{Align, Head, Listing};
 pub use locks::LocksShown;
 pub use overview::{Bar, Block, Meter, Overview};
-pub use verdict::server_told;
+pub use verdict::server_text;
 
 use spindoctor_model::{Unavailable, Window};
 
@@ -49,14 +49,14 @@ pub enum Mood {
 
 /// A piece of text and how it is to be taken.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Told {
+pub struct MoodText {
     /// The text.
     pub text: String,
     /// Its mood.
     pub mood: Mood,
 }
 
-impl Told {
+impl MoodText {
     /// A text in a mood.
     pub fn new(text: impl Into<String>, mood: Mood) -> Self {
         Self { text: text.into(), mood }
@@ -78,7 +78,7 @@ pub enum Target {
 
 /// What a screen shows.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shown {
+pub enum Content {
     /// The first screen.
     Overview(Box<Overview>),
     /// A list.
@@ -93,9 +93,9 @@ pub enum Shown {
     Nothing(String),
 }
 
-impl Shown {
+impl Content {
     /// What the state's screen shows of a moment.
-    pub fn of(state: &State, moment: &Moment) -> Self {
+    pub fn new(state: &State, moment: &Moment) -> Self {
         if state.screen == Screen::Help {
             return Self::Help;
         }
@@ -112,7 +112,7 @@ impl Shown {
             Screen::Host => Self::Host(Box::new(host::report(window, over_s))),
             Screen::Replication => Self::List(replication::listing(state, window)),
             Screen::Overview | Screen::Events | Screen::Help => {
-                Self::Overview(Box::new(overview::of(moment, window, over_s)))
+                Self::Overview(Box::new(overview::build(moment, window, over_s)))
             }
         }
     }
@@ -159,9 +159,9 @@ fn why_nothing(moment: &Moment) -> String {
 }
 
 /// Why a source says nothing, with what would unlock it.
-fn missing_told(why: &Unavailable) -> String {
+fn missing_text(why: &Unavailable) -> String {
     match &why.unlock {
-        Some(unlock) => format!("{}; unlock: {unlock}", why.because),
+        Some(unlock) => format!("{}; to enable: {unlock}", why.because),
         None => why.because.clone(),
     }
 }
@@ -175,7 +175,7 @@ fn no_change<T>(
         Some(why) if why.because == spindoctor_model::window::NOT_ASKED_FOR => {
             "not read in these seconds: it is asked for less often".to_owned()
         }
-        Some(why) => missing_told(&why),
+        Some(why) => missing_text(&why),
         None => "read once so far; a rate needs two readings".to_owned(),
     }
 }

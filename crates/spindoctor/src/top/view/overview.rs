@@ -1,4 +1,4 @@
-//! The first screen, in the order of what is asked at 3 a.m.: is it slow now, since when, who waits for what, which
+//! The first screen, in the order of questions at 3 a.m.: is the server slow now, since when, who waits for what, which
 //! statement, is it the host.
 
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use spindoctor_model::window::Series;
 use spindoctor_model::{Window, median};
 use spindoctor_rules::replica::BUSY_DISK;
 
-use super::verdict::Seen;
+use super::verdict::Facts;
 use super::waiting::{Waiting, is_at_work};
 use super::{queries, replication, verdict, waits};
 use crate::common::queries::Queries;
@@ -16,7 +16,7 @@ use crate::locks::of_newest as locks_of_newest;
 use crate::top::moment::Moment;
 use crate::top::point::{Chart, WRITES, series};
 use crate::top::view as top_view;
-use crate::top::view::{Mood, Told, missing_told, seconds};
+use crate::top::view::{Mood, MoodText, missing_text, seconds};
 use spindoctor_page::number;
 
 /// Throttled in more than this share of its periods a server is held back: `cpu-throttled` begins to matter there.
@@ -87,8 +87,8 @@ pub struct TopQuery {
 /// The first screen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overview {
-    /// Is it slow now, since when, what holds it up.
-    pub verdict: Told,
+    /// Is it slow now, since when, what blocks it.
+    pub verdict: MoodText,
     /// Throughput, latency, load.
     pub meters: Vec<Meter>,
     /// Over what the rates are.
@@ -98,7 +98,7 @@ pub struct Overview {
     /// The events that were waited for the longest.
     pub waits: Block,
     /// The host: what, and how it is.
-    pub host: Vec<(&'static str, Told)>,
+    pub host: Vec<(&'static str, MoodText)>,
     /// Over what the statements are, and what they are.
     pub queries_title: String,
     /// The costliest statements.
@@ -110,9 +110,9 @@ pub struct Overview {
 }
 
 /// The first screen of a moment.
-pub fn of(moment: &Moment, window: &Window, over_s: f64) -> Overview {
+pub fn build(moment: &Moment, window: &Window, over_s: f64) -> Overview {
     let locks = locks_of_newest(window);
-    let queries = queries::of(window, over_s);
+    let queries = queries::from_window(window, over_s);
     let zero = moment.sampled_at().or(moment.at).unwrap_or_default();
     let course = |chart| series(&moment.points, chart, zero);
     let charts = [Chart::Queries, Chart::Writes, Chart::Running, Chart::Cpus].map(course);
@@ -123,14 +123,14 @@ pub fn of(moment: &Moment, window: &Window, over_s: f64) -> Overview {
         |series: &Series| median(series.iter().filter(|(at, _)| *at < -over_s).map(|(_, value)| *value));
     let queries_now = window.recent_status_per_s("Questions", over_s);
     let host_lines = host_lines(moment, window, &host);
-    let seen = Seen {
+    let seen = Facts {
         locks: locks.as_ref(),
         queries_now,
         queries_median: before(&charts[0]),
         at_work,
         host: in_trouble(&host_lines),
     };
-    let verdict = verdict::of(moment, window, &seen);
+    let verdict = verdict::line(moment, window, &seen);
     let [queries_course, writes_course, running_course, cpus_course] = charts;
     let rate =
         |per_s: Option<f64>| per_s.map_or_else(|| "-".to_owned(), |s| format!("{} /s", queries::rate(s)));
@@ -198,7 +198,7 @@ pub fn of(moment: &Moment, window: &Window, over_s: f64) -> Overview {
         },
         queries_empty: match &queries {
             Ok(_) => "no statement ended in these seconds".to_owned(),
-            Err(why) => format!("not told: {why}"),
+            Err(why) => format!("not known: {why}"),
         },
         queries: queries.map(|queries| top_queries(&queries)).unwrap_or_default(),
         timeline: moment
@@ -225,7 +225,7 @@ fn latency(queries: Result<&Queries<'_>, &String>) -> Meter {
                 format!("mean of a statement over {}", seconds(queries.seconds))
             }
             Ok(_) => "no statement ended".to_owned(),
-            Err(why) => format!("not told: {why}"),
+            Err(why) => format!("not known: {why}"),
         },
         mood: Mood::Strong,
         series: Series::new(),
@@ -234,15 +234,15 @@ fn latency(queries: Result<&Queries<'_>, &String>) -> Meter {
 
 fn missing_host(window: &Window) -> String {
     match &window.server.no_pid {
-        Some(why) => format!("the host is not read: {}", missing_told(why)),
+        Some(why) => format!("the host is not read: {}", missing_text(why)),
         None => top_view::no_change(window, |s| &s.host.process),
     }
 }
 
 /// Threads at work by what they wait for, the most first; and how many they are.
 fn threads(window: &Window) -> Result<(Block, usize), String> {
-    let threads = window.need(|s| &s.server.threads).map_err(|why| missing_told(&why))?;
-    let waiting = Waiting::of(window);
+    let threads = window.need(|s| &s.server.threads).map_err(|why| missing_text(&why))?;
+    let waiting = Waiting::from_window(window);
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for thread in threads.iter().filter(|thread| is_at_work(thread)) {
         *counts.entry(waiting.word(thread)).or_default() += 1;
@@ -282,7 +282,7 @@ fn top_waits(window: &Window, over_s: f64) -> Block {
             empty: "nothing was waited for".to_owned(),
         },
         Err(why) => {
-            Block { title: "top waits".to_owned(), empty: format!("not told: {why}"), ..Block::default() }
+            Block { title: "top waits".to_owned(), empty: format!("not known: {why}"), ..Block::default() }
         }
     }
 }
@@ -301,14 +301,14 @@ fn top_queries(queries: &Queries<'_>) -> Vec<TopQuery> {
 }
 
 /// Lines of the host that are worth a look now. What the server counts of CPUs does not change from second to second.
-fn in_trouble(lines: &[(&'static str, Told)]) -> Vec<&'static str> {
+fn in_trouble(lines: &[(&'static str, MoodText)]) -> Vec<&'static str> {
     let is_bad =
-        |(label, told): &&(&str, Told)| *label != CPUS && matches!(told.mood, Mood::Warn | Mood::Alarm);
+        |(label, text): &&(&str, MoodText)| *label != CPUS && matches!(text.mood, Mood::Warn | Mood::Alarm);
     lines.iter().filter(is_bad).map(|(label, _)| *label).collect()
 }
 
-/// The host in a few lines, what hurts most often first; each is told in the half of a window of 80 columns.
-fn host_lines(moment: &Moment, window: &Window, host: &HostReport) -> Vec<(&'static str, Told)> {
+/// The host in a few lines, what hurts most often first; each fits in half of a window of 80 columns.
+fn host_lines(moment: &Moment, window: &Window, host: &HostReport) -> Vec<(&'static str, MoodText)> {
     let mut lines = Vec::new();
     if let Some(granted) = &host.effective_cpus {
         let why = match &granted.quota {
@@ -321,17 +321,17 @@ fn host_lines(moment: &Moment, window: &Window, host: &HostReport) -> Vec<(&'sta
             Some(cpus) if f64::from(cpus) > granted.cpus => Mood::Warn,
             _ => Mood::Plain,
         };
-        lines.push((CPUS, Told::new(format!("{}{why}{believes}", number::plain(granted.cpus)), mood)));
+        lines.push((CPUS, MoodText::new(format!("{}{why}{believes}", number::plain(granted.cpus)), mood)));
     }
     if let Some(throttled) = &host.throttled {
         lines.push((
             "throttled",
             match throttled.periods {
-                0 => Told::new("no quota", Mood::Quiet),
+                0 => MoodText::new("no quota", Mood::Quiet),
                 periods => {
                     let share = throttled.throttled_periods as f64 / periods as f64;
                     let mood = if share > THROTTLED { Mood::Alarm } else { Mood::Plain };
-                    Told::new(format!("in {} of its periods", number::percent(share)), mood)
+                    MoodText::new(format!("in {} of its periods", number::percent(share)), mood)
                 }
             },
         ));
@@ -340,11 +340,11 @@ fn host_lines(moment: &Moment, window: &Window, host: &HostReport) -> Vec<(&'sta
         let busy = number::percent(cpu.user_ratio + cpu.system_ratio);
         let mood = if cpu.steal_ratio > STEAL { Mood::Warn } else { Mood::Plain };
         let waits = number::percent(cpu.iowait_ratio);
-        let told = match cpu.steal_ratio > STEAL {
+        let text = match cpu.steal_ratio > STEAL {
             true => format!("{busy} busy, steal {}", number::percent(cpu.steal_ratio)),
             false => format!("{busy} busy, I/O wait {waits}"),
         };
-        lines.push(("host", Told::new(told, mood)));
+        lines.push(("host", MoodText::new(text, mood)));
     }
     if let Some(pressure) = &host.pressure {
         let parts = [
@@ -359,7 +359,7 @@ fn host_lines(moment: &Moment, window: &Window, host: &HostReport) -> Vec<(&'sta
             .collect();
         lines.push((
             "pressure",
-            Told::new(parts.join(", "), if most > PRESSED { Mood::Warn } else { Mood::Plain }),
+            MoodText::new(parts.join(", "), if most > PRESSED { Mood::Warn } else { Mood::Plain }),
         ));
     }
     if let Some(disk) = host.disks.iter().flatten().max_by(|a, b| a.busy_ratio.total_cmp(&b.busy_ratio)) {
@@ -369,35 +369,35 @@ fn host_lines(moment: &Moment, window: &Window, host: &HostReport) -> Vec<(&'sta
         let mood = if disk.busy_ratio > BUSY_DISK { Mood::Warn } else { Mood::Plain };
         lines.push((
             "disk",
-            Told::new(format!("{} {}{each}", disk.name, number::percent(disk.busy_ratio)), mood),
+            MoodText::new(format!("{} {}{each}", disk.name, number::percent(disk.busy_ratio)), mood),
         ));
     }
     if let Some(memory) = &host.memory {
-        let told = format!(
+        let text = format!(
             "{} of {} free",
             number::bytes(memory.available_bytes as f64),
             number::bytes(memory.total_bytes as f64)
         );
-        lines.push(("memory", Told::new(told, Mood::Plain)));
+        lines.push(("memory", MoodText::new(text, Mood::Plain)));
     }
     if lines.is_empty() {
-        lines.push(("host", Told::new(missing_host(window), Mood::Quiet)));
+        lines.push(("host", MoodText::new(missing_host(window), Mood::Quiet)));
     }
     lines.push((
         "spinning",
         match moment.spin_share {
             Some(share) => {
                 let mood = if share > SPINNING { Mood::Warn } else { Mood::Plain };
-                Told::new(format!("{} of the server's CPU", number::percent(share)), mood)
+                MoodText::new(format!("{} of the server's CPU", number::percent(share)), mood)
             }
-            None => Told::new("CPU not sampled now", Mood::Quiet),
+            None => MoodText::new("CPU not sampled now", Mood::Quiet),
         },
     ));
     for channel in window.latest(|s| &s.server.replication).into_iter().flatten() {
         let behind = channel
             .behind_s
             .map_or_else(|| replication::does(channel), |s| format!("{} behind", number::duration(s)));
-        lines.push(("replica", Told::new(behind, replication::mood(channel))));
+        lines.push(("replica", MoodText::new(behind, replication::mood(channel))));
     }
     lines
 }

@@ -11,8 +11,8 @@ use crate::top::view::{Mood, Target, no_change};
 use spindoctor_page::number;
 
 /// What ran of late; why that is not known where it is not.
-pub fn of(window: &Window, over_s: f64) -> Result<Queries<'_>, String> {
-    Queries::of(window, over_s).ok_or_else(|| no_change(window, |s| &s.server.digests))
+pub fn from_window(window: &Window, over_s: f64) -> Result<Queries<'_>, String> {
+    Queries::from_window(window, over_s).ok_or_else(|| no_change(window, |s| &s.server.digests))
 }
 
 /// Its columns, the numbers that count most first.
@@ -119,7 +119,7 @@ fn columns<'a>() -> Vec<Column<Query<'a>>> {
 
 /// The list.
 pub fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
-    let (title, items, empty) = match of(window, over_s) {
+    let (title, items, empty) = match from_window(window, over_s) {
         Ok(queries) => {
             let load: f64 = queries.all.iter().map(|query| query.load).sum();
             let title = format!(
@@ -130,7 +130,7 @@ pub fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
             );
             (title, queries.all, "no statement ended in these seconds".to_owned())
         }
-        Err(why) => ("queries".to_owned(), Vec::new(), format!("statements are not told: {why}")),
+        Err(why) => ("queries".to_owned(), Vec::new(), format!("no statements: {why}")),
     };
     Listed {
         title,

@@ -6,7 +6,7 @@ use spindoctor_sql::error_without_values;
 
 use super::listing::{Align, By, Column, Listed, Listing};
 use crate::top::state::State;
-use crate::top::view::{Mood, missing_told};
+use crate::top::view::{Mood, missing_text};
 use spindoctor_page::number;
 
 /// A replica that far behind is worth a look, seconds: `Seconds_Behind_Source` counts whole ones and flutters.
@@ -72,10 +72,11 @@ fn columns<'a>() -> Vec<Column<&'a ReplicaChannel>> {
 /// The list.
 pub fn listing(state: &State, window: &Window) -> Listing {
     let (items, empty) = match window.need(|s| &s.server.replication) {
-        Ok(channels) => {
-            (channels.iter().collect(), "this server is no replica: it has no replication channel".to_owned())
-        }
-        Err(why) => (Vec::new(), format!("replication is not told: {}", missing_told(&why))),
+        Ok(channels) => (
+            channels.iter().collect(),
+            "this server is not a replica: it has no replication channel".to_owned(),
+        ),
+        Err(why) => (Vec::new(), format!("no replication: {}", missing_text(&why))),
     };
     let items: Vec<&ReplicaChannel> = items;
     let title = format!("replication  {}", number::counted(items.len() as u64, "channel", "channels"));

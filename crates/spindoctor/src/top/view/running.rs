@@ -1,4 +1,5 @@
-//! What a fleet runs: every statement, or equal ones folded; and every server, those that do not answer first.
+//! The running statements of a fleet: every statement, or equal ones folded; and every server, those that do not answer
+//! first.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -173,7 +174,7 @@ fn server_columns<'a>() -> Vec<Column<Server<'a>>> {
         text_column("server", 24, 0, |item| item.name.to_owned(), By::Text(|item| item.name)),
         text_column("says", 12, 0, |item| item.says().to_owned(), By::Text(Server::says)),
         number_column("since", 8, 0, |item| time(item.ago_s()), Server::ago_s),
-        number_column("runs", 6, 0, Server::runs_told, Server::runs),
+        number_column("runs", 6, 0, Server::runs_text, Server::runs),
         text_column("why", 0, 0, |item| item.why().to_owned(), By::Text(Server::why)),
     ]
 }
@@ -204,7 +205,7 @@ impl Server<'_> {
         }
     }
 
-    fn runs_told(&self) -> String {
+    fn runs_text(&self) -> String {
         match self.standing {
             Standing::Answers { running, .. } => {
                 let more = if running.is_cut { "+" } else { "" };
@@ -318,10 +319,10 @@ mod tests {
     fn servers_that_do_not_answer_stand_first_with_their_reason() {
         let (board, names) = (fleet_examples::board(), fleet_examples::names());
         let listing = servers(&board, &names, fleet_examples::now(&board), &ListState::default());
-        let told = cells(&listing);
-        assert_eq!(told[0], "db3:3306|connect|5 s||connection refused: nothing listens there");
+        let text = cells(&listing);
+        assert_eq!(text[0], "db3:3306|connect|5 s||connection refused: nothing listens there");
         assert_eq!(
-            (told[1].as_str(), told[2].as_str()),
+            (text[1].as_str(), text[2].as_str()),
             ("db4:3306|connecting|< 1 s||", "db1:3306|answers|< 1 s|2|")
         );
     }
@@ -329,21 +330,21 @@ mod tests {
     #[test]
     fn a_list_that_is_cut_and_a_fleet_that_is_silent_say_so() {
         let names = vec!["db1".to_owned()];
-        let told = |board: &Board| {
+        let text = |board: &Board| {
             let listing = statements(board, &names, &ListState::default());
             (listing.title, listing.empty)
         };
-        let mut board = Board::of(1);
-        assert_eq!(told(&board).1, "waiting for the first answer");
+        let mut board = Board::with_servers(1);
+        assert_eq!(text(&board).1, "waiting for the first answer");
         board.note(0, Err(Failure::connect("x")), Instant::now());
-        assert_eq!(told(&board).1, "no server answers; 3 says why");
+        assert_eq!(text(&board).1, "no server answers; 3 says why");
         board.note(
             0,
             Ok(Running { threads: Vec::new(), is_cut: true }),
             Instant::now() + Duration::from_secs(1),
         );
         assert_eq!(
-            told(&board),
+            text(&board),
             ("statements  of 1 server only the longest".to_owned(), "nothing runs".to_owned())
         );
     }

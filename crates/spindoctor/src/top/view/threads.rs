@@ -1,4 +1,4 @@
-//! The process list: who is at work first, the longest first.
+//! The process list: sessions at work first, the longest first.
 
 use spindoctor_model::Window;
 use spindoctor_model::mysql::ServerThread;
@@ -7,7 +7,7 @@ use spindoctor_sql::digest;
 use super::listing::{Align, By, Column, Listed, Listing};
 use super::waiting::{RUNNING, Waiting, is_at_work};
 use crate::top::state::State;
-use crate::top::view::{Mood, Target, missing_told};
+use crate::top::view::{Mood, Target, missing_text};
 use spindoctor_page::number;
 
 /// Who works for longer than this is worth a look, seconds: MySQL's default of `long_query_time`.
@@ -106,13 +106,13 @@ pub fn listing(state: &State, window: &Window) -> Listing {
     let threads = match window.need(|s| &s.server.threads) {
         Ok(threads) => threads.as_slice(),
         Err(why) => {
-            let empty = format!("the process list could not be read: {}", missing_told(&why));
+            let empty = format!("the process list could not be read: {}", missing_text(&why));
             return listed(String::from("threads"), Vec::new(), empty).shown(&columns(), state.list());
         }
     };
     let at_work = threads.iter().filter(|thread| is_at_work(thread)).count();
     let connections = threads.iter().filter(|thread| thread.is_connection).count();
-    let waiting = Waiting::of(window);
+    let waiting = Waiting::from_window(window);
     let mut items: Vec<Item<'_>> = threads
         .iter()
         .filter(|thread| state.with_idle || is_at_work(thread))

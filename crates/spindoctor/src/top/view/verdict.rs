@@ -1,5 +1,5 @@
-//! The first line: is it slow now, since when, what holds it up. Facts alone; where nothing is wrong, it says what was
-//! looked at.
+//! The first line: whether the server is slow now, since when, and what blocks it. Facts alone; where nothing is wrong,
+//! it says what was checked.
 
 use jiff::Timestamp;
 use spindoctor_model::{ServerIdentity, Window};
@@ -8,7 +8,7 @@ use super::events::{END_NOT_SEEN, because, duration, lasted_s};
 use crate::locks::waits::Locks;
 use crate::locks::{Forest, Top};
 use crate::top::moment::Moment;
-use crate::top::view::{Mood, Told};
+use crate::top::view::{Mood, MoodText};
 use spindoctor_page::number;
 
 /// Queries below this share of their median count as a drop worth the first line. The second seed's stalls halve
@@ -18,7 +18,7 @@ const DROP: f64 = 0.5;
 const FEW_QUERIES_PER_S: f64 = 20.0;
 
 /// What was computed already.
-pub struct Seen<'a> {
+pub struct Facts<'a> {
     pub locks: Option<&'a Locks>,
     pub queries_now: Option<f64>,
     pub queries_median: Option<f64>,
@@ -28,36 +28,36 @@ pub struct Seen<'a> {
 }
 
 /// The line.
-pub fn of(moment: &Moment, window: &Window, seen: &Seen<'_>) -> Told {
+pub fn line(moment: &Moment, window: &Window, seen: &Facts<'_>) -> MoodText {
     if let Some(gap) = &moment.gap {
         let to = gap.to.map_or_else(|| "the end".to_owned(), clock);
-        return Told::new(
+        return MoodText::new(
             format!("NO SAMPLES from {} to {to}: {}", clock(gap.from), gap.because),
             Mood::Alarm,
         );
     }
     if let Some(why) = no_answer(window) {
-        return Told::new(format!("NO ANSWER from the server: {why}"), Mood::Alarm);
+        return MoodText::new(format!("NO ANSWER from the server: {why}"), Mood::Alarm);
     }
     if let (Some(event), Some(at)) = (moment.event(), moment.at) {
         let for_s = (at - event.began).total(jiff::Unit::Second).unwrap_or(0.0);
         let cause = event.cause.as_ref().map_or_else(String::new, |cause| format!("{cause}; "));
-        return Told::new(
+        return MoodText::new(
             format!("STALL since {} ({}): {cause}{}", clock(event.began), duration(for_s), because(event)),
             Mood::Alarm,
         );
     }
-    if let Some(told) = seen.locks.and_then(held_up) {
-        return Told::new(told, Mood::Alarm);
+    if let Some(text) = seen.locks.and_then(held_up) {
+        return MoodText::new(text, Mood::Alarm);
     }
     if let (Some(now), Some(median)) = (seen.queries_now, seen.queries_median)
         && median >= FEW_QUERIES_PER_S
         && now < median * DROP
     {
         let drop = number::percent(1.0 - now / median);
-        let nobody = if seen.locks.is_some() { "; nobody waits long for a lock" } else { "" };
-        let told = format!("SLOW: {drop} fewer queries than the median of the last minutes{nobody}");
-        return Told::new(told, Mood::Warn);
+        let nobody = if seen.locks.is_some() { "; no session waits long for a lock" } else { "" };
+        let text = format!("SLOW: {drop} fewer queries than the median of the last minutes{nobody}");
+        return MoodText::new(text, Mood::Warn);
     }
     let before = moment.event_before().map(|event| {
         let lasted = lasted_s(event).map_or_else(|| END_NOT_SEEN.to_owned(), duration);
@@ -65,23 +65,23 @@ pub fn of(moment: &Moment, window: &Window, seen: &Seen<'_>) -> Told {
     });
     let before = before.unwrap_or_default();
     if !seen.host.is_empty() {
-        return Told::new(
+        return MoodText::new(
             format!("no stall, but look at the host: {}{before}", seen.host.join(", ")),
             Mood::Warn,
         );
     }
     let is_idle = seen.at_work == Some(0) && seen.queries_now.is_some_and(|now| now < FEW_QUERIES_PER_S);
-    let told = match (is_idle, seen.locks) {
+    let text = match (is_idle, seen.locks) {
         (true, _) => "calm: no connection is at work",
-        (false, Some(_)) => "calm: nobody waits long for another, throughput as before",
-        (false, None) => "throughput as before; who waits for whom is not told",
+        (false, Some(_)) => "normal: no session waits long for another, throughput as before",
+        (false, None) => "throughput as before; who waits for whom is not known",
     };
-    Told::new(format!("{told}{before}"), Mood::Good)
+    MoodText::new(format!("{text}{before}"), Mood::Good)
 }
 
-/// The root that holds up the most, where it holds up more than traffic does.
+/// The root that blocks the most, where it blocks more than traffic does.
 fn held_up(locks: &Locks) -> Option<String> {
-    let forest = Forest::of(locks);
+    let forest = Forest::from_locks(locks);
     let tree = forest.trees.iter().find(|tree| !forest.is_brief(locks, tree))?;
     let behind = number::counted(tree.behind.into(), "thread", "threads");
     let waited = forest
@@ -96,9 +96,9 @@ fn held_up(locks: &Locks) -> Option<String> {
             let doing = if root.doing.is_empty() { String::new() } else { format!(" ({})", root.doing) };
             let free =
                 root.free_with.as_ref().map_or_else(String::new, |free| format!("; {free} frees them"));
-            format!("HELD UP: {who}{doing} holds up {behind}{waited}{free}")
+            format!("BLOCKED: {who}{doing} blocks {behind}{waited}{free}")
         }
-        Top::Unseen { object, .. } => format!("HELD UP: {behind} wait{waited} for {object}"),
+        Top::Unseen { object, .. } => format!("BLOCKED: {behind} wait{waited} for {object}"),
         Top::Ring(_) => format!("DEADLOCK: {behind} behind a ring of threads that wait for each other"),
     })
 }
@@ -121,7 +121,7 @@ pub fn clock(at: Timestamp) -> String {
 }
 
 /// `MySQL 9.7.4 on db17`
-pub fn server_told(server: &ServerIdentity) -> String {
+pub fn server_text(server: &ServerIdentity) -> String {
     let version = server.version.map_or_else(|| server.version_text.clone(), |version| version.to_string());
     let place = if server.hostname.is_empty() { &server.address } else { &server.hostname };
     match version.as_str() {

@@ -7,7 +7,7 @@ use spindoctor_model::mysql::ServerThread;
 
 use crate::common::wait_states::wait_of_state;
 
-/// What a thread does that waits for nothing that the server tells.
+/// What a thread does that waits for nothing that the server reports.
 pub const RUNNING: &str = "running";
 
 /// Who waits for what, of one window's newest lists.
@@ -17,7 +17,7 @@ pub struct Waiting {
 
 impl Waiting {
     /// The row locks of a window's newest sample.
-    pub fn of(window: &Window) -> Self {
+    pub fn from_window(window: &Window) -> Self {
         let waits = window.latest(|s| &s.server.row_lock_waits).into_iter().flatten();
         let transactions = window.latest(|s| &s.server.transactions).into_iter().flatten();
         let row_lock_waiters = waits
@@ -27,7 +27,7 @@ impl Waiting {
         Self { row_lock_waiters }
     }
 
-    /// What a thread waits for; [`RUNNING`] where it runs for all that the server tells, and nothing where it rests.
+    /// What a thread waits for; [`RUNNING`] where the server reports no wait, and nothing where it rests.
     pub fn word(&self, thread: &ServerThread) -> &'static str {
         if !is_at_work(thread) {
             return "";
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_of_both_servers_are_told_in_the_words_of_their_locks() {
+    fn states_of_both_servers_are_shown_in_the_words_of_their_locks() {
         let nothing = Waiting { row_lock_waiters: HashSet::from([7]) };
         let word = |id, command: &str, state: &str| {
             nothing.word(&ServerThread {

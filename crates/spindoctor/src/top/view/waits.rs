@@ -1,4 +1,4 @@
-//! What the server's threads waited for, by event: since the reading before.
+//! The waits of the server's threads, by event, since the reading before.
 
 use std::collections::HashMap;
 
@@ -123,7 +123,7 @@ pub fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
             );
             (title, waits, "nothing was waited for in these seconds".to_owned())
         }
-        Err(why) => ("waits".to_owned(), Vec::new(), format!("waits are not told: {why}")),
+        Err(why) => ("waits".to_owned(), Vec::new(), format!("no waits: {why}")),
     };
     Listed { title, items, empty, mood: |_| Mood::Plain, target: |_| None }.shown(&columns(), state.list())
 }
@@ -146,7 +146,7 @@ mod tests {
         sample
     }
 
-    /// What was told of a wait that was in the second of two lists alone, beside so many that were in both.
+    /// What is shown of a wait that is only in the second of two lists, beside so many that are in both.
     fn rate_of_the_new(others: usize) -> Option<f64> {
         let all = |count| (0..others).map(move |event| (event, count));
         let samples = vec![sample(0.0, all(1_000)), sample(10.0, all(1_010).chain([(999, 5_000)]))];

@@ -1,12 +1,13 @@
-//! A plan as one HTML file: a card for each proposal, the host it was made for, and what was looked at and left.
+//! A plan as one HTML file: a card for each proposal, the host it was made for, and what was checked and needs no
+//! change.
 
 use maud::{Markup, html};
 use spindoctor_model::{Left, Plan, Proposal};
 
-use super::view::{cost_told, counted, left, readable, title, trial_of};
-use crate::common::words::{interruption_told, server_named, server_place};
+use super::view::{cost_text, counted, left, readable, title, trial_of};
+use crate::common::words::{interruption_text, server_named, server_place};
 use crate::doctor::host;
-use crate::tune::view::changes_told;
+use crate::tune::view::changes_text;
 use spindoctor_page::html::page;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
@@ -23,11 +24,11 @@ pub fn render(plan: &Plan) -> String {
             (overview(plan))
             @for (at, proposed) in plan.proposals.iter().enumerate() { (proposal(at + 1, proposed)) }
             (elsewhere(plan))
-            (families("Looked at and left", left(plan, true)))
-            (families("Could not be looked at", left(plan, false)))
+            (families("Checked, no change needed", left(plan, true)))
+            (families("Could not be checked", left(plan, false)))
             (host(&plan.host))
             footer {
-                p { "Nothing was changed. Cost of watching: " (cost_told(plan)) "." }
+                p { "Nothing was changed. Cost of watching: " (cost_text(plan)) "." }
                 p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (safe(&plan.schema)) }
             }
         }
@@ -55,7 +56,7 @@ fn overview(plan: &Plan) -> Markup {
     html! {
         section.card.verdict {
             @if let Some(interrupted) = &plan.interrupted {
-                p.interrupted { strong { (safe(&interruption_told(interrupted, plan.window.seconds))) } }
+                p.interrupted { strong { (safe(&interruption_text(interrupted, plan.window.seconds))) } }
             }
             @if plan.proposals.is_empty() {
                 h2.good[plan.interrupted.is_none()] { "Nothing to change" }
@@ -81,7 +82,7 @@ fn overview(plan: &Plan) -> Markup {
 fn in_short(proposal: &Proposal) -> String {
     match proposal.changes.is_empty() || proposal.not_tried.is_some() {
         true => title(&proposal.family).to_owned(),
-        false => changes_told(&proposal.changes),
+        false => changes_text(&proposal.changes),
     }
 }
 
@@ -174,7 +175,7 @@ fn families<'a>(heading: &str, left: impl Iterator<Item = &'a Left>) -> Markup {
                                 td { code { (safe(&family.family)) } }
                                 td {
                                     (safe(&family.because))
-                                    @if !family.unlock.is_empty() { p.quiet { "unlock: " (safe(&family.unlock)) } }
+                                    @if !family.unlock.is_empty() { p.quiet { "to enable: " (safe(&family.unlock)) } }
                                 }
                             }
                         }
@@ -200,8 +201,8 @@ mod tests {
             "innodb_log_spin_cpu_pct_hwm",
             "about 21 % lost without it",
             "spindoctor tune --apply --only innodb_log_spin_cpu_pct_hwm=8",
-            "Looked at and left",
-            "Could not be looked at",
+            "Checked, no change needed",
+            "Could not be checked",
             "no setting here cures it",
             "100 MiB <span class=\"quiet\">104857600</span>",
             "not by a trial",

@@ -1,4 +1,4 @@
-//! `spindoctor tune --plan`: what could be changed on this server; nothing is.
+//! `spindoctor tune --plan`: what could be changed on this server; nothing is changed.
 
 #[cfg(test)]
 mod examples;

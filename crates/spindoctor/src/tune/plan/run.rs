@@ -1,4 +1,4 @@
-//! `spindoctor tune --plan`: what could be changed on this server; nothing is.
+//! `spindoctor tune --plan`: what could be changed on this server; nothing is changed.
 
 use anyhow::{Context as _, bail};
 use spindoctor_collect::watch::Profiling;
@@ -13,7 +13,7 @@ use crate::common::session::WithoutSession;
 use crate::common::{output, session, terminal, window_file};
 use crate::tune::args::Tune;
 
-/// Watches the server for a while, and tells what its readings call for.
+/// Watches the server for a while, and prints what its readings call for.
 pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
     let only = only(&asked.only)?;
     if let Some(file) = &asked.html {

@@ -1,11 +1,12 @@
-//! A plan for the terminal: what could be changed and why, what was looked at and left. Readable at 80 columns.
+//! A plan for the terminal: what could be changed and why, and what was checked and needs no change. Readable at 80
+//! columns.
 
 use anstyle::AnsiColor;
 use spindoctor_model::{Left, Plan, Proposal};
 use unicode_width::UnicodeWidthStr;
 
-use super::view::{cost_told, counted, left, readable, title, trial_of};
-use crate::common::words::{interruption_told, server_named, server_place};
+use super::view::{cost_text, counted, left, readable, title, trial_of};
+use crate::common::words::{interruption_text, server_named, server_place};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
@@ -34,8 +35,8 @@ pub fn render(plan: &Plan, look: Look) -> String {
         );
         page.blank();
     }
-    families(&mut page, "looked at and left", left(plan, true));
-    families(&mut page, "could not be looked at", left(plan, false));
+    families(&mut page, "checked, no change needed", left(plan, true));
+    families(&mut page, "could not be checked", left(plan, false));
     if !plan.elsewhere.is_empty() {
         page.paragraph("", "found, and no setting here cures it (see spindoctor doctor):", QUIET);
         for other in &plan.elsewhere {
@@ -50,7 +51,7 @@ pub fn render(plan: &Plan, look: Look) -> String {
             PLAIN,
         );
     }
-    page.paragraph("", &format!("cost: {}", cost_told(plan)), QUIET);
+    page.paragraph("", &format!("cost: {}", cost_text(plan)), QUIET);
     page.finish()
 }
 
@@ -62,8 +63,8 @@ fn head(page: &mut Page, plan: &Plan) {
     parts.extend(server.threads.map(|threads| number::counted(threads, "thread", "threads")));
     page.line_with_right(&safe(&parts.join(", ")), &counted(plan), STRONG, STRONG);
     if let Some(interrupted) = &plan.interrupted {
-        let told = interruption_told(interrupted, plan.window.seconds);
-        page.paragraph("", &safe(&told), AnsiColor::Red.on_default().bold());
+        let text = interruption_text(interrupted, plan.window.seconds);
+        page.paragraph("", &safe(&text), AnsiColor::Red.on_default().bold());
     }
     if let Some(because) = &plan.host.unavailable {
         page.paragraph("", &format!("host not read: {}", safe(because)), QUIET);
@@ -118,8 +119,8 @@ fn changes(page: &mut Page, proposal: &Proposal) {
         let pad = " ".repeat(widest.saturating_sub(change.variable.width()));
         let both = readable(change, &change.from).zip(readable(change, &change.to));
         let read = both.map_or(String::new(), |(from, to)| format!(" ({from} → {to})"));
-        let told = format!("{}{pad}  {} → {}{read}", change.variable, change.from, change.to);
-        page.field(if at == 0 { "set" } else { "" }, &safe(&told), COLUMN);
+        let text = format!("{}{pad}  {} → {}{read}", change.variable, change.from, change.to);
+        page.field(if at == 0 { "set" } else { "" }, &safe(&text), COLUMN);
     }
 }
 
@@ -132,15 +133,15 @@ fn families<'a>(page: &mut Page, heading: &str, left: impl Iterator<Item = &'a L
     for family in left {
         let unlock = match family.unlock.is_empty() {
             true => String::new(),
-            false => format!("; unlock: {}", family.unlock),
+            false => format!("; to enable: {}", family.unlock),
         };
         entry(page, &family.family, &format!("{}{unlock}", family.because));
     }
     page.blank();
 }
 
-fn entry(page: &mut Page, name: &str, told: &str) {
-    page.field(&shortened(&safe(name), FAMILY - 3), &safe(told), FAMILY);
+fn entry(page: &mut Page, name: &str, text: &str) {
+    page.field(&shortened(&safe(name), FAMILY - 3), &safe(text), FAMILY);
 }
 
 #[cfg(test)]
@@ -157,12 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn undo_tablespaces_are_told_with_their_disk_and_why_no_trial_shows_them() {
+    fn undo_tablespaces_are_shown_with_their_disk_and_why_no_trial_shows_them() {
         insta::assert_snapshot!(render(&examples::undo(), TERMINAL));
     }
 
     #[test]
-    fn a_healthy_server_is_told_what_was_looked_at() {
+    fn a_healthy_server_is_shown_what_was_looked_at() {
         insta::assert_snapshot!(render(&examples::healthy(), TERMINAL));
     }
 

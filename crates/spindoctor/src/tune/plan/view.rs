@@ -49,8 +49,8 @@ pub fn left(plan: &Plan, examined: bool) -> impl Iterator<Item = &Left> {
 }
 
 /// What watching cost the server, in one clause.
-pub fn cost_told(plan: &Plan) -> String {
-    words::cost_told(&plan.cost)
+pub fn cost_text(plan: &Plan) -> String {
+    words::cost_text(&plan.cost)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ fn diagnosed_while(server: &Server, duration: &str, flags: &[&str], disturb: imp
         .expect("the program runs");
     let mut notes = BufReader::new(child.stderr.take().expect("it is piped")).lines();
     let watching = notes.find(|line| line.as_ref().is_ok_and(|line| line.contains("1 sample")));
-    assert!(watching.is_some(), "the first sample is told");
+    assert!(watching.is_some(), "the first sample is shown");
     disturb();
     let mut report = String::new();
     child.stdout.take().expect("it is piped").read_to_string(&mut report).expect("UTF-8");
@@ -46,8 +46,8 @@ fn signal(server: &Server, signal: Signal) {
 }
 
 #[test]
-fn a_server_that_is_killed_meanwhile_is_told_in_every_report_and_exits_with_2() {
-    for (flag, code, told) in [
+fn a_server_that_is_killed_meanwhile_is_shown_in_every_report_and_exits_with_2() {
+    for (flag, code, text) in [
         ("--json", 2, "\"because\": \"the server's process ended\""),
         ("--fail-on=never", 2, "the server's process ended"),
         ("--nagios", 3, "SPINDOCTOR UNKNOWN - no finding on MySQL"),
@@ -55,7 +55,7 @@ fn a_server_that_is_killed_meanwhile_is_told_in_every_report_and_exits_with_2() 
         with_server(Which::Mysql, |server| {
             let (report, exit) = diagnosed_while(server, "2s", &[flag], || signal(server, Signal::KILL));
             assert_eq!(exit, code, "{report}");
-            assert!(report.contains(told), "{report}");
+            assert!(report.contains(text), "{report}");
             assert!(!report.contains("Nothing found that costs"), "{report}");
         });
     }
@@ -88,10 +88,10 @@ fn a_full_device_is_one_line_and_exit_2_for_every_output() {
         let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has /dev/full");
         let mut command = Command::new(spindoctor("").get_program());
         let output = command.args(line.split(' ')).stdout(full).output().expect("the program runs");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{line}: {told}");
-        assert!(told.starts_with("spindoctor: could not write to standard output: "), "{line}: {told}");
-        assert_eq!(told.lines().count(), 1, "{line}: {told}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {text}");
+        assert!(text.starts_with("spindoctor: could not write to standard output: "), "{line}: {text}");
+        assert_eq!(text.lines().count(), 1, "{line}: {text}");
     }
 }
 
@@ -112,14 +112,14 @@ fn a_login_typed_in_place_of_a_host_is_not_repeated() {
 }
 
 #[test]
-fn a_data_folder_that_does_not_exist_is_told_once() {
+fn a_data_folder_that_does_not_exist_is_shown_once() {
     let home = Home::open().expect("the lab has a folder");
-    let output = spindoctor("lab up --name told-once --data /nonexistent")
+    let output = spindoctor("lab up --name named-once --data /nonexistent")
         .env("SPINDOCTOR_LAB", home.root())
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .output()
         .expect("the program runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert_eq!(told.matches("No such file or directory").count(), 1, "{told}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert_eq!(text.matches("No such file or directory").count(), 1, "{text}");
 }

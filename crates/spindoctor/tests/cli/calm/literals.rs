@@ -9,7 +9,7 @@ use crate::program::{printed, spindoctor};
 /// Stand in the statements' literals, in their comments and in the locked record, and nowhere else.
 const SECRETS: [&str; 3] = ["alice@example.com", "bob@example.com", "Mallory"];
 
-/// Waits for a row, behind a comment that misleads whoever takes its apostrophe for a quote.
+/// Waits for a row, behind a comment that misleads a parser that takes its apostrophe for a quote.
 const WAITS: &str =
     "UPDATE /* it's Mallory's */ customers SET name = 'bob@example.com' WHERE email = 'alice@example.com'";
 /// Holds it, and what is idle shows as its last statement.

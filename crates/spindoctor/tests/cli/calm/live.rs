@@ -132,7 +132,7 @@ fn ctrl_c_ends_the_window_early_and_what_was_seen_is_diagnosed() {
             .expect("the program runs");
         let mut notes = BufReader::new(child.stderr.take().expect("it is piped")).lines();
         let watching = notes.find(|line| line.as_ref().is_ok_and(|line| line.contains("1 sample")));
-        assert!(watching.is_some(), "the first sample is told");
+        assert!(watching.is_some(), "the first sample is shown");
         let pid = Pid::from_child(&child);
         kill_process(pid, Signal::INT).expect("it runs");
         let mut report = String::new();

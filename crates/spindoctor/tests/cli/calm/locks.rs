@@ -76,7 +76,7 @@ fn a_quiet_server_gets_a_few_calm_lines() {
     with_server(Which::Mysql, |server| {
         let (text, code) = printed(&line(server, ""));
         assert_eq!(code, 0, "{text}");
-        assert!(text.contains("nobody waits"), "{text}");
+        assert!(text.contains("no session waits"), "{text}");
         assert!(text.lines().count() <= 8, "{text}");
         let seen = look(server);
         assert_eq!(seen["threads_stopped"], 0, "{seen:#}");
@@ -117,7 +117,7 @@ impl Locks {
             let (text, code) = printed(&line);
             assert_eq!(code, 0, "{text}");
             let are_all = text.lines().next().is_some_and(|line| line.ends_with(waiting));
-            if are_all && !text.contains("Nobody is held up for long") {
+            if are_all && !text.contains("Nobody is blocked for long") {
                 return text;
             }
         }
@@ -139,22 +139,22 @@ fn the_mutexes_of_any_program_have_their_holders_as_roots() {
     }
     let convoy = Locks::start("convoy").shown(" 20 threads wait");
     assert!(convoy.contains("1 holder (thread "), "{convoy}");
-    assert!(convoy.contains(") holds up 20 threads "), "{convoy}");
+    assert!(convoy.contains(") blocks 20 threads "), "{convoy}");
     assert!(convoy.contains("wanted in wants_mutex"), "{convoy}");
 
     let chain = Locks::start("chain").shown(" 4 threads wait");
-    assert!(chain.contains("holder (thread ") && chain.contains("holds up 4 threads, 1 directly"), "{chain}");
-    assert!(chain.contains("└─ between (thread ") && chain.contains("holds up 3"), "{chain}");
+    assert!(chain.contains("holder (thread ") && chain.contains("blocks 4 threads, 1 directly"), "{chain}");
+    assert!(chain.contains("└─ between (thread ") && chain.contains("blocks 3"), "{chain}");
 
     let ended = Locks::start("ended").shown(" 2 threads wait");
     assert!(ended.contains("ended, and never let go of it"), "{ended}");
 
     let readers = Locks::start("readers").shown(" 2 threads wait");
-    assert!(readers.contains("An owner that is not visible holds up"), "{readers}");
+    assert!(readers.contains("An owner that is not visible blocks"), "{readers}");
 }
 
 /// A window of a server on which eleven connections wait for a row, saved where the program can read it. The names are
-/// to hurt whoever looks.
+/// to attack the reader.
 fn saved_pileup(folder: &Path) -> String {
     const HOSTILE: &str = "\u{1b}]2;owned\u{7}\u{202e}</svg><script>document.title='owned'</script>";
     let threads = (12..=23).map(|id| ServerThread {
@@ -204,12 +204,12 @@ fn a_saved_window_shows_who_held_up_whom_in_every_format_and_on_the_page() {
         }
     }
     let (text, _) = printed(&format!("locks --window {window}"));
-    assert!(text.contains("Connection 12 holds up 11 threads"), "{text}");
+    assert!(text.contains("Connection 12 blocks 11 threads"), "{text}");
 
     let page = folder.path().join("report.html");
     printed(&format!("doctor --window {window} --html {}", page.display()));
     let page = std::fs::read_to_string(page).expect("it was written");
-    assert!(page.contains("Who holds up whom") && page.contains("connection 12"), "{page}");
+    assert!(page.contains("Who blocks whom") && page.contains("connection 12"), "{page}");
     assert!(!page.contains("<script"), "{page}");
 }
 

@@ -159,7 +159,7 @@ fn a_password_that_is_changed_under_the_recorder_locks_no_account() {
                 is_let_in(other.path(), server, "another-Password-3"),
                 "{which:?}: the account is locked"
             );
-            // It goes on where the option file says the new password and it is told so.
+            // It goes on where the option file has the new password and the program gets a SIGHUP.
             option_file(folder.path(), server, "another-Password-3");
             kill_process(Pid::from_child(&recorder), Signal::HUP).expect("it runs");
             wait_until("three connections again", || connections(server).len() == 3);
@@ -205,7 +205,7 @@ fn with_the_packaged_account_the_recorder_top_and_doctor_run_beside_each_other()
                 let recorder = record(&file, &folder.path().join(format!("{most}.rec")));
                 wait_until("its connections", || connections(server).len() == kept);
                 let terminal = (most >= 6 && is_installed("tmux"))
-                    .then(|| Terminal::of(&format!("top {named}"), 120, 40));
+                    .then(|| Terminal::running(&format!("top {named}"), 120, 40));
                 if terminal.is_some() {
                     wait_until("top's connections", || connections(server).len() == kept + 2);
                 }

@@ -19,7 +19,7 @@ fn a_recorded_server_that_spins_under_a_quota_gets_a_plan_as_text_json_and_a_pag
     assert_eq!(code, 0);
     assert!(text.contains("innodb_log_spin_cpu_pct_hwm  50 → 25"), "{text}");
     assert!(text.contains("spindoctor tune --apply --only innodb_log_spin_cpu_pct_hwm=25"), "{text}");
-    assert!(text.contains("looked at and left:"), "{text}");
+    assert!(text.contains("checked, no change needed:"), "{text}");
     assert!(std::fs::read_to_string(page).is_ok_and(|page| page.starts_with("<!DOCTYPE html>")));
     let (json, _) = printed(&format!("{line} --json"));
     let plan: Value = serde_json::from_str(&json).expect("JSON");
@@ -31,19 +31,19 @@ fn a_recorded_server_that_spins_under_a_quota_gets_a_plan_as_text_json_and_a_pag
 
 #[test]
 fn what_cannot_be_planned_is_one_clear_line() {
-    for (asked, told) in [
+    for (asked, text) in [
         ("tune --plan --only innodb_spin_wait_delay=3", "--apply"),
         ("tune --plan --only datadir", "not on the list"),
         ("tune --window /nonexistent/window.json", "could not read the window file"),
     ] {
         let (message, code) = complained(asked);
         assert_eq!(code, 2, "{asked}");
-        assert!(message.contains(told) && message.lines().count() == 1, "{asked}: {message}");
+        assert!(message.contains(text) && message.lines().count() == 1, "{asked}: {message}");
     }
 }
 
 #[test]
-fn idle_servers_get_no_proposal_and_are_told_what_was_looked_at() {
+fn idle_servers_get_no_proposal_and_are_shown_what_was_looked_at() {
     for which in [Which::Mysql, Which::Mariadb] {
         with_server(which, |server| {
             let socket = server.socket().display();

@@ -18,7 +18,7 @@ const SCAN: &str = "SELECT pad FROM shop.wide WHERE pad = ? AND CHAR_LENGTH(pad)
 const SEEN: &str = "SELECTpadFROMshop.wide";
 /// The value that is looked for.
 const SECRET: &str = "alice@example.com";
-/// Where a server does not tell the text, the program says so.
+/// Where a server does not show the text, the program says so.
 const WITHOUT_TEXT: [&str; 2] = ["(prepared statements: this", "(a prepared statement"];
 
 /// Does something while three clients execute a prepared statement again and again.
@@ -83,21 +83,21 @@ fn scans_by_prepared_statements_are_seen_or_said_not_to_be() {
     for which in servers() {
         under_prepared(which.clone(), SCAN, |server| {
             let connection = format!("-u root -S {} --no-defaults", server.socket().display());
-            let told = |line: &str| {
+            let words = |line: &str| {
                 let (text, _) = printed(&format!("{line} {connection}"));
                 assert!(!text.contains(SECRET), "{which:?}: {line}: {text}");
                 text
             };
-            let is_told = |line: &str| {
-                let text = told(line);
+            let is_shown = |line: &str| {
+                let text = words(line);
                 let plain = text.replace(['`', ' '], "");
                 let is_there = plain.contains(SEEN) || WITHOUT_TEXT.iter().any(|said| text.contains(said));
                 assert!(is_there, "{which:?}: {line}: {text}");
             };
-            is_told("workload --duration 4s");
-            is_told("top --once --duration 4s --size 250x40 --screen queries");
-            is_told("top --once --duration 4s --size 250x40 --screen threads");
-            let diagnosis = told("doctor --duration 6s --fail-on never --json");
+            is_shown("workload --duration 4s");
+            is_shown("top --once --duration 4s --size 250x40 --screen queries");
+            is_shown("top --once --duration 4s --size 250x40 --screen threads");
+            let diagnosis = words("doctor --duration 6s --fail-on never --json");
             let diagnosis: Value = serde_json::from_str(&diagnosis).expect("JSON");
             let found = diagnosis["findings"].as_array().expect("a list");
             assert!(

@@ -59,7 +59,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn the_stacks_of_both_servers_are_told_apart_by_statement_and_saved_without_its_literals() {
+fn the_stacks_of_both_servers_are_distinguished_by_statement_and_saved_without_its_literals() {
     if may_not_profile() {
         return;
     }
@@ -111,7 +111,7 @@ fn the_stacks_of_both_servers_are_told_apart_by_statement_and_saved_without_its_
 }
 
 /// Starts `stacks --json`, waits for a line of its notes, does something, and gives back what it printed.
-fn profiled_while(arguments: &[&str], heard: &str, disturb: impl FnOnce()) -> (Value, i32) {
+fn profiled_while(arguments: &[&str], received: &str, disturb: impl FnOnce()) -> (Value, i32) {
     let mut child: Child = Command::new(spindoctor("").get_program())
         .args(["stacks", "--no-defaults", "--json"])
         .args(arguments)
@@ -120,8 +120,8 @@ fn profiled_while(arguments: &[&str], heard: &str, disturb: impl FnOnce()) -> (V
         .spawn()
         .expect("the program runs");
     let mut notes = BufReader::new(child.stderr.take().expect("it is piped")).lines();
-    let said = notes.find(|line| line.as_ref().is_ok_and(|line| line.contains(heard)));
-    assert!(said.is_some(), "it says {heard:?}");
+    let said = notes.find(|line| line.as_ref().is_ok_and(|line| line.contains(received)));
+    assert!(said.is_some(), "it says {received:?}");
     disturb();
     let mut report = String::new();
     child.stdout.take().expect("it is piped").read_to_string(&mut report).expect("UTF-8");
@@ -134,7 +134,7 @@ fn notes(profile: &Value) -> String {
 }
 
 #[test]
-fn a_trigger_is_waited_for_and_told_and_a_server_that_ends_leaves_what_was_seen() {
+fn a_trigger_is_waited_for_and_shown_and_a_server_that_ends_leaves_what_was_seen() {
     if may_not_profile() {
         return;
     }
@@ -196,7 +196,7 @@ fn a_process_that_is_no_server_is_profiled_by_its_id_alone() {
     assert_eq!(code, 0, "{text}");
     let profile = json(&text);
     assert_eq!((&profile["threads"], &profile["states"]["sleep"]), (&1.into(), &1.0.into()), "{text}");
-    assert!(notes(&profile).contains("connections are not told"), "{text}");
+    assert!(notes(&profile).contains("no connections"), "{text}");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn what_cannot_be_done_is_one_line_and_exit_2() {
     std::fs::write(&hostile, b"spindoctor profile 1\n\x1f\x8b\x08garbage")
         .expect("a test may write to its own folder");
     let hostile = hostile.to_str().expect("UTF-8");
-    for (line, told) in [
+    for (line, text) in [
         (format!("stacks --load {hostile}"), "is cut short or damaged"),
         (format!("stacks --diff {hostile} /dev/null"), "is cut short or damaged"),
         ("stacks --load /dev/null".to_owned(), "is no profile; `spindoctor stacks --save"),
@@ -219,13 +219,13 @@ fn what_cannot_be_done_is_one_line_and_exit_2() {
         let (message, code) = complained(&line);
         assert_eq!(code, 2, "{line}: {message}");
         assert_eq!(message.trim_end().lines().count(), 1, "{line}: {message}");
-        assert!(message.contains(told), "{line}: {message}");
+        assert!(message.contains(text), "{line}: {message}");
     }
 }
 
 #[test]
 fn flags_that_make_no_sense_together_are_refused() {
-    for (line, told) in [
+    for (line, text) in [
         ("stacks --load x --duration 3s", "cannot be used with"),
         ("stacks --load x --when a>1", "cannot be used with"),
         ("stacks --diff x y --load z", "cannot be used with"),
@@ -236,12 +236,12 @@ fn flags_that_make_no_sense_together_are_refused() {
     ] {
         let (message, code) = complained(line);
         assert_eq!(code, 2, "{line}");
-        assert!(message.contains(told), "{line}: {message}");
+        assert!(message.contains(text), "{line}: {message}");
     }
 }
 
 #[test]
-fn a_server_without_performance_schema_is_told_that_it_lacks_that() {
+fn a_server_without_performance_schema_gets_a_note_that_it_lacks_that() {
     if may_not_profile() {
         return;
     }

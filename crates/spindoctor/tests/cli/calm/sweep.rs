@@ -13,8 +13,8 @@ use crate::program::{printed, spindoctor};
 /// For what is not promised, on a machine that is on its knees.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The program, with what the lab and sysbench need, and a folder for its journals and runs: not that of whoever works on this
-/// machine.
+/// The program, with what the lab and sysbench need, and a folder for its journals and runs: not that of the person who
+/// works on this machine.
 fn sweep(state: &Path, line: &str) -> assert_cmd::Command {
     let home = Home::open().expect("the lab has a folder");
     let mut command = spindoctor(&format!("sweep --no-defaults {line}"));

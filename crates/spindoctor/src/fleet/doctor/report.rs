@@ -4,8 +4,8 @@ use spindoctor_fleet::failure::Failures;
 
 use super::view::FleetDiagnosis;
 
-/// What is told.
-pub struct Told<'a> {
+/// What is shown.
+pub struct Report<'a> {
     /// The diagnosis.
     pub diagnosis: &'a FleetDiagnosis,
     /// The names of all servers.

@@ -44,19 +44,19 @@ impl Incident {
             };
         };
         let head = &event.head;
-        let mut told = match self.scope.is_asked {
+        let mut text = match self.scope.is_asked {
             true => format!("The worst began at {}: ", day_and_time(head.began)),
             false => format!("At {when}: "),
         };
-        told.push_str(if head.stall.because.is_empty() {
+        text.push_str(if head.stall.because.is_empty() {
             head.stall.kind.title()
         } else {
             &head.stall.because
         });
         match self.cause() {
-            Some((_, headline)) => format!("{told}. {headline}."),
-            None if head.stall.kind.is_restart() => format!("{told}."),
-            None => format!("{told}. No cause was found."),
+            Some((_, headline)) => format!("{text}. {headline}."),
+            None if head.stall.kind.is_restart() => format!("{text}."),
+            None => format!("{text}. No cause was found."),
         }
     }
 
