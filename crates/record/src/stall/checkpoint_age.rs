@@ -178,7 +178,7 @@ mod tests {
         let seen = look(&mut age, 0.6, 0.99).unwrap();
         assert_eq!(
             (seen.began_s, seen.because.as_str()),
-            (0.1, "99 % of the redo log's limit of 75.9 MiB are in use")
+            (0.1, "99 % of the redo log's limit of 76.3 MiB are in use")
         );
         assert!(look(&mut age, 0.7, 0.95).is_some());
         assert_eq!(look(&mut age, 0.8, 0.9), None);

@@ -227,7 +227,7 @@ fn of_a_server_that_answers_nothing_the_process_is_shown() {
         assert_eq!(output.status.code(), Some(0), "{text}{notes}");
         assert!(notes.contains("did not answer within 0.5 s"), "{notes}");
         assert!(text.contains("all its threads are stopped"), "{text}");
-        assert!(text.contains("not everything could be looked at"), "{text}");
+        assert!(text.contains("not everything could be checked"), "{text}");
     });
 }
 
