@@ -21,13 +21,15 @@ const PERIOD_US: u64 = 100_000;
 pub struct Limits {
     /// CPUs of time in each period: 0.5 is half a CPU.
     pub quota_cpus: Option<f64>,
+    /// Its weight where CPUs are scarce, against 1 of every other group.
+    pub weight: Option<u32>,
     /// CPUs that it may use, as the kernel writes them: `0-1,4`.
     pub cpuset: Option<String>,
     /// Memory that it may use, page cache included.
     pub memory_bytes: Option<u64>,
     /// True where the group must be able to freeze the server.
     pub freezer: bool,
-    /// True where the group must be able to slow the server's writes down.
+    /// True where the group must be able to slow the server's writes, or reads, down.
     pub writes: bool,
 }
 
@@ -49,7 +51,7 @@ struct Hierarchies {
 impl Limits {
     fn controllers(&self) -> Vec<&'static str> {
         [
-            (self.quota_cpus.is_some(), "cpu"),
+            (self.quota_cpus.is_some() || self.weight.is_some(), "cpu"),
             (self.cpuset.is_some(), "cpuset"),
             (self.memory_bytes.is_some(), "memory"),
             (self.freezer, "freezer"),
@@ -133,6 +135,24 @@ impl Groups {
         }
     }
 
+    /// Lets the group read this often per second from the disk that holds a folder; None for no limit.
+    pub(crate) fn limit_reads(&self, folder: &Path, per_second: Option<u32>) -> Result<()> {
+        let Some(group) = &self.writes else {
+            return Err(Error::Unable {
+                what: "a slow disk",
+                because: "the server has no group for it".into(),
+            });
+        };
+        let disk = disk_of(folder, Path::new("/sys"))?;
+        if is_v2(group) {
+            let iops = per_second.map_or("max".into(), |limit| limit.to_string());
+            write(&group.join("io.max"), &format!("{disk} riops={iops}"))
+        } else {
+            let limit = format!("{disk} {}", per_second.unwrap_or(0));
+            write(&group.join("blkio.throttle.read_iops_device"), &limit)
+        }
+    }
+
     /// Removes the groups; their processes must be gone or going.
     pub(crate) fn remove(&self) -> Result<()> {
         let start = Instant::now();
@@ -207,6 +227,10 @@ fn create_v1(folder: &Path, limits: &Limits) -> Result<()> {
         write(&folder.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
         write(&folder.join("cpu.cfs_quota_us"), &quota_us(quota).to_string())?;
     }
+    if let (Some(weight), true) = (limits.weight, has("cpu.shares")) {
+        // 1024 is the kernel's default.
+        write(&folder.join("cpu.shares"), &(1024 * weight).to_string())?;
+    }
     if let (Some(cpus), true) = (&limits.cpuset, has("cpuset.cpus")) {
         write(&folder.join("cpuset.cpus"), cpus)?;
         let above = folder.with_file_name("cpuset.mems");
@@ -226,6 +250,10 @@ fn create_v2(folder: &Path, limits: &Limits) -> Result<()> {
     create(folder)?;
     if let Some(quota) = limits.quota_cpus {
         write(&folder.join("cpu.max"), &format!("{} {PERIOD_US}", quota_us(quota)))?;
+    }
+    if let Some(weight) = limits.weight {
+        // 100 is the kernel's default.
+        write(&folder.join("cpu.weight"), &(100 * weight).to_string())?;
     }
     if let Some(cpus) = &limits.cpuset {
         write(&folder.join("cpuset.cpus"), cpus)?;
@@ -298,6 +326,7 @@ mod tests {
     fn version_2_has_one_group_for_all() {
         let limits = Limits {
             quota_cpus: Some(0.5),
+            weight: None,
             cpuset: Some("0".into()),
             memory_bytes: Some(1 << 30),
             freezer: true,
@@ -320,6 +349,7 @@ mod tests {
         let groups = Groups { folders: vec![group.clone()], ..Groups::default() };
         let limits = Limits {
             quota_cpus: Some(1.5),
+            weight: Some(10),
             cpuset: Some("0".into()),
             memory_bytes: Some(4096),
             ..Limits::default()
@@ -327,6 +357,7 @@ mod tests {
         groups.create(&limits).unwrap();
         assert_eq!(fs::read_to_string(group.join("memory.max")).unwrap(), "4096");
         assert_eq!(fs::read_to_string(group.join("cpu.max")).unwrap(), "150000 100000");
+        assert_eq!(fs::read_to_string(group.join("cpu.weight")).unwrap(), "1000");
         assert_eq!(fs::read_to_string(group.join("cpuset.cpus")).unwrap(), "0");
     }
 

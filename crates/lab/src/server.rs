@@ -423,6 +423,12 @@ impl Server {
         self.record.groups.limit_writes(&self.record.data, per_second, None)
     }
 
+    /// Lets the server read this often per second from the disk that holds its data, or as often as it likes; needs
+    /// [`Limits::writes`].
+    pub fn limit_reads(&self, per_second: Option<u32>) -> Result<()> {
+        self.record.groups.limit_reads(&self.record.data, per_second)
+    }
+
     /// Makes the disk that holds the server's data hang: it takes one write a second and 8 KiB, so that a sync, which
     /// writes a log and the file system's journal, takes seconds. [`Self::limit_writes`] ends it; needs
     /// [`Limits::writes`].
@@ -466,6 +472,7 @@ impl Server {
         // A process that is its own parent's zombie is gone for us once it is waited for.
         let _not_frozen = self.record.groups.freeze(false);
         let _not_slow = self.record.groups.limit_writes(&self.record.data, None, None);
+        let _not_slow = self.record.groups.limit_reads(&self.record.data, None);
         if let Some(mut child) = self.child.take() {
             let _gone = child.kill();
             let _status = child.wait();

@@ -1,6 +1,8 @@
-//! Load on a server: sysbench's clients, clients of the lab's own at a steady pace, and single sessions that hold locks.
+//! Load on a server: sysbench's clients, clients of the lab's own at a steady pace, and single sessions that hold locks; and a
+//! neighbour that loads the machine.
 
 pub(crate) mod clients;
+pub(crate) mod neighbour;
 pub(crate) mod sessions;
 pub(crate) mod sysbench;
 

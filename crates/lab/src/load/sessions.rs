@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use tokio::task::JoinSet;
@@ -13,6 +14,9 @@ use crate::server::Server;
 
 /// `ER_CON_COUNT_ERROR`: too many connections.
 const TOO_MANY_CONNECTIONS: u16 = 1040;
+
+/// `ER_LOCK_DEADLOCK`: a deadlock's victim.
+const DEADLOCK: u16 = 1213;
 
 const CHURN: &str = "CALL churn()";
 
@@ -31,6 +35,7 @@ pub(crate) struct Sessions {
     idle: Vec<Conn>,
     busy: JoinSet<()>,
     refused: Arc<AtomicU64>,
+    deadlocks: Arc<AtomicU64>,
     /// Connections of those that run a statement once.
     once: Vec<u64>,
     /// Servers that one of them needs beside its own.
@@ -136,6 +141,42 @@ impl Sessions {
             }
         });
         Ok(())
+    }
+
+    /// A session that runs a transaction over and over: its statements, each with the mean time that the client then has other
+    /// things to do; the times are of chance, so that sessions do not march in step. It begins again where a statement
+    /// fails.
+    pub(crate) async fn transact(
+        &mut self,
+        server: &Server,
+        transaction: Vec<(String, Duration)>,
+    ) -> Result<()> {
+        let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
+        let deadlocks = Arc::clone(&self.deadlocks);
+        self.busy.spawn(async move {
+            let mut rng = Rng::new();
+            loop {
+                for (statement, pause) in &transaction {
+                    match conn.query_drop(statement.as_str()).await {
+                        Ok(()) if pause.is_zero() => {}
+                        Ok(()) => tokio::time::sleep(pause.mul_f64(-(1.0 - rng.f64()).ln())).await,
+                        Err(mysql_async::Error::Server(error)) => {
+                            deadlocks.fetch_add(u64::from(error.code == DEADLOCK), Ordering::Relaxed);
+                            break;
+                        }
+                        Err(_) => return,
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// How many of their transactions were a deadlock's victim, each second.
+    pub(crate) async fn deadlocks_per_s(&self) -> f64 {
+        let (start, before) = (Instant::now(), self.deadlocks.load(Ordering::Relaxed));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        (self.deadlocks.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64()
     }
 
     /// A client that keeps asking for a connection, uses it for a moment and gives it back.

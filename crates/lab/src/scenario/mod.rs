@@ -8,29 +8,39 @@
 //! score. `script/new-cause` adds a scenario from `template.rs`.
 
 mod accept_bottleneck;
+mod auto_increment_lock;
 mod checkpoint_stall;
+mod commit_delay_set;
 mod commit_sync_bound;
+mod concurrency_queue;
 mod connection_churn;
 mod connections_exhausted;
 mod cpu_saturated;
 mod cpu_throttled;
+mod deadlock_storm;
 mod dictionary_stall;
 mod during;
 mod file_extension_stall;
+mod four_clients;
 mod global_lock_pileup;
 mod healthy;
 mod index_dive_waste;
 mod index_lock;
 mod log_cache_pressure;
 mod metadata_lock_pileup;
+mod noisy_neighbour;
 mod onset;
+mod prepared_xa_left;
 mod purge_lag;
 mod quota_blind_spin;
+mod read_io_bound;
 mod replica_lag;
+mod row_lock_mild;
 mod row_lock_pileup;
 mod rows_read_waste;
 mod run;
 mod score;
+mod semi_sync_wait;
 mod server_frozen;
 mod server_stopped;
 mod spin_burn;
@@ -38,10 +48,12 @@ mod statistics_stall;
 mod storage_stalled;
 pub(crate) mod symptom;
 mod table_cache_contention;
+mod table_lock_pileup;
 #[cfg(test)]
 mod template;
 mod thread_cache_miss;
 mod unnamed_wait;
+mod user_lock_pileup;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -50,6 +62,7 @@ use std::time::Instant;
 use spindoctor_model::Flavor;
 
 use crate::error::Result;
+use crate::load::neighbour::Neighbour;
 use crate::load::sessions::Sessions;
 use crate::load::{Load, LoadReport, LoadSpec, Tables};
 use crate::server::{Server, ServerSpec};
@@ -62,13 +75,22 @@ pub use score::{Score, ScoredRun, Tally, score};
 /// Every scenario, the healthy one first, then in the order of the catalogue of causes.
 pub const SCENARIOS: &[&Scenario] = &[
     &healthy::SCENARIO,
+    &four_clients::SCENARIO,
     &quota_blind_spin::SCENARIO,
     &cpu_throttled::SCENARIO,
     &spin_burn::SCENARIO,
     &cpu_saturated::SCENARIO,
+    &noisy_neighbour::SCENARIO,
+    &concurrency_queue::SCENARIO,
     &index_lock::SCENARIO,
     &row_lock_pileup::SCENARIO,
+    &row_lock_mild::SCENARIO,
+    &prepared_xa_left::SCENARIO,
+    &auto_increment_lock::SCENARIO,
+    &deadlock_storm::SCENARIO,
     &metadata_lock_pileup::SCENARIO,
+    &table_lock_pileup::SCENARIO,
+    &user_lock_pileup::SCENARIO,
     &global_lock_pileup::SCENARIO,
     &dictionary_stall::SCENARIO,
     &file_extension_stall::SCENARIO,
@@ -76,7 +98,10 @@ pub const SCENARIOS: &[&Scenario] = &[
     &checkpoint_stall::SCENARIO,
     &purge_lag::SCENARIO,
     &commit_sync_bound::SCENARIO,
+    &commit_delay_set::SCENARIO,
+    &semi_sync_wait::SCENARIO,
     &storage_stalled::SCENARIO,
+    &read_io_bound::SCENARIO,
     &log_cache_pressure::SCENARIO,
     &table_cache_contention::SCENARIO,
     &accept_bottleneck::SCENARIO,
@@ -133,6 +158,7 @@ const TABLES: Tables = Tables { count: 4, rows: 10_000 };
 struct Suffering {
     load: Option<Load>,
     sessions: Sessions,
+    neighbour: Option<Neighbour>,
     began: Instant,
     /// A scenario's own reading of the server before it suffered.
     baseline: f64,
@@ -144,6 +170,7 @@ impl Suffering {
         Ok(Self {
             load: Some(Load::start(server.socket(), spec)?),
             sessions: Sessions::default(),
+            neighbour: None,
             began: Instant::now(),
             baseline: 0.0,
         })
@@ -151,7 +178,7 @@ impl Suffering {
 
     /// By sessions of the lab's own.
     fn by(sessions: Sessions) -> Self {
-        Self { load: None, sessions, began: Instant::now(), baseline: 0.0 }
+        Self { load: None, sessions, neighbour: None, began: Instant::now(), baseline: 0.0 }
     }
 
     /// What the clients reported since an instant.

@@ -156,6 +156,61 @@ pub(super) async fn semaphore_waiters(server: &Server) -> Result<usize> {
     Ok(rows.iter().map(|(_, _, text)| text.matches(" has waited at ").count()).sum())
 }
 
+/// Transactions that wait for a table's auto-increment lock, by the TRANSACTIONS of `SHOW ENGINE INNODB STATUS`.
+///
+/// A line is like ``TABLE LOCK table `sbtest`.`archive` trx id 4711 lock mode AUTO-INC waiting``.
+pub(super) async fn auto_increment_waiters(server: &Server) -> Result<usize> {
+    let rows = show(server, "SHOW ENGINE INNODB STATUS").await?;
+    Ok(rows.iter().map(|(_, _, text)| text.matches("lock mode AUTO-INC waiting").count()).sum())
+}
+
+/// Statements that InnoDB has not let in, by the ROW OPERATIONS of `SHOW ENGINE INNODB STATUS`.
+///
+/// The line is like `2 queries inside InnoDB, 14 queries in queue`.
+pub(super) async fn queries_in_queue(server: &Server) -> Result<u64> {
+    let rows = show(server, "SHOW ENGINE INNODB STATUS").await?;
+    let told =
+        |text: &str| text.split_once(" queries inside InnoDB, ")?.1.split_whitespace().next()?.parse().ok();
+    Ok(rows.iter().find_map(|(_, _, text)| told(text)).unwrap_or_default())
+}
+
+/// Share of the sessions at work that wait for a row lock, the mean of some looks.
+pub(super) async fn lock_wait_share(server: &Server) -> Result<f64> {
+    const LOOKS: u32 = 12;
+    // INNODB_TRX shows the same again to those who come back within 100 ms.
+    const APART: Duration = Duration::from_millis(150);
+    // Of `app`: this session does not count.
+    const AT_WORK: &str = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app' AND command NOT IN ('Sleep', 'Daemon')";
+    const WAITING: &str = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
+    let (mut at_work, mut waiting) = (0, 0);
+    for _ in 0..LOOKS {
+        at_work += number(server, AT_WORK).await?;
+        waiting += number(server, WAITING).await?;
+        tokio::time::sleep(APART).await;
+    }
+    Ok(waiting as f64 / at_work.max(1) as f64)
+}
+
+/// For how long the server's threads ran and waited for a CPU, seconds of each second.
+pub(super) async fn ran_and_waited(server: &Server) -> Result<(f64, f64)> {
+    let path = format!("/proc/{}/task", server.pid());
+    let read = || -> Result<(f64, f64)> {
+        let mut sum = (0.0, 0.0);
+        for task in fs::read_dir(&path).map_err(Error::file("list", path.as_ref()))?.flatten() {
+            // 2157643289 88121 4711: ran, waited, turns; nanoseconds.
+            let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            let mut numbers = text.split_ascii_whitespace().filter_map(|number| number.parse::<f64>().ok());
+            sum.0 += numbers.next().unwrap_or_default() / 1e9;
+            sum.1 += numbers.next().unwrap_or_default() / 1e9;
+        }
+        Ok(sum)
+    };
+    let (start, first) = (Instant::now(), read()?);
+    tokio::time::sleep(2 * SPAN).await;
+    let (last, seconds) = (read()?, start.elapsed().as_secs_f64());
+    Ok(((last.0 - first.0) / seconds, (last.1 - first.1) / seconds))
+}
+
 /// Transactions whose old row versions are not purged yet, by the TRANSACTIONS of `SHOW ENGINE INNODB STATUS`.
 ///
 /// The line is like `History list length 3000`.

@@ -1,4 +1,5 @@
-//! Forty sessions that wait for GET_LOCK: nothing in the catalogue explains it, and the diagnosis still says who waits for what.
+//! Forty sessions that wait for a replication position: nothing in the catalogue explains it, and the diagnosis still says who
+//! waits for what.
 
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::unnamed_wait::CAUSE;
@@ -8,15 +9,16 @@ use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
 
-/// Sessions that want the lock.
+/// Sessions that want to read what was written.
 const WAITERS: u64 = 40;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
     label: Some(CAUSE.name),
-    story: "An application guards a job with GET_LOCK; one session got the lock and idles, and 40 sessions wait for it. No \
-            cause of the catalogue explains that. Seen to suffer by the thread list: at least 35 sessions in the state \
-            User lock.",
+    story: "A proxy sends reads to a replica and has each wait until the replica has what its client wrote: 40 sessions wait \
+            for a GTID (WAIT_FOR_EXECUTED_GTID_SET, MASTER_GTID_WAIT) that never comes, because nothing is replicated. No \
+            cause of the catalogue explains that. Seen to suffer by the thread list: at least 35 sessions in the state of \
+            that wait.",
     flavors: ALL,
     needs: "",
     is_calm: true,
@@ -26,20 +28,31 @@ pub(super) const SCENARIO: Scenario = Scenario {
     onset: None,
 };
 
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec::default()
+fn spec(flavor: Flavor) -> ServerSpec {
+    let options: &[&str] = match flavor {
+        Flavor::Mariadb => &[],
+        _ => &["--gtid-mode=ON", "--enforce-gtid-consistency=ON"],
+    };
+    ServerSpec { options: options.iter().map(|&option| option.to_owned()).collect(), ..ServerSpec::default() }
 }
 
 async fn begin(server: &Server) -> Result<Suffering> {
+    let wait = match server.version().flavor {
+        Flavor::Mariadb => "SELECT MASTER_GTID_WAIT('0-2-4711', 600)",
+        _ => "SELECT WAIT_FOR_EXECUTED_GTID_SET('3e11fa47-71ca-11e1-9e33-c80aa9429562:4711', 600)",
+    };
     let mut sessions = Sessions::default();
-    sessions.hold_as(server, "root", &["SELECT GET_LOCK('nightly', 600)"]).await?;
     for _ in 0..WAITERS {
-        sessions.repeat(server, "SELECT GET_LOCK('nightly', 600)".to_owned()).await?;
+        sessions.repeat(server, wait.to_owned()).await?;
     }
     Ok(Suffering::by(sessions))
 }
 
 async fn symptom(server: &Server) -> Result<Option<String>> {
-    let waiting = symptom::sessions_in_state(server, "User lock").await?;
-    Ok((waiting >= 35).then(|| format!("{waiting} sessions wait for a user lock")))
+    let state = match server.version().flavor {
+        Flavor::Mariadb => "Waiting in MASTER_GTID_WAIT()%",
+        _ => "Waiting for GTID to be committed",
+    };
+    let waiting = symptom::sessions_in_state(server, state).await?;
+    Ok((waiting >= 35).then(|| format!("{waiting} sessions wait for a GTID")))
 }

@@ -1,0 +1,55 @@
+//! A prepared XA transaction that nobody ends.
+
+use spindoctor_model::Flavor;
+use spindoctor_rules::causes::prepared_xa_left::CAUSE;
+
+use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use crate::error::Result;
+use crate::load::sessions::Sessions;
+use crate::server::{Server, ServerSpec};
+
+/// Sessions that want the row.
+const WAITERS: u64 = 24;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
+    story: "A client updates a row in an XA transaction, prepares it and is gone: no connection has it any more, and it keeps \
+            its lock. 24 sessions update the same row and wait. Seen to suffer by XA RECOVER, which lists the transaction, and \
+            by INNODB_TRX: at least 20 transactions in LOCK WAIT.",
+    flavors: ALL,
+    needs: "",
+    is_calm: true,
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
+};
+
+fn spec(_: Flavor) -> ServerSpec {
+    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    server
+        .execute([
+            "XA START 'order-4711','branch-2'",
+            "UPDATE sbtest.sbtest1 SET k = k + 1 WHERE id = 1",
+            "XA END 'order-4711','branch-2'",
+            "XA PREPARE 'order-4711','branch-2'",
+        ])
+        .await?;
+    let mut sessions = Sessions::default();
+    for _ in 0..WAITERS {
+        sessions.repeat(server, "UPDATE sbtest1 SET k = k + 1 WHERE id = 1".into()).await?;
+    }
+    Ok(Suffering::by(sessions))
+}
+
+async fn symptom(server: &Server) -> Result<Option<String>> {
+    const WAITING: &str = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
+    let is_left = server.ask("XA RECOVER").await?.is_some();
+    let waiting = symptom::number(server, WAITING).await?;
+    Ok((is_left && waiting >= 20)
+        .then(|| format!("a prepared XA transaction is left, {waiting} transactions wait for a row lock")))
+}

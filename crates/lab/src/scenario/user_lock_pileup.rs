@@ -1,0 +1,44 @@
+//! Forty sessions that wait for a lock of GET_LOCK.
+
+use spindoctor_model::Flavor;
+use spindoctor_rules::causes::user_lock_pileup::CAUSE;
+
+use super::{ALL, Scenario, Suffering, symptom};
+use crate::error::Result;
+use crate::load::sessions::Sessions;
+use crate::server::{Server, ServerSpec};
+
+/// Sessions that want the lock.
+const WAITERS: u64 = 40;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
+    story: "An application guards a job with GET_LOCK; one session got the lock and idles, and 40 sessions wait for it. \
+            Seen to suffer by the thread list: at least 35 sessions in the state User lock.",
+    flavors: ALL,
+    needs: "",
+    is_calm: true,
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
+};
+
+fn spec(_: Flavor) -> ServerSpec {
+    ServerSpec::default()
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    let mut sessions = Sessions::default();
+    sessions.hold_as(server, "root", &["SELECT GET_LOCK('nightly', 600)"]).await?;
+    for _ in 0..WAITERS {
+        sessions.repeat(server, "SELECT GET_LOCK('nightly', 600)".to_owned()).await?;
+    }
+    Ok(Suffering::by(sessions))
+}
+
+async fn symptom(server: &Server) -> Result<Option<String>> {
+    let waiting = symptom::sessions_in_state(server, "User lock").await?;
+    Ok((waiting >= 35).then(|| format!("{waiting} sessions wait for a user lock")))
+}
