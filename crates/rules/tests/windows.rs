@@ -139,20 +139,7 @@ fn nothing_is_made_of_a_missing_source(label: &str, path: &Path) {
 }
 
 /// Causes that no machine of two CPUs can make: on one, MySQL 9.7 commits no fewer updates with no spin at all.
-const NOT_RECORDED: &[&str] = &[
-    "spin-too-short",
-    // TEMPORARY
-    "unnamed-wait",
-    "noisy-neighbour",
-    "concurrency-queue",
-    "prepared-xa-left",
-    "auto-increment-lock",
-    "deadlock-storm",
-    "table-lock-pileup",
-    "commit-delay-set",
-    "semi-sync-wait",
-    "read-io-bound",
-];
+const NOT_RECORDED: &[&str] = &["spin-too-short"];
 
 #[test]
 fn every_cause_and_a_healthy_server_were_recorded() {
