@@ -1,4 +1,4 @@
-//! Commits that wait for others to commit with them, because the server is told to.
+//! Commits that wait for others to commit with them, because variables of the server ask for it.
 
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::commit_delay_set::CAUSE;
@@ -11,7 +11,7 @@ use crate::server::{Server, ServerSpec};
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
     label: Some(CAUSE.name),
-    story: "Sixteen clients update single rows, with a binary log, and the server is told to hold each group of commits back \
+    story: "Sixteen clients update single rows, with a binary log, and the server holds each group of commits back \
             for 200 ms so that more come together: binlog_group_commit_sync_delay = 200000, on MariaDB \
             binlog_commit_wait_usec = 200000 with binlog_commit_wait_count = 100. CPUs and disk idle. Seen to suffer by commits \
             that take more than 150 ms for 95 in 100.",

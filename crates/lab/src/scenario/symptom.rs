@@ -169,9 +169,9 @@ pub(super) async fn auto_increment_waiters(server: &Server) -> Result<usize> {
 /// The line is like `2 queries inside InnoDB, 14 queries in queue`.
 pub(super) async fn queries_in_queue(server: &Server) -> Result<u64> {
     let rows = show(server, "SHOW ENGINE INNODB STATUS").await?;
-    let told =
+    let queued =
         |text: &str| text.split_once(" queries inside InnoDB, ")?.1.split_whitespace().next()?.parse().ok();
-    Ok(rows.iter().find_map(|(_, _, text)| told(text)).unwrap_or_default())
+    Ok(rows.iter().find_map(|(_, _, text)| queued(text)).unwrap_or_default())
 }
 
 /// Share of the sessions at work that wait for a row lock, the mean of some looks.

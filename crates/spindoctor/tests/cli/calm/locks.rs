@@ -117,7 +117,7 @@ impl Locks {
             let (text, code) = printed(&line);
             assert_eq!(code, 0, "{text}");
             let are_all = text.lines().next().is_some_and(|line| line.ends_with(waiting));
-            if are_all && !text.contains("Nobody is blocked for long") {
+            if are_all && !text.contains("No session is blocked for long") {
                 return text;
             }
         }
