@@ -33,7 +33,7 @@ const LOCK_WAIT_S: u32 = 1;
 
 /// Why a statement needs `--write`.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0}; --write asks it all the same")]
+#[error("{0}; --write sends it anyway")]
 pub struct NotReading(String);
 
 /// A statement, as it goes to every server.
@@ -86,7 +86,7 @@ impl Statement {
                 return Err(Failure::new(Reason::Query, error));
             }
             let message = |failure: Failure| {
-                let error = format!("{}; --write asks it all the same", failure.error);
+                let error = format!("{}; --write sends it anyway", failure.error);
                 Failure { error, ..failure }
             };
             return read_only(version, limit).map(Some).map_err(message);
@@ -184,7 +184,7 @@ mod tests {
             "SELECT 1 INTO @a",
         ] {
             let error = Statement::reading(sql).unwrap_err().to_string();
-            assert!(error.ends_with("; --write asks it all the same"), "{error}");
+            assert!(error.ends_with("; --write sends it anyway"), "{error}");
         }
     }
 

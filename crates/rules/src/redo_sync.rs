@@ -124,6 +124,9 @@ fn by_metric(window: &Window, per_s: f64) -> Option<RedoSync> {
     Some(RedoSync { per_s, mean_us, busy_ratio, source: source.into(), busy_source: source })
 }
 
+/// The source of a sync's time that is concluded from the commits.
+pub(crate) const FROM_COMMITS: &str = "time in commit, divided by the syncs";
+
 /// Syncs follow one another: while some session is in commit, one is under way, or the CPU that would
 /// begin it is not to be had. Where that is ruled out, a sync takes as long as the time in commit
 /// divided by the syncs.
@@ -132,7 +135,7 @@ fn by_queue(per_s: f64, queue: CommitQueue) -> RedoSync {
         per_s,
         mean_us: queue.samples_ratio * 1e6 / per_s,
         busy_ratio: queue.samples_ratio,
-        source: "time in commit, divided by the syncs".into(),
+        source: FROM_COMMITS.into(),
         busy_source: "thread list",
     }
 }

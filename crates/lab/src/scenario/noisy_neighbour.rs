@@ -17,7 +17,7 @@ const PROCESSES_PER_CPU: usize = 4;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
     label: Some(CAUSE.name),
-    story: "Eight clients run sysbench's oltp_read_write at 250 transactions a second, far below what the server can do. Then \
+    story: "Thirty-two clients run sysbench's oltp_read_write at 250 transactions a second, far below what the server can do. Then \
             another service of the machine, in a control group of its own with six times the weight, compresses with four \
             processes for each CPU and leaves none idle. Seen to suffer by the kernel's own account of the server's threads: \
             they wait for a CPU for longer than they run.",
@@ -36,7 +36,7 @@ fn spec(_: Flavor) -> ServerSpec {
 
 async fn begin(server: &Server) -> Result<Suffering> {
     let workload = Workload::OltpReadWrite;
-    let spec = LoadSpec { workload, threads: 8, rate: Some(RATE), tables: TABLES };
+    let spec = LoadSpec { workload, threads: 32, rate: Some(RATE), tables: TABLES };
     let mut suffering = Suffering::by_load(server, spec)?;
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
     suffering.neighbour = Some(Neighbour::start(PROCESSES_PER_CPU * cpus)?);

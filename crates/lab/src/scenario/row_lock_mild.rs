@@ -11,17 +11,17 @@ use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
 
 /// Clients that count orders in one row.
-const CLIENTS: u32 = 4;
+const CLIENTS: u32 = 12;
 /// How long a client has other things to do with the row locked.
 const KEPT: Duration = Duration::from_millis(25);
 /// Between two transactions of a client.
-const PAUSE: Duration = Duration::from_millis(150);
+const PAUSE: Duration = Duration::from_millis(400);
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "row-lock-mild",
     label: Some(CAUSE.name),
-    story: "Two clients run sysbench's oltp_read_only as fast as they can, and four others count their orders in one row: each \
-            keeps its lock for 25 ms, seven times a second at most. Seen to suffer by INNODB_TRX beside the thread list: of the sessions at \
+    story: "Six clients run sysbench's oltp_read_only as fast as they can, and twelve others count their orders in one row: each \
+            keeps its lock for 25 ms, twice a second at most. Seen to suffer by INNODB_TRX beside the thread list: of the sessions at \
             work 5 to 40 % wait for the row.",
     flavors: ALL,
     needs: "",
@@ -39,7 +39,7 @@ fn spec(_: Flavor) -> ServerSpec {
 async fn begin(server: &Server) -> Result<Suffering> {
     let workload = Workload::OltpReadOnly;
     let mut suffering =
-        Suffering::by_load(server, LoadSpec { workload, threads: 2, rate: None, tables: TABLES })?;
+        Suffering::by_load(server, LoadSpec { workload, threads: 6, rate: None, tables: TABLES })?;
     for _ in 0..CLIENTS {
         let transaction = [
             ("BEGIN".to_owned(), Duration::ZERO),

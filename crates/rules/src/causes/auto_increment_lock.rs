@@ -40,7 +40,16 @@ pub const CAUSE: Cause = Cause {
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let Some(waits) = InClasses::from_time(time, &[TimeClass::AutoIncrementLock]) else {
-        return Outcome::Clear;
+        // Who waits so is known by connection: without the list of threads no stack is theirs, and without the list of waits a
+        // wait for a lock of InnoDB may be this one.
+        let undecided = [TimeClass::RowLock, TimeClass::Other, TimeClass::Running];
+        let missing = match table(window) {
+            Some(_) => window.missing(|sample| &sample.server.threads),
+            None => window
+                .missing(|sample| &sample.server.row_lock_waits)
+                .filter(|_| InClasses::from_time(time, &undecided).is_some()),
+        };
+        return missing.map_or(Outcome::Clear, Outcome::NotEnoughEvidence);
     };
     let blocker = waits.blocker(window);
     let mode = window.variable("innodb_autoinc_lock_mode");

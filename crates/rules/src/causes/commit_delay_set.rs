@@ -46,13 +46,22 @@ const DELAYS: &[(&str, &str)] = &[
     ("binlog_commit_wait_count", "binlog_commit_wait_usec"),
 ];
 
-fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
-    let set = DELAYS.iter().find_map(|(name, delay)| {
+/// The delay that is set: the variable that asks for it, its value, and for how long it holds a commit up, microseconds.
+fn delay(window: &Window) -> Option<(&'static str, f64, f64)> {
+    DELAYS.iter().find_map(|(name, delay)| {
         let value = window.variable_number(name).filter(|value| *value > 0.0)?;
         let delay_us = window.variable_number(delay).filter(|delay_us| *delay_us > 0.0)?;
         Some((*name, value, delay_us))
-    });
-    let Some((name, value, delay_us)) = set else {
+    })
+}
+
+/// True where commits wait so long on purpose that the time in commit says nothing of a sync.
+pub(super) fn is_long(window: &Window) -> bool {
+    delay(window).is_some_and(|(_, _, delay_us)| delay_us >= LONG_US)
+}
+
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    let Some((name, value, delay_us)) = delay(window) else {
         return match window.need(|sample| &sample.server.variables) {
             Err(missing) => Outcome::NotEnoughEvidence(missing),
             Ok(_) => Outcome::Clear,

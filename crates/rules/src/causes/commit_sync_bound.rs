@@ -4,9 +4,10 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
+use super::{commit_delay_set, semi_sync_wait};
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
-use crate::redo_sync::{CommitQueue, redo_sync_behind};
+use crate::redo_sync::{CommitQueue, FROM_COMMITS, redo_sync_behind};
 use crate::sessions::{Waiting, mean};
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::wait_graph::root_at_the_end;
@@ -127,6 +128,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let Some(sync) = redo_sync_behind(window, CommitQueue { mean: waiting.mean, samples_ratio }) else {
         return Err(no_sync_time(window));
     };
+    // Commits that wait for something else count as long syncs where nothing but their number and their time is known.
+    if sync.source == FROM_COMMITS && (commit_delay_set::is_long(window) || semi_sync_wait::is_seen(window)) {
+        return Err(no_sync_time(window));
+    }
     if sync.mean_us < SLOW_SYNC_US || sync.busy_ratio < LOGS_BUSY {
         return Ok(None);
     }

@@ -151,6 +151,7 @@ impl Rings {
         }
         rings.wanted.truncate(MOST);
         rings.wanted.dedup();
+        rings.statements.dedup();
         rings
     }
 }

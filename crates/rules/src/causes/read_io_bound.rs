@@ -45,8 +45,7 @@ pub const CAUSE: Cause = Cause {
 const SHARE: f64 = 0.2;
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
-    let Some(waits) = InClasses::from_time(time, &[TimeClass::Read]).filter(|waits| waits.share >= SHARE)
-    else {
+    let Some(waits) = InClasses::from_share(time, &[TimeClass::Read], SHARE) else {
         let is_vague = time.classes.iter().any(|one| one.class == TimeClass::Running && one.share >= SHARE);
         return match window.missing(|sample| &sample.host.threads) {
             Some(missing) if is_vague => Outcome::NotEnoughEvidence(missing),

@@ -38,6 +38,12 @@ pub const CAUSE: Cause = Cause {
     },
 };
 
+/// True where a session was listed that waits for the acknowledgement: the time in commit says nothing of a sync then.
+pub(super) fn is_seen(window: &Window) -> bool {
+    let lists = window.all(|sample| &sample.server.threads);
+    lists.iter().any(|(_, threads)| threads.iter().any(|thread| thread.state.contains("semi-sync")))
+}
+
 /// Share of the session time of those that wait for the acknowledgement itself: one session of a hundred, all the time.
 const HEAD: f64 = 0.01;
 

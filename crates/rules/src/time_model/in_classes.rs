@@ -23,6 +23,8 @@ pub(crate) struct InClasses<'t> {
     time: &'t SessionTime,
     /// The classes that there are, the largest first.
     parts: Vec<&'t TimeShare>,
+    /// The share of the session time from which on they are a finding.
+    least: f64,
     /// Their share of the session time, 0 to 1.
     pub(crate) share: f64,
     /// Sessions in them, on average.
@@ -32,9 +34,15 @@ pub(crate) struct InClasses<'t> {
 impl<'t> InClasses<'t> {
     /// None where it is not worth a finding.
     pub(crate) fn from_time(time: &'t SessionTime, classes: &[TimeClass]) -> Option<Self> {
+        Self::from_share(time, classes, WARNING_FROM)
+    }
+
+    /// The same, from that share of the session time on.
+    pub(crate) fn from_share(time: &'t SessionTime, classes: &[TimeClass], least: f64) -> Option<Self> {
         let parts: Vec<&TimeShare> = time.classes.iter().filter(|one| classes.contains(&one.class)).collect();
-        let share = parts.iter().map(|one| one.share).sum();
-        is_worth_a_finding(time, share).then_some(Self {
+        let share: f64 = parts.iter().map(|one| one.share).sum();
+        (share >= least && is_worth_a_finding(time, share)).then_some(Self {
+            least,
             time,
             parts,
             share,
@@ -52,7 +60,7 @@ impl<'t> InClasses<'t> {
             )
             .evidence(
                 Evidence::new("share of the session time", self.share, "ratio", self.source())
-                    .expected(format!("< {WARNING_FROM}")),
+                    .expected(format!("< {}", self.least)),
             );
         match self.parts.first().and_then(|largest| largest.seen.first()) {
             Some((seen, _)) if !seen.is_empty() => {

@@ -93,7 +93,7 @@ fn of_hundreds_the_odd_ones_and_those_in_trouble_are_named() {
     let out = run.out();
     assert_eq!((run.code(), run.err().as_str()), (Some(0), ""), "{out}");
     let name = |number| format!("127.0.0.{number}:{}", stubs.port());
-    assert!(out.starts_with("300 of 300 servers looked at twice, 500 ms apart, in "), "{out}");
+    assert!(out.starts_with("300 of 300 servers sampled twice, 500 ms apart, in "), "{out}");
     assert!(out.lines().next().is_some_and(|head| head.ends_with("1 in trouble")), "{out}");
     assert!(out.contains("1 server loses 5 %") && out.contains("connections-exhausted"), "{out}");
     assert!(out.contains(&name(42)), "{out}");
