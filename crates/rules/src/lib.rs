@@ -94,8 +94,8 @@ pub enum Costs {
     /// CPU: the rule estimates which part of the server's CPU time is wasted. That part is gone from the time on a CPU, from the
     /// wait for one, and from the classes that it explains.
     Cpu,
-    /// Time of clients that no session is at work for (a login that nobody accepts), or of a server that answers nobody: the
-    /// rule's own estimate is the score.
+    /// Time that the account does not hold: of clients that no session is at work for (a login that nobody accepts), of a server
+    /// that answers nobody, of transactions that are done a second time. The rule's own estimate is the score.
     Elsewhere,
 }
 

@@ -33,7 +33,7 @@ pub const CAUSE: Cause = Cause {
     ],
     costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::CpuQueue, TimeClass::Latch, TimeClass::Mutex, TimeClass::Commit],
-    stacks: Stacks::Running(&[]),
+    stacks: Stacks::Nothing,
     rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
