@@ -24,7 +24,7 @@ const SHOWS: [(&str, &str, &str); 11] = [
     ("tune", "doctor", "a plan shows the host as a diagnosis does"),
 ];
 /// The crates, each with what it may use; what stands on a line uses only what stands above it.
-const CRATES: [(&str, &[&str]); 17] = [
+const CRATES: [(&str, &[&str]); 18] = [
     ("model", &[]),
     ("safefile", &[]),
     ("sql", &[]),
@@ -38,14 +38,15 @@ const CRATES: [(&str, &[&str]); 17] = [
     ("profile", &["model", "page", "sql", "stacks"]),
     ("export", &["model", "page", "record", "safefile"]),
     ("collect", &["model", "sql", "stacks", "wire"]),
+    ("captures", &["collect", "model", "sql", "stacks"]),
     ("fleet", &["collect", "model", "safefile", "sql", "wire"]),
     ("tune", &["collect", "model", "rules", "safefile"]),
     ("lab", &["collect", "corpus", "model", "rules", "tune"]),
     (
         "spindoctor",
         &[
-            "collect", "export", "fleet", "lab", "model", "page", "profile", "record", "rules", "safefile",
-            "sql", "stacks", "tune",
+            "captures", "collect", "export", "fleet", "lab", "model", "page", "profile", "record", "rules",
+            "safefile", "sql", "stacks", "tune",
         ],
     ),
 ];
