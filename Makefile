@@ -11,7 +11,7 @@ test:  ## fmt, clippy, unit and integration tests against real servers, docs
 fuzz:  ## each fuzz target for a short while
 	@script/fuzz
 
-score:  ## every lab scenario ten times; writes ACCURACY.md
+score:  ## every lab scenario, drawn, round after round; goes on where it stopped; writes ACCURACY.md
 	@script/score
 
 bench:  ## speed and cost beside gdb, eu-stack and perf; writes BENCHMARKS.md

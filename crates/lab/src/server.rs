@@ -20,6 +20,7 @@ use spindoctor_model::ServerVersion;
 
 use crate::cgroup::{Groups, Limits};
 use crate::command::{Progress, is_root, last_lines};
+use crate::draw::Draw;
 use crate::error::{Error, Result};
 use crate::home::{Home, create_private_dir};
 use crate::installation::{Installation, Which, path_option};
@@ -56,6 +57,8 @@ pub struct ServerSpec {
     pub tables: Option<Tables>,
     /// Options of the server's own: `--innodb-redo-log-capacity=8M`.
     pub options: Vec<String>,
+    /// What is drawn for the run that it is started for.
+    pub draw: Draw,
 }
 
 /// Where a server's data goes.
@@ -103,6 +106,7 @@ pub struct Server {
     begun: Instant,
     /// What it is started with: its arguments, and whether it stays up without this process.
     birth: (Vec<OsString>, bool),
+    draw: Draw,
 }
 
 /// What [`Server::launch`] starts.
@@ -156,7 +160,9 @@ impl Server {
             options: spec.options.clone(),
             stays,
         };
-        Self::launch(home, &installation, launch).await
+        let mut server = Self::launch(home, &installation, launch).await?;
+        server.draw = spec.draw;
+        Ok(server)
     }
 
     pub(crate) async fn launch(home: &Home, installation: &Installation, launch: Launch<'_>) -> Result<Self> {
@@ -223,7 +229,15 @@ impl Server {
         };
         register.write(&record)?;
         let birth = (Vec::new(), launch.stays);
-        Ok(Self { record, folder, home: home.clone(), child: None, begun: Instant::now(), birth })
+        Ok(Self {
+            record,
+            folder,
+            home: home.clone(),
+            child: None,
+            begun: Instant::now(),
+            birth,
+            draw: Draw::default(),
+        })
     }
 
     fn spawn(&mut self) -> Result<()> {
@@ -307,6 +321,11 @@ impl Server {
             let log = last_lines(&fs::read_to_string(self.log()).unwrap_or_default(), 12);
             return Err(Error::NotStarted { name: self.record.name.clone(), because, log });
         }
+    }
+
+    /// What is drawn for the run that it was started for.
+    pub(crate) fn draw(&self) -> &Draw {
+        &self.draw
     }
 
     /// A new session as `root`, through the unix socket.

@@ -40,7 +40,7 @@ fn is_diagnosed(scenario: &'static Scenario, which: Which) -> Result<(), Failed>
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let options = RunOptions { which, window: Duration::from_secs(5) };
+    let options = RunOptions { which, window: Duration::from_secs(5), ..RunOptions::default() };
     let outcome = runtime.block_on(run(&Home::open()?, scenario, &options, &|line| println!("{line}")))?;
     if outcome.seen_after.is_none() {
         return Err(format!("it suffered before ({}), not after", outcome.seen_before).into());

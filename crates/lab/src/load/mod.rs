@@ -1,6 +1,7 @@
 //! Load on a server: sysbench's clients, clients of the lab's own at a steady pace, and single sessions that hold locks; and a
 //! neighbour that loads the machine.
 
+pub(crate) mod background;
 pub(crate) mod clients;
 pub(crate) mod neighbour;
 pub(crate) mod sessions;

@@ -14,7 +14,8 @@ const WEIGHT: u32 = 6;
 
 /// Enters the control groups and becomes the service: it compresses nothing at all, for ever.
 const BIRTH: &str = r#"while [ "$1" != -- ]; do echo $$ > "$1" || exit 1; shift; done
-exec gzip -9 < /dev/zero > /dev/null"#;
+shift
+exec "$@" gzip -9 < /dev/zero > /dev/null"#;
 
 /// A service that runs until this is dropped.
 #[derive(Debug)]
@@ -29,10 +30,21 @@ impl Neighbour {
     /// # Errors
     /// No control group can be made, which needs root, or a process cannot be started.
     pub(crate) fn start(processes: usize) -> Result<Self> {
-        let limits = Limits { weight: Some(WEIGHT), ..Limits::default() };
-        let groups = Groups::plan(&format!("{PREFIX}{}", std::process::id()), &limits)?;
+        Self::with(processes, &Limits { weight: Some(WEIGHT), ..Limits::default() }, &[])
+    }
+
+    /// The same at the lowest priority, in the group of whoever starts it.
+    ///
+    /// # Errors
+    /// A process cannot be started.
+    pub(crate) fn polite(processes: usize) -> Result<Self> {
+        Self::with(processes, &Limits::default(), &["nice", "-n", "19"])
+    }
+
+    fn with(processes: usize, limits: &Limits, by: &[&str]) -> Result<Self> {
+        let groups = Groups::plan(&format!("{PREFIX}{}", std::process::id()), limits)?;
         remove_left(&groups);
-        groups.create(&limits)?;
+        groups.create(limits)?;
         let mut neighbour = Self { processes: Vec::new(), groups };
         for _ in 0..processes {
             let mut command = Command::new("setpriv");
@@ -41,6 +53,7 @@ impl Neighbour {
                 .args(["--pdeathsig", "KILL", "sh", "-c", BIRTH, "sh"])
                 .args(neighbour.groups.doors())
                 .arg("--")
+                .args(by)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null());

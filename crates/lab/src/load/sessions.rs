@@ -18,6 +18,9 @@ const TOO_MANY_CONNECTIONS: u16 = 1040;
 /// `ER_LOCK_DEADLOCK`: a deadlock's victim.
 const DEADLOCK: u16 = 1213;
 
+/// `ER_UNSUPPORTED_PS`: a statement that cannot be prepared.
+const NOT_PREPARED: u16 = 1295;
+
 const CHURN: &str = "CALL churn()";
 
 /// Makes the procedure that runs a statement over and over.
@@ -27,6 +30,17 @@ pub(crate) async fn make_churn(server: &Server, statement: &str) -> Result<()> {
          LOOP {statement}; END LOOP; END"
     );
     server.execute([procedure]).await
+}
+
+/// Sends a statement as text, or prepares it where it can be.
+async fn send(conn: &mut Conn, statement: &str, prepared: bool) -> mysql_async::Result<()> {
+    if prepared {
+        match conn.exec_drop(statement, ()).await {
+            Err(mysql_async::Error::Server(error)) if error.code == NOT_PREPARED => {}
+            answer => return answer,
+        }
+    }
+    conn.query_drop(statement).await
 }
 
 /// Sessions of `app` that are open until this is dropped.
@@ -111,10 +125,11 @@ impl Sessions {
     pub(crate) async fn repeat(&mut self, server: &Server, statement: String) -> Result<u64> {
         let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
         let id = u64::from(conn.id());
+        let prepared = server.draw().is_prepared();
         self.busy.spawn(async move {
             // An answer of error (a lock wait timeout, a deadlock) is what a real client retries on.
             loop {
-                if conn.query_drop(statement.as_str()).await.is_err() && conn.ping().await.is_err() {
+                if send(&mut conn, &statement, prepared).await.is_err() && conn.ping().await.is_err() {
                     return;
                 }
             }
@@ -130,12 +145,13 @@ impl Sessions {
         every: Duration,
     ) -> Result<()> {
         let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
+        let prepared = server.draw().is_prepared();
         self.busy.spawn(async move {
             let mut ticks = tokio::time::interval(every);
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                if conn.query_drop(statement.as_str()).await.is_err() && conn.ping().await.is_err() {
+                if send(&mut conn, &statement, prepared).await.is_err() && conn.ping().await.is_err() {
                     return;
                 }
             }
@@ -152,12 +168,12 @@ impl Sessions {
         transaction: Vec<(String, Duration)>,
     ) -> Result<()> {
         let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
-        let deadlocks = Arc::clone(&self.deadlocks);
+        let (deadlocks, prepared) = (Arc::clone(&self.deadlocks), server.draw().is_prepared());
         self.busy.spawn(async move {
             let mut rng = Rng::new();
             loop {
                 for (statement, pause) in &transaction {
-                    match conn.query_drop(statement.as_str()).await {
+                    match send(&mut conn, statement, prepared).await {
                         Ok(()) if pause.is_zero() => {}
                         Ok(()) => tokio::time::sleep(pause.mul_f64(-(1.0 - rng.f64()).ln())).await,
                         Err(mysql_async::Error::Server(error)) => {
@@ -170,6 +186,11 @@ impl Sessions {
             }
         });
         Ok(())
+    }
+
+    /// How many of them go on with their statements.
+    pub(crate) fn at_work(&self) -> usize {
+        self.busy.len()
     }
 
     /// How many of their transactions were a deadlock's victim, each second.

@@ -227,10 +227,20 @@ async fn measure_once(
 }
 
 impl Load {
-    /// Starts the clients.
+    /// Starts the clients, which prepare their statements, as is sysbench's way.
     pub fn start(socket: &Path, spec: LoadSpec) -> Result<Self> {
+        Self::start_with(socket, spec, &[])
+    }
+
+    /// Starts clients that send their statements as text.
+    pub(crate) fn start_in_text(socket: &Path, spec: LoadSpec) -> Result<Self> {
+        Self::start_with(socket, spec, &["--db-ps-mode=disable"])
+    }
+
+    fn start_with(socket: &Path, spec: LoadSpec, options: &[&str]) -> Result<Self> {
         let folder = Folder::new(spec.workload)?;
         let mut command = command(socket, spec, &folder)?;
+        command.args(options);
         command.args(["--time=0", "--report-interval=1", "run"]);
         let mut child = command.spawn().map_err(Error::file("run", "sysbench".as_ref()))?;
         let stdout = child.stdout.take().expect("stdout was asked for");

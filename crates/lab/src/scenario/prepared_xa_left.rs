@@ -9,14 +9,14 @@ use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
 
 /// Sessions that want the row.
-const WAITERS: u64 = 24;
+const WAITERS: u32 = 24;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
     label: Some(CAUSE.name),
     story: "A client updates a row in an XA transaction, prepares it and is gone: no connection has it any more, and it keeps \
             its lock. 24 sessions update the same row and wait. Seen to suffer by XA RECOVER, which lists the transaction, and \
-            by INNODB_TRX: at least 20 transactions in LOCK WAIT.",
+            by INNODB_TRX: most of them in LOCK WAIT.",
     flavors: ALL,
     needs: "",
     is_calm: true,
@@ -30,6 +30,10 @@ fn spec(_: Flavor) -> ServerSpec {
     ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
 }
 
+fn waiters(server: &Server) -> u32 {
+    server.draw().count("waiters", WAITERS, 1..=96)
+}
+
 async fn begin(server: &Server) -> Result<Suffering> {
     server
         .execute([
@@ -40,7 +44,7 @@ async fn begin(server: &Server) -> Result<Suffering> {
         ])
         .await?;
     let mut sessions = Sessions::default();
-    for _ in 0..WAITERS {
+    for _ in 0..waiters(server) {
         sessions.repeat(server, "UPDATE sbtest1 SET k = k + 1 WHERE id = 1".into()).await?;
     }
     Ok(Suffering::by(sessions))
@@ -50,6 +54,6 @@ async fn symptom(server: &Server) -> Result<Option<String>> {
     const WAITING: &str = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
     let is_left = server.ask("XA RECOVER").await?.is_some();
     let waiting = symptom::number(server, WAITING).await?;
-    Ok((is_left && waiting >= 20)
+    Ok((is_left && waiting >= symptom::most_of(waiters(server)))
         .then(|| format!("a prepared XA transaction is left, {waiting} transactions wait for a row lock")))
 }

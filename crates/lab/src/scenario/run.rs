@@ -7,12 +7,14 @@ use spindoctor_collect::mysql::{Endpoint, Target};
 use spindoctor_collect::watch::{Profiling, WatchOptions, watch};
 use spindoctor_model::{Diagnosis, Severity, Window};
 
-use super::{Scenario, Suffering};
+use super::{Scenario, Suffering, TABLES};
 use crate::command::Progress;
+use crate::draw::Draw;
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::installation::{Installation, Which};
 use crate::load::LoadReport;
+use crate::load::background::Background;
 use crate::server::Server;
 
 /// How long the suffering may take to show.
@@ -24,17 +26,29 @@ const PATIENCE_AFTER: Duration = Duration::from_secs(15);
 const EVERY: Duration = Duration::from_millis(200);
 
 /// How a scenario is run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct RunOptions {
     /// On which server.
     pub which: Which,
     /// How long the window is.
     pub window: Duration,
+    /// What is drawn for it; the usual values by default.
+    pub draw: Draw,
+    /// Clients that work beside it, and what each pauses between two statements; none by default.
+    pub beside: Option<(u32, Duration)>,
+    /// A second scenario on the same server, as the first one made it; none by default.
+    pub second: Option<&'static Scenario>,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { which: Which::Mysql, window: Duration::from_secs(10) }
+        Self {
+            which: Which::Mysql,
+            window: Duration::from_secs(10),
+            draw: Draw::default(),
+            beside: None,
+            second: None,
+        }
     }
 }
 
@@ -60,6 +74,13 @@ pub struct RunOutcome {
     pub diagnosis: Diagnosis,
     /// True where the label was named first (healthy: where nothing above a note was found).
     pub named_first: bool,
+    /// Share of the sessions' time that those took who suffer, as their own clients measured it, 0 to 1; None where not all that
+    /// was at work were clients of the lab's own.
+    #[serde(skip)]
+    pub lost: Option<f64>,
+    /// From the question to the answer, seconds.
+    #[serde(skip)]
+    pub verdict_s: f64,
     /// From the start of the server to its end, seconds.
     pub seconds: f64,
 }
@@ -83,8 +104,21 @@ async fn uninterrupted(
     options: &RunOptions,
     progress: Progress<'_>,
 ) -> Result<RunOutcome> {
-    let (server, mut suffering, seen_before) = suffer(home, scenario, &options.which, progress).await?;
+    let (server, mut suffering, mut seen_before) = suffer_so(home, scenario, options, progress).await?;
+    let second = match options.second {
+        Some(second) => {
+            let (suffering, seen) = make_suffer(&server, second, progress).await?;
+            seen_before = format!("{seen_before}; {seen}");
+            Some(suffering)
+        }
+        None => None,
+    };
+    let beside = match options.beside {
+        Some((clients, pause)) => Some(Background::start(&server, clients, pause, TABLES.rows).await?),
+        None => None,
+    };
     let begun = Instant::now();
+    let busy_before_s = beside.as_ref().map_or(0.0, Background::busy_s);
     progress(&format!(
         "{}: {seen_before}; watching for {:.0} s",
         scenario.name,
@@ -97,12 +131,16 @@ async fn uninterrupted(
     let window = watch(&target, &watching, &mut |_| {})
         .await
         .map_err(|error| Error::NotWatched { scenario: scenario.name, because: error.to_string() })?;
+    let watched_s = begun.elapsed().as_secs_f64();
     let load = suffering.load_since(begun);
+    let busy_s = beside.as_ref().map_or(0.0, Background::busy_s) - busy_before_s;
     let diagnosis = spindoctor_rules::diagnose(&window);
+    let verdict_s = begun.elapsed().as_secs_f64();
+    let lost = lost(&suffering, second.is_some(), busy_s / watched_s);
     let seen_after = seen_within(PATIENCE_AFTER, scenario, &server, &mut suffering).await?;
     let version = server.version().to_string();
     let seconds = server.age().as_secs_f64();
-    drop(suffering);
+    drop((suffering, second, beside));
     server.stop()?;
     Ok(RunOutcome {
         scenario: scenario.name,
@@ -114,8 +152,17 @@ async fn uninterrupted(
         window,
         named_first: named_first(scenario.label, &diagnosis),
         diagnosis,
+        lost,
+        verdict_s,
         seconds,
     })
+}
+
+/// Share of the sessions at work that suffer, where all sessions at work are the lab's own: those that the scenario has waiting,
+/// and those of the work beside it.
+fn lost(suffering: &Suffering, with_second: bool, beside: f64) -> Option<f64> {
+    let waiting = suffering.sessions.at_work() as f64;
+    (suffering.load.is_none() && !with_second && waiting > 0.0).then(|| waiting / (waiting + beside))
 }
 
 /// Starts the server and makes it suffer; returns when the scenario's own readings show it.
@@ -125,18 +172,42 @@ pub(crate) async fn suffer(
     which: &Which,
     progress: Progress<'_>,
 ) -> Result<(Server, Suffering, String)> {
+    let options = RunOptions { which: which.clone(), ..RunOptions::default() };
+    suffer_so(home, scenario, &options, progress).await
+}
+
+async fn suffer_so(
+    home: &Home,
+    scenario: &'static Scenario,
+    options: &RunOptions,
+    progress: Progress<'_>,
+) -> Result<(Server, Suffering, String)> {
+    let which = &options.which;
     let flavor = Installation::find(home, which, progress)?.version.flavor;
     if !scenario.flavors.contains(&flavor) {
         return Err(Error::NotOn { scenario: scenario.name, flavor });
     }
     let mut spec = (scenario.spec)(flavor);
     spec.which = which.clone();
+    spec.draw = options.draw;
+    if options.beside.is_some() || options.second.is_some() {
+        spec.tables = spec.tables.or(Some(TABLES));
+    }
     progress(&format!("{}: starting the server", scenario.name));
     let server = Server::start(home, &spec, progress).await?;
+    let (suffering, seen) = make_suffer(&server, scenario, progress).await?;
+    Ok((server, suffering, seen))
+}
+
+async fn make_suffer(
+    server: &Server,
+    scenario: &'static Scenario,
+    progress: Progress<'_>,
+) -> Result<(Suffering, String)> {
     progress(&format!("{}: making it suffer", scenario.name));
-    let mut suffering = (scenario.begin)(&server).await?;
-    match seen_within(PATIENCE, scenario, &server, &mut suffering).await? {
-        Some(seen) => Ok((server, suffering, seen)),
+    let mut suffering = (scenario.begin)(server).await?;
+    match seen_within(PATIENCE, scenario, server, &mut suffering).await? {
+        Some(seen) => Ok((suffering, seen)),
         None => Err(Error::NoSymptom { scenario: scenario.name, seconds: PATIENCE.as_secs() }),
     }
 }

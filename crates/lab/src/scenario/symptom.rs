@@ -13,6 +13,11 @@ use crate::server::Server;
 /// How long counters are watched for a rate.
 const SPAN: Duration = Duration::from_millis(500);
 
+/// How many of so many sessions must be seen to wait: one or the other comes back for the next wait.
+pub(super) fn most_of(sessions: u32) -> u64 {
+    (u64::from(sessions) * 5 / 6).max(1)
+}
+
 /// How many sessions are in a state (`LIKE` pattern).
 pub(crate) async fn sessions_in_state(server: &Server, pattern: &str) -> Result<u64> {
     number(

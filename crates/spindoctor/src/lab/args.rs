@@ -21,7 +21,7 @@ pub enum Lab {
     Down(LabDown),
     /// Run a scenario (make a server suffer, diagnose it, say whether its label was named first) or an experiment
     Run(LabRun),
-    /// Run scenarios several times each and count how often their label was named first
+    /// Run scenarios with drawn numbers, mild and severe, and count how often the right cause was named first
     Score(LabScore),
     /// Put servers into trouble and write down what the sources read of them: the corpus that the tests read
     Capture(LabCapture),
@@ -126,9 +126,17 @@ pub struct LabScore {
     /// Names of the scenarios; none means all
     pub scenarios: Vec<String>,
 
-    /// Runs of each scenario on each server
+    /// Rounds: each has every scenario on every server that can suffer so, in an order of chance
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
+
+    /// Begin no run later than this; the next call goes on where this one stopped
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub within: Option<Duration>,
+
+    /// The seed of what is drawn: the same seed has the same runs
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
 
     /// How long to watch in each run
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
@@ -138,11 +146,11 @@ pub struct LabScore {
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
 
-    /// Add to the runs that the page counts, where they are of the same version, machine and day
-    #[arg(long, requires = "markdown")]
-    pub add: bool,
+    /// The commit that this program was built from, for the page
+    #[arg(long, value_name = "COMMIT", requires = "markdown")]
+    pub commit: Option<String>,
 
-    /// Print JSON (schema spindoctor.score/1)
+    /// Print JSON (schema spindoctor.score/2)
     #[arg(long)]
     pub json: bool,
 }

@@ -1,5 +1,6 @@
 //! `spindoctor lab`: throw-away servers with a known problem.
 
+mod accuracy;
 mod args;
 mod run;
 mod text;

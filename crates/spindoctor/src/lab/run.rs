@@ -11,7 +11,8 @@ use spindoctor_collect::priority::Ahead;
 use spindoctor_lab::capture;
 use spindoctor_lab::experiment::{Experiment, ExperimentOptions, find_experiment, run_experiment};
 use spindoctor_lab::load::Tables;
-use spindoctor_lab::scenario::{self, RunOptions, RunOutcome, Scenario, Score};
+use spindoctor_lab::scenario::{self, RunOptions, RunOutcome, Scenario};
+use spindoctor_lab::score::{self, ScoreOptions, ScoredRun};
 use spindoctor_lab::storm::{self, Storm, StormOptions};
 use spindoctor_lab::{
     Data, EXPERIMENTS, Home, Installation, Limits, Listed, SCENARIOS, Server, ServerSpec, Which, down, list,
@@ -22,6 +23,7 @@ use spindoctor_tune::apply::TakeOptions;
 use spindoctor_tune::bench::Event;
 use spindoctor_tune::log;
 
+use super::accuracy::{self, Conditions};
 use super::args::{Lab, LabCapture, LabProgram, LabRun, LabScore, LabUp, LabWhich};
 use super::text;
 use crate::common::exit::ExitStatus;
@@ -65,6 +67,7 @@ async fn start(home: &Home, asked: &LabUp) -> anyhow::Result<Listed> {
         limits: Limits { quota_cpus: asked.quota, cpuset: asked.cpuset.clone(), ..Limits::default() },
         tables: (asked.tables > 0).then_some(Tables { count: asked.tables, rows: asked.rows }),
         options: asked.options.clone(),
+        ..ServerSpec::default()
     };
     tokio::select! {
         started = up(home, &spec, &announce) => Ok(started?),
@@ -109,7 +112,7 @@ fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.save_window {
         output::expect_writable(file, output::WINDOW)?;
     }
-    let options = RunOptions { which, window: asked.duration };
+    let options = RunOptions { which, window: asked.duration, ..RunOptions::default() };
     let outcome = wait_for(async { Ok(scenario::run(home, scenario, &options, &announce).await?) })?;
     if let Some(file) = &asked.save_window {
         window_file::save(file, &outcome.window)?;
@@ -213,28 +216,52 @@ fn command_on(server: &Server, words: &[String]) -> Command {
     command
 }
 
-/// Counts how often each scenario's label was named first; nine in ten is the least.
+/// Counts how often the right cause was named first; nine in ten is the least.
 fn score(home: &Home, asked: &LabScore) -> anyhow::Result<ExitStatus> {
     let names =
         asked.scenarios.iter().map(|name| Ok(find(name)?.name)).collect::<anyhow::Result<Vec<_>>>()?;
-    let score = wait_for(async {
-        Ok(scenario::score(home, &names, asked.runs as usize, asked.duration, &announce).await?)
+    let build = build()?;
+    let options = ScoreOptions {
+        names: &names,
+        rounds: asked.runs.into(),
+        seed: asked.seed,
+        window: asked.duration,
+        within: asked.within,
+        build: &build,
+    };
+    let runs = wait_for(async {
+        tokio::select! {
+            runs = score::score(home, &options, &announce) => Ok(runs?),
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted.context("could not listen for Ctrl-C")?;
+                bail!("interrupted; runs that had ended are kept, and the same command goes on with the next")
+            }
+        }
     })?;
     if let Some(file) = &asked.markdown {
-        let earlier = if asked.add { fs::read_to_string(file).unwrap_or_default() } else { String::new() };
-        output::write_file(
-            file,
-            text::score_markdown(&score, asked.duration, &spindoctor_lab::machine(), &earlier),
-            "the score",
-        )?;
+        let conditions = Conditions {
+            window: asked.duration,
+            machine: &spindoctor_lab::machine(),
+            commit: asked.commit.as_deref(),
+            seed: asked.seed,
+        };
+        output::write_file(file, accuracy::markdown(&runs, &conditions), "the score")?;
     }
     output::print(&match asked.json {
-        true => json::to_text(&Versioned::<Score> { schema: "spindoctor.score/1", content: &score })
+        true => json::to_text(&Versioned { schema: "spindoctor.score/2", content: &Runs { runs: &runs } })
             .context("could not write the score as JSON")?,
-        false => text::score(&score, terminal::look_of_stdout()),
+        false => accuracy::text(&runs, terminal::look_of_stdout()),
     })?;
-    let enough = score.tallies.iter().all(|tally| tally.named_first * 10 >= tally.runs.len() * 9);
-    Ok(if enough { ExitStatus::Done } else { ExitStatus::Findings })
+    let right = runs.iter().filter(|run| run.is_right()).count();
+    Ok(if right * 10 >= runs.len() * 9 { ExitStatus::Done } else { ExitStatus::Findings })
+}
+
+/// Names this build of the program, as no other is named: its version and a number of its file.
+fn build() -> anyhow::Result<String> {
+    let program = std::env::current_exe().and_then(fs::read).context("could not read this program")?;
+    let mut hasher = std::hash::DefaultHasher::new();
+    std::hash::Hasher::write(&mut hasher, &program);
+    Ok(format!("{} {:016x}", env!("CARGO_PKG_VERSION"), std::hash::Hasher::finish(&hasher)))
 }
 
 /// Writes the corpus, or the part of it that was asked for.
@@ -331,6 +358,12 @@ struct Versioned<'a, T> {
     schema: &'static str,
     #[serde(flatten)]
     content: &'a T,
+}
+
+/// A score for machines.
+#[derive(Serialize)]
+struct Runs<'a> {
+    runs: &'a [ScoredRun],
 }
 
 /// The lab for machines.

@@ -1,11 +1,8 @@
-//! The output of the lab: its lists, a scenario's run, and the score as text and as a Markdown page.
-
-use std::fmt::Write as _;
-use std::time::Duration;
+//! The output of the lab: its lists, and a scenario's run.
 
 use spindoctor_lab::Listed;
 use spindoctor_lab::experiment::Experiment;
-use spindoctor_lab::scenario::{RunOutcome, SCENARIOS, Scenario, Score, Tally};
+use spindoctor_lab::scenario::{RunOutcome, Scenario};
 use spindoctor_lab::storm::{self, Round, Storm};
 use spindoctor_model::Tuning;
 
@@ -13,7 +10,7 @@ use crate::doctor::text as doctor_text;
 use crate::tune::text;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
-use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, one_line};
+use spindoctor_page::text::{Look, Page, QUIET, STRONG, one_line};
 
 /// The scenarios, the experiments, and the servers that are up.
 pub fn lists(scenarios: &[&Scenario], experiments: &[&Experiment], servers: &[Listed], look: Look) -> String {
@@ -189,206 +186,9 @@ fn verdict(outcome: &RunOutcome) -> String {
     }
 }
 
-/// The score in a table.
-pub fn score(score: &Score, look: Look) -> String {
-    let mut page = Page::new(look);
-    page.table(
-        &[("scenario", -24), ("server", -16), ("right", 8), ("of", 5)],
-        score.tallies.iter().map(|tally| {
-            vec![
-                tally.scenario.to_owned(),
-                tally.flavor.to_string(),
-                tally.named_first.to_string(),
-                tally.runs.len().to_string(),
-            ]
-        }),
-    );
-    for tally in &score.tallies {
-        for (what, count) in mistakes(tally) {
-            page.hanging(
-                "",
-                "  ",
-                &format!("{} on {}: {what} ({count})", tally.scenario, tally.flavor),
-                PLAIN,
-            );
-        }
-    }
-    page.blank();
-    page.paragraph("", &summary(score), STRONG);
-    page.finish()
-}
-
-/// The score as a page for the repository. Runs that an `earlier` page counts are counted too, where they were of the
-/// same version, on the same machine and day, with windows as long.
-pub fn score_markdown(score: &Score, window: Duration, machine: &str, earlier: &str) -> String {
-    let about = format!(
-        "How often the diagnosis named first what a real server was made to suffer (`make score`). A run is right \
-         when the scenario's label is the first finding; `healthy` when nothing above a note is found. \
-         Windows of {}, spindoctor {}, {} on {machine}.",
-        number::duration(window.as_secs_f64()),
-        env!("CARGO_PKG_VERSION"),
-        jiff::Timestamp::now().strftime("%Y-%m-%d"),
-    );
-    let mut rows = if earlier.contains(&about) { rows_of(earlier) } else { Vec::new() };
-    for tally in &score.tallies {
-        let otherwise: Vec<String> =
-            mistakes(tally).into_iter().map(|(what, count)| format!("{what} ({count})")).collect();
-        let row = ScoreRow {
-            what: [
-                tally.scenario.to_owned(),
-                tally.label.unwrap_or("none").to_owned(),
-                tally.flavor.to_string(),
-            ],
-            right: tally.named_first,
-            runs: tally.runs.len(),
-            otherwise: otherwise.join("; ").replace('|', "\\|"),
-        };
-        match rows.iter_mut().find(|known| known.what == row.what) {
-            Some(known) => known.add(row),
-            None => rows.push(row),
-        }
-    }
-    let mut page = format!(
-        "# Accuracy\n\n{about}\n\n{}\n\n**{}**\n\n",
-        coverage(&rows),
-        share_right(rows.iter().map(|row| row.right).sum(), rows.iter().map(|row| row.runs).sum())
-    );
-    page.push_str("| scenario | label | server | right | runs | otherwise |\n|---|---|---|---:|---:|---|\n");
-    for ScoreRow { what: [scenario, label, server], right, runs, otherwise } in rows {
-        let _ = writeln!(page, "| {scenario} | {label} | {server} | {right} | {runs} | {otherwise} |");
-    }
-    page
-}
-
-/// What such a count says, and what it does not: in front of the table, so that nobody takes it for more.
-fn coverage(rows: &[ScoreRow]) -> String {
-    let covered =
-        SCENARIOS.iter().filter(|scenario| rows.iter().any(|row| row.what[0] == scenario.name)).count();
-    let (right, runs) = rows.iter().fold((0, 0), |(right, runs), row| (right + row.right, runs + row.runs));
-    let fewest = rows.iter().min_by_key(|row| row.runs).map_or((0, 0), |row| (row.right, row.runs));
-    format!(
-        "**What this covers.** {covered} of the {} scenarios of the lab. They are the makers' own: the rules were written with \
-         them in view, so this shows that nothing broke, and not how often the diagnosis is right on servers that the makers \
-         never saw. It counts the code of that day, not what was changed since. With 95 % confidence at least {:.1} % of such \
-         runs are right (the lower end of Wilson's interval); of a single row with {} of {} right, at least {:.0} %.",
-        SCENARIOS.len(),
-        wilson_lower(right, runs) * 100.0,
-        fewest.0,
-        fewest.1,
-        wilson_lower(fewest.0, fewest.1) * 100.0
-    )
-}
-
-/// The lower end of Wilson's 95 % interval for a share (E. B. Wilson, 1927).
-fn wilson_lower(right: usize, runs: usize) -> f64 {
-    /// Of the standard normal distribution, 2.5 % lie beyond.
-    const Z: f64 = 1.959_964;
-    if runs == 0 {
-        return 0.0;
-    }
-    let (n, share) = (runs as f64, right as f64 / runs as f64);
-    let middle = share + Z * Z / (2.0 * n);
-    let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    ((middle - half) / (1.0 + Z * Z / n)).max(0.0)
-}
-
-/// A line of the page's table.
-struct ScoreRow {
-    /// Scenario, label, server.
-    what: [String; 3],
-    right: usize,
-    runs: usize,
-    otherwise: String,
-}
-
-impl ScoreRow {
-    fn add(&mut self, more: Self) {
-        self.right += more.right;
-        self.runs += more.runs;
-        let otherwise = [std::mem::take(&mut self.otherwise), more.otherwise];
-        self.otherwise =
-            otherwise.iter().filter(|what| !what.is_empty()).cloned().collect::<Vec<_>>().join("; ");
-    }
-}
-
-/// The lines of a page that [`score_markdown`] wrote.
-fn rows_of(page: &str) -> Vec<ScoreRow> {
-    let row = |line: &str| {
-        // Five cells that hold no bar, and what is left.
-        let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.splitn(6, " | ");
-        let mut cell = || cells.next().map(|cell| cell.trim().to_owned());
-        let what = [cell()?, cell()?, cell()?];
-        let (right, runs) = (cell()?.parse().ok()?, cell()?.parse().ok()?);
-        Some(ScoreRow { what, right, runs, otherwise: cell().unwrap_or_default() })
-    };
-    page.lines().filter_map(row).collect()
-}
-
-fn summary(score: &Score) -> String {
-    let runs = score.tallies.iter().map(|tally| tally.runs.len()).sum();
-    share_right(score.tallies.iter().map(|tally| tally.named_first).sum(), runs)
-}
-
-/// 209 of 210 are not 100 %: rounded down, in tenths.
-fn share_right(right: usize, runs: usize) -> String {
-    let tenths = (1000 * right).checked_div(runs).unwrap_or(0);
-    let share = match (tenths / 10, tenths % 10) {
-        (whole, 0) => whole.to_string(),
-        (whole, tenth) => format!("{whole}.{tenth}"),
-    };
-    format!("{right} of {} right: {share} %", number::counted(runs as u64, "run", "runs"))
-}
-
-/// What was found instead, and how often, in the order in which it came up.
-fn mistakes(tally: &Tally) -> Vec<(String, usize)> {
-    let mut counted: Vec<(String, usize)> = Vec::new();
-    for run in tally.runs.iter().filter(|run| !run.named_first) {
-        let what = match (&run.error, run.found.is_empty()) {
-            (Some(error), _) => one_line(&safe(error)),
-            (None, true) => "nothing found".to_owned(),
-            (None, false) => run.found.join(", "),
-        };
-        match counted.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, count)) => *count += 1,
-            None => counted.push((what, 1)),
-        }
-    }
-    counted
-}
-
 #[cfg(test)]
 mod tests {
-    use spindoctor_lab::scenario::ScoredRun;
-    use spindoctor_model::Flavor;
-
     use super::*;
-
-    fn sample() -> Score {
-        let run = |named_first, found: &[&str]| ScoredRun {
-            named_first,
-            found: found.iter().map(|cause| (*cause).to_owned()).collect(),
-            seen: "8 threads wait".to_owned(),
-            error: None,
-        };
-        let failed = ScoredRun { error: Some("no server\nhere | there".to_owned()), ..run(false, &[]) };
-        let tally = |label, runs: Vec<ScoredRun>| Tally {
-            scenario: label,
-            label: Some(label),
-            flavor: Flavor::Mysql,
-            named_first: runs.iter().filter(|run| run.named_first).count(),
-            runs,
-        };
-        let wrong = ["cpu-saturated (warning)", "row-lock-pileup (note)"];
-        Score {
-            tallies: vec![
-                tally(
-                    "row-lock-pileup",
-                    vec![run(true, &["row-lock-pileup"]), run(false, &wrong), run(false, &wrong)],
-                ),
-                tally("cpu-throttled", vec![run(true, &["cpu-throttled"]), failed]),
-            ],
-        }
-    }
 
     #[test]
     fn a_storm_shows_what_each_setting_sustained_and_what_broke() {
@@ -439,52 +239,5 @@ mod tests {
             not_tried: vec!["pool-of-threads"],
         };
         insta::assert_snapshot!(storm(&sample, Look { width: 80, colour: false }));
-    }
-
-    #[test]
-    fn the_score_counts_what_was_right_and_names_what_was_not() {
-        insta::assert_snapshot!(score(&sample(), Look { width: 80, colour: false }));
-    }
-
-    #[test]
-    fn the_markdown_page_has_a_row_for_each_scenario_and_no_broken_cell() {
-        let page = score_markdown(&sample(), Duration::from_secs(10), "a machine", "");
-        assert!(page.contains("**2 of 5 runs right: 40 %**"), "{page}");
-        assert!(page.contains(
-            "| row-lock-pileup | row-lock-pileup | MySQL | 1 | 3 | cpu-saturated (warning), row-lock-pileup (note) (2) |"
-        ), "{page}");
-        assert!(page.contains("| 1 | 2 | no server here \\| there (1) |"), "{page}");
-    }
-
-    #[test]
-    fn the_page_in_the_repository_says_what_it_covers() {
-        let page = include_str!("../../../../ACCURACY.md");
-        let coverage = coverage(&rows_of(page));
-        assert!(page.contains(&coverage), "run `make score`, or put this into ACCURACY.md: {coverage}");
-        assert!(coverage.contains("of the lab. They are the makers' own"), "{coverage}");
-        let readme = include_str!("../../../../README.md");
-        assert!(!readme.contains("share of its time that was lost"));
-    }
-
-    #[test]
-    fn a_lower_bound_is_far_below_a_hundred_percent_for_few_runs() {
-        assert!((wilson_lower(7, 7) - 0.6457).abs() < 0.001, "{}", wilson_lower(7, 7));
-        assert!((wilson_lower(212, 213) - 0.9739).abs() < 0.001, "{}", wilson_lower(212, 213));
-        assert_eq!(wilson_lower(0, 0), 0.0);
-    }
-
-    #[test]
-    fn runs_are_added_to_those_of_the_same_day_and_machine_and_a_miss_is_no_hundred_percent() {
-        let window = Duration::from_secs(10);
-        let page = score_markdown(&sample(), window, "a machine", "");
-        let again = score_markdown(&sample(), window, "a machine", &page);
-        assert!(again.contains("**4 of 10 runs right: 40 %**"), "{again}");
-        assert!(
-            again.contains("| 2 | 4 | no server here \\| there (1); no server here \\| there (1) |"),
-            "{again}"
-        );
-        assert_eq!(score_markdown(&sample(), window, "another", &page), page.replace("a machine", "another"));
-        assert_eq!(share_right(209, 210), "209 of 210 runs right: 99.5 %");
-        assert_eq!(share_right(210, 210), "210 of 210 runs right: 100 %");
     }
 }

@@ -1,0 +1,216 @@
+//! Scores the diagnosis: scenarios with drawn numbers, mild and severe, alone and in pairs, and servers that suffer from
+//! nothing. Every run is kept as it ends, so that a score that was interrupted goes on where it stopped.
+
+mod cases;
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use spindoctor_model::{Diagnosis, Flavor, Severity};
+
+pub use cases::Case;
+
+use crate::command::Progress;
+use crate::draw::Strength;
+use crate::error::{Error, Result};
+use crate::home::Home;
+use crate::installation::Which;
+use crate::scenario::{self, RunOptions, RunOutcome};
+
+/// What is to be scored.
+#[derive(Debug, Clone)]
+pub struct ScoreOptions<'a> {
+    /// Names of scenarios; none means all.
+    pub names: &'a [&'a str],
+    /// Rounds: runs of each case.
+    pub rounds: u64,
+    /// The seed of all draws.
+    pub seed: u64,
+    /// How long a window is.
+    pub window: Duration,
+    /// No run is begun later than this after the start.
+    pub within: Option<Duration>,
+    /// Names the build of this program: runs of others are not counted.
+    pub build: &'a str,
+}
+
+/// One run, as it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScoredRun {
+    /// The build that made it.
+    pub build: String,
+    /// When it ended.
+    pub ended: jiff::Timestamp,
+    /// What was made.
+    pub case: Case,
+    /// The cause that should come first; None where nothing above a note may be found.
+    pub label: Option<String>,
+    /// The label of the second scenario.
+    pub second_label: Option<String>,
+    /// What the scenario itself saw of the suffering before the window.
+    pub seen: String,
+    /// What was found, in order.
+    pub found: Vec<Found>,
+    /// Share of the sessions' time that no finding explains, 0 to 1; None where there was no account.
+    pub unnamed: Option<f64>,
+    /// Share of the sessions' time that those took who suffer, as their own clients measured it, 0 to 1; None where not all
+    /// that was at work were clients of the lab.
+    pub lost: Option<f64>,
+    /// From the question to the answer, seconds.
+    pub verdict_s: f64,
+    /// Why there is no diagnosis, where there is none.
+    pub error: Option<String>,
+}
+
+/// A finding of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The cause.
+    pub cause: String,
+    /// How severe.
+    pub severity: Severity,
+    /// Its score, 0 to 1.
+    pub score: f64,
+}
+
+impl ScoredRun {
+    /// True where the label came first; where there is none, where nothing above a note was found.
+    pub fn is_right(&self) -> bool {
+        self.error.is_none()
+            && match &self.label {
+                Some(label) => self.found.first().is_some_and(|found| found.cause == *label),
+                None => self.found.iter().all(|found| found.severity <= Severity::Note),
+            }
+    }
+
+    /// True where the label stands among the first so many.
+    pub fn is_among(&self, first: usize) -> bool {
+        let label = self.label.as_deref();
+        self.error.is_none() && self.found.iter().take(first).any(|found| Some(found.cause.as_str()) == label)
+    }
+
+    /// True where a server suffers and nothing at all was found.
+    pub fn is_silent(&self) -> bool {
+        self.error.is_none() && self.label.is_some() && self.found.is_empty()
+    }
+}
+
+/// Makes the runs that are not kept yet, and returns all of this build, those that were kept first. Ctrl-C ends the run that
+/// goes on; those before it stay.
+///
+/// # Errors
+/// The file of kept runs cannot be read or written, or Ctrl-C was pressed. A run that fails is a run with an error.
+pub async fn score(
+    home: &Home,
+    options: &ScoreOptions<'_>,
+    progress: Progress<'_>,
+) -> Result<Vec<ScoredRun>> {
+    let path = home.root().join("score.jsonl");
+    let mut runs = kept(&path, options.build)?;
+    let mut file =
+        OpenOptions::new().create(true).append(true).open(&path).map_err(Error::file("open", &path))?;
+    let begun = Instant::now();
+    let cases: Vec<Case> =
+        (0..options.rounds).flat_map(|number| cases::round(options.seed, number, options.names)).collect();
+    let of = cases.len();
+    for (at, case) in cases.into_iter().enumerate() {
+        if runs.iter().any(|run| run.case == case) {
+            continue;
+        }
+        if options.within.is_some_and(|within| begun.elapsed() > within) {
+            break;
+        }
+        let run = run(home, case, options, progress).await?;
+        let verdict = if run.is_right() { "right" } else { "wrong" };
+        let found: Vec<&str> = run.found.iter().map(|found| found.cause.as_str()).collect();
+        progress(&format!("{} of {of}: {verdict}: {} found {found:?}", at + 1, name_of(&run.case)));
+        let line = serde_json::to_string(&run).unwrap_or_default();
+        writeln!(file, "{line}").map_err(Error::file("write", &path))?;
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+/// Runs of this build that were kept. A line that was cut short is none.
+fn kept(path: &Path, build: &str) -> Result<Vec<ScoredRun>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        file => file.map_err(Error::file("open", path))?,
+    };
+    let lines = BufReader::new(file).lines().map_while(std::result::Result::ok);
+    let runs = lines.filter_map(|line| serde_json::from_str::<ScoredRun>(&line).ok());
+    Ok(runs.filter(|run| run.build == build).collect())
+}
+
+/// `row-lock-pileup on MySQL, mild, seed 4711`
+fn name_of(case: &Case) -> String {
+    let second = case.second.as_ref().map(|second| format!(" with {second}")).unwrap_or_default();
+    let strength = if case.strength == Strength::Mild { ", mild" } else { "" };
+    format!("{}{second} on {}{strength}, seed {}", case.scenario, case.flavor, case.seed)
+}
+
+async fn run(
+    home: &Home,
+    case: Case,
+    options: &ScoreOptions<'_>,
+    progress: Progress<'_>,
+) -> Result<ScoredRun> {
+    let find = |name: &str| {
+        scenario::find(name).ok_or_else(|| Error::Unable {
+            what: "a scenario",
+            because: format!("there is none of the name {name}"),
+        })
+    };
+    let scenario = find(&case.scenario)?;
+    let second = case.second.as_deref().map(find).transpose()?;
+    let which = if case.flavor == Flavor::Mariadb { Which::Mariadb } else { Which::Mysql };
+    let how = RunOptions {
+        which,
+        window: options.window,
+        draw: case.draw(),
+        beside: case.beside(scenario).map(|beside| (beside.clients, beside.pause)),
+        second,
+    };
+    let mut scored = ScoredRun {
+        build: options.build.to_owned(),
+        ended: jiff::Timestamp::now(),
+        label: scenario.label.map(str::to_owned),
+        second_label: second.and_then(|second| second.label).map(str::to_owned),
+        case,
+        seen: String::new(),
+        found: Vec::new(),
+        unnamed: None,
+        lost: None,
+        verdict_s: 0.0,
+        error: None,
+    };
+    match scenario::run(home, scenario, &how, progress).await {
+        Err(Error::Interrupted) => return Err(Error::Interrupted),
+        Err(error) => scored.error = Some(error.to_string()),
+        Ok(outcome) => scored.take(outcome),
+    }
+    scored.ended = jiff::Timestamp::now();
+    Ok(scored)
+}
+
+impl ScoredRun {
+    fn take(&mut self, outcome: RunOutcome) {
+        self.found = found_in(&outcome.diagnosis);
+        self.unnamed = outcome.diagnosis.time.as_ref().map(|time| time.unnamed);
+        self.lost = outcome.lost;
+        self.verdict_s = outcome.verdict_s;
+        self.seen = outcome.seen_before;
+    }
+}
+
+fn found_in(diagnosis: &Diagnosis) -> Vec<Found> {
+    let found = diagnosis.findings.iter().map(|finding| Found {
+        cause: finding.cause.clone(),
+        severity: finding.severity,
+        score: finding.score,
+    });
+    found.collect()
+}
