@@ -3,7 +3,7 @@
 //! The first and the last sample hold every source that could be read; those between hold the
 //! cheap ones, so that a rule sees what came and went and a report can draw it.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::Cost;
@@ -109,6 +109,23 @@ impl Window {
             (Some(first), Some(last)) => last.at_s - first.at_s,
             _ => 0.0,
         }
+    }
+
+    /// The last seconds of it: the samples that were begun so long before the last one at most. What holds on and was read
+    /// before them stands in the first of them.
+    pub fn newest(&self, seconds: f64) -> Self {
+        let last_s = self.samples.last().map_or(0.0, |last| last.at_s);
+        let (before, of_it): (Vec<&Sample>, Vec<&Sample>) =
+            self.samples.iter().partition(|sample| last_s - sample.at_s > seconds);
+        let mut samples: Vec<Sample> = of_it.into_iter().cloned().collect();
+        if let Some(first) = samples.first_mut() {
+            before.iter().rev().for_each(|earlier| first.fill(earlier));
+        }
+        let begins_s = samples.first().map_or(0.0, |first| first.at_s);
+        samples.iter_mut().for_each(|sample| sample.shift(-begins_s));
+        let start =
+            SignedDuration::try_from_secs_f64(begins_s).ok().and_then(|by| self.start.checked_add(by).ok());
+        Self { start: start.unwrap_or(self.start), samples, ..self.clone() }
     }
 
     /// The latest value of a reading.

@@ -33,7 +33,7 @@ impl Neighbour {
         Self::with(processes, &Limits { weight: Some(WEIGHT), ..Limits::default() }, &[])
     }
 
-    /// The same at the lowest priority, in the group of whoever starts it.
+    /// The same at the lowest priority, in the group of the lab itself.
     ///
     /// # Errors
     /// A process cannot be started.

@@ -84,10 +84,30 @@ fn bar(page: &Page, time: &SessionTime) -> String {
 
 /// The bar of a page, and its legend.
 pub fn section(time: &SessionTime) -> Markup {
-    let parts = parts(time);
     html! {
         section.card.session-time {
             h2 { "Session time" }
+            (bar_and_legend(time))
+        }
+    }
+}
+
+/// Two of them below each other; nothing where there is none of the time that is reported.
+pub fn compared(before: Option<&SessionTime>, during: Option<&SessionTime>) -> Markup {
+    html! {
+        @if let Some(during) = during {
+            section.card.session-time {
+                h2 { "Session time" }
+                @if let Some(before) = before { h3 { "Before" } (bar_and_legend(before)) h3 { "During" } }
+                (bar_and_legend(during))
+            }
+        }
+    }
+}
+
+fn bar_and_legend(time: &SessionTime) -> Markup {
+    let parts = parts(time);
+    html! {
             @if time.session_seconds_per_second < IDLE {
                 p.quiet { (line(time)) "." }
             } @else {
@@ -112,7 +132,6 @@ pub fn section(time: &SessionTime) -> Markup {
                     "; 95 % confidence interval of the largest share: ± " (format!("{:.0}", time.error * 100.0)) " points."
                 }
             }
-        }
     }
 }
 

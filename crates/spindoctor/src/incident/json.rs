@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use spindoctor_model::{Diagnosis, EventHead, Gap};
+use spindoctor_model::{Diagnosis, EventHead, Gap, SessionTime};
 
 use super::numbers::During;
 use super::statements::Load;
@@ -30,6 +30,7 @@ struct Written<'a> {
     events: &'a [EventHead],
     numbers: Vec<Number>,
     timeline: Vec<Track<'a>>,
+    session_time: TimeCompared<'a>,
     diagnosis: Option<&'a Diagnosis>,
     locks: Option<serde_json::Value>,
     statements: Vec<Statement<'a>>,
@@ -45,6 +46,12 @@ struct Server<'a> {
     hostname: &'a str,
     address: &'a str,
     pid: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct TimeCompared<'a> {
+    before: Option<&'a SessionTime>,
+    during: Option<&'a SessionTime>,
 }
 
 #[derive(Serialize)]
@@ -161,6 +168,10 @@ pub fn render(incident: &Incident) -> anyhow::Result<String> {
                 curves: &track.curves,
             })
             .collect(),
+        session_time: TimeCompared {
+            before: incident.time.before.as_ref(),
+            during: incident.time.during.as_ref(),
+        },
         diagnosis: incident.diagnosis.as_ref(),
         locks,
         statements: incident

@@ -5,6 +5,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::view::Incident;
 use super::words::{change_text, compared_text, load_text};
+use crate::common::session_time;
 use crate::common::stalls::{day_and_time, event_lasted, time};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
@@ -24,6 +25,7 @@ pub fn render(incident: &Incident, look: Look) -> String {
     page.line_with_right(&incident.title(), &whose(incident), STRONG, QUIET);
     page.paragraph("", &safe(&incident.sentence()), PLAIN);
     numbers(&mut page, incident);
+    time_of_sessions(&mut page, incident);
     events(&mut page, incident);
     if let Some(first) = incident.diagnosis.as_ref().and_then(|diagnosis| diagnosis.findings.first()) {
         cause(&mut page, first);
@@ -75,6 +77,15 @@ fn numbers(page: &mut Page, incident: &Incident) {
         vec![row.name.to_owned(), before, during, change_text(row.before, row.during)]
     });
     page.table(&[("", -18), ("before", 14), ("during", 18), ("change", 14)], rows);
+}
+
+fn time_of_sessions(page: &mut Page, incident: &Incident) {
+    let Some(during) = &incident.time.during else { return };
+    page.blank();
+    if let Some(before) = &incident.time.before {
+        page.field("time before", &session_time::line(before), COLUMN);
+    }
+    page.field("time during", &session_time::line(during), COLUMN);
 }
 
 fn events(page: &mut Page, incident: &Incident) {

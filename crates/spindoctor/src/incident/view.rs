@@ -4,7 +4,7 @@
 //! of this room render. Nothing here opens a file.
 
 use spindoctor_model::{
-    Diagnosis, Event, EventHead, Gap, Reading, RecordedSetting, Segment, ServerIdentity, Window,
+    Diagnosis, Event, EventHead, Gap, Reading, RecordedSetting, Segment, ServerIdentity, SessionTime, Window,
 };
 
 use super::numbers::Compared;
@@ -64,6 +64,8 @@ pub struct Incident {
     pub timeline: Timeline,
     /// What the rules say.
     pub diagnosis: Option<Diagnosis>,
+    /// Where the sessions' time went in the calm before, and during it.
+    pub time: TimeCompared,
     /// Who blocked whom, when the most waited.
     pub waits: Option<Locks>,
     /// What ran.
@@ -74,6 +76,15 @@ pub struct Incident {
     pub gaps: Vec<Gap>,
     /// What was not recorded, and why.
     pub unrecorded: Vec<Unrecorded>,
+}
+
+/// Accounts of the sessions' time; none of a time of which there are no lists of the sessions.
+#[derive(Debug, Clone, Default)]
+pub struct TimeCompared {
+    /// In the calm before.
+    pub before: Option<SessionTime>,
+    /// During the stall, or whatever time was asked for.
+    pub during: Option<SessionTime>,
 }
 
 impl Incident {
@@ -96,6 +107,10 @@ impl Incident {
                 let is_restart = event.as_ref().is_some_and(|event| event.head.stall.kind.is_restart());
                 if is_restart { None } else { diagnosed(stall.as_ref()?, event.as_ref()) }
             });
+        let of_window = |window: &Option<Window>| window.as_ref().and_then(spindoctor_rules::session_time);
+        let of_diagnosis = diagnosis.as_ref().and_then(|diagnosis| diagnosis.time.clone());
+        let time =
+            TimeCompared { before: of_window(&calm), during: of_diagnosis.or_else(|| of_window(&stall)) };
         let gaps: Vec<Gap> = gaps.into_iter().filter(|gap| scope.shown.meets_gap(gap)).collect();
         let events: Vec<EventHead> =
             events.into_iter().filter(|head| scope.shown.meets_event(head, &ends)).collect();
@@ -106,6 +121,7 @@ impl Incident {
             waits: event.as_ref().and_then(|event| worst_moment(event, &server)),
             statements: Statements::from_windows(scope.stall, event.as_ref(), calm.as_ref(), around.as_ref()),
             unrecorded: unrecorded::listed(&[calm.as_ref(), around.as_ref()], event.as_ref()),
+            time,
             written_by: segment.map(|segment| segment.written_by.clone()).unwrap_or_default(),
             settings,
             server,

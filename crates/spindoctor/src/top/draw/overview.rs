@@ -25,6 +25,12 @@ pub fn draw(canvas: &mut Canvas<'_>, area: Rect, overview: &Overview, moment: &M
     let rows = if area.height >= HIGH_METERS { area.height } else { VERDICT_ROWS };
     let place = Rect { height: rows.min(area.height), ..area };
     y += canvas.wrapped(place, y, &overview.verdict.text, overview.verdict.mood).min(rows);
+    // A small window has room for one finding, beside a verdict of something else.
+    let findings = if area.height >= HIGH_METERS { overview.findings.len() } else { 1 };
+    for finding in overview.findings.iter().take(findings) {
+        canvas.text(area, 0, y, &finding.text, finding.mood);
+        y += 1;
+    }
     y = meters(canvas, area, y, overview);
     let timeline = if overview.timeline.is_empty() { 0 } else { 1 };
     let left = area.height.saturating_sub(y + timeline);
@@ -107,7 +113,7 @@ fn blocks(canvas: &mut Canvas<'_>, area: Rect, overview: &Overview) {
     if area.width >= THREE_COLUMNS {
         let third = area.width / 3;
         let column = |at: u16| Rect { x: area.x + at * third, width: third - 2, ..area };
-        block(canvas, column(0), &overview.threads);
+        block(canvas, column(0), &overview.time);
         block(canvas, column(1), &overview.waits);
         host(canvas, Rect { width: area.width - 2 * third, ..column(2) }, overview);
         return;
@@ -115,9 +121,9 @@ fn blocks(canvas: &mut Canvas<'_>, area: Rect, overview: &Overview) {
     let half = area.width / 2;
     let left = Rect { width: half - 1, ..area };
     let right = Rect { x: area.x + half + 1, width: area.width - half - 1, ..area };
-    let threads_need = overview.threads.bars.len().max(1) as u16 + 1;
+    let threads_need = overview.time.bars.len().max(1) as u16 + 1;
     let threads_height = threads_need.min(area.height.saturating_sub(3)).max(area.height.min(3));
-    block(canvas, Rect { height: threads_height, ..left }, &overview.threads);
+    block(canvas, Rect { height: threads_height, ..left }, &overview.time);
     let waits = Rect { y: left.y + threads_height, height: left.height - threads_height, ..left };
     if waits.height >= 2 {
         block(canvas, waits, &overview.waits);

@@ -1,14 +1,12 @@
 //! The first screen, in the order of questions at 3 a.m.: is the server slow now, since when, who waits for what, which
 //! statement, is it the host.
 
-use std::collections::HashMap;
-
 use spindoctor_model::window::Series;
-use spindoctor_model::{Window, median};
+use spindoctor_model::{Diagnosis, Severity, TimeClass, Window, median};
 use spindoctor_rules::replica::BUSY_DISK;
 
 use super::verdict::Facts;
-use super::waiting::{Waiting, is_at_work};
+use super::waiting::is_at_work;
 use super::{queries, replication, verdict, waits};
 use crate::common::queries::Queries;
 use crate::host::HostReport;
@@ -29,6 +27,11 @@ const STEAL: f64 = 0.05;
 const CPUS: &str = "CPUs";
 /// Spinning that takes more than this share of the CPU is worth a look: what `spin-burn` expects.
 const SPINNING: f64 = 0.05;
+
+/// The account of the sessions' time and the findings are of so many seconds: what is wrong now, and not a minute ago.
+const RECENT_S: f64 = 10.0;
+/// Findings that are shown below the first line.
+const FINDINGS: usize = 3;
 
 /// A number of the first lines with its course.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -89,12 +92,14 @@ pub struct TopQuery {
 pub struct Overview {
     /// Is it slow now, since when, what blocks it.
     pub verdict: MoodText,
+    /// What the rules find in the last seconds, the costliest first; without what the verdict says.
+    pub findings: Vec<MoodText>,
     /// Throughput, latency, load.
     pub meters: Vec<Meter>,
     /// Over what the rates are.
     pub rates_over: String,
-    /// Threads at work by what they wait for.
-    pub threads: Block,
+    /// Where the time of the sessions at work went in the last seconds.
+    pub time: Block,
     /// The events that were waited for the longest.
     pub waits: Block,
     /// The host: what, and how it is.
@@ -117,8 +122,9 @@ pub fn build(moment: &Moment, window: &Window, over_s: f64) -> Overview {
     let course = |chart| series(&moment.points, chart, zero);
     let charts = [Chart::Queries, Chart::Writes, Chart::Running, Chart::Cpus].map(course);
     let host = HostReport::of_last(window, over_s);
-    let threads = threads(window);
-    let at_work = threads.as_ref().ok().map(|(_, at_work)| *at_work);
+    let diagnosis = spindoctor_rules::diagnose(&window.newest(RECENT_S));
+    let threads = window.latest(|s| &s.server.threads);
+    let at_work = threads.map(|threads| threads.iter().filter(|thread| is_at_work(thread)).count());
     let before =
         |series: &Series| median(series.iter().filter(|(at, _)| *at < -over_s).map(|(_, value)| *value));
     let queries_now = window.recent_status_per_s("Questions", over_s);
@@ -129,8 +135,10 @@ pub fn build(moment: &Moment, window: &Window, over_s: f64) -> Overview {
         queries_median: before(&charts[0]),
         at_work,
         host: in_trouble(&host_lines),
+        finding: diagnosis.findings.first().filter(|finding| finding.severity >= Severity::Warning),
     };
     let verdict = verdict::line(moment, window, &seen);
+    let findings = findings(&diagnosis, &verdict);
     let [queries_course, writes_course, running_course, cpus_course] = charts;
     let rate =
         |per_s: Option<f64>| per_s.map_or_else(|| "-".to_owned(), |s| format!("{} /s", queries::rate(s)));
@@ -182,14 +190,12 @@ pub fn build(moment: &Moment, window: &Window, over_s: f64) -> Overview {
     ];
     Overview {
         verdict,
+        findings,
         meters,
         rates_over: seconds(
             window.recent_change(over_s, |s| &s.server.status).map_or(over_s, |change| change.seconds),
         ),
-        threads: match threads {
-            Ok((block, _)) => block,
-            Err(why) => Block { title: "threads at work".to_owned(), empty: why, ..Block::default() },
-        },
+        time: time(window, &diagnosis, at_work),
         waits: top_waits(window, over_s),
         host: host_lines,
         queries_title: match &queries {
@@ -239,31 +245,49 @@ fn missing_host(window: &Window) -> String {
     }
 }
 
-/// Threads at work by what they wait for, the most first; and how many they are.
-fn threads(window: &Window) -> Result<(Block, usize), String> {
-    let threads = window.need(|s| &s.server.threads).map_err(|why| missing_text(&why))?;
-    let waiting = Waiting::from_window(window);
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    for thread in threads.iter().filter(|thread| is_at_work(thread)) {
-        *counts.entry(waiting.word(thread)).or_default() += 1;
-    }
-    let at_work: usize = counts.values().sum();
-    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-    counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+/// Where the time of the sessions at work went, the most first.
+fn time(window: &Window, diagnosis: &Diagnosis, at_work: Option<usize>) -> Block {
+    let threads = match window.need(|s| &s.server.threads) {
+        Ok(threads) => threads,
+        Err(why) => {
+            return Block {
+                title: "sessions at work".to_owned(),
+                empty: missing_text(&why),
+                ..Block::default()
+            };
+        }
+    };
     let connections = threads.iter().filter(|thread| thread.is_connection).count();
-    let bars = counts.into_iter().map(|(word, count)| Bar {
-        value: number::plain(count as f64),
-        label: word.to_owned(),
-        share: count as f64 / at_work.max(1) as f64,
-        mood: if word.ends_with("lock") || word == "table flush" { Mood::Warn } else { Mood::Plain },
-    });
     let title = format!(
-        "{} at work of {}",
-        number::plain(at_work as f64),
-        number::counted(connections as u64, "connection", "connections")
+        "{} at work of {}: where time goes",
+        number::plain(at_work.unwrap_or(0) as f64),
+        number::plain(connections as f64)
     );
+    let classes = diagnosis.time.as_ref().map(|time| time.classes.as_slice()).unwrap_or_default();
+    let bars = classes.iter().map(|one| Bar {
+        value: number::percent(one.share),
+        label: one.class.label().to_owned(),
+        share: one.share,
+        mood: if is_a_lock(one.class) { Mood::Warn } else { Mood::Plain },
+    });
     let empty = if connections == 0 { "nobody is connected" } else { "all connections rest" };
-    Ok((Block { title, bars: bars.collect(), empty: empty.to_owned() }, at_work))
+    Block { title, bars: bars.collect(), empty: empty.to_owned() }
+}
+
+/// True where one session waits for what another one holds.
+fn is_a_lock(class: TimeClass) -> bool {
+    use TimeClass::{AutoIncrementLock, GlobalLock, MetadataLock, RowLock, TableLock, UserLock};
+    matches!(class, RowLock | AutoIncrementLock | MetadataLock | TableLock | UserLock | GlobalLock)
+}
+
+/// The findings in a line each. The verdict says the first one where it is no stall and no lock.
+fn findings(diagnosis: &Diagnosis, verdict: &MoodText) -> Vec<MoodText> {
+    let lines = diagnosis.findings.iter().map(|finding| {
+        let mood = if finding.severity >= Severity::Warning { Mood::Warn } else { Mood::Quiet };
+        let share = number::percent(finding.score);
+        MoodText::new(format!("{} ({share}): {}", finding.cause, finding.headline), mood)
+    });
+    lines.filter(|line| line.text != verdict.text).take(FINDINGS).collect()
 }
 
 fn top_waits(window: &Window, over_s: f64) -> Block {
@@ -407,15 +431,15 @@ mod tests {
     use super::*;
 
     use crate::top::examples;
-    use crate::top::view::waiting::RUNNING;
 
     #[test]
-    fn threads_are_counted_by_what_they_wait_for() {
+    fn the_time_of_the_sessions_has_the_classes_of_doctor() {
         let moment = examples::busy();
-        let (block, at_work) = threads(moment.window.as_ref().unwrap()).unwrap();
-        let counted: Vec<(&str, &str)> =
-            block.bars.iter().map(|bar| (bar.value.as_str(), bar.label.as_str())).collect();
-        assert_eq!(at_work, 6);
-        assert_eq!(counted, [("4", RUNNING), ("2", "commit")]);
+        let overview = build(&moment, moment.window.as_ref().unwrap(), 1.0);
+        assert_eq!(overview.time.title, "6 at work of 36: where time goes");
+        let classes: Vec<&str> = overview.time.bars.iter().map(|bar| bar.label.as_str()).collect();
+        assert!(classes.contains(&"commit"), "{classes:?}");
+        let sum: f64 = overview.time.bars.iter().map(|bar| bar.share).sum();
+        assert!((sum - 1.0).abs() < 1e-6, "{sum}");
     }
 }

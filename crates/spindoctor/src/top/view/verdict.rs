@@ -2,7 +2,7 @@
 //! it says what was checked.
 
 use jiff::Timestamp;
-use spindoctor_model::{ServerIdentity, Window};
+use spindoctor_model::{Finding, ServerIdentity, Severity, Window};
 
 use super::events::{END_NOT_SEEN, because, duration, lasted_s};
 use crate::locks::waits::Locks;
@@ -25,6 +25,8 @@ pub struct Facts<'a> {
     pub at_work: Option<usize>,
     /// Lines of the host that are worth a look.
     pub host: Vec<&'static str>,
+    /// What the rules find first in the last seconds, from a warning on.
+    pub finding: Option<&'a Finding>,
 }
 
 /// The line.
@@ -49,6 +51,11 @@ pub fn line(moment: &Moment, window: &Window, seen: &Facts<'_>) -> MoodText {
     }
     if let Some(text) = seen.locks.and_then(held_up) {
         return MoodText::new(text, Mood::Alarm);
+    }
+    if let Some(finding) = seen.finding {
+        let share = number::percent(finding.score);
+        let mood = if finding.severity == Severity::Critical { Mood::Alarm } else { Mood::Warn };
+        return MoodText::new(format!("{} ({share}): {}", finding.cause, finding.headline), mood);
     }
     if let (Some(now), Some(median)) = (seen.queries_now, seen.queries_median)
         && median >= FEW_QUERIES_PER_S
