@@ -65,6 +65,11 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// True for stacks that another tool took and wrote down: nobody asked for so many a second.
+    pub fn is_of_a_text(&self) -> bool {
+        self.hz == 0.0 && self.source != StackSource::Bpf
+    }
+
     /// The CPU samples, wherever they are.
     pub fn samples(&self) -> &[Observation] {
         if self.source == StackSource::Cpu { &self.observations } else { &self.cpu_samples }

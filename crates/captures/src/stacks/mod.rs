@@ -1,13 +1,28 @@
 //! Stacks that somebody captured: by gdb, pt-pmp, eu-stack, systemd-coredump, perf.
+//!
+//! Each file reads one family of forms. A text is of the family that understands most of its lines. What threads did follows from
+//! their functions (`state`), for no tool writes down what the kernel knows of them. Values of arguments are dropped, for they
+//! may be parts of statements.
+
+mod backtrace;
+mod collapsed;
+mod crash;
+mod kernel;
+mod name;
+mod perf;
+mod perf_report;
+mod state;
+mod tables;
 
 use spindoctor_model::stack::Profile;
 
 /// Stacks as a text has them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturedStacks {
-    /// What wrote them, in words: `gdb`, `pt-pmp`.
+    /// What wrote them, in words: `gdb backtrace`, `pt-pmp`.
     pub form: &'static str,
-    /// The stacks, as a live server's profile holds them.
+    /// The stacks, as a live server's profile holds them. Those of a crash were not seen at an instant: the profile has their
+    /// stacks, the innermost thing first, and no observation.
     pub profile: Profile,
     /// How many threads the text shows.
     pub threads: usize,
@@ -15,7 +30,37 @@ pub struct CapturedStacks {
     pub lines_not_understood: usize,
 }
 
+/// Functions that a server calls when it dies.
+const DEATH: &[&str] = &["my_print_stacktrace", "handle_fatal_signal", "print_fatal_signal"];
+
 /// The stacks that a text holds, where it holds any.
-pub fn read(_text: &str) -> Option<CapturedStacks> {
-    None
+pub fn read(text: &str) -> Option<CapturedStacks> {
+    let readers = [
+        backtrace::read,
+        crash::read,
+        perf::read_script,
+        perf_report::read,
+        kernel::read,
+        collapsed::read_pmp,
+        collapsed::read_folded,
+    ];
+    let found = readers.into_iter().filter_map(|read| read(text));
+    found.min_by_key(|found| found.lines_not_understood).map(as_crash)
 }
+
+/// A backtrace of one thread that dies is what the server wrote of it: nothing was seen at an instant.
+fn as_crash(mut found: CapturedStacks) -> CapturedStacks {
+    let is_death = || {
+        let frames = found.profile.stacks[0].frames.iter().take(4);
+        frames.filter_map(|&at| found.profile.frames.get(at as usize)).any(|frame| DEATH.contains(&frame.name.as_str()))
+    };
+    if found.form == "eu-stack" && found.threads == 1 && is_death() {
+        found.form = "crash backtrace";
+        found.profile.snapshots.clear();
+        found.profile.observations.clear();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -160,6 +160,9 @@ impl Account {
             })
             .collect();
         let count = shares.len() as f64;
+        if let ([instant], true) = (&self.instants[..], count == 1.0) {
+            return error_of_one(instant, class);
+        }
         if count < 2.0 {
             return 1.0;
         }
@@ -167,6 +170,14 @@ impl Account {
         let variance = shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() / (count - 1.0);
         (T_95 * (variance / count).sqrt()).min(1.0)
     }
+}
+
+/// The error of a share that was counted at one instant: the sessions are a sample of what sessions do. One more is counted in the
+/// class and one beside it (Agresti and Coull), so that a few that all do the same are not certain.
+fn error_of_one(instant: &BTreeMap<TimeClass, f64>, class: TimeClass) -> f64 {
+    let all: f64 = instant.values().sum::<f64>() + 2.0;
+    let share = (instant.get(&class).copied().unwrap_or_default() + 1.0) / all;
+    (1.96 * (share * (1.0 - share) / all).sqrt()).min(1.0)
 }
 
 fn most<K>(counted: &BTreeMap<K, f64>) -> Option<(&K, &f64)> {
@@ -184,6 +195,20 @@ fn seen(part: &Part, sum: f64) -> Vec<(String, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_instant_is_believed_the_more_sessions_there_were() {
+        let error_of = |sessions: usize| {
+            let mut account = Account::default();
+            account.next_instant();
+            for at in 0..sessions {
+                account.see(if at % 4 == 0 { TimeClass::Mutex } else { TimeClass::Running }, KnownBy::Stack, "");
+            }
+            account.error(TimeClass::Mutex)
+        };
+        assert!(error_of(1) > 0.5 && error_of(8) > 0.25, "{} {}", error_of(1), error_of(8));
+        assert!(error_of(48) < 0.13 && error_of(400) < 0.05, "{} {}", error_of(48), error_of(400));
+    }
 
     #[test]
     fn shares_add_up_to_one_and_the_error_is_that_of_the_blocks() {

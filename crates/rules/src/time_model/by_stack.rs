@@ -10,7 +10,7 @@ use super::by_list::{InnodbLocks, is_sleeping};
 use super::stacks::{Doing, StackWork};
 
 /// Snapshots below which they give no account. On a server whose CPUs are full two a second are all that the profiler's budget
-/// allows; how far their shares differ is printed as the account's error.
+/// allows; how far their shares differ is printed as the account's error. Of what somebody captured one is all that there is.
 const ENOUGH: usize = 10;
 
 /// The process list is asked once a second: a state is that of a snapshot at most this far from it, seconds.
@@ -26,7 +26,8 @@ pub(super) fn account(window: &Window) -> Option<(Account, BTreeSet<u32>)> {
     let (from_s, profile) = window.profile.timed()?;
     let has_names =
         profile.frames.iter().any(|frame| super::tables::STATEMENT.contains(&frame.name.as_str()));
-    if profile.snapshots.len() < ENOUGH || !has_names {
+    let is_enough = profile.snapshots.len() >= ENOUGH || profile.is_of_a_text();
+    if profile.snapshots.is_empty() || !is_enough || !has_names {
         return None;
     }
     let sessions = Sessions::from_window(window, profile);

@@ -179,6 +179,8 @@ pub(super) const MUTEXES: &[&str] = &[
     "__GI___pthread_mutex_lock",
     "pthread_mutex_lock@@GLIBC_2.2.5",
     "__lll_lock_wait",
+    "__GI___lll_lock_wait",
+    "__lll_mutex_lock_wait",
     "lll_mutex_lock_optimized",
     "pthread_rwlock_rdlock",
     "pthread_rwlock_wrlock",

@@ -73,7 +73,7 @@ const QUALIFIERS: [&str; 5] = [" const", " volatile", " noexcept", " &&", " &"];
 
 /// Leaves out template arguments, parameters that are still there (those of a function around a local class or a
 /// lambda), and clone suffixes.
-fn shorten(name: &str) -> String {
+pub fn shorten(name: &str) -> String {
     let mut short = String::with_capacity(name.len());
     let mut rest = name;
     while let Some(character) = rest.chars().next() {
