@@ -38,7 +38,7 @@ const CRATES: [(&str, &[&str]); 18] = [
     ("profile", &["model", "page", "sql", "stacks"]),
     ("export", &["model", "page", "record", "safefile"]),
     ("collect", &["model", "sql", "stacks", "wire"]),
-    ("captures", &["collect", "model", "sql", "stacks"]),
+    ("captures", &["collect", "model", "rules", "sql", "stacks"]),
     ("fleet", &["collect", "model", "safefile", "sql", "wire"]),
     ("tune", &["collect", "model", "rules", "safefile"]),
     ("lab", &["collect", "corpus", "model", "rules", "tune"]),

@@ -185,7 +185,7 @@ fn without_prompt(line: &str) -> &str {
 
 /// Lines of these tools that are no frames.
 fn is_noise(line: &str) -> bool {
-    let trimmed = line.trim();
+    let trimmed = without_prompt(line);
     let begins = [
         "[New ", "[Thread debugging", "[Switching to", "Using host libthread_db", "warning:", "Reading symbols", "Loaded symbols",
         "Missing separate debuginfo", "Try: ", "0x", "No locals", "No symbol table", "(More stack frames", "---Type <return>",

@@ -3,6 +3,8 @@
 
 use spindoctor_stacks::names::demangle::{demangle, shorten};
 
+use super::tables::is_server;
+
 /// The longest text that is looked at for one name. The longest names of a server take 10 KiB.
 const LONGEST: usize = 16 << 10;
 
@@ -27,7 +29,12 @@ pub(super) fn short(raw: &str) -> Option<String> {
     if NAMELESS.contains(&raw) || raw.starts_with("0x") {
         return None;
     }
-    let raw = without_offset(raw);
+    let named = without_offset(raw);
+    // `mysqld+0x2a68b1d` is what a function without a name is called.
+    if named != raw && (named.contains(".so") || is_server(named)) {
+        return Some(raw.to_owned());
+    }
+    let raw = named;
     let is_mangled = raw.starts_with("_Z") || raw.starts_with("_R");
     let raw = if is_mangled || !raw.contains(['(', '<']) { before(raw, '@') } else { raw };
     let name = if is_mangled {
@@ -126,7 +133,7 @@ mod tests {
             ("pthread_cond_wait@@GLIBC_2.3.2", "pthread_cond_wait"),
             ("pthread_cond_clockwait@GLIBC_2.30", "pthread_cond_clockwait"),
             ("_ZN8MDL_wait10timed_waitEP17MDL_context_ownerP8timespecbPK14PSI_stage_info", "MDL_wait::timed_wait"),
-            ("_ZL18background_threadPv.isra.0", "background_thread"),
+            ("_ZL17background_threadPv.isra.0", "background_thread"),
             ("dispatch_command(THD*, COM_DATA const*, enum_server_command)", "dispatch_command"),
             ("void Detached_thread::operator()<void (*)(unsigned long)>(void (*&&)(unsigned long))",
                 "Detached_thread::operator()"),
@@ -139,6 +146,7 @@ mod tests {
             ("handle_fatal_signal+0x4c1", "handle_fatal_signal"),
             ("futex_wait_queue_me+0xc4/0x120", "futex_wait_queue_me"),
             ("operator new(unsigned long)", "operator new"),
+            ("mysqld+0x2a68b1d", "mysqld+0x2a68b1d"),
         ] {
             assert_eq!(short(raw).as_deref(), Some(expected), "{raw}");
         }

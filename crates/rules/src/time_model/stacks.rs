@@ -214,7 +214,9 @@ fn is_in_nameless_engine(names: &[&str]) -> bool {
 /// The three innermost functions that say something: `wait_for_it < do_it < dispatch_command`.
 fn innermost(names: &[&str]) -> String {
     const LENGTH: usize = 3;
-    let speaking = names.iter().copied().filter(|name| is_name(name) && !PLUMBING.contains(name));
+    // Old C libraries call their slow path `_L_lock_854`.
+    let is_plumbing = |name: &&str| PLUMBING.contains(name) || name.starts_with("_L_");
+    let speaking = names.iter().copied().filter(|name| is_name(name) && !is_plumbing(name));
     speaking.take(LENGTH).collect::<Vec<_>>().join(" < ")
 }
 
