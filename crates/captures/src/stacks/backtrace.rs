@@ -116,7 +116,8 @@ impl Reading {
     /// pages wrap where they like.
     fn goes_on(&self, next: &str) -> bool {
         let begins = ["at ", "from ", "in ", "("].iter().any(|word| next.starts_with(word));
-        let is_open = || [" at", " from", " in", ","].iter().any(|end| self.frame.ends_with(end)) || open(&self.frame);
+        let is_open =
+            || [" at", " from", " in", ","].iter().any(|end| self.frame.ends_with(end)) || open(&self.frame);
         self.wrapped < MOST_WRAPPED && self.frame.len() + next.len() < LONGEST_FRAME && (begins || is_open())
     }
 
@@ -187,16 +188,54 @@ fn without_prompt(line: &str) -> &str {
 fn is_noise(line: &str) -> bool {
     let trimmed = without_prompt(line);
     let begins = [
-        "[New ", "[Thread debugging", "[Switching to", "Using host libthread_db", "warning:", "Reading symbols", "Loaded symbols",
-        "Missing separate debuginfo", "Try: ", "0x", "No locals", "No symbol table", "(More stack frames", "---Type <return>",
-        "--Type <RET>", "[Inferior ", "[Current thread", "A debugging session", "Inferior 1", "Quit anyway", "Core was generated",
-        "Program terminated", "Undefined command", "This GDB was", "PID ", "Attaching to", "Python Exception", "Debuginfod ",
-        "Detaching from", "Downloading ", "Module ", "ELF object binary", "set pagination", "thread apply all", "TID ", "quit",
-        "Enable debuginfod", "This GDB supports", "To make this setting", "0x0000", "Continuing.", "Thread ",
+        "[New ",
+        "[Thread debugging",
+        "[Switching to",
+        "Using host libthread_db",
+        "warning:",
+        "Reading symbols",
+        "Loaded symbols",
+        "Missing separate debuginfo",
+        "Try: ",
+        "0x",
+        "No locals",
+        "No symbol table",
+        "(More stack frames",
+        "---Type <return>",
+        "--Type <RET>",
+        "[Inferior ",
+        "[Current thread",
+        "A debugging session",
+        "Inferior 1",
+        "Quit anyway",
+        "Core was generated",
+        "Program terminated",
+        "Undefined command",
+        "This GDB was",
+        "PID ",
+        "Attaching to",
+        "Python Exception",
+        "Debuginfod ",
+        "Detaching from",
+        "Downloading ",
+        "Module ",
+        "ELF object binary",
+        "set pagination",
+        "thread apply all",
+        "TID ",
+        "quit",
+        "Enable debuginfod",
+        "This GDB supports",
+        "To make this setting",
+        "0x0000",
+        "Continuing.",
+        "Thread ",
     ];
     // Local variables of `bt full`, and source lines of eu-stack.
     let is_deep = line.starts_with("        ") || line.starts_with("\t\t");
-    is_deep || begins.iter().any(|begin| trimmed.starts_with(begin)) || trimmed.chars().all(|c| "-=_*".contains(c))
+    is_deep
+        || begins.iter().any(|begin| trimmed.starts_with(begin))
+        || trimmed.chars().all(|c| "-=_*".contains(c))
 }
 
 /// Whose stack follows.
@@ -324,7 +363,8 @@ fn behind_name(place: &mut Place, call: &str, end: usize) -> bool {
     let module = behind.rsplit_once(" from ").map(|(_, path)| path.trim());
     place.location = location;
     if place.location.is_none() {
-        place.module = module.filter(|path| !path.contains([' ', '"', '(']) && !path.is_empty()).map(str::to_owned);
+        place.module =
+            module.filter(|path| !path.contains([' ', '"', '(']) && !path.is_empty()).map(str::to_owned);
     }
     place.location.is_some() || place.module.is_some()
 }

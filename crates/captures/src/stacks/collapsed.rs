@@ -21,10 +21,32 @@ const SAMPLES: usize = 10_000;
 /// Functions that one text of stacks has at least one of: words with commas between may be anything. (Others are known by `::`,
 /// a library in brackets, or the name of a file.)
 const KNOWN: &[&str] = &[
-    "clone", "clone3", "__clone", "__clone3", "start_thread", "main", "_start", "__libc_start_main", "poll", "select", "read",
-    "syscall", "do_command", "dispatch_command", "handle_one_connection", "do_handle_one_connection", "handle_connection",
-    "pfs_spawn_thread", "pthread_cond_wait", "pthread_cond_timedwait", "pthread_mutex_lock", "mysql_execute_command",
-    "io_handler_thread", "os_event_wait_low", "entry_SYSCALL_64_after_hwframe", "do_syscall_64",
+    "clone",
+    "clone3",
+    "__clone",
+    "__clone3",
+    "start_thread",
+    "main",
+    "_start",
+    "__libc_start_main",
+    "poll",
+    "select",
+    "read",
+    "syscall",
+    "do_command",
+    "dispatch_command",
+    "handle_one_connection",
+    "do_handle_one_connection",
+    "handle_connection",
+    "pfs_spawn_thread",
+    "pthread_cond_wait",
+    "pthread_cond_timedwait",
+    "pthread_mutex_lock",
+    "mysql_execute_command",
+    "io_handler_thread",
+    "os_event_wait_low",
+    "entry_SYSCALL_64_after_hwframe",
+    "do_syscall_64",
 ];
 
 /// One line.
@@ -47,7 +69,12 @@ pub(super) fn read_pmp(text: &str) -> Option<CapturedStacks> {
         tables.nameless_threads(line.count, &places);
         threads = threads.saturating_add(line.count);
     }
-    Some(CapturedStacks { form: "pt-pmp", profile: tables.finish(), threads, lines_not_understood: not_understood })
+    Some(CapturedStacks {
+        form: "pt-pmp",
+        profile: tables.finish(),
+        threads,
+        lines_not_understood: not_understood,
+    })
 }
 
 /// Folded stacks, where a text is that: threads where most of them wait, else CPU samples.
@@ -74,7 +101,10 @@ pub(super) fn read_folded(text: &str) -> Option<CapturedStacks> {
             }
         }
     };
-    let running = stacks.iter().filter(|(.., places)| runs(places)).fold(0_usize, |sum, (count, ..)| sum.saturating_add(*count));
+    let running = stacks
+        .iter()
+        .filter(|(.., places)| runs(places))
+        .fold(0_usize, |sum, (count, ..)| sum.saturating_add(*count));
     let is_cpu = running > all / 2;
     let mut tables = Tables::new(if is_cpu { StackSource::Cpu } else { StackSource::Ptrace });
     for (count, who, places) in &stacks {
@@ -108,7 +138,9 @@ fn pmp_line(line: &str) -> Option<Line<'_>> {
     let (count, stack) = line.split_once([' ', '\t'])?;
     let stack = stack.trim();
     let frames = functions(stack);
-    let is_stack = !stack.contains([';', '"', '\'', '=']) && frames.len() > 1 && frames.iter().all(|name| is_function(name));
+    let is_stack = !stack.contains([';', '"', '\'', '='])
+        && frames.len() > 1
+        && frames.iter().all(|name| is_function(name));
     Some(Line { count: count.parse().ok()?, frames }).filter(|_| is_stack)
 }
 
@@ -117,7 +149,10 @@ fn folded_line(line: &str) -> Option<Line<'_>> {
     let mut frames: Vec<&str> = stack.trim().split(';').filter(|frame| !frame.is_empty()).collect();
     frames.reverse();
     // Prose and statements have blanks behind their semicolons.
-    let is_stack = frames.len() > 1 && !stack.contains("; ") && !stack.contains(['"', '\'']) && frames.iter().all(|name| is_function(name) || name.starts_with(['[', '-']));
+    let is_stack = frames.len() > 1
+        && !stack.contains("; ")
+        && !stack.contains(['"', '\''])
+        && frames.iter().all(|name| is_function(name) || name.starts_with(['[', '-']));
     Some(Line { count: count.parse().ok()?, frames }).filter(|_| is_stack)
 }
 
@@ -171,7 +206,11 @@ fn is_function(name: &str) -> bool {
 fn is_known(line: &Line<'_>) -> bool {
     line.frames.iter().any(|frame| {
         let name = frame.split(['(', '@']).next().unwrap_or(frame);
-        KNOWN.contains(&name) || frame.contains("::") || frame.contains(".so") || frame.contains("_[k]") || frame.contains(".cc:")
+        KNOWN.contains(&name)
+            || frame.contains("::")
+            || frame.contains(".so")
+            || frame.contains("_[k]")
+            || frame.contains(".cc:")
     })
 }
 
@@ -179,7 +218,9 @@ fn is_known(line: &Line<'_>) -> bool {
 fn pmp_place(frame: &str) -> Place {
     let frame = frame.trim();
     let (name, bracket) = match frame.rfind('(') {
-        Some(at) if at > 0 && !frame[..at].ends_with("operator") => (&frame[..at], frame[at + 1..].trim_end_matches(')')),
+        Some(at) if at > 0 && !frame[..at].ends_with("operator") => {
+            (&frame[..at], frame[at + 1..].trim_end_matches(')'))
+        }
         _ => (frame, ""),
     };
     let mut place = Place { name: name.to_owned(), ..Place::default() };
@@ -205,14 +246,19 @@ fn folded(line: &Line<'_>) -> (usize, Who, Vec<Place>) {
     let mut frames = &line.frames[..];
     if let Some((outermost, rest)) = frames.split_last() {
         let (comm, id) = outermost.split_once('-').unwrap_or((outermost, ""));
-        let is_thread = super::perf::is_server_thread(comm) || id.starts_with(|c: char| c.is_ascii_digit() || c == '?');
+        let is_thread =
+            super::perf::is_server_thread(comm) || id.starts_with(|c: char| c.is_ascii_digit() || c == '?');
         if is_thread && !rest.is_empty() {
             let tid = id.rsplit('/').next().unwrap_or(id).parse().unwrap_or(0);
             who = Who { tid, name: comm.chars().take(64).collect(), pointer: None };
             frames = rest;
         }
     }
-    let places = frames.iter().filter(|frame| !["-", "--"].contains(&frame.trim())).map(|frame| folded_place(frame)).collect();
+    let places = frames
+        .iter()
+        .filter(|frame| !["-", "--"].contains(&frame.trim()))
+        .map(|frame| folded_place(frame))
+        .collect();
     (line.count, who, places)
 }
 

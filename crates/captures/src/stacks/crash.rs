@@ -125,7 +125,9 @@ mod tests {
             ["my_print_stacktrace", "__assert_fail", "Item::fix_fields"]
         );
         assert_eq!(
-            names("server.dll!my_sigabrt_handler()[my_thr_init.c:449]\nucrtbase.dll!raise()\nucrtbase.dll!raise()[a.c:1]\nucrtbase.dll!abort()[a.c:2]"),
+            names(
+                "server.dll!my_sigabrt_handler()[my_thr_init.c:449]\nucrtbase.dll!raise()\nucrtbase.dll!raise()[a.c:1]\nucrtbase.dll!abort()[a.c:2]"
+            ),
             ["raise", "abort"]
         );
     }

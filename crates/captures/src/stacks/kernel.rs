@@ -29,7 +29,9 @@ pub(super) fn read(text: &str) -> Option<CapturedStacks> {
             continue;
         }
         let next = header(trimmed);
-        let is_known = trimmed.is_empty() || next.is_some() || ["Call Trace", "Not tainted", "Tainted"].iter().any(|word| trimmed.contains(word));
+        let is_known = trimmed.is_empty()
+            || next.is_some()
+            || ["Call Trace", "Not tainted", "Tainted"].iter().any(|word| trimmed.contains(word));
         not_understood += usize::from(!is_known);
         if !places.is_empty() {
             if threads == 0 || (who.tid != 0 && !seen.insert(who.tid)) {
@@ -65,7 +67,9 @@ fn without_time(line: &str) -> &str {
 /// `[<0>] futex_wait_queue_me+0xc4/0x120`; a frame that the kernel is not sure of (`? f+0x1/0x2`) is one, and left out.
 fn place(line: &str) -> Option<Option<Place>> {
     let (address, rest) = match line.strip_prefix("[<").and_then(|rest| rest.split_once(">]")) {
-        Some((address, rest)) => (u64::from_str_radix(address.trim_start_matches("0x"), 16).ok()?, rest.trim()),
+        Some((address, rest)) => {
+            (u64::from_str_radix(address.trim_start_matches("0x"), 16).ok()?, rest.trim())
+        }
         None => (0, line),
     };
     let (is_unsure, rest) = rest.strip_prefix("? ").map_or((false, rest), |rest| (true, rest));
@@ -104,10 +108,12 @@ fn header(line: &str) -> Option<Who> {
         let tid = before.rsplit('/').next()?.parse().ok()?;
         return Some(Who { tid, ..Who::default() });
     }
-    let words: Vec<&str> = line.split([' ', ':', '\t', '-', '=', '#', '(', ')']).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> =
+        line.split([' ', ':', '\t', '-', '=', '#', '(', ')']).filter(|word| !word.is_empty()).collect();
     let tid = words.iter().find_map(|word| word.parse::<u32>().ok())?;
     let known = ["TID", "tid", "PID", "pid", "LWP", "task", "thread", "Thread", "connection"];
-    let is_header = words.iter().all(|word| word.parse::<u32>().is_ok() || known.contains(word) || is_server(word));
+    let is_header =
+        words.iter().all(|word| word.parse::<u32>().is_ok() || known.contains(word) || is_server(word));
     let name = words.iter().find(|word| is_server(word)).map(|name| (*name).to_owned());
     (is_header && words.len() <= 4).then(|| Who { tid, name: name.unwrap_or_default(), pointer: None })
 }

@@ -52,7 +52,9 @@ pub fn read(text: &str) -> Option<CapturedStacks> {
 fn as_crash(mut found: CapturedStacks) -> CapturedStacks {
     let is_death = || {
         let frames = found.profile.stacks[0].frames.iter().take(4);
-        frames.filter_map(|&at| found.profile.frames.get(at as usize)).any(|frame| DEATH.contains(&frame.name.as_str()))
+        frames
+            .filter_map(|&at| found.profile.frames.get(at as usize))
+            .any(|frame| DEATH.contains(&frame.name.as_str()))
     };
     if found.form == "eu-stack" && found.threads == 1 && is_death() {
         found.form = "crash backtrace";

@@ -132,13 +132,20 @@ mod tests {
             ("poll", "poll"),
             ("pthread_cond_wait@@GLIBC_2.3.2", "pthread_cond_wait"),
             ("pthread_cond_clockwait@GLIBC_2.30", "pthread_cond_clockwait"),
-            ("_ZN8MDL_wait10timed_waitEP17MDL_context_ownerP8timespecbPK14PSI_stage_info", "MDL_wait::timed_wait"),
+            (
+                "_ZN8MDL_wait10timed_waitEP17MDL_context_ownerP8timespecbPK14PSI_stage_info",
+                "MDL_wait::timed_wait",
+            ),
             ("_ZL17background_threadPv.isra.0", "background_thread"),
             ("dispatch_command(THD*, COM_DATA const*, enum_server_command)", "dispatch_command"),
-            ("void Detached_thread::operator()<void (*)(unsigned long)>(void (*&&)(unsigned long))",
-                "Detached_thread::operator()"),
-            ("TTASEventMutex<GenericPolicy>::wait(char const*, unsigned int, unsigned int)",
-                "TTASEventMutex::wait"),
+            (
+                "void Detached_thread::operator()<void (*)(unsigned long)>(void (*&&)(unsigned long))",
+                "Detached_thread::operator()",
+            ),
+            (
+                "TTASEventMutex<GenericPolicy>::wait(char const*, unsigned int, unsigned int)",
+                "TTASEventMutex::wait",
+            ),
             ("std::atomic<srv_shutdown_t>::load(std::memory_order) const", "std::atomic::load"),
             ("(anonymous namespace)::wait_for(int)", "(anonymous namespace)::wait_for"),
             ("Item *make_item", "make_item"),
@@ -159,10 +166,14 @@ mod tests {
     fn arguments_begin_behind_the_name() {
         for (text, expected) in [
             ("poll () from /lib/libc.so.6", "poll"),
-            ("dispatch_command (command=COM_QUERY, packet=0x7f \"SELECT ')'\") at sql_parse.cc:1",
-                "dispatch_command"),
-            ("std::function<void (int)>::operator()(int) const (this=0x7f) at f:1",
-                "std::function<void (int)>::operator()(int) const"),
+            (
+                "dispatch_command (command=COM_QUERY, packet=0x7f \"SELECT ')'\") at sql_parse.cc:1",
+                "dispatch_command",
+            ),
+            (
+                "std::function<void (int)>::operator()(int) const (this=0x7f) at f:1",
+                "std::function<void (int)>::operator()(int) const",
+            ),
             ("(anonymous namespace)::f (x=1) at f:1", "(anonymous namespace)::f"),
             ("operator() (__closure=0x7f) at f:1", "operator()"),
             ("operator< <int> (a=1)", "operator< <int>"),

@@ -42,7 +42,8 @@ pub(super) fn read_script(text: &str) -> Option<CapturedStacks> {
     if !has_frames || samples.is_empty() {
         return None;
     }
-    let (server, other): (Vec<_>, Vec<_>) = samples.into_iter().partition(|(who, places)| is_of_server(who, places));
+    let (server, other): (Vec<_>, Vec<_>) =
+        samples.into_iter().partition(|(who, places)| is_of_server(who, places));
     let mut tables = Tables::new(StackSource::Cpu);
     let chosen = if server.is_empty() { &other } else { &server };
     for (who, places) in chosen {
@@ -53,19 +54,41 @@ pub(super) fn read_script(text: &str) -> Option<CapturedStacks> {
         tables.profile.notes.push(note);
     }
     let threads = tables.profile.threads.len();
-    Some(CapturedStacks { form: "perf script", profile: tables.finish(), threads, lines_not_understood: not_understood })
+    Some(CapturedStacks {
+        form: "perf script",
+        profile: tables.finish(),
+        threads,
+        lines_not_understood: not_understood,
+    })
 }
 
 /// Whether a sample is of a database server: by its thread's name, or by the program that it lies in.
 fn is_of_server(who: &Who, places: &[Place]) -> bool {
-    let of_module = |place: &Place| place.module.as_deref().is_some_and(|path| is_server(super::tables::base_name(path)));
+    let of_module =
+        |place: &Place| place.module.as_deref().is_some_and(|path| is_server(super::tables::base_name(path)));
     is_server_thread(&who.name) || places.iter().any(of_module)
 }
 
 /// The names of the servers' threads, as the kernel knows them (MySQL since 8.0.26 names all).
 pub(super) fn is_server_thread(name: &str) -> bool {
-    let begins = ["ib_", "xpl_", "my-", "rpl_", "evt_", "gtid_zip", "sig_handler", "con_sockets", "parser_srv", "ibuf", "tp_", "pxc"];
-    is_server(name) || name == "connection" || name == "one_connection" || begins.iter().any(|begin| name.starts_with(begin))
+    let begins = [
+        "ib_",
+        "xpl_",
+        "my-",
+        "rpl_",
+        "evt_",
+        "gtid_zip",
+        "sig_handler",
+        "con_sockets",
+        "parser_srv",
+        "ibuf",
+        "tp_",
+        "pxc",
+    ];
+    is_server(name)
+        || name == "connection"
+        || name == "one_connection"
+        || begins.iter().any(|begin| name.starts_with(begin))
 }
 
 /// `comm pid[/tid] [cpu] time: [period] event:`, and the frame itself where no call graph was recorded.
@@ -91,7 +114,9 @@ fn header(line: &str) -> Option<(Who, Option<Place>)> {
 
 /// `123456.789012:`
 fn is_time(token: &str) -> bool {
-    let Some((seconds, fraction)) = token.strip_suffix(':').and_then(|token| token.split_once('.')) else { return false };
+    let Some((seconds, fraction)) = token.strip_suffix(':').and_then(|token| token.split_once('.')) else {
+        return false;
+    };
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits(seconds) && digits(fraction) && fraction.len() >= 3
 }
@@ -156,7 +181,10 @@ mysqld  4711 123456.900: 1 cpu-clock:pppH:      7f001234 ut_delay+0x1 (/usr/sbin
         let spins: Vec<_> = profile.samples().iter().map(|sample| sample.spin).collect();
         assert_eq!(spins, [Some(Spin::Kernel), Some(Spin::User)]);
         let names: Vec<&str> = profile.frames.iter().map(|frame| frame.name.as_str()).collect();
-        assert_eq!(names[..4], ["native_queued_spin_lock_slowpath", "dbuf_read", "row_search_mvcc", "[unknown]"]);
+        assert_eq!(
+            names[..4],
+            ["native_queued_spin_lock_slowpath", "dbuf_read", "row_search_mvcc", "[unknown]"]
+        );
         assert!(profile.frames[1].kernel && !profile.frames[2].kernel);
         assert_eq!(profile.threads[0].tid, 12399);
         assert_eq!(profile.notes, ["1 of 3 samples are of other programs"]);

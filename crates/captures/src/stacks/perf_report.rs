@@ -26,8 +26,19 @@ const LONGEST_PATH: usize = 200;
 
 /// How the kernel is entered: what calls these is the program.
 const ENTRIES: &[&str] = &[
-    "entry_SYSCALL_64_after_hwframe", "entry_SYSCALL_64_fastpath", "entry_SYSCALL_64", "do_syscall_64", "system_call_fastpath", "system_call",
-    "page_fault", "asm_exc_page_fault", "el0_svc", "el0_sync", "el0t_64_sync", "el0_svc_naked", "ret_fast_syscall",
+    "entry_SYSCALL_64_after_hwframe",
+    "entry_SYSCALL_64_fastpath",
+    "entry_SYSCALL_64",
+    "do_syscall_64",
+    "system_call_fastpath",
+    "system_call",
+    "page_fault",
+    "asm_exc_page_fault",
+    "el0_svc",
+    "el0_sync",
+    "el0t_64_sync",
+    "el0_svc_naked",
+    "ret_fast_syscall",
 ];
 
 /// A line of the report, and the lines of its call graph.
@@ -60,7 +71,8 @@ pub(super) fn read(text: &str) -> Option<CapturedStacks> {
                 last.graph.push(line);
             }
         } else {
-            let is_heading = trimmed.starts_with('#') || trimmed.starts_with("Samples: ") || trimmed.starts_with("...");
+            let is_heading =
+                trimmed.starts_with('#') || trimmed.starts_with("Samples: ") || trimmed.starts_with("...");
             not_understood += usize::from(!is_heading);
         }
     }
@@ -82,7 +94,8 @@ struct Columns {
 impl Columns {
     fn from_heading(line: &str) -> Option<Self> {
         let line = line.trim_start_matches('#').trim();
-        let is_heading = (line.starts_with("Overhead") || line.starts_with("Children")) && !line.contains('%');
+        let is_heading =
+            (line.starts_with("Overhead") || line.starts_with("Children")) && !line.contains('%');
         is_heading.then(|| Self {
             is_known: true,
             has_thread: line.contains("Command"),
@@ -117,7 +130,10 @@ fn entry(line: &str, columns: Columns) -> Option<Entry<'_>> {
     };
     let thread = thread.join(" ");
     // `1234:mysqld` where the report is by process.
-    let thread = thread.rsplit_once(':').filter(|(pid, _)| pid.bytes().all(|b| b.is_ascii_digit())).map_or(thread.as_str(), |(_, name)| name);
+    let thread = thread
+        .rsplit_once(':')
+        .filter(|(pid, _)| pid.bytes().all(|b| b.is_ascii_digit()))
+        .map_or(thread.as_str(), |(_, name)| name);
     // Further columns are behind two blanks or more.
     let symbol = rest[at + mark.len()..].split("  ").next().unwrap_or_default().trim();
     Some(Entry {
@@ -142,7 +158,9 @@ fn is_graph(line: &str) -> bool {
     let content = line.trim_start_matches([' ', '|', '\t']);
     let indent = line.len() - content.len();
     let is_drawn = line.contains('|') || content.starts_with("--");
-    indent >= 8 && (is_drawn || content.is_empty() || !content.contains("  ")) && !content.contains('%') | content.starts_with("--")
+    indent >= 8
+        && (is_drawn || content.is_empty() || !content.contains("  "))
+        && !content.contains('%') | content.starts_with("--")
 }
 
 fn profile(entries: &[Entry<'_>]) -> (spindoctor_model::stack::Profile, usize) {
@@ -172,7 +190,8 @@ fn profile(entries: &[Entry<'_>]) -> (spindoctor_model::stack::Profile, usize) {
     if others >= 0.01 {
         tables.profile.notes.push(format!("{others:.1} % of the samples are of other programs"));
     }
-    let threads = entries.iter().map(|entry| entry.thread.as_str()).collect::<std::collections::BTreeSet<_>>().len();
+    let threads =
+        entries.iter().map(|entry| entry.thread.as_str()).collect::<std::collections::BTreeSet<_>>().len();
     (tables.finish(), threads)
 }
 
@@ -236,7 +255,8 @@ fn graph(lines: &[&str], percent: f64) -> Vec<(f64, Vec<String>)> {
         }
         if content.starts_with("--") {
             let text = content.trim_start_matches('-');
-            let (weight, text) = self::percent(text).map_or((None, text), |(weight, rest)| (Some(weight), rest));
+            let (weight, text) =
+                self::percent(text).map_or((None, text), |(weight, rest)| (Some(weight), rest));
             let name = text.trim_start_matches('-').trim();
             let parent = open.last().copied();
             if let (Some(parent), Some(weight)) = (parent, weight) {
@@ -244,7 +264,13 @@ fn graph(lines: &[&str], percent: f64) -> Vec<(f64, Vec<String>)> {
             }
             let names = if name.is_empty() { Vec::new() } else { vec![name.to_owned()] };
             open.push(branches.len());
-            branches.push(Branch { column, weight: weight.unwrap_or(percent), of_children: 0.0, parent, names });
+            branches.push(Branch {
+                column,
+                weight: weight.unwrap_or(percent),
+                of_children: 0.0,
+                parent,
+                names,
+            });
         } else if let Some(&last) = open.last()
             && branches[last].names.len() < LONGEST_PATH
         {
@@ -290,7 +316,11 @@ mod tests {
         let profile = &read.profile;
         let mut counted = std::collections::BTreeMap::new();
         for sample in profile.samples() {
-            let names: Vec<&str> = profile.stacks[sample.stack as usize].frames.iter().map(|&at| profile.frames[at as usize].name.as_str()).collect();
+            let names: Vec<&str> = profile.stacks[sample.stack as usize]
+                .frames
+                .iter()
+                .map(|&at| profile.frames[at as usize].name.as_str())
+                .collect();
             *counted.entry(names.join(" < ")).or_insert(0) += 1;
         }
         counted.into_iter().collect()
@@ -306,17 +336,27 @@ mod tests {
                     10.00%  mysqld   mysqld             [.] row_search_mvcc(unsigned char*, page_cur_mode_t)\n";
         assert_eq!(
             shares(text),
-            [("[not listed]".into(), 2100), ("_raw_spin_lock_irqsave".into(), 6500), ("row_search_mvcc".into(), 1000)]
+            [
+                ("[not listed]".into(), 2100),
+                ("_raw_spin_lock_irqsave".into(), 6500),
+                ("row_search_mvcc".into(), 1000)
+            ]
         );
         let read = read(text).unwrap();
-        assert_eq!((read.lines_not_understood, read.threads, read.profile.process.name.as_str()), (0, 2, "mysqld"));
+        assert_eq!(
+            (read.lines_not_understood, read.threads, read.profile.process.name.as_str()),
+            (0, 2, "mysqld")
+        );
         assert_eq!(read.profile.notes, ["4.0 % of the samples are of other programs"]);
         assert_eq!(read.profile.samples().iter().filter(|one| one.spin == Some(Spin::Kernel)).count(), 6500);
     }
 
     #[test]
     fn columns_are_found_without_a_heading() {
-        assert_eq!(shares("  30.00%  [kernel]  [k] osq_lock\n 70.00%  mysqld  [.] ut_delay\n"), [("osq_lock".into(), 3000), ("ut_delay".into(), 7000)]);
+        assert_eq!(
+            shares("  30.00%  [kernel]  [k] osq_lock\n 70.00%  mysqld  [.] ut_delay\n"),
+            [("osq_lock".into(), 3000), ("ut_delay".into(), 7000)]
+        );
         assert_eq!(shares("  99.0%  30.00%  1234:mysqld  mysqld  [.] ut_delay  -  -\n 70.00%  mysqld  libc.so  [.] memcpy\n").len(), 2);
     }
 

@@ -73,7 +73,17 @@ const CALLS: &[(&str, ThreadState)] = &[
 
 /// How the C library, the kernel and compilers begin the name of a call.
 const PREFIXES: [&str; 12] = [
-    "GI_", "libc_", "x64_sys_", "ia32_sys_", "arm64_sys_", "se_sys_", "do_sys_", "SyS_", "ksys_", "sys_", "old_",
+    "GI_",
+    "libc_",
+    "x64_sys_",
+    "ia32_sys_",
+    "arm64_sys_",
+    "se_sys_",
+    "do_sys_",
+    "SyS_",
+    "ksys_",
+    "sys_",
+    "old_",
     "vdso_",
 ];
 
@@ -159,8 +169,24 @@ fn bare(name: &str) -> &str {
 /// `read` and `write` are of files and of connections; the callers say which.
 fn file_or_peer(call: &str, callers: &[&str]) -> Option<ThreadState> {
     let is_peer = || {
-        let of_peers = ["vio_", "Vio", "my_net_", "net_", "inline_mysql_socket", "ssl", "SSL_", "BIO_", "sock", "tcp_", "inet", "unix_stream", "pipe_"];
-        callers.iter().any(|name| of_peers.iter().any(|begin| name.starts_with(begin)) || name.contains("real_read"))
+        let of_peers = [
+            "vio_",
+            "Vio",
+            "my_net_",
+            "net_",
+            "inline_mysql_socket",
+            "ssl",
+            "SSL_",
+            "BIO_",
+            "sock",
+            "tcp_",
+            "inet",
+            "unix_stream",
+            "pipe_",
+        ];
+        callers
+            .iter()
+            .any(|name| of_peers.iter().any(|begin| name.starts_with(begin)) || name.contains("real_read"))
     };
     match call {
         "read" | "readv" if is_peer() => Some(ThreadState::NetworkIdle),
@@ -192,7 +218,21 @@ fn is_nameless_libc(name: &str) -> bool {
 
 fn is_wait_of_libc(name: &str) -> bool {
     let name = bare(name);
-    let of_libc = ["futex", "lll_", "pthread_", "sem_wait", "sem_timedwait", "new_sem_wait", "syscall", "L_lock", "L_mutex_lock", "L_cond_lock", "lwp_wait", "psynch", "ulock_wait"];
+    let of_libc = [
+        "futex",
+        "lll_",
+        "pthread_",
+        "sem_wait",
+        "sem_timedwait",
+        "new_sem_wait",
+        "syscall",
+        "L_lock",
+        "L_mutex_lock",
+        "L_cond_lock",
+        "lwp_wait",
+        "psynch",
+        "ulock_wait",
+    ];
     // Giving a lock back and waking somebody wait for nothing.
     let is_no_wait = ["unlock", "wake", "signal", "broadcast", "self", "getspecific"];
     of_libc.iter().any(|begin| name.starts_with(begin)) && !is_no_wait.iter().any(|word| name.contains(word))
@@ -232,7 +272,10 @@ mod tests {
     fn the_kernel_s_functions_say_it_better() {
         use ThreadState::*;
         for (kernel, state) in [
-            (&["futex_wait_queue_me", "futex_wait", "do_futex", "SyS_futex", "system_call_fastpath"][..], Futex),
+            (
+                &["futex_wait_queue_me", "futex_wait", "do_futex", "SyS_futex", "system_call_fastpath"][..],
+                Futex,
+            ),
             (&["io_schedule", "wait_on_page_bit", "filemap_fdatawait_range", "SyS_fsync"], Sync),
             (&["poll_schedule_timeout", "do_sys_poll", "SyS_poll"], NetworkIdle),
             (&["io_schedule", "generic_file_read_iter", "vfs_read", "ksys_pread64"], DiskRead),

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use spindoctor_model::stack::{
-    Frame, Module, Observation, Profile, ProfiledThread, SnapshotCost, Stack, StackEnd, StackSource, ThreadState,
+    Frame, Module, Observation, Profile, ProfiledThread, SnapshotCost, Stack, StackEnd, StackSource,
+    ThreadState,
 };
 
 use super::name;
@@ -96,7 +97,8 @@ impl Tables {
             if self.is_full() {
                 return;
             }
-            let seen = Observation { thread, stack, state: ThreadState::Running, spin, ..Observation::default() };
+            let seen =
+                Observation { thread, stack, state: ThreadState::Running, spin, ..Observation::default() };
             self.profile.observations.push(seen);
         }
     }
@@ -111,7 +113,13 @@ impl Tables {
         let snapshot = self.profile.snapshots.len() as u32 - 1;
         self.profile.snapshots[snapshot as usize].threads += 1;
         let thread = self.place_of(who);
-        self.profile.observations.push(Observation { snapshot, thread, stack, state, ..Observation::default() });
+        self.profile.observations.push(Observation {
+            snapshot,
+            thread,
+            stack,
+            state,
+            ..Observation::default()
+        });
     }
 
     fn is_full(&mut self) -> bool {
@@ -212,7 +220,10 @@ impl Tables {
         let server = names.into_iter().find(|name| is_server(name)).map(str::to_owned);
         self.profile.process.name = server.unwrap_or_default();
         if self.left_out > 0 {
-            let note = format!("{} more threads or samples are in the text: only {MOST_SEEN} are read", self.left_out);
+            let note = format!(
+                "{} more threads or samples are in the text: only {MOST_SEEN} are read",
+                self.left_out
+            );
             self.profile.notes.push(note);
         }
         self.profile

@@ -173,7 +173,11 @@ fn states(profile: &Profile) -> Vec<ThreadState> {
 fn every_form_is_recognised_by_its_content() {
     for &(text, form, threads, not_understood) in TEXTS {
         let read = read(text).unwrap_or_else(|| panic!("{form} is not recognised:\n{text}"));
-        assert_eq!((read.form, read.threads, read.lines_not_understood), (form, threads, not_understood), "{text}");
+        assert_eq!(
+            (read.form, read.threads, read.lines_not_understood),
+            (form, threads, not_understood),
+            "{text}"
+        );
     }
 }
 
@@ -215,7 +219,10 @@ fn frames_have_the_names_of_our_own_stacks_and_no_arguments() {
     assert_eq!((&frame.location, frame.inlined), (&Some(("/build/sql/mdl.cc".to_owned(), 1781)), true));
     assert!(!format!("{read:?}").contains("secret"));
     let thread = &read.profile.threads[0];
-    assert_eq!((thread.tid, thread.name.as_str(), thread.thread_pointer), (4242, "connection", Some(0x7f1c_2a7f_c640)));
+    assert_eq!(
+        (thread.tid, thread.name.as_str(), thread.thread_pointer),
+        (4242, "connection", Some(0x7f1c_2a7f_c640))
+    );
 }
 
 #[test]
@@ -223,15 +230,24 @@ fn functions_without_a_name_are_known_by_their_file() {
     let read = read(COREDUMP).unwrap();
     assert_eq!(
         names(&read.profile, 0),
-        ["__futex_abstimed_wait_common", "pthread_cond_wait", "MDL_wait::timed_wait", "libstdc++.so.6+0x4b524"]
+        [
+            "__futex_abstimed_wait_common",
+            "pthread_cond_wait",
+            "MDL_wait::timed_wait",
+            "libstdc++.so.6+0x4b524"
+        ]
     );
     assert_eq!(read.profile.process.name, "mariadbd");
 }
 
 #[test]
 fn the_blank_behind_a_frame_s_number_may_be_lost() {
-    let pasted: String = (0..3).fold(COREDUMP.to_owned(), |text, at| text.replace(&format!("#{at}  0x"), &format!("#{at}0x")));
-    assert_eq!(names(&read(&pasted).unwrap().profile, 0)[..3], names(&read(COREDUMP).unwrap().profile, 0)[..3]);
+    let pasted: String =
+        (0..3).fold(COREDUMP.to_owned(), |text, at| text.replace(&format!("#{at}  0x"), &format!("#{at}0x")));
+    assert_eq!(
+        names(&read(&pasted).unwrap().profile, 0)[..3],
+        names(&read(COREDUMP).unwrap().profile, 0)[..3]
+    );
 }
 
 #[test]
@@ -245,8 +261,14 @@ fn a_thread_that_comes_again_begins_a_snapshot() {
 fn pt_pmp_counts_threads_and_its_templates_stay_in_one() {
     let read = read(PMP).unwrap();
     assert_eq!(read.profile.observations.len(), 37);
-    assert_eq!(names(&read.profile, 0)[..4], ["__lll_lock_wait", "pthread_mutex_lock", "count_statement", "mysql_execute_command"]);
-    assert_eq!(names(&read.profile, 36), ["std::this_thread::sleep_for", "srv_master_thread", "start_thread", "clone3"]);
+    assert_eq!(
+        names(&read.profile, 0)[..4],
+        ["__lll_lock_wait", "pthread_mutex_lock", "count_statement", "mysql_execute_command"]
+    );
+    assert_eq!(
+        names(&read.profile, 36),
+        ["std::this_thread::sleep_for", "srv_master_thread", "start_thread", "clone3"]
+    );
     assert_eq!(states(&read.profile)[24], ThreadState::NetworkIdle);
 }
 
@@ -300,7 +322,8 @@ fn what_our_own_formats_write_is_read_as_it_was() {
     for text in [GDB_OLD, GDB_FULL, COREDUMP] {
         let first = read(text).unwrap();
         let view = View::new(&first.profile, &Choice::default()).unwrap();
-        let written = String::from_utf8((gdb.render)(&view, spindoctor_page::text::Look::of_file()).unwrap()).unwrap();
+        let written =
+            String::from_utf8((gdb.render)(&view, spindoctor_page::text::Look::of_file()).unwrap()).unwrap();
         let again = read(&written).unwrap_or_else(|| panic!("{written}"));
         assert_eq!((again.threads, again.lines_not_understood), (first.threads, 0), "{written}");
         // It prints the highest number first.
@@ -319,10 +342,20 @@ fn damaged(text: &str, kind: u8, at: usize) -> String {
         1 => text[cut..].to_owned(),
         2 => text.replace('\n', "\r\n"),
         3 => text.lines().map(|line| format!("    {line}\n")).collect(),
-        4 => text.lines().flat_map(|line| line.as_bytes().chunks(1 + at % 120).map(|part| String::from_utf8_lossy(part) + "\n")).collect(),
+        4 => text
+            .lines()
+            .flat_map(|line| {
+                line.as_bytes().chunks(1 + at % 120).map(|part| String::from_utf8_lossy(part) + "\n")
+            })
+            .collect(),
         5 => text.lines().map(|line| format!("{}\n", line.trim_start())).collect(),
         6 => format!("{}\u{fffd}\u{0}{}", &text[..cut], &text[cut..]),
-        _ => text.lines().enumerate().filter(|(line, _)| line % (2 + at % 7) != 0).map(|(_, line)| format!("{line}\n")).collect(),
+        _ => text
+            .lines()
+            .enumerate()
+            .filter(|(line, _)| line % (2 + at % 7) != 0)
+            .map(|(_, line)| format!("{line}\n"))
+            .collect(),
     }
 }
 
@@ -388,7 +421,9 @@ mod shared_fixtures {
             assert_eq!((stacks.form, stacks.lines_not_understood), (form, 0));
             assert_eq!((counts.form, counts.lines_not_understood), ("pt-pmp", 0));
             assert_eq!(stacks.threads, counts.threads);
-            let running = |profile: &Profile| states(profile).iter().filter(|&&state| state == ThreadState::Running).count();
+            let running = |profile: &Profile| {
+                states(profile).iter().filter(|&&state| state == ThreadState::Running).count()
+            };
             assert_eq!(running(&stacks.profile), running(&counts.profile));
         }
     }
@@ -412,7 +447,11 @@ mod shared_fixtures {
 
         let spin = read(&case("A11-perf-zfs-spin.txt")).unwrap();
         assert_eq!(spin.form, "perf report");
-        for other in ["A15-errorlog-deadlock-of-threads-8.0.41.txt", "A06-status-autoinc-5.7.20.txt", "C09-my-cnf-qmark-includedir.txt"] {
+        for other in [
+            "A15-errorlog-deadlock-of-threads-8.0.41.txt",
+            "A06-status-autoinc-5.7.20.txt",
+            "C09-my-cnf-qmark-includedir.txt",
+        ] {
             assert_eq!(read(&case(other)), None, "{other}");
         }
     }
@@ -421,7 +460,16 @@ mod shared_fixtures {
     #[test]
     fn other_kinds_are_read_as_none() {
         let Some(folder) = spindoctor_corpus::shared("fixtures") else { return };
-        for kind in ["diskstats", "innodb_status", "mycnf", "processlist", "replica_status", "slowlog", "status", "variables"] {
+        for kind in [
+            "diskstats",
+            "innodb_status",
+            "mycnf",
+            "processlist",
+            "replica_status",
+            "slowlog",
+            "status",
+            "variables",
+        ] {
             for entry in std::fs::read_dir(folder.join(kind)).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_file() {

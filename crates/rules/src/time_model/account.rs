@@ -202,7 +202,11 @@ mod tests {
             let mut account = Account::default();
             account.next_instant();
             for at in 0..sessions {
-                account.see(if at % 4 == 0 { TimeClass::Mutex } else { TimeClass::Running }, KnownBy::Stack, "");
+                account.see(
+                    if at % 4 == 0 { TimeClass::Mutex } else { TimeClass::Running },
+                    KnownBy::Stack,
+                    "",
+                );
             }
             account.error(TimeClass::Mutex)
         };
