@@ -148,7 +148,7 @@ const TEXTS: &[(&str, &str, usize, usize)] = &[
     (GDB_OLD, "gdb backtrace", 3, 0),
     (GDB_FULL, "gdb backtrace", 2, 0),
     (EU_STACK, "eu-stack", 2, 1),
-    (COREDUMP, "coredumpctl", 1, 2),
+    (COREDUMP, "coredumpctl", 1, 0),
     (PMP, "pt-pmp", 37, 1),
     (FOLDED, "folded CPU samples", 1, 0),
     (PERF, "perf script", 2, 0),
