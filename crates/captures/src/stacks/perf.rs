@@ -8,16 +8,16 @@
 
 use spindoctor_model::stack::StackSource;
 
-use super::CapturedStacks;
-use super::tables::{MOST_SEEN, Place, Tables, Who, is_server};
+use super::tables::{Place, Tables, Who, is_server};
+use super::{CapturedStacks, name, state};
 
-/// Samples of one text that are read.
-const MOST_SAMPLES: usize = MOST_SEEN;
+/// Samples of one text that are read: the standard error of a share is then a third of a percentage point at most.
+const MOST_SAMPLES: usize = 20_000;
 
 /// Samples, where a text is that.
 pub(super) fn read_script(text: &str) -> Option<CapturedStacks> {
     let mut samples: Vec<(Who, Vec<Place>)> = Vec::new();
-    let (mut not_understood, mut has_frames) = (0, false);
+    let (mut not_understood, mut has_frames, mut is_cut) = (0, false, false);
     for line in text.lines() {
         let trimmed = line.trim();
         if trimmed.is_empty() || trimmed.starts_with('#') {
@@ -30,6 +30,7 @@ pub(super) fn read_script(text: &str) -> Option<CapturedStacks> {
             }
         } else if let Some((who, first)) = header(trimmed) {
             if samples.len() >= MOST_SAMPLES {
+                is_cut = true;
                 break;
             }
             has_frames |= first.is_some();
@@ -43,7 +44,7 @@ pub(super) fn read_script(text: &str) -> Option<CapturedStacks> {
         return None;
     }
     let (server, other): (Vec<_>, Vec<_>) =
-        samples.into_iter().partition(|(who, places)| is_of_server(who, places));
+        samples.into_iter().partition(|(who, places)| is_of_server(who, places) || spins_in_kernel(places));
     let mut tables = Tables::new(StackSource::Cpu);
     let chosen = if server.is_empty() { &other } else { &server };
     for (who, places) in chosen {
@@ -53,6 +54,9 @@ pub(super) fn read_script(text: &str) -> Option<CapturedStacks> {
         let note = format!("{} of {} samples are of other programs", other.len(), server.len() + other.len());
         tables.profile.notes.push(note);
     }
+    if is_cut {
+        tables.profile.notes.push(format!("only the first {MOST_SAMPLES} samples are read"));
+    }
     let threads = tables.profile.threads.len();
     Some(CapturedStacks {
         form: "perf script",
@@ -60,6 +64,12 @@ pub(super) fn read_script(text: &str) -> Option<CapturedStacks> {
         threads,
         lines_not_understood: not_understood,
     })
+}
+
+/// Whether a sample spins in the kernel: what takes the same locks as the server counts, whichever program it is.
+fn spins_in_kernel(places: &[Place]) -> bool {
+    let innermost = places.first().filter(|place| place.kernel);
+    innermost.and_then(|place| name::short(&place.name)).and_then(|name| state::spin(&name, true)).is_some()
 }
 
 /// Whether a sample is of a database server: by its thread's name, or by the program that it lies in.

@@ -78,9 +78,11 @@ impl Tables {
     pub(super) fn nameless_threads(&mut self, count: usize, places: &[Place]) {
         let stack = self.stack(places, None);
         let state = self.state(stack);
-        for _ in 0..count.min(MOST_SEEN) {
+        let room = MOST_SEEN.saturating_sub(self.profile.observations.len());
+        for _ in 0..count.min(room) {
             self.observe(&Who::default(), stack, state);
         }
+        self.left_out = self.left_out.saturating_add(count.saturating_sub(room));
     }
 
     /// So many CPU samples of a thread.
