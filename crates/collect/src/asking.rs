@@ -2,11 +2,13 @@
 //! does it here.
 //!
 //! In: a [`Channel`] (a session of this crate, or a fleet's), a [`Source`], what is [`Known`] of the server. Out: the
-//! sample's field is filled, and an [`Outcome`] says what happened, for the caller that keeps paces and costs.
-//! [`crate::watch`] and [`crate::follow`] decide when a source has its turn.
+//! sample's field is filled, and an [`Outcome`] says what happened, for the caller that keeps paces and costs. [`walk`]
+//! does it for a list. `round.rs` does it for [`crate::watch`] and [`crate::follow`], which decide when a source has its turn.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use spindoctor_model::mysql::NamedValues;
@@ -98,6 +100,11 @@ pub enum RefusalKind {
 }
 
 impl Refusal {
+    /// True where the session was lost over it.
+    pub(crate) fn breaks_session(&self) -> bool {
+        self.error.breaks_session()
+    }
+
     /// Of a server that answered with an error. `limit` is the statement's time limit on the server.
     pub fn answered(
         source: &Source,
@@ -110,7 +117,7 @@ impl Refusal {
     }
 
     /// `grantee` is the account as GRANT wants it.
-    fn new(source: &Source, version: ServerVersion, error: QueryError, grantee: &str) -> Self {
+    pub(crate) fn new(source: &Source, version: ServerVersion, error: QueryError, grantee: &str) -> Self {
         let kind = match error {
             QueryError::Denied { .. } | QueryError::Unsupported { .. } => RefusalKind::ForGood,
             QueryError::NoAnswer { .. } | QueryError::TooLong { .. } | QueryError::LockWait { .. } => {
@@ -127,7 +134,7 @@ impl Refusal {
 ///
 /// # Errors
 /// Why the channel is of no more use; the source's field is as it was.
-pub async fn turn<C: Channel>(
+async fn turn<C: Channel>(
     channel: &mut C,
     source: &Source,
     known: Known<'_>,
@@ -167,6 +174,23 @@ pub async fn turn<C: Channel>(
     Ok(Outcome::Answered { rows, answer, is_asked })
 }
 
+/// Gives sources their turns, in order: one sample's trip over a list. `came` gets what came of each.
+///
+/// # Errors
+/// Why the channel is of no more use; what was answered before is in the sample.
+pub async fn walk<'a, C: Channel>(
+    channel: &mut C,
+    sources: impl IntoIterator<Item = &'a Source>,
+    known: Known<'_>,
+    sample: &mut ServerSample,
+    mut came: impl FnMut(&'a Source, Outcome<C::Answer>),
+) -> Result<(), C::Broken> {
+    for source in sources {
+        came(source, turn(channel, source, known, sample).await?);
+    }
+    Ok(())
+}
+
 /// Gives each of these sources its turn, in order. One that the server refuses is unavailable in the sample.
 ///
 /// # Errors
@@ -177,10 +201,7 @@ pub async fn ask_all<'a>(
     known: Known<'_>,
     sample: &mut ServerSample,
 ) -> Result<(), QueryError> {
-    for source in sources {
-        turn(session, source, known, sample).await?;
-    }
-    Ok(())
+    walk(session, sources, known, sample, |_, _| {}).await
 }
 
 /// The rows of the first of these sources that answers, with what they say in a sample; none where none can be asked.
@@ -240,11 +261,18 @@ pub(crate) struct Asker {
     lost: String,
     /// What the sessions before this one cost.
     before: Cost,
+    /// Questions that are being answered, for others to see.
+    asking: Arc<AtomicU64>,
 }
 
 impl Asker {
     pub(crate) fn over(session: Session) -> Self {
-        Self { session: Some(session), lost: String::new(), before: Cost::default() }
+        Self { session: Some(session), lost: String::new(), before: Cost::default(), asking: Arc::default() }
+    }
+
+    /// The same, with its questions that are being answered counted there.
+    pub(crate) fn counted_in(self, asking: Arc<AtomicU64>) -> Self {
+        Self { asking, ..self }
     }
 
     pub(crate) fn has_session(&self) -> bool {
@@ -303,7 +331,10 @@ impl Channel for Asker {
             let why = Unavailable::because(self.lost.clone());
             return Ok(Err(Refusal { why, kind: RefusalKind::Other, error: QueryError::Broken }));
         };
-        match session.ask(source, version, sql).await {
+        self.asking.fetch_add(1, Ordering::Relaxed);
+        let answer = session.ask(source, version, sql).await;
+        self.asking.fetch_sub(1, Ordering::Relaxed);
+        match answer {
             Ok(answer) => Ok(answer),
             Err(error) => {
                 self.lose(error.to_string());

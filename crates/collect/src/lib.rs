@@ -18,6 +18,7 @@ pub mod memory;
 pub mod mysql;
 pub mod pace;
 pub mod priority;
+mod round;
 pub mod source;
 pub mod statements;
 pub mod watch;

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use spindoctor_collect::asking::{Channel, Known, Outcome, Refusal, turn};
+use spindoctor_collect::asking::{Channel, Known, Outcome, Refusal, walk};
 use spindoctor_collect::mysql::{Rows as Texts, Source};
 use spindoctor_collect::source::Answer;
 use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
@@ -57,15 +57,16 @@ pub(crate) async fn ask(
     sample: &mut ServerSample,
 ) -> Result<Vec<SourceAnswer>, Failure> {
     let mut all = Vec::with_capacity(sources.len());
-    for source in sources {
-        let (answer, what) = match turn(session, source, known, sample).await? {
-            Outcome::HasAnswer | Outcome::Elsewhere => continue,
+    walk(session, sources, known, sample, |source, outcome| {
+        let (answer, what) = match outcome {
+            Outcome::HasAnswer | Outcome::Elsewhere => return,
             Outcome::Answered { rows, answer, .. } => (answer, Ok(rows)),
             Outcome::Refused { refusal, .. } => (Answer::default(), Err(refusal.why)),
             Outcome::Cannot(why) | Outcome::NotNow(why) => (Answer::default(), Err(why)),
         };
         all.push(SourceAnswer { source: *source, answer, what });
-    }
+    })
+    .await?;
     Ok(all)
 }
 

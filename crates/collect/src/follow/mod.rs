@@ -9,7 +9,9 @@
 //!
 //! # Endless sampling
 //!
-//! `crates/collect/src/follow/` is `watch` without an end; how one source is asked is the same code (`asking.rs`).
+//! `crates/collect/src/follow/` is `watch` without an end. One sample of the server is the same code for both (`round.rs`);
+//! they differ in who has a turn, and in what waits for a late answer: a window's sample waits for its own, so that its first
+//! and its last are whole; endless sampling goes on, and has the answer in the sample that is current then.
 //!
 //! 1. **Who has a turn** is decided on a grid of a second (`sampler.rs`). `paces.rs` has a line for each source beside
 //!    the two lists of sources: its period, from when on an answer is expensive, how slow it may become. An expensive

@@ -3,9 +3,8 @@
 //! In: the seconds of the grid, and what each answer took. Out: whether the source is due, and a [`PaceChange`] where it
 //! is to be asked less often from now on, or as often as before again.
 
-use std::time::Duration;
-
 use crate::pace::{Pace, Period};
+use crate::round::Taken;
 
 /// So many expensive answers in a row slow a source down: one may have met a busy moment.
 const EXPENSIVE_IN_A_ROW: u8 = 2;
@@ -33,15 +32,6 @@ pub struct PaceChange {
     pub because: Option<String>,
     /// Seconds from one question to the next, from now on.
     pub period_s: u32,
-}
-
-/// What came of a question.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Taken {
-    pub(super) took: Duration,
-    pub(super) rows: usize,
-    /// False where the server ended the question at its time limit.
-    pub(super) in_time: bool,
 }
 
 /// A source, and when it is due.
@@ -224,6 +214,8 @@ impl Paced {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const PACE: Pace = Pace {

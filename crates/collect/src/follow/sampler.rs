@@ -18,14 +18,15 @@ use super::clock::SegmentClock;
 use super::host::Host;
 use super::identity::Identity;
 use super::note::Note;
-use super::pace::{Paced, Taken};
+use super::pace::Paced;
 use super::probe::Prober;
 use super::restart::{Process, Restart};
-use super::server::{Asked, Outcome, Reply, Request, SourceOutcome, Turn};
+use super::server::{Asked, Reply, Request};
 use super::shared::{Shared, Stopped};
 use super::{FollowOptions, Followed, server};
 use crate::mysql::ConnectError;
 use crate::mysql::logins::Again;
+use crate::round::{Came, Taken};
 use crate::{host, mysql};
 
 /// From one sample to the next.
@@ -127,6 +128,17 @@ fn due_sources(sources: &[ServerSource], second: u64, is_hurry: bool) -> Vec<boo
         }
     }
     due
+}
+
+/// Which of the sources that are due are asked; of those that go with another one, those whose other one is.
+fn turns(sources: &[ServerSource], second: u64, due: &[bool]) -> Vec<bool> {
+    let mut turns: Vec<bool> = Vec::with_capacity(sources.len());
+    for (source, is_due) in sources.iter().zip(due) {
+        // What goes with another source stands behind it in the list.
+        let wanted = source.goes_with().map_or(*is_due, |other| turns[other]);
+        turns.push(wanted && !source.is_given_up(second));
+    }
+    turns
 }
 
 /// Why a source rests over which sessions are lost.
@@ -301,10 +313,10 @@ impl Sampler {
         match self.state {
             State::Away { again } if again <= Instant::now() => self.connect().await?,
             State::Ready => {
-                let turns = (0..due.len()).map(|place| self.turn(place, due)).collect();
+                let has_turn = turns(&self.server_sources, self.second, due);
                 let origin = self.clock.origin;
                 self.state = State::Asking { origin };
-                self.requests.send(Request::Ask { turns, origin }).await.map_err(|_| Stopped)?;
+                self.requests.send(Request::Ask { has_turn, origin }).await.map_err(|_| Stopped)?;
             }
             // What is due now will be asked when it has answered.
             State::Asking { .. } => return Ok(()),
@@ -314,16 +326,6 @@ impl Sampler {
             source.paced.had_turn(self.second);
         }
         Ok(())
-    }
-
-    fn turn(&self, place: usize, due: &[bool]) -> Turn {
-        let source = &self.server_sources[place];
-        match source.goes_with() {
-            _ if source.is_given_up(self.second) => Turn::NotNow,
-            Some(other) => Turn::With(other),
-            None if due[place] => Turn::Now,
-            None => Turn::NotNow,
-        }
     }
 
     async fn connect(&mut self) -> Result<(), Stopped> {
@@ -367,18 +369,18 @@ impl Sampler {
 
     /// What the server answered, as the sample is to have it that was begun then.
     async fn asked(&mut self, asked: Asked, begun: Timestamp) -> Result<ServerSample, Stopped> {
-        let Asked { mut sample, outcomes, lost } = asked;
+        let Asked { mut sample, came, lost } = asked;
         if let State::Asking { origin } = self.state {
             // It was asked in the segment before, where the clock was set since.
             sample.shift(self.clock.at_s(origin));
         }
         self.state = State::Ready;
         let mut has_answer = false;
-        for SourceOutcome { place, outcome } in outcomes {
+        for (place, came) in came {
             let name = mysql::SOURCES[place].name;
             let source = &mut self.server_sources[place];
-            match outcome {
-                Outcome::Taken(taken) => {
+            match came {
+                Came::Taken(taken) => {
                     source.given_up = None;
                     if taken.in_time {
                         (self.last_answered, has_answer) = (begun, true);
@@ -390,9 +392,9 @@ impl Sampler {
                         self.note(Note::Pace(change)).await?;
                     }
                 }
-                Outcome::NoAnswer(waited) => self.had_no_answer(place, waited).await?,
-                Outcome::NotAsked => {}
-                Outcome::GivenUp(why) => {
+                Came::NoAnswer(waited) => self.had_no_answer(place, waited).await?,
+                Came::Failed(_) | Came::NotAsked => {}
+                Came::GivenUp(why) => {
                     let until = why.as_ref().map_or(u64::MAX, |_| self.second + ASKED_AGAIN_S);
                     source.given_up = Some(GivenUp { why, until });
                     source.paced.answered();
@@ -607,6 +609,22 @@ mod tests {
         let second = turns.iter().position(|turn| !turn).unwrap() as u64;
         sources[threads].given_up = Some(GivenUp { why: None, until: u64::MAX });
         assert!(is_due(&sources, second).1);
+    }
+
+    #[test]
+    fn what_goes_with_another_source_is_asked_with_it_and_a_given_up_source_has_no_turn() {
+        let of =
+            |(place, (name, pace))| ServerSource { paced: Paced::new(name, pace, place), given_up: None };
+        let mut sources: Vec<ServerSource> = paces().enumerate().map(of).take(mysql::SOURCES.len()).collect();
+        let (place, other) = (0..sources.len())
+            .find_map(|place| Some((place, sources[place].goes_with()?)))
+            .expect("a source that goes with another one");
+        let due = vec![true; sources.len()];
+        assert_eq!(turns(&sources, 0, &due), due);
+        sources[other].given_up = Some(GivenUp { why: None, until: 5 });
+        let asked = turns(&sources, 4, &due);
+        assert!(!asked[other] && !asked[place] && asked[0], "{asked:?}");
+        assert_eq!(turns(&sources, 5, &due), due, "the rest is over");
     }
 
     #[test]

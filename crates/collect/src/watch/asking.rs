@@ -5,12 +5,11 @@ use std::time::Duration;
 use spindoctor_model::{Cost, ServerSample, ServerVersion, Unavailable};
 use tokio::time::Instant;
 
-use super::schedule::Schedule;
+use super::schedule::{Part, Schedule};
 use super::{Progress, WatchOptions};
-use crate::asking::{Asker, Known, Outcome, RefusalKind, turn};
-use crate::mysql::source::Source;
+use crate::asking::{Asker, Known};
 use crate::mysql::{self, Limits, Session, Target};
-use crate::source::Cadence;
+use crate::round::{Came, round};
 
 /// A source is asked again only after this many times as long as its last answer took: none has the
 /// server busy for more than a tenth of the time, however slow it has become.
@@ -42,12 +41,41 @@ struct SourceState {
     rests_until: Option<Instant>,
 }
 
-/// Which sample is being taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    First,
-    Middle,
-    Last,
+impl SourceState {
+    /// What is due at an end of the window is asked though it should rest: without it the window has no growth.
+    fn has_turn(&self, part: Part, now: Instant) -> bool {
+        let rests = part == Part::Middle && self.rests_until.is_some_and(|until| now < until);
+        !(self.given_up || rests)
+    }
+
+    /// Keeps what a source's turn says about its next.
+    fn note(&mut self, came: &Came) {
+        let took = match came {
+            Came::NotAsked => return,
+            Came::GivenUp(_) => {
+                self.given_up = true;
+                return;
+            }
+            Came::NoAnswer(_) => {
+                // What broke the session is the server, not the source: it is asked again at once.
+                self.strike();
+                return;
+            }
+            Came::Taken(taken) => {
+                if !taken.in_time {
+                    self.strike();
+                }
+                taken.took
+            }
+            Came::Failed(took) => *took,
+        };
+        self.rests_until = Some(Instant::now() + took * REST);
+    }
+
+    fn strike(&mut self) {
+        self.strikes += 1;
+        self.given_up = self.strikes >= STRIKES;
+    }
 }
 
 impl<'a> Asking<'a> {
@@ -82,11 +110,7 @@ impl<'a> Asking<'a> {
             if options.wait_until(self.start + schedule.due(k)).await {
                 k = schedule.last();
             }
-            let part = match k {
-                0 => Part::First,
-                _ if k == schedule.last() => Part::Last,
-                _ => Part::Middle,
-            };
+            let part = schedule.part(k);
             let had_session = self.asker.has_session();
             self.sample(part, k, until, progress).await;
             if k == schedule.last() {
@@ -108,52 +132,23 @@ impl<'a> Asking<'a> {
         if !self.asker.has_session() {
             self.reconnect(until, progress).await;
         }
-        for (number, source) in mysql::SOURCES.iter().enumerate() {
-            if !self.asker.has_session() {
-                self.fail_due(part, k);
-                return;
-            }
-            let rests = self.states[number].rests_until.is_some_and(|until| Instant::now() < until);
-            if !is_due(source, part) || self.states[number].given_up || (rests && part == Part::Middle) {
-                continue;
-            }
-            // The variables are read in the first sample alone.
-            let (before, rest) = self.samples.split_at_mut(k);
-            let known = Known {
-                version: self.version,
-                variables: before.first().and_then(|first| first.variables.value()),
-                origin: self.start.into_std(),
-            };
-            let Ok(outcome) = turn(&mut self.asker, source, known, &mut rest[0]).await;
-            self.note(number, outcome);
-        }
-    }
-
-    /// Keeps what a source's turn says about its next.
-    fn note(&mut self, number: usize, outcome: Outcome<mysql::Rows>) {
-        let state = &mut self.states[number];
-        let took = match outcome {
-            Outcome::HasAnswer | Outcome::NotNow(_) | Outcome::Answered { is_asked: false, .. } => return,
-            Outcome::Elsewhere | Outcome::Cannot(_) => {
-                state.given_up = true;
-                return;
-            }
-            Outcome::Answered { answer, .. } => Duration::from_secs_f64(answer.took_ms / 1e3),
-            Outcome::Refused { refusal, took } => {
-                match refusal.kind {
-                    RefusalKind::ForGood => state.given_up = true,
-                    RefusalKind::TooSlow => {
-                        state.strikes += 1;
-                        state.given_up = state.strikes >= STRIKES;
-                    }
-                    RefusalKind::Other => {}
-                }
-                took
-            }
+        // The variables are read in the first sample alone.
+        let (before, rest) = self.samples.split_at_mut(k);
+        let known = Known {
+            version: self.version,
+            variables: before.first().and_then(|first| first.variables.value()),
+            origin: self.start.into_std(),
         };
-        // What broke the session is the server, not the source: it is asked again at once.
-        if self.asker.has_session() {
-            state.rests_until = Some(Instant::now() + took * REST);
+        let now = Instant::now();
+        let has_turn: Vec<bool> = mysql::SOURCES
+            .iter()
+            .zip(&self.states)
+            .map(|(source, state)| part.asks(source.cadence) && state.has_turn(part, now))
+            .collect();
+        let states = &mut self.states;
+        round(&mut self.asker, &has_turn, known, &mut rest[0], |place, came| states[place].note(&came)).await;
+        if !self.asker.has_session() {
+            self.fail_due(part, k);
         }
     }
 
@@ -178,7 +173,7 @@ impl<'a> Asking<'a> {
     /// Says in the fields of every source that is due that the session is lost.
     fn fail_due(&mut self, part: Part, k: usize) {
         for (source, state) in mysql::SOURCES.iter().zip(&self.states) {
-            if is_due(source, part) && !state.given_up {
+            if part.asks(source.cadence) && !state.given_up {
                 source.fail(Unavailable::because(self.asker.lost()), &mut self.samples[k]);
             }
         }
@@ -202,23 +197,43 @@ impl<'a> Asking<'a> {
     }
 }
 
-fn is_due(source: &Source, part: Part) -> bool {
-    match source.cadence {
-        Cadence::EverySample => true,
-        Cadence::Ends => part != Part::Middle,
-        Cadence::Once => part == Part::First,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::round::Taken;
 
     #[test]
     fn the_first_sample_asks_everything_and_those_between_only_what_is_cheap() {
-        let due = |part| mysql::SOURCES.iter().filter(|source| is_due(source, part)).count();
+        let due = |part: Part| mysql::SOURCES.iter().filter(|source| part.asks(source.cadence)).count();
         assert_eq!(due(Part::First), mysql::SOURCES.len());
         assert_eq!(due(Part::Last), mysql::SOURCES.len() - 1, "all but the variables");
         assert!(due(Part::Middle) < due(Part::Last));
+    }
+
+    #[test]
+    fn a_source_rests_ten_times_as_long_as_its_answer_took_but_not_at_the_windows_end() {
+        let mut state = SourceState::default();
+        let took = Duration::from_millis(200);
+        let now = Instant::now();
+        state.note(&Came::Taken(Taken { took, rows: 1, in_time: true }));
+        let asked =
+            |state: &SourceState, part, after_ms| state.has_turn(part, now + Duration::from_millis(after_ms));
+        assert!(!asked(&state, Part::Middle, 1_999) && asked(&state, Part::Middle, 3_000));
+        assert!(asked(&state, Part::Last, 1_000));
+    }
+
+    #[test]
+    fn a_source_without_an_answer_twice_is_not_asked_again_and_one_that_fails_is() {
+        let mut state = SourceState::default();
+        let now = Instant::now();
+        state.note(&Came::Failed(Duration::ZERO));
+        state.note(&Came::NoAnswer(Duration::from_secs(2)));
+        assert!(state.has_turn(Part::Middle, now), "the session is the server's fault: it does not rest");
+        let ended = Taken { took: Duration::from_secs(2), rows: 0, in_time: false };
+        state.note(&Came::Taken(ended));
+        assert!(!state.has_turn(Part::Last, now));
+        let mut refused = SourceState::default();
+        refused.note(&Came::GivenUp(None));
+        assert!(!refused.has_turn(Part::First, now));
     }
 }

@@ -22,7 +22,6 @@ use crate::host::thread_ids::ThreadIds;
 use crate::host::{self, HostChoice};
 use crate::mysql::{self, ConnectError, Session, Target};
 use crate::priority::Ahead;
-use crate::source::Cadence;
 use asking::Asking;
 pub use profiling::{Profiling, StateFrames};
 use schedule::Schedule;
@@ -299,13 +298,9 @@ async fn watch_host(
             k = schedule.last();
         }
         samples[k].at_s = start.elapsed().as_secs_f64();
-        let due = |cadence| match cadence {
-            Cadence::EverySample => true,
-            Cadence::Ends => k == 0 || k == schedule.last(),
-            Cadence::Once => k == 0,
-        };
+        let part = schedule.part(k);
         if let Some(target) = target {
-            for source in host::SOURCES.iter().filter(|source| due(source.cadence)) {
+            for source in host::SOURCES.iter().filter(|source| part.asks(source.cadence)) {
                 source.read_into(&mut samples[k].host, target, start.into_std());
             }
         }

@@ -2,6 +2,27 @@
 
 use std::time::Duration;
 
+use crate::source::Cadence;
+
+/// Which sample of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    First,
+    Middle,
+    Last,
+}
+
+impl Part {
+    /// Whether a source of this cadence is due in it.
+    pub(super) fn asks(self, cadence: Cadence) -> bool {
+        match cadence {
+            Cadence::EverySample => true,
+            Cadence::Ends => self != Self::Middle,
+            Cadence::Once => self == Self::First,
+        }
+    }
+}
+
 /// The instants of a window's samples, counted from its start.
 ///
 /// Sample k is due at k times the period; the last at the end, whether or not that is on the grid.
@@ -24,6 +45,15 @@ impl Schedule {
     /// Number of the last sample; the first is 0.
     pub(super) fn last(self) -> usize {
         self.last
+    }
+
+    /// Which one sample k is.
+    pub(super) fn part(self, k: usize) -> Part {
+        match k {
+            0 => Part::First,
+            _ if k == self.last => Part::Last,
+            _ => Part::Middle,
+        }
     }
 
     /// When sample k is due.
