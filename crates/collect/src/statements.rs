@@ -16,9 +16,7 @@ use crate::asking::{Known, ask_all, first_answer, has_threads};
 use crate::host;
 use crate::host::thread_ids::ThreadIds;
 use crate::mysql::source::Source;
-use crate::mysql::{
-    ConnectError, QueryError, Rows, Session, SessionCost, Target, perf_schema_threads, processlist,
-};
+use crate::mysql::{ConnectError, QueryError, Rows, Session, Target, perf_schema_threads, processlist};
 
 /// Statements whose exact time is asked for in one look.
 const TIMED: usize = 20;
@@ -138,24 +136,9 @@ impl Statements {
         self.version
     }
 
-    /// What the server says it is: `MySQL 9.7.4 on db17`.
-    pub fn server(&self) -> String {
-        self.session.server()
-    }
-
-    /// What did not go as it should and did not stop the session.
-    pub fn notes(&self) -> &[String] {
-        self.session.notes()
-    }
-
-    /// True where the session is of no more use: connect again.
-    pub fn is_broken(&self) -> bool {
-        self.session.is_broken()
-    }
-
-    /// What the session cost the server so far: statements, and the time until they were answered.
-    pub fn cost(&self) -> SessionCost {
-        self.session.cost()
+    /// Its session: what the server says it is, what did not go as it should, what it cost.
+    pub fn session(&self) -> &Session {
+        &self.session
     }
 
     /// The server's thread that serves this session, as this host numbers it; None where its process is not on this host.

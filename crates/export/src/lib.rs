@@ -1,7 +1,7 @@
 //! A recording as other programs read it: tables in Parquet and CSV, flat or in a dated layout; and the recorder's numbers
 //! for Prometheus and OpenTelemetry.
 //!
-//! [`table`] names each table once, with its columns and how rows follow from what was recorded; Parquet and CSV are sinks
+//! [`table`] names each table once, with its columns; [`rows`] says how rows follow from what was recorded; Parquet and CSV are sinks
 //! of rows. [`metrics`] makes one list of families, which [`prometheus`] and [`otlp`] render. Nothing here knows a command.
 
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
@@ -14,6 +14,7 @@ pub mod otlp;
 pub mod parquet;
 mod part;
 pub mod prometheus;
+pub mod rows;
 pub mod serve;
 mod slice;
 pub mod table;

@@ -1,15 +1,13 @@
-//! What is exported: each table with its columns, and its rows as they follow from what was recorded.
+//! What is exported: each table with its columns. Its rows are made in `rows.rs`.
 
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use serde::Serialize;
 use spindoctor_model::{Event, Gap, RecordedSample, RecordedSetting, Segment};
 use spindoctor_record::OverviewPoint;
 
 use self::Kind::{Integer, Real, Text, Time, Truth};
-use super::values;
-use super::values::Value;
+use super::rows;
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,8 +104,8 @@ impl Table {
 /// Whose recording it is.
 #[derive(Debug)]
 pub struct Whose<'a> {
-    segments: HashMap<u64, &'a Segment>,
-    first: &'a str,
+    pub(super) segments: HashMap<u64, &'a Segment>,
+    pub(super) first: &'a str,
 }
 
 impl<'a> Whose<'a> {
@@ -125,7 +123,7 @@ impl<'a> Whose<'a> {
     }
 
     /// The server of a segment, so that recordings of many servers fit into one table.
-    fn server(&self, segment: u64) -> &'a str {
+    pub(super) fn server(&self, segment: u64) -> &'a str {
         self.segments.get(&segment).map_or(self.first, |segment| server(segment))
     }
 }
@@ -158,7 +156,7 @@ pub const TABLES: &[Table] = &[
             column("name", Text),
             column("value", Real),
         ],
-        rows: Rows::Samples(samples),
+        rows: Rows::Samples(rows::samples),
     },
     Table {
         name: "minutes",
@@ -185,7 +183,7 @@ pub const TABLES: &[Table] = &[
             column("disk_written_bytes", Integer),
             column("replica_behind_s", Real),
         ],
-        rows: Rows::Minutes(minutes),
+        rows: Rows::Minutes(rows::minutes),
     },
     Table {
         name: "threads",
@@ -206,7 +204,7 @@ pub const TABLES: &[Table] = &[
             column("statement", Text),
             column("digest_text", Text),
         ],
-        rows: Rows::Threads(threads),
+        rows: Rows::Threads(rows::threads),
     },
     Table {
         name: "thread_cpu",
@@ -223,7 +221,7 @@ pub const TABLES: &[Table] = &[
             column("ran_ns", Integer),
             column("run_queue_ns", Integer),
         ],
-        rows: Rows::Threads(thread_cpu),
+        rows: Rows::Threads(rows::thread_cpu),
     },
     Table {
         name: "digests",
@@ -245,7 +243,7 @@ pub const TABLES: &[Table] = &[
             column("full_scans", Integer),
             column("disk_temporary_tables", Integer),
         ],
-        rows: Rows::Samples(digests),
+        rows: Rows::Samples(rows::digests),
     },
     Table {
         name: "waits",
@@ -258,13 +256,13 @@ pub const TABLES: &[Table] = &[
             column("count", Integer),
             column("total_ns", Integer),
         ],
-        rows: Rows::Samples(waits),
+        rows: Rows::Samples(rows::waits),
     },
     Table {
         name: "settings",
         help: "a global variable when it was first read, and each time that it had changed",
         columns: &[column("server", Text), column("time", Time), column("name", Text), column("value", Text)],
-        rows: Rows::Settings(settings),
+        rows: Rows::Settings(rows::settings),
     },
     Table {
         name: "events",
@@ -280,7 +278,7 @@ pub const TABLES: &[Table] = &[
             column("cause", Text),
             column("headline", Text),
         ],
-        rows: Rows::Events(events),
+        rows: Rows::Events(rows::events),
     },
     Table {
         name: "findings",
@@ -299,7 +297,7 @@ pub const TABLES: &[Table] = &[
             column("root_user", Text),
             column("root_statement", Text),
         ],
-        rows: Rows::Events(findings),
+        rows: Rows::Events(rows::findings),
     },
     Table {
         name: "wait_edges",
@@ -318,7 +316,7 @@ pub const TABLES: &[Table] = &[
             column("waited_s", Real),
             column("is_inferred", Truth),
         ],
-        rows: Rows::Events(wait_edges),
+        rows: Rows::Events(rows::wait_edges),
     },
     Table {
         name: "probes",
@@ -337,7 +335,7 @@ pub const TABLES: &[Table] = &[
             column("commits", Integer),
             column("checkpoint_age_bytes", Integer),
         ],
-        rows: Rows::Events(probes),
+        rows: Rows::Events(rows::probes),
     },
     Table {
         name: "segments",
@@ -351,253 +349,15 @@ pub const TABLES: &[Table] = &[
             column("pid", Integer),
             column("written_by", Text),
         ],
-        rows: Rows::Segments(segments),
+        rows: Rows::Segments(rows::segments),
     },
     Table {
         name: "gaps",
         help: "time of which there are no samples, and why",
         columns: &[column("server", Text), column("from", Time), column("to", Time), column("because", Text)],
-        rows: Rows::Gaps(gaps),
+        rows: Rows::Gaps(rows::gaps),
     },
 ];
-
-fn count(number: u64) -> Cell<'static> {
-    Cell::Integer(i64::try_from(number).unwrap_or(i64::MAX))
-}
-
-fn optional(number: Option<u64>) -> Cell<'static> {
-    number.map_or(Cell::Nothing, count)
-}
-
-fn text(text: Option<&str>) -> Cell<'_> {
-    text.map_or(Cell::Nothing, Cell::Text)
-}
-
-/// The name that a value has in JSON: `commits_stopped`.
-pub fn word(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => String::new(),
-    }
-}
-
-/// Server, segment and time: what every row of a sample begins with.
-fn head<'a>(whose: &Whose<'a>, recorded: &RecordedSample) -> [Cell<'a>; 3] {
-    [Cell::Text(whose.server(recorded.segment)), count(recorded.segment), Cell::Time(recorded.at)]
-}
-
-fn samples(whose: &Whose<'_>, recorded: &RecordedSample, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    let [server, segment, time] = head(whose, recorded);
-    values::each(&recorded.sample, &mut |Value { source, name, value }| {
-        each(&[server, segment, time, Cell::Text(source), Cell::Text(name), Cell::Real(value)])
-    })
-}
-
-fn minutes(whose: &Whose<'_>, point: &OverviewPoint, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    each(&[
-        Cell::Text(whose.server(point.segment)),
-        count(point.segment),
-        Cell::Time(point.at),
-        optional(point.uptime_s),
-        optional(point.questions),
-        optional(point.commits),
-        optional(point.slow_queries),
-        optional(point.threads_connected),
-        optional(point.threads_running),
-        optional(point.threads_running_max),
-        optional(point.rows_read),
-        optional(point.rows_changed),
-        optional(point.checkpoint_age_bytes),
-        optional(point.server_cpu_us),
-        optional(point.host_busy_us),
-        optional(point.host_idle_us),
-        optional(point.throttled_us),
-        optional(point.disk_read_bytes),
-        optional(point.disk_written_bytes),
-        point.replica_behind_s.map_or(Cell::Nothing, Cell::Real),
-    ])
-}
-
-fn threads(whose: &Whose<'_>, recorded: &RecordedSample, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    let [server, segment, time] = head(whose, recorded);
-    for thread in recorded.sample.server.threads.value().into_iter().flatten() {
-        each(&[
-            server,
-            segment,
-            time,
-            optional(thread.connection_id),
-            optional(thread.thread_os_id),
-            Cell::Text(&thread.name),
-            Cell::Text(&thread.user),
-            Cell::Text(&thread.host),
-            Cell::Text(&thread.schema),
-            Cell::Text(&thread.command),
-            Cell::Real(thread.time_s),
-            Cell::Text(&thread.state),
-            text(thread.statement.as_deref()),
-            text(thread.digest_text.as_deref()),
-        ])?;
-    }
-    Ok(())
-}
-
-fn thread_cpu(whose: &Whose<'_>, recorded: &RecordedSample, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    let [server, segment, time] = head(whose, recorded);
-    for thread in recorded.sample.host.threads.value().into_iter().flatten() {
-        each(&[
-            server,
-            segment,
-            time,
-            Cell::Integer(thread.tid.into()),
-            Cell::Text(&thread.name),
-            Cell::Text(&thread.state),
-            count(thread.user_us),
-            count(thread.system_us),
-            count(thread.ran_ns),
-            count(thread.run_queue_ns),
-        ])?;
-    }
-    Ok(())
-}
-
-fn digests(whose: &Whose<'_>, recorded: &RecordedSample, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    let [server, segment, time] = head(whose, recorded);
-    for digest in recorded.sample.server.digests.value().into_iter().flatten() {
-        each(&[
-            server,
-            segment,
-            time,
-            Cell::Text(&digest.schema),
-            Cell::Text(&digest.digest),
-            Cell::Text(&digest.text),
-            count(digest.executions),
-            count(digest.total_ns),
-            count(digest.lock_ns),
-            count(digest.rows_examined),
-            count(digest.rows_sent),
-            count(digest.rows_affected),
-            count(digest.full_joins),
-            count(digest.full_scans),
-            count(digest.disk_temporary_tables),
-        ])?;
-    }
-    Ok(())
-}
-
-fn waits(whose: &Whose<'_>, recorded: &RecordedSample, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    let [server, segment, time] = head(whose, recorded);
-    for wait in recorded.sample.server.waits.value().into_iter().flatten() {
-        each(&[server, segment, time, Cell::Text(&wait.event), count(wait.count), count(wait.total_ns)])?;
-    }
-    Ok(())
-}
-
-fn settings(whose: &Whose<'_>, setting: &RecordedSetting, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    let value = text(setting.value.as_deref());
-    each(&[Cell::Text(whose.first), Cell::Time(setting.at), Cell::Text(&setting.name), value])
-}
-
-fn events(whose: &Whose<'_>, event: &Event, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    let head = &event.head;
-    each(&[
-        Cell::Text(whose.server(head.segment)),
-        count(head.segment),
-        count(head.id),
-        Cell::Time(head.began),
-        head.ended.map_or(Cell::Nothing, Cell::Time),
-        Cell::Text(&word(&head.stall.kind)),
-        Cell::Text(&head.stall.because),
-        text(head.cause.as_deref()),
-        Cell::Text(&head.headline),
-    ])
-}
-
-fn findings(whose: &Whose<'_>, event: &Event, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    let found = event.diagnosis.iter().flat_map(|diagnosis| &diagnosis.findings);
-    for (rank, finding) in found.enumerate() {
-        let root = finding.root.as_ref();
-        each(&[
-            Cell::Text(whose.server(event.head.segment)),
-            count(event.head.id),
-            count(rank as u64 + 1),
-            Cell::Text(&finding.cause),
-            Cell::Text(&word(&finding.severity)),
-            Cell::Real(finding.score),
-            Cell::Text(&finding.headline),
-            Cell::Text(&finding.why),
-            text(finding.remedies.first().map(|remedy| remedy.statement.as_str())),
-            optional(root.and_then(|root| root.connection_id)),
-            text(root.map(|root| root.user.as_str())),
-            text(root.map(|root| root.statement.as_str())),
-        ])?;
-    }
-    Ok(())
-}
-
-fn wait_edges(whose: &Whose<'_>, event: &Event, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    for recorded in &event.graphs {
-        let thread = |place: u32| recorded.graph.threads.get(place as usize);
-        for edge in &recorded.graph.edges {
-            let (waiter, holder) = (thread(edge.waiter), edge.holder.and_then(thread));
-            each(&[
-                Cell::Text(whose.server(event.head.segment)),
-                count(event.head.id),
-                Cell::Time(recorded.at),
-                optional(waiter.and_then(|thread| thread.connection_id)),
-                optional(waiter.and_then(|thread| thread.thread_os_id)),
-                optional(holder.and_then(|thread| thread.connection_id)),
-                optional(holder.and_then(|thread| thread.thread_os_id)),
-                Cell::Text(&word(&edge.kind)),
-                Cell::Text(&edge.object),
-                Cell::Text(&edge.mode),
-                edge.waited_s.map_or(Cell::Nothing, Cell::Real),
-                Cell::Truth(edge.is_inferred),
-            ])?;
-        }
-    }
-    Ok(())
-}
-
-fn probes(whose: &Whose<'_>, event: &Event, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    let Some(segment) = whose.segments.get(&event.head.segment) else { return Ok(()) };
-    for probe in &event.probes {
-        let after = std::time::Duration::try_from_secs_f64(probe.at_s).ok();
-        let at = after.and_then(|after| segment.began.checked_add(after).ok());
-        let failure = probe.failure.as_ref().map(word);
-        each(&[
-            Cell::Text(whose.server(segment.id)),
-            count(segment.id),
-            count(event.head.id),
-            at.map_or(Cell::Nothing, Cell::Time),
-            Cell::Real(probe.took_ms),
-            Cell::Truth(probe.answered),
-            failure.as_deref().map_or(Cell::Nothing, Cell::Text),
-            optional(probe.threads_running),
-            optional(probe.threads_connected),
-            optional(probe.questions),
-            optional(probe.commits),
-            optional(probe.checkpoint_age_bytes),
-        ])?;
-    }
-    Ok(())
-}
-
-fn segments(_: &Whose<'_>, segment: &Segment, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    each(&[
-        Cell::Text(server(segment)),
-        count(segment.id),
-        Cell::Time(segment.began),
-        Cell::Text(&segment.server.address),
-        Cell::Text(&segment.server.version_text),
-        optional(segment.server.pid.map(u64::from)),
-        Cell::Text(&segment.written_by),
-    ])
-}
-
-fn gaps(whose: &Whose<'_>, gap: &Gap, each: &mut EachRow<'_>) -> anyhow::Result<()> {
-    let to = gap.to.map_or(Cell::Nothing, Cell::Time);
-    each(&[Cell::Text(whose.first), Cell::Time(gap.from), to, Cell::Text(&gap.because)])
-}
 
 #[cfg(test)]
 pub(crate) mod tests {

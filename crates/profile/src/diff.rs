@@ -9,11 +9,12 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 use serde::Serialize;
 
+use super::counted::{Counted, LabelKind};
 use super::difference::{changes, total};
 use super::flame::{Box, Colour, Picture, Place, draw};
 use super::formats::subject;
 use super::tree::Tree;
-use super::view::{Counted, LabelKind, View};
+use super::view::View;
 use super::{folded, svg};
 use spindoctor_page::json::to_text;
 use spindoctor_page::number;

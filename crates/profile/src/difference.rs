@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
+use super::counted::{Counted, Label};
 use super::tree::functions;
-use super::view::{Counted, Label};
 
 /// One function in both profiles; shares from 0 to 1.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,9 +6,10 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
+use super::counted::{Label, LabelKind};
 use super::formats::subject;
 use super::tree::functions;
-use super::view::{Label, LabelKind, View};
+use super::view::View;
 use spindoctor_page::dot;
 use spindoctor_page::number;
 use spindoctor_page::number::percent;

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::view::{Counted, Label, LabelKind, View};
+use super::counted::{Counted, Label, LabelKind};
+use super::view::View;
 use spindoctor_page::safe::safe;
 
 /// One stack a line, in order of name.

@@ -8,8 +8,9 @@ use spindoctor_model::Profile;
 use spindoctor_model::stack::{PROFILE_SCHEMA, SnapshotCost, StackSource};
 use spindoctor_stacks::aggregate;
 
+use super::counted::LabelKind;
 use super::formats::subject;
-use super::view::{LabelKind, View, state_word};
+use super::view::{View, state_word};
 use spindoctor_page::json::to_text;
 
 #[derive(Serialize)]

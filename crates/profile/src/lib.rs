@@ -1,10 +1,11 @@
 //! A profile of stacks as people and other programs look at it: what of it is wanted ([`View`]), and each format of that.
 //!
-//! Pure: profile and choice in, bytes out. How a profile is taken is the crate `spindoctor-stacks`; who asks for it, no
-//! matter here.
+//! Pure: profile and choice in, bytes out. The crate `spindoctor-stacks` takes profiles. Nothing here knows a
+//! command.
 
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
 
+mod counted;
 mod diff;
 mod difference;
 mod dot;
@@ -23,5 +24,6 @@ mod text;
 mod tree;
 mod view;
 
+pub use counted::{Counted, Label, LabelKind};
 pub use diff::{DIFF_FORMATS, DiffFormat};
-pub use view::{By, Choice, Counted, Label, LabelKind, NothingToShow, View, state_word};
+pub use view::{By, Choice, NothingToShow, View, state_word};

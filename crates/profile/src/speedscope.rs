@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
+use super::counted::{Counted, Label, LabelKind};
 use super::formats::subject;
-use super::view::{Counted, Label, LabelKind, View};
+use super::view::View;
 use spindoctor_page::safe::{safe, safe_json};
 
 /// Profiles in one file: more cannot be chosen from.

@@ -3,12 +3,13 @@
 
 use spindoctor_model::stack::ThreadState;
 
+use super::counted::LabelKind;
 use super::flame::{Box, Colour, Picture, Place, draw};
 use super::formats::subject;
 use super::text::state_label;
 use super::tree::{Node, Tree};
 use super::view as stacks_view;
-use super::view::{LabelKind, View};
+use super::view::View;
 use spindoctor_page::number;
 use spindoctor_page::number::percent;
 

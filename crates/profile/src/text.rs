@@ -7,10 +7,11 @@ use spindoctor_model::stack::{Observation, StackSource, ThreadState};
 use spindoctor_stacks::aggregate;
 use unicode_width::UnicodeWidthStr as _;
 
+use super::counted::{Counted, Label, LabelKind};
 use super::formats::subject;
 use super::json::{p50_and_max, summed};
 use super::tree::Tree;
-use super::view::{Counted, Label, LabelKind, View, state_word};
+use super::view::{View, state_word};
 use spindoctor_page::number;
 use spindoctor_page::number::{counted, percent};
 use spindoctor_page::safe::safe;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use spindoctor_model::stack::ThreadState;
 
-use super::view::{Counted, Label, LabelKind};
+use super::counted::{Counted, Label, LabelKind};
 
 /// Nodes in one list; the first is the root that all stacks have in common. No recursion anywhere: a stack may
 /// be of any depth.

@@ -2,10 +2,10 @@
 //!
 //! A finding's score is its share of the session time: the part that would be gone with its cause
 //! ([`crate::Costs`]). Findings stand in order of score, with one correction: a finding that explains another stands before
-//! it. Curing the explaining one cures the other; a server that is throttled *because* it spins should hear of the
-//! spinning first. Of what it explains no more is gone than its own share, so the other weighs no more than it does; clients
-//! at the door are in no session time, and what keeps them there weighs as much as they do. What nobody would notice explains
-//! nothing that somebody is woken for.
+//! it. Curing the explaining one cures the other: the report of a server that is throttled *because* it spins names the spinning
+//! first. The other finding costs no more than the one that explains it, so it weighs no more; clients that cannot connect are in
+//! no session time, and what keeps them out weighs as much as they do. A finding that is too small to be noticed explains no
+//! warning.
 
 use spindoctor_model::{Finding, Severity};
 

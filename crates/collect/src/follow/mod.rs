@@ -13,9 +13,9 @@
 //! they differ in who has a turn, and in what waits for a late answer: a window's sample waits for its own, so that its first
 //! and its last are whole; endless sampling goes on, and has the answer in the sample that is current then.
 //!
-//! 1. **Who has a turn** is decided on a grid of a second (`sampler.rs`). `paces.rs` has a line for each source beside
-//!    the two lists of sources: its period, from when on an answer is expensive, how slow it may become. An expensive
-//!    source slows itself down and says so (`pace.rs`, pure).
+//! 1. **Who has a turn** is decided on a grid of a second (`sampler.rs`, `sources.rs`). Each source says in its `SOURCE` how often
+//!    it is asked, from when on an answer is expensive, and how rarely it may be asked. An expensive source slows itself down and
+//!    says so (`pace.rs`, pure).
 //! 2. **The host is read on time, the server when it answers** (`server.rs`, a task of its own). A sample waits for answers until
 //!    the next one is due; later ones stand in the sample that is current then, with their own time. Whatever was due and did
 //!    not come is `Unavailable` with the reason.
@@ -43,6 +43,7 @@ mod restart;
 mod sampler;
 mod server;
 mod shared;
+mod sources;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

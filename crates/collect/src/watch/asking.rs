@@ -225,9 +225,9 @@ mod tests {
     #[test]
     fn a_source_without_an_answer_twice_is_not_asked_again_and_one_that_fails_is() {
         let mut state = SourceState::default();
-        let now = Instant::now();
         state.note(&Came::Failed(Duration::ZERO));
         state.note(&Came::NoAnswer(Duration::from_secs(2)));
+        let now = Instant::now();
         assert!(state.has_turn(Part::Middle, now), "the session is the server's fault: it does not rest");
         let ended = Taken { took: Duration::from_secs(2), rows: 0, in_time: false };
         state.note(&Came::Taken(ended));

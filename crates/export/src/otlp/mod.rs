@@ -18,7 +18,7 @@ use self::proto::{
 };
 
 use super::metrics::{Family, Kind, PROBE_BOUNDS_S, Point, Since, Value};
-use super::table;
+use super::rows;
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: i32 = 2;
@@ -46,7 +46,7 @@ pub fn event(head: &EventHead, server: &ServerIdentity, at: Timestamp) -> Vec<u8
             key: "spindoctor.event.id".to_owned(),
             value: Some(any(Any::Integer(head.id.cast_signed()))),
         },
-        text("spindoctor.event.kind", &table::word(&head.stall.kind)),
+        text("spindoctor.event.kind", &rows::word(&head.stall.kind)),
         text("spindoctor.event.because", &head.stall.because),
     ];
     attributes.extend(head.cause.as_deref().map(|cause| text("spindoctor.event.cause", cause)));

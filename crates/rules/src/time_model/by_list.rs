@@ -1,4 +1,4 @@
-//! The account by the process list: what there is of a server that is somewhere else.
+//! The account by the process list, where stacks cannot be read: a server on another host.
 
 use std::collections::BTreeSet;
 

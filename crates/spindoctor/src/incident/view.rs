@@ -1,6 +1,6 @@
 //! An incident: a stretch of a recording and its report. Plain data, and the pure functions that make it.
 //!
-//! In: what the command read of a recording ([`Recorded`]). Out: an [`Incident`], which the formats in
+//! In: what the command read of a recording ([`Recorded`]). Out: an [`Incident`], which the formats
 //! of this room render. Nothing here opens a file.
 
 use spindoctor_model::{

@@ -16,11 +16,12 @@
 //!    of EXPLAIN, and the growth of InnoDB's count of pages around some of them: that count is the server's, so it is
 //!    shown only where others read little.
 //! 3. **What sparing brings** (`--try`). Blocks of runs with and without the change, in quads that a coin orders, each quad in one
-//!    read-only snapshot, every answer compared. `indexes/trial.rs` has the arithmetic, `tune::statistics::interval` the intervals.
+//!    read-only snapshot, every answer compared (`indexes/comparing.rs`). `indexes/trial.rs` has the arithmetic, `tune::statistics::interval` the intervals.
 //! 4. **Stacks** are taken beside the looks; `rules::dives` counts who stands below the range optimizer, and the cause
 //!    `index-dive-waste` judges the same profile.
 
 mod args;
+mod comparing;
 mod estimates;
 #[cfg(test)]
 mod examples;

@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use spindoctor_collect::dives::{Dives, Executed, Index, PlanLine, Running};
 use spindoctor_collect::host;
-use spindoctor_collect::mysql::optimizer_trace::{How, RangeAnalysis};
 use spindoctor_collect::mysql::{QueryError, SessionCost, Target};
 use spindoctor_collect::priority::Ahead;
 use spindoctor_collect::source::Answer;
@@ -22,15 +21,13 @@ use spindoctor_rules::causes::index_dive_waste;
 use spindoctor_rules::dives::Estimating;
 use spindoctor_sql::digest as normalised;
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
-use spindoctor_tune::statistics::quads::Order;
 
 use super::args::Indexes as Asked;
+use super::comparing::why_no_pages;
 use super::estimates::{Candidate, Estimates, Kind, Try};
 use super::statement::Select;
 use super::text;
-use super::trial::{
-    Block, Quad, Tried, compared, fingerprint, is_decided, is_quiet, of_a_run, runs_of_block, verdict,
-};
+use super::trial::of_a_run;
 use super::view::{
     CandidateReport, Cost, Examined, InStatement, IndexesReport, ListSummary, NotExamined, Planned, Planning,
     SCHEMA, Split, Stacks, in_order, pass_over,
@@ -61,12 +58,6 @@ const EXPLAINS: u32 = 10;
 const EXPLAINING: Duration = Duration::from_millis(500);
 /// How long others are watched before pages are counted.
 const OTHERS_FOR: Duration = Duration::from_millis(200);
-/// A statement that is expected to read more rows is not run.
-const MOST_ROWS_READ: f64 = 1e6;
-/// An answer of more rows is not asked for again and again.
-const MOST_ROWS: u64 = 10_000;
-/// Quads of a trial, at most: an interval hardly gets narrower behind that.
-const MOST_QUADS: usize = 20;
 /// How long a goodbye may take.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(200);
 
@@ -130,7 +121,7 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
         looker.notes.extend(profile.notes.iter().cloned());
         looker.stacks = Some(Estimating::from_profile(profile));
     }
-    let server = looker.dives.server();
+    let server = looker.dives.session().server();
     let examined_on = looker.go_on_elsewhere().await?;
     let mut statements = Vec::new();
     for one in &statements_found {
@@ -141,7 +132,7 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
     }
     in_order(&mut statements);
     passed.sort_by_key(|passed| Reverse(passed.seen));
-    let cost = looker.dives.cost();
+    let cost = looker.dives.session().cost();
     let report = IndexesReport {
         schema: SCHEMA,
         server,
@@ -262,25 +253,25 @@ fn given(asked: &Asked, target: &Target, passed: &mut Vec<NotExamined>) -> Vec<F
 }
 
 /// Who asks.
-struct Looker<'a> {
-    asked: &'a Asked,
-    dives: Dives,
-    limit: u64,
-    seconds: f64,
-    looks: u64,
+pub(super) struct Looker<'a> {
+    pub(super) asked: &'a Asked,
+    pub(super) dives: Dives,
+    pub(super) limit: u64,
+    pub(super) seconds: f64,
+    pub(super) looks: u64,
     /// Pages that others asked for a second, the most that was seen.
-    others_per_s: f64,
-    trial_runs: u64,
-    stacks: Option<Estimating>,
+    pub(super) others_per_s: f64,
+    pub(super) trial_runs: u64,
+    pub(super) stacks: Option<Estimating>,
     /// What another server was asked before.
-    before: SessionCost,
-    notes: Vec<String>,
+    pub(super) before: SessionCost,
+    pub(super) notes: Vec<String>,
 }
 
 impl<'a> Looker<'a> {
     async fn open(asked: &'a Asked, target: &Target, server: Option<host::Target>) -> anyhow::Result<Self> {
         let mut dives = Dives::connect(target, server).await?;
-        dives.notes().iter().for_each(|what| note(what));
+        dives.session().notes().iter().for_each(|what| note(what));
         let limit = ready(asked, &mut dives).await?;
         Ok(Self {
             asked,
@@ -310,10 +301,10 @@ impl<'a> Looker<'a> {
         let mut dives = Dives::connect(&target(&other)?, None).await.context("--on")?;
         self.limit = ready(self.asked, &mut dives).await.context("--on")?;
         let watched = std::mem::replace(&mut self.dives, dives);
-        self.before = watched.cost();
+        self.before = watched.session().cost();
         // A server that hangs gets no goodbye.
         drop(tokio::time::timeout(GOODBYE_WITHIN, watched.close()).await);
-        Ok(Some(self.dives.server()))
+        Ok(Some(self.dives.session().server()))
     }
 
     /// Looks at what runs for a while; what runs and may be examined.
@@ -565,7 +556,7 @@ impl<'a> Looker<'a> {
     }
 
     /// Pages that others ask for a second just now.
-    async fn others(&mut self) -> Result<f64, QueryError> {
+    pub(super) async fn others(&mut self) -> Result<f64, QueryError> {
         let (before, begun) = (self.dives.pages().await?, Instant::now());
         tokio::time::sleep(OTHERS_FOR).await;
         let (after, took) = (self.dives.pages().await?, begun.elapsed());
@@ -589,147 +580,12 @@ impl<'a> Looker<'a> {
         Ok(Planned { ms: median(times_ms).unwrap_or_default(), pages })
     }
 
-    /// Tries a candidate; why not, where nothing came of it.
-    async fn try_out(
-        &mut self,
-        select: &Select,
-        candidate: &Candidate,
-        plan: &[PlanLine],
-        indexes: &[(String, Vec<Index>)],
-    ) -> anyhow::Result<Result<Tried, String>> {
-        let rows: f64 = plan.iter().map(|line| line.rows.unwrap_or(1.0).max(1.0)).product();
-        if rows > MOST_ROWS_READ {
-            let rows = number::plain(rows.round());
-            return Ok(Err(format!("the optimizer expects it to read {rows} rows: it is not run")));
-        }
-        let tried = self.compare(select, candidate, indexes).await;
-        // However it ended, the session is as it was.
-        if !self.dives.is_broken() {
-            let ended = self.dives.end().await;
-            let reset = self.dives.set_dive_limit(None).await;
-            drop(self.settled(ended.and(reset).map_err(Refused::from))?);
-        }
-        self.settled(tried)
-    }
-
-    async fn compare(
-        &mut self,
-        select: &Select,
-        candidate: &Candidate,
-        indexes: &[(String, Vec<Index>)],
-    ) -> Result<Tried, Refused> {
-        let old = Variant { text: &select.text, limit: None };
-        let new = match &candidate.how {
-            Try::Text(text) => Variant { text, limit: None },
-            Try::Limit(limit) => Variant { text: &select.text, limit: Some(*limit) },
-        };
-        let others_per_s = self.others().await?;
-        let begun = Instant::now();
-
-        self.dives.begin().await?;
-        let (_, rows) = self.dives.run(old.text).await?;
-        let answer = fingerprint(&rows);
-        if answer.0 > MOST_ROWS {
-            let rows = number::plain(answer.0 as f64);
-            return Err(Refused::Because(format!(
-                "its answer has {rows} rows: it is not run again and again"
-            )));
-        }
-        let (warm, _) = self.dives.run(old.text).await?;
-        let counted = self.dives.run_counted(old.text).await?;
-        self.dives.set_dive_limit(new.limit).await?;
-        let (rows, traced) = self.dives.run_traced(new.text).await?;
-        self.trial_runs += 3 + u64::from(counted.is_some());
-        if fingerprint(&rows) != answer {
-            return Err(Refused::Because(other_rows(select)));
-        }
-        let (dives, skipped) = dives_of(select, traced, indexes, new.limit.unwrap_or(self.limit));
-        self.dives.end().await?;
-
-        let runs = runs_of_block(warm.as_secs_f64());
-        let mut quads = Vec::new();
-        let mut same_rows = true;
-        while quads.len() < MOST_QUADS
-            && begun.elapsed() < self.asked.try_time
-            && !is_decided(&quads)
-            && same_rows
-        {
-            let mut quad = Quad::default();
-            let (mut olds, mut news) = (0, 0);
-            self.dives.begin().await?;
-            // The rows are those of this transaction.
-            let mut answer = None;
-            for is_new in Order::toss(fastrand::bool).is_new() {
-                let variant = if is_new { &new } else { &old };
-                let (block, same) = self.block(variant, runs, others_per_s, &mut answer).await?;
-                same_rows &= same;
-                let (blocks, at) =
-                    if is_new { (&mut quad.new, &mut news) } else { (&mut quad.old, &mut olds) };
-                blocks[*at] = block;
-                *at += 1;
-            }
-            self.dives.end().await?;
-            quads.push(quad);
-        }
-        if !same_rows {
-            return Err(Refused::Because(other_rows(select)));
-        }
-        let time_ms = compared(&quads, |block| Some(block.run_s * 1e3)).ok_or_else(|| {
-            Refused::Because("there was no time for a single quad; --try-time 10s".to_owned())
-        })?;
-        // Others may have begun, or woken up, meanwhile.
-        let others_per_s = others_per_s.max(self.others().await?);
-        let pages = compared(&quads, |block| block.pages)
-            .filter(|pages| is_quiet(pages.before, time_ms.before, others_per_s))
-            .filter(|pages| is_quiet(pages.after, time_ms.after, others_per_s));
-        Ok(Tried {
-            quads: quads.len() as u64,
-            runs: 4 * quads.len() as u64 * u64::from(runs),
-            same_rows,
-            rows: answer.0,
-            dives,
-            skipped,
-            time_ms,
-            pages,
-            pages_from_disk: pages.and(compared(&quads, |block| block.from_disk)),
-            verdict: verdict(&quads),
-            pages_for_rows: counted.map(|counted| counted.requested),
-            pages_not_counted: pages.is_none().then(|| why_no_pages(others_per_s)),
-        })
-    }
-
-    /// A block of runs; false where one had other rows than those before it.
-    async fn block(
-        &mut self,
-        variant: &Variant<'_>,
-        runs: u32,
-        others_per_s: f64,
-        answer: &mut Option<(u64, u64)>,
-    ) -> Result<(Block, bool), QueryError> {
-        self.dives.set_dive_limit(variant.limit).await?;
-        let (before, begun) = (self.dives.pages().await?, Instant::now());
-        let mut time = Duration::ZERO;
-        let mut is_same = true;
-        for _ in 0..runs {
-            let (took, rows) = self.dives.run(variant.text).await?;
-            time += took;
-            let found = fingerprint(&rows);
-            is_same &= *answer.get_or_insert(found) == found;
-        }
-        let (took_s, after) = (begun.elapsed().as_secs_f64(), self.dives.pages().await?);
-        self.trial_runs += u64::from(runs);
-        let run_s = time.as_secs_f64() / f64::from(runs);
-        let pages = of_a_run(after.requested - before.requested, runs, took_s, others_per_s);
-        let from_disk = pages.map(|_| ((after.from_disk - before.from_disk) / f64::from(runs)).max(0.0));
-        Ok((Block { run_s, pages, from_disk }, is_same))
-    }
-
     /// A refusal is shown with the statement; a broken session ends the command.
-    fn settled<T>(&self, outcome: Result<T, Refused>) -> anyhow::Result<Result<T, String>> {
+    pub(super) fn settled<T>(&self, outcome: Result<T, Refused>) -> anyhow::Result<Result<T, String>> {
         match outcome {
             Ok(value) => Ok(Ok(value)),
             Err(Refused::Because(why)) => Ok(Err(why)),
-            Err(Refused::Server(why)) if self.dives.is_broken() => {
+            Err(Refused::Server(why)) if self.dives.session().is_broken() => {
                 Err(why).context("the server stopped answering")
             }
             Err(Refused::Server(QueryError::TooLong { after })) => Ok(Err(format!(
@@ -757,7 +613,7 @@ async fn rest_until(profiler: &mut Profiler, until: Instant) {
 type Looked = (Estimates, Vec<(String, Vec<Index>)>, Vec<PlanLine>);
 
 /// Why something came to nothing.
-enum Refused {
+pub(super) enum Refused {
     Server(QueryError),
     Because(String),
 }
@@ -765,38 +621,6 @@ enum Refused {
 impl From<QueryError> for Refused {
     fn from(why: QueryError) -> Self {
         Self::Server(why)
-    }
-}
-
-/// What is run.
-struct Variant<'a> {
-    text: &'a str,
-    limit: Option<u64>,
-}
-
-/// Ranges that were looked up for a run, and whether dives were skipped for a forced index; by the run's own trace.
-fn dives_of(
-    select: &Select,
-    traced: Result<Vec<RangeAnalysis>, String>,
-    indexes: &[(String, Vec<Index>)],
-    limit: u64,
-) -> (Option<u64>, bool) {
-    let Ok(analyses) = traced else { return (None, false) };
-    let skipped = analyses.iter().flat_map(|one| &one.indexes).any(|one| one.how == Some(How::Skipped));
-    (Some(Estimates::from_analyses(select, &analyses, &[], indexes, limit).dives), skipped)
-}
-
-fn why_no_pages(others_per_s: f64) -> String {
-    format!(
-        "no session has its own count of pages, and others ask for {} pages a second meanwhile: try a quiet server or a replica",
-        number::plain(others_per_s.round())
-    )
-}
-
-fn other_rows(select: &Select) -> String {
-    match select.has_limit && !select.is_ordered {
-        true => "the rows are others: LIMIT without ORDER BY takes those that a plan finds first".to_owned(),
-        false => "the rows are not the same".to_owned(),
     }
 }
 

@@ -25,7 +25,7 @@ use super::gathering::Over;
 use super::history::Shipped;
 use crate::common::session::note;
 use spindoctor_export::otlp::{Pusher, Signal};
-use spindoctor_export::{metrics, otlp, prometheus, serve, table};
+use spindoctor_export::{metrics, otlp, prometheus, rows, serve};
 
 /// How often metrics are pushed: the period that OpenTelemetry's own agents have for a host.
 const PUSH_EVERY: Duration = Duration::from_secs(10);
@@ -127,7 +127,7 @@ impl Metrics {
 
     /// An event has ended.
     pub fn event(&mut self, Over { head, seen_until }: &Over) {
-        let of = (table::word(&head.stall.kind), head.cause.clone().unwrap_or_default());
+        let of = (rows::word(&head.stall.kind), head.cause.clone().unwrap_or_default());
         let stalled = seen_until.duration_since(head.began).as_secs_f64();
         *self.known.stalled_s.entry(of.1.clone()).or_default() += stalled.max(0.0);
         *self.known.events.entry(of).or_default() += 1;

@@ -8,9 +8,10 @@ use spindoctor_model::Finding;
 use spindoctor_rules::replica::KeepingUp;
 use spindoctor_sql::error_without_values;
 
+use super::keys::Group;
 use super::panel::Line;
 use super::split::{Part, Split};
-use super::tally::{Group, Slow};
+use super::tally::Slow;
 use super::view::{Workload, share};
 use super::words::shown_text;
 use spindoctor_page::json::to_text;

@@ -212,8 +212,8 @@ impl Server {
             runtime.block_on(Statements::connect(&target, process.clone(), whose))?.counting_from(start);
         let rows_sent_before = runtime.block_on(session.rows_sent());
         Ok(Self {
-            named: session.server(),
-            notes: session.notes().to_vec(),
+            named: session.session().server(),
+            notes: session.session().notes().to_vec(),
             runtime,
             target,
             process,
@@ -242,7 +242,7 @@ impl Server {
                     session.server_cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
                 Ok(Some((look, spent)))
             }
-            Err(why) if session.is_broken() => {
+            Err(why) if session.session().is_broken() => {
                 self.lost(&why.to_string());
                 Ok(None)
             }
@@ -282,7 +282,7 @@ impl Server {
     /// Adds up what the session cost, and gives it up.
     fn count_session(&mut self) {
         let Some(session) = self.session.take() else { return };
-        let cost = session.cost();
+        let cost = session.session().cost();
         self.queries += cost.queries;
         self.answered_ms += cost.busy_ms;
         if let Some(cpu) = session.server_cpu() {

@@ -26,6 +26,7 @@ mod captured;
 #[cfg(test)]
 mod examples;
 mod json;
+mod keys;
 mod live;
 mod pace;
 mod panel;

@@ -11,6 +11,7 @@ use regex::Regex;
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_rules::replica;
 
+use super::keys::{Group, Keys};
 use super::statement::Statement;
 use crate::common::wait_states::wait_of_state;
 
@@ -67,18 +68,10 @@ impl By {
     }
 }
 
-/// Keys of one kind that are counted separately; what comes after them is [`OTHERS`]. Ids of requests are not keys.
-const MOST_KEYS: usize = 20_000;
-/// States of one key that are counted separately.
-const MOST_STATES: usize = 30;
 /// A statement that has run for less is no candidate for the slowest, seconds: it is seen in one look.
 const SLOW_FROM_S: f64 = 0.05;
 /// The slowest statements that are kept.
 const SLOWEST: usize = 50;
-/// Where there is no room for another key.
-pub const OTHERS: &str = "(others)";
-/// What stands where there is nothing to name.
-const NONE: &str = "(none)";
 /// Two looks at one statement agree about when it began within this, seconds: the server may count whole ones.
 const SAME_BEGIN_S: f64 = 1.5;
 
@@ -102,19 +95,6 @@ pub struct What {
     pub appliers: bool,
     /// Only statements whose text, with literals and comments, matches.
     pub grep: Option<Regex>,
-}
-
-/// One key of a kind.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Group {
-    /// What it is.
-    pub key: String,
-    /// How often it was seen.
-    pub seen: u64,
-    /// By state, how often, the most first.
-    pub states: Vec<(String, u64)>,
-    /// The longest time that a statement of it was seen to run so far, seconds.
-    pub slowest_s: f64,
 }
 
 /// A statement that ran for long.
@@ -157,46 +137,6 @@ pub struct Counted {
     pub groups: Vec<(By, Vec<Group>)>,
     /// The slowest statements, the slowest first.
     pub slowest: Vec<Slow>,
-}
-
-/// Groups of one kind while they are counted.
-#[derive(Debug, Default)]
-struct Keys {
-    places: HashMap<String, usize>,
-    groups: Vec<Group>,
-}
-
-impl Keys {
-    fn count(&mut self, key: &str, state: &str, seconds: f64) {
-        let key = if key.is_empty() { NONE } else { key };
-        let place = match self.places.get(key) {
-            Some(place) => *place,
-            None => {
-                let key = if self.groups.len() < MOST_KEYS { key } else { OTHERS };
-                *self.places.entry(key.to_owned()).or_insert_with(|| {
-                    self.groups.push(Group { key: key.to_owned(), ..Group::default() });
-                    self.groups.len() - 1
-                })
-            }
-        };
-        let group = &mut self.groups[place];
-        group.seen += 1;
-        group.slowest_s = group.slowest_s.max(seconds);
-        let is_full = group.states.len() >= MOST_STATES;
-        let known = |name: &str| group.states.iter().position(|(known, _)| known == name);
-        match known(state).or_else(|| if is_full { known(OTHERS) } else { None }) {
-            Some(place) => group.states[place].1 += 1,
-            None => group.states.push((if is_full { OTHERS } else { state }.to_owned(), 1)),
-        }
-    }
-
-    fn finish(mut self) -> Vec<Group> {
-        for group in &mut self.groups {
-            group.states.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        }
-        self.groups.sort_by(|a, b| b.seen.cmp(&a.seen).then_with(|| a.key.cmp(&b.key)));
-        self.groups
-    }
 }
 
 /// Looks while they are counted.
@@ -438,6 +378,7 @@ fn applied(seen: &Sighting, thread: &ServerThread, statement: &Statement) -> (St
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys::{MOST_KEYS, MOST_STATES, OTHERS};
     use super::*;
 
     fn thread(id: u64, time_s: f64, state: &str, statement: &str) -> ServerThread {

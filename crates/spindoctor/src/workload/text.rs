@@ -3,9 +3,10 @@
 use anstyle::AnsiColor;
 use unicode_width::UnicodeWidthStr as _;
 
+use super::keys::Group;
 use super::panel::Line;
 use super::split::{Part, Split};
-use super::tally::{By, Counted, Group};
+use super::tally::{By, Counted};
 use super::view::{Workload, share};
 use super::words::{at_once, behind_text, caught_up_text, cost_text, head, log_text, shown_text};
 use crate::common::words::severity_word;

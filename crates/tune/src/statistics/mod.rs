@@ -10,6 +10,7 @@ pub mod budget;
 pub mod drift;
 pub mod harm;
 pub mod interval;
+mod judged;
 pub mod margins;
 pub mod quads;
 pub mod search;

@@ -29,9 +29,10 @@ use spindoctor_model::{Block, Effect, Effects, Verdict};
 
 use super::harm::Harm;
 use super::interval::{ALPHA, Comparison};
-use super::margins::{Margins, percent, worth_having};
+use super::judged::Judged;
+use super::margins::{Margins, percent};
 use super::quads::{self, QUANTITIES, Quantity};
-use super::words::{capital, join, join_owned, join_semicolon, signed, up};
+use super::words::{capital, join, join_owned, join_semicolon};
 
 /// What a trial is judged by.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -89,78 +90,6 @@ pub const PRECISE: f64 = 0.5;
 pub const LEAST_PLANNED: usize = 8;
 /// A quantity that lacks in more than this part of the quads is not known: why it lacks may have to do with how it was.
 const MOST_LACKING: f64 = 0.25;
-
-/// One quantity that was measured.
-struct Judged {
-    of: Quantity,
-    /// The interval that is shown.
-    comparison: Comparison,
-    shown: QuantityVerdict,
-    margin: f64,
-    quads: usize,
-    /// True where it is shown to be worse than none, if only within its margin.
-    is_below_none: bool,
-    is_lacking: bool,
-}
-
-impl Judged {
-    /// `comparison` is at the whole level, `strict` at the level of a claim of one of several.
-    fn new(
-        of: Quantity,
-        (comparison, strict): (Comparison, Comparison),
-        quads: usize,
-        is_lacking: bool,
-        terms: &Terms,
-    ) -> Self {
-        let (benefit, strictly) = (comparison.times(of.sign()), strict.times(of.sign()));
-        let (margin, least) = (terms.margins.ln(of), worth_having(of));
-        let above = |bound: Option<f64>, least: f64| bound.is_some_and(|bound| bound > least);
-        let below = |bound: Option<f64>, most: f64| bound.is_some_and(|bound| bound < most);
-        let shown = match () {
-            () if below(benefit.high, -margin) && below(strictly.high, -margin) => QuantityVerdict::Worse,
-            () if !is_lacking && above(benefit.low, least) && above(strictly.low, least) => {
-                QuantityVerdict::Better
-            }
-            () if is_lacking => QuantityVerdict::Open,
-            () if benefit.is_within(margin) => QuantityVerdict::Same,
-            () if above(benefit.low, -margin) => QuantityVerdict::NoWorse,
-            () => QuantityVerdict::Open,
-        };
-        let is_below_none = below(benefit.high, 0.0);
-        Self { of, comparison, shown, margin: terms.margins.part(of), quads, is_below_none, is_lacking }
-    }
-
-    /// `throughput +68.2 % (+61.0 to +75.3)`.
-    fn words(&self) -> String {
-        let mut words = format!("{} {}", self.of.words(), signed(self.comparison.mean));
-        if let (Some(low), Some(high)) = (self.comparison.low, self.comparison.high) {
-            let _infallible = write!(words, " % ({} to {})", signed(low), signed(high));
-        } else {
-            words.push_str(" % (no interval yet)");
-        }
-        words
-    }
-
-    /// `p95 may be up to 14.2 % worse, and its margin is 10 %`.
-    fn open_words(&self) -> String {
-        let (name, margin) = (self.of.words(), percent(self.margin));
-        match self.comparison.times(self.of.sign()).low {
-            _ if self.is_lacking => format!("{name} was measured in {} quads only", self.quads),
-            None => format!("{name} has no interval yet"),
-            Some(low) => {
-                // As the ratio of the quantity itself: throughput that falls, time that grows.
-                let worst = 100.0 * ((low * self.of.sign()).clamp(-700.0, 700.0).exp() - 1.0).abs();
-                format!("{name} may be up to {worst:.1} % worse, and its margin is {margin}")
-            }
-        }
-    }
-
-    /// `throughput by less than 2.3 %`; none while there is no interval.
-    fn less_than(&self) -> Option<String> {
-        let farthest = self.comparison.farthest()?.min(700.0).exp_m1();
-        Some(format!("{} by less than {}", self.of.words(), up(farthest)))
-    }
-}
 
 /// Judges a trial by its blocks.
 pub fn judge(blocks: &[Block], look: Look, terms: &Terms) -> Judgement {
@@ -386,6 +315,7 @@ mod tests {
 
     use super::super::quads::Order;
     use super::super::simulated::Random;
+    use super::super::words::up;
     use super::*;
 
     /// A trial with those ratios of throughput, p95 and CPU per query, and those noises.

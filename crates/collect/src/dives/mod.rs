@@ -4,7 +4,8 @@
 //! estimated for a statement; the indexes of its tables; InnoDB's counts of pages; and, where the caller asks for it, the
 //! statement's own answer. The session is read only, has a time limit for each statement and waits for no lock.
 
-use std::collections::HashMap;
+mod answers;
+
 use std::time::{Duration, Instant};
 
 use spindoctor_model::ServerVersion;
@@ -12,8 +13,10 @@ use spindoctor_model::ServerVersion;
 use crate::host;
 use crate::host::thread_ids::ThreadIds;
 use crate::mysql::analyze_json;
-use crate::mysql::optimizer_trace::{self, RangeAnalysis};
-use crate::mysql::{ConnectError, QueryError, Rows, Session, SessionCost, Target};
+use crate::mysql::optimizer_trace::RangeAnalysis;
+use crate::mysql::{ConnectError, QueryError, Rows, Session, Target};
+pub use answers::quoted;
+use answers::{add_reads, indexes, literal, pages, plan, statements, traced};
 
 /// Statements that one look lists.
 const RUNNING: usize = 200;
@@ -116,24 +119,9 @@ impl Dives {
         self.version
     }
 
-    /// What the server says it is: `MySQL 9.7.4 on db17`.
-    pub fn server(&self) -> String {
-        self.session.server()
-    }
-
-    /// What did not go as it should and did not stop the session.
-    pub fn notes(&self) -> &[String] {
-        self.session.notes()
-    }
-
-    /// True where the session is of no more use: connect again.
-    pub fn is_broken(&self) -> bool {
-        self.session.is_broken()
-    }
-
-    /// What the session cost the server so far.
-    pub fn cost(&self) -> SessionCost {
-        self.session.cost()
+    /// Its session: what the server says it is, what did not go as it should, what it cost.
+    pub fn session(&self) -> &Session {
+        &self.session
     }
 
     /// Lists of so many values and more are estimated from statistics; 0 is none. The global value: sessions begin with it.
@@ -471,161 +459,5 @@ impl Dives {
             Err(why) if why.breaks_session() => Err(why),
             Err(why) => Ok(Err(format!("the optimizer's trace cannot be read: {why}"))),
         }
-    }
-}
-
-fn traced(rows: &Rows) -> Result<Vec<RangeAnalysis>, String> {
-    let row = rows.first().ok_or("the server traced nothing")?;
-    if row.number::<u64>("refused").is_some_and(|refused| refused > 0) {
-        return Err(
-            "the server shows its trace to nobody who may not read all of the statement's tables".to_owned()
-        );
-    }
-    if row.number::<u64>("missing").is_some_and(|bytes| bytes > 0) {
-        return Err(format!("the optimizer's trace is longer than {} MiB", TRACE_BYTES >> 20));
-    }
-    optimizer_trace::parse(row.text("TRACE").unwrap_or_default())
-        .ok_or_else(|| "the optimizer's trace is not understood".to_owned())
-}
-
-fn statements(rows: &Rows, schema: &str, text: &str) -> Vec<Running> {
-    rows.iter()
-        .filter_map(|row| {
-            let text = row.text(text)?.to_owned();
-            Some(Running { schema: row.string(schema), text, thread_id: row.number("THREAD_ID") })
-        })
-        .collect()
-}
-
-fn plan(rows: &Rows) -> Vec<PlanLine> {
-    rows.iter()
-        .map(|row| PlanLine {
-            table: row.string("table"),
-            key: row.text("key").map(str::to_owned),
-            rows: row.number("rows"),
-        })
-        .collect()
-}
-
-fn indexes(rows: &Rows) -> Vec<Index> {
-    let mut indexes: Vec<Index> = Vec::new();
-    for row in rows.iter() {
-        let name = row.string("INDEX_NAME");
-        if indexes.last().is_none_or(|last| last.name != name) {
-            indexes.push(Index {
-                name,
-                is_unique: row.text("NON_UNIQUE") == Some("0"),
-                is_btree: row.text("INDEX_TYPE") == Some("BTREE"),
-                ..Index::default()
-            });
-        }
-        let Some(index) = indexes.last_mut() else { continue };
-        index.columns.push(row.text("COLUMN_NAME").unwrap_or("(expression)").to_owned());
-        index.is_nullable |= row.text("NULLABLE") == Some("YES");
-    }
-    indexes
-}
-
-fn add_reads(indexes: &mut [Index], rows: &Rows) {
-    let reads: HashMap<&str, u64> =
-        rows.iter().filter_map(|row| Some((row.text("INDEX_NAME")?, row.number("COUNT_READ")?))).collect();
-    for index in indexes {
-        index.reads = reads.get(index.name.as_str()).copied();
-    }
-}
-
-fn pages(rows: &Rows) -> Pages {
-    let value = |name: &str| {
-        let row = rows.iter().find(|row| row.at(0).is_some_and(|found| found.eq_ignore_ascii_case(name)));
-        row.and_then(|row| row.at(1)?.parse().ok()).unwrap_or_default()
-    };
-    Pages {
-        requested: value("Innodb_buffer_pool_read_requests"),
-        from_disk: value("Innodb_buffer_pool_reads"),
-    }
-}
-
-/// A text as a literal that no quote, backslash or sql_mode can break out of.
-fn literal(text: &str) -> String {
-    if text.is_empty() {
-        return "''".to_owned();
-    }
-    let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
-    format!("_utf8mb4 0x{hex}")
-}
-
-/// A name in backquotes.
-pub fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rows(columns: &[&str], cells: &[&[&str]]) -> Rows {
-        let columns = columns.iter().map(|&name| name.to_owned()).collect();
-        let cells = cells
-            .iter()
-            .map(|row| row.iter().map(|&cell| (cell != "NULL").then(|| cell.to_owned())).collect())
-            .collect();
-        Rows::new(columns, cells)
-    }
-
-    #[test]
-    fn indexes_are_shown_with_their_columns_in_order() {
-        let answer = rows(
-            &["INDEX_NAME", "NON_UNIQUE", "COLUMN_NAME", "NULLABLE", "INDEX_TYPE"],
-            &[
-                &["k_and_c", "1", "k", "", "BTREE"],
-                &["k_and_c", "1", "c", "YES", "BTREE"],
-                &["PRIMARY", "0", "id", "", "BTREE"],
-                &["words", "1", "NULL", "", "FULLTEXT"],
-            ],
-        );
-        let mut found = indexes(&answer);
-        assert_eq!(found.len(), 3);
-        assert_eq!(found[0].columns, ["k", "c"]);
-        assert!(found[0].is_nullable && !found[0].is_unique && found[0].is_btree);
-        assert!(found[1].is_unique && !found[1].is_nullable);
-        assert!(!found[2].is_btree && found[2].columns == ["(expression)"]);
-        add_reads(&mut found, &rows(&["INDEX_NAME", "COUNT_READ"], &[&["k_and_c", "0"], &["PRIMARY", "7"]]));
-        assert_eq!([found[0].reads, found[1].reads, found[2].reads], [Some(0), Some(7), None]);
-    }
-
-    #[test]
-    fn nobody_else_is_no_statement() {
-        assert_eq!(statements(&rows(&["DB", "INFO"], &[&["NULL", "NULL"]]), "DB", "INFO"), []);
-        let found = statements(&rows(&["db", "info"], &[&["NULL", "SELECT 1"]]), "DB", "INFO");
-        assert_eq!(found, [Running { text: "SELECT 1".into(), ..Running::default() }]);
-        let found =
-            statements(&rows(&["DB", "INFO", "THREAD_ID"], &[&["a", "SELECT 1", "4351"]]), "DB", "INFO");
-        assert_eq!(found[0].thread_id, Some(4351));
-    }
-
-    #[test]
-    fn a_trace_that_is_cut_or_refused_says_so() {
-        let traced_rows = |cells: [&str; 3]| traced(&rows(&["TRACE", "missing", "refused"], &[&cells]));
-        assert_eq!(traced_rows([r#"{"steps": []}"#, "0", "0"]), Ok(Vec::new()));
-        assert!(traced_rows(["", "0", "1"]).unwrap_err().contains("may not read"));
-        assert!(traced_rows([r#"{"steps": ["#, "17", "0"]).unwrap_err().contains("longer than 4 MiB"));
-        assert!(traced_rows(["x", "0", "0"]).unwrap_err().contains("not understood"));
-        assert!(traced(&Rows::default()).is_err());
-    }
-
-    #[test]
-    fn nothing_breaks_out_of_a_literal_or_a_name() {
-        assert_eq!(literal("a'\\"), "_utf8mb4 0x61275c");
-        assert_eq!(literal(""), "''");
-        assert_eq!(quoted("o`clock"), "`o``clock`");
-    }
-
-    #[test]
-    fn pages_are_found_by_their_names() {
-        let answer = rows(
-            &["Variable_name", "Value"],
-            &[&["Innodb_buffer_pool_read_requests", "812"], &["Innodb_buffer_pool_reads", "3"]],
-        );
-        assert_eq!(pages(&answer), Pages { requested: 812.0, from_disk: 3.0 });
     }
 }
