@@ -38,7 +38,7 @@ pub(crate) enum Came {
 
 impl Came {
     /// None where its reading is there already, from a better source.
-    fn of(outcome: Outcome<Rows>) -> Option<Self> {
+    fn from_outcome(outcome: Outcome<Rows>) -> Option<Self> {
         Some(match outcome {
             Outcome::HasAnswer => return None,
             Outcome::Elsewhere => Self::GivenUp(None),
@@ -73,7 +73,7 @@ pub(crate) async fn round(
     let mut places: VecDeque<usize> = (0..mysql::SOURCES.len()).filter(|place| has_turn[*place]).collect();
     let sources: Vec<&Source> = places.iter().map(|place| &mysql::SOURCES[*place]).collect();
     let Ok(()) = walk(asker, sources, known, sample, |_, outcome| {
-        if let (Some(place), Some(what)) = (places.pop_front(), Came::of(outcome)) {
+        if let (Some(place), Some(what)) = (places.pop_front(), Came::from_outcome(outcome)) {
             came(place, what);
         }
     })
@@ -89,7 +89,7 @@ mod tests {
 
     fn refused(error: QueryError) -> Option<Came> {
         let refusal = Refusal::new(&global_status::SOURCE, ServerVersion::default(), error, "");
-        Came::of(Outcome::Refused { refusal, took: Duration::from_secs(2) })
+        Came::from_outcome(Outcome::Refused { refusal, took: Duration::from_secs(2) })
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(ended, Some(Came::Taken(Taken { took, rows: 0, in_time: false })));
         assert_eq!(refused(QueryError::NoAnswer { after: took }), Some(Came::NoAnswer(took)));
         assert_eq!(refused(QueryError::Broken), Some(Came::NotAsked));
-        assert_eq!(Came::of(Outcome::HasAnswer), None);
-        assert_eq!(Came::of(Outcome::Elsewhere), Some(Came::GivenUp(None)));
+        assert_eq!(Came::from_outcome(Outcome::HasAnswer), None);
+        assert_eq!(Came::from_outcome(Outcome::Elsewhere), Some(Came::GivenUp(None)));
     }
 }
