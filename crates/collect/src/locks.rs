@@ -15,7 +15,7 @@ use crate::mysql::source::{Plan, Source};
 use crate::mysql::{
     ConnectError, QueryError, Session, SessionCost, Target, global_status, innodb_locks, innodb_status,
     innodb_trx, metadata_lock_info, perf_schema_data_lock_waits, perf_schema_metadata_locks,
-    perf_schema_threads, processlist,
+    perf_schema_threads, processlist, xa_recover,
 };
 
 /// How many wait for rows, where listing them may cost too much: one line of `SHOW GLOBAL STATUS`.
@@ -57,6 +57,7 @@ pub const SOURCES: &[Source] = &[
     perf_schema_threads::WITH_STATEMENTS,
     processlist::SOURCE,
     innodb_trx::SOURCE,
+    xa_recover::SOURCE,
     perf_schema_data_lock_waits::SOURCE,
     innodb_locks::SOURCE,
     perf_schema_metadata_locks::SOURCE,

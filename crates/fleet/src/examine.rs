@@ -13,7 +13,7 @@ use spindoctor_collect::asking::Known;
 use spindoctor_collect::mysql::{
     Source, Target, global_status, global_variables, innodb_locks, innodb_metrics, innodb_trx,
     metadata_lock_info, perf_schema_data_lock_waits, perf_schema_file_summary, perf_schema_metadata_locks,
-    perf_schema_threads, perf_schema_waits, processlist, replica_status,
+    perf_schema_threads, perf_schema_waits, processlist, replica_status, xa_recover,
 };
 use spindoctor_collect::source::Cadence;
 use spindoctor_model::host::{EffectiveCpus, Quota};
@@ -40,6 +40,7 @@ const SOURCES: &[Source] = &[
     perf_schema_threads::SOURCE,
     processlist::SOURCE,
     innodb_trx::SOURCE,
+    xa_recover::SOURCE,
     perf_schema_data_lock_waits::SOURCE,
     innodb_locks::SOURCE,
     perf_schema_metadata_locks::SOURCE,

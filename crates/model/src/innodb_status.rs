@@ -154,6 +154,9 @@ pub struct ListedTransaction {
     pub id: String,
     /// True for `ACTIVE`; false for `not started`.
     pub active: bool,
+    /// `ACTIVE (PREPARED)`: it is in the middle of a commit, or was prepared by XA.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_prepared: bool,
     /// Seconds active.
     pub active_s: Option<f64>,
     /// `LOCK WAIT`.

@@ -39,6 +39,8 @@ readings! {
         row_lock_waits: Vec<RowLockWait> => [],
         /// Connections of each account since the server's start, those with the most first, bounded.
         accounts: Vec<AccountSummary> => [],
+        /// `XA RECOVER`: transactions that are prepared, bounded; read where a transaction has no connection.
+        prepared_xa: Vec<PreparedXa> => [],
         /// Replication channels under both vocabularies.
         replication: Vec<ReplicaChannel> => [numbers],
     }
@@ -188,6 +190,49 @@ pub struct Transaction {
     /// The id of the lock that it waits for, where it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_lock: Option<String>,
+}
+
+/// The name of a transaction that XA prepared, as its coordinator chose it: any bytes, so both parts are kept in hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PreparedXa {
+    /// `formatID`.
+    pub format_id: i64,
+    /// The global transaction's name (gtrid).
+    pub global_hex: String,
+    /// The branch's name (bqual).
+    pub branch_hex: String,
+}
+
+impl PreparedXa {
+    /// The most bytes that each part may have (XA's MAXGTRIDSIZE and MAXBQUALSIZE).
+    pub const MOST_BYTES: usize = 64;
+
+    /// The name as XA COMMIT and XA ROLLBACK take it: `'order-4711','branch-2',1`, in hexadecimal where a part holds more than
+    /// printable ASCII without quotes and backslashes. None where it is no name: that was left out, or is not what a server
+    /// says.
+    pub fn literal(&self) -> Option<String> {
+        let (global, branch) = (part(&self.global_hex)?, part(&self.branch_hex)?);
+        (self.global_hex.len() > 1).then(|| format!("{global},{branch},{}", self.format_id))
+    }
+}
+
+/// One part of a prepared transaction's name as a literal.
+fn part(hex: &str) -> Option<String> {
+    let is_hex = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_hex || hex.len() % 2 != 0 || hex.len() > 2 * PreparedXa::MOST_BYTES {
+        return None;
+    }
+    let bytes = hex.as_bytes().chunks(2).filter_map(|two| {
+        let two = std::str::from_utf8(two).ok()?;
+        u8::from_str_radix(two, 16).ok()
+    });
+    let is_plain = |&byte: &u8| (byte.is_ascii_graphic() || byte == b' ') && byte != b'\'' && byte != b'\\';
+    let bytes: Vec<u8> = bytes.collect();
+    Some(match bytes.iter().all(is_plain) {
+        true => format!("'{}'", String::from_utf8_lossy(&bytes)),
+        false => format!("X'{hex}'"),
+    })
 }
 
 /// One row of the statement summary, counters since the summary was reset.

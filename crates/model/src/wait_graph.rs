@@ -68,6 +68,9 @@ pub struct WaitTransaction {
     /// True while its changes are undone: after KILL, or where its connection was lost.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_rolling_back: bool,
+    /// True where XA, or a commit under way, has prepared it: it stays, with its locks, when its connection ends.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_prepared: bool,
 }
 
 /// One thread waits for what another holds.

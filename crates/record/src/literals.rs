@@ -43,6 +43,9 @@ impl Literals {
         for lock in each(&mut server.metadata_locks).filter(|lock| lock.object_type == "USER LEVEL LOCK") {
             lock.name = self.record(&lock.name);
         }
+        for prepared in each(&mut server.prepared_xa) {
+            *prepared = Default::default();
+        }
         for channel in each(&mut server.replication) {
             channel.receiver_error = error_without_values(&channel.receiver_error);
             channel.applier_error = error_without_values(&channel.applier_error);

@@ -63,6 +63,12 @@ impl Draft {
         self
     }
 
+    /// Adds remedies; the best comes first.
+    pub(crate) fn remedies(mut self, remedies: impl IntoIterator<Item = Remedy>) -> Self {
+        self.0.remedies.extend(remedies);
+        self
+    }
+
     /// Names the thread that blocks the others; its statement goes in without its literals.
     pub(crate) fn root(mut self, root: Option<Root>) -> Self {
         self.0.root = root.map(|root| Root { statement: spindoctor_sql::digest(&root.statement), ..root });

@@ -37,6 +37,7 @@ pub mod target;
 mod tls;
 pub mod user_statistics;
 mod writing;
+pub mod xa_recover;
 
 pub use environment::Environment;
 pub use error::{ConnectError, QueryError};
@@ -59,6 +60,7 @@ pub const SOURCES: &[Source] = &[
     perf_schema_threads::SOURCE,
     processlist::SOURCE,
     innodb_trx::SOURCE,
+    xa_recover::SOURCE,
     perf_schema_data_lock_waits::SOURCE,
     innodb_locks::SOURCE,
     perf_schema_metadata_locks::SOURCE,

@@ -334,8 +334,9 @@ fn setup_failed(target: &Target, error: QueryError) -> ConnectError {
 /// The server's errors that say something about the source. Numbers: mysqld_error.h of both lines.
 pub(crate) fn answered(code: u16, message: String, limit: Duration) -> QueryError {
     match code {
-        // database, access, table, column, routine denied; a named privilege missing (1227)
-        1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 3530 => QueryError::Denied { code, message },
+        // database, access, table, column, routine denied; a named privilege missing (1227); XA RECOVER without
+        // XA_RECOVER_ADMIN (1401)
+        1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1401 | 3530 => QueryError::Denied { code, message },
         // unknown database 1049, column 1054, syntax 1064, table 1109 and 1146, variable 1193,
         // engine 1286, disabled feature 1235 and 1289, plugin not loaded 1524, invalid use of P_S 1683
         1049 | 1054 | 1064 | 1109 | 1146 | 1193 | 1235 | 1286 | 1289 | 1524 | 1683 => {

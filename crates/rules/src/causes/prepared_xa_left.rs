@@ -1,5 +1,6 @@
 //! `prepared-xa-left`: a transaction that XA prepared, and nobody ends, keeps its locks.
 
+use spindoctor_model::mysql::PreparedXa;
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window};
 
@@ -18,11 +19,15 @@ pub const CAUSE: Cause = Cause {
            of the server, and keeps its row locks.",
     why_it_hurts: "Everybody who wants one of its rows waits until innodb_lock_wait_timeout, again and again. It is in no process \
                    list, and no KILL ends it.",
-    evidence: "Row lock waits whose root is a transaction without a connection (INNODB_TRX, data_lock_waits).",
+    evidence: "Row lock waits whose root is a transaction without a connection (INNODB_TRX, data_lock_waits), and XA RECOVER, \
+               which lists what is prepared. The server does not say which transaction has which name: where several are \
+               prepared, each is shown. Where XA RECOVER may not be asked (MySQL 8.0 and later want XA_RECOVER_ADMIN) the \
+               finding rests on the missing connection alone.",
     looks_alike: "A transaction whose connection was lost and that InnoDB rolls back has no connection either: it ends by itself, \
-                  and its state says ROLLING BACK. An idle transaction has a connection: row-lock-pileup.",
-    remedies: "XA RECOVER CONVERT XID lists the prepared transactions; XA COMMIT or XA ROLLBACK of the one whose coordinator is \
-               gone frees its locks. Then let the coordinator resolve what it left after a crash.",
+                  and its state says ROLLING BACK: rollback-running. An idle transaction has a connection: row-lock-pileup. \
+                  InnoDB prints ACTIVE (PREPARED) for a commit under way too, as of Galera's certification.",
+    remedies: "XA COMMIT or XA ROLLBACK of the transaction whose coordinator is gone frees its locks; XA RECOVER CONVERT XID \
+               (MariaDB: XA RECOVER FORMAT='SQL') lists the names. Then let the coordinator resolve what it left after a crash.",
     safety: "The other branches of the distributed transaction must end in the same way, or data differ between the systems: ask \
              the coordinator, or the people who run it, first. There is no undo.",
     references: &[
@@ -52,34 +57,99 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         without_connection(window, sample, &[LockKind::Row]).filter(|root| root.doing != ROLLING_BACK)
     };
     let samples = || window.samples.iter().filter(|sample| sample.server.row_lock_waits.value().is_some());
-    let Some(root) = samples().next_back().and_then(left) else { return Ok(None) };
+    let Some(last) = samples().next_back() else { return Ok(None) };
+    let Some(root) = left(last) else { return Ok(None) };
+    let prepared = last.server.prepared_xa.value();
+    // Without a connection, and not prepared: of InnoDB's own.
+    if prepared.is_some_and(Vec::is_empty) {
+        return Ok(None);
+    }
+    let names: Vec<String> = prepared.into_iter().flatten().filter_map(PreparedXa::literal).collect();
     let looked = samples().count() as f64;
     let with_root = samples().filter(|sample| left(sample).is_some()).count() as f64;
     let at_work = Waiting::count(window, |_| false).map_or(0.0, |all| all.at_work_mean);
     let waiting = f64::from(root.waiting_in_all);
     let estimate = with_root / looked * (waiting / at_work.max(waiting).max(1.0));
     let is_plural = if root.waiting_in_all == 1 { " waits" } else { "s wait" };
+    let holder = match names.as_slice() {
+        [name] => format!("the prepared XA transaction {name}"),
+        _ => "a prepared XA transaction without a connection".to_owned(),
+    };
+    let not_read = last.server.prepared_xa.unavailable();
     Ok(Some(
-        Draft::new(
-            &CAUSE,
-            estimate,
-            format!("{waiting:.0} transaction{is_plural} for rows of a transaction that has no connection"),
-        )
-        .why(
-            "It was prepared by XA and waits for XA COMMIT or XA ROLLBACK; its client is gone, and its locks stay until then.",
-        )
-        .evidence(Evidence::new("transactions that wait for it", waiting, "", "lock waits, INNODB_TRX"))
-        .evidence_if(root.longest_wait_s.map(|waited_s| Evidence::new("longest wait", waited_s, "s", "lock waits")))
-        .remedy(Remedy {
-            statement: "XA RECOVER CONVERT XID; then XA ROLLBACK or XA COMMIT of the one that is listed".into(),
-            why: "Its coordinator, or you, must decide; no KILL ends it.".into(),
-            dynamic: true,
-            risk: "The other branches of the distributed transaction must end in the same way: ask its coordinator first.".into(),
-            undo: String::new(),
-        })
-        .explains(&[row_lock_pileup::CAUSE.name])
-        .finding(),
+        Draft::new(&CAUSE, estimate, format!("{waiting:.0} transaction{is_plural} for rows of {holder}"))
+            .why(match (not_read.and_then(|missing| missing.unlock.as_ref()), names.len()) {
+                (Some(unlock), _) => format!("{WHY} Its name was not read; to read it: {unlock}"),
+                (None, 2..) => format!(
+                    "{WHY} {} are prepared, and the server does not say which of them has the rows.",
+                    names.len()
+                ),
+                _ => WHY.to_owned(),
+            })
+            .evidence(Evidence::new("transactions that wait for it", waiting, "", "lock waits, INNODB_TRX"))
+            .evidence_if(
+                root.longest_wait_s
+                    .map(|waited_s| Evidence::new("longest wait", waited_s, "s", "lock waits")),
+            )
+            .evidence_all(
+                names
+                    .iter()
+                    .take(NAMED)
+                    .map(|name| Evidence::new("prepared", name.clone(), "", "XA RECOVER")),
+            )
+            .remedies(remedies(window, &names))
+            .explains(&[row_lock_pileup::CAUSE.name])
+            .finding(),
     ))
+}
+
+const WHY: &str = "It was prepared by XA and waits for XA COMMIT or XA ROLLBACK; its client is gone, and its locks stay until then.";
+
+/// Prepared transactions that are named: more are a matter for the coordinator.
+const NAMED: usize = 5;
+
+/// Both ways to end each of these; where no name is known, how to learn it.
+fn remedies(window: &Window, names: &[String]) -> Vec<Remedy> {
+    let is_replica =
+        window.latest(|sample| &sample.server.replication).is_some_and(|channels| !channels.is_empty());
+    let branches = "The other branches of the distributed transaction must end in the same way: ask its coordinator, or the \
+                    people who run it, first. There is no undo.";
+    let risk = match is_replica {
+        true => format!(
+            "{branches} This server is a replica: what its source prepared ends when the source ends it."
+        ),
+        false => branches.to_owned(),
+    };
+    let remedy = |statement: String, why: &str| Remedy {
+        statement,
+        why: why.to_owned(),
+        dynamic: true,
+        risk: risk.clone(),
+        undo: String::new(),
+    };
+    let lists = match window.server.version {
+        Some(version) if version.is_mariadb() => "XA RECOVER FORMAT='SQL'",
+        _ => "XA RECOVER CONVERT XID",
+    };
+    if names.is_empty() {
+        return vec![remedy(
+            format!("{lists}; then XA ROLLBACK or XA COMMIT of the one that is listed"),
+            "Its coordinator, or you, must decide; no KILL ends it.",
+        )];
+    }
+    let both = |name: &String| {
+        [
+            remedy(
+                format!("XA ROLLBACK {name}"),
+                "Where its coordinator did not commit: its changes are undone, its locks freed.",
+            ),
+            remedy(
+                format!("XA COMMIT {name}"),
+                "Where its coordinator committed the other branches: its changes stay.",
+            ),
+        ]
+    };
+    names.iter().take(NAMED).flat_map(both).collect()
 }
 
 #[cfg(test)]
@@ -131,5 +201,48 @@ pub(crate) mod examples {
     /// The waits could not be read.
     pub(crate) fn missing() -> Window {
         held_by(None).each(|_, server, _| server.row_lock_waits = Reading::NotAsked).window()
+    }
+
+    fn statements(window: &Window) -> Vec<String> {
+        match examine(window) {
+            Ok(Some(finding)) => finding.remedies.into_iter().map(|remedy| remedy.statement).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn with_prepared(names: &[&str]) -> Build {
+        let names: Vec<PreparedXa> = names
+            .iter()
+            .map(|hex| PreparedXa { format_id: 1, global_hex: (*hex).to_owned(), branch_hex: String::new() })
+            .collect();
+        held_by(None).each(move |at_s, server, _| server.prepared_xa = answer(at_s, names.clone()))
+    }
+
+    #[test]
+    fn the_statements_that_end_it_can_be_pasted_and_a_hostile_name_stays_in_its_quotes() {
+        assert_eq!(
+            statements(&with_prepared(&["6F72646572"]).window()),
+            ["XA ROLLBACK 'order','',1", "XA COMMIT 'order','',1"]
+        );
+        let hostile = statements(&with_prepared(&["273B2044524F50"]).window());
+        assert_eq!(hostile[0], "XA ROLLBACK X'273B2044524F50','',1");
+        // What a recording without literals, or a hostile one, says is no name.
+        assert!(statements(&with_prepared(&["', DROP"]).window())[0].starts_with("XA RECOVER CONVERT XID; "));
+        assert_eq!(statements(&with_prepared(&["61"; 9]).window()).len(), 2 * NAMED);
+    }
+
+    #[test]
+    fn a_transaction_without_a_connection_that_xa_did_not_prepare_is_another_cause() {
+        assert_eq!(examine(&with_prepared(&[]).window()), Ok(None));
+    }
+
+    #[test]
+    fn where_the_names_may_not_be_read_the_right_to_do_so_is_named() {
+        let denied = held_by(None).each(|_, server, _| {
+            let unlock = "GRANT XA_RECOVER_ADMIN ON *.* TO 'me'@'%'";
+            server.prepared_xa = Reading::Unavailable(Unavailable::because("denied").unlock(unlock));
+        });
+        let finding = examine(&denied.window()).unwrap().unwrap();
+        assert!(finding.why.contains("GRANT XA_RECOVER_ADMIN"), "{}", finding.why);
     }
 }

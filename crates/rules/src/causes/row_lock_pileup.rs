@@ -136,10 +136,8 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         .collect();
     let latest = roots.last();
     let last = waiting.last().map(|&(_, sample, _)| sample);
-    let prepared = match latest {
-        None => last.and_then(|sample| without_connection(window, sample, &[LockKind::Row])),
-        Some(_) => None,
-    };
+    let is_unattached = latest.is_none()
+        && last.is_some_and(|sample| without_connection(window, sample, &[LockKind::Row]).is_some());
     // Others may wait for the same connection's metadata locks: they are another cause's.
     let held_up = |root: &WaitRoot| match last.and_then(|sample| listed(&sample.server)) {
         Some(listed) => root.waiting_in_all.min(listed.max(1.0) as u32),
@@ -159,9 +157,6 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
             transactions(held_up(&verdict.root)),
             sessions::doing(described)
         ),
-        _ if let Some(root) = &prepared => {
-            format!("A transaction without a connection blocks {}{on}", transactions(held_up(root)))
-        }
         _ => format!("{mean_waiters:.1} sessions on average wait for row locks{on}"),
     };
     Ok(Some(
@@ -171,10 +166,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 (false, Some(_)) => {
                     "The holder changes from sample to sample: the row is wanted by all, and each has it in turn."
                 }
-                (false, None) if prepared.is_some() => {
-                    "No connection has the transaction that holds the lock: it was prepared by XA and waits for XA COMMIT or \
-                     XA ROLLBACK, or InnoDB rolls it back."
-                }
+                (false, None) if is_unattached => "What holds the lock has no connection.",
                 (false, None) => "The counters show that sessions wait; what blocks them could not be read.",
             })
             .evidence(
@@ -216,17 +208,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 let others = held_up(&verdict.root);
                 verdict.remedy(&format!("It is not waiting, and blocks {}.", transactions(others)))
             }))
-            .remedy_if(prepared.is_some().then(|| Remedy {
-                statement: "XA RECOVER CONVERT XID; then XA COMMIT or XA ROLLBACK of the one that is listed".into(),
-                why: "A prepared transaction keeps its locks until its coordinator, or you, decide; no KILL ends it."
-                    .into(),
-                dynamic: true,
-                risk: "The other branches of the distributed transaction must end in the same way: ask its coordinator \
-                       first."
-                    .into(),
-                undo: String::new(),
-            }))
-            .remedy_if((queue && !one_holder && prepared.is_none()).then(|| Remedy {
+            .remedy_if((queue && !one_holder && !is_unattached).then(|| Remedy {
                 statement: "Shorten the transactions that change the hot row; change it last, or spread it over \
                             several rows"
                     .into(),

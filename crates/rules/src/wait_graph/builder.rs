@@ -3,7 +3,7 @@
 //! A thread has four names: connection id, the kernel's id, performance_schema's THREAD_ID and `pthread_self`. Sources
 //! use what they have; here they all lead to one place in the graph.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use spindoctor_model::WaitGraph;
 use spindoctor_model::mysql::{ServerSample, ServerThread, Transaction};
@@ -296,12 +296,18 @@ fn is_the_same_wait(then: &ServerThread, now: &ServerThread) -> bool {
 
 /// The open transactions of connections: as InnoDB lists them, or where it was not asked to as it prints them.
 fn transactions(server: &ServerSample) -> HashMap<u64, WaitTransaction> {
-    if let Some(listed) = server.transactions.value() {
-        return listed.iter().filter_map(|t| Some((t.connection_id?, wait_transaction(t)))).collect();
-    }
     let printed =
-        server.innodb_status.value().into_iter().flat_map(|status| &status.transactions.transactions);
-    printed
+        || server.innodb_status.value().into_iter().flat_map(|status| &status.transactions.transactions);
+    if let Some(listed) = server.transactions.value() {
+        let prepared: HashSet<u64> =
+            printed().filter(|t| t.is_prepared).filter_map(|t| t.connection_id).collect();
+        let of_connection = |t: &Transaction| {
+            let id = t.connection_id?;
+            Some((id, WaitTransaction { is_prepared: prepared.contains(&id), ..wait_transaction(t) }))
+        };
+        return listed.iter().filter_map(of_connection).collect();
+    }
+    printed()
         .filter(|t| t.active)
         .filter_map(|t| {
             let transaction = WaitTransaction {
@@ -310,6 +316,7 @@ fn transactions(server: &ServerSample) -> HashMap<u64, WaitTransaction> {
                 rows_modified: t.undo_entries.unwrap_or(0),
                 rows_locked: t.row_locks.unwrap_or(0),
                 is_rolling_back: false,
+                is_prepared: t.is_prepared,
             };
             Some((t.connection_id?, transaction))
         })
@@ -322,5 +329,6 @@ fn wait_transaction(transaction: &Transaction) -> WaitTransaction {
         rows_modified: transaction.rows_modified,
         rows_locked: transaction.rows_locked,
         is_rolling_back: transaction.state == "ROLLING BACK",
+        is_prepared: false,
     }
 }

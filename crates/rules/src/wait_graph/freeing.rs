@@ -37,7 +37,15 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> F
     if doing == ROLLING_BACK {
         return nothing("it is rolling back already: KILL does not make it faster");
     }
-    if matches!(holds, LockKind::CommitQueue | LockKind::CommitOrder) {
+    // Who is at work commits; who rests was prepared by XA (MySQL 5.7.7, MariaDB 10.5 and later keep it when its client goes).
+    let is_prepared = thread.transaction.is_some_and(|transaction| transaction.is_prepared);
+    if is_prepared && is_idle(doing) {
+        return nothing(
+            "XA has prepared it: after KILL it stays, with its locks, until XA COMMIT or XA ROLLBACK of its name (XA RECOVER \
+             lists it)",
+        );
+    }
+    if is_prepared || matches!(holds, LockKind::CommitQueue | LockKind::CommitOrder) {
         return nothing("it commits: KILL does not end a commit");
     }
     let rows = thread.transaction.map(|transaction| transaction.rows_modified);
@@ -139,5 +147,13 @@ mod tests {
         let applier = WaitingThread { user: "system user".into(), ..holder(1.0, 1.0) };
         assert_eq!(statement_and_rows(&applier, LockKind::CommitOrder, "applying").0, None);
         assert_eq!(statement_and_rows(&holder(9.0, 9.0), LockKind::Row, "rolling back").0, None);
+        let mut prepared = WaitingThread { is_idle_in_transaction: true, ..holder(9.0, 9.0) };
+        prepared.transaction =
+            prepared.transaction.map(|transaction| WaitTransaction { is_prepared: true, ..transaction });
+        let resting = freeing(&prepared, LockKind::Row, "idle in transaction");
+        assert!(resting.statement.is_none() && resting.note.contains("XA ROLLBACK"), "{}", resting.note);
+        // Galera's `ACTIVE (PREPARED)`, at its certification.
+        let commits = freeing(&prepared, LockKind::Row, "wsrep: pre-commit/certification passed");
+        assert!(commits.statement.is_none() && !commits.note.contains("XA"), "{}", commits.note);
     }
 }

@@ -96,8 +96,9 @@ fn heading(line: &str) -> Option<ListedTransaction> {
     if let Some(active) = state.strip_prefix("ACTIVE") {
         entry.active = true;
         let active = active.trim_start();
-        let active = active.strip_prefix("(PREPARED)").unwrap_or(active).trim_start();
-        entry.active_s = duration(active);
+        let prepared = active.strip_prefix("(PREPARED)");
+        entry.is_prepared = prepared.is_some();
+        entry.active_s = duration(prepared.unwrap_or(active).trim_start());
     }
     if let Some((_, thread)) = state.split_once("OS thread id ") {
         entry.pthread_id = whole(thread.split([' ', ',']).next().unwrap_or_default());
