@@ -36,6 +36,7 @@ mod purge_lag;
 mod quota_blind_spin;
 mod read_io_bound;
 mod replica_lag;
+mod rollback_running;
 mod row_lock_mild;
 mod row_lock_pileup;
 mod rows_read_waste;
@@ -85,6 +86,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &row_lock_pileup::SCENARIO,
     &row_lock_mild::SCENARIO,
     &prepared_xa_left::SCENARIO,
+    &rollback_running::SCENARIO,
     &auto_increment_lock::SCENARIO,
     &deadlock_storm::SCENARIO,
     &metadata_lock_pileup::SCENARIO,

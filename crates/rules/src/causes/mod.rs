@@ -27,6 +27,7 @@ pub mod purge_lag;
 pub mod quota_blind_spin;
 pub mod read_io_bound;
 pub mod replica_lag;
+pub mod rollback_running;
 pub mod row_lock_pileup;
 pub mod rows_read_waste;
 pub mod semi_sync_wait;
@@ -57,6 +58,7 @@ pub const CAUSES: &[Cause] = &[
     index_lock::CAUSE,
     row_lock_pileup::CAUSE,
     prepared_xa_left::CAUSE,
+    rollback_running::CAUSE,
     auto_increment_lock::CAUSE,
     deadlock_storm::CAUSE,
     metadata_lock_pileup::CAUSE,

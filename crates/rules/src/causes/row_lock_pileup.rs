@@ -335,16 +335,13 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn a_prepared_transaction_without_a_connection_is_named_and_no_hot_row_is_named() {
-        let Outcome::Fired(finding) = evaluate(&one_long_wait(None)) else { panic!("it fires") };
-        assert!(
-            finding.headline.starts_with("A transaction without a connection blocks 1 transaction"),
-            "{}",
-            finding.headline
-        );
-        assert!(finding.why.contains("XA"), "{}", finding.why);
-        assert!(finding.remedies[0].statement.starts_with("XA RECOVER"), "{:?}", finding.remedies);
+    fn where_the_holder_has_no_connection_nobody_is_sent_to_the_hot_row() {
+        let unattached = one_long_wait(None);
+        let Outcome::Fired(finding) = evaluate(&unattached) else { panic!("it fires") };
+        assert_eq!(finding.why, "What holds the lock has no connection.");
         assert!(finding.remedies.iter().all(|remedy| !remedy.statement.contains("hot row")));
+        assert!(finding.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")));
+        assert_eq!(crate::diagnose(&unattached).findings[0].cause, "prepared-xa-left");
     }
 
     /// Connection 7 holds a row; 20 to 29 queue for it, each also behind the one before it.

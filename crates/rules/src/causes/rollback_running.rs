@@ -1,0 +1,242 @@
+//! `rollback-running`: a large transaction rolls back and keeps its locks until it has ended.
+
+use spindoctor_model::mysql::Transaction;
+use spindoctor_model::wait_graph::{LockKind, WaitRoot};
+use spindoctor_model::window::Series;
+use spindoctor_model::{Evidence, Finding, Remedy, Root, Sample, TimeClass, Unavailable, Window, number};
+
+use super::{metadata_lock_pileup, row_lock_pileup};
+use crate::draft::Draft;
+use crate::sessions::Waiting;
+use crate::wait_graph::{ROLLING_BACK, Verdict, without_connection};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "rollback-running",
+    title: "a large transaction rolls back and keeps its locks until it has ended",
+    what: "A transaction that is killed, loses its client or fails must undo each of its changes, one after the other, from its \
+           undo log. That takes about as long as the changes did, often longer, and until it has ended the transaction keeps \
+           every lock that it has.",
+    why_it_hurts: "All who want one of its rows, or its tables for an ALTER, go on waiting. KILL has done all that it can: on \
+                   MySQL the connection is not even in the process list any more. A restart of the server adds crash recovery, \
+                   and InnoDB then goes on with the same rollback, with the same locks.",
+    evidence: "In INNODB_TRX the same transaction in the state ROLLING BACK in two samples or more, with others that wait for its \
+               row or metadata locks. What is left is its number of undo entries (trx_rows_modified, which falls while it rolls \
+               back); that number by the pace at which it fell is the time to go.",
+    looks_alike: "A prepared XA transaction has no connection either, and its state is RUNNING: prepared-xa-left. An open \
+                  transaction that nobody has killed yet: row-lock-pileup. A deadlock's victim rolls back within a moment.",
+    remedies: "Wait, and give it the disk and the CPU: stop other large changes meanwhile. Let the clients that wait fail early \
+               (innodb_lock_wait_timeout). Afterwards make the job commit every few thousand rows, and look at the size of a \
+               transaction (trx_rows_modified) before it is killed.",
+    safety: "Waiting loses nothing. Neither a second KILL nor a restart of the server makes it shorter: after a restart the same \
+             rows stay locked, and a server that is killed while it recovers starts over.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/8.4/en/innodb-autocommit-commit-rollback.html",
+        "https://dev.mysql.com/doc/refman/8.4/en/innodb-recovery.html",
+    ],
+    costs: Costs::Waits(&[TimeClass::Rollback]),
+    explains_time: &[TimeClass::Rollback, TimeClass::RowLock, TimeClass::MetadataLock],
+    stacks: Stacks::Standing(&["trx_rollback_for_mysql", "trx_rollback_active", "row_undo"]),
+    rule: Rule::Readings(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// Locks for which others wait behind it.
+const KINDS: &[LockKind] = &[LockKind::Row, LockKind::Metadata];
+
+/// Seconds for which it must have been seen at it: victims of deadlocks and failed statements roll back all the time.
+const SEEN_S: f64 = 1.0;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    window.need(|sample| &sample.server.transactions)?;
+    let samples = || window.samples.iter().filter(|sample| sample.server.transactions.value().is_some());
+    let Some(last) = samples().next_back() else { return Ok(None) };
+    let Some((root, described)) = held_by_a_rollback(window, last) else { return Ok(None) };
+    let Some(it) = transaction(last, described.connection_id) else { return Ok(None) };
+    let left: Series = samples()
+        .filter_map(|sample| {
+            Some((sample.at_s, rolling_back(sample).find(|t| t.id == it.id)?.rows_modified as f64))
+        })
+        .collect();
+    let seen_s = left.last().map_or(0.0, |last| last.0) - left.first().map_or(0.0, |first| first.0);
+    if seen_s < SEEN_S {
+        return Ok(None);
+    }
+    let at_work = Waiting::count(window, |_| false).map_or(0.0, |all| all.at_work_mean);
+    let waiting = f64::from(root.waiting_in_all);
+    let estimate = waiting / at_work.max(waiting).max(1.0);
+    let undone_per_s = left.first().map_or(0.0, |first| (first.1 - it.rows_modified as f64) / seen_s);
+    let left_s = (undone_per_s > 0.0).then(|| it.rows_modified as f64 / undone_per_s);
+    let who = match described.connection_id {
+        Some(id) => format!("The transaction of connection {id}"),
+        None => "A transaction whose connection is gone".to_owned(),
+    };
+    let behind = number::counted(root.waiting_in_all.into(), "transaction", "transactions");
+    let to_go = match left_s {
+        Some(left_s) => format!("about {} to go", number::roughly(left_s)),
+        None => "how long it takes is not known yet".to_owned(),
+    };
+    Ok(Some(
+        Draft::new(&CAUSE, estimate, format!("{who} rolls back and blocks {behind}: {to_go}"))
+            .why(format!(
+                "It has {} left to undo, and keeps its locks until all are undone. KILL has done what it can.",
+                number::counted(it.rows_modified, "change", "changes")
+            ))
+            .evidence(Evidence::new("transactions that wait for it", waiting, "", "lock waits, INNODB_TRX"))
+            .evidence(
+                Evidence::new("changes left to undo", it.rows_modified as f64, "", "INNODB_TRX trx_rows_modified")
+                    .series(left),
+            )
+            .evidence_if((undone_per_s > 0.0).then(|| Evidence::new("undone", undone_per_s, "1/s", "INNODB_TRX")))
+            .evidence_if(root.longest_wait_s.map(|waited_s| Evidence::new("longest wait", waited_s, "s", "lock waits")))
+            .remedy(Remedy {
+                statement: "Wait for it; no KILL, and no restart of the server".into(),
+                why: format!(
+                    "Only its end frees the locks ({to_go}). After a restart InnoDB goes on with the same rollback, with the same \
+                     locks."
+                ),
+                dynamic: true,
+                risk: "Those who want its rows wait meanwhile.".into(),
+                undo: String::new(),
+            })
+            .remedy(Remedy {
+                statement: "SET GLOBAL innodb_lock_wait_timeout = 5".into(),
+                why: "Waiters fail after 5 s instead of filling the connections.".into(),
+                dynamic: true,
+                risk: "Clients must handle error 1205; holds for sessions that start later.".into(),
+                undo: format!(
+                    "SET GLOBAL innodb_lock_wait_timeout = {}",
+                    window.variable("innodb_lock_wait_timeout").unwrap_or("50")
+                ),
+            })
+            .remedy(Remedy {
+                statement: "Make the job commit every few thousand rows".into(),
+                why: "Then a KILL undoes a few thousand changes.".into(),
+                dynamic: true,
+                risk: "A change of the application; its parts become visible one by one.".into(),
+                undo: String::new(),
+            })
+            .root(Some(described))
+            .explains(&[row_lock_pileup::CAUSE.name, metadata_lock_pileup::CAUSE.name])
+            .finding(),
+    ))
+}
+
+/// The transactions of a sample that roll back.
+fn rolling_back(sample: &Sample) -> impl Iterator<Item = &Transaction> {
+    sample.server.transactions.value().into_iter().flatten().filter(|t| t.state == "ROLLING BACK")
+}
+
+/// The one of that connection, or of none.
+fn transaction(sample: &Sample, connection_id: Option<u64>) -> Option<&Transaction> {
+    rolling_back(sample).filter(|t| t.connection_id == connection_id).max_by_key(|t| t.rows_modified)
+}
+
+/// What most of the waiters wait for, where that rolls back.
+fn held_by_a_rollback(window: &Window, sample: &Sample) -> Option<(WaitRoot, Root)> {
+    let root = match Verdict::from_window(window, sample, KINDS) {
+        Some(verdict) => (verdict.root.clone(), verdict.described()),
+        None => {
+            let root = without_connection(window, sample, KINDS)?;
+            (root, Root { statement: ROLLING_BACK.to_owned(), ..Root::default() })
+        }
+    };
+    (root.0.doing == ROLLING_BACK).then_some(root)
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use spindoctor_model::Reading;
+    use spindoctor_model::mysql::RowLockWait;
+
+    use super::*;
+    use crate::testing::{Build, answer, session, transaction};
+
+    /// Twenty-four sessions wait for a row of a transaction in that state, which undoes 10,000 changes each second. The killed
+    /// connection is in no list.
+    fn held_by(connection_id: Option<u64>, state: &'static str) -> Build {
+        let wait = move |id: u64| RowLockWait {
+            waiting_connection_id: Some(id),
+            blocking_connection_id: connection_id,
+            waiting_transaction: (id + 9000).to_string(),
+            blocking_transaction: "9007".into(),
+            table: "shop.stock".into(),
+            index: "PRIMARY".into(),
+            waited_s: 12.0,
+            ..RowLockWait::default()
+        };
+        Build::busy("8.0.36")
+            .sessions(move |_| {
+                (20..44).map(|id| session(id, "Query", "updating", "UPDATE stock SET n = n - 1")).collect()
+            })
+            .each(move |at_s, server, _| {
+                server.row_lock_waits = answer(at_s, (20..44).map(wait).collect());
+                let mut transactions: Vec<_> =
+                    (20..44).map(|id| transaction(id, "LOCK WAIT", 12.0)).collect();
+                transactions.push(Transaction {
+                    connection_id,
+                    rows_modified: 700_000 - 10_000 * at_s as u64,
+                    ..transaction(7, state, 60.0)
+                });
+                server.transactions = answer(at_s, transactions);
+            })
+    }
+
+    pub(crate) fn fires() -> Window {
+        held_by(Some(7), "ROLLING BACK").window()
+    }
+
+    /// Nobody has killed it yet.
+    pub(crate) fn near_miss() -> Window {
+        held_by(Some(7), "RUNNING").window()
+    }
+
+    /// The transactions could not be listed.
+    pub(crate) fn missing() -> Window {
+        held_by(Some(7), "ROLLING BACK").each(|_, server, _| server.transactions = Reading::NotAsked).window()
+    }
+
+    #[test]
+    fn how_long_it_takes_is_said_and_no_kill_is_offered() {
+        let diagnosis = crate::diagnose(&fires());
+        let finding = &diagnosis.findings[0];
+        assert_eq!(
+            finding.headline,
+            "The transaction of connection 7 rolls back and blocks 24 transactions: about 60 s to go"
+        );
+        for finding in &diagnosis.findings {
+            let kills = finding.remedies.iter().any(|remedy| remedy.statement.starts_with("KILL"));
+            assert!(!kills, "{}: {:?}", finding.cause, finding.remedies);
+        }
+    }
+
+    #[test]
+    fn one_whose_connection_is_gone_is_no_prepared_transaction() {
+        let diagnosis = crate::diagnose(&held_by(None, "ROLLING BACK").window());
+        assert_eq!(diagnosis.findings[0].cause, CAUSE.name);
+        assert!(diagnosis.findings[0].headline.starts_with("A transaction whose connection is gone"));
+        assert!(diagnosis.findings.iter().all(|finding| finding.cause != "prepared-xa-left"));
+    }
+
+    #[test]
+    fn one_that_ended_within_a_moment_is_no_finding() {
+        let brief = held_by(Some(7), "ROLLING BACK").each(|at_s, server, _| {
+            if at_s < 10.0
+                && let Reading::Available { value, .. } = &mut server.transactions
+            {
+                value.pop();
+            }
+        });
+        assert_eq!(examine(&brief.window()), Ok(None));
+    }
+}
