@@ -96,7 +96,17 @@ impl Sessions {
 
     /// A session that runs a statement once and then idles, whatever comes back; its connection's id.
     pub(crate) async fn once(&mut self, server: &Server, statement: &'static str) -> Result<u64> {
-        let conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
+        self.once_as(server, "app", statement).await
+    }
+
+    /// The same as another user.
+    pub(crate) async fn once_as(
+        &mut self,
+        server: &Server,
+        user: &str,
+        statement: &'static str,
+    ) -> Result<u64> {
+        let conn = server.connect_as(user).await.map_err(Error::statement("connect"))?;
         let id = u64::from(conn.id());
         self.run_once(conn, statement);
         Ok(id)

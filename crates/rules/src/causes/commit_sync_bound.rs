@@ -246,7 +246,7 @@ fn faster_storage() -> Remedy {
 }
 
 /// True for a session that commits: by its state, or by its statement where the state says little.
-fn is_in_commit(thread: &ServerThread) -> bool {
+pub(super) fn is_in_commit(thread: &ServerThread) -> bool {
     const STATES: [&str; 6] = [
         "waiting for handler commit",
         "commit",

@@ -4,6 +4,7 @@
 //! the order of a report, `explain`, the README's table, the tests below. `script/new-cause` adds one from `template.rs`.
 
 pub mod accept_bottleneck;
+pub mod acl_cache_contention;
 pub mod auto_increment_lock;
 pub mod checkpoint_stall;
 pub mod commit_delay_set;
@@ -16,11 +17,14 @@ pub mod cpu_throttled;
 pub mod deadlock_storm;
 pub mod dictionary_stall;
 pub mod file_extension_stall;
+pub mod galera_flow_control;
 pub mod global_lock_pileup;
 pub mod index_dive_waste;
 pub mod index_lock;
+pub mod large_commit;
 pub mod log_cache_pressure;
 pub mod metadata_lock_pileup;
+pub mod monitoring_overload;
 pub mod noisy_neighbour;
 pub mod prepared_xa_left;
 pub mod purge_lag;
@@ -62,6 +66,7 @@ pub const CAUSES: &[Cause] = &[
     auto_increment_lock::CAUSE,
     deadlock_storm::CAUSE,
     metadata_lock_pileup::CAUSE,
+    acl_cache_contention::CAUSE,
     table_lock_pileup::CAUSE,
     user_lock_pileup::CAUSE,
     global_lock_pileup::CAUSE,
@@ -71,8 +76,10 @@ pub const CAUSES: &[Cause] = &[
     checkpoint_stall::CAUSE,
     purge_lag::CAUSE,
     commit_sync_bound::CAUSE,
+    large_commit::CAUSE,
     commit_delay_set::CAUSE,
     semi_sync_wait::CAUSE,
+    galera_flow_control::CAUSE,
     storage_stalled::CAUSE,
     read_io_bound::CAUSE,
     log_cache_pressure::CAUSE,
@@ -83,6 +90,7 @@ pub const CAUSES: &[Cause] = &[
     connections_exhausted::CAUSE,
     index_dive_waste::CAUSE,
     rows_read_waste::CAUSE,
+    monitoring_overload::CAUSE,
     replica_lag::CAUSE,
     server_stopped::CAUSE,
     unnamed_wait::CAUSE,

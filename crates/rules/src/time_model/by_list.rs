@@ -35,7 +35,10 @@ pub(super) fn is_sleeping(state: &str) -> bool {
 
 fn class(thread: &ServerThread, locks: &InnodbLocks) -> TimeClass {
     if thread.command == "Connect" {
-        return TimeClass::Login;
+        // Who logs in says so, but where it waits for a lock.
+        return of_state(&thread.state)
+            .filter(|&class| class == TimeClass::PrivilegeCache)
+            .unwrap_or(TimeClass::Login);
     }
     let of_innodb = thread.connection_id.and_then(|id| locks.wanted_by(id));
     match (of_state(&thread.state), of_innodb) {

@@ -124,7 +124,9 @@ impl StackWork {
             (ThreadState::Stopped, _) => TimeClass::Stopped,
             // The server has one mechanism for all of these, and only its state says which it is.
             (_, Some(TimeClass::MetadataLock)) => match of_state(state.unwrap_or_default()) {
-                Some(class @ (TimeClass::GlobalLock | TimeClass::UserLock)) => class,
+                Some(class @ (TimeClass::GlobalLock | TimeClass::UserLock | TimeClass::PrivilegeCache)) => {
+                    class
+                }
                 _ => TimeClass::MetadataLock,
             },
             (_, Some(class)) => class,

@@ -65,6 +65,8 @@ pub(super) const WAITS: &[(&str, TimeClass)] = &[
     ("Commit_order_manager::wait", CommitOrder),
     ("Commit_order_manager::wait_on_graph", CommitOrder),
     ("wait_for_commit::wait_for_prior_commit2", CommitOrder),
+    // sql/auth/sql_auth_cache.cc: it waits in the metadata locks' functions
+    ("Acl_cache_lock_guard::lock", PrivilegeCache),
     // sql/mdl.cc
     ("MDL_wait::timed_wait", MetadataLock),
     ("MDL_context::acquire_lock", MetadataLock),
@@ -93,8 +95,6 @@ pub(super) const WAITS: &[(&str, TimeClass)] = &[
     // sql/sql_cache.cc
     ("Query_cache::lock", QueryCache),
     ("Query_cache::try_lock", QueryCache),
-    // sql/auth/sql_auth_cache.cc, sql/sql_acl.cc
-    ("Acl_cache_lock_guard::lock", PrivilegeCache),
     // buf/buf0lru.cc
     ("buf_LRU_get_free_block", FreePage),
     // buf/buf0rea.cc, buf/buf0buf.cc
@@ -209,6 +209,7 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("waiting for stored", MetadataLock),
     ("waiting for trigger metadata lock", MetadataLock),
     ("waiting for event metadata lock", MetadataLock),
+    ("waiting for acl cache lock", PrivilegeCache),
     ("waiting for query cache lock", QueryCache),
     ("waiting for semi-sync ack", SemiSync),
     ("waiting for prior transaction to", CommitOrder),

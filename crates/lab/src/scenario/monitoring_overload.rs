@@ -1,0 +1,48 @@
+//! Exporters that ask the server about itself all the time.
+
+use spindoctor_model::Flavor;
+use spindoctor_rules::causes::monitoring_overload::CAUSE;
+
+use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use crate::error::Result;
+use crate::load::sessions::Sessions;
+use crate::server::{Server, ServerSpec};
+
+/// Sessions of exporters.
+const EXPORTERS: u32 = 16;
+
+/// What they ask for: the columns of all tables are read from the dictionary each time.
+const QUESTION: &str = "SELECT COUNT(*), MAX(ordinal_position) FROM information_schema.columns";
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
+    story: "Sixteen sessions of exporters read the columns of all tables, over and over, and nobody else has work. Seen to suffer by \
+            the thread list: at least 10 sessions at that statement at once.",
+    flavors: ALL,
+    needs: "",
+    is_calm: false,
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
+};
+
+fn spec(_: Flavor) -> ServerSpec {
+    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    let mut sessions = Sessions::default();
+    for _ in 0..EXPORTERS {
+        sessions.repeat(server, QUESTION.to_owned()).await?;
+    }
+    Ok(Suffering::by(sessions))
+}
+
+async fn symptom(server: &Server) -> Result<Option<String>> {
+    const ASKING: &str =
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT COUNT(*), MAX(ordinal%'";
+    let asking = symptom::number(server, ASKING).await?;
+    Ok((asking >= 10).then(|| format!("{asking} sessions ask the server about itself at once")))
+}

@@ -1,0 +1,184 @@
+//! `galera-flow-control`: a node of a Galera cluster holds back the commits of all.
+
+use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
+
+use super::{commit_sync_bound, monitoring_overload};
+use crate::time_model::InClasses;
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "galera-flow-control",
+    title: "a node of a Galera cluster holds back the commits of all",
+    what: "In a Galera cluster each transaction goes to all nodes at its commit and is certified there; it returns when this node \
+           has it in order. A node that applies slower than the others write fills its queue; beyond gcs.fc_limit it asks the whole \
+           cluster to pause, and no node commits until its queue is shorter.",
+    why_it_hurts: "The slowest node sets the pace of every write in the cluster. Sessions stand in their commit with their row locks, \
+                   and others wait for those; SHOW STATUS may hang behind the same locks, so health checks pile up and the load \
+                   balancer takes healthy nodes out.",
+    evidence: "Sessions in certification (states that begin with wsrep, or galera::ReplicatorSMM by their stacks), or in commit on a \
+               server with wsrep_on, from 5 % of the session time and half a session on. wsrep_flow_control_paused_ns says for \
+               which part of the window the cluster paused; wsrep_flow_control_sent whether this node asked for it, \
+               wsrep_local_recv_queue how much it has to apply.",
+    looks_alike: "Commits that wait for this node's own disk are commit-sync-bound. InnoDB prints ACTIVE (PREPARED) for a \
+                  transaction in certification: that is no XA, and prepared-xa-left does not count it.",
+    remedies: "Find the slow node: it is the one whose wsrep_flow_control_sent grows and whose wsrep_local_recv_queue is long. Give \
+               it what it lacks (disk, CPU, wsrep_slave_threads), stop its backup or large read, or take it out of the cluster. \
+               A larger gcs.fc_limit lets it fall further behind before it asks for a pause. Split large transactions.",
+    safety: "A node that is taken out has to catch up, by IST or by a whole copy. A larger gcs.fc_limit lets reads on that node \
+             be older, and certification conflicts be more.",
+    references: &[
+        "https://galeracluster.com/library/documentation/node-states.html",
+        "https://mariadb.com/docs/galera-cluster/reference/galera-cluster-status-variables",
+    ],
+    costs: Costs::Waits(&[TimeClass::Galera]),
+    explains_time: &[TimeClass::Galera, TimeClass::Commit],
+    stacks: Stacks::Standing(&["galera::ReplicatorSMM::replicate", "galera::ReplicatorSMM::certify"]),
+    rule: Rule::Time(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// Share of the window in which the cluster paused, from which on flow control is what commits wait for.
+const PAUSED: f64 = 0.05;
+
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    let is_node = window.variable("wsrep_on").is_some_and(|on| on.eq_ignore_ascii_case("ON") || on == "1");
+    // The growth of the nanoseconds is of this window; `wsrep_flow_control_paused` is of all time since FLUSH STATUS.
+    let paused =
+        window.status_per_s("wsrep_flow_control_paused_ns").map(|ns_per_s| (ns_per_s / 1e9).clamp(0.0, 1.0));
+    let is_paused = is_node && paused.is_some_and(|paused| paused >= PAUSED);
+    let classes: &[TimeClass] =
+        if is_paused { &[TimeClass::Galera, TimeClass::Commit] } else { &[TimeClass::Galera] };
+    let Some(waits) = InClasses::from_time(time, classes) else { return Outcome::Clear };
+    let grows = |name: &str| window.status_growth(name).is_some_and(|growth| growth > 0.0);
+    let queue = window.status_series("wsrep_local_recv_queue").last().map(|&(_, queue)| queue);
+    let size = window.status_series("wsrep_cluster_size").last().map(|&(_, size)| size);
+    let status = "SHOW GLOBAL STATUS wsrep_*";
+    let (why_so, first) = match (is_paused, grows("wsrep_flow_control_sent")) {
+        (true, true) => (
+            "this node applies too slowly and asked the cluster to pause",
+            "Stop the backup or the large reads of this node; SET GLOBAL wsrep_slave_threads to its number of CPUs",
+        ),
+        (true, false) => (
+            "another node applies too slowly and asked the cluster to pause",
+            "Look on each node for the one whose wsrep_flow_control_sent grows: SHOW GLOBAL STATUS LIKE 'wsrep_flow_control_sent'",
+        ),
+        (false, _) => (
+            "their write sets are certified by the cluster",
+            "Look at the network between the nodes and at the slowest of them: SHOW GLOBAL STATUS LIKE 'wsrep_evs_repl_latency'",
+        ),
+    };
+    Outcome::Fired(
+        waits
+            .draft(&CAUSE, format!("{:.1} sessions wait for the Galera cluster at their commit: {why_so}", waits.sessions))
+            .why(match (paused.filter(|_| is_paused), size) {
+                (Some(paused), Some(size)) => {
+                    format!("The {size:.0} nodes paused for {:.0} % of the time.", paused * 100.0)
+                }
+                (Some(paused), None) => format!("The cluster paused for {:.0} % of the time.", paused * 100.0),
+                (None, _) => "A commit returns when every node has the transaction in order.".to_owned(),
+            })
+            .evidence_if(paused.map(|paused| {
+                Evidence::new("time paused by flow control", paused, "ratio", status).expected(format!("< {PAUSED}"))
+            }))
+            .evidence_if(queue.map(|queue| Evidence::new("transactions that this node has to apply", queue, "", status)))
+            .evidence_if(
+                window
+                    .status_per_s("wsrep_flow_control_sent")
+                    .map(|per_s| Evidence::new("pauses asked for by this node", per_s, "1/s", status)),
+            )
+            .evidence_if(
+                window
+                    .status_per_s("wsrep_flow_control_recv")
+                    .map(|per_s| Evidence::new("pauses received", per_s, "1/s", status)),
+            )
+            .remedy(Remedy {
+                statement: first.into(),
+                why: "The slowest node sets the pace of every commit. KILL does not end a commit.".into(),
+                dynamic: true,
+                ..Remedy::default()
+            })
+            .remedy_if(is_paused.then(|| Remedy {
+                statement: "SET GLOBAL wsrep_provider_options = 'gcs.fc_limit=256' on the slow node".into(),
+                why: "It then asks for a pause only when 256 transactions wait for it.".into(),
+                dynamic: true,
+                risk: "Reads on that node are older, and it takes longer to leave or to become the writer.".into(),
+                undo: "SET GLOBAL wsrep_provider_options with the gcs.fc_limit that SHOW VARIABLES LIKE 'wsrep_provider_options' \
+                       shows before."
+                    .into(),
+            }))
+            .explains(&[commit_sync_bound::CAUSE.name, monitoring_overload::CAUSE.name])
+            .finding(),
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use super::*;
+    use crate::testing::{Build, session};
+
+    /// Twelve sessions in a state; the cluster pauses that part of the time.
+    fn node(state: &'static str, paused: f64) -> Build {
+        let sessions = move |_| (20..32).map(|id| session(id, "Query", state, "COMMIT")).collect();
+        Build::busy("10.11.19-MariaDB")
+            .sessions(sessions)
+            .remote()
+            .without_profile()
+            .variable("wsrep_on", "ON")
+            .counter("wsrep_flow_control_paused_ns", paused * 1e9)
+            .counter("wsrep_flow_control_sent", 0.0)
+            .counter("wsrep_flow_control_recv", 4.0 * paused)
+            .gauge("wsrep_local_recv_queue", 3.0)
+            .gauge("wsrep_cluster_size", 3.0)
+    }
+
+    pub(crate) fn fires() -> Window {
+        node("Commit", 0.6).window()
+    }
+
+    /// They commit, and the cluster does not pause.
+    pub(crate) fn near_miss() -> Window {
+        node("Commit", 0.01).window()
+    }
+
+    /// The server's threads could not be listed, and no stack was taken.
+    pub(crate) fn missing() -> Window {
+        node("Commit", 0.6).each(|_, server, _| server.threads = spindoctor_model::Reading::NotAsked).window()
+    }
+
+    fn headline(window: &Window) -> String {
+        let diagnosis = crate::diagnose(window);
+        assert_eq!(diagnosis.findings[0].cause, CAUSE.name);
+        diagnosis.findings[0].headline.clone()
+    }
+
+    #[test]
+    fn which_node_is_slow_is_said_as_far_as_this_one_knows() {
+        assert!(headline(&fires()).contains("another node"), "{}", headline(&fires()));
+        let this = node("Commit", 0.6).counter("wsrep_flow_control_sent", 2.0).window();
+        assert!(headline(&this).contains("this node"), "{}", headline(&this));
+        let certified = node("wsrep: replicating and certifying write set(4711)", 0.0).window();
+        assert!(headline(&certified).contains("certified"), "{}", headline(&certified));
+    }
+
+    #[test]
+    fn a_health_check_that_hangs_is_a_victim() {
+        let sessions = |_| {
+            let checks = (20..25).map(|id| {
+                session(id, "Query", "Filling schema table", "SHOW STATUS LIKE 'wsrep_local_state'")
+            });
+            checks
+                .chain((30..33).map(|id| session(id, "Query", "query end", "INSERT INTO t VALUES (1)")))
+                .collect()
+        };
+        let window = node("Commit", 0.9).sessions(sessions).window();
+        let causes: Vec<_> =
+            crate::diagnose(&window).findings.into_iter().map(|finding| finding.cause).collect();
+        assert_eq!(causes, [CAUSE.name, monitoring_overload::CAUSE.name]);
+    }
+}
