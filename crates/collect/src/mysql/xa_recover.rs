@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use spindoctor_model::mysql::PreparedXa;
-use spindoctor_model::{ServerSample, ServerVersion, Unavailable};
+use spindoctor_model::{ServerSample, Unavailable};
 
 use super::innodb_trx;
-use super::rows::{Row, Rows};
+use super::rows::Row;
 use super::source::{Plan, Source, note_if_cut, open_transactions};
 use crate::pace::Pace;
 use crate::source::Cadence;
@@ -110,9 +110,11 @@ fn hexadecimal(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::ServerVersion;
     use spindoctor_model::mysql::Transaction;
 
     use super::super::fixture;
+    use super::super::rows::Rows;
     use super::*;
     use crate::source::Answer;
 
