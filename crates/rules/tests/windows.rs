@@ -54,6 +54,8 @@ fn load(path: &Path) -> Window {
 /// second.
 const BESIDE_OTHER_WORK: &[&str] = &[
     "index-lock.mysql-9.7.json.gz",
+    "large-commit.mariadb-10.11.json.gz",
+    "large-commit.mysql-9.7.json.gz",
     "purge-lag.mariadb-10.11.json.gz",
     "rows-read-waste.prepared-mysql-5.6.json.gz",
     "rows-read-waste.prepared-mysql-5.7.json.gz",

@@ -120,7 +120,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     )
 }
 
-/// Share of the time, 0 to 1, in which a thread copied a cache: on a CPU by the samples, and asleep by the snapshots.
+/// Share of the time, 0 to 1, in which a thread copied a cache: on a CPU by the samples, else by the snapshots.
 fn copying_ratio(profile: &Profile) -> f64 {
     let copies: Vec<bool> = (0..profile.stacks.len() as u32)
         .map(|stack| {
@@ -132,8 +132,8 @@ fn copying_ratio(profile: &Profile) -> f64 {
     let samples = profile.samples();
     let of_samples = samples.iter().filter(does).count() as f64 / samples.len().max(1) as f64;
     let cpus = profile.process_cpu_us as f64 / 1e6 / profile.seconds.max(1.0);
-    let rests =
-        |one: &&Observation| does(one) && !matches!(one.state, ThreadState::Running | ThreadState::Runnable);
+    // Who runs has no stack in a snapshot; who waits for a CPU, or for the disk, has.
+    let rests = |one: &&Observation| does(one) && one.state != ThreadState::Running;
     let resting = profile.observations.iter().filter(rests).count() as f64;
     (of_samples * cpus + resting / profile.snapshots.len().max(1) as f64).min(1.0)
 }

@@ -103,7 +103,16 @@ impl StackWork {
             is_commit: has(|role| role.is_commit),
             is_change: has(|role| role.is_change),
             is_rollback: has(|role| role.is_rollback),
-            waits: of_frames().filter_map(|role| role.waits).min().map(|line| tables::WAITS[line].1),
+            waits: of_frames().filter_map(|role| role.waits).min().map(|line| match tables::WAITS[line].1 {
+                // The lock of the privilege cache is one of the metadata locks' (sql/auth/sql_auth_cache.cc); where a table is
+                // opened below, it is the table's.
+                TimeClass::MetadataLock
+                    if has(|role| role.is_of_privileges) && !has(|role| role.is_of_tables) =>
+                {
+                    TimeClass::PrivilegeCache
+                }
+                class => class,
+            }),
             mutex: has(|role| role.is_mutex).then(|| match () {
                 () if has(|role| role.is_of_privileges) => TimeClass::PrivilegeCache,
                 () if has(|role| role.is_of_tables) => TimeClass::TableCache,
@@ -260,6 +269,13 @@ mod tests {
                 TimeClass::MetadataLock,
             ),
             (Lock, None, &["MDL_context::acquire_lock", "Item_func_get_lock::val_int"], TimeClass::UserLock),
+            (Lock, None, &["MDL_context::acquire_lock", "acl_authenticate"], TimeClass::PrivilegeCache),
+            (
+                Lock,
+                None,
+                &["MDL_context::acquire_lock", "open_tables", "mysql_grant"],
+                TimeClass::MetadataLock,
+            ),
             (Sync, None, &["fsync", "MYSQL_BIN_LOG::ordered_commit"], TimeClass::Commit),
             (Sync, None, &["fsync", "mi_close"], TimeClass::Write),
             (Condition, None, &["os_event::wait_low", "log_write_up_to"], TimeClass::Commit),
