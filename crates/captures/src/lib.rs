@@ -3,7 +3,34 @@
 //! Texts in, a window out: the same [`spindoctor_model::window::Window`] as a live server gives, so that the rules run on it
 //! unchanged. What a text is, its content says, never its name alone.
 //! Pure: no I/O, no clock. Everything that comes in is hostile until parsed.
+//!
+//! 1. [`Text`] unpacks and decodes a file.
+//! 2. [`recognise()`] undoes what pasting did (`plain`), cuts the text into documents and reads each ([`Part`]).
+//! 3. [`collections`] says which documents belong to one moment of one server, and [`window()`] makes the window of each.
 
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
 
+mod clock;
+#[cfg(test)]
+mod damage;
+mod error_log;
+mod locks;
+mod named;
+pub mod part;
+mod plain;
+mod recognise;
+mod rows;
+#[cfg(test)]
+mod shared_fixtures;
 pub mod stacks;
+mod status;
+mod text;
+mod threads;
+mod window;
+
+pub use part::{Kind, Moment, Part, Said};
+pub use recognise::recognise;
+pub use rows::Tables;
+pub use text::{LONGEST_BYTES, Text};
+pub use threads::threads;
+pub use window::{Collection, NOT_GIVEN, WHAT_WAS_GIVEN, collections, window};

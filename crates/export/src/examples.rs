@@ -93,6 +93,7 @@ pub(crate) fn event() -> Event {
 
 fn diagnosis(finding: Finding) -> Diagnosis {
     Diagnosis {
+        given: Vec::new(),
         schema: SCHEMA.to_owned(),
         server: DiagnosedServer::default(),
         host: DiagnosedHost::default(),

@@ -24,6 +24,9 @@ pub struct Diagnosis {
     pub host: DiagnosedHost,
     /// The window.
     pub window: DiagnosedWindow,
+    /// What the diagnosis is made of, where it is of captures and not of a server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<GivenDocument>,
     /// The time from which the window shows nothing more of the server, because it ended, hung or restarted.
     #[serde(default)]
     pub interrupted: Option<Interruption>,
@@ -41,6 +44,28 @@ pub struct Diagnosis {
     pub clear: Vec<String>,
     /// Causes that could not be examined, in catalogue order.
     pub not_examined: Vec<NotExamined>,
+}
+
+/// A document that somebody captured, as it was recognised.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GivenDocument {
+    /// The file that it is in; `-` for the standard input.
+    pub file: String,
+    /// What it is, in words: `InnoDB status`; `not recognised`.
+    pub kind: String,
+    /// Whether it was recognised.
+    pub is_recognised: bool,
+    /// The server's version, where it says so: `MySQL 5.7.21`.
+    pub version: Option<String>,
+    /// The time that it names, by the server's clock: `2018-02-12T09:52:22`.
+    pub time: Option<String>,
+    /// How many lines it has.
+    pub lines: u64,
+    /// What is to be said of it beside the findings.
+    pub says: Vec<String>,
+    /// Its beginning, where it was not recognised.
+    pub begins: String,
 }
 
 /// The server, for the head of a report.

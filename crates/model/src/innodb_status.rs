@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct InnodbStatus {
     /// Seconds that the per-second averages in the text cover.
     pub averages_over_s: Option<u64>,
+    /// The highest of the averages of reads, writes and syncs a second that the text prints; 0 where no I/O ended meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ios_per_s: Option<f64>,
     /// True where the text has no end line: the server cut it at its limit.
     pub truncated: bool,
     /// Section SEMAPHORES.
@@ -109,6 +112,9 @@ pub struct SemaphoreWait {
     pub held_mode: Option<String>,
     /// Readers counted.
     pub readers: Option<u64>,
+    /// Where the writer that has it took it: `dict0stats.cc:2376`; empty where the text does not say.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub locked_at: String,
     /// True where the text says that the wait has ended.
     pub ended: bool,
 }

@@ -63,6 +63,7 @@ pub fn diagnose(window: &Window) -> Diagnosis {
         server: server_head(window),
         host: host_head(window),
         window: DiagnosedWindow { start: window.start, seconds: whole.seconds() },
+        given: Vec::new(),
         interrupted,
         cost: whole.cost,
         profile: window.profile.value().map(|profile| profile_head(window, profile)),

@@ -12,8 +12,8 @@ use spindoctor_model::stack::{
     Frame, Observation, ProfiledThread, SnapshotCost, Spin, Stack, StackEnd, ThreadState,
 };
 use spindoctor_model::{
-    HostSample, NoSession, NoSessionKind, Profile, Reading, Sample, ServerSample, ServerVersion, Unavailable,
-    Window,
+    HostSample, InnodbStatus, NoSession, NoSessionKind, Profile, Reading, Sample, ServerSample,
+    ServerVersion, Unavailable, Window,
 };
 
 /// Seconds that a built window covers, with a sample at each.
@@ -79,6 +79,7 @@ impl Build {
                 server.status = answer(at_s, NamedValues::default());
                 server.variables = answer(at_s, NamedValues::default());
                 server.innodb_metrics = answer(at_s, [].into());
+                server.innodb_status = answer(at_s, InnodbStatus::default());
                 server.transactions = answer(at_s, Vec::new());
                 server.metadata_locks = answer(at_s, Vec::new());
                 server.row_lock_waits = answer(at_s, Vec::new());

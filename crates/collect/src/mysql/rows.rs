@@ -30,6 +30,11 @@ impl Rows {
         self.iter().next()
     }
 
+    /// The names of the columns.
+    pub fn names(&self) -> &[String] {
+        &self.columns
+    }
+
     /// The cells alone, row by row.
     pub(crate) fn into_cells(self) -> Vec<Vec<Option<String>>> {
         self.rows

@@ -2,7 +2,7 @@
 
 use spindoctor_model::mysql::{ServerSample, ServerThread};
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window, number};
 
 use super::connections_exhausted;
 use crate::draft::Draft;
@@ -89,6 +89,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .missing(|s| &s.server.metadata_locks)
         .and_then(|missing| missing.unlock)
         .filter(|_| culprit.is_none());
+    // Nobody waits but the one that wants the lock: what it waits for is elsewhere.
+    let is_alone =
+        || sample.server.threads.value().into_iter().flatten().filter(|thread| waits(thread)).count() == 1;
+    let alone = flusher(&sample.server).filter(|_| culprit.is_none() && is_alone());
     let headline = match (&culprit, &root) {
         (Some(culprit), Some(root)) => format!(
             "Connection {} {} {} sessions: it {}",
@@ -100,7 +104,14 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 _ => sessions::doing(root),
             }
         ),
-        _ => format!("{} sessions wait for a lock of the whole server", waiting.most()),
+        _ => match alone {
+            Some(flush) => format!(
+                "Connection {} has waited {} to lock the whole server, for a statement that the list does not show",
+                flush.connection_id.map_or_else(|| "(unknown)".to_owned(), |id| id.to_string()),
+                number::duration(flush.time_s)
+            ),
+            None => format!("{} sessions wait for a lock of the whole server", waiting.most()),
+        },
     };
     Ok(Some(
         Draft::new(&CAUSE, waiting.lost_ratio().max(WARNING_FROM), headline)
@@ -110,6 +121,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                      back; every write queues behind the FLUSH."
                 }
                 Some(_) => "Its lock is of the whole server; everyone else's statement has to wait until it is given back.",
+                None if alone.is_some() => {
+                    "It waits until no statement changes anything and no commit is under way. Whoever it waits for is not among \
+                     the sessions that were read: the whole list, and metadata_locks, would show it. Once it has a part of its \
+                     locks, every write waits behind it."
+                }
                 None => "The thread list does not show who holds the lock; the list of metadata locks would.",
             })
             .evidence_if(unlock.map(|unlock| Evidence::new("what would name the holder", unlock, "", "metadata locks")))
@@ -143,7 +159,23 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 risk: "The backup that issued it fails.".into(),
                 undo: "Run it again at a quieter time.".into(),
             }))
-            .remedy_if(culprit.is_none().then(|| Remedy {
+            .remedy_if(alone.is_some().then(|| Remedy {
+                statement: "SET SESSION lock_wait_timeout = 60 in the session of the backup".into(),
+                why: "It gives up after a minute, and lets go of what it holds, where the default is a year.".into(),
+                dynamic: true,
+                risk: "The backup fails when somebody works for longer than that.".into(),
+                undo: String::new(),
+            }))
+            .remedy_if(alone.is_some().then(|| Remedy {
+                statement: "Backup locks in place of FLUSH TABLES WITH READ LOCK: LOCK INSTANCE FOR BACKUP (MySQL 8.0), BACKUP \
+                            STAGE (MariaDB 10.4), LOCK TABLES FOR BACKUP (Percona Server 5.6 to 8.0)"
+                    .into(),
+                why: "They do not wait for statements that read or change rows of InnoDB.".into(),
+                dynamic: true,
+                risk: "The backup tool must know them.".into(),
+                undo: String::new(),
+            }))
+            .remedy_if((culprit.is_none() && alone.is_none()).then(|| Remedy {
                 statement: "UNLOCK TABLES (or UNLOCK INSTANCE, BACKUP STAGE END) in the session that locked".into(),
                 why: "It gives the locks back at once.".into(),
                 dynamic: true,

@@ -22,6 +22,7 @@ pub mod global_lock_pileup;
 pub mod index_dive_waste;
 pub mod index_lock;
 pub mod large_commit;
+pub mod latch_pileup;
 pub mod log_cache_pressure;
 pub mod metadata_lock_pileup;
 pub mod monitoring_overload;
@@ -60,6 +61,7 @@ pub const CAUSES: &[Cause] = &[
     noisy_neighbour::CAUSE,
     concurrency_queue::CAUSE,
     index_lock::CAUSE,
+    latch_pileup::CAUSE,
     row_lock_pileup::CAUSE,
     prepared_xa_left::CAUSE,
     rollback_running::CAUSE,
@@ -168,6 +170,8 @@ mod tests {
         "power-protected",
         "pt-pmp",
         "row-based",
+        "rw-lock",
+        "rw-locks",
         "semi-sync",
         "semi-synchronous",
         "set-up",

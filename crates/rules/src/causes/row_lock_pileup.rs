@@ -256,11 +256,14 @@ fn transactions(count: u32) -> String {
 
 /// Sessions that wait for a row lock in one sample, as the lists show them; None where none was read.
 fn listed(server: &ServerSample) -> Option<f64> {
-    let waits = server.row_lock_waits.value().map(|waits| distinct_waiters(waits));
-    let in_lock_wait = server
-        .transactions
-        .value()
-        .map(|transactions| transactions.iter().filter(|t| t.state == "LOCK WAIT").count());
+    let all = || server.row_lock_waits.value().into_iter().flatten();
+    let waits =
+        server.row_lock_waits.value().map(|_| distinct_waiters(all().filter(|wait| !is_for_a_counter(wait))));
+    let counters: BTreeSet<&String> =
+        all().filter(|wait| is_for_a_counter(wait)).map(|wait| &wait.waiting_transaction).collect();
+    let in_lock_wait = server.transactions.value().map(|transactions| {
+        transactions.iter().filter(|t| t.state == "LOCK WAIT" && !counters.contains(&t.id)).count()
+    });
     waits.max(in_lock_wait).map(|waiters| waiters as f64)
 }
 
@@ -270,8 +273,13 @@ fn gauge(server: &ServerSample) -> Option<f64> {
     (waits < 1e6).then_some(waits)
 }
 
-fn distinct_waiters(waits: &[RowLockWait]) -> usize {
-    waits.iter().map(|wait| &wait.waiting_transaction).collect::<BTreeSet<_>>().len()
+/// A wait for a table's AUTO_INCREMENT counter is another cause's.
+fn is_for_a_counter(wait: &RowLockWait) -> bool {
+    wait.mode.starts_with("AUTO_INC")
+}
+
+fn distinct_waiters<'w>(waits: impl Iterator<Item = &'w RowLockWait>) -> usize {
+    waits.map(|wait| &wait.waiting_transaction).collect::<BTreeSet<_>>().len()
 }
 
 /// The wait whose place is waited for the most, over all samples.

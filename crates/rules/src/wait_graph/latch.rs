@@ -58,7 +58,7 @@ pub(super) fn add(builder: &mut Builder<'_>) {
 }
 
 /// True for an rw-lock that nobody has any more: who is still listed has been woken and goes on.
-fn is_free(wait: &SemaphoreWait) -> bool {
+pub(crate) fn is_free(wait: &SemaphoreWait) -> bool {
     wait.kind != SemaphoreKind::Mutex
         && wait.readers == Some(0)
         && wait.held_mode.is_none()
@@ -68,13 +68,25 @@ fn is_free(wait: &SemaphoreWait) -> bool {
 /// `dict_sys mutex 0x7f52c8001a40`, `index or dictionary rw-lock 0x7f52c8001a40 (dict0dict.cc:2677)`. Every index has a
 /// latch that was made at the same place: they differ by their address.
 fn object(wait: &SemaphoreWait) -> String {
-    let address = wait.address.trim_start_matches("0x");
-    let made = match (wait.created_file.as_str(), wait.created_line) {
+    format!("{} 0x{}{}", latch_kind(wait), wait.address.trim_start_matches("0x"), made(wait))
+}
+
+/// `dict_sys mutex (dict0dict.cc:2677)`, without the address that distinguishes latches of one kind.
+pub(crate) fn latch_named(wait: &SemaphoreWait) -> String {
+    format!("{}{}", latch_kind(wait), made(wait))
+}
+
+/// ` (dict0dict.cc:2677)`, where that is known.
+fn made(wait: &SemaphoreWait) -> String {
+    match (wait.created_file.as_str(), wait.created_line) {
         ("", _) => String::new(),
         (file, Some(line)) => format!(" ({file}:{line})"),
         (file, None) => format!(" ({file})"),
-    };
-    let what = match (wait.kind, wait.name.as_str()) {
+    }
+}
+
+fn latch_kind(wait: &SemaphoreWait) -> String {
+    match (wait.kind, wait.name.as_str()) {
         (SemaphoreKind::Mutex, "") => "mutex".to_owned(),
         (SemaphoreKind::Mutex, name) => format!("{} mutex", name.to_lowercase()),
         (_, "") => {
@@ -83,8 +95,7 @@ fn object(wait: &SemaphoreWait) -> String {
             known.map_or("rw-lock", |(_, what)| what).to_owned()
         }
         (_, name) => format!("rw-lock {name}"),
-    };
-    format!("{what} 0x{address}{made}")
+    }
 }
 
 fn mode(kind: SemaphoreKind) -> &'static str {

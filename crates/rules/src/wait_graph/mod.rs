@@ -44,6 +44,7 @@ use spindoctor_model::{Profile, ServerSample, ServerVersion, WaitGraph};
 
 use builder::Builder;
 pub(crate) use doing::ROLLING_BACK;
+pub(crate) use latch::{is_free, latch_named};
 pub(crate) use metadata::TABLE_FLUSH;
 pub use roots::{cycles, roots, waiting_behind};
 pub(crate) use verdict::{Verdict, root_at_the_end, without_connection};

@@ -35,7 +35,9 @@ pub(super) fn add(builder: &mut Builder<'_>) {
             None => Who::Transaction(transaction.clone()),
         };
         let waiter = who(wait.waiting_connection_id, &wait.waiting_transaction);
-        let holder = who(wait.blocking_connection_id, &wait.blocking_transaction);
+        // A text that was captured may name who waits and not for whom.
+        let is_known = wait.blocking_connection_id.is_some() || !wait.blocking_transaction.is_empty();
+        let holder = is_known.then(|| who(wait.blocking_connection_id, &wait.blocking_transaction));
         let printed = || wait.waiting_connection_id.and_then(|id| printed.get(&id).copied());
         let object = object(wait).or_else(|| printed().map(str::to_owned));
         let edge = WaitEdge {
@@ -45,7 +47,7 @@ pub(super) fn add(builder: &mut Builder<'_>) {
             waited_s: Some(wait.waited_s),
             ..WaitEdge::default()
         };
-        builder.add(waiter, Some(holder), edge);
+        builder.add(waiter, holder, edge);
     }
 }
 

@@ -28,6 +28,9 @@ pub fn server_named(server: &DiagnosedServer) -> String {
         (Some(flavor), Some(version)) => format!("{flavor} {version}"),
         (Some(flavor), None) => flavor.to_string(),
         (None, Some(version)) => version.to_owned(),
+        (None, None) if server.address == spindoctor_captures::WHAT_WAS_GIVEN => {
+            "A server of unknown version".to_owned()
+        }
         (None, None) => "A server that does not answer".to_owned(),
     }
 }

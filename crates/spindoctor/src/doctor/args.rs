@@ -22,6 +22,13 @@ pub struct Doctor {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote", "duration", "no_stacks"])]
     pub window: Option<PathBuf>,
 
+    /// Diagnose what somebody captured: a file, a folder, `-` for the standard input; may be given again
+    ///
+    /// InnoDB status, process lists, error logs, global status and variables, option files, replica status and stacks in any
+    /// form, and pt-stalk folders; each is recognised by its content.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote", "duration", "no_stacks", "window"])]
+    pub from: Vec<PathBuf>,
+
     /// Save what was read, for `--window`; compressed when the name ends in .gz
     #[arg(long, value_name = "FILE")]
     pub save_window: Option<PathBuf>,

@@ -14,6 +14,7 @@ use spindoctor_model::{KnownBy, SessionTime, TimeClass, TimeShare};
 /// Everything a person on call could wish for: three findings, a root, series, what was not examined.
 pub fn suffering() -> Diagnosis {
     Diagnosis {
+        given: Vec::new(),
         schema: SCHEMA.to_owned(),
         server: DiagnosedServer {
             flavor: Some(Flavor::Mysql),

@@ -1,6 +1,7 @@
 //! `spindoctor doctor`: a diagnosis of a server, and the formats of any diagnosis.
 
 mod args;
+mod captured;
 #[cfg(test)]
 pub mod examples;
 pub mod html;

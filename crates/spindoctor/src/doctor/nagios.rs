@@ -19,12 +19,15 @@ pub fn render(diagnosis: &Diagnosis) -> (String, NagiosState) {
         Some(Severity::Critical) => NagiosState::Critical,
         // Worse than a warning, and a plugin that did not see all cannot say OK.
         _ if cut_short => NagiosState::Unknown,
+        None if diagnosis.clear.is_empty() => NagiosState::Unknown,
         Some(Severity::Warning) => NagiosState::Warning,
         Some(Severity::Note) | None => NagiosState::Ok,
     };
     let of = |severity| diagnosis.findings.iter().filter(|finding| finding.severity == severity).count();
     let summary = match diagnosis.findings.first() {
         Some(first) => format!("{}: {} ({})", findings_counted(diagnosis), first.headline, first.cause),
+        None if diagnosis.clear.is_empty() => "no cause could be checked".to_owned(),
+        None if !diagnosis.given.is_empty() => "no finding in what was given".to_owned(),
         None => format!(
             "no finding on {} at {}",
             server_named(&diagnosis.server),

@@ -9,7 +9,7 @@ use spindoctor_record::literals::Literals;
 
 use super::args::{Doctor, FailOn};
 use super::view::unexplained_interruption;
-use super::{html, json, nagios, text};
+use super::{captured, html, json, nagios, text};
 use crate::common::exit::{ExitStatus, NagiosState};
 use crate::common::session::WithoutSession;
 use crate::common::{output, session, terminal, window_file};
@@ -33,7 +33,13 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.save_window {
         output::expect_writable(file, output::WINDOW)?;
     }
+    let mut given = Vec::new();
     let window = match &asked.window {
+        _ if !asked.from.is_empty() => {
+            let captured = captured::load(&asked.from)?;
+            given = captured.given;
+            captured.window
+        }
         Some(file) => window_file::load(file)?,
         None => {
             let profiling = (!asked.no_stacks).then(|| Profiling::with(spindoctor_rules::FRAME_STATES));
@@ -43,8 +49,9 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.save_window {
         window_file::save(file, &kept(&window, asked.literals))?;
     }
-    let diagnosis = spindoctor_rules::diagnose(&window);
-    if diagnosis.findings.is_empty()
+    let diagnosis = Diagnosis { given, ..spindoctor_rules::diagnose(&window) };
+    if diagnosis.given.is_empty()
+        && diagnosis.findings.is_empty()
         && diagnosis.interrupted.is_none()
         && let Some(because) = nothing_read(&window)
     {

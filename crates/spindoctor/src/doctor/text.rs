@@ -5,6 +5,7 @@ use anstyle::{AnsiColor, Style};
 use spindoctor_model::{Diagnosis, Evidence, Finding, NotExamined, Remedy, Root, Severity, Value};
 use unicode_width::UnicodeWidthStr;
 
+use super::captured;
 use super::view::{
     WITHOUT_ACCOUNT, explained_here, findings_counted, not_examined_together, proof, root_named, seen_s,
     stacks_text,
@@ -44,6 +45,10 @@ pub fn render(diagnosis: &Diagnosis, look: Look) -> String {
             QUIET,
         );
     }
+    if !diagnosis.given.is_empty() {
+        captured::not_examined(&mut page, diagnosis);
+        return page.finish();
+    }
     not_examined(&mut page, &diagnosis.not_examined);
     if let Some(stacks) = stacks_text(diagnosis) {
         page.paragraph("", &format!("stacks: {stacks}"), QUIET);
@@ -53,6 +58,10 @@ pub fn render(diagnosis: &Diagnosis, look: Look) -> String {
 }
 
 fn head(page: &mut Page, diagnosis: &Diagnosis) {
+    if !diagnosis.given.is_empty() {
+        captured::head(page, diagnosis);
+        return;
+    }
     let server = &diagnosis.server;
     let mut parts = vec![format!("{} on {}", server_named(server), server_place(server))];
     parts.extend(server.pid.map(|pid| format!("pid {pid}")));
@@ -206,6 +215,10 @@ impl Rows {
 }
 
 fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
+    if !diagnosis.given.is_empty() {
+        captured::nothing_found(page, diagnosis);
+        return;
+    }
     if diagnosis.clear.is_empty() {
         page.paragraph("", "No cause could be checked, so nothing is known about this server.", STRONG);
         return;

@@ -54,6 +54,20 @@ pub(super) fn squeeze(line: &str) -> Cow<'_, str> {
     }
 }
 
+/// The highest average of a line that prints reads, writes or syncs a second.
+///
+/// ```text
+/// 280.37 reads/s, 16384 avg bytes/read, 315.65 writes/s, 10.53 fsyncs/s
+/// 0.00 reads/s, 0.00 creates/s, 0.00 writes/s
+/// 415 log i/o's done, 0.00 log i/o's/second
+/// ```
+pub(super) fn ios_per_s(line: &str) -> Option<f64> {
+    const UNITS: [&str; 4] = [" reads/s", " writes/s", " fsyncs/s", " log i/o's/second"];
+    let number =
+        |part: &str| UNITS.iter().find_map(|unit| part.trim().strip_suffix(unit)?.parse::<f64>().ok());
+    line.split(',').filter_map(number).filter(|number| number.is_finite()).max_by(f64::total_cmp)
+}
+
 /// A source file without its folders: `btr0cur.cc` of `/build/storage/innobase/btr/btr0cur.cc`.
 pub(super) fn file_name(path: &str) -> String {
     path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()
@@ -77,6 +91,16 @@ mod tests {
             values("S-lock on RW-latch at 0x1 created", "{} on RW-latch at {}"),
             Some(["S-lock", "0x1 created"])
         );
+    }
+
+    #[test]
+    fn the_averages_of_a_line_are_read() {
+        assert_eq!(
+            ios_per_s("280.37 reads/s, 16384 avg bytes/read, 315.65 writes/s, 10.53 fsyncs/s"),
+            Some(315.65)
+        );
+        assert_eq!(ios_per_s("415 log i/o's done, 0.00 log i/o's/second"), Some(0.0));
+        assert_eq!(ios_per_s("0.00 inserts/s, 0.00 updates/s"), None);
     }
 
     #[test]

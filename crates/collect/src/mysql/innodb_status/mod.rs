@@ -88,6 +88,11 @@ pub fn parse(text: &str) -> InnodbStatus {
     if let Some(lines) = sections.lines("ROW OPERATIONS") {
         status.row_operations = row_operations::parse(lines, &mut unknown);
     }
+    status.ios_per_s = ["FILE I/O", "LOG", "BUFFER POOL AND MEMORY"]
+        .iter()
+        .filter_map(|section| sections.lines(section))
+        .flat_map(|lines| lines.iter().filter_map(|line| line::ios_per_s(line)))
+        .max_by(f64::total_cmp);
     status.latest_deadlock = sections.lines("LATEST DETECTED DEADLOCK").and_then(event);
     status.latest_foreign_key_error = sections.lines("LATEST FOREIGN KEY ERROR").and_then(event);
 

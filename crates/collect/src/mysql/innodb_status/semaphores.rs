@@ -7,8 +7,8 @@ use super::line::{file_name, numbers, squeeze, values, whole};
 
 /// Lines that are known and say nothing that is kept.
 const NOT_READ: &[&str] = &[
-    "Last time read locked in file ",
     "Last time write locked in file ",
+    "Last time read locked in file ",
     "Last time reserved in file ",
     "Last time reserved by thread ",
     "Holder thread ",
@@ -146,6 +146,14 @@ fn detail(line: &str, wait: &mut SemaphoreWait) -> bool {
         wait.readers = whole(count);
         wait.holder_pthread_id = wait.holder_pthread_id.or(reader);
         return wait.readers.is_some();
+    }
+    // Last time write locked in file /build/storage/innobase/dict/dict0stats.cc line 2376
+    if let Some([file, at_line]) = values(line, "Last time write locked in file {} line {}") {
+        // Of a latch that nobody ever took, the text says `not yet reserved`.
+        if let Some(at_line) = whole(at_line).filter(|at_line| *at_line > 0) {
+            wait.locked_at = format!("{}:{at_line}", file_name(file));
+        }
+        return true;
     }
     if line == "wait has ended" || line == "wait is ending" {
         wait.ended = true;

@@ -1,0 +1,210 @@
+//! A server's error log: what it says of trouble, counted, and the waits for latches that it prints.
+
+use jiff::civil::DateTime;
+use spindoctor_model::ServerVersion;
+
+use crate::clock;
+
+/// What a log says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct ErrorLog {
+    /// Of each trouble one line, in the order of the catalogue below.
+    pub(crate) says: Vec<String>,
+    /// The time of its last line that has one.
+    pub(crate) time: Option<DateTime>,
+    /// The server that wrote it.
+    pub(crate) version: Option<ServerVersion>,
+    /// The last waits for latches that it prints, with the server's own verdict where it has one.
+    pub(crate) waits: Option<String>,
+}
+
+/// What lines about trouble hold, in lower case, and what that means. The first that fits counts.
+const TROUBLES: [(&str, &str); 26] = [
+    (
+        "deadlock of threads detected",
+        "the server found a ring of threads that wait for each other's latches: only a restart ends it",
+    ),
+    (
+        "semaphore wait has lasted >",
+        "the server ended itself because a thread had waited for a latch for too long",
+    ),
+    ("intentionally crash", "the server ended itself because a thread had waited for a latch for too long"),
+    ("long semaphore wait", "a thread waited for a latch for minutes"),
+    ("got signal 11", "the server crashed (signal 11)"),
+    ("got signal 6", "the server ended itself after a failed check (signal 6)"),
+    ("got signal 7", "the server could not read a file that is mapped into its memory (signal 7)"),
+    ("assertion failure", "a check of the server's own failed"),
+    ("disk is full writing", "a disk was full: the server waited for room"),
+    ("no space left on device", "a disk was full"),
+    ("errno: 28", "a disk was full"),
+    ("error 28", "a disk was full"),
+    ("out of memory", "memory was refused to the server"),
+    ("cannot allocate memory", "memory was refused to the server"),
+    ("difficult to find free blocks in the buffer pool", "no free page was found in the buffer pool"),
+    ("page_cleaner", "the page cleaner took longer than its second"),
+    ("too many connections", "clients were refused: too many connections"),
+    (
+        "can't create thread to handle new connection",
+        "clients were refused: no thread could be made for them",
+    ),
+    ("too many open files", "files could not be opened: the limit of open files was reached"),
+    ("age of the last checkpoint", "the redo log was too small for what was written"),
+    ("is marked as crashed", "a table is marked as crashed"),
+    ("database page corruption", "a page of a data file is damaged"),
+    ("transaction deadlock", "transactions ended as victims of a deadlock"),
+    (
+        "semi-sync replication switched off",
+        "semi-synchronous replication was switched off: no replica answered in time",
+    ),
+    ("flow control", "Galera's flow control stood in the way of commits"),
+    ("table is full", "a table had no room for more rows"),
+];
+
+/// True for a line that an error log has and nothing else.
+pub(crate) fn is_of_log(line: &str) -> bool {
+    let has_level = ["[Note]", "[Warning]", "[ERROR]", "[System]", "[Error]", "[Information]"]
+        .iter()
+        .any(|level| line.find(level).is_some_and(|at| at <= 60));
+    (has_level && line.starts_with(|c: char| c.is_ascii_digit()) && clock::time(line).is_some())
+        || line.starts_with("InnoDB: ")
+        || line.starts_with("DEADLOCK of threads detected")
+        || line.starts_with("Version: '") && line.contains("socket:")
+        || line.contains("mysqld_safe Starting mysqld daemon")
+        || line.contains("ready for connections.")
+        || line.contains(" - mysqld got signal ")
+        || line.contains(" - mariadbd got signal ")
+        || line.len() > 13
+            && line.as_bytes()[..6].iter().all(u8::is_ascii_digit)
+            && line.contains("  InnoDB: ")
+        || line.starts_with("stack_bottom = ")
+        || line.starts_with("Attempting backtrace. ")
+}
+
+/// Reads a log.
+pub(crate) fn read(text: &str) -> ErrorLog {
+    let mut log = ErrorLog::default();
+    // How often, when last, and the last line.
+    let mut seen: [(u64, Option<DateTime>, &str); TROUBLES.len()] = [(0, None, ""); TROUBLES.len()];
+    let mut waits: Vec<&str> = Vec::new();
+    let mut in_waits = false;
+    let mut slowest_ms = 0_u64;
+    for line in text.lines() {
+        if let Some(time) = clock::time(line).filter(|_| line.starts_with(|c: char| c.is_ascii_digit())) {
+            log.time = Some(time);
+        }
+        if let Some(version) = version(line) {
+            log.version = Some(version);
+        }
+        if line.starts_with("--Thread ") {
+            if !in_waits {
+                waits.clear();
+            }
+            in_waits = true;
+        } else if is_of_log(line) && !line.contains("semaphore") {
+            in_waits = false;
+        }
+        if in_waits {
+            waits.push(line);
+        }
+        let lower = line.get(..line.floor_char_boundary(600)).unwrap_or(line).to_ascii_lowercase();
+        if let Some(at) = TROUBLES.iter().position(|(sign, _)| lower.contains(sign)) {
+            seen[at] = (seen[at].0 + 1, log.time, line);
+            if let Some(took) = lower.split_once("loop took ").and_then(|(_, rest)| rest.split_once("ms")) {
+                slowest_ms = slowest_ms.max(took.0.parse().unwrap_or(0));
+            }
+        }
+    }
+    let mut said: Vec<&str> = Vec::new();
+    for ((count, last, _), (sign, meaning)) in seen.iter().zip(TROUBLES) {
+        if *count == 0 || said.contains(&meaning) {
+            continue;
+        }
+        said.push(meaning);
+        let times = if *count == 1 { String::new() } else { format!(", {count} times") };
+        let when =
+            last.map_or_else(String::new, |last| format!(", last at {}", last.strftime("%Y-%m-%d %H:%M:%S")));
+        let slowest = match sign {
+            "page_cleaner" if slowest_ms > 0 => format!(" ({:.1} s at most)", slowest_ms as f64 / 1000.0),
+            _ => String::new(),
+        };
+        log.says.push(format!("{meaning}{slowest}{times}{when}"));
+    }
+    log.waits = (!waits.is_empty()).then(|| waits.iter().map(|line| format!("{line}\n")).collect());
+    log
+}
+
+/// `Version: '5.7.21-log'  socket: ...`, `mysqld (mysqld 8.0.36) starting as process 1`, `Server version: 10.6.12-MariaDB`
+pub(crate) fn version(line: &str) -> Option<ServerVersion> {
+    const BEFORE: [&str; 6] = [
+        "Version: '",
+        "(mysqld ",
+        "(mariadbd ",
+        "Server version: ",
+        "Server version:\t",
+        "starting as process",
+    ];
+    let before = BEFORE[..5].iter().find(|before| line.contains(**before))?;
+    let (_, rest) = line.split_once(before)?;
+    let rest = rest.trim_start();
+    let version = rest.split(['\'', ')', ' ']).next()?;
+    ServerVersion::parse(version, rest)
+}
+
+/// The version in the name of a folder that the server was built in: `/pb2/build/.../mysql-5.5.40/storage/innobase/dict/dict0dict.c`
+pub(crate) fn built_in(text: &str) -> Option<ServerVersion> {
+    for (folder, comment) in [
+        ("percona-server-", "Percona"),
+        ("Percona-Server-", "Percona"),
+        ("Percona-XtraDB-Cluster-", "Percona"),
+        ("percona-xtradb-cluster-", "Percona"),
+        ("mariadb-", "MariaDB"),
+        ("mysql-", ""),
+    ] {
+        for (at, _) in text.match_indices(folder).take(20) {
+            let rest = &text[at + folder.len()..];
+            let version = rest.split('/').next().unwrap_or_default();
+            let is_path = rest.len() > version.len() && version.len() <= 40;
+            if is_path && version.split('.').count() >= 3 {
+                let said =
+                    if comment == "MariaDB" { format!("{version}-MariaDB") } else { version.to_owned() };
+                if let Some(version) = ServerVersion::parse(&said, comment) {
+                    return Some(version);
+                }
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn troubles_are_counted_and_the_last_waits_kept() {
+        let log = read(
+            "2018-02-12T09:52:22.123456Z 0 [Note] InnoDB: page_cleaner: 1000ms intended loop took 18342ms. The settings\n\
+             2018-02-12T09:53:22.123456Z 0 [Note] InnoDB: page_cleaner: 1000ms intended loop took 4000ms. The settings\n\
+             2018-02-12T09:54:22.123456Z 0 [Warning] InnoDB: A long semaphore wait:\n\
+             --Thread 140406675191552 has waited at row0purge.cc line 862 for 241.00 seconds the semaphore:\n\
+             S-lock on RW-latch at 0x3ca8738 created in file dict0dict.cc line 1183\n\
+             2018-02-12T09:55:22.123456Z 0 [Note] something else\n\
+             Version: '5.7.21-log'  socket: '/tmp/mysql.sock'  port: 3306  MySQL Community Server (GPL)\n",
+        );
+        assert_eq!(log.says.len(), 2, "{:?}", log.says);
+        assert!(log.says[1].contains("18.3 s at most") && log.says[1].contains("2 times"), "{:?}", log.says);
+        assert_eq!(log.version.map(|v| v.to_string()).as_deref(), Some("MySQL 5.7.21"));
+        assert_eq!(log.waits.map(|waits| waits.lines().count()), Some(2));
+    }
+
+    #[test]
+    fn a_folder_of_the_build_names_the_version() {
+        let version = |text| built_in(text).map(|v| v.to_string());
+        assert_eq!(
+            version("file /pb2/mysql-5.5.40/mysql-5.5.40/storage/x.c line 3").as_deref(),
+            Some("MySQL 5.5.40")
+        );
+        assert_eq!(version("/build/mariadb-10.6.12/storage").as_deref(), Some("MariaDB 10.6.12"));
+        assert_eq!(version("mysql-bin.000003"), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! Lists of transactions and of who waits for whom, as people select them.
+
+use spindoctor_collect::mysql::Rows;
+use spindoctor_model::mysql::{MetadataLock, RowLockWait, Transaction};
+
+/// `information_schema.INNODB_TRX`, all its columns; ages only where the list has the time, too.
+pub(crate) fn transactions(rows: &Rows) -> Vec<Transaction> {
+    rows.iter()
+        .map(|row| Transaction {
+            id: row.string("trx_id"),
+            connection_id: row.number("trx_mysql_thread_id").filter(|&id: &u64| id != 0),
+            state: row.string("trx_state"),
+            age_s: row.number("age_s").unwrap_or(0.0_f64).max(0.0),
+            waited_s: row.number("waited_s").map(|s: f64| s.max(0.0)),
+            rows_locked: row.number("trx_rows_locked").unwrap_or(0),
+            rows_modified: row.number("trx_rows_modified").unwrap_or(0),
+            statement: row.text("trx_query").map(str::to_owned),
+            requested_lock: row.text("trx_requested_lock_id").map(str::to_owned),
+        })
+        .collect()
+}
+
+/// `sys.innodb_lock_waits`
+pub(crate) fn lock_waits(rows: &Rows) -> Vec<RowLockWait> {
+    rows.iter()
+        .map(|row| {
+            let table = row.text("locked_table").map(|table| table.replace('`', ""));
+            let index = row.text("locked_index").map(|index| index.replace('`', ""));
+            RowLockWait {
+                waiting_connection_id: row.number("waiting_pid"),
+                blocking_connection_id: row.number("blocking_pid"),
+                waiting_transaction: row.string("waiting_trx_id"),
+                blocking_transaction: row.string("blocking_trx_id"),
+                table: table.unwrap_or_default(),
+                index: index.unwrap_or_default(),
+                record: String::new(),
+                mode: row.string("waiting_lock_mode"),
+                waited_s: row
+                    .number("wait_age_secs")
+                    .or_else(|| row.text("wait_age").and_then(clock))
+                    .unwrap_or(0.0),
+            }
+        })
+        .collect()
+}
+
+/// `00:00:19`
+fn clock(text: &str) -> Option<f64> {
+    let mut seconds = 0.0;
+    for part in text.split(':') {
+        seconds = seconds * 60.0 + part.trim().parse::<f64>().ok().filter(|part| part.is_finite())?;
+    }
+    Some(seconds)
+}
+
+/// `performance_schema.metadata_locks`, all its columns.
+pub(crate) fn metadata_locks(rows: &Rows) -> Vec<MetadataLock> {
+    rows.iter()
+        .map(|row| MetadataLock {
+            object_type: row.string("object_type"),
+            schema: row.string("object_schema"),
+            name: row.string("object_name"),
+            lock_type: row.string("lock_type"),
+            granted: row.text("lock_status") == Some("GRANTED"),
+            owner_internal_id: row.number("owner_thread_id"),
+            owner_connection_id: row.number("processlist_id"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::tables;
+
+    #[test]
+    fn who_waits_for_whom_is_read_as_sys_lists_it() {
+        let text = "*************************** 1. row ***************************\nwait_age: 00:01:19\nwait_age_secs: 79\n\
+                    locked_table: `shop`.`stock`\nlocked_index: PRIMARY\nwaiting_trx_id: 11\nwaiting_pid: 5\nblocking_trx_id: 12\n\
+                    blocking_pid: 6\n";
+        let waits = lock_waits(&tables(text)[0]);
+        assert_eq!((waits[0].waiting_connection_id, waits[0].blocking_connection_id), (Some(5), Some(6)));
+        assert_eq!((waits[0].table.as_str(), waits[0].waited_s), ("shop.stock", 79.0));
+        assert_eq!(clock("00:01:19"), Some(79.0));
+    }
+}

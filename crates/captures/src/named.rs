@@ -1,0 +1,364 @@
+//! `SHOW GLOBAL STATUS`, `SHOW GLOBAL VARIABLES` and option files: names with values.
+
+use spindoctor_collect::mysql::Rows;
+use spindoctor_collect::mysql::option_file::{Line, parse};
+use spindoctor_model::ServerVersion;
+use spindoctor_model::mysql::NamedValues;
+
+/// Beginnings of names that `SHOW STATUS` has and `SHOW VARIABLES` has not, in lower case.
+const STATUS: [&str; 35] = [
+    "aborted_",
+    "acl_",
+    "binlog_cache_disk",
+    "binlog_cache_use",
+    "bytes_",
+    "com_",
+    "connection_errors_",
+    "created_tmp",
+    "handler_",
+    "innodb_buffer_pool_pages",
+    "innodb_buffer_pool_read",
+    "innodb_buffer_pool_wait",
+    "innodb_buffer_pool_write",
+    "innodb_data_read",
+    "innodb_data_writ",
+    "innodb_data_fsyncs",
+    "innodb_data_pending",
+    "innodb_history_list",
+    "innodb_log_waits",
+    "innodb_log_writes",
+    "innodb_os_log_",
+    "innodb_page",
+    "innodb_row_lock",
+    "innodb_rows_",
+    "key_read",
+    "max_used_connections",
+    "opened_",
+    "open_files",
+    "qcache_",
+    "queries",
+    "questions",
+    "select_",
+    "slow_queries",
+    "threads_",
+    "uptime",
+];
+
+/// Beginnings of names that `SHOW VARIABLES` has and `SHOW STATUS` has not.
+const VARIABLES: [&str; 37] = [
+    "admin_",
+    "auto_increment_",
+    "autocommit",
+    "back_log",
+    "basedir",
+    "big_tables",
+    "binlog_cache_size",
+    "binlog_format",
+    "character_set",
+    "collation_",
+    "datadir",
+    "default_",
+    "disabled_storage_engines",
+    "foreign_key_checks",
+    "hostname",
+    "innodb_adaptive",
+    "innodb_autoinc_lock_mode",
+    "innodb_buffer_pool_instances",
+    "innodb_buffer_pool_size",
+    "innodb_flush_log",
+    "innodb_io_capacity",
+    "innodb_lock_wait_timeout",
+    "innodb_log_file",
+    "innodb_thread_",
+    "join_buffer_size",
+    "key_buffer_size",
+    "lock_wait_timeout",
+    "log_bin",
+    "max_allowed_packet",
+    "max_connections",
+    "performance_schema",
+    "server_id",
+    "sql_mode",
+    "sync_binlog",
+    "table_open_cache",
+    "tx_isolation",
+    "version",
+];
+
+/// What a list of names with values is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedKind {
+    /// `SHOW GLOBAL STATUS`
+    Status,
+    /// `SHOW GLOBAL VARIABLES`
+    Variables,
+}
+
+/// True for a name that one of the lists has.
+pub(crate) fn is_known(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    STATUS.iter().chain(&VARIABLES).any(|begins| name.starts_with(begins))
+}
+
+/// Which list it is, by the most of its names.
+pub(crate) fn kind(values: &NamedValues) -> NamedKind {
+    let count = |known: &[&str]| {
+        values.iter().filter(|(name, _)| known.iter().any(|begins| name.starts_with(begins))).count()
+    };
+    // `Threads_running` and `Uptime` are no variables; `version` and `hostname` no status.
+    match count(&STATUS) >= count(&VARIABLES)
+        && !values.iter().any(|(name, _)| name == "datadir" || name == "version")
+    {
+        true => NamedKind::Status,
+        false => NamedKind::Variables,
+    }
+}
+
+/// The values of a result set.
+pub(crate) fn of_rows(rows: &Rows) -> NamedValues {
+    rows.iter()
+        .filter_map(|row| {
+            let value = row.text("value").or_else(|| row.text("variable_value")).unwrap_or_default();
+            Some((row.text("variable_name")?.to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+/// A name and its values, parted by tabs or blanks: `Uptime  4711`, and with `--defer` of pt-summary `Uptime 4711 4721`.
+pub(crate) fn pair(line: &str) -> Option<(&str, Vec<&str>)> {
+    let name_end = line.find(['\t', ' ']).unwrap_or(line.len());
+    let (name, rest) = line.split_at(name_end);
+    let is_name = (2..=64).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
+    if !is_name || line.starts_with(char::is_whitespace) {
+        return None;
+    }
+    match rest.strip_prefix('\t') {
+        Some(value) => Some((name, vec![value])),
+        None => {
+            let values: Vec<&str> = rest.split_whitespace().collect();
+            // A sentence begins with a word, too.
+            let is_value = |value: &&str| value.len() <= 80 && !value.ends_with([',', '.', ':']);
+            (values.len() <= 40 && values.iter().all(is_value)).then_some((name, values))
+        }
+    }
+}
+
+/// Lists of one or more readings, of lines without a head: a name that comes again begins another reading, and further
+/// columns are further readings.
+pub(crate) fn of_pairs(text: &str) -> Vec<NamedValues> {
+    let mut readings: Vec<Vec<NamedValues>> = vec![Vec::new()];
+    for line in text.lines() {
+        let Some((name, values)) = pair(line) else { continue };
+        let again = readings
+            .last()
+            .and_then(|columns| columns.first())
+            .is_some_and(|first| first.text(name).is_some());
+        if again {
+            readings.push(Vec::new());
+        }
+        let Some(columns) = readings.last_mut() else { continue };
+        let is_number = |value: &&str| value.parse::<f64>().is_ok();
+        // A value of several words is one value, or the same in each of two readings.
+        let halves = values.split_at(values.len() / 2);
+        let values: Vec<String> = match values.len() {
+            0 | 1 => values.iter().map(|value| (*value).to_owned()).collect(),
+            _ if values.iter().all(is_number) => values.iter().map(|value| (*value).to_owned()).collect(),
+            count if count % 2 == 0 && halves.0 == halves.1 => vec![halves.0.join(" "); 2],
+            _ => vec![values.join(" ")],
+        };
+        for (at, value) in values.iter().enumerate() {
+            if columns.len() <= at {
+                columns.push(NamedValues::default());
+            }
+            columns[at].insert(name, value.as_str());
+        }
+        if values.is_empty() {
+            if columns.is_empty() {
+                columns.push(NamedValues::default());
+            }
+            columns[0].insert(name, "");
+        }
+    }
+    let mut all: Vec<NamedValues> = readings.into_iter().flat_map(absolute).collect();
+    all.retain(|values| values.len() > 1);
+    all
+}
+
+/// Further columns are readings, or what was added since the one before (`mysqladmin --relative`, pt-mext): then `Uptime`
+/// gets smaller.
+fn absolute(mut columns: Vec<NamedValues>) -> Vec<NamedValues> {
+    let uptime = |values: &NamedValues| values.number("uptime");
+    let is_relative = match (columns.first().and_then(uptime), columns.get(1).and_then(uptime)) {
+        (Some(first), Some(second)) => second < first,
+        _ => columns.len() > 2,
+    };
+    if is_relative {
+        for at in 1..columns.len() {
+            let sums: NamedValues = columns[at]
+                .iter()
+                .filter_map(|(name, _)| {
+                    let sum = columns[at - 1].number(name)? + columns[at].number(name)?;
+                    Some((name.to_owned(), format!("{sum}")))
+                })
+                .collect();
+            columns[at] = sums;
+        }
+    }
+    columns
+}
+
+/// The version that variables say.
+pub(crate) fn version(values: &NamedValues) -> Option<ServerVersion> {
+    ServerVersion::parse(values.text("version")?, values.text("version_comment").unwrap_or_default())
+}
+
+/// What an option file sets for a server, and what else is to be said of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Options {
+    /// The settings as variables.
+    pub(crate) values: NamedValues,
+    /// Groups and settings that were understood.
+    pub(crate) lines: usize,
+    /// What it includes and is not given here.
+    pub(crate) includes: Vec<String>,
+}
+
+/// The groups that a server reads.
+fn is_of_server(group: &str) -> bool {
+    let group = group.to_ascii_lowercase();
+    ["server", "embedded", "galera"].contains(&group.as_str())
+        || ["mysqld", "mariadbd", "mariadb"].iter().any(|name| {
+            group.strip_prefix(name).is_some_and(|rest| {
+                rest.is_empty() || rest.starts_with(['-', '.', '_']) || rest.parse::<u32>().is_ok()
+            })
+        }) && !group.starts_with("mysqld_safe")
+            && !group.starts_with("mysqld_multi")
+            && !group.starts_with("mariadb-dump")
+}
+
+/// Groups of programs that read option files.
+pub(crate) fn is_group(line: &str) -> bool {
+    const PROGRAMS: [&str; 16] = [
+        "client",
+        "mysql",
+        "mysqld",
+        "mariadb",
+        "server",
+        "galera",
+        "embedded",
+        "xtrabackup",
+        "isamchk",
+        "myisamchk",
+        "ndb",
+        "sst",
+        "instance",
+        "manager",
+        "safe_mysqld",
+        "replication",
+    ];
+    let Some(group) = line.trim().strip_prefix('[').and_then(|rest| rest.split_once(']')) else {
+        return false;
+    };
+    let rest = group.1.trim();
+    let name = group.0.trim().to_ascii_lowercase();
+    (rest.is_empty() || rest.starts_with(['#', ';']))
+        && PROGRAMS.iter().any(|program| name.starts_with(program))
+}
+
+/// Reads an option file, or what my_print_defaults prints.
+pub(crate) fn options(text: &str) -> Options {
+    let printed =
+        text.lines().filter(|line| line.starts_with("--")).count() > 0 && !text.lines().any(is_group);
+    let plain: String;
+    let text = if printed {
+        plain = text.lines().map(|line| line.trim_start_matches("--").to_owned() + "\n").collect();
+        &plain
+    } else {
+        text
+    };
+    let mut options = Options::default();
+    let mut of_server = printed;
+    for (_, line) in parse(text.as_bytes()) {
+        match line {
+            Line::Group(group) => {
+                of_server = is_of_server(&group);
+                options.lines += 1;
+            }
+            Line::Option { key, value } => {
+                options.lines += 1;
+                if of_server {
+                    let key = key.replace('-', "_").to_ascii_lowercase();
+                    let key = key.strip_prefix("loose_").unwrap_or(&key);
+                    options.values.insert(key, sized(value.as_deref().unwrap_or("ON")));
+                }
+            }
+            Line::Include(path)
+            | Line::IncludeDir(path)
+            | Line::MayInclude(path)
+            | Line::MayIncludeDir(path) => {
+                options.lines += 1;
+                options.includes.push(path.display().to_string());
+            }
+            Line::Wrong(_) => {}
+        }
+    }
+    options
+}
+
+/// `2G` as the number that the variable has.
+fn sized(value: &str) -> String {
+    let (digits, unit) = value.trim().split_at(value.trim().len().saturating_sub(1));
+    let shift = match unit {
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        "t" | "T" => 40,
+        _ => return value.to_owned(),
+    };
+    match digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)) {
+        Some(number) => number.to_string(),
+        None => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_and_variables_are_distinguished_by_their_names() {
+        let status = of_pairs("Aborted_clients\t0\nCom_select\t7\nUptime\t100\n");
+        assert_eq!(kind(&status[0]), NamedKind::Status);
+        let variables = of_pairs("autocommit\tON\nback_log\t50\nversion\t5.5.20-log\n");
+        assert_eq!(kind(&variables[0]), NamedKind::Variables);
+        assert_eq!(version(&variables[0]).map(|v| v.to_string()).as_deref(), Some("MySQL 5.5.20"));
+    }
+
+    #[test]
+    fn readings_that_follow_each_other_are_several() {
+        let two = of_pairs("Com_select 7 9\nUptime 100 110\n");
+        assert_eq!(two.len(), 2);
+        assert_eq!(two[1].number("uptime"), Some(110.0));
+        let relative = of_pairs("Com_select 7 2 1\nUptime 100 10 10\n");
+        assert_eq!(
+            (relative[2].number("com_select"), relative[2].number("uptime")),
+            (Some(10.0), Some(120.0))
+        );
+        let again = of_pairs("Com_select\t7\nUptime\t100\nCom_select\t8\nUptime\t101\n");
+        assert_eq!(again.len(), 2);
+    }
+
+    #[test]
+    fn an_option_file_gives_the_servers_settings_and_what_is_not_here() {
+        let options = options(
+            "[client]\nuser = before\n?includedir /etc/my.cnf.d/optional\n[mariadbd]\n\
+                               innodb-buffer-pool-size = 2G\nskip-name-resolve\n!includedir /etc/mysql/conf.d/\n[mysqld_safe]\nnice = 0\n",
+        );
+        assert_eq!(options.values.number("innodb_buffer_pool_size"), Some(2_147_483_648.0));
+        assert_eq!(options.values.text("skip_name_resolve"), Some("ON"));
+        assert_eq!(options.values.text("nice"), None);
+        assert_eq!(options.includes, ["/etc/my.cnf.d/optional", "/etc/mysql/conf.d/"]);
+    }
+}

@@ -1,0 +1,120 @@
+//! What was recognised in a text: its documents, each with what it says.
+
+use jiff::civil::DateTime;
+use spindoctor_model::mysql::{
+    MetadataLock, NamedValues, ReplicaChannel, RowLockWait, ServerThread, Transaction,
+};
+use spindoctor_model::{InnodbStatus, ServerVersion};
+
+use crate::stacks::CapturedStacks;
+
+/// What a document is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// `SHOW ENGINE INNODB STATUS`, or a part of it.
+    InnodbStatus,
+    /// `SHOW PROCESSLIST` and its like.
+    ProcessList,
+    /// An error log, or lines of one.
+    ErrorLog,
+    /// `SHOW GLOBAL STATUS`
+    GlobalStatus,
+    /// `SHOW GLOBAL VARIABLES`
+    GlobalVariables,
+    /// An option file.
+    OptionFile,
+    /// `SHOW REPLICA STATUS`
+    ReplicaStatus,
+    /// `INNODB_TRX`
+    Transactions,
+    /// Who waits for whose lock.
+    LockWaits,
+    /// `performance_schema.metadata_locks`
+    MetadataLocks,
+    /// Stacks of threads.
+    Stacks,
+    /// What a tool of the system prints: `vmstat`, `iostat`, `df`. Known, and not used.
+    System,
+    /// Not recognised.
+    Unknown,
+}
+
+impl Kind {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InnodbStatus => "InnoDB status",
+            Self::ProcessList => "process list",
+            Self::ErrorLog => "error log",
+            Self::GlobalStatus => "global status",
+            Self::GlobalVariables => "global variables",
+            Self::OptionFile => "option file",
+            Self::ReplicaStatus => "replica status",
+            Self::Transactions => "list of transactions",
+            Self::LockWaits => "list of lock waits",
+            Self::MetadataLocks => "list of metadata locks",
+            Self::Stacks => "stacks",
+            Self::System => "output of a system tool",
+            Self::Unknown => "not recognised",
+        }
+    }
+}
+
+/// A document within a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// The file, as it was named.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Its first line in the text as it was after the damage was undone, from 1.
+    pub first_line: usize,
+    /// How many lines it has.
+    pub lines: usize,
+    /// The time that it names, by the server's clock.
+    pub time: Option<DateTime>,
+    /// The server's version, where it says so.
+    pub version: Option<ServerVersion>,
+    /// What is to be said of it, in words: what a log says, what an option file includes.
+    pub says: Vec<String>,
+    /// What it says, reading by reading.
+    pub moments: Vec<Moment>,
+    /// Its beginning, of what was not recognised.
+    pub begins: String,
+}
+
+/// What was read at one time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Moment {
+    /// When, by the server's clock, where the text says so.
+    pub time: Option<DateTime>,
+    /// What it says.
+    pub said: Vec<Said>,
+}
+
+/// One reading.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    /// The numbers of InnoDB's status.
+    Innodb(Box<InnodbStatus>),
+    /// A process list.
+    Threads(Vec<ServerThread>),
+    /// The sessions that InnoDB's status names: less than a process list.
+    SomeThreads(Vec<ServerThread>),
+    /// Open transactions.
+    Transactions(Vec<Transaction>),
+    /// Who waits for whose lock.
+    LockWaits(Vec<RowLockWait>),
+    /// Metadata locks.
+    MetadataLocks(Vec<MetadataLock>),
+    /// `SHOW GLOBAL STATUS`
+    Status(NamedValues),
+    /// `SHOW GLOBAL VARIABLES`
+    Variables(NamedValues),
+    /// What an option file sets: what the server runs with may differ.
+    Options(NamedValues),
+    /// Channels of a replica.
+    Replication(Vec<ReplicaChannel>),
+    /// Stacks of threads.
+    Stacks(Box<CapturedStacks>),
+}

@@ -1,0 +1,346 @@
+//! What pasting does to a text, undone: quote marks, prefixes of a log, indentation, HTML, escaped line ends, typographic
+//! dashes, wrapped lines.
+//!
+//! Each step is taken only where a line that only a server or one of its tools writes stands out of place: what is in order
+//! stays as it is.
+
+use std::borrow::Cow;
+
+/// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
+const ANCHORS: [&str; 16] = [
+    "--Thread ",
+    "---TRANSACTION ",
+    "=====================",
+    "---------------",
+    "***************************",
+    "OS WAIT ARRAY INFO: ",
+    "MySQL thread id ",
+    "Trx id counter ",
+    "RW-shared spins ",
+    "Per second averages calculated ",
+    "+----",
+    "| Id ",
+    "| ID ",
+    "Stack trace of thread ",
+    "Variable_name",
+    "[mysqld]",
+];
+
+/// Lines looked at, for what a text has in common.
+const LOOKED_AT: usize = 2_000;
+
+/// The text as it was before it was pasted.
+pub(crate) fn undamaged(text: &str) -> String {
+    let text = unescaped(text);
+    let text = without_markup(&text);
+    let text = without_prefix(&text);
+    let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
+    let mut text = joined(&lines).join("\n");
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// Lines that a client, a driver or a JSON string wrote as one, with `\n` for their ends.
+fn unescaped(text: &str) -> Cow<'_, str> {
+    // Below one of these pairs of characters stands a line of a server's own; statements in a tab-separated list have `\n` too.
+    const BEGINS: [&str; 9] = [
+        r"\n====",
+        r"\n--------",
+        r"\n--Thread",
+        r"\n***************",
+        r"\n+---",
+        r"\n#0 ",
+        r"\n#1 ",
+        r"\nThread ",
+        r"\n[mysqld",
+    ];
+    let is_escaped = |line: &str| BEGINS.iter().any(|begins| line.contains(begins));
+    let mut text = Cow::Borrowed(text);
+    // A text in JSON in JSON has two levels.
+    for _ in 0..2 {
+        let halved = text.contains(r"\\n==") || text.contains(r"\\n--------");
+        if !halved && !text.lines().any(is_escaped) {
+            break;
+        }
+        let mut plain = String::with_capacity(text.len());
+        for line in text.lines() {
+            match is_escaped(line) || halved && line.contains(r"\\n") {
+                true => without_escapes(line, &mut plain),
+                false => plain.push_str(line),
+            }
+            plain.push('\n');
+        }
+        text = Cow::Owned(plain);
+    }
+    text
+}
+
+fn without_escapes(line: &str, plain: &mut String) {
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
+                Some('n') => plain.push('\n'),
+                Some('t') => plain.push('\t'),
+                Some('r') => {}
+                Some('u') => {
+                    let digits: String = characters.clone().take(4).collect();
+                    match u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32) {
+                        Some(character) if digits.len() == 4 => {
+                            plain.push(character);
+                            characters.by_ref().take(4).for_each(drop);
+                        }
+                        _ => plain.push_str(r"\u"),
+                    }
+                }
+                Some(other) => plain.push(other),
+                None => {}
+            },
+            other => plain.push(other),
+        }
+    }
+}
+
+/// A page of a blog or a ticket: tags of text that is not wrapped, and the names of characters.
+fn without_markup(text: &str) -> Cow<'_, str> {
+    const TAGS: [(&str, &str); 14] = [
+        ("<br>", "\n"),
+        ("<br/>", "\n"),
+        ("<br />", "\n"),
+        ("<pre>", ""),
+        ("</pre>", "\n"),
+        ("<code>", ""),
+        ("</code>", ""),
+        ("<p>", ""),
+        ("</p>", "\n"),
+        ("<div>", ""),
+        ("</div>", "\n"),
+        ("<span>", ""),
+        ("</span>", ""),
+        ("```", ""),
+    ];
+    const CHARACTERS: [(&str, &str); 9] = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&apos;", "'"),
+        ("&nbsp;", " "),
+        ("&ndash;", "\u{2013}"),
+        ("&mdash;", "\u{2014}"),
+        ("&minus;", "-"),
+        ("&hellip;", "..."),
+    ];
+    let mut text = Cow::Borrowed(text);
+    if text.contains('<') || text.contains("```") {
+        for (tag, instead) in TAGS {
+            if text.contains(tag) {
+                text = Cow::Owned(text.replace(tag, instead));
+            }
+        }
+    }
+    if !text.contains('&') {
+        return text;
+    }
+    for (name, instead) in CHARACTERS {
+        if text.contains(name) {
+            text = Cow::Owned(text.replace(name, instead));
+        }
+    }
+    if text.contains("&#") {
+        text = Cow::Owned(by_number(&text));
+    }
+    // Last, so that nothing is decoded twice.
+    match text.contains("&amp;") {
+        true => Cow::Owned(text.replace("&amp;", "&")),
+        false => text,
+    }
+}
+
+/// `&#8211;`, `&#x2013;`
+fn by_number(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("&#") {
+        plain.push_str(before);
+        let number = |digits: &str| match digits.strip_prefix(['x', 'X']) {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => digits.parse().ok(),
+        };
+        let end = after.bytes().take(8).position(|byte| byte == b';');
+        match end.and_then(|end| Some((end, char::from_u32(number(&after[..end])?)?))) {
+            Some((end, character)) => {
+                plain.push(character);
+                rest = &after[end + 1..];
+            }
+            None => {
+                plain.push_str("&#");
+                rest = after;
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// Where the lines of a text begin behind something that was put before each: a quote mark, a log's time, an indentation.
+fn without_prefix(text: &str) -> Cow<'_, str> {
+    let mut at = [0_usize; 160];
+    for line in text.lines().take(LOOKED_AT) {
+        let line = typographic(line);
+        let first = ANCHORS.iter().filter_map(|anchor| Some((line.find(anchor)?, anchor))).min();
+        if let Some((bytes, _)) = first {
+            // Of a rule, the first of its characters counts.
+            let rule = line[bytes..].chars().next().unwrap_or_default();
+            let before = line[..bytes].trim_end_matches(rule).chars().count();
+            if let Some(count) = at.get_mut(before) {
+                *count += 1;
+            }
+        }
+    }
+    let (most, count) =
+        at.iter().enumerate().max_by_key(|(place, count)| (**count, usize::MAX - place)).unwrap_or((0, &0));
+    if most == 0 || *count <= at[0] || (*count < 2 && !is_blank_before(text, most)) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    for line in text.lines() {
+        match line.char_indices().nth(most) {
+            Some((cut, _)) => plain.push_str(&line[cut..]),
+            // An empty line of the text: its prefix may have lost the blanks at its end.
+            None if line.trim().chars().all(|c| !c.is_alphanumeric()) => {}
+            None if line.chars().count() <= most => {}
+            None => plain.push_str(line),
+        }
+        plain.push('\n');
+    }
+    Cow::Owned(plain)
+}
+
+/// True where each line has so many blanks first.
+fn is_blank_before(text: &str, columns: usize) -> bool {
+    let lines = text.lines().take(LOOKED_AT).filter(|line| !line.trim().is_empty());
+    lines.into_iter().all(|line| line.chars().take(columns).all(char::is_whitespace))
+}
+
+/// A blog's dashes are hyphens again.
+fn typographic(line: &str) -> Cow<'_, str> {
+    if line.is_ascii() {
+        return Cow::Borrowed(line);
+    }
+    let mut plain = String::with_capacity(line.len());
+    let mut leads = true;
+    for character in line.chars() {
+        let is_dash = matches!(character, '\u{2010}'..='\u{2015}' | '\u{2212}' | '-' | ' ' | '\u{a0}' | '>');
+        match character {
+            // WordPress makes one dash of two hyphens, and a longer one of three.
+            '\u{2013}' if leads => plain.push_str("--"),
+            '\u{2014}' if leads => plain.push_str("---"),
+            '\u{2010}' | '\u{2011}' | '\u{2012}' | '\u{2212}' if leads => plain.push('-'),
+            '\u{a0}' | '\u{2002}' | '\u{2003}' | '\u{2009}' => plain.push(' '),
+            '\u{200b}' | '\u{200c}' | '\u{200d}' | '\u{feff}' | '\u{ad}' => {}
+            '\u{ff1a}' => plain.push(':'),
+            '\u{ff0c}' => plain.push_str(", "),
+            other => plain.push(other),
+        }
+        leads &= is_dash;
+    }
+    Cow::Owned(plain)
+}
+
+fn plain_line(line: &str) -> Cow<'_, str> {
+    match typographic(line) {
+        Cow::Borrowed(line) => Cow::Borrowed(line.trim_end_matches(' ')),
+        Cow::Owned(line) => Cow::Owned(line.trim_end_matches(' ').to_owned()),
+    }
+}
+
+/// Beginnings of lines of which it is known how they end.
+const ENDS: [(&str, &str); 4] = [
+    ("--Thread ", "the semaphore:"),
+    ("------- TRX HAS BEEN WAITING ", "TO BE GRANTED:"),
+    ("a writer (thread id ", "exclusive"),
+    ("number of readers ", "lock_word: "),
+];
+
+/// Lines that were wrapped, in one again: those of which it is known how they end.
+fn joined(lines: &[Cow<'_, str>]) -> Vec<String> {
+    let mut whole = Vec::with_capacity(lines.len());
+    let mut at = 0;
+    while let Some(line) = lines.get(at) {
+        let mut line = line.to_string();
+        at += 1;
+        let end = ENDS.iter().find(|(begins, _)| line.starts_with(begins)).map(|(_, end)| *end);
+        if let Some(end) = end.filter(|end| !line.contains(end)) {
+            // Wrapped at a blank, or within a word.
+            let next: String =
+                lines[at..].iter().take(2).map(|next| next.trim()).collect::<Vec<_>>().join(" ");
+            for (taken, separator) in [(1, " "), (1, ""), (2, " ")] {
+                let Some(more) = lines.get(at..at + taken) else { continue };
+                let more = more.iter().map(|line| line.trim()).collect::<Vec<_>>().join(separator);
+                let candidate = format!("{line}{separator}{more}");
+                if candidate.contains(end) && !next.is_empty() && candidate.len() < 400 {
+                    line = candidate;
+                    at += taken;
+                    break;
+                }
+            }
+        }
+        whole.push(line);
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str = "--Thread 140406675191552 has waited at row0purge.cc line 862 for 18.00 seconds the semaphore:\n\
+                         S-lock on RW-latch at 0x3ca8738 created in file dict0dict.cc line 1183\n\
+                         a writer (thread id 140406373218048) has reserved it in mode  exclusive\n\
+                         number of readers 0, waiters flag 1, lock_word: 0\n\
+                         ------------\nTRANSACTIONS\n------------\n\
+                         ---TRANSACTION 421, not started\n";
+
+    #[test]
+    fn what_is_in_order_stays_as_it_is() {
+        assert_eq!(undamaged(PLAIN), PLAIN);
+    }
+
+    #[test]
+    fn every_prefix_is_taken_away() {
+        for prefix in
+            ["> ", ">> ", "    ", "\t", "db-1  | ", "Feb 12 09:52:22 db1 mysqld[4711]: ", "# ", "12: "]
+        {
+            let damaged: String = PLAIN.lines().map(|line| format!("{prefix}{line}\n")).collect();
+            assert_eq!(undamaged(&damaged), PLAIN, "{prefix}");
+            let trimmed: String = damaged.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+            assert_eq!(undamaged(&trimmed), PLAIN, "{prefix}");
+        }
+    }
+
+    #[test]
+    fn a_blog_and_a_string_give_the_text_back() {
+        let blog = PLAIN.replace("---TRANSACTION", "&#8212;TRANSACTION").replace("--Thread", "&#8211;Thread");
+        assert_eq!(undamaged(&blog), PLAIN);
+        assert_eq!(
+            undamaged(&PLAIN.replace("---TRANSACTION", "\u{2014}TRANSACTION").replace(':', "\u{ff1a}")),
+            PLAIN
+        );
+        let string = PLAIN.replace('\n', "\\n");
+        assert_eq!(undamaged(&string), PLAIN.to_owned() + "\n");
+        assert_eq!(
+            undamaged(&format!("<pre>{}</pre>", PLAIN.replace('<', "&lt;"))).trim_end(),
+            PLAIN.trim_end()
+        );
+    }
+
+    #[test]
+    fn wrapped_lines_are_joined() {
+        let wrapped = PLAIN
+            .replace("18.00 seconds the", "18.00 seconds\nthe")
+            .replace("mode  exclusive", "mode\nexclusive");
+        assert_eq!(undamaged(&wrapped), PLAIN.replace("mode  exclusive", "mode exclusive"));
+    }
+}

@@ -1,0 +1,556 @@
+//! Tables as clients print them: `\G`, a frame, tabs, CSV, JSON; to rows by column name.
+//!
+//! Line by line, so that a file of any length can be read; each result set is given when the next one begins, or at the end.
+
+use std::collections::HashMap;
+
+use spindoctor_collect::mysql::Rows;
+
+/// Rows of one result set that are kept.
+const MOST_ROWS: usize = 20_000;
+/// Columns of one.
+const MOST_COLUMNS: usize = 500;
+/// Bytes of a cell that are kept: a status text is 1 MiB at most.
+const LONGEST_CELL: usize = 1 << 20;
+
+/// How a table is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `*** 1. row ***`, `Name: value`
+    Vertical,
+    /// `| a | b |`
+    Framed,
+    /// Cells with this character between them.
+    Parted(char),
+    /// Cells below the beginnings of the columns' names.
+    Columns,
+}
+
+/// A reader of tables.
+#[derive(Debug, Default)]
+pub struct Tables {
+    form: Option<Form>,
+    columns: Vec<String>,
+    /// Rows end with a `|`, as the head does.
+    is_closed: bool,
+    /// Where the names begin, of [`Form::Columns`].
+    starts: Vec<usize>,
+    rows: Vec<Vec<Option<String>>>,
+    /// Of a vertical row: the cell that a line without a name belongs to, and where names end.
+    last: Option<(usize, usize)>,
+    /// The first name of the list stands at the beginning of its line: blanks before names were lost.
+    is_flush_left: bool,
+    /// A row of which more lines come.
+    open: String,
+}
+
+impl Tables {
+    /// Takes a line; the result set that it ends, where it begins another one.
+    pub fn take(&mut self, line: &str) -> Option<Rows> {
+        if let Some(number) = row_number(line) {
+            let ended = if number == 1 || self.form != Some(Form::Vertical) { self.finish() } else { None };
+            self.form = Some(Form::Vertical);
+            self.last = None;
+            if self.rows.len() < MOST_ROWS {
+                self.rows.push(vec![None; self.columns.len()]);
+            }
+            return ended;
+        }
+        match self.form {
+            Some(Form::Vertical) if is_border(line) || is_framed_header(line) => {
+                let ended = self.finish();
+                self.begin(line);
+                ended
+            }
+            Some(Form::Vertical) => {
+                self.vertical(line);
+                None
+            }
+            Some(form) => self.table(line, form),
+            None => {
+                self.begin(line);
+                None
+            }
+        }
+    }
+
+    /// The result set so far; None where there is none.
+    pub fn finish(&mut self) -> Option<Rows> {
+        if !self.open.is_empty() {
+            let line = std::mem::take(&mut self.open);
+            self.row(&line, Form::Framed, true);
+        }
+        let mut rows = std::mem::take(&mut self.rows);
+        let columns = match self.form {
+            Some(Form::Vertical) => std::mem::take(&mut self.columns),
+            _ => self.columns.clone(),
+        };
+        rows.retain(|row| row.iter().any(Option::is_some));
+        self.last = None;
+        if rows.is_empty() || columns.is_empty() {
+            return None;
+        }
+        rows.iter_mut().for_each(|row| row.resize(columns.len(), None));
+        Some(Rows::new(columns, rows))
+    }
+
+    fn begin(&mut self, line: &str) {
+        let Some((form, columns)) = header(line) else { return };
+        self.starts = starts(line);
+        self.is_closed = line.trim_end().ends_with('|');
+        (self.form, self.columns) = (Some(form), columns);
+    }
+
+    fn vertical(&mut self, line: &str) {
+        let at_row = self.rows.len().checked_sub(1);
+        let Some(row) = at_row.and_then(|at| self.rows.get_mut(at)) else { return };
+        let field = line.split_once(':').filter(|(name, _)| is_name(name.trim()));
+        let place = line.find(':').unwrap_or_default();
+        // Names are written flush right; a statement's own line that looks as one is where no name ends.
+        let field = field.filter(|(name, value)| {
+            let name = name.trim();
+            is_process_list(name)
+                || (value.is_empty() || value.starts_with(' '))
+                    && self.last.is_none_or(|(_, colon)| {
+                        colon == place || self.is_flush_left && line.starts_with(name)
+                    })
+        });
+        match field {
+            Some((name, value)) => {
+                let name = name.trim().to_ascii_lowercase();
+                let at = match self.columns.iter().position(|column| *column == name) {
+                    Some(at) => at,
+                    None if self.columns.len() < MOST_COLUMNS => {
+                        self.columns.push(name);
+                        self.columns.len() - 1
+                    }
+                    None => return,
+                };
+                if row.len() <= at {
+                    row.resize(at + 1, None);
+                }
+                let value = value.strip_prefix(' ').unwrap_or(value);
+                row[at] = Some(value.to_owned()).filter(|value| value != "NULL");
+                if self.last.is_none() {
+                    self.is_flush_left = line.starts_with(|c: char| !c.is_whitespace());
+                }
+                self.last = Some((at, place));
+            }
+            None => {
+                if let Some((at, _)) = self.last
+                    && let Some(Some(cell)) = row.get_mut(at)
+                    && cell.len() < LONGEST_CELL
+                {
+                    cell.push('\n');
+                    cell.push_str(line);
+                }
+            }
+        }
+    }
+
+    fn table(&mut self, line: &str, form: Form) -> Option<Rows> {
+        if form == Form::Framed {
+            if is_border(line) {
+                return None;
+            }
+            if !self.open.is_empty() && !is_framed_header(line) {
+                self.more(line);
+                return None;
+            }
+            if !line.trim_start().starts_with('|') {
+                return None;
+            }
+        }
+        if line.trim().is_empty() {
+            return None;
+        }
+        if let Some((form, columns)) = header(line) {
+            let ended = self.finish();
+            self.starts = starts(line);
+            self.is_closed = line.trim_end().ends_with('|');
+            (self.form, self.columns) = (Some(form), columns);
+            return ended;
+        }
+        self.row(line, form, false);
+        None
+    }
+
+    /// A line of a framed row that began above.
+    fn more(&mut self, line: &str) {
+        if self.open.len() < LONGEST_CELL {
+            self.open.push('\n');
+            self.open.push_str(line);
+        }
+        if line.trim_end().ends_with('|') {
+            let whole = std::mem::take(&mut self.open);
+            self.row(&whole, Form::Framed, false);
+        }
+    }
+
+    fn row(&mut self, line: &str, form: Form, is_last: bool) {
+        let wanted = self.columns.len();
+        let cells: Vec<String> = match form {
+            Form::Columns => self.by_columns(line),
+            Form::Parted('\t') => line.split('\t').map(str::to_owned).collect(),
+            Form::Parted(mark) => quoted(line, mark),
+            _ => framed(line).into_iter().map(str::to_owned).collect(),
+        };
+        let mut cells = cells;
+        if matches!(form, Form::Parted(_)) && cells.len() + 1 == wanted {
+            // The blanks at the end of a line were lost, and with them an empty cell.
+            cells.push(String::new());
+        }
+        if form == Form::Framed && self.is_closed && !is_last && !line.trim_end().ends_with('|') {
+            line.clone_into(&mut self.open);
+            return;
+        }
+        if cells.len() < wanted {
+            if form == Form::Framed && is_last {
+                // A text that was cut in its last row.
+                self.keep(cells, "");
+            }
+            return;
+        }
+        let parted = match form {
+            Form::Parted(mark) => mark.to_string(),
+            _ => "|".to_owned(),
+        };
+        self.keep(cells, &parted);
+    }
+
+    /// A statement may hold what parts the cells: what is too much is its.
+    fn keep(&mut self, mut cells: Vec<String>, parted: &str) {
+        let wanted = self.columns.len();
+        let too_many = cells.len().saturating_sub(wanted);
+        if too_many > 0 {
+            let long = ["info", "processlist_info", "value", "status", "query", "trx_query"];
+            let at = self.columns.iter().position(|name| long.contains(&name.as_str())).unwrap_or(wanted - 1);
+            let whole = cells[at..=at + too_many].join(parted);
+            cells.splice(at..=at + too_many, [whole]);
+        }
+        if self.rows.len() < MOST_ROWS {
+            let cell = |cell: String| match cell.trim() {
+                "NULL" | "\\N" => None,
+                _ => Some(cell.trim().to_owned()),
+            };
+            self.rows.push(cells.into_iter().map(cell).collect());
+        }
+    }
+
+    /// Cells below the beginnings of the names; none where a cell reaches over one.
+    fn by_columns(&self, line: &str) -> Vec<String> {
+        let letters: Vec<char> = line.chars().collect();
+        let last = self.starts.len().saturating_sub(1);
+        let cell = |(at, &start): (usize, &usize)| {
+            let is_parted = start == 0 || letters.get(start - 1).is_none_or(|c| c.is_whitespace());
+            let end = if at == last { letters.len() } else { self.starts[at + 1].min(letters.len()) };
+            let cell: String =
+                letters.get(start.min(letters.len())..end).unwrap_or_default().iter().collect();
+            is_parted.then(|| cell.trim().to_owned())
+        };
+        self.starts.iter().enumerate().map_while(cell).collect()
+    }
+}
+
+/// The result sets of a text.
+#[cfg(test)]
+pub(crate) fn tables(text: &str) -> Vec<Rows> {
+    if let Some(rows) = json(text) {
+        return vec![rows];
+    }
+    let mut tables = Tables::default();
+    let mut all: Vec<Rows> = text.lines().filter_map(|line| tables.take(line)).collect();
+    all.extend(tables.finish());
+    all
+}
+
+/// A list of objects in JSON.
+pub(crate) fn json(text: &str) -> Option<Rows> {
+    let text = text.trim();
+    if !text.starts_with('[') && !text.starts_with('{') {
+        return None;
+    }
+    let value: serde_json::Value = serde_json::from_str(text).ok()?;
+    let list = match value {
+        serde_json::Value::Array(list) => list,
+        serde_json::Value::Object(map) => map
+            .into_iter()
+            .find_map(|(_, value)| value.as_array().filter(|list| !list.is_empty()).cloned())?,
+        _ => return None,
+    };
+    let mut columns: Vec<String> = Vec::new();
+    let mut rows = Vec::new();
+    for one in list.into_iter().take(MOST_ROWS) {
+        let serde_json::Value::Object(one) = one else { return None };
+        let cells: HashMap<String, serde_json::Value> =
+            one.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+        let mut names: Vec<&String> = cells.keys().filter(|name| !columns.contains(name)).collect();
+        names.sort();
+        let new: Vec<String> = names.into_iter().cloned().collect();
+        columns.extend(new);
+        if columns.len() > MOST_COLUMNS {
+            return None;
+        }
+        let text = |value: &serde_json::Value| match value {
+            serde_json::Value::Null => None,
+            serde_json::Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        };
+        rows.push(columns.iter().map(|name| cells.get(name).and_then(text)).collect::<Vec<_>>());
+    }
+    rows.iter_mut().for_each(|row| row.resize(columns.len(), None));
+    (!columns.is_empty()).then(|| Rows::new(columns, rows))
+}
+
+/// `*************************** 12. row ***************************`
+pub(crate) fn row_number(line: &str) -> Option<u64> {
+    let inside = line.trim().strip_prefix("***")?.trim_matches('*').trim();
+    inside.strip_suffix(". row")?.parse().ok()
+}
+
+/// `+----+------+`
+pub(crate) fn is_border(line: &str) -> bool {
+    let line = line.trim();
+    line.len() >= 3
+        && line.starts_with('+')
+        && line.contains('-')
+        && line.trim_matches(['+', '-', ' ', '=']).is_empty()
+}
+
+/// `| Id | User | ...`
+pub(crate) fn is_framed_header(line: &str) -> bool {
+    line.trim_start().starts_with('|') && header(line).is_some()
+}
+
+/// The columns that a line names, where it is the head of a table that is known.
+pub(crate) fn header_of(line: &str) -> Option<Vec<String>> {
+    header(line).map(|(_, columns)| columns)
+}
+
+fn header(line: &str) -> Option<(Form, Vec<String>)> {
+    // Heads are short: the widest, of a replica's status, has some 60 names.
+    if line.len() > 6_000 {
+        return None;
+    }
+    let named = |cells: Vec<&str>| -> Option<Vec<String>> {
+        fn bare(cell: &str) -> &str {
+            cell.trim().trim_matches(['"', '\'', '`'])
+        }
+        if cells.len() < 2 || cells.len() > MOST_COLUMNS || !cells.iter().all(|cell| is_name(bare(cell))) {
+            return None;
+        }
+        let names: Vec<String> = cells.iter().map(|cell| bare(cell).to_ascii_lowercase()).collect();
+        kind(&names).is_some().then_some(names)
+    };
+    let trimmed = line.trim();
+    if trimmed.starts_with('|') {
+        return named(framed(trimmed)).map(|names| (Form::Framed, names));
+    }
+    for mark in ['\t', ',', ';', '|'] {
+        if line.contains(mark)
+            && let Some(names) = named(trimmed.split(mark).collect())
+        {
+            return Some((Form::Parted(mark), names));
+        }
+    }
+    let words: Vec<&str> = trimmed.split_whitespace().collect();
+    // Two words alone may be the beginning of a sentence.
+    if words.len() < 4 {
+        return None;
+    }
+    named(words).map(|names| (Form::Columns, names))
+}
+
+fn starts(line: &str) -> Vec<usize> {
+    let mut before = ' ';
+    let mut starts = Vec::new();
+    for (at, letter) in line.chars().enumerate() {
+        if before.is_whitespace() && !letter.is_whitespace() {
+            starts.push(at);
+        }
+        before = letter;
+    }
+    starts
+}
+
+/// The cells of a framed row, without what parts them.
+fn framed(line: &str) -> Vec<&str> {
+    let line = line.trim();
+    let inside = line.strip_prefix('|').unwrap_or(line);
+    inside.strip_suffix('|').unwrap_or(inside).split('|').map(str::trim).collect()
+}
+
+/// The cells of a row of CSV.
+fn quoted(line: &str, mark: char) -> Vec<String> {
+    let mut cells = vec![String::new()];
+    let mut is_quoted = false;
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let Some(cell) = cells.last_mut() else { break };
+        match letter {
+            '"' if is_quoted && letters.peek() == Some(&'"') => {
+                cell.push('"');
+                letters.next();
+            }
+            '"' if is_quoted || cell.trim().is_empty() => is_quoted = !is_quoted,
+            '\\' if is_quoted => cell.extend(letters.next()),
+            letter if letter == mark && !is_quoted => cells.push(String::new()),
+            letter => cell.push(letter),
+        }
+    }
+    cells
+}
+
+fn is_name(text: &str) -> bool {
+    text.len() <= 64
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The columns of the process list of every server (Percona and MariaDB have more of them).
+fn is_process_list(name: &str) -> bool {
+    const COLUMNS: [&str; 21] = [
+        "id",
+        "user",
+        "host",
+        "db",
+        "command",
+        "time",
+        "time_ms",
+        "state",
+        "info",
+        "progress",
+        "stage",
+        "max_stage",
+        "memory_used",
+        "max_memory_used",
+        "examined_rows",
+        "query_id",
+        "info_binary",
+        "tid",
+        "rows_sent",
+        "rows_examined",
+        "rows_read",
+    ];
+    COLUMNS.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// What a result set is, by the names of its columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TableKind {
+    /// Who is connected.
+    ProcessList,
+    /// Names and values.
+    Named,
+    /// `SHOW REPLICA STATUS`
+    Replica,
+    /// `SHOW ENGINE INNODB STATUS`, whose text stands in it.
+    Status,
+    /// `information_schema.INNODB_TRX`
+    Transactions,
+    /// `sys.innodb_lock_waits`
+    LockWaits,
+    /// `performance_schema.metadata_locks`
+    MetadataLocks,
+}
+
+/// What a table of these columns, in lower case, is; None for one that is not known.
+pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
+    let has = |name: &str| columns.iter().any(|column| column == name);
+    let any = |names: &[&str]| names.iter().any(|name| has(name));
+    if has("variable_name") && any(&["value", "variable_value"]) {
+        Some(TableKind::Named)
+    } else if any(&["slave_io_state", "replica_io_state", "slave_io_running", "replica_io_running"]) {
+        Some(TableKind::Replica)
+    } else if has("trx_id") && has("trx_state") {
+        Some(TableKind::Transactions)
+    } else if has("waiting_pid") && has("blocking_pid") {
+        Some(TableKind::LockWaits)
+    } else if has("lock_type") && has("lock_status") && has("object_type") {
+        Some(TableKind::MetadataLocks)
+    } else if has("type") && has("name") && has("status") && columns.len() == 3 {
+        Some(TableKind::Status)
+    } else if any(&["id", "processlist_id"])
+        && any(&["info", "state", "command", "processlist_command", "processlist_state"])
+        || has("time") && any(&["user", "state", "info", "command"])
+    {
+        Some(TableKind::ProcessList)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(text: &str) -> Vec<Vec<(String, String)>> {
+        let columns = ["Id", "User", "Command", "Time", "State", "Info"];
+        tables(text)
+            .iter()
+            .flat_map(|rows| {
+                rows.iter()
+                    .map(|row| {
+                        let named = |name: &&str| Some((name.to_string(), row.text(name)?.to_owned()));
+                        columns.iter().filter_map(named).collect()
+                    })
+                    .collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_form_of_a_list_gives_the_same_rows() {
+        let vertical = "*************************** 1. row ***************************\n     Id: 7\n   User: app\n\
+                        Command: Query\n   Time: 3\n  State: Sending data\n   Info: SELECT a\n*************************** 2. row \
+                        ***************************\n     Id: 8\n   User: root\nCommand: Sleep\n   Time: 9\n  State: \n   Info: NULL\n";
+        let framed = "+----+------+---------+------+--------------+----------+\n\
+                      | Id | User | Command | Time | State        | Info     |\n\
+                      +----+------+---------+------+--------------+----------+\n\
+                      |  7 | app  | Query   |    3 | Sending data | SELECT a |\n\
+                      |  8 | root | Sleep   |    9 |              | NULL     |\n\
+                      +----+------+---------+------+--------------+----------+\n2 rows in set (0.00 sec)\n";
+        let tabbed = "Id\tUser\tCommand\tTime\tState\tInfo\n7\tapp\tQuery\t3\tSending data\tSELECT a\n8\troot\tSleep\t9\t\tNULL\n";
+        let csv = "\"Id\",\"User\",\"Command\",\"Time\",\"State\",\"Info\"\n7,app,Query,3,\"Sending data\",\"SELECT a\"\n\
+                   8,root,Sleep,9,,NULL\n";
+        let json = r#"[{"Id":7,"User":"app","Command":"Query","Time":3,"State":"Sending data","Info":"SELECT a"},
+                      {"Id":8,"User":"root","Command":"Sleep","Time":9,"State":"","Info":null}]"#;
+        let columns = "Id  User  Command  Time  State         Info\n7   app   Query    3     Sending data  SELECT a\n\
+                       8   root  Sleep    9                   NULL\n";
+        let wanted = cells(vertical);
+        assert_eq!(wanted[0].len(), 6);
+        assert_eq!(wanted[0][5], ("Info".to_owned(), "SELECT a".to_owned()));
+        assert_eq!(wanted[1].len(), 5, "no statement");
+        for text in [framed, tabbed, csv, json, columns] {
+            assert_eq!(cells(text), wanted, "{text}");
+        }
+        let bare: String =
+            framed.lines().filter(|line| !is_border(line)).map(|line| format!("{line}\n")).collect();
+        assert_eq!(cells(&bare), wanted);
+    }
+
+    #[test]
+    fn a_statement_may_hold_anything() {
+        let vertical = "*************************** 1. row ***************************\n     Id: 7\n   Info: SELECT a\nFROM t\n\
+                        WHERE x: 1\nfoo: bar\n\n  State: x\n";
+        assert_eq!(cells(vertical)[0][2].1, "SELECT a\nFROM t\nWHERE x: 1\nfoo: bar\n");
+        let framed = "| Id | Info | State |\n| 5 | SELECT 'a|b',\n 'c|d',\n 1 | x |\n| 6 | DO 1 | y |\n";
+        let rows = cells(framed);
+        assert_eq!(rows.len(), 2, "{rows:?}");
+        assert_eq!(rows[0][1].1, "x");
+        assert!(rows[0][2].1.starts_with("SELECT 'a|b',"), "{rows:?}");
+    }
+
+    #[test]
+    fn a_row_that_was_cut_has_what_there_is() {
+        let rows = cells("| Id | User | Command | Time | State | Info |\n| 5 | app | Query | 3 | upda");
+        assert_eq!(rows[0].last().map(|(name, _)| name.as_str()), Some("State"));
+    }
+
+    #[test]
+    fn each_look_is_a_table_of_its_own() {
+        let look = "Id\tUser\tCommand\tTime\tState\tInfo\n7\tapp\tQuery\t3\tx\tDO 1\n";
+        assert_eq!(tables(&look.repeat(3)).len(), 3);
+        assert!(tables("hello world\nthis is a | text\n").is_empty());
+    }
+}

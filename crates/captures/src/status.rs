@@ -1,0 +1,404 @@
+//! `SHOW ENGINE INNODB STATUS` as it was pasted: whole, cut at either end, or single sections of it.
+//!
+//! What the server prints of its sessions and their locks is in no other reading of a capture, so it is read here as the lists
+//! that a live server gives: threads, transactions, and who waits for whose lock.
+
+use spindoctor_collect::mysql::innodb_status;
+use spindoctor_model::InnodbStatus;
+use spindoctor_model::innodb_status::ListedTransaction;
+use spindoctor_model::mysql::{RowLockWait, ServerThread, Transaction};
+
+/// Characters of a statement that are kept.
+const LONGEST: usize = 1_280;
+
+/// What a status text says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct StatusText {
+    /// Its numbers.
+    pub(crate) status: InnodbStatus,
+    /// The connections that its list of transactions names.
+    pub(crate) threads: Vec<ServerThread>,
+    /// The transactions that are open.
+    pub(crate) transactions: Vec<Transaction>,
+    /// Who waits for whose lock, where a holder can be named.
+    pub(crate) waits: Vec<RowLockWait>,
+}
+
+/// Headings of sections, with the beginnings of lines that stand in no other.
+const SECTIONS: [(&str, &[&str]); 6] = [
+    (
+        "SEMAPHORES",
+        &["--Thread ", "OS WAIT ARRAY INFO: ", "RW-shared spins ", "Mutex spin waits ", "RW-excl spins "],
+    ),
+    ("TRANSACTIONS", &["---TRANSACTION ", "Trx id counter ", "Purge done for trx", "History list length "]),
+    ("FILE I/O", &["Pending normal aio reads:", "I/O thread 0 state:", "Pending flushes (fsync)"]),
+    ("LOG", &["Log sequence number ", "Log flushed up to ", "Last checkpoint at "]),
+    (
+        "BUFFER POOL AND MEMORY",
+        &["Total memory allocated ", "Total large memory allocated ", "Buffer pool size ", "Free buffers "],
+    ),
+    ("ROW OPERATIONS", &["Number of rows inserted ", "Main thread process no."]),
+];
+
+/// Other headings of the text.
+const OTHERS: [&str; 7] = [
+    "BACKGROUND THREAD",
+    "LATEST FOREIGN KEY ERROR",
+    "LATEST DETECTED DEADLOCK",
+    "INSERT BUFFER AND ADAPTIVE HASH INDEX",
+    "INDIVIDUAL BUFFER POOL INFO",
+    "DEADLOCK",
+    "TRANSACTIONS",
+];
+
+/// True for a line that stands in a status text and nowhere else.
+pub(crate) fn is_of_status(line: &str) -> bool {
+    line.starts_with("--Thread ") && line.contains(" has waited at ")
+        || SECTIONS.iter().any(|(_, lines)| {
+            lines[..].iter().any(|begins| line.starts_with(begins)) && !line.starts_with("--Thread ")
+        })
+        || ["------- TRX HAS BEEN WAITING ", "RECORD LOCKS space id ", "TABLE LOCK table "]
+            .iter()
+            .any(|begins| line.starts_with(begins))
+        || is_thread_line(line)
+}
+
+fn is_thread_line(line: &str) -> bool {
+    ["MySQL thread id ", "MariaDB thread id "].iter().any(|begins| line.starts_with(begins))
+        && line.contains(" query id ")
+}
+
+/// True for a heading of the text between its rules.
+pub(crate) fn is_heading(line: &str) -> bool {
+    let line = line.trim();
+    SECTIONS.iter().any(|(heading, _)| *heading == line) || OTHERS.contains(&line)
+}
+
+/// Reads a text, or what there is of one. None where it says nothing.
+pub(crate) fn read(text: &str) -> Option<StatusText> {
+    let text = with_headings(text);
+    let status = innodb_status::parse(&text);
+    let (threads, entries) = entries(&text, &status);
+    let waits = waits(&entries, &status);
+    let transactions =
+        entries.iter().filter(|entry| entry.is_active).map(|entry| entry.transaction.clone()).collect();
+    let said = StatusText { status, threads, transactions, waits };
+    let nothing = InnodbStatus {
+        truncated: said.status.truncated,
+        raw: said.status.raw.clone(),
+        unknown_lines: said.status.unknown_lines.clone(),
+        unknown_sections: said.status.unknown_sections.clone(),
+        ..InnodbStatus::default()
+    };
+    (said.status != nothing).then_some(said)
+}
+
+/// The text with the headings of the sections whose lines stand in it: a part that was pasted lost them, or their rules.
+fn with_headings(text: &str) -> String {
+    let is_rule = |line: Option<&&str>| {
+        line.is_some_and(|line| line.len() >= 3 && line.bytes().all(|byte| byte == b'-'))
+    };
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let plain: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    let has_heading = |heading: &str| plain.iter().any(|line| line.trim() == heading);
+    let missing: Vec<(&str, &[&str])> =
+        SECTIONS.iter().copied().filter(|(heading, _)| !has_heading(heading)).collect();
+    let mut whole = String::with_capacity(text.len() + 400);
+    let mut now = "";
+    for (at, line) in plain.iter().enumerate() {
+        if is_heading(line) {
+            now = line.trim();
+            if !is_rule(at.checked_sub(1).and_then(|above| plain.get(above))) {
+                whole.push_str("----------\n");
+            }
+            whole.push_str(now);
+            whole.push('\n');
+            if !is_rule(plain.get(at + 1)) {
+                whole.push_str("----------\n");
+            }
+            continue;
+        }
+        let section = missing.iter().find(|(_, lines)| lines.iter().any(|begins| line.starts_with(begins)));
+        if let Some((heading, _)) = section.filter(|(heading, _)| *heading != now) {
+            now = heading;
+            whole.push_str("----------\n");
+            whole.push_str(heading);
+            whole.push_str("\n----------\n");
+        } else if now.is_empty() && is_thread_line(line) {
+            now = "TRANSACTIONS";
+        }
+        whole.push_str(lines[at]);
+    }
+    whole
+}
+
+/// An entry of the list of transactions.
+#[derive(Debug, Clone, Default)]
+struct Entry {
+    transaction: Transaction,
+    is_active: bool,
+    /// What the heading says behind the time: `setting auto-inc lock`.
+    does: String,
+    /// The lock that it waits for, and those that it has, as printed.
+    wanted: Option<Lock>,
+    held: Vec<Lock>,
+    tail: Option<String>,
+    pthread_id: Option<u64>,
+    is_cut: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Lock {
+    table: String,
+    index: String,
+    /// `space id 2 page no 4`, of a row's.
+    page: String,
+    mode: String,
+}
+
+/// Threads and transactions of the list.
+fn entries(text: &str, status: &InnodbStatus) -> (Vec<ServerThread>, Vec<Entry>) {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut in_statement = false;
+    let mut is_below_wait = false;
+    let lines: Vec<&str> = text.lines().collect();
+    for (at, line) in lines.iter().enumerate() {
+        let next_is_heading = lines.get(at + 1).is_some_and(|next| is_heading(next));
+        if let Some(rest) = line.strip_prefix("---TRANSACTION ") {
+            entries.push(heading(rest));
+            in_statement = false;
+        } else if line.starts_with("---") && next_is_heading || line.starts_with("====") {
+            // The list ends; what follows is no entry's.
+            in_statement = false;
+            if let Some(last) = entries.last_mut() {
+                last.is_cut = false;
+            }
+            if entries.last().is_some_and(|last| last.is_active || last.tail.is_some()) {
+                entries.push(Entry::default());
+            }
+        } else if let Some(entry) = entries.last_mut() {
+            if is_thread_line(line) {
+                connection(line, entry);
+                in_statement = true;
+            } else if line.starts_with("------- TRX HAS BEEN WAITING ")
+                || line.starts_with("------------------")
+            {
+                in_statement = false;
+            } else if let Some((lock, waits)) = lock(line) {
+                in_statement = false;
+                match waits && is_below_wait {
+                    true => entry.wanted = Some(lock),
+                    false if waits => {
+                        entry.wanted.get_or_insert(lock);
+                    }
+                    false if entry.held.len() < 200 => entry.held.push(lock),
+                    false => {}
+                }
+            } else if in_statement
+                && !line.starts_with("Trx read view ")
+                && !line.starts_with("Trx #rec lock ")
+            {
+                let statement = entry.transaction.statement.get_or_insert_default();
+                if statement.chars().count() < LONGEST {
+                    if !statement.is_empty() {
+                        statement.push('\n');
+                    }
+                    statement.push_str(line);
+                }
+            } else if line.contains("ROLLING BACK") && line.contains("lock struct(s)") {
+                entry.transaction.state = "ROLLING BACK".to_owned();
+            } else if line.starts_with("LOCK WAIT ") {
+                entry.transaction.state = "LOCK WAIT".to_owned();
+            }
+        }
+        is_below_wait = line.starts_with("------- TRX HAS BEEN WAITING ");
+    }
+    entries.retain(|entry| !entry.transaction.id.is_empty());
+    for entry in &mut entries {
+        if let Some(statement) = &mut entry.transaction.statement {
+            let kept = statement.trim_end().len();
+            statement.truncate(kept);
+        }
+        entry.transaction.statement = entry.transaction.statement.take().filter(|text| !text.is_empty());
+        let of = |listed: &&ListedTransaction| {
+            listed.id == entry.transaction.id && listed.connection_id == entry.transaction.connection_id
+        };
+        if let Some(listed) = status.transactions.transactions.iter().find(of) {
+            entry.transaction.age_s = listed.active_s.unwrap_or(0.0);
+            entry.transaction.waited_s = listed.lock_waited_s;
+            entry.transaction.rows_locked = listed.row_locks.unwrap_or(0);
+            entry.transaction.rows_modified = listed.undo_entries.unwrap_or(0);
+            entry.pthread_id = listed.pthread_id;
+            if listed.lock_wait {
+                entry.transaction.state = "LOCK WAIT".to_owned();
+            }
+        }
+    }
+    let threads = entries.iter().filter_map(thread).filter(|thread| !is_own(thread)).collect();
+    (threads, entries)
+}
+
+fn is_own(thread: &ServerThread) -> bool {
+    let statement = thread.statement.as_deref().unwrap_or_default().to_ascii_lowercase();
+    statement.starts_with("show engine innodb status") || statement.starts_with("show innodb status")
+}
+
+/// `1184937, ACTIVE 9 sec setting auto-inc lock`
+fn heading(text: &str) -> Entry {
+    let (id, state) = text.split_once(", ").unwrap_or((text, ""));
+    let is_active = state.starts_with("ACTIVE");
+    let does = match state.strip_prefix("not started") {
+        Some(rest) => rest,
+        None => ["sec ", "us ", "SEC "]
+            .iter()
+            .find_map(|unit| Some(state.split_once(unit)?.1))
+            .unwrap_or_default(),
+    };
+    let does = does.trim().trim_end_matches(':');
+    // Up to 5.1: `process no 5202, OS thread id 1141287232 starting index read`.
+    let does = match does.split_once("OS thread id ") {
+        Some((_, rest)) => rest.split_once(' ').map_or("", |(_, rest)| rest),
+        None => does,
+    };
+    Entry {
+        transaction: Transaction {
+            id: id.trim().to_owned(),
+            state: if does.contains("rollback") { "ROLLING BACK" } else { "RUNNING" }.to_owned(),
+            ..Transaction::default()
+        },
+        is_active,
+        does: does.to_owned(),
+        is_cut: true,
+        ..Entry::default()
+    }
+}
+
+/// `MySQL thread id 75344, OS thread handle 123145509613568, query id 2357977 localhost 127.0.0.1 root Sending data`
+fn connection(line: &str, entry: &mut Entry) {
+    let number = |text: &str| text.split([',', ' ']).next().and_then(|digits| digits.parse::<u64>().ok());
+    entry.transaction.connection_id = line.split_once(" thread id ").and_then(|(_, rest)| number(rest));
+    entry.tail = line
+        .split_once(" query id ")
+        .map(|(_, rest)| rest.split_once(' ').map_or("", |(_, tail)| tail).to_owned());
+}
+
+/// `TABLE LOCK table ...`, `RECORD LOCKS ...`: the lock, and whether it is waited for.
+fn lock(line: &str) -> Option<(Lock, bool)> {
+    let line = line.trim();
+    let (body, page, index) = if let Some(rest) = line.strip_prefix("TABLE LOCK table ") {
+        (rest, String::new(), String::new())
+    } else {
+        let rest = line.strip_prefix("RECORD LOCKS ")?;
+        let (page, rest) = rest.split_once(" n bits ")?;
+        let (_, rest) = rest.split_once(" index ")?;
+        let (index, rest) = rest.split_once(" of table ")?;
+        (rest, page.to_owned(), index.replace(['`', '"'], ""))
+    };
+    let (table, rest) = body.split_once(" trx id ")?;
+    let table = table.split(" trx table locks ").next().unwrap_or(table);
+    let plain = table.replace(['`', '"'], "");
+    let table = if plain.contains('.') { plain } else { plain.replacen('/', ".", 1) };
+    let (_, mode) = rest.split_once(" lock mode ").or_else(|| rest.split_once(" lock_mode "))?;
+    let waits = mode.trim_end().ends_with("waiting");
+    let mode = mode.trim().trim_end_matches("waiting").trim().to_owned();
+    Some((Lock { table, index, page, mode }, waits))
+}
+
+/// The connection of an entry.
+fn thread(entry: &Entry) -> Option<ServerThread> {
+    let connection_id = entry.transaction.connection_id?;
+    let tail = entry.tail.as_deref().unwrap_or_default();
+    let words: Vec<&str> = tail.split(' ').filter(|word| !word.is_empty()).collect();
+    let is_address = |word: &str| {
+        word.parse::<std::net::IpAddr>().is_ok()
+            || word.split('.').count() == 4 && word.contains(|c: char| c.is_ascii_digit())
+    };
+    // Host, address (none of a local client), user, state; of an applier nothing but a state.
+    let (host, user, from) = match words[..] {
+        [first, second, third, ..] if is_address(second) && !is_address(first) => (first, third, 3),
+        [first, second, ..] if is_address(first) || first == "localhost" || !second.contains(' ') => {
+            (first, second, 2)
+        }
+        [first] => ("", first, 1),
+        _ => ("", "", 0),
+    };
+    let mut state = words.get(from..).unwrap_or_default().join(" ");
+    if state.is_empty() {
+        state.clone_from(&entry.does);
+    }
+    let statement = entry.transaction.statement.clone();
+    // What InnoDB does for a session shows that it has a statement, which is not printed for all of them.
+    let works = statement.is_some() || !state.is_empty() && state != "cleaning up" && state != "cleaned up";
+    let is_applier =
+        user == "system" || tail.contains("relay log") || tail.contains("Slave") || tail.contains("Replica");
+    Some(ServerThread {
+        connection_id: Some(connection_id),
+        is_connection: !is_applier,
+        user: user.to_owned(),
+        host: host.to_owned(),
+        command: if works { "Query" } else { "Sleep" }.to_owned(),
+        time_s: entry.transaction.waited_s.unwrap_or(entry.transaction.age_s),
+        state: if works { state } else { String::new() },
+        statement,
+        ..ServerThread::default()
+    })
+}
+
+/// Who waits for whose lock. A holder is named where the text prints the lock that it has, or where only one transaction can
+/// have it. Empty unless each wait has a holder, or is for a counter: then InnoDB's own words have to do.
+fn waits(entries: &[Entry], status: &InnodbStatus) -> Vec<RowLockWait> {
+    let is_waiting = |entry: &&Entry| entry.is_active && entry.transaction.state == "LOCK WAIT";
+    let others: Vec<&Entry> = entries.iter().filter(|entry| entry.is_active && !is_waiting(entry)).collect();
+    let mut waits = Vec::new();
+    for waiter in entries.iter().filter(is_waiting) {
+        let Some(wanted) = &waiter.wanted else { continue };
+        let is_counter = wanted.mode.starts_with("AUTO-INC");
+        let waited_s = waiter.transaction.waited_s.unwrap_or(0.0);
+        let printed = entries.iter().find(|other| {
+            other.transaction.id != waiter.transaction.id
+                && other.held.iter().any(|held| {
+                    held.table == wanted.table && held.page == wanted.page && held.index == wanted.index
+                })
+        });
+        // Ages are printed in whole seconds.
+        let mut old = others.iter().filter(|other| other.transaction.age_s + 1.0 >= waited_s);
+        let mut can = old.clone().filter(|other| match is_counter {
+            true => inserts_into(other, &wanted.table),
+            false => other.transaction.rows_locked > 0,
+        });
+        let inferred = match (can.next(), can.next()) {
+            (Some(only), None) => Some(*only),
+            _ => None,
+        };
+        let is_whole = !status.truncated || old.all(|other| !other.is_cut);
+        let holder =
+            printed.or(inferred).filter(|holder| holder.transaction.connection_id.is_some() || is_whole);
+        if holder.is_none() && !is_counter {
+            return Vec::new();
+        }
+        waits.push(RowLockWait {
+            waiting_connection_id: waiter.transaction.connection_id,
+            blocking_connection_id: holder.and_then(|holder| holder.transaction.connection_id),
+            waiting_transaction: waiter.transaction.id.clone(),
+            blocking_transaction: holder.map(|holder| holder.transaction.id.clone()).unwrap_or_default(),
+            table: wanted.table.clone(),
+            index: wanted.index.clone(),
+            record: String::new(),
+            mode: wanted.mode.replace("AUTO-INC", "AUTO_INC"),
+            waited_s,
+        });
+    }
+    waits
+}
+
+/// True where the statement inserts into that table.
+fn inserts_into(entry: &Entry, table: &str) -> bool {
+    let statement = entry.transaction.statement.as_deref().unwrap_or_default();
+    let name = table.rsplit('.').next().unwrap_or(table);
+    let first = spindoctor_sql::first_table(statement).map(|first| first.to_ascii_lowercase());
+    let name = name.to_ascii_lowercase();
+    ["INSERT", "REPLACE", "LOAD", "CREATE"].iter().any(|word| spindoctor_sql::begins_with(statement, &[word]))
+        && first.is_some_and(|first| {
+            first.rsplit('.').next().is_some_and(|first| first.trim_matches('`') == name)
+        })
+}

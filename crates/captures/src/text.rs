@@ -1,0 +1,116 @@
+//! Bytes of a file to text: unpacked, in UTF-8, with line ends of one kind. Bounded.
+
+use std::borrow::Cow;
+use std::io::Read as _;
+
+use flate2::read::MultiGzDecoder;
+
+/// The two bytes that every gzip file begins with (RFC 1952, section 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// A status text is 1 MiB at most, a process list of 10,000 sessions 10 MiB: what is longer is a log, of which the end counts.
+pub const LONGEST_BYTES: usize = 64 << 20;
+
+/// A file's content as text, and whether something of it was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Text {
+    /// The text.
+    pub text: String,
+    /// What was left out or is damaged, in words.
+    pub note: Option<String>,
+}
+
+impl Text {
+    /// Unpacks and decodes.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut note = None;
+        let unpacked = if bytes.starts_with(&GZIP) {
+            let mut out = Vec::new();
+            let read = MultiGzDecoder::new(bytes).take(LONGEST_BYTES as u64).read_to_end(&mut out);
+            if read.is_err() {
+                note = Some("the gzip file is damaged: what could be unpacked was read".to_owned());
+            }
+            Cow::Owned(out)
+        } else {
+            Cow::Borrowed(bytes)
+        };
+        let mut bytes: &[u8] = &unpacked;
+        if bytes.len() >= LONGEST_BYTES {
+            bytes = &bytes[bytes.len() - LONGEST_BYTES..];
+            note = Some(format!("only the last {} MiB were read", LONGEST_BYTES >> 20));
+        }
+        Self { text: one_line_end(&decoded(bytes)).into_owned(), note }
+    }
+}
+
+/// UTF-8, or UTF-16 where its mark or its zero bytes show it.
+fn decoded(bytes: &[u8]) -> Cow<'_, str> {
+    let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
+        Cow::Owned(String::from_utf16_lossy(&units))
+    };
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => return wide(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => return wide(rest, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => return String::from_utf8_lossy(rest),
+        _ => {}
+    }
+    // Text in Latin letters that is UTF-16 has a zero in every second byte.
+    let zeros = |from: usize| bytes.iter().take(400).skip(from).step_by(2).filter(|byte| **byte == 0).count();
+    let half = bytes.len().min(400) / 2;
+    match (zeros(0), zeros(1)) {
+        (0, odd) if half >= 8 && odd * 10 >= half * 9 => wide(bytes, u16::from_le_bytes),
+        (even, 0) if half >= 8 && even * 10 >= half * 9 => wide(bytes, u16::from_be_bytes),
+        _ => String::from_utf8_lossy(bytes),
+    }
+}
+
+fn one_line_end(text: &str) -> Cow<'_, str> {
+    match text.contains('\r') {
+        true => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
+        false => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn text(bytes: &[u8]) -> String {
+        Text::from_bytes(bytes).text
+    }
+
+    #[test]
+    fn every_encoding_gives_the_same_text() {
+        let plain = "--Thread 1 has waited\nat btr0cur.cc\n";
+        let units: Vec<u16> = plain.encode_utf16().collect();
+        let little: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+        let big: Vec<u8> = units.iter().flat_map(|unit| unit.to_be_bytes()).collect();
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(plain.as_bytes()).unwrap();
+        for bytes in [
+            plain.as_bytes().to_vec(),
+            plain.replace('\n', "\r\n").into_bytes(),
+            plain.replace('\n', "\r").into_bytes(),
+            [&[0xef, 0xbb, 0xbf], plain.as_bytes()].concat(),
+            [&[0xff, 0xfe][..], &little].concat(),
+            [&[0xfe, 0xff][..], &big].concat(),
+            little.clone(),
+            big.clone(),
+            gzip.finish().unwrap(),
+        ] {
+            assert_eq!(text(&bytes), plain);
+        }
+    }
+
+    #[test]
+    fn damaged_bytes_are_text_with_a_note() {
+        let cut = Text::from_bytes(&[0x1f, 0x8b, 8, 0, 0]);
+        assert!(cut.text.is_empty() && cut.note.is_some());
+        assert_eq!(text(b"a\xff\n"), "a\u{fffd}\n");
+    }
+}

@@ -1,0 +1,82 @@
+//! Process lists as clients print them, to the threads that the server's own list has.
+
+use spindoctor_collect::mysql::{Rows, processlist};
+use spindoctor_collect::source::Answer;
+use spindoctor_model::ServerSample;
+use spindoctor_model::mysql::ServerThread;
+
+/// Characters of a statement that are kept: as many as of a live server's.
+const LONGEST: usize = 1_280;
+
+/// How `performance_schema.threads` names what a process list has.
+const OTHER_NAMES: [(&str, &str); 9] = [
+    ("processlist_id", "id"),
+    ("processlist_user", "user"),
+    ("processlist_host", "host"),
+    ("processlist_db", "db"),
+    ("processlist_command", "command"),
+    ("processlist_time", "time"),
+    ("processlist_state", "state"),
+    ("processlist_info", "info"),
+    ("thread_os_id", "tid"),
+];
+
+/// The threads of one list, without the session that asked for it.
+pub fn threads(rows: &Rows) -> Vec<ServerThread> {
+    let columns = rows.names();
+    let named = |name: &str| match OTHER_NAMES.iter().find(|(other, _)| name.eq_ignore_ascii_case(other)) {
+        Some((_, plain)) => (*plain).to_owned(),
+        None => name.to_ascii_lowercase(),
+    };
+    let mut names: Vec<String> = columns.iter().map(|column| named(column)).collect();
+    let has_id = names.iter().any(|name| name == "id");
+    if !has_id {
+        names.push("id".to_owned());
+    }
+    let cells = |(at, row): (usize, spindoctor_collect::mysql::rows::Row<'_>)| {
+        let mut cells: Vec<Option<String>> =
+            columns.iter().map(|column| row.text(column).map(str::to_owned)).collect();
+        if !has_id {
+            // Nobody is killed by it: a list without ids is one that somebody made shorter.
+            cells.push(Some((at + 1).to_string()));
+        }
+        cells
+    };
+    let rows = Rows::new(names, rows.iter().enumerate().map(cells).collect());
+    let mut sample = ServerSample::default();
+    (processlist::SOURCE.parse)(&rows, Answer::default(), &mut sample);
+    let mut threads = sample.threads.value().cloned().unwrap_or_default();
+    threads.retain(|thread| !is_own(thread));
+    for thread in &mut threads {
+        if !has_id {
+            thread.connection_id = None;
+        }
+        if thread.command.is_empty() && thread.is_connection {
+            // A list made shorter: who has a state or a statement is at work.
+            let works = thread.statement.is_some() || !thread.state.is_empty();
+            thread.command = if works { "Query" } else { "Sleep" }.to_owned();
+        }
+        if let Some(statement) = &mut thread.statement {
+            shorten(statement);
+        }
+    }
+    threads
+}
+
+/// True for the session that made the list.
+fn is_own(thread: &ServerThread) -> bool {
+    let statement =
+        thread.statement.as_deref().unwrap_or_default().trim_end_matches([';', ' ']).to_ascii_lowercase();
+    let asks = matches!(statement.as_str(), "show processlist" | "show full processlist")
+        || statement.starts_with("show engine innodb status")
+        || statement.starts_with("select")
+            && statement.contains("processlist")
+            && statement.contains("_schema");
+    asks && thread.time_s < 1.0
+}
+
+fn shorten(text: &mut String) {
+    if let Some((at, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(at);
+    }
+}

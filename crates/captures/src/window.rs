@@ -1,0 +1,229 @@
+//! Documents to windows: which belong to one moment of one server, and the samples that they make.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use spindoctor_model::{Reading, Sample, Unavailable, Window};
+
+use crate::clock;
+use crate::part::{Kind, Part, Said};
+
+/// Why a reading is missing that a live server would have given.
+pub const NOT_GIVEN: &str = "not in what was given";
+
+/// Stands for the server's address: nobody connected to it.
+pub const WHAT_WAS_GIVEN: &str = "what was given";
+
+/// Documents of one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collection {
+    /// The beginning of the files' names that pt-stalk gave them: `2018_03_05_13_24_55`. Empty where there is none.
+    pub name: String,
+    /// Places in the list of documents.
+    pub parts: Vec<usize>,
+}
+
+/// The collections of a list of documents, in order of name. What has no collection's name belongs to all where it says how the
+/// server is set, and to one of its own otherwise.
+pub fn collections(parts: &[Part]) -> Vec<Collection> {
+    let mut named: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let mut others = Vec::new();
+    for (at, part) in parts.iter().enumerate() {
+        match prefix(&part.name) {
+            Some(prefix) => named.entry(prefix).or_default().push(at),
+            None => others.push(at),
+        }
+    }
+    let holds = |places: &[usize]| places.iter().any(|at| !parts[*at].moments.is_empty());
+    named.retain(|_, places| holds(places));
+    if named.is_empty() {
+        return vec![Collection { name: String::new(), parts: (0..parts.len()).collect() }];
+    }
+    let is_setting = |at: &usize| matches!(parts[*at].kind, Kind::GlobalVariables | Kind::OptionFile);
+    let (settings, rest): (Vec<usize>, Vec<usize>) = others.into_iter().partition(is_setting);
+    let mut all: Vec<Collection> = named
+        .into_iter()
+        .map(|(name, places)| Collection {
+            name,
+            parts: places.into_iter().chain(settings.iter().copied()).collect(),
+        })
+        .collect();
+    if holds(&rest) {
+        all.push(Collection { name: String::new(), parts: rest });
+    }
+    all
+}
+
+/// `2018_03_05_13_24_55` of `db17/2018_03_05_13_24_55-processlist`, with its folder.
+fn prefix(name: &str) -> Option<String> {
+    let (folder, file) = name.rsplit_once('/').map_or(("", name), |(folder, file)| (folder, file));
+    let (prefix, _) = file.split_once('-')?;
+    let parts: Vec<&str> = prefix.split('_').collect();
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_prefix = parts.len() == 6 && parts[0].len() == 4 && parts.iter().all(is_number);
+    is_prefix.then(|| if folder.is_empty() { prefix.to_owned() } else { format!("{folder}/{prefix}") })
+}
+
+/// A reading with its time, where that is known.
+type Timed<'p> = (Option<f64>, &'p Said);
+
+/// The window of some documents. What they do not say is unavailable, with [`NOT_GIVEN`] as the reason.
+pub fn window<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Window {
+    let parts: Vec<&Part> = parts.into_iter().collect();
+    let start = parts
+        .iter()
+        .flat_map(|part| part.moments.iter().map(|moment| moment.time.or(part.time)))
+        .flatten()
+        .min();
+    let readings = readings(&parts, start);
+    let mut window = Window { samples: samples(&readings), ..Window::default() };
+    window.start = start
+        .and_then(|start| start.to_zoned(TimeZone::UTC).ok())
+        .map_or(Timestamp::UNIX_EPOCH, |start| start.timestamp());
+    let version = |kind: Option<Kind>| {
+        parts.iter().filter(|part| kind.is_none_or(|kind| part.kind == kind)).find_map(|part| part.version)
+    };
+    window.server.version = version(Some(Kind::GlobalVariables)).or_else(|| version(None));
+    let hostname = window.variable("hostname").unwrap_or_default().to_owned();
+    window.server.hostname = hostname;
+    window.server.uptime_s = window.status("Uptime").map(|uptime| uptime as u64);
+    window.server.address = WHAT_WAS_GIVEN.to_owned();
+    window.server.no_pid = Some(Unavailable::because(NOT_GIVEN));
+    let stacks = parts.iter().flat_map(|part| &part.moments).flat_map(|moment| &moment.said);
+    let stacks = stacks.filter_map(|said| if let Said::Stacks(stacks) = said { Some(stacks) } else { None });
+    window.profile = match stacks.max_by_key(|stacks| stacks.threads) {
+        Some(stacks) => Reading::Available { at_s: 0.0, took_ms: 0.0, value: stacks.profile.clone() },
+        None => Reading::Unavailable(Unavailable::because(NOT_GIVEN)),
+    };
+    fail_the_rest(&mut window);
+    window
+}
+
+/// The place of a reading in a sample.
+fn place(said: &Said) -> Option<&'static str> {
+    Some(match said {
+        Said::Innodb(_) => "innodb_status",
+        Said::Threads(_) | Said::SomeThreads(_) => "threads",
+        Said::Transactions(_) => "transactions",
+        Said::LockWaits(_) => "row_lock_waits",
+        Said::MetadataLocks(_) => "metadata_locks",
+        Said::Status(_) => "status",
+        Said::Variables(_) | Said::Options(_) => "variables",
+        Said::Replication(_) => "replication",
+        Said::Stacks(_) => return None,
+    })
+}
+
+/// All that was said, by place, in order, with seconds from the start.
+fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'static str, Vec<Timed<'p>>> {
+    let mut readings: BTreeMap<&'static str, Vec<Timed<'p>>> = BTreeMap::new();
+    // In order of time, where the names give none: innodbstatus1 stands before innodbstatus2.
+    let mut first_uptime = None;
+    for part in parts {
+        for moment in &part.moments {
+            let at_s = moment.time.or(part.time).zip(start).map(|(time, start)| clock::seconds(start, time));
+            for said in &moment.said {
+                let Some(place) = place(said) else { continue };
+                // A status without a time has the server's own clock in it.
+                let at_s = at_s.or_else(|| match said {
+                    Said::Status(values) => {
+                        let uptime = values.number("uptime")?;
+                        Some(uptime - *first_uptime.get_or_insert(uptime)).filter(|since| *since >= 0.0)
+                    }
+                    _ => None,
+                });
+                readings.entry(place).or_default().push((at_s, said));
+            }
+        }
+    }
+    for (place, all) in &mut readings {
+        let has = |wanted: fn(&Said) -> bool| all.iter().any(|(_, said)| wanted(said));
+        match *place {
+            // A process list has more than the status's list of transactions, variables more than an option file.
+            "threads" if has(|said| matches!(said, Said::Threads(_))) => {
+                all.retain(|(_, said)| matches!(said, Said::Threads(_)))
+            }
+            "variables" => {
+                if has(|said| matches!(said, Said::Variables(_))) {
+                    all.retain(|(_, said)| matches!(said, Said::Variables(_)));
+                }
+                all.drain(..all.len() - 1);
+            }
+            _ => {}
+        }
+        all.sort_by(|one, other| one.0.unwrap_or(f64::MAX).total_cmp(&other.0.unwrap_or(f64::MAX)));
+        // The same text twice, in two files, is one reading.
+        all.dedup_by(|one, other| one.1 == other.1 && one.0.is_some() && one.0 == other.0);
+    }
+    readings
+}
+
+fn samples(readings: &BTreeMap<&'static str, Vec<Timed<'_>>>) -> Vec<Sample> {
+    let Some(most) = readings.values().max_by_key(|all| all.len()) else { return vec![Sample::default()] };
+    let mut samples: Vec<Sample> = Vec::new();
+    let mut before = -1.0_f64;
+    for (at_s, _) in most {
+        // Looks without a clock are a second apart, which no rate rests on: counters without a clock are one reading.
+        let at_s = if most.len() == 1 { 0.0 } else { at_s.unwrap_or(before + 1.0).max(before) };
+        before = at_s;
+        samples.push(Sample { at_s, ..Sample::default() });
+    }
+    let last = samples.len() - 1;
+    for all in readings.values() {
+        let of = all.len();
+        for (index, (at_s, said)) in all.iter().enumerate() {
+            let at = match at_s {
+                _ if of == samples.len() => index,
+                Some(at_s) => {
+                    let apart = |sample: &Sample| (sample.at_s - at_s).abs();
+                    (0..=last)
+                        .min_by(|one, other| apart(&samples[*one]).total_cmp(&apart(&samples[*other])))
+                        .unwrap_or(last)
+                }
+                None if of == 1 => last,
+                None => index * last / (of - 1).max(1),
+            };
+            let at_s = if last == 0 { 0.0 } else { at_s.unwrap_or(samples[at].at_s) };
+            put(&mut samples[at], at_s, said);
+        }
+    }
+    samples
+}
+
+fn put(sample: &mut Sample, at_s: f64, said: &Said) {
+    fn available<T: Clone>(at_s: f64, value: &T) -> Reading<T> {
+        Reading::Available { at_s, took_ms: 0.0, value: value.clone() }
+    }
+    let server = &mut sample.server;
+    match said {
+        Said::Innodb(status) => server.innodb_status = available(at_s, &**status),
+        Said::Threads(threads) | Said::SomeThreads(threads) => server.threads = available(at_s, threads),
+        Said::Transactions(list) => server.transactions = available(at_s, list),
+        Said::LockWaits(list) => server.row_lock_waits = available(at_s, list),
+        Said::MetadataLocks(list) => server.metadata_locks = available(at_s, list),
+        Said::Status(values) => server.status = available(at_s, values),
+        Said::Variables(values) | Said::Options(values) => server.variables = available(at_s, values),
+        Said::Replication(channels) => server.replication = available(at_s, channels),
+        Said::Stacks(_) => {}
+    }
+}
+
+/// Says of each reading that no sample has why it is missing.
+fn fail_the_rest(window: &mut Window) {
+    let held: Vec<&'static str> = window
+        .samples
+        .iter()
+        .flat_map(|sample| {
+            sample.readings().filter(|(_, reading)| reading.value().is_some()).map(|(about, _)| about.kept)
+        })
+        .collect();
+    if let Some(last) = window.samples.last_mut() {
+        last.change_readings(|about, reading| {
+            if !held.contains(&about.kept) {
+                reading.fail(Unavailable::because(NOT_GIVEN));
+            }
+        });
+    }
+}

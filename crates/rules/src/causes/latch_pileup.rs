@@ -1,0 +1,380 @@
+//! `latch-pileup`: threads wait for seconds for a latch of InnoDB that somebody keeps.
+
+use std::collections::BTreeMap;
+
+use spindoctor_model::innodb_status::SemaphoreWait;
+use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::{
+    Evidence, Finding, InnodbStatus, Remedy, Root, TimeClass, Unavailable, Window, number,
+};
+
+use crate::draft::Draft;
+use crate::wait_graph::{is_free, latch_named};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "latch-pileup",
+    title: "threads wait for seconds for a latch of InnoDB that somebody keeps",
+    what: "Mutexes and rw-locks of InnoDB protect its structures in memory and are kept for microseconds. One that is kept for \
+           seconds has a holder that waits for something else: for a disk, for another latch, for pages that nobody frees. Two \
+           threads that each have what the other wants never go on: that is a defect of the server.",
+    why_it_hurts: "Whoever needs the latch waits, and keeps the latches that it has already. Within seconds the whole server \
+                   stands. After 600 s InnoDB ends the server on purpose.",
+    evidence: "The section SEMAPHORES of SHOW ENGINE INNODB STATUS, which the error log prints, too, when a wait is long: who waits \
+               for which latch for how long, and who has it. It fires where a thread has waited for 5 s or more, or where threads \
+               wait for each other in a ring. A writer that waits for the readers to leave (wait_ex) is printed as the latch's \
+               writer: it is no holder, and waits for nobody less than itself. The estimate is a judgement: all of the server from \
+               60 s on, and of a ring; a quarter of it below.",
+    looks_alike: "Waits of milliseconds are how a busy server works: index-lock, spin-burn, unnamed-wait. Waits for rows and tables \
+                  are locks of transactions and stand in another section: row-lock-pileup, metadata-lock-pileup. Where no I/O \
+                  ends the holder waits for its disk: storage-stalled.",
+    remedies: "Look at what the holder at the end of the chain does. A statement that can be done without (a monitor's look at \
+               information_schema) is ended and not run again. Of a ring nothing but a restart frees the server: take the stacks \
+               of all threads first, and send them with the text to those who maintain the server.",
+    safety: "Taking stacks with gdb stops the server while it reads them, which does no harm to one that stands. KILL frees nobody \
+             while its thread waits for a latch. A restart recovers as after a crash.",
+    references: &[
+        "MySQL Reference Manual: InnoDB Standard Monitor and Lock Monitor Output (SEMAPHORES)",
+        "MySQL source, storage/innobase/sync/sync0arr.cc (sync_array_print_long_waits, sync_array_detect_deadlock)",
+    ],
+    costs: Costs::Elsewhere,
+    explains_time: &[TimeClass::Latch, TimeClass::Mutex],
+    stacks: Stacks::Standing(&["sync_array_wait_event"]),
+    rule: Rule::Readings(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// No latch is kept for so long by a thread that works: InnoDB warns from 240 s on; a disk that works answers in a tenth of a
+/// second. By judgement.
+const LONG_S: f64 = 5.0;
+
+/// From here on the server stands: a quarter of the time in which InnoDB warns. By judgement.
+const STANDS_S: f64 = 60.0;
+
+/// The estimates that go with them. By judgement: the text does not say how many sessions are at work.
+const ESTIMATES: (f64, f64) = (0.25, 1.0);
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+/// Who is at the end of the waits.
+enum End<'w> {
+    /// Threads that wait for each other.
+    Ring(Vec<&'w SemaphoreWait>),
+    /// The longest wait, and the waits from it to a thread that waits for nobody who is named.
+    Chain(Vec<&'w SemaphoreWait>),
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let status = window.need(|sample| &sample.server.innodb_status)?;
+    let waits: BTreeMap<u64, &SemaphoreWait> = status
+        .semaphores
+        .waiters
+        .iter()
+        .filter(|wait| !wait.ended && !is_free(wait))
+        .map(|wait| (wait.pthread_id, wait))
+        .collect();
+    let chain = |from: &'_ SemaphoreWait| -> (Vec<u64>, bool) {
+        let mut seen = vec![from.pthread_id];
+        let mut at = from.holder_pthread_id;
+        while let Some(holder) = at.filter(|holder| waits.contains_key(holder)) {
+            if let Some(place) = seen.iter().position(|one| *one == holder) {
+                return (seen.split_off(place), true);
+            }
+            seen.push(holder);
+            at = waits[&holder].holder_pthread_id;
+        }
+        (seen, false)
+    };
+    let of = |threads: Vec<u64>| threads.into_iter().map(|thread| waits[&thread]).collect::<Vec<_>>();
+    let ring = waits.values().map(|wait| chain(wait)).find(|(_, is_ring)| *is_ring);
+    let longest = waits.values().max_by(|one, other| one.waited_s.total_cmp(&other.waited_s));
+    let end = match (ring, longest) {
+        (Some((threads, _)), _) => End::Ring(of(threads)),
+        (None, Some(longest)) if longest.waited_s >= LONG_S => {
+            // Of those that have waited so long, the longest chain says the most.
+            let long = waits.values().filter(|wait| wait.waited_s >= LONG_S);
+            let chains = long.map(|wait| chain(wait).0);
+            End::Chain(of(chains.max_by_key(Vec::len).unwrap_or_default()))
+        }
+        _ => return Ok(None),
+    };
+    let longest_s = longest.map_or(0.0, |wait| wait.waited_s);
+    Ok(Some(finding(window, status, &end, waits.len() as u64, longest_s)))
+}
+
+fn finding(window: &Window, status: &InnodbStatus, end: &End<'_>, waiting: u64, longest_s: f64) -> Finding {
+    let is_ring = matches!(end, End::Ring(_));
+    let score = if is_ring || longest_s >= STANDS_S { ESTIMATES.1 } else { ESTIMATES.0 };
+    let (End::Ring(waits) | End::Chain(waits)) = end;
+    let threads = Threads { window, status };
+    let source = "SHOW ENGINE INNODB STATUS, SEMAPHORES";
+    let last = waits.last();
+    let holder = last.and_then(|wait| wait.holder_pthread_id);
+    let culprit =
+        holder.filter(|_| !is_ring).or_else(|| last.map(|wait| wait.pthread_id).filter(|_| !is_ring));
+    let session = culprit.and_then(|pthread| threads.session(pthread));
+    let mut draft = Draft::new(&CAUSE, score, headline(end, &threads, longest_s))
+        .why(why(end, &threads))
+        .evidence(Evidence::new("threads that wait for a latch", waiting, "", source).expected("0"))
+        .evidence(Evidence::new("longest wait", longest_s, "s", source).expected(format!("< {LONG_S:.0}")));
+    for wait in waits.iter().take(SHOWN) {
+        let at = format!(
+            "{} waits at {}:{} for the {}",
+            threads.named(wait.pthread_id),
+            wait.at_file,
+            wait.at_line,
+            latch_named(wait)
+        );
+        let has = match wait.holder_pthread_id {
+            Some(holder) => format!("{at}, which {} has", threads.named(holder)),
+            None => match wait.readers.filter(|readers| *readers > 0) {
+                Some(readers) => format!(
+                    "{at}, which {} not named here",
+                    number::counted(readers, "reader has,", "readers have,")
+                ),
+                None => format!("{at}, whose holder is not named"),
+            },
+        };
+        let taken = if wait.locked_at.is_empty() {
+            String::new()
+        } else {
+            format!("; last taken to write at {}", wait.locked_at)
+        };
+        draft = draft.evidence(Evidence::new("wait", format!("{has}{taken}"), "", source));
+    }
+    if is_ring {
+        draft = draft
+            .remedy(Remedy {
+                statement: "gdb -p PID -batch -ex 'thread apply all bt' > stacks.txt, then restart the server".into(),
+                why: "None of these threads can go on, and no KILL reaches them. Without the stacks the defect cannot be found.".into(),
+                dynamic: true,
+                risk: "The server recovers as after a crash; a stop in order does not come to an end.".into(),
+                undo: String::new(),
+            })
+            .remedy(Remedy {
+                statement: "Report it to those who maintain the server, with the stacks and this text".into(),
+                why: "Latches are taken in a fixed order: a ring is a defect of the server, and a later version may have it mended."
+                    .into(),
+                dynamic: true,
+                ..Remedy::default()
+            });
+    } else {
+        for remedy in chain_remedies(window, waits, session) {
+            draft = draft.remedy(remedy);
+        }
+    }
+    draft
+        .root(session.map(|session| Root {
+            thread_os_id: session.thread_os_id,
+            connection_id: session.connection_id,
+            user: session.user.clone(),
+            statement: session.statement.clone().unwrap_or_default(),
+            stack: Vec::new(),
+        }))
+        .finding()
+}
+
+/// Waits of a chain that are shown.
+const SHOWN: usize = 6;
+
+/// The threads of the text by `pthread_self`.
+struct Threads<'w> {
+    window: &'w Window,
+    status: &'w InnodbStatus,
+}
+
+impl<'w> Threads<'w> {
+    fn connection(&self, pthread: u64) -> Option<u64> {
+        let listed = &self.status.transactions.transactions;
+        listed.iter().find(|one| one.pthread_id == Some(pthread))?.connection_id
+    }
+
+    fn session(&self, pthread: u64) -> Option<&'w ServerThread> {
+        let connection = self.connection(pthread)?;
+        let threads = self.window.latest(|sample| &sample.server.threads)?;
+        threads.iter().find(|thread| thread.connection_id == Some(connection))
+    }
+
+    /// `connection 14075`, `thread 139998697924352`
+    fn named(&self, pthread: u64) -> String {
+        match self.connection(pthread) {
+            Some(connection) => format!("connection {connection}"),
+            None => format!("thread {pthread}"),
+        }
+    }
+}
+
+fn headline(end: &End<'_>, threads: &Threads<'_>, longest_s: f64) -> String {
+    match end {
+        End::Ring(waits) => format!(
+            "{} threads wait for each other's latches ({}): only a restart frees them",
+            waits.len(),
+            waits.iter().map(|wait| latch_named(wait)).collect::<Vec<_>>().join(" and ")
+        ),
+        End::Chain(waits) => {
+            let (Some(first), Some(last)) = (waits.first(), waits.last()) else { return String::new() };
+            let waited = number::duration(longest_s);
+            let end = match (last.holder_pthread_id, waits.len()) {
+                (Some(holder), _) => format!(", which {} has", threads.named(holder)),
+                (None, 1) => ", whose holder the text does not name".to_owned(),
+                (None, _) => format!(
+                    "; {}, behind which they wait, itself waits for the {}",
+                    threads.named(last.pthread_id),
+                    latch_named(last)
+                ),
+            };
+            format!("{waited} of waiting for the {}{end}", latch_named(first))
+        }
+    }
+}
+
+fn why(end: &End<'_>, threads: &Threads<'_>) -> String {
+    match end {
+        End::Ring(_) => "Each has the latch that the next one wants. InnoDB takes latches in a fixed order, so that this cannot \
+                         happen: it is a defect of the server."
+            .to_owned(),
+        End::Chain(waits) => match waits.last() {
+            Some(last) => match (last.holder_pthread_id, last.readers.filter(|readers| *readers > 0)) {
+                (Some(holder), _) => format!(
+                    "{} keeps the latch and waits for no other latch: what it does meanwhile, its stack says.",
+                    threads.named(holder)
+                ),
+                (None, Some(readers)) => format!(
+                    "{} wants the latch alone and waits until {} it. The text does not name readers, so who keeps all \
+                     others is not known: stacks of all threads would show it.",
+                    threads.named(last.pthread_id),
+                    number::counted(readers, "reader leaves", "readers leave")
+                ),
+                (None, None) => "The text does not name who has it; stacks of all threads would.".to_owned(),
+            },
+            None => String::new(),
+        },
+    }
+}
+
+fn chain_remedies(window: &Window, waits: &[&SemaphoreWait], session: Option<&ServerThread>) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    let statement =
+        session.and_then(|session| session.statement.as_deref()).unwrap_or_default().to_ascii_lowercase();
+    let is_old = window.server.version.is_none_or(|version| !version.mysql_at_least(8, 0, 0));
+    let reads_statistics =
+        ["information_schema.tables", "information_schema.statistics", "show table status", "show index"];
+    if is_old && reads_statistics.iter().any(|table| statement.contains(table)) {
+        remedies.push(Remedy {
+            statement: "SET GLOBAL innodb_stats_on_metadata = OFF".into(),
+            why: "The statement at the end of the chain asks information_schema for the sizes of all tables: with ON InnoDB opens each \
+                  and counts its statistics again, under its dictionary's latch. Ask rarely, and not from a monitor."
+                .into(),
+            dynamic: true,
+            risk: "Statistics are as old as the last ANALYZE TABLE or the server's own update.".into(),
+            undo: "SET GLOBAL innodb_stats_on_metadata = ON".into(),
+        });
+    }
+    if waits.iter().any(|wait| wait.created_file.starts_with("btr0sea")) {
+        remedies.push(Remedy {
+            statement: "SET GLOBAL innodb_adaptive_hash_index = OFF".into(),
+            why: "The latch at the end of the chain is that of the adaptive hash index: without the index nobody wants it. It helps \
+                  after a restart: now the statement would wait for the same latch."
+                .into(),
+            dynamic: true,
+            risk: "Lookups by equal keys become slower where the index served them well.".into(),
+            undo: "SET GLOBAL innodb_adaptive_hash_index = ON".into(),
+        });
+    }
+    remedies.push(Remedy {
+        statement: "gdb -p PID -batch -ex 'thread apply all bt' > stacks.txt, before anything else is tried"
+            .into(),
+        why: "What the last of the chain does is in its stack, and in no status.".into(),
+        dynamic: true,
+        risk: "The server stands still while gdb reads, seconds.".into(),
+        undo: String::new(),
+    });
+    remedies
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use spindoctor_model::innodb_status::{SemaphoreKind, Semaphores};
+
+    use super::*;
+    use crate::testing::{Build, answer};
+
+    fn wait(pthread_id: u64, holder: Option<u64>, waited_s: f64) -> SemaphoreWait {
+        SemaphoreWait {
+            pthread_id,
+            holder_pthread_id: holder,
+            waited_s,
+            kind: SemaphoreKind::Exclusive,
+            readers: Some(u64::from(holder.is_none())),
+            held_mode: Some("exclusive".into()),
+            created_file: "dict0dict.cc".into(),
+            created_line: Some(1183),
+            ..SemaphoreWait::default()
+        }
+    }
+
+    fn waits(waiters: &[SemaphoreWait]) -> Window {
+        let waiters = waiters.to_vec();
+        Build::busy("5.7.40")
+            .each(move |at_s, server, _| {
+                let semaphores = Semaphores { waiters: waiters.clone(), ..Semaphores::default() };
+                server.innodb_status = answer(at_s, InnodbStatus { semaphores, ..InnodbStatus::default() });
+            })
+            .window()
+    }
+
+    pub(crate) fn fires() -> Window {
+        waits(&[wait(1, Some(2), 934.0), wait(2, None, 934.0)])
+    }
+
+    /// A busy server.
+    pub(crate) fn near_miss() -> Window {
+        waits(&[wait(1, Some(2), 1.0), wait(3, Some(2), 0.0)])
+    }
+
+    pub(crate) fn missing() -> Window {
+        Build::busy("5.7.40")
+            .each(|_, server, _| server.innodb_status = spindoctor_model::Reading::NotAsked)
+            .window()
+    }
+
+    fn found(window: &Window) -> Finding {
+        match evaluate(window) {
+            Outcome::Fired(finding) => finding,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_chain_ends_at_the_latch_whose_readers_nobody_names() {
+        let finding = found(&fires());
+        assert!(
+            finding.headline.contains("thread 2, behind which they wait, itself waits"),
+            "{}",
+            finding.headline
+        );
+        assert!(finding.why.contains("1 reader leaves"), "{}", finding.why);
+    }
+
+    #[test]
+    fn a_ring_needs_a_restart_whatever_the_waits_take() {
+        let finding = found(&waits(&[wait(1, Some(2), 0.0), wait(2, Some(1), 0.0)]));
+        assert!(
+            finding.headline.contains("2 threads wait for each other") && finding.score >= 1.0,
+            "{}",
+            finding.headline
+        );
+        assert!(finding.remedies[0].statement.contains("restart"), "{:?}", finding.remedies);
+        // A third that waits for one of them is in no ring, and does not hide it.
+        let finding = found(&waits(&[wait(3, Some(1), 9.0), wait(1, Some(2), 0.0), wait(2, Some(1), 0.0)]));
+        assert!(finding.headline.starts_with("2 threads"), "{}", finding.headline);
+    }
+}

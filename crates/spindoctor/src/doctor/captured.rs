@@ -1,0 +1,316 @@
+//! `doctor --from`: files that somebody captured, to a window, and how a report says what they were.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use spindoctor_captures::{Kind, LONGEST_BYTES, NOT_GIVEN, Part, Text, collections, recognise, window};
+use spindoctor_model::diagnosis::GivenDocument;
+use spindoctor_model::{Diagnosis, Window};
+use spindoctor_page::number;
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{PLAIN, Page, QUIET, STRONG};
+
+use crate::common::words::server_named;
+use crate::common::{session_time, window_file};
+
+use super::view::findings_counted;
+
+/// Files that are read: a pt-stalk folder has some fifty for each collection.
+const MOST_FILES: usize = 2_000;
+/// Entries of folders that are looked at.
+const MOST_ENTRIES: usize = 20_000;
+/// Folders within folders.
+const DEEPEST: usize = 6;
+/// Bytes read in all: the working memory is some times as much.
+const MOST_BYTES: u64 = 256 << 20;
+/// Documents that a report lists.
+const LISTED: usize = 24;
+
+/// A window of what was captured, and what that was.
+pub struct Captured {
+    pub window: Window,
+    pub given: Vec<GivenDocument>,
+}
+
+/// Reads what was named.
+///
+/// # Errors
+/// A file cannot be read, or nothing of it is known.
+pub fn load(names: &[PathBuf]) -> anyhow::Result<Captured> {
+    let mut reader = Reader::default();
+    for name in names {
+        reader.named(name)?;
+    }
+    let Reader { parts, saved, notes, .. } = reader;
+    if let Some((name, window)) = saved {
+        let mut given = vec![GivenDocument {
+            file: name,
+            kind: "saved window".to_owned(),
+            is_recognised: true,
+            version: window.server.version.map(|version| version.to_string()),
+            ..GivenDocument::default()
+        }];
+        given.extend(parts.iter().map(|part| GivenDocument {
+            says: vec!["not used: a saved window is diagnosed by itself".to_owned()],
+            ..document(part)
+        }));
+        return Ok(Captured { window, given });
+    }
+    if !parts.iter().any(|part| part.kind != Kind::Unknown) {
+        match parts.first() {
+            Some(part) => bail!(
+                "nothing in {} was recognised; it begins with {:?} (known: InnoDB status, process lists, error logs, global status \
+                 and variables, option files, replica status, stacks)",
+                part.name,
+                safe(&part.begins)
+            ),
+            None => bail!("there is nothing to read in {}", display(names)),
+        }
+    }
+    let mut given: Vec<GivenDocument> = parts.iter().map(document).collect();
+    if let Some(first) = given.first_mut() {
+        first.says.extend(notes);
+    }
+    let mut windows: Vec<(String, Window, f64)> = collections(&parts)
+        .into_iter()
+        .map(|collection| {
+            let window = window(collection.parts.iter().map(|at| &parts[*at]));
+            let worst = spindoctor_rules::diagnose(&window)
+                .findings
+                .iter()
+                .map(|finding| finding.score)
+                .fold(-1.0, f64::max);
+            (collection.name, window, worst)
+        })
+        .collect();
+    let worst = (0..windows.len())
+        .max_by(|one, other| windows[*one].2.total_cmp(&windows[*other].2))
+        .unwrap_or_default();
+    if windows.len() > 1 {
+        let names: Vec<&str> =
+            windows.iter().map(|(name, ..)| if name.is_empty() { "the rest" } else { name }).collect();
+        let note = format!(
+            "{} collections ({}): the one with the costliest finding is shown, {}; give its files alone for another one",
+            names.len(),
+            names.join(", "),
+            names[worst]
+        );
+        if let Some(first) = given.first_mut() {
+            first.says.insert(0, note);
+        }
+    }
+    Ok(Captured { window: windows.swap_remove(worst).1, given })
+}
+
+fn display(names: &[PathBuf]) -> String {
+    names.iter().map(|name| name.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn document(part: &Part) -> GivenDocument {
+    GivenDocument {
+        file: part.name.clone(),
+        kind: part.kind.name().to_owned(),
+        is_recognised: part.kind != Kind::Unknown,
+        version: part.version.map(|version| version.to_string()),
+        time: part.time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%S").to_string()),
+        lines: part.lines as u64,
+        says: part.says.clone(),
+        begins: part.begins.clone(),
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    parts: Vec<Part>,
+    saved: Option<(String, Window)>,
+    notes: Vec<String>,
+    files: usize,
+    entries: usize,
+    bytes: u64,
+}
+
+impl Reader {
+    fn named(&mut self, name: &Path) -> anyhow::Result<()> {
+        if name.as_os_str() == "-" {
+            let mut bytes = Vec::new();
+            std::io::stdin()
+                .lock()
+                .take(LONGEST_BYTES as u64)
+                .read_to_end(&mut bytes)
+                .context("could not read the standard input")?;
+            return self.content("-", &bytes, None);
+        }
+        let about = fs::metadata(name).with_context(|| format!("could not read {}", name.display()))?;
+        if about.is_dir() {
+            let mut files = Vec::new();
+            self.list(name, 0, &mut files)?;
+            files.sort();
+            let base = name.to_owned();
+            for file in files {
+                if self.files >= MOST_FILES || self.bytes >= MOST_BYTES {
+                    self.note(format!("only the first {} of its files were read", self.files));
+                    break;
+                }
+                let short = file.strip_prefix(&base).unwrap_or(&file).display().to_string();
+                // One file that may not be read does not hide the others.
+                if let Err(error) = self.file(&file, &short) {
+                    self.note(format!("{error:#}"));
+                }
+            }
+            return Ok(());
+        }
+        let short = name
+            .file_name()
+            .map_or_else(|| name.display().to_string(), |file| file.to_string_lossy().into_owned());
+        self.file(name, &short)
+    }
+
+    fn list(&mut self, folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+        let entries = fs::read_dir(folder).with_context(|| format!("could not list {}", folder.display()))?;
+        for entry in entries {
+            self.entries += 1;
+            if self.entries > MOST_ENTRIES {
+                self.note(format!("only {MOST_ENTRIES} of the entries of its folders were looked at"));
+                break;
+            }
+            let Ok(entry) = entry else { continue };
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_file() {
+                files.push(entry.path());
+            } else if kind.is_dir()
+                && depth < DEEPEST
+                && let Err(error) = self.list(&entry.path(), depth + 1, files)
+            {
+                self.note(format!("{error:#}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, name: &str) -> anyhow::Result<()> {
+        let failed = || format!("could not read {}", path.display());
+        let mut file = File::open(path).with_context(failed)?;
+        let length = file.metadata().with_context(failed)?.len();
+        let mut note = None;
+        if length > LONGEST_BYTES as u64 {
+            // Of a log the end counts.
+            file.seek(SeekFrom::Start(length - LONGEST_BYTES as u64)).with_context(failed)?;
+            note = Some(format!(
+                "only the last {} MiB of {} were read",
+                LONGEST_BYTES >> 20,
+                number::bytes(length as f64)
+            ));
+        }
+        let mut bytes = Vec::new();
+        file.take(LONGEST_BYTES as u64).read_to_end(&mut bytes).with_context(failed)?;
+        self.content(name, &bytes, note)
+    }
+
+    fn content(&mut self, name: &str, bytes: &[u8], note: Option<String>) -> anyhow::Result<()> {
+        self.files += 1;
+        self.bytes += bytes.len() as u64;
+        let text = Text::from_bytes(bytes);
+        let begins = &text.text[..text.text.floor_char_boundary(200)];
+        if begins.trim_start().starts_with('{') && begins.contains("spindoctor.window/") {
+            let window = window_file::from_bytes(text.text.as_bytes())
+                .with_context(|| format!("{name} cannot be used"))?;
+            self.saved.get_or_insert((name.to_owned(), window));
+            return Ok(());
+        }
+        let mut parts = recognise(name, &text.text);
+        if let Some(first) = parts.first_mut() {
+            first.says.extend(note.into_iter().chain(text.note));
+        }
+        self.parts.extend(parts);
+        Ok(())
+    }
+
+    fn note(&mut self, note: String) {
+        if self.notes.len() < 5 && !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}
+
+/// The head of a report: what was given, a line for each document.
+pub fn head(page: &mut Page, diagnosis: &Diagnosis) {
+    let named = format!("{}, from what was given", server_named(&diagnosis.server));
+    page.line_with_right(&safe(&named), &findings_counted(diagnosis), STRONG, STRONG);
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        diagnosis.given.iter().partition(|document| document.is_recognised);
+    for document in known.iter().chain(&unknown).take(LISTED) {
+        page.hanging("    ", "  ", &safe(&described(document)), QUIET);
+        for said in &document.says {
+            page.hanging("        ", "  ", &safe(said), PLAIN);
+        }
+    }
+    if let Some(more) = diagnosis.given.len().checked_sub(LISTED).filter(|more| *more > 0) {
+        page.paragraph(
+            "    ",
+            &format!("and {}", number::counted(more as u64, "document more", "documents more")),
+            QUIET,
+        );
+    }
+    if let Some(time) = &diagnosis.time {
+        page.blank();
+        session_time::print(page, time);
+    }
+}
+
+/// `status.txt: InnoDB status, MySQL 5.7.21, 2018-02-12 09:52:22, 71 lines`
+fn described(document: &GivenDocument) -> String {
+    let mut parts = vec![format!("{}: {}", document.file, document.kind)];
+    parts.extend(document.version.clone());
+    parts.extend(document.time.as_ref().map(|time| time.replace('T', " ")));
+    if document.lines > 0 {
+        parts.push(number::counted(document.lines, "line", "lines"));
+    }
+    if !document.begins.is_empty() {
+        parts.push(format!("begins with {:?}", document.begins));
+    }
+    parts.join(", ")
+}
+
+/// What is said where no cause was found.
+pub fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
+    let count = diagnosis.clear.len() as u64;
+    if count == 0 {
+        page.paragraph(
+            "",
+            "No cause could be checked by what was given, so nothing is known about this server.",
+            STRONG,
+        );
+        return;
+    }
+    page.paragraph("", "No cause found in what was given; that does not prove that all was well.", STRONG);
+    let looked = number::counted(count, "cause was", "causes were");
+    page.paragraph("", &format!("{looked} checked, none present:"), PLAIN);
+    page.paragraph("    ", &diagnosis.clear.join(", "), QUIET);
+}
+
+/// What was not checked, and what to give for more.
+pub fn not_examined(page: &mut Page, diagnosis: &Diagnosis) {
+    let count = diagnosis.not_examined.len() as u64;
+    if count == 0 {
+        return;
+    }
+    let text =
+        format!("not checked: {}, whose evidence is {NOT_GIVEN}", number::counted(count, "cause", "causes"));
+    page.paragraph("", &text, QUIET);
+    let is_given =
+        |kind: Kind| diagnosis.given.iter().filter(|document| document.kind == kind.name()).count();
+    let helps = [
+        (is_given(Kind::ProcessList) == 0, "SHOW FULL PROCESSLIST\\G"),
+        (is_given(Kind::InnodbStatus) == 0, "SHOW ENGINE INNODB STATUS\\G"),
+        (is_given(Kind::GlobalVariables) == 0, "SHOW GLOBAL VARIABLES"),
+        (is_given(Kind::GlobalStatus) < 2, "SHOW GLOBAL STATUS twice, ten seconds apart"),
+        (is_given(Kind::Stacks) == 0, "stacks of all threads (gdb, eu-stack, pt-pmp)"),
+    ];
+    let helps: Vec<&str> =
+        helps.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect();
+    if !helps.is_empty() && diagnosis.given.iter().all(|document| document.kind != "saved window") {
+        page.hanging("", "  ", &format!("more would be known with: {}", helps.join("; ")), QUIET);
+    }
+}
