@@ -257,9 +257,10 @@ fn table_form(line: &str) -> Option<char> {
 /// A value may have several lines, such as a public key: true where the list of names goes on soon.
 fn goes_on(lines: &[&str], at: usize) -> bool {
     const LONGEST_VALUE: usize = 24;
-    let below = lines[at..].iter().take(LONGEST_VALUE);
+    let below = || lines[at + 1..].iter().take(LONGEST_VALUE).take_while(|line| !is_of_another(line));
     let is_named = |line: &&str| named::pair(line).is_some_and(|(name, _)| named::is_known(name));
-    beginning(lines, at).is_none() && below.take_while(|line| !is_of_another(line)).any(is_named)
+    let is_pair = |line: &&&str| named::pair(line).is_some_and(|(name, _)| name.contains('_'));
+    beginning(lines, at).is_none() && (below().any(is_named) || below().take(6).filter(is_pair).count() >= 4)
 }
 
 fn is_of_another(line: &str) -> bool {

@@ -143,7 +143,7 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
         match *place {
             // A process list has more than the status's list of transactions, variables more than an option file.
             "threads" if has(|said| matches!(said, Said::Threads(_))) => {
-                all.retain(|(_, said)| matches!(said, Said::Threads(_)))
+                all.retain(|(_, said)| matches!(said, Said::Threads(_)));
             }
             "variables" => {
                 if has(|said| matches!(said, Said::Variables(_))) {

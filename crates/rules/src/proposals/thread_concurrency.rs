@@ -88,7 +88,10 @@ pub(super) mod examples {
     }
 
     pub(in crate::proposals) fn missing() -> Window {
-        Build::busy("8.0.36").variable(VARIABLE, "8").window()
+        Build::busy("8.0.36")
+            .variable(VARIABLE, "8")
+            .each(|_, server, _| server.innodb_status = spindoctor_model::Reading::NotAsked)
+            .window()
     }
 
     #[test]

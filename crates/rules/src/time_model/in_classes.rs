@@ -14,13 +14,8 @@ const SESSIONS: f64 = 0.5;
 
 /// True where a share of the session time is more than the error of an account of ten seconds.
 pub(crate) fn is_worth_a_finding(time: &SessionTime, share: f64) -> bool {
-    let seen = if time.error >= 1.0 { ONE_LOOK } else { time.error / 2.0 };
-    share >= WARNING_FROM && share * time.session_seconds_per_second >= SESSIONS && share > seen
+    share >= WARNING_FROM && share * time.session_seconds_per_second >= SESSIONS && share > time.error / 2.0
 }
-
-/// Of one list of the sessions, as somebody captured it, no error can be given: a quarter of those at work is no accident. By
-/// judgement.
-const ONE_LOOK: f64 = 0.25;
 
 /// The time of sessions in some classes.
 #[derive(Debug)]

@@ -22,10 +22,7 @@ pub struct Doctor {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote", "duration", "no_stacks"])]
     pub window: Option<PathBuf>,
 
-    /// Diagnose what somebody captured: a file, a folder, `-` for the standard input; may be given again
-    ///
-    /// InnoDB status, process lists, error logs, global status and variables, option files, replica status and stacks in any
-    /// form, and pt-stalk folders; each is recognised by its content.
+    /// Diagnose what somebody captured: a file, a folder, or `-`; may be given again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote", "duration", "no_stacks", "window"])]
     pub from: Vec<PathBuf>,
 

@@ -260,7 +260,7 @@ pub fn head(page: &mut Page, diagnosis: &Diagnosis) {
 }
 
 /// `status.txt: InnoDB status, MySQL 5.7.21, 2018-02-12 09:52:22, 71 lines`
-fn described(document: &GivenDocument) -> String {
+pub fn described(document: &GivenDocument) -> String {
     let mut parts = vec![format!("{}: {}", document.file, document.kind)];
     parts.extend(document.version.clone());
     parts.extend(document.time.as_ref().map(|time| time.replace('T', " ")));
@@ -273,6 +273,9 @@ fn described(document: &GivenDocument) -> String {
     parts.join(", ")
 }
 
+/// The verdict where no cause was found.
+pub const NO_PROOF: &str = "No cause found in what was given; that does not prove that all was well.";
+
 /// What is said where no cause was found.
 pub fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
     let count = diagnosis.clear.len() as u64;
@@ -284,7 +287,7 @@ pub fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
         );
         return;
     }
-    page.paragraph("", "No cause found in what was given; that does not prove that all was well.", STRONG);
+    page.paragraph("", NO_PROOF, STRONG);
     let looked = number::counted(count, "cause was", "causes were");
     page.paragraph("", &format!("{looked} checked, none present:"), PLAIN);
     page.paragraph("    ", &diagnosis.clear.join(", "), QUIET);

@@ -6,6 +6,7 @@ use spindoctor_model::diagnosis::DiagnosedHost;
 
 use spindoctor_model::{Diagnosis, Evidence, Finding, Profile, Remedy, Root, Severity, Value};
 
+use super::captured::{NO_PROOF, described};
 use super::view::{
     NotExaminedTogether, WITHOUT_ACCOUNT, explained_here, findings_counted, not_examined_together, proof,
     root_named, seen_s, stacks_text,
@@ -45,6 +46,16 @@ pub fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&L
 
 fn head(diagnosis: &Diagnosis, title: &str) -> Markup {
     let server = &diagnosis.server;
+    if !diagnosis.given.is_empty() {
+        return html! {
+            h1 { (title) }
+            ul.facts {
+                @for document in &diagnosis.given {
+                    li { (safe(&described(document))) @for said in &document.says { "; " (safe(said)) } }
+                }
+            }
+        };
+    }
     html! {
         h1 { (title) }
         ul.facts {
@@ -71,6 +82,11 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
                 @if diagnosis.clear.is_empty() {
                     h2 { "No cause could be checked" }
                     p { "So nothing is known about this server." }
+                } @else if !diagnosis.given.is_empty() {
+                    h2 { (NO_PROOF) }
+                    p.quiet {
+                        (number::counted(diagnosis.clear.len() as u64, "cause was", "causes were")) " checked, none present."
+                    }
                 } @else if diagnosis.interrupted.is_some() {
                     h2 { "Nothing found until then; what came after was not seen" }
                     p.quiet {
