@@ -128,6 +128,11 @@ pub(crate) fn of_rows(rows: &Rows) -> NamedValues {
 pub(crate) fn pair(line: &str) -> Option<(&str, Vec<&str>)> {
     let name_end = line.find(['\t', ' ']).unwrap_or(line.len());
     let (name, rest) = line.split_at(name_end);
+    // What pt-summary writes below the variables.
+    let is_internal = ["pt-summary-internal", "internal::"].iter().any(|begins| name.starts_with(begins));
+    if is_internal {
+        return Some((name, vec![rest.trim()]));
+    }
     let is_name = (2..=64).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
