@@ -112,7 +112,7 @@ fn what_nobody_knows_is_nothing_else() {
         "",
         "\n\n",
         "Hello world\n",
-        "Dear all,\nplease find the time of the state in the info.\nid and user are there.\n",
+        "Hello all,\nplease find the time of the state in the info.\nid and user are there.\n",
         "#!/bin/sh\necho --thread 1\nls -l | grep x\n",
         "SELECT * FROM t;\nUPDATE t SET a = 1;\n",
         "name,age\nA,1\n",

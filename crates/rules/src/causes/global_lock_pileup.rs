@@ -122,7 +122,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 }
                 Some(_) => "Its lock is of the whole server; everyone else's statement has to wait until it is given back.",
                 None if alone.is_some() => {
-                    "It waits until no statement changes anything and no commit is under way. Whoever it waits for is not among \
+                    "It waits until no statement changes anything and no commit is under way. The session that it waits for is not among \
                      the sessions that were read: the whole list, and metadata_locks, would show it. Once it has a part of its \
                      locks, every write waits behind it."
                 }

@@ -19,7 +19,7 @@ pub const CAUSE: Cause = Cause {
     what: "Mutexes and rw-locks of InnoDB protect its structures in memory and are kept for microseconds. One that is kept for \
            seconds has a holder that waits for something else: for a disk, for another latch, for pages that nobody frees. Two \
            threads that each have what the other wants never go on: that is a defect of the server.",
-    why_it_hurts: "Whoever needs the latch waits, and keeps the latches that it has already. Within seconds the whole server \
+    why_it_hurts: "A thread that needs the latch waits, and keeps the latches that it has already. Within seconds the whole server \
                    stands. After 600 s InnoDB ends the server on purpose.",
     evidence: "The section SEMAPHORES of SHOW ENGINE INNODB STATUS, which the error log prints, too, when a wait is long: who waits \
                for which latch for how long, and who has it. It fires where a thread has waited for 5 s or more, or where threads \
@@ -294,7 +294,7 @@ fn chain_remedies(window: &Window, waits: &[&SemaphoreWait], session: Option<&Se
             .into(),
         why: "What the last of the chain does is in its stack, and in no status.".into(),
         dynamic: true,
-        risk: "The server stands still while gdb reads, seconds.".into(),
+        risk: "The server is stopped while gdb reads, for seconds.".into(),
         undo: String::new(),
     });
     remedies

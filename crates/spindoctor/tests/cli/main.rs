@@ -3,6 +3,7 @@
 mod attack;
 mod cache;
 mod calm;
+mod captured;
 mod connections;
 mod doctor;
 mod explain;

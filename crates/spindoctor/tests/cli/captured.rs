@@ -1,0 +1,56 @@
+//! `spindoctor doctor --from`: what is printed of captures, and the exit codes.
+
+use std::fs;
+
+use crate::program::{complained, printed};
+
+/// Two threads that wait for each other's mutexes, as an error log has it.
+const RING: &str = "DEADLOCK of threads detected!\n\
+    --Thread 11 has waited at buf0buf.cc line 5406 for 0 seconds the semaphore:\n\
+    Mutex at 0xff01, Mutex BUF_POOL_LRU_LIST created buf0buf.cc:1231, locked by 12\n\
+    --Thread 12 has waited at fil0fil.cc line 2233 for 0 seconds the semaphore:\n\
+    Mutex at 0xff02, Mutex FIL_SHARD created fil0fil.cc:2014, locked by 11\n\n";
+
+#[test]
+fn a_capture_is_listed_diagnosed_and_decides_over_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("error.log");
+    fs::write(&file, RING).unwrap();
+    let (text, code) = printed(&format!("doctor --from {}", file.display()));
+    assert_eq!(code, 1);
+    assert!(text.contains("error.log: error log, 6 lines"), "{text}");
+    assert!(text.contains("2 threads wait for each other's latches"), "{text}");
+    let (json, code) = printed(&format!("doctor --json --fail-on never --from {}", folder.path().display()));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, json["given"][0]["kind"].as_str()), (0, Some("error log")));
+    assert_eq!(json["findings"][0]["cause"], "latch-pileup");
+    let (line, code) = printed(&format!("doctor --nagios --from {}", file.display()));
+    assert_eq!(code, 2);
+    assert!(line.starts_with("SPINDOCTOR CRITICAL - 1 finding: 2 threads"), "{line}");
+}
+
+#[test]
+fn what_nobody_knows_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("notes.txt");
+    fs::write(&file, "Hello\u{1b}[2J world\nno status here\n").unwrap();
+    let (message, code) = complained(&format!("doctor --from {}", file.display()));
+    assert_eq!((code, message.lines().count()), (2, 1), "{message}");
+    assert!(
+        message.contains("nothing in notes.txt was recognised") && !message.contains('\u{1b}'),
+        "{message}"
+    );
+    let (message, code) = complained(&format!("doctor --from {}/none", folder.path().display()));
+    assert_eq!((code, message.lines().count()), (2, 1), "{message}");
+}
+
+#[test]
+fn where_nothing_is_found_it_is_no_proof() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("list");
+    fs::write(&file, "Id\tUser\tCommand\tTime\tState\tInfo\n7\tapp\tSleep\t3\t\tNULL\n").unwrap();
+    let (text, code) = printed(&format!("doctor --from {}", file.display()));
+    assert_eq!(code, 0);
+    assert!(text.contains("that does not prove that all was well"), "{text}");
+    assert!(text.contains("SHOW ENGINE INNODB STATUS"), "{text}");
+}
