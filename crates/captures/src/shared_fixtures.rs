@@ -100,7 +100,9 @@ fn diagnosis(name: &str) -> Option<spindoctor_model::Diagnosis> {
         path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&format!("{name}-")))
     })?;
     let parts = parts(&file);
-    Some(spindoctor_rules::diagnose(&crate::window(&parts)))
+    let diagnosis = spindoctor_rules::diagnose(&crate::window(&parts));
+    assert_eq!(diagnosis.interrupted, None, "{name}: nobody asked a server");
+    Some(diagnosis)
 }
 
 fn causes(diagnosis: &spindoctor_model::Diagnosis) -> Vec<&str> {

@@ -10,8 +10,7 @@ use spindoctor_model::{Reading, Sample, Unavailable, Window};
 use crate::clock;
 use crate::part::{Kind, Part, Said};
 
-/// Why a reading is missing that a live server would have given.
-pub const NOT_GIVEN: &str = "not in what was given";
+pub use spindoctor_model::window::NOT_GIVEN;
 
 /// Stands for the server's address: nobody connected to it.
 pub const WHAT_WAS_GIVEN: &str = "what was given";

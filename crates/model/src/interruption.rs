@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::reading::Reading;
-use crate::window::{Sample, Window};
+use crate::window::{NOT_GIVEN, Sample, Window};
 
 /// Uptime is given in whole seconds, rounded down.
 const UPTIME_STEP_S: f64 = 1.0;
@@ -44,6 +44,9 @@ impl Window {
         let silent = &self.samples[answered.map_or(0, |at| at + 1)..];
         // Without a reason nobody asked: such a window was not taken by `watch`.
         let first_reason = silent.iter().find_map(|sample| sample.server.status.unavailable())?;
+        if first_reason.because == NOT_GIVEN {
+            return None;
+        }
         let because = match self.process_ended() {
             true => "the server's process ended".to_owned(),
             false => format!("the server stopped answering: {}", first_reason.because),

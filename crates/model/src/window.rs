@@ -95,6 +95,9 @@ pub struct Change<'a, T> {
 /// Why a reading is missing whose source was due in no sample of the window.
 pub const NOT_ASKED_FOR: &str = "it was not asked for";
 
+/// Why a reading is missing in a window that was made of what somebody captured: nobody asked a server for it.
+pub const NOT_GIVEN: &str = "not in what was given";
+
 /// Answers come a little early or late: two that are so much of the asked time apart will do. Samples are on a fixed grid,
 /// and an answer within it moves by what the sources before it took, a fraction of a second.
 const EARLY: f64 = 0.7;

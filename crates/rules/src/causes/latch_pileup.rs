@@ -203,6 +203,15 @@ impl<'w> Threads<'w> {
         threads.iter().find(|thread| thread.connection_id == Some(connection))
     }
 
+    /// The same at the beginning of a sentence.
+    fn first_named(&self, pthread: u64) -> String {
+        let named = self.named(pthread);
+        match named.split_at_checked(1) {
+            Some((first, rest)) => first.to_uppercase() + rest,
+            None => named,
+        }
+    }
+
     /// `connection 14075`, `thread 139998697924352`
     fn named(&self, pthread: u64) -> String {
         match self.connection(pthread) {
@@ -245,12 +254,12 @@ fn why(end: &End<'_>, threads: &Threads<'_>) -> String {
             Some(last) => match (last.holder_pthread_id, last.readers.filter(|readers| *readers > 0)) {
                 (Some(holder), _) => format!(
                     "{} keeps the latch and waits for no other latch: what it does meanwhile, its stack says.",
-                    threads.named(holder)
+                    threads.first_named(holder)
                 ),
                 (None, Some(readers)) => format!(
                     "{} wants the latch alone and waits until {} it. The text does not name readers, so who keeps all \
                      others is not known: stacks of all threads would show it.",
-                    threads.named(last.pthread_id),
+                    threads.first_named(last.pthread_id),
                     number::counted(readers, "reader leaves", "readers leave")
                 ),
                 (None, None) => "The text does not name who has it; stacks of all threads would.".to_owned(),

@@ -31,7 +31,8 @@ pub fn render(diagnosis: &Diagnosis, look: Look) -> String {
     head(&mut page, diagnosis);
     for (at, found) in diagnosis.findings.iter().enumerate() {
         page.blank();
-        finding(&mut page, at + 1, found, &explained_here(found, diagnosis));
+        let command = proof(found).filter(|_| diagnosis.given.is_empty());
+        finding(&mut page, at + 1, found, &explained_here(found, diagnosis), command.as_deref());
     }
     if diagnosis.findings.is_empty() {
         page.blank();
@@ -82,7 +83,7 @@ fn head(page: &mut Page, diagnosis: &Diagnosis) {
     }
 }
 
-fn finding(page: &mut Page, rank: usize, finding: &Finding, explained: &[&str]) {
+fn finding(page: &mut Page, rank: usize, finding: &Finding, explained: &[&str], proof: Option<&str>) {
     let accent = match finding.severity {
         Severity::Critical => AnsiColor::Red.on_default().bold(),
         Severity::Warning => AnsiColor::Yellow.on_default().bold(),
@@ -107,8 +108,8 @@ fn finding(page: &mut Page, rank: usize, finding: &Finding, explained: &[&str]) 
     for remedy in &finding.remedies {
         rows.remedy(page, remedy);
     }
-    if let Some(command) = proof(finding) {
-        rows.labelled(page, "prove", &safe(&command), PLAIN);
+    if let Some(command) = proof {
+        rows.labelled(page, "prove", &safe(command), PLAIN);
     }
 }
 
