@@ -220,7 +220,7 @@ impl PreparedXa {
 /// One part of a prepared transaction's name as a literal.
 fn part(hex: &str) -> Option<String> {
     let is_hex = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_hex || hex.len() % 2 != 0 || hex.len() > 2 * PreparedXa::MOST_BYTES {
+    if !is_hex || !hex.len().is_multiple_of(2) || hex.len() > 2 * PreparedXa::MOST_BYTES {
         return None;
     }
     let bytes = hex.as_bytes().chunks(2).filter_map(|two| {
