@@ -12,7 +12,7 @@ use spindoctor_stacks::module::Modules;
 use spindoctor_stacks::module::elf::Elf;
 use spindoctor_stacks::names::Names;
 use spindoctor_stacks::registers::Registers;
-use spindoctor_stacks::unwind::{MAX_FRAMES, Unwinder};
+use spindoctor_stacks::unwind::{Copied, MAX_FRAMES, Unwinder};
 
 const STACK: u64 = 0x7ffd_0000_0000;
 
@@ -41,7 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
             modules.code(pc, 64);
             let registers = Registers { pc, sp: STACK, fp: Some(STACK + 16), lr: Some(pc) };
-            unwinder.walk(&mut modules, &registers, STACK, &stack, true, &mut out);
+            unwinder.walk(&mut modules, &registers, Copied { start: STACK, bytes: &stack, whole: true }, &mut out);
             assert!(out.len() <= MAX_FRAMES);
         }
     }

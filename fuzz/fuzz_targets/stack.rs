@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use libfuzzer_sys::fuzz_target;
 use spindoctor_stacks::module::Modules;
 use spindoctor_stacks::registers::Registers;
-use spindoctor_stacks::unwind::{MAX_FRAMES, Unwinder};
+use spindoctor_stacks::unwind::{Copied, MAX_FRAMES, Unwinder};
 
 const STACK: u64 = 0x7ffd_0000_0000;
 
@@ -48,7 +48,7 @@ fuzz_target!(|bytes: &[u8]| {
     OWN.with_borrow_mut(|(modules, unwinder)| {
         let mut out = Vec::new();
         for whole in [false, true] {
-            unwinder.walk(modules, &registers, STACK, &stack, whole, &mut out);
+            unwinder.walk(modules, &registers, Copied { start: STACK, bytes: &stack, whole }, &mut out);
             assert_eq!(out[0], registers.pc);
             assert!(out.len() <= MAX_FRAMES);
             for (index, &address) in out.iter().enumerate().skip(1) {

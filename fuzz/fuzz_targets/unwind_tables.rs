@@ -8,7 +8,7 @@ use std::{env, fs};
 use libfuzzer_sys::fuzz_target;
 use spindoctor_stacks::module::Modules;
 use spindoctor_stacks::registers::Registers;
-use spindoctor_stacks::unwind::{MAX_FRAMES, Unwinder};
+use spindoctor_stacks::unwind::{Copied, MAX_FRAMES, Unwinder};
 
 const CODE: u64 = 0x1000;
 const LEN: u64 = 0x1000;
@@ -91,7 +91,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut out = Vec::new();
     for pc in [CODE, CODE + 1, CODE + 100, CODE + LEN - 1] {
         let registers = Registers { pc, sp: STACK, fp: Some(STACK + 16), lr: None };
-        unwinder.walk(&mut modules, &registers, STACK, &stack, true, &mut out);
+        unwinder.walk(&mut modules, &registers, Copied { start: STACK, bytes: &stack, whole: true }, &mut out);
         assert!((1..=MAX_FRAMES).contains(&out.len()));
         assert!(out.iter().all(|&address| modules.is_code(address.wrapping_sub(1)) || modules.is_code(address)));
     }

@@ -19,6 +19,13 @@ use spindoctor_model::{
 /// Seconds that a built window covers, with a sample at each.
 pub(crate) const SECONDS: usize = 10;
 
+/// Rows of one execution of a statement.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rows {
+    pub(crate) examined: f64,
+    pub(crate) sent: f64,
+}
+
 /// A window in the making.
 pub(crate) struct Build(Window);
 
@@ -118,7 +125,13 @@ impl Build {
             .digest("SELECT c FROM sbtest1 WHERE id = ?", 4000.0, 120.0, 1.0, 1.0)
             .digest("SELECT SUM(k) FROM sbtest1 WHERE id BETWEEN ? AND ?", 400.0, 200.0, 100.0, 1.0)
             .digest("UPDATE sbtest1 SET k = k + ? WHERE id = ?", 400.0, 250.0, 1.0, 1.0)
-            .digest_scans("SELECT * FROM performance_schema.threads", 1.0, 900.0, 3000.0, 60.0, 1.0);
+            .digest_scans(
+                "SELECT * FROM performance_schema.threads",
+                1.0,
+                900.0,
+                Rows { examined: 3000.0, sent: 60.0 },
+                1.0,
+            );
         for (name, per_s) in [
             ("Questions", 6000.0),
             ("Connections", 0.2),
@@ -405,19 +418,11 @@ impl Build {
 
     /// A statement: executions a second, microseconds, rows examined and rows sent of each.
     pub(crate) fn digest(self, text: &str, per_s: f64, us: f64, examined: f64, sent: f64) -> Self {
-        self.digest_scans(text, per_s, us, examined, sent, 0.0)
+        self.digest_scans(text, per_s, us, Rows { examined, sent }, 0.0)
     }
 
     /// The same with the share of executions that scanned a table.
-    pub(crate) fn digest_scans(
-        self,
-        text: &str,
-        per_s: f64,
-        us: f64,
-        examined: f64,
-        sent: f64,
-        scans: f64,
-    ) -> Self {
+    pub(crate) fn digest_scans(self, text: &str, per_s: f64, us: f64, rows: Rows, scans: f64) -> Self {
         self.each(|at_s, server, _| {
             if let Reading::Available { value: digests, .. } = &mut server.digests {
                 let executions = 100.0 + per_s * at_s;
@@ -427,8 +432,8 @@ impl Build {
                     text: text.into(),
                     executions: executions as u64,
                     total_ns: (executions * us * 1e3) as u64,
-                    rows_examined: (executions * examined) as u64,
-                    rows_sent: (executions * sent) as u64,
+                    rows_examined: (executions * rows.examined) as u64,
+                    rows_sent: (executions * rows.sent) as u64,
                     full_scans: (executions * scans) as u64,
                     ..StatementDigest::default()
                 });

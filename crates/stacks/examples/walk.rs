@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use spindoctor_stacks::capture::{self, RawStack, RawThread};
 use spindoctor_stacks::module::Modules;
 use spindoctor_stacks::names::Names;
-use spindoctor_stacks::unwind::Unwinder;
+use spindoctor_stacks::unwind::{Copied, Unwinder};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -50,7 +50,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 continue;
             };
             let begun = Instant::now();
-            let end = unwinder.walk(&mut modules, registers, *start, stack, *whole, &mut addresses);
+            let copied = Copied { start: *start, bytes: stack, whole: *whole };
+            let end = unwinder.walk(&mut modules, registers, copied, &mut addresses);
             walking += begun.elapsed();
             *ends.entry(format!("{end:?}")).or_default() += 1;
             let begun = Instant::now();

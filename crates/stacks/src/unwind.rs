@@ -193,10 +193,14 @@ impl Frame {
 }
 
 /// The copied part of a stack.
-struct Copied<'a> {
-    start: u64,
-    bytes: &'a [u8],
-    whole: bool,
+#[derive(Debug, Clone, Copy)]
+pub struct Copied<'a> {
+    /// The address of the first byte.
+    pub start: u64,
+    /// What was copied from there upwards.
+    pub bytes: &'a [u8],
+    /// True where they reach the end of the stack.
+    pub whole: bool,
 }
 
 impl Copied<'_> {
@@ -230,15 +234,12 @@ impl Unwinder {
         Self::default()
     }
 
-    /// Walks one stack. `bytes` were copied from `stack_start` upwards; `whole` says that they reach the end of
-    /// the stack. `out` is emptied and gets the pc, then return addresses: look those up at the address less one.
+    /// Walks one stack. `out` is emptied and gets the pc, then return addresses: look those up at the address less one.
     pub fn walk(
         &mut self,
         modules: &mut Modules,
         registers: &Registers,
-        stack_start: u64,
-        bytes: &[u8],
-        whole: bool,
+        stack: Copied<'_>,
         out: &mut Vec<u64>,
     ) -> StackEnd {
         out.clear();
@@ -252,7 +253,6 @@ impl Unwinder {
             Machine::X86_64 => &X86_64,
             Machine::Aarch64 => &AARCH64,
         };
-        let stack = Copied { start: stack_start, bytes, whole };
         let Self { rules, context, interrupted, outermost, .. } = self;
         let mut frame = Frame::from_registers(registers, abi);
         let mut pc = registers.pc;
@@ -391,11 +391,12 @@ fn by_table(
     abi: &Abi,
     first: bool,
 ) -> Result<(u64, Left), Stop> {
+    let callee = Callee { rule, elf, frame, stack, abi };
     let cfa = match &rule.cfa {
         CfaRule::RegisterAndOffset { register, offset } => {
             value(frame, register.0, abi)?.wrapping_add_signed(*offset)
         }
-        CfaRule::Expression(expression) => evaluate(*expression, rule, elf, frame, stack, abi, None)?,
+        CfaRule::Expression(expression) => evaluate(*expression, callee, None)?,
     };
     let mut caller = frame.clone();
     if !rule.signal {
@@ -417,12 +418,10 @@ fn by_table(
             RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
             RegisterRule::Register(other) => frame.get(other.0),
             RegisterRule::Expression(expression) => {
-                let address = evaluate(*expression, rule, elf, frame, stack, abi, Some(cfa))?;
+                let address = evaluate(*expression, callee, Some(cfa))?;
                 Some(stack.word(address)?)
             }
-            RegisterRule::ValExpression(expression) => {
-                Some(evaluate(*expression, rule, elf, frame, stack, abi, Some(cfa))?)
-            }
+            RegisterRule::ValExpression(expression) => Some(evaluate(*expression, callee, Some(cfa))?),
             // Pseudo-registers: whether an address is signed.
             _ => continue,
         };
@@ -492,16 +491,19 @@ fn value(frame: &Frame, register: u16, abi: &Abi) -> Result<u64, Stop> {
     })
 }
 
+/// What an expression is evaluated in: the frame that is left, and where its values come from.
+#[derive(Clone, Copy)]
+struct Callee<'a> {
+    rule: &'a Rule,
+    elf: &'a Elf,
+    frame: &'a Frame,
+    stack: &'a Copied<'a>,
+    abi: &'a Abi,
+}
+
 /// The value of a DWARF expression; `cfa` is on its stack where it is for a register.
-fn evaluate(
-    expression: UnwindExpression<usize>,
-    rule: &Rule,
-    elf: &Elf,
-    frame: &Frame,
-    stack: &Copied<'_>,
-    abi: &Abi,
-    cfa: Option<u64>,
-) -> Result<u64, Stop> {
+fn evaluate(expression: UnwindExpression<usize>, callee: Callee<'_>, cfa: Option<u64>) -> Result<u64, Stop> {
+    let Callee { rule, elf, frame, stack, abi } = callee;
     let bad = || Stop::Cut("an expression of the unwind table cannot be carried out".to_owned());
     let section = eh_frame(elf).ok_or_else(bad)?;
     let expression = expression.get::<EndianSlice<'_, LittleEndian>, _>(&section).map_err(|_| bad())?;

@@ -16,7 +16,7 @@ use spindoctor_model::stack::StackEnd;
 use spindoctor_stacks::capture::{self, Capture, RawStack};
 use spindoctor_stacks::module::Modules;
 use spindoctor_stacks::names::Names;
-use spindoctor_stacks::unwind::Unwinder;
+use spindoctor_stacks::unwind::{Copied, Unwinder};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/gdb_frames.py");
 
@@ -129,14 +129,8 @@ impl Ours {
                 }
             };
             let mut addresses = Vec::new();
-            let end = self.unwinder.walk(
-                &mut self.modules,
-                registers,
-                *start,
-                &snapshot.stacks[bytes.clone()],
-                *whole,
-                &mut addresses,
-            );
+            let copied = Copied { start: *start, bytes: &snapshot.stacks[bytes.clone()], whole: *whole };
+            let end = self.unwinder.walk(&mut self.modules, registers, copied, &mut addresses);
             let mut calls = Vec::new();
             for (index, &address) in addresses.iter().enumerate() {
                 let is_return = index > 0 && !self.unwinder.interrupted().contains(&index);

@@ -408,20 +408,28 @@ fn seen_most(window: &Window, ratio: f64) -> Option<String> {
 #[cfg(test)]
 pub(crate) mod examples {
     use super::*;
-    use crate::testing::{Build, session};
+    use crate::testing::{Build, Rows, session};
 
     const SCAN: &str = "SELECT * FROM orders WHERE note = ?";
 
     /// Twelve scans a second of a table of 200,000 rows, 150 ms each.
     pub(crate) fn fires() -> Window {
-        Build::busy("8.0.36").digest_scans(SCAN, 12.0, 150_000.0, 200_000.0, 2.0, 1.0).window()
+        Build::busy("8.0.36")
+            .digest_scans(SCAN, 12.0, 150_000.0, Rows { examined: 200_000.0, sent: 2.0 }, 1.0)
+            .window()
     }
 
     /// A sum over a range of an index, and a scan of a small table.
     pub(crate) fn near_miss() -> Window {
         Build::busy("8.0.36")
             .digest("SELECT SUM ( k ) FROM orders WHERE id BETWEEN ? AND ?", 12.0, 50_000.0, 100_000.0, 1.0)
-            .digest_scans("SELECT * FROM settings WHERE name = ?", 400.0, 300.0, 200.0, 1.0, 1.0)
+            .digest_scans(
+                "SELECT * FROM settings WHERE name = ?",
+                400.0,
+                300.0,
+                Rows { examined: 200.0, sent: 1.0 },
+                1.0,
+            )
             .window()
     }
 
@@ -449,7 +457,9 @@ pub(crate) mod examples {
 
     #[test]
     fn one_report_on_an_idle_host_is_a_note_at_most() {
-        let window = Build::busy("8.0.36").digest_scans(SCAN, 0.5, 300_000.0, 400_000.0, 2.0, 1.0).window();
+        let window = Build::busy("8.0.36")
+            .digest_scans(SCAN, 0.5, 300_000.0, Rows { examined: 400_000.0, sent: 2.0 }, 1.0)
+            .window();
         match evaluate(&window) {
             Outcome::Clear => {}
             Outcome::Fired(finding) => assert_eq!(finding.severity, spindoctor_model::Severity::Note),
@@ -479,7 +489,13 @@ pub(crate) mod examples {
         assert!(matches!(evaluate(&prepared(60e6).window()), Outcome::Clear));
         // MariaDB counts the rows of all of them together, and has no text to look at.
         let text = StatementDigest::WITHOUT_TEXT;
-        let together = prepared(3_000.0).digest_scans(text, 150.0, 16_000.0, 20_000.0, 0.0, 1.0);
+        let together = prepared(3_000.0).digest_scans(
+            text,
+            150.0,
+            16_000.0,
+            Rows { examined: 20_000.0, sent: 0.0 },
+            1.0,
+        );
         let finding = found(&together.window());
         assert!(finding.headline.contains("by prepared statements"), "{}", finding.headline);
     }
@@ -487,7 +503,13 @@ pub(crate) mod examples {
     #[test]
     fn executions_that_the_summary_calls_so_are_statements_too() {
         let window = Build::busy("9.7.4")
-            .digest_scans("EXECUTE SELECT `c` FROM `t` WHERE `pad` = ?", 12.0, 150_000.0, 200_000.0, 2.0, 1.0)
+            .digest_scans(
+                "EXECUTE SELECT `c` FROM `t` WHERE `pad` = ?",
+                12.0,
+                150_000.0,
+                Rows { examined: 200_000.0, sent: 2.0 },
+                1.0,
+            )
             .window();
         let finding = found(&window);
         assert!(finding.headline.contains("returned by SELECT `c` FROM `t`"), "{}", finding.headline);

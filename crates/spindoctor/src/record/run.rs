@@ -47,15 +47,16 @@ pub fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
     memory::keep_little();
     let _ahead = Ahead::of_others();
     wait_for(async {
-        let mut signals = Signals::listen().context("could not listen for signals")?;
-        let mut metrics = Metrics::start(asked).await?;
-        let mut history = None;
-        let until = asked.duration.map(|duration| Instant::now() + duration);
+        let mut lasting = Lasting {
+            signals: Signals::listen().context("could not listen for signals")?,
+            metrics: Metrics::start(asked).await?,
+            history: None,
+            until: asked.duration.map(|duration| Instant::now() + duration),
+        };
         let mut target = session::target(&asked.connection)?;
         loop {
-            let ended =
-                record(asked, &path, target.clone(), &mut metrics, &mut history, &mut signals, until).await;
-            metrics.sampling_ended();
+            let ended = record(asked, &path, target.clone(), &mut lasting).await;
+            lasting.metrics.sampling_ended();
             match ended {
                 Ok(Ended::Asked) => return Ok(ExitStatus::Done),
                 Ok(Ended::Reload) => {
@@ -81,7 +82,7 @@ pub fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
                     note(&format!("{} was moved or removed: another is begun", path.display()));
                 }
                 Err(error) if is_damage(&error) => {
-                    history = None;
+                    lasting.history = None;
                     let aside = spindoctor_record::set_aside(&path, Timestamp::now())?;
                     note(&format!("{error:#}; it is now {}, and another is begun", aside.display()));
                 }
@@ -144,15 +145,21 @@ impl Signals {
     }
 }
 
+/// What outlasts the file that is recorded into.
+struct Lasting {
+    metrics: Metrics,
+    history: Option<History>,
+    signals: Signals,
+    /// When the time is over, where it is limited.
+    until: Option<Instant>,
+}
+
 /// Records into the file until a signal comes or the time is over.
 async fn record(
     asked: &Record,
     path: &std::path::Path,
     target: Target,
-    metrics: &mut Metrics,
-    history: &mut Option<History>,
-    signals: &mut Signals,
-    until: Option<Instant>,
+    Lasting { metrics, history, signals, until }: &mut Lasting,
 ) -> anyhow::Result<Ended> {
     let options = WriterOptions {
         keep_for: asked.keep,
@@ -182,7 +189,7 @@ async fn record(
         tokio::select! {
             biased;
             ended = signals.next() => break ended,
-            () = at(until) => break Ended::Asked,
+            () = at(*until) => break Ended::Asked,
             followed = follower.next() => {
                 let followed = followed.context("sampling ended by itself; please report it")?;
                 if let Followed::Refused(error) = followed {

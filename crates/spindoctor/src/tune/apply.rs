@@ -203,7 +203,9 @@ async fn on_server(
     let (stop, stopped) = watch::channel(false);
     let mut shown = ProgressLine::new(asked.max_time);
     let outcome = {
-        let work = tried(asked, proposals, &mut meter, &mut settings, stopped, &mut shown, begun);
+        let until = tokio::time::Instant::now() + asked.max_time.saturating_sub(begun.elapsed());
+        let bench = On { meter: &mut meter, settings: &mut settings, stopped, until };
+        let work = tried(asked, proposals, bench, &mut shown);
         let mut work = std::pin::pin!(work);
         tokio::select! {
             outcome = &mut work => outcome,
@@ -256,17 +258,21 @@ fn expect_time(asked: &Tune, variables: &[&'static Variable], begun: Instant) ->
     Ok(())
 }
 
+/// What proposals are tried on, and until when.
+struct On<'a> {
+    meter: &'a mut Meter,
+    settings: &'a mut Settings,
+    stopped: watch::Receiver<bool>,
+    until: tokio::time::Instant,
+}
+
 async fn tried(
     asked: &Tune,
     proposals: &[Proposal],
-    meter: &mut Meter,
-    settings: &mut Settings,
-    stopped: watch::Receiver<bool>,
+    On { meter, settings, stopped, until }: On<'_>,
     shown: &mut ProgressLine,
-    begun: Instant,
 ) -> Result<Tuned, NothingTried> {
     let times = times(asked);
-    let until = tokio::time::Instant::now() + asked.max_time.saturating_sub(begun.elapsed());
     let mut tell = |event: spindoctor_tune::bench::Event<'_>| shown.event(&event);
     let mut bench = Bench::open(meter, settings, times.look(), stopped, &mut tell).await?;
     bench.end_at(until);

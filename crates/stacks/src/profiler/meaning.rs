@@ -15,7 +15,7 @@ use crate::module::Modules;
 use crate::names::Names;
 use crate::registers::Registers;
 use crate::spin::{Architecture, Function, SpinDecoder, is_kernel_spin};
-use crate::unwind::Unwinder;
+use crate::unwind::{Copied, Unwinder};
 
 /// Walks whose frames are remembered.
 const MOST_WALKS: usize = 20_000;
@@ -92,13 +92,11 @@ impl Meaning {
     pub(super) fn user_stack(
         &mut self,
         registers: &Registers,
-        start: u64,
-        bytes: &[u8],
-        whole: bool,
+        stack: Copied<'_>,
         thread_pointer: Option<u64>,
     ) -> u32 {
-        let end = self.unwinder.walk(&mut self.modules, registers, start, bytes, whole, &mut self.addresses);
-        self.stack_ends.seen(self.unwinder.outermost().zip(thread_pointer), whole);
+        let end = self.unwinder.walk(&mut self.modules, registers, stack, &mut self.addresses);
+        self.stack_ends.seen(self.unwinder.outermost().zip(thread_pointer), stack.whole);
         let key = (std::mem::take(&mut self.addresses), end);
         if let Some(&place) = self.walked.get(&key) {
             self.addresses = key.0;
@@ -139,14 +137,8 @@ impl Meaning {
 
     pub(super) fn cpu_sample(&mut self, sample: &RawCpuSample, stacks: &[u8]) -> Observation {
         let whole = sample.stack.len() < STACK_BYTES as usize;
-        let end = self.unwinder.walk(
-            &mut self.modules,
-            &sample.registers,
-            sample.stack_start,
-            &stacks[sample.stack.clone()],
-            whole,
-            &mut self.addresses,
-        );
+        let stack = Copied { start: sample.stack_start, bytes: &stacks[sample.stack.clone()], whole };
+        let end = self.unwinder.walk(&mut self.modules, &sample.registers, stack, &mut self.addresses);
         let addresses = std::mem::take(&mut self.addresses);
         let mut frames = Vec::with_capacity(sample.kernel.len() + addresses.len());
         let mut kernel_spins = false;

@@ -28,6 +28,7 @@ use crate::capture::{self, Capture, CpuSamples, RawStack, RawThread};
 use crate::error::{Error, Result};
 use crate::futex_waits::{FutexWaits, Waiter, WaitingFrame, futex_waits};
 use crate::module::Modules;
+use crate::unwind::Copied;
 use budget::Budget;
 use in_order::InOrder;
 use meaning::Meaning;
@@ -309,8 +310,8 @@ impl Profiler {
         let mut observation = Observation { thread: thread.place, ..Observation::default() };
         observation.stack = match (&raw.stack, &raw.registers) {
             (RawStack::Copied { start, bytes, whole }, Some(registers)) => {
-                let copied = &stacks[bytes.clone()];
-                meaning.user_stack(registers, *start, copied, *whole, raw.thread_pointer)
+                let copied = Copied { start: *start, bytes: &stacks[bytes.clone()], whole: *whole };
+                meaning.user_stack(registers, copied, raw.thread_pointer)
             }
             (RawStack::Copied { .. } | RawStack::Unmoved, _) => meaning.no_stack("its registers are unknown"),
             // Where a running thread runs: by its last CPU sample.

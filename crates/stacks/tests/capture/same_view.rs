@@ -6,7 +6,7 @@ use std::process::Command;
 use spindoctor_model::stack::{StackEnd, StackSource};
 use spindoctor_stacks::capture::{Capture, RawSnapshot, RawStack, RawThread};
 use spindoctor_stacks::module::Modules;
-use spindoctor_stacks::unwind::Unwinder;
+use spindoctor_stacks::unwind::{Copied, Unwinder};
 
 use crate::target::{Program, Target, is_root, named, open_by_name, snapshot_where, sources, tasks, until};
 
@@ -272,9 +272,10 @@ fn walks(target: &Target, snapshot: &RawSnapshot) -> BTreeMap<u32, Walk> {
     let mut unwinder = Unwinder::new();
     let mut walk = |thread: &RawThread| {
         let RawStack::Copied { start, bytes, whole } = &thread.stack else { panic!("{thread:?}") };
-        let (bytes, mut addresses) = (&snapshot.stacks[bytes.clone()], Vec::new());
+        let stack = Copied { start: *start, bytes: &snapshot.stacks[bytes.clone()], whole: *whole };
+        let mut addresses = Vec::new();
         let registers = thread.registers.as_ref().unwrap();
-        let end = unwinder.walk(&mut modules, registers, *start, bytes, *whole, &mut addresses);
+        let end = unwinder.walk(&mut modules, registers, stack, &mut addresses);
         Walk { addresses, end, outermost: unwinder.outermost(), pointer: thread.thread_pointer.unwrap() }
     };
     snapshot.threads.iter().map(|thread| (thread.tid, walk(thread))).collect()

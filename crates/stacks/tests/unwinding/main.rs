@@ -22,7 +22,7 @@ use spindoctor_stacks::module::Modules;
 use spindoctor_stacks::names::Names;
 use spindoctor_stacks::process_memory;
 use spindoctor_stacks::registers::Registers;
-use spindoctor_stacks::unwind::{MAX_FRAMES, Unwinder};
+use spindoctor_stacks::unwind::{Copied, MAX_FRAMES, Unwinder};
 
 #[test]
 fn without_frame_pointers_a_stack_is_walked_to_its_root() {
@@ -314,15 +314,8 @@ fn what_is_not_known_cuts_the_walk_and_says_why() {
     walked.assert_calls(&["wait_here", "hidden", "visible", "main"]);
     // A short copy ends where it ends.
     let mut addresses = Vec::new();
-    let short = &stopped.stack[..16];
-    let end = Unwinder::new().walk(
-        &mut modules,
-        &stopped.registers,
-        stopped.registers.sp,
-        short,
-        false,
-        &mut addresses,
-    );
+    let short = Copied { start: stopped.registers.sp, bytes: &stopped.stack[..16], whole: false };
+    let end = Unwinder::new().walk(&mut modules, &stopped.registers, short, &mut addresses);
     assert_eq!(end, StackEnd::Cut("copied 1 KiB of the stack, and it is longer".to_owned()));
     assert!(!addresses.is_empty() && addresses.len() < walked.addresses.len());
     // These do.

@@ -12,7 +12,7 @@ use spindoctor_stacks::module::Modules;
 use spindoctor_stacks::names::Names;
 use spindoctor_stacks::process_memory;
 use spindoctor_stacks::registers::Registers;
-use spindoctor_stacks::unwind::Unwinder;
+use spindoctor_stacks::unwind::{Copied, Unwinder};
 
 pub(crate) const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs");
 
@@ -151,7 +151,8 @@ impl Walked {
         let mut unwinder = Unwinder::new();
         let mut addresses = Vec::new();
         let Stopped { registers, stack } = stopped;
-        let end = unwinder.walk(modules, registers, registers.sp, stack, true, &mut addresses);
+        let stack = Copied { start: registers.sp, bytes: stack, whole: true };
+        let end = unwinder.walk(modules, registers, stack, &mut addresses);
         let interrupted = unwinder.interrupted().to_vec();
         let mut frames = Vec::new();
         for (index, &address) in addresses.iter().enumerate() {

@@ -7,7 +7,7 @@ use object::{Object, ObjectSection};
 use rustix::process::WaitOptions;
 use spindoctor_model::stack::StackEnd;
 use spindoctor_stacks::module::Modules;
-use spindoctor_stacks::unwind::Unwinder;
+use spindoctor_stacks::unwind::{Copied, Unwinder};
 
 use crate::program::Built;
 
@@ -41,7 +41,8 @@ fn a_call_through_the_plt_is_walked_at_every_instruction() {
         let registers = &stopped.registers;
         let place = modules.place(registers.pc).unwrap();
         let path = &described[place.module.unwrap() as usize].path;
-        let end = unwinder.walk(&mut modules, registers, registers.sp, &stopped.stack, true, &mut out);
+        let stack = Copied { start: registers.sp, bytes: &stopped.stack, whole: true };
+        let end = unwinder.walk(&mut modules, registers, stack, &mut out);
         let loader = path.contains("ld-linux");
         if loader
             && end == StackEnd::Cut("register 3 is not known, and the way to the caller needs it".into())

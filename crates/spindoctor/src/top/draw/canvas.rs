@@ -124,15 +124,15 @@ impl<'a> Canvas<'a> {
         self.buffer.set_style(row, style);
     }
 
-    /// A horizontal bar of a share of the area's width.
-    pub fn bar(&mut self, area: Rect, x: u16, y: u16, width: u16, share: f64, mood: Mood) {
-        let eighths = (share.clamp(0.0, 1.0) * f64::from(width) * 8.0).round() as usize;
+    /// A horizontal bar in an area's first row, of a share of the area's width.
+    pub fn bar(&mut self, area: Rect, share: f64, mood: Mood) {
+        let eighths = (share.clamp(0.0, 1.0) * f64::from(area.width) * 8.0).round() as usize;
         let mut text = "█".repeat(eighths / 8);
         if !eighths.is_multiple_of(8) {
             text.push_str(FROM_LEFT[eighths % 8]);
         }
         let style = if matches!(mood, Mood::Plain) { self.theme.chart() } else { self.theme.style(mood) };
-        self.styled(area, x, y, &text, style);
+        self.styled(area, 0, 0, &text, style);
     }
 
     /// A course over all columns and rows of an area: one value for each column, from zero to the largest. Nothing is drawn

@@ -42,17 +42,17 @@ pub fn draw(canvas: &mut Canvas<'_>, area: Rect, list: &Listing) -> Drawn {
     }
     let places = places(&list.heads, area.width);
     for (head, place) in list.heads.iter().zip(&places) {
-        let Some((x, width)) = *place else { continue };
+        let Some(column) = *place else { continue };
         let mood = if head.is_order { Mood::Strong } else { Mood::Quiet };
-        cell(canvas, area, (x, width), 1, head.title, head.align, mood);
+        cell(canvas, place_in(area, column, 1), head.title, head.align, mood);
     }
     // The marked row is on the screen, and the rows around it stay where they are while it moves within a page.
     let first = list.selected / page.max(1) * page;
     for (y, (at, row)) in list.rows.iter().enumerate().skip(first).take(page).enumerate() {
         let y = y as u16 + 2;
         for ((head, place), text) in list.heads.iter().zip(&places).zip(&row.cells) {
-            let Some((x, width)) = *place else { continue };
-            cell(canvas, area, (x, width), y, text, head.align, row.mood);
+            let Some(column) = *place else { continue };
+            cell(canvas, place_in(area, column, y), text, head.align, row.mood);
         }
         if at == list.selected {
             canvas.mark(area, y);
@@ -61,21 +61,17 @@ pub fn draw(canvas: &mut Canvas<'_>, area: Rect, list: &Listing) -> Drawn {
     Drawn { page, lines: None }
 }
 
-fn cell(
-    canvas: &mut Canvas<'_>,
-    area: Rect,
-    (x, width): (u16, u16),
-    y: u16,
-    text: &str,
-    align: Align,
-    mood: Mood,
-) {
-    let room = Rect { x: area.x + x, width, ..area };
+/// Where a cell stands: its column, with the row of the area.
+fn place_in(area: Rect, (x, width): (u16, u16), y: u16) -> Rect {
+    Rect { x: area.x + x, y: area.y + y, width, height: area.height.saturating_sub(y) }
+}
+
+fn cell(canvas: &mut Canvas<'_>, room: Rect, text: &str, align: Align, mood: Mood) {
     match align {
         Align::Left => {
-            canvas.text(room, 0, y, text, mood);
+            canvas.text(room, 0, 0, text, mood);
         }
-        Align::Right => canvas.right(room, width, y, text, mood),
+        Align::Right => canvas.right(room, room.width, 0, text, mood),
     }
 }
 

@@ -147,7 +147,8 @@ fn block(canvas: &mut Canvas<'_>, area: Rect, block: &Block) {
         canvas.right(area, NUMBER, y, value, *mood);
         let label_area = Rect { width: label_end, ..area };
         canvas.text(label_area, NUMBER + 1, y, label, *mood);
-        canvas.bar(area, label_end + 1, y, bar_columns, *share, *mood);
+        let bar = Rect { x: area.x + label_end + 1, y: area.y + y, width: bar_columns, height: 1 };
+        canvas.bar(bar, *share, *mood);
     }
 }
 

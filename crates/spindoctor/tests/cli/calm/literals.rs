@@ -1,4 +1,5 @@
-//! No command shows a literal of a statement, or a text of a locked record, that was not asked for.
+//! No command shows a literal of a statement, or a text of a locked record, that was not asked for; and each shows an odd
+//! statement in the same shape.
 
 use std::path::Path;
 
@@ -9,9 +10,22 @@ use crate::program::{printed, spindoctor};
 /// Stand in the statements' literals, in their comments and in the locked record, and nowhere else.
 const SECRETS: [&str; 3] = ["alice@example.com", "bob@example.com", "Mallory"];
 
-/// Waits for a row, behind a comment that misleads a parser that takes its apostrophe for a quote.
-const WAITS: &str =
-    "UPDATE /* it's Mallory's */ customers SET name = 'bob@example.com' WHERE email = 'alice@example.com'";
+/// The shape of all that wait; of the last one a server may keep no more than the beginning of what follows it.
+const SHAPE: &str = "UPDATE customers SET name = ? WHERE email = ?";
+
+/// Odd statements that wait for a row: a comment whose apostrophe is no quote; the other quotes; escapes and doubled quotes; a
+/// comment to the line's end; characters that steer a terminal or begin an element; a text that is cut in a literal.
+fn odd() -> Vec<String> {
+    let of_alice = "WHERE email = 'alice@example.com'";
+    vec![
+        format!("UPDATE /* it's Mallory's */ customers SET name = 'bob@example.com' {of_alice}"),
+        "UPDATE customers SET name = \"bob@example.com\" WHERE email = \"alice@example.com\"".to_owned(),
+        format!("UPDATE customers SET name = 'it\\'s ''\\\\''bob@example.com' {of_alice}"),
+        format!("UPDATE customers SET -- don't ask Mallory\n name = 'bob@example.com' {of_alice}"),
+        format!("UPDATE customers SET name = '\u{1b}[2J</title><script>bob@example.com' {of_alice}"),
+        format!("UPDATE customers SET name = 'x' {of_alice} AND name <> 'Mallory{}'", "y".repeat(3_000)),
+    ]
+}
 /// Holds it, and what is idle shows as its last statement.
 const HOLDS: &str = "SELECT /* don't */ name FROM customers WHERE email = 'alice@example.com' FOR UPDATE";
 
@@ -20,6 +34,16 @@ fn is_clean(what: &str, text: &str) {
         let at = text.find(secret).map(|at| text[..at].chars().rev().take(200).collect::<Vec<_>>());
         let before = at.map(|chars| chars.into_iter().rev().collect::<String>());
         assert!(before.is_none(), "{what} shows {secret} behind: {}", before.unwrap_or_default());
+    }
+}
+
+/// Nothing steers a terminal, and every odd statement that is shown whole has the one shape.
+fn is_in_shape(what: &str, text: &str) {
+    assert!(!text.contains('\u{1b}'), "{what} steers the terminal: {text}");
+    for (at, found) in text.match_indices("UPDATE customers SET") {
+        let shown: String = text[at..].chars().take(SHAPE.len()).collect();
+        let is_cut = shown.contains('…') || shown.contains('\n');
+        assert!(shown == SHAPE || is_cut, "{what} shows {found}… as {shown:?}");
     }
 }
 
@@ -36,7 +60,7 @@ fn files_are_clean(what: &str, folder: &Path) {
     }
 }
 
-/// Does something while one connection holds a row and two wait for it.
+/// Does something while one connection holds a row and each odd statement waits for it.
 fn held_up(which: Which, look: impl FnOnce(&Server)) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -60,14 +84,15 @@ fn held_up(which: Which, look: impl FnOnce(&Server)) {
             holder.query_drop(sql).await.expect("it works");
         }
         let mut waiting = Vec::new();
-        for _ in 0..2 {
+        let odd = odd();
+        for sql in odd.clone() {
             let mut waiter = server.connect().await.expect("a session");
             waiter.query_drop("USE shop").await.expect("it works");
             waiter.query_drop("SET innodb_lock_wait_timeout = 600").await.expect("it works");
-            waiting.push(tokio::spawn(async move { waiter.query_drop(WAITS).await }));
+            waiting.push(tokio::spawn(async move { waiter.query_drop(sql).await }));
         }
         let waits = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
-        while server.ask(waits).await.expect("an answer").as_deref() != Some("2") {
+        while server.ask(waits).await.expect("an answer") != Some(odd.len().to_string()) {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
         tokio::task::block_in_place(|| look(&server));
@@ -87,6 +112,9 @@ fn no_command_shows_one(which: Which) {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             is_clean(line, &text);
             is_clean(&format!("{line} (standard error)"), &String::from_utf8_lossy(&output.stderr));
+            if std::str::from_utf8(&output.stdout).is_ok() {
+                is_in_shape(line, &text);
+            }
             if let Some(name) = names {
                 assert!(
                     text.contains(name),
@@ -124,6 +152,7 @@ fn no_command_shows_one(which: Which) {
             let output = spindoctor(&line).output().expect("the program runs");
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             is_clean(&line, &text);
+            is_in_shape(&line, &text);
             is_clean(&format!("{line} (standard error)"), &String::from_utf8_lossy(&output.stderr));
             assert!(name.is_none_or(|name| text.contains(name)), "{line} did not look at it: {text}");
         };
@@ -131,6 +160,19 @@ fn no_command_shows_one(which: Which) {
         fleet("fleet top --group", Some("UPDATE customers SET name"));
         fleet("fleet doctor", Some("row-lock-pileup"));
         fleet("fleet doctor --json", Some("row-lock-pileup"));
+
+        for sql in [
+            "SELECT /* it's */ name FROM customers WHERE email IN ('alice@example.com', \"bob@example.com\")",
+            "SELECT name FROM customers -- don't\n WHERE email IN ('alice@example.com', 'it''s \\'Mallory')",
+        ] {
+            let mut command = spindoctor(&format!("indexes --database shop --json --no-stacks {connection}"));
+            let output = command.args(["--statement", sql]).output().expect("the program runs");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+            is_clean(sql, &text);
+            is_clean(sql, &notes);
+            assert!(text.contains("SELECT name FROM customers WHERE email IN"), "{sql}: {text}{notes}");
+        }
 
         // Asked for, they are shown.
         let (text, _) = printed(&format!("locks --literals --json {connection}"));
@@ -170,6 +212,7 @@ fn neither_a_recording_nor_what_is_made_of_it_has_one() {
         ] {
             let output = spindoctor(&line).output().expect("the program runs");
             is_clean(&line, &String::from_utf8_lossy(&output.stdout));
+            is_in_shape(&line, &String::from_utf8_lossy(&output.stdout));
         }
         let (text, _) = printed(&format!("workload --recording {name}"));
         assert!(text.contains("UPDATE customers SET name"), "{text}");
