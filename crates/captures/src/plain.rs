@@ -31,13 +31,33 @@ const LOOKED_AT: usize = 2_000;
 
 /// The text as it was before it was pasted.
 pub(crate) fn undamaged(text: &str) -> String {
-    let text = unescaped(text);
+    let text = unquoted(text);
+    let text = unescaped(&text);
     let text = without_markup(&text);
     let text = without_prefix(&text);
     let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
     let mut text = joined(&lines).join("\n");
     if !text.is_empty() {
         text.push('\n');
+    }
+    text
+}
+
+/// A text of which each line has the `>` of an answered letter.
+fn unquoted(text: &str) -> Cow<'_, str> {
+    const LEVELS: usize = 4;
+    let mut text = Cow::Borrowed(text);
+    for _ in 0..LEVELS {
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty()).peekable();
+        if lines.peek().is_none() || !lines.all(|line| line.trim_start().starts_with('>')) {
+            break;
+        }
+        let mut plain = String::with_capacity(text.len());
+        for line in text.split_inclusive('\n') {
+            let inside = line.trim_start_matches([' ', '\t']).strip_prefix('>').unwrap_or(line);
+            plain.push_str(inside.strip_prefix(' ').unwrap_or(inside));
+        }
+        text = Cow::Owned(plain);
     }
     text
 }
@@ -201,7 +221,7 @@ fn without_prefix(text: &str) -> Cow<'_, str> {
     }
     let (most, count) =
         at.iter().enumerate().max_by_key(|(place, count)| (**count, usize::MAX - place)).unwrap_or((0, &0));
-    if most == 0 || *count <= at[0] || (*count < 2 && !is_blank_before(text, most)) {
+    if most == 0 || *count <= at[0] || (*count < 2 && !is_same_before(text, most)) {
         return Cow::Borrowed(text);
     }
     let mut plain = String::with_capacity(text.len());
@@ -218,10 +238,11 @@ fn without_prefix(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// True where each line has so many blanks first.
-fn is_blank_before(text: &str, columns: usize) -> bool {
-    let lines = text.lines().take(LOOKED_AT).filter(|line| !line.trim().is_empty());
-    lines.into_iter().all(|line| line.chars().take(columns).all(char::is_whitespace))
+/// True where each line begins with the same so many characters.
+fn is_same_before(text: &str, columns: usize) -> bool {
+    let mut lines = text.lines().take(LOOKED_AT).filter(|line| !line.trim().is_empty());
+    let Some(first) = lines.next() else { return false };
+    lines.all(|line| line.chars().take(columns).eq(first.chars().take(columns)))
 }
 
 /// A blog's dashes are hyphens again.
@@ -317,6 +338,15 @@ mod tests {
             assert_eq!(undamaged(&damaged), PLAIN, "{prefix}");
             let trimmed: String = damaged.lines().map(|line| format!("{}\n", line.trim_end())).collect();
             assert_eq!(undamaged(&trimmed), PLAIN, "{prefix}");
+        }
+    }
+
+    #[test]
+    fn a_table_with_one_line_that_is_known_loses_its_prefix_too() {
+        let list = "| Id | User | Info |\n|  7 | app | DO 1 |\n";
+        for prefix in ["> ", "    ", "> > "] {
+            let damaged: String = list.lines().map(|line| format!("{prefix}{line}\n")).collect();
+            assert_eq!(undamaged(&damaged), list, "{prefix}");
         }
     }
 

@@ -472,6 +472,9 @@ fn table_parts(
             _ => None,
         });
         let looks = part.moments.len() as u64;
+        if sessions.is_none() && looks > 1 {
+            part.says.push(counted(looks, "reading"));
+        }
         part.says.extend(sessions.map(|sessions| match looks {
             1 => counted(sessions, "session"),
             _ => format!("{}, {} in the last", counted(looks, "look"), counted(sessions, "session")),
@@ -499,7 +502,11 @@ fn named_part(part: Part, readings: Vec<spindoctor_model::mysql::NamedValues>) -
         .collect();
     match moments.is_empty() {
         true => Vec::new(),
-        false => vec![Part { kind, version, moments, ..part }],
+        false => {
+            let says =
+                (moments.len() > 1).then(|| counted(moments.len() as u64, "reading")).into_iter().collect();
+            vec![Part { kind, version, moments, says, ..part }]
+        }
     }
 }
 

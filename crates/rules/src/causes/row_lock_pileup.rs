@@ -145,7 +145,9 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     };
     let one_holder = latest.is_some_and(|root| {
         let same = roots.iter().filter(|other| other.connection_id == root.connection_id).count();
-        roots.len() >= 2 && same as f64 >= SAME_HOLDER * roots.len() as f64
+        // Of one list, as somebody captured it, the length of the wait shows that the holder stays.
+        let stays = waiting.len() == 1 && longest_s >= LONG_WAIT_S;
+        stays || roots.len() >= 2 && same as f64 >= SAME_HOLDER * roots.len() as f64
     });
     let root = latest.map(Verdict::described);
     let place = most_wanted(window);
@@ -162,6 +164,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     Ok(Some(
         Draft::new(&CAUSE, score, headline)
             .why(match (one_holder, &root) {
+                (true, _) if waiting.len() == 1 => "The transaction that holds the lock is named; the others wait for its end.",
                 (true, _) => "The same transaction holds the lock through the window; all others queue behind it.",
                 (false, Some(_)) => {
                     "The holder changes from sample to sample: the row is wanted by all, and each has it in turn."

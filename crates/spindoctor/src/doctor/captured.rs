@@ -304,11 +304,13 @@ pub fn not_examined(page: &mut Page, diagnosis: &Diagnosis) {
     page.paragraph("", &text, QUIET);
     let is_given =
         |kind: Kind| diagnosis.given.iter().filter(|document| document.kind == kind.name()).count();
+    let has_readings =
+        diagnosis.given.iter().any(|document| document.says.iter().any(|said| said.ends_with(" readings")));
     let helps = [
         (is_given(Kind::ProcessList) == 0, "SHOW FULL PROCESSLIST\\G"),
         (is_given(Kind::InnodbStatus) == 0, "SHOW ENGINE INNODB STATUS\\G"),
         (is_given(Kind::GlobalVariables) == 0, "SHOW GLOBAL VARIABLES"),
-        (is_given(Kind::GlobalStatus) < 2, "SHOW GLOBAL STATUS twice, ten seconds apart"),
+        (is_given(Kind::GlobalStatus) < 2 && !has_readings, "SHOW GLOBAL STATUS twice, ten seconds apart"),
         (is_given(Kind::Stacks) == 0, "stacks of all threads (gdb, eu-stack, pt-pmp)"),
     ];
     let helps: Vec<&str> =
