@@ -39,6 +39,9 @@ pub(crate) struct Groups {
     folders: Vec<PathBuf>,
     freezer: Option<PathBuf>,
     writes: Option<PathBuf>,
+    /// Records of before 2026-11-25 have none.
+    #[serde(default)]
+    memory: Option<PathBuf>,
 }
 
 /// Where the controllers are: mount points by controller.
@@ -153,6 +156,19 @@ impl Groups {
         }
     }
 
+    /// Lets the group use so much memory, page cache included; None for as much as there is. What it uses above that is
+    /// dropped or swapped out before this returns.
+    pub(crate) fn limit_memory(&self, bytes: Option<u64>) -> Result<()> {
+        let Some(group) = &self.memory else {
+            return Err(Error::Unable {
+                what: "a limit of memory",
+                because: "the server has no group for it".into(),
+            });
+        };
+        let (file, none) = if is_v2(group) { ("memory.max", "max") } else { ("memory.limit_in_bytes", "-1") };
+        write(&group.join(file), &bytes.map_or(none.to_owned(), |bytes| bytes.to_string()))
+    }
+
     /// Removes the groups; their processes must be gone or going.
     pub(crate) fn remove(&self) -> Result<()> {
         let start = Instant::now();
@@ -206,6 +222,7 @@ impl Hierarchies {
             match controller {
                 "freezer" => groups.freezer = Some(folder.clone()),
                 "io" => groups.writes = Some(folder.clone()),
+                "memory" => groups.memory = Some(folder.clone()),
                 _ => {}
             }
             if !groups.folders.contains(&folder) {

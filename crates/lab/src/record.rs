@@ -5,7 +5,9 @@
 //! server's own process before its program starts, and holds its `/proc/PID/stat`.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use spindoctor_model::ServerVersion;
 
 use crate::cgroup::Groups;
-use crate::command::find;
+use crate::command::{find, run};
 use crate::error::{Error, Result};
 use crate::home::{Home, Lock, create_private_dir, remove_dir};
 use crate::process::ProcessId;
@@ -137,10 +139,19 @@ impl Record {
         }
         self.groups.remove()?;
         for folder in &self.folders {
+            if is_mount_point(folder) {
+                run(Command::new("umount").arg("--lazy").arg(folder))?;
+            }
             remove_dir(folder)?;
         }
         remove_dir(folder)
     }
+}
+
+/// True for a folder that a file system of its own is mounted on.
+fn is_mount_point(folder: &Path) -> bool {
+    let device = |path: &Path| fs::symlink_metadata(path).ok().map(|found| found.dev());
+    folder.parent().is_some_and(|above| device(folder).is_some_and(|own| device(above) != Some(own)))
 }
 
 /// The process that the pid file in a server's folder names.
@@ -153,7 +164,7 @@ mod tests {
     //! What is left when a lab is killed. The lab is this test program, run again for one ignored test.
 
     use std::io::{BufRead, BufReader, Read};
-    use std::process::{Child, ChildStdout, Command, Stdio};
+    use std::process::{Child, ChildStdout, Stdio};
 
     use rustix::process::Signal;
 

@@ -19,12 +19,17 @@ use rustix::process::Signal;
 use spindoctor_model::ServerVersion;
 
 use crate::cgroup::{Groups, Limits};
+<<<<<<< HEAD
 use crate::command::{Progress, is_root, last_lines};
 use crate::draw::Draw;
+=======
+use crate::command::{Progress, is_root, last_lines, run};
+>>>>>>> 3cd4ad0 (Causes of memory and storage: waits for a free page, swapping, a full disk, temporary tables on disk; page faults and full disks are classes of session time)
 use crate::error::{Error, Result};
 use crate::home::{Home, create_private_dir};
 use crate::installation::{Installation, Which, path_option};
 use crate::load::Tables;
+use crate::load::swap::Swap;
 use crate::process::{ProcessId, signal};
 use crate::record::{Record, Register};
 use crate::template;
@@ -33,6 +38,8 @@ use crate::template;
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a server may take to end well.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
+/// Size of the swap space that a server gets: more than a scenario swaps out.
+const SWAP_BYTES: u64 = 1 << 30;
 /// Bytes of a unix socket's path, with its closing zero (unix(7)).
 const SOCKET_PATH_MAX: usize = 108;
 
@@ -67,6 +74,8 @@ pub enum Data {
     /// Memory: `/dev/shm`.
     #[default]
     Tmpfs,
+    /// Memory, on a file system of its own: see [`Server::leave_room`].
+    OwnTmpfs,
     /// The disk that holds the lab's folder.
     Disk,
     /// Below this folder.
@@ -169,6 +178,11 @@ impl Server {
         let mut server = Self::announce(home, installation, &launch)?;
         for folder in &server.record.folders {
             create_private_dir(folder)?;
+        }
+        if let (Place::Copy { data: Data::OwnTmpfs, .. }, Some(folder)) =
+            (&launch.place, server.record.data.parent())
+        {
+            run(Command::new("mount").args(["-t", "tmpfs", "-o", "mode=700", "spindoctor-lab"]).arg(folder))?;
         }
         if let Place::Copy { template, .. } = &launch.place {
             create_private_dir(&server.record.data)?;
@@ -446,6 +460,22 @@ impl Server {
     /// [`Limits::writes`].
     pub fn limit_reads(&self, per_second: Option<u32>) -> Result<()> {
         self.record.groups.limit_reads(&self.record.data, per_second)
+    }
+
+    /// Makes the file system of the server's data so small that this much is free on it; needs [`Data::OwnTmpfs`].
+    pub(crate) fn leave_room(&self, bytes: u64) -> Result<()> {
+        let folder = self.record.data.parent().unwrap_or(&self.record.data);
+        let room =
+            rustix::fs::statvfs(folder).map_err(|error| Error::file("look at", folder)(error.into()))?;
+        let size = (room.f_blocks - room.f_bfree) * room.f_frsize + bytes;
+        run(Command::new("mount").args(["-o", &format!("remount,size={size}")]).arg(folder)).map(drop)
+    }
+
+    /// Swaps the server's memory out until it uses so many bytes, to a file of the lab's; needs [`Limits::memory_bytes`].
+    pub(crate) fn swap_out(&self, bytes: u64) -> Result<Swap> {
+        let swap = Swap::start(&self.home, self.record.groups.clone(), SWAP_BYTES)?;
+        self.record.groups.limit_memory(Some(bytes))?;
+        Ok(swap)
     }
 
     /// Makes the disk that holds the server's data hang: it takes one write a second and 8 KiB, so that a sync, which

@@ -314,6 +314,12 @@ pub struct DataDirectory {
     /// Free bytes on the file system of `innodb_undo_directory`, where that is another folder and could be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo_free_bytes: Option<u64>,
+    /// Free bytes on the file system of the binary log, where that is another folder and could be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_free_bytes: Option<u64>,
+    /// Free bytes on the file system of `tmpdir`, its first folder, where it could be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temporary_free_bytes: Option<u64>,
 }
 
 /// What waits before the listening sockets of the server's network namespace (`/proc/PID/net`).

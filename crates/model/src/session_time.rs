@@ -141,6 +141,10 @@ time_classes! {
     PurgeDelay, "purge delay";
     /// Reading a file.
     Read, "reading";
+    /// A page of the server's own memory that is not in memory: swapped out, or of a file that is mapped.
+    PageFault, "page fault";
+    /// Space on a file system that is full.
+    DiskFull, "space on disk";
     /// Writing or syncing a file outside of a commit.
     Write, "writing";
     /// Sending to the client or reading from it.

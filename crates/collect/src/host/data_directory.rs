@@ -31,6 +31,8 @@ fn collect(target: &Target) -> Result<DataDirectory, Unavailable> {
         total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
         free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
         undo_free_bytes: None,
+        log_free_bytes: None,
+        temporary_free_bytes: None,
     })
 }
 

@@ -232,7 +232,7 @@ pub async fn watch(
         (None, None) => Reading::default(),
     };
     if let Some(target) = target_host {
-        note_undo_room(&target, &mut window);
+        note_other_rooms(&target, &mut window);
         let mut ids = ThreadIds::of_process(target);
         for sample in &mut window.samples {
             if let Reading::Available { value: threads, .. } = &mut sample.server.threads {
@@ -253,12 +253,18 @@ pub async fn watch(
     Ok(window)
 }
 
-/// Asks how much room there is for undo, where the server keeps it elsewhere than its data.
-fn note_undo_room(target: &host::Target, window: &mut Window) {
-    let Some(folder) = window.variable("innodb_undo_directory").map(str::to_owned) else { return };
+/// Asks how much room there is for undo, the binary log and temporary files, where the server keeps them elsewhere than its data.
+fn note_other_rooms(target: &host::Target, window: &mut Window) {
+    let folder = |name: &str| window.variable(name).filter(|folder| !folder.is_empty()).map(str::to_owned);
+    let undo = folder("innodb_undo_directory");
+    let log = folder("log_bin_basename").and_then(|base| Some(base.rsplit_once('/')?.0.to_owned()));
+    // Several folders are used in turn, `/tmp:/var/tmp`.
+    let temporary = folder("tmpdir").and_then(|all| Some(all.split(':').next()?.to_owned()));
+    let free = |folder: Option<String>| host::data_directory::free_bytes_of(target, &folder?);
+    let (undo, log, temporary) = (free(undo), free(log), free(temporary));
     for sample in &mut window.samples {
         if let Reading::Available { value: data, .. } = &mut sample.host.data_directory {
-            data.undo_free_bytes = host::data_directory::free_bytes_of(target, &folder);
+            (data.undo_free_bytes, data.log_free_bytes, data.temporary_free_bytes) = (undo, log, temporary);
         }
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod background;
 pub(crate) mod clients;
 pub(crate) mod neighbour;
 pub(crate) mod sessions;
+pub(crate) mod swap;
 pub(crate) mod sysbench;
 
 pub use sysbench::{Load, LoadReport, LoadSpec, Login, Mark, OLTP, Tables, Workload, fill, measure, run_for};

@@ -20,9 +20,11 @@ mod cpu_saturated;
 mod cpu_throttled;
 mod deadlock_storm;
 mod dictionary_stall;
+mod disk_full;
 mod during;
 mod file_extension_stall;
 mod four_clients;
+mod free_page_wait;
 mod global_lock_pileup;
 mod healthy;
 mod index_dive_waste;
@@ -50,11 +52,13 @@ mod server_stopped;
 mod spin_burn;
 mod statistics_stall;
 mod storage_stalled;
+mod swapping;
 pub(crate) mod symptom;
 mod table_cache_contention;
 mod table_lock_pileup;
 #[cfg(test)]
 mod template;
+mod temporary_table_spill;
 mod thread_cache_miss;
 mod unnamed_wait;
 mod user_lock_pileup;
@@ -68,6 +72,7 @@ use spindoctor_model::Flavor;
 use crate::error::Result;
 use crate::load::neighbour::Neighbour;
 use crate::load::sessions::Sessions;
+use crate::load::swap::Swap;
 use crate::load::{Load, LoadReport, LoadSpec, Tables};
 use crate::server::{Server, ServerSpec};
 
@@ -107,7 +112,10 @@ pub const SCENARIOS: &[&Scenario] = &[
     &commit_delay_set::SCENARIO,
     &semi_sync_wait::SCENARIO,
     &storage_stalled::SCENARIO,
+    &disk_full::SCENARIO,
     &read_io_bound::SCENARIO,
+    &free_page_wait::SCENARIO,
+    &swapping::SCENARIO,
     &log_cache_pressure::SCENARIO,
     &table_cache_contention::SCENARIO,
     &accept_bottleneck::SCENARIO,
@@ -117,6 +125,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &index_dive_waste::SCENARIO,
     &rows_read_waste::SCENARIO,
     &monitoring_overload::SCENARIO,
+    &temporary_table_spill::SCENARIO,
     &replica_lag::SCENARIO,
     &server_stopped::SCENARIO,
     &server_frozen::SCENARIO,
@@ -169,6 +178,7 @@ struct Suffering {
     load: Option<Load>,
     sessions: Sessions,
     neighbour: Option<Neighbour>,
+    swap: Option<Swap>,
     began: Instant,
     /// A scenario's own reading of the server before it suffered.
     baseline: f64,
@@ -188,6 +198,7 @@ impl Suffering {
             load: Some(start(server.socket(), spec)?),
             sessions: Sessions::default(),
             neighbour: None,
+            swap: None,
             began: Instant::now(),
             baseline: 0.0,
         })
@@ -195,7 +206,7 @@ impl Suffering {
 
     /// By sessions of the lab's own.
     fn by(sessions: Sessions) -> Self {
-        Self { load: None, sessions, neighbour: None, began: Instant::now(), baseline: 0.0 }
+        Self { load: None, sessions, neighbour: None, swap: None, began: Instant::now(), baseline: 0.0 }
     }
 
     /// What the clients reported since an instant.

@@ -16,7 +16,9 @@ pub mod cpu_saturated;
 pub mod cpu_throttled;
 pub mod deadlock_storm;
 pub mod dictionary_stall;
+pub mod disk_full;
 pub mod file_extension_stall;
+pub mod free_page_wait;
 pub mod galera_flow_control;
 pub mod global_lock_pileup;
 pub mod index_dive_waste;
@@ -41,10 +43,12 @@ pub mod spin_burn;
 pub mod spin_too_short;
 pub mod statistics_stall;
 pub mod storage_stalled;
+pub mod swapping;
 pub mod table_cache_contention;
 pub mod table_lock_pileup;
 #[cfg(test)]
 pub mod template;
+pub mod temporary_table_spill;
 pub mod thread_cache_miss;
 pub mod unnamed_wait;
 pub mod user_lock_pileup;
@@ -83,7 +87,10 @@ pub const CAUSES: &[Cause] = &[
     semi_sync_wait::CAUSE,
     galera_flow_control::CAUSE,
     storage_stalled::CAUSE,
+    disk_full::CAUSE,
     read_io_bound::CAUSE,
+    free_page_wait::CAUSE,
+    swapping::CAUSE,
     log_cache_pressure::CAUSE,
     table_cache_contention::CAUSE,
     accept_bottleneck::CAUSE,
@@ -93,6 +100,7 @@ pub const CAUSES: &[Cause] = &[
     index_dive_waste::CAUSE,
     rows_read_waste::CAUSE,
     monitoring_overload::CAUSE,
+    temporary_table_spill::CAUSE,
     replica_lag::CAUSE,
     server_stopped::CAUSE,
     unnamed_wait::CAUSE,

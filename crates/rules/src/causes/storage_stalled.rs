@@ -4,7 +4,9 @@ use spindoctor_model::stack::{Observation, Profile, ThreadState};
 use spindoctor_model::window::Series;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
-use super::{checkpoint_stall, commit_sync_bound, file_extension_stall, index_lock, latch_pileup};
+use super::{
+    checkpoint_stall, commit_sync_bound, file_extension_stall, free_page_wait, index_lock, latch_pileup,
+};
 use crate::draft::Draft;
 use crate::sessions::mean;
 use crate::{Cause, Costs, Outcome, Rule, Stacks, spin_samples};
@@ -294,7 +296,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             risk: "The old source goes on writing when its disk comes back: fence it first.".into(),
             undo: "Let the old source follow as a replica.".into(),
         })
-        .explains(&[commit_sync_bound::CAUSE.name, checkpoint_stall::CAUSE.name, index_lock::CAUSE.name])
+        .explains(&[
+            commit_sync_bound::CAUSE.name,
+            checkpoint_stall::CAUSE.name,
+            free_page_wait::CAUSE.name,
+            index_lock::CAUSE.name,
+        ])
         .explains(if one_io_s >= HANGS_S { &[file_extension_stall::CAUSE.name] } else { &[] })
         .finding(),
     ))

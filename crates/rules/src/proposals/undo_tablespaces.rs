@@ -225,7 +225,7 @@ pub(super) mod examples {
                         path: "/var/lib/mysql".into(),
                         total_bytes: 2 * free_bytes,
                         free_bytes,
-                        undo_free_bytes: None,
+                        ..DataDirectory::default()
                     },
                 );
             })

@@ -37,6 +37,7 @@ pub(super) const WITHOUT_A_STATE: &[TimeClass] = {
         ConcurrencyTicket,
         AutoIncrementLock,
         Read,
+        PageFault,
         Write,
         Spin,
     ]

@@ -1,7 +1,7 @@
 //! Sessions in some classes of session time, as a finding shows them.
 
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, SessionTime, TimeClass, TimeShare, Window};
+use spindoctor_model::{Evidence, KnownBy, SessionTime, TimeClass, TimeShare, Window};
 
 use super::score::severity;
 use crate::Cause;
@@ -16,6 +16,10 @@ const SESSIONS: f64 = 0.5;
 pub(crate) fn is_worth_a_finding(time: &SessionTime, share: f64) -> bool {
     share >= WARNING_FROM && share * time.session_seconds_per_second >= SESSIONS && share > time.error / 2.0
 }
+
+/// Share of the session time in waits without a name, from which on a counter gives them one. Chosen, not derived: the clocks
+/// and the list are asked at different times, so that a tenth of the time can be left over where nothing waits.
+const NAMELESS: f64 = 0.2;
 
 /// The time of sessions in some classes.
 #[derive(Debug)]
@@ -48,6 +52,18 @@ impl<'t> InClasses<'t> {
             share,
             sessions: share * time.session_seconds_per_second,
         })
+    }
+
+    /// The waits for which neither the process list has a word nor the stacks have a name, from [`NAMELESS`] on: what a
+    /// counter says of such a wait may be what they are.
+    pub(crate) fn without_a_name(time: &'t SessionTime) -> Option<Self> {
+        Self::from_share(time, &[TimeClass::Other], NAMELESS)
+            .filter(|waits| waits.parts.iter().all(|one| one.known_by == KnownBy::Inferred))
+    }
+
+    /// True where the process list says that sessions run, from [`NAMELESS`] on, and no clock says whether they do.
+    pub(crate) fn are_vague(time: &SessionTime) -> bool {
+        time.classes.iter().any(|one| one.class == TimeClass::Running && one.share >= NAMELESS)
     }
 
     /// A finding with the account as its evidence.

@@ -26,6 +26,9 @@ pub(super) struct StackWork {
     mutex: Option<TimeClass>,
     /// The innermost functions with names, for a wait that has no class.
     pub(super) innermost: String,
+    /// True where the innermost function is one that asks the kernel to read: else a thread that waits for a disk is in a
+    /// page fault.
+    is_read_call: bool,
     /// True where the innermost functions are a storage engine's and have no names: which of its waits it is stays open.
     pub(super) is_in_nameless_engine: bool,
 }
@@ -119,6 +122,7 @@ impl StackWork {
                 () => TimeClass::Mutex,
             }),
             innermost: innermost(&names),
+            is_read_call: names.first().is_none_or(|name| is_read_call(name)),
             is_in_nameless_engine: is_in_nameless_engine(&names),
         }
     }
@@ -131,6 +135,7 @@ impl StackWork {
         let class = match (thread, self.waits) {
             (ThreadState::Running | ThreadState::Runnable, _) => return Doing::Runs,
             (ThreadState::Stopped, _) => TimeClass::Stopped,
+            (ThreadState::DiskRead, _) if !self.is_read_call => TimeClass::PageFault,
             // The server has one mechanism for all of these, and only its state says which it is.
             (_, Some(TimeClass::MetadataLock)) => match of_state(state.unwrap_or_default()) {
                 Some(class @ (TimeClass::GlobalLock | TimeClass::UserLock | TimeClass::PrivilegeCache)) => {
@@ -214,6 +219,18 @@ const PLUMBING: &[&str] = &[
     "os_event_wait_low",
 ];
 
+/// True for the C library's functions that ask the kernel to read, as its builds name them, and for one of the library that
+/// has no name.
+fn is_read_call(name: &str) -> bool {
+    const CALLS: &[&str] = &["read", "readv", "pread", "pread64", "preadv", "preadv64", "preadv2", "syscall"];
+    let plain = name.split('@').next().unwrap_or(name).trim_start_matches('_');
+    let plain = ["GI_", "libc_", "pthread_"]
+        .iter()
+        .fold(plain, |name, begin| name.strip_prefix(begin).unwrap_or(name).trim_start_matches('_'));
+    CALLS.contains(&plain)
+        || (!is_name(name) && ["libc", "ld-", "libpthread"].iter().any(|library| name.starts_with(library)))
+}
+
 /// True where functions without names stand below the storage engine's interface (sql/handler.cc): a server that is stripped
 /// exports that interface and none of InnoDB's own functions.
 fn is_in_nameless_engine(names: &[&str]) -> bool {
@@ -287,6 +304,10 @@ mod tests {
             ),
             (Condition, None, &["___pthread_cond_wait", "net_real_write"], TimeClass::Commit),
             (DiskRead, None, &["pread64", "row_search_mvcc"], TimeClass::Read),
+            (DiskRead, None, &["__libc_pread64", "buf_read_page_low"], TimeClass::Read),
+            (DiskRead, None, &["libc.so.6+0x10a3e1", "row_search_mvcc"], TimeClass::Read),
+            (DiskRead, None, &["rec_get_offsets", "row_search_mvcc"], TimeClass::PageFault),
+            (DiskRead, None, &["__memmove_avx_unaligned_erms", "buf_read_page"], TimeClass::PageFault),
             (
                 Sleep,
                 None,

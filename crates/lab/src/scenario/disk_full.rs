@@ -1,0 +1,64 @@
+//! Commits on a file system that is full.
+
+use spindoctor_model::Flavor;
+use spindoctor_rules::causes::disk_full::CAUSE;
+
+use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use crate::error::{Error, Result};
+use crate::load::sessions::Sessions;
+use crate::server::{Data, Server, ServerSpec};
+
+/// Sessions that commit.
+const WRITERS: u32 = 16;
+/// Bytes of each statement: most of what is written goes into the binary log.
+const STATEMENT_BYTES: usize = 100_000;
+/// Space that is left when they begin.
+const ROOM_BYTES: u64 = 8 << 20;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
+    story: "Sixteen sessions update single rows with long statements, which the binary log keeps as they are, on a file system \
+            with 8 MiB of space; within seconds it is full. Seen to suffer by the server's error log, which says that it waits \
+            for someone to free space, and by sessions that have been at one statement for a second or longer, most of them.",
+    flavors: ALL,
+    needs: "root, for a file system of its own",
+    is_calm: false,
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, _| Box::pin(symptom(server)),
+    onset: None,
+};
+
+fn spec(_: Flavor) -> ServerSpec {
+    ServerSpec {
+        data: Data::OwnTmpfs,
+        tables: Some(TABLES),
+        options: ["--log-bin=binlog", "--binlog-format=STATEMENT", "--loose-innodb-redo-log-capacity=8M"]
+            .map(str::to_owned)
+            .into(),
+        ..ServerSpec::default()
+    }
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    server.leave_room(ROOM_BYTES)?;
+    let mut sessions = Sessions::default();
+    for writer in 1..=WRITERS {
+        let padding = "x".repeat(STATEMENT_BYTES);
+        let id = 100 * writer;
+        sessions
+            .repeat(server, format!("UPDATE sbtest1 SET k = k + 1 WHERE id = {id} AND pad <> '{padding}'"))
+            .await?;
+    }
+    Ok(Suffering::by(sessions))
+}
+
+async fn symptom(server: &Server) -> Result<Option<String>> {
+    const STANDING: &str = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app' AND command = 'Query' AND time >= 1";
+    let log = server.log();
+    let said = std::fs::read_to_string(&log).map_err(Error::file("read", &log))?;
+    let standing = symptom::number(server, STANDING).await?;
+    let waits = said.contains("Waiting for someone to free space") && standing > u64::from(WRITERS) / 2;
+    Ok(waits.then(|| format!("{standing} sessions stand, and the error log says that the disk is full")))
+}

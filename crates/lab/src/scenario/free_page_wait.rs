@@ -1,0 +1,68 @@
+//! Updates all over tables that do not fit into memory, on a disk that writes slowly.
+
+use spindoctor_model::Flavor;
+use spindoctor_rules::causes::free_page_wait::CAUSE;
+
+use super::{ALL, Scenario, Suffering, symptom};
+use crate::cgroup::Limits;
+use crate::error::Result;
+use crate::load::{LoadSpec, Tables, Workload};
+use crate::server::{Data, Server, ServerSpec};
+
+/// About 100 MB.
+const LARGE: Tables = Tables { count: 4, rows: 100_000 };
+/// Writes per second of the disk that the data is on.
+const DISK_WRITES_PER_S: u32 = 150;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: CAUSE.name,
+    label: Some(CAUSE.name),
+    story: "Twelve clients update an indexed column of single rows, all over 100 MB of tables, through a buffer pool of 5 MB \
+            (MariaDB: 20 MB), on a disk that reads fast and does 150 writes a second; commits wait for no sync. Nearly all \
+            pages are dirty, and each page that is read needs one to be written first. Seen to suffer by \
+            Innodb_buffer_pool_wait_free, ten or more a second, and updates that take more than 20 ms for 95 in 100.",
+    flavors: ALL,
+    needs: "root, for a slow disk; a data folder on a disk",
+    is_calm: false,
+    spec,
+    begin: |server| Box::pin(begin(server)),
+    symptom: |server, suffering| Box::pin(symptom(server, suffering)),
+    onset: None,
+};
+
+fn spec(flavor: Flavor) -> ServerSpec {
+    // MariaDB 10.11 does not start with less.
+    let pool = if flavor == Flavor::Mariadb { "20M" } else { "5M" };
+    ServerSpec {
+        data: Data::Disk,
+        limits: Limits { writes: true, ..Limits::default() },
+        tables: Some(LARGE),
+        options: [
+            &format!("--innodb-buffer-pool-size={pool}"),
+            "--innodb-flush-method=O_DIRECT",
+            "--innodb-flush-log-at-trx-commit=0",
+            "--loose-disable-log-bin",
+            // Room for more than the window changes: the log must not be what they wait for.
+            "--loose-innodb-redo-log-capacity=512M",
+            "--loose-innodb-log-file-size=512M",
+            "--innodb-buffer-pool-load-at-startup=OFF",
+        ]
+        .map(|option: &str| option.to_owned())
+        .into(),
+        ..ServerSpec::default()
+    }
+}
+
+async fn begin(server: &Server) -> Result<Suffering> {
+    server.limit_writes(Some(DISK_WRITES_PER_S))?;
+    let workload = Workload::OltpUpdateIndex;
+    Suffering::by_load(server, LoadSpec { workload, threads: 12, rate: None, tables: LARGE })
+}
+
+async fn symptom(server: &Server, suffering: &Suffering) -> Result<Option<String>> {
+    let Some(load) = suffering.load_since(suffering.began) else { return Ok(None) };
+    let p95 = load.latency_p95_ms.unwrap_or_default();
+    let waits = symptom::status_per_s(server, &["Innodb_buffer_pool_wait_free"]).await?[0];
+    Ok((p95 > 20.0 && waits >= 10.0)
+        .then(|| format!("an update takes {p95:.0} ms; {waits:.0} waits for a free page/s")))
+}

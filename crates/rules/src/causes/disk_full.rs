@@ -1,0 +1,228 @@
+//! `disk-full`: a file system is full, and commits wait until somebody frees space on it.
+
+use spindoctor_model::host::DataDirectory;
+use spindoctor_model::number::bytes;
+use spindoctor_model::{Evidence, Finding, KnownBy, Remedy, SessionTime, TimeClass, Unavailable, Window};
+
+use super::{commit_sync_bound, storage_stalled};
+use crate::time_model::InClasses;
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "disk-full",
+    title: "a file system is full, and commits wait until somebody frees space on it",
+    what: "A write into the binary log, a MyISAM or Aria table, or a temporary file finds no space. The server does not give up: \
+           the thread sleeps for a minute, tries again, and writes to its error log that it waits for someone to free space. It \
+           holds the log's mutex meanwhile. InnoDB's own files give an error instead (The table is full).",
+    why_it_hurts: "Behind the one thread that waits, all commits and DDL stand, while connections are accepted and reads are \
+                   answered: the server looks healthy. After space is freed it can take a minute until the thread looks again.",
+    evidence: "Sessions in wait_for_free_space by their stacks, or in the state Waiting for disk space; else less than a megabyte \
+               free where the data, the binary log or temporary files are, while a fifth of the session time is in commits, \
+               writes, or waits without a name. The estimate is the share of those that wait for space and of the commits.",
+    looks_alike: "Storage that hangs stands in the kernel, in write or fsync, with space free: storage-stalled. A lock of FLUSH \
+                  TABLES WITH READ LOCK stops commits too: global-lock-pileup.",
+    remedies: "Free space where the files are. Binary logs are the first choice where replicas and backups have read them: PURGE \
+               BINARY LOGS TO, not rm. Then old backups, dumps, logs of other programs; then a larger volume. Afterwards \
+               binlog_expire_logs_seconds (MySQL) or expire_logs_days (MariaDB), and an alarm at 80 %.",
+    safety: "PURGE BINARY LOGS of a log that a replica has not read breaks that replica; the statement itself waits where another \
+             thread holds the log's mutex, and then only removing other files helps. Never remove files of InnoDB, nor binary logs \
+             by hand. KILL of the sessions that wait frees nothing; a restart on a full disk may fail.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/8.4/en/full-disk.html",
+        "https://dev.mysql.com/doc/refman/8.4/en/purge-binary-logs.html",
+        "mysys/errors.cc, wait_for_free_space",
+    ],
+    costs: Costs::Waits(&[TimeClass::DiskFull]),
+    explains_time: &[
+        TimeClass::DiskFull,
+        TimeClass::Commit,
+        TimeClass::CommitOrder,
+        TimeClass::CommitDelay,
+        TimeClass::Write,
+        TimeClass::Mutex,
+        TimeClass::Other,
+    ],
+    stacks: Stacks::Standing(&["wait_for_free_space"]),
+    rule: Rule::Time(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// Less free than this is none: a write takes more at once. Chosen, not derived: file systems keep a few blocks back.
+const FULL_BYTES: u64 = 1 << 20;
+
+/// Of the session time, what stands behind a disk that is full where nobody was seen to wait for space.
+const SHARE: f64 = 0.2;
+
+/// What stands where a thread waits for space.
+const BEHIND: &[TimeClass] = &[
+    TimeClass::DiskFull,
+    TimeClass::Commit,
+    TimeClass::CommitOrder,
+    TimeClass::CommitDelay,
+    TimeClass::Write,
+    TimeClass::Mutex,
+];
+
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    let rooms = match window.need(|sample| &sample.host.data_directory) {
+        Ok(data) => Some(Room::list(data)),
+        Err(_) => None,
+    };
+    let full = rooms.as_ref().and_then(|rooms| rooms.iter().find(|room| room.free_bytes < FULL_BYTES));
+    let share = |class| time.classes.iter().find(|one| one.class == class).map_or(0.0, |one| one.share);
+    let waits_for_space = share(TimeClass::DiskFull) > 0.0;
+    let nameless =
+        time.classes.iter().any(|one| one.class == TimeClass::Other && one.known_by == KnownBy::Inferred);
+    let classes: Vec<TimeClass> =
+        BEHIND.iter().copied().chain((nameless && full.is_some()).then_some(TimeClass::Other)).collect();
+    let waits = match (waits_for_space, full) {
+        (true, _) => InClasses::from_time(time, &classes),
+        (false, Some(_)) => InClasses::from_share(time, &classes, SHARE),
+        (false, None) if rooms.is_none() && share(TimeClass::Commit) >= SHARE => {
+            return Outcome::NotEnoughEvidence(
+                window
+                    .missing(|sample| &sample.host.data_directory)
+                    .unwrap_or_else(|| Unavailable::because("how much space is free was not read")),
+            );
+        }
+        (false, None) => None,
+    };
+    waits.map_or(Outcome::Clear, |waits| {
+        Outcome::Fired(finding(window, &waits, full, rooms.as_deref().unwrap_or_default()))
+    })
+}
+
+fn finding(window: &Window, waits: &InClasses<'_>, full: Option<&Room>, rooms: &[Room]) -> Finding {
+    let place = full.map_or("A file system".to_owned(), |room| format!("The file system of {}", room.what));
+    let free = full.map_or_else(String::new, |room| format!(" ({} free)", bytes(room.free_bytes as f64)));
+    let oldest_log = window.variable("log_bin_basename").map(|base| base.rsplit('/').next().unwrap_or(base));
+    waits
+        .draft(&CAUSE, format!("{place} is full{free}: {:.1} sessions wait until space is freed", waits.sessions))
+        .why(
+            "The thread that writes the log sleeps a minute between its tries and holds the log's mutex, so every commit waits \
+             behind it. The server's error log says which file it is.",
+        )
+        .evidence_all(
+            rooms.iter().map(|room| {
+                Evidence::new(&format!("free space of {}", room.what), room.free_bytes as f64, "bytes", "statvfs")
+                    .expected(format!("> {}", bytes(FULL_BYTES as f64)))
+            }),
+        )
+        .remedy(Remedy {
+            statement: "Free space on that file system: move old backups, dumps and logs of other programs away, or make the \
+                        volume larger"
+                .into(),
+            why: "The thread that waits tries again within a minute, and all commits go on.".into(),
+            dynamic: true,
+            risk: "Files of the server itself are not to be removed by hand.".into(),
+            undo: String::new(),
+        })
+        .remedy_if(oldest_log.map(|base| Remedy {
+            statement: format!("SHOW BINARY LOGS, then PURGE BINARY LOGS TO '{base}.NNNNNN', the oldest that a replica still needs"),
+            why: "Binary logs that every replica and backup has read are the server's own files that can go.".into(),
+            dynamic: true,
+            risk: "A replica that has not read them is broken. The statement waits itself while a commit holds the log's mutex: \
+                   free space elsewhere first."
+                .into(),
+            undo: String::new(),
+        }))
+        .explains(&[commit_sync_bound::CAUSE.name, storage_stalled::CAUSE.name])
+        .finding()
+}
+
+/// Space where the server keeps something.
+struct Room {
+    what: &'static str,
+    free_bytes: u64,
+}
+
+impl Room {
+    fn list(data: &DataDirectory) -> Vec<Self> {
+        let rooms = [
+            ("the data directory", Some(data.free_bytes)),
+            ("the binary log", data.log_free_bytes),
+            ("temporary files", data.temporary_free_bytes),
+        ];
+        rooms
+            .into_iter()
+            .filter_map(|(what, free_bytes)| Some(Self { what, free_bytes: free_bytes? }))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use spindoctor_model::stack::ThreadState::{Condition, Sleep};
+
+    use super::*;
+    use crate::testing::{Build, answer};
+
+    const WAITS: &[&str] = &[
+        "clock_nanosleep",
+        "wait_for_free_space",
+        "my_write",
+        "MYSQL_BIN_LOG::ordered_commit",
+        "dispatch_command",
+        "do_command",
+    ];
+    const BEHIND_IT: &[&str] = &[
+        "pthread_cond_wait",
+        "MYSQL_BIN_LOG::ordered_commit",
+        "trans_commit",
+        "dispatch_command",
+        "do_command",
+    ];
+
+    fn free(build: Build, free_bytes: u64) -> Build {
+        build.each(|at_s, _, host| {
+            let data = DataDirectory {
+                path: "/var/lib/mysql".into(),
+                total_bytes: 1 << 40,
+                free_bytes: 1 << 39,
+                log_free_bytes: Some(free_bytes),
+                ..DataDirectory::default()
+            };
+            host.data_directory = answer(at_s, data);
+        })
+    }
+
+    pub(crate) fn fires() -> Window {
+        let build = Build::busy("8.0.36").only_snapshots(&[(1, Sleep, WAITS), (15, Condition, BEHIND_IT)]);
+        free(build.variable("log_bin_basename", "/logs/binlog"), 0).window()
+    }
+
+    /// All commits stand, and there is space.
+    pub(crate) fn near_miss() -> Window {
+        free(Build::busy("8.0.36").only_snapshots(&[(16, Condition, BEHIND_IT)]), 1 << 30).window()
+    }
+
+    /// A remote server: nobody knows how much space it has.
+    pub(crate) fn missing() -> Window {
+        Build::waiting(16, "waiting for handler commit").window()
+    }
+
+    #[test]
+    fn the_file_system_is_named_and_the_log_that_can_go() {
+        let diagnosis = crate::diagnose(&fires());
+        let finding = &diagnosis.findings[0];
+        assert!(
+            finding.headline.starts_with("The file system of the binary log is full (0 B free): 16.0"),
+            "{}",
+            finding.headline
+        );
+        assert!(finding.remedies[1].statement.contains("'binlog.NNNNNN'"), "{:?}", finding.remedies);
+        assert_eq!(diagnosis.findings.len(), 1, "{:#?}", diagnosis.findings);
+    }
+
+    #[test]
+    fn a_disk_that_is_full_while_nobody_commits_costs_nobody_time() {
+        let window = free(Build::busy("8.0.36"), 0).window();
+        assert_eq!(CAUSE.evaluate(&window, crate::session_time(&window).as_ref()), Outcome::Clear);
+    }
+}

@@ -1,0 +1,183 @@
+//! `free-page-wait`: sessions wait until a page of the buffer pool is free.
+
+use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Unavailable, Window};
+
+use crate::time_model::InClasses;
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "free-page-wait",
+    title: "sessions wait until a page of the buffer pool is free",
+    what: "Each page that is read needs a free page in the buffer pool. The page cleaner threads keep some free: they write the \
+           least recently used pages that were changed, and drop those that were not. Where changes come faster than the \
+           cleaners write, the list of free pages runs empty. The session then looks for a page that it can drop, and where all \
+           are dirty it writes one itself and waits for that write.",
+    why_it_hurts: "Each read of a page costs a write first, two with the doublewrite buffer. Statements that only read wait as \
+                   well, for they need free pages too.",
+    evidence: "Sessions in buf_LRU_get_free_block by their stacks, 5 % of the session time and half a session or more on average; \
+               where InnoDB's functions have no names, one wait a second or more in Innodb_buffer_pool_wait_free while a fifth \
+               of the session time is in waits without a name. Shown beside it: free and dirty pages of the pool, and pages \
+               written a second.",
+    looks_alike: "A pool that is too small for what is read, and clean, is read-io-bound. A redo log that is full makes all who \
+                  change rows wait while pages are written: checkpoint-stall. Storage where one write takes a second is \
+                  storage-stalled.",
+    remedies: "A larger innodb_buffer_pool_size, where memory is left: fewer pages are read and pushed out. A disk that takes \
+               more writes a second. Fewer dirty pages: changes in the order of the primary key, fewer secondary indexes, \
+               batches. Where the disk has room, cleaners that write ahead further: innodb_lru_scan_depth (MySQL) or \
+               innodb_lru_flush_size (MariaDB), and innodb_page_cleaners.",
+    safety: "innodb_buffer_pool_size is dynamic from MySQL 5.7.5 and MariaDB 10.2.2 on, and takes memory from the host. A larger \
+             innodb_lru_scan_depth is dynamic, costs CPU in each pass of the cleaners, and is set back the same way; where the \
+             disk is full of writes already it changes nothing.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/8.4/en/server-status-variables.html (Innodb_buffer_pool_wait_free)",
+        "https://dev.mysql.com/doc/refman/8.4/en/innodb-buffer-pool-flushing.html",
+        "storage/innobase/buf/buf0lru.cc, buf_LRU_get_free_block",
+    ],
+    costs: Costs::Waits(&[TimeClass::FreePage]),
+    explains_time: &[TimeClass::FreePage],
+    stacks: Stacks::Standing(&["buf_LRU_get_free_block", "buf_flush_single_page_from_LRU"]),
+    rule: Rule::Time(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// A wait now and then is what a server has that has just read a large table. Chosen, not derived: each wait lasts as long as
+/// one or two writes, or 10 ms where another thread writes (buf0lru.cc).
+const WAITS_PER_S: f64 = 1.0;
+
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    let waits_per_s = window.status_per_s("Innodb_buffer_pool_wait_free");
+    let counted = waits_per_s.is_some_and(|per_s| per_s >= WAITS_PER_S);
+    let named = InClasses::from_time(time, &[TimeClass::FreePage]);
+    let Some(waits) = named.or_else(|| InClasses::without_a_name(time).filter(|_| counted)) else {
+        return match counted && InClasses::are_vague(time) {
+            true => Outcome::NotEnoughEvidence(window.missing(|sample| &sample.host.threads).unwrap_or_else(
+                || {
+                    Unavailable::because(
+                        "the process list does not say who of the sessions waits for a free page",
+                    )
+                },
+            )),
+            false => Outcome::Clear,
+        };
+    };
+    let status = |name| window.status(name);
+    let part =
+        |name| Some(status(name)? / status("Innodb_buffer_pool_pages_total").filter(|&all| all > 0.0)?);
+    let dirty = part("Innodb_buffer_pool_pages_dirty");
+    let written_per_s = window.status_per_s("Innodb_buffer_pool_pages_flushed");
+    let pool_bytes = window.variable_number("innodb_buffer_pool_size");
+    let how =
+        dirty.map_or_else(String::new, |dirty| format!("; {:.0} % of its pages are dirty", dirty * 100.0));
+    Outcome::Fired(
+        waits
+            .draft(
+                &CAUSE,
+                format!("{:.1} sessions wait until a page of the buffer pool is free{how}", waits.sessions),
+            )
+            .why(
+                "Pages are changed faster than the page cleaners write them, so a session that needs a page has to write one \
+                 itself first.",
+            )
+            .evidence_if(waits_per_s.map(|per_s| {
+                Evidence::new("waits for a free page", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_buffer_pool_wait_free")
+                    .series(window.status_rate_series("Innodb_buffer_pool_wait_free"))
+            }))
+            .evidence_if(dirty.map(|dirty| {
+                Evidence::new("dirty pages of the pool", dirty, "ratio", "SHOW GLOBAL STATUS Innodb_buffer_pool_pages_dirty")
+            }))
+            .evidence_if(part("Innodb_buffer_pool_pages_free").map(|free| {
+                Evidence::new("free pages of the pool", free, "ratio", "SHOW GLOBAL STATUS Innodb_buffer_pool_pages_free")
+            }))
+            .evidence_if(written_per_s.map(|per_s| {
+                Evidence::new("pages written", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_buffer_pool_pages_flushed")
+            }))
+            .evidence_if(
+                pool_bytes.map(|bytes| Evidence::new("innodb_buffer_pool_size", bytes, "bytes", "SHOW GLOBAL VARIABLES")),
+            )
+            .remedy(Remedy {
+                statement: pool_bytes.map_or_else(
+                    || "Raise innodb_buffer_pool_size".into(),
+                    |bytes| format!("SET GLOBAL innodb_buffer_pool_size = {:.0}, where the host has that memory left", bytes * 2.0),
+                ),
+                why: "Pages stay in a larger pool for longer, so fewer have to be written and read again.".into(),
+                dynamic: true,
+                risk: "Memory for the pool is taken from the host's page cache and from other programs.".into(),
+                undo: pool_bytes
+                    .map_or_else(String::new, |bytes| format!("SET GLOBAL innodb_buffer_pool_size = {bytes:.0}")),
+            })
+            .remedy(Remedy {
+                statement: "A disk that takes more writes a second, or fewer changes of pages far apart (`spindoctor workload` \
+                            shows the statements)"
+                    .into(),
+                why: "A page is free when it is written.".into(),
+                dynamic: false,
+                ..Remedy::default()
+            })
+            .finding(),
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use spindoctor_model::stack::ThreadState::{DiskWrite, Lock};
+
+    use super::*;
+    use crate::testing::Build;
+
+    const BELOW: &[&str] = &["row_upd_step", "dispatch_command", "do_command"];
+    const LOCK: &[&str] = &["lock_wait", "row_upd_step", "dispatch_command", "do_command"];
+
+    fn at(sessions: u32) -> Window {
+        let writes: Vec<&str> = ["pwrite64", "buf_flush_single_page_from_LRU", "buf_LRU_get_free_block"]
+            .iter()
+            .chain(BELOW)
+            .copied()
+            .collect();
+        Build::busy("8.0.36")
+            .counter("Innodb_buffer_pool_wait_free", 40.0)
+            .gauge("Innodb_buffer_pool_pages_total", 320.0)
+            .gauge("Innodb_buffer_pool_pages_dirty", 290.0)
+            .only_snapshots(&[(sessions, DiskWrite, &writes), (4, Lock, LOCK)])
+            .window()
+    }
+
+    pub(crate) fn fires() -> Window {
+        at(12)
+    }
+
+    /// Waits are counted, and no session is seen in one.
+    pub(crate) fn near_miss() -> Window {
+        at(0)
+    }
+
+    /// A remote server: its list has no word for this wait.
+    pub(crate) fn missing() -> Window {
+        Build::waiting(12, "updating").counter("Innodb_buffer_pool_wait_free", 40.0).window()
+    }
+
+    #[test]
+    fn where_the_engine_has_no_names_the_counter_says_what_the_wait_is() {
+        let engine: &[&str] = &[
+            "pthread_cond_wait",
+            "mariadbd+0x12",
+            "mariadbd+0x34",
+            "handler::ha_update_row",
+            "dispatch_command",
+            "do_command",
+        ];
+        let at = |per_s| {
+            Build::busy("10.11.19-MariaDB")
+                .counter("Innodb_buffer_pool_wait_free", per_s)
+                .only_snapshots(&[(12, spindoctor_model::stack::ThreadState::Condition, engine)])
+                .window()
+        };
+        assert_eq!(crate::diagnose(&at(40.0)).findings[0].cause, CAUSE.name);
+        assert_ne!(crate::diagnose(&at(0.0)).findings[0].cause, CAUSE.name);
+    }
+}

@@ -1,0 +1,292 @@
+//! `swapping`: sessions wait for pages of the server's own memory that were swapped out.
+
+use spindoctor_model::host::MemoryStat;
+use spindoctor_model::number::bytes;
+use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Unavailable, Window};
+
+use crate::time_model::InClasses;
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "swapping",
+    title: "sessions wait for the server's own memory, which was swapped out",
+    what: "Where the server, its control group or the host needs more memory than there is, the kernel writes pages of memory to \
+           swap. A thread that touches such a page stands in a page fault until the page is read again, and another page is \
+           written out for it. The server knows nothing of that: it holds latches and locks meanwhile.",
+    why_it_hurts: "What should take a hundred nanoseconds takes a read from disk, anywhere in the code, also while a latch is held \
+                   that everybody wants. The buffer pool, which is to save reads from disk, is itself read from disk.",
+    evidence: "Sessions that wait for a page fault by their stacks: the kernel has them wait for a disk, and no function that reads \
+               is innermost. From 5 % of the session time and half a session on, and a megabyte of the server in swap (VmSwap). \
+               Where the stacks have no names, ten major page faults a second while a fifth of the session time is in waits \
+               without a name.",
+    looks_alike: "Pages of tables that are not in the buffer pool are read by a call: read-io-bound. Swap in compressed memory \
+                  (zram) costs CPU in the kernel, and nobody waits. Memory in swap that nobody touches costs nothing.",
+    remedies: "Give the server less to do with memory, or more memory: a smaller innodb_buffer_pool_size is better than one that \
+               is swapped; then buffers of each session times max_connections, and performance_schema. Raise the control group's \
+               limit, or move the other programs away. On a host that has memory to spare vm.swappiness=1, and swapoff and \
+               swapon bring back what was swapped out before.",
+    safety: "innodb_buffer_pool_size is dynamic from MySQL 5.7.5 and MariaDB 10.2.2 on; making it smaller pushes pages out, and \
+             statements wait for moments meanwhile. swapoff reads everything back at once: only where it fits into memory, \
+             else the kernel ends a process.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/8.4/en/memory-use.html",
+        "proc_pid_status(5), VmSwap; proc_pid_stat(5), majflt",
+        "Linux kernel documentation: vm.swappiness; Control Group v2, memory.max and memory.swap.max",
+    ],
+    costs: Costs::Waits(&[TimeClass::PageFault]),
+    explains_time: &[TimeClass::PageFault, TimeClass::Latch, TimeClass::Mutex, TimeClass::Commit],
+    stacks: Stacks::Nothing,
+    rule: Rule::Time(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// Less of a server in swap are pages that it used when it started. Chosen, not derived.
+const SWAPPED_BYTES: u64 = 1 << 20;
+
+/// Major page faults a second below which waits without a name are something else: of ten milliseconds each, ten are a tenth of
+/// one session. Chosen, not derived.
+const FAULTS_PER_S: f64 = 10.0;
+
+/// A control group that uses this part of its limit is what is short; the kernel swaps only near the limit.
+const NEAR_LIMIT: f64 = 0.9;
+
+/// A host with less than this part of its memory available is short of it. Chosen, not derived.
+const AVAILABLE: f64 = 0.1;
+
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    let process = match window.need_change(|sample| &sample.host.process) {
+        Ok(process) => process,
+        Err(missing) => return Outcome::NotEnoughEvidence(missing),
+    };
+    if process.last.swapped_bytes < SWAPPED_BYTES {
+        return Outcome::Clear;
+    }
+    let faults_per_s =
+        process.last.major_faults.saturating_sub(process.first.major_faults) as f64 / process.seconds;
+    let named = InClasses::from_time(time, &[TimeClass::PageFault]);
+    let counted = faults_per_s >= FAULTS_PER_S;
+    let Some(waits) = named.or_else(|| InClasses::without_a_name(time).filter(|_| counted)) else {
+        return match counted && InClasses::are_vague(time) {
+            true => Outcome::NotEnoughEvidence(Unavailable::because(
+                "nobody looked at the threads, so it is open how long sessions wait for page faults",
+            )),
+            false => Outcome::Clear,
+        };
+    };
+    let memory = window.latest(|sample| &sample.host.memory);
+    let short = Short::from_memory(memory);
+    let swapped = bytes(process.last.swapped_bytes as f64);
+    let stalled = pressure(window);
+    Outcome::Fired(
+        waits
+            .draft(
+                &CAUSE,
+                format!(
+                    "{:.1} sessions wait for memory that was swapped out: {swapped} of the server are in swap, with {faults_per_s:.0} \
+                     major page faults a second",
+                    waits.sessions
+                ),
+            )
+            .why(short.why(memory))
+            .evidence(
+                Evidence::new("the server's memory in swap", process.last.swapped_bytes as f64, "bytes", "/proc/PID/status VmSwap")
+                    .expected("0"),
+            )
+            .evidence(Evidence::new("the server's memory that is resident", process.last.resident_bytes as f64, "bytes", "/proc/PID/status VmRSS"))
+            .evidence(
+                Evidence::new("major page faults", faults_per_s, "1/s", "/proc/PID/stat majflt").expected(format!("< {FAULTS_PER_S:.0}")),
+            )
+            .evidence_if(stalled.map(|share| {
+                Evidence::new("time in which some task waited for memory", share, "ratio", "memory.pressure")
+            }))
+            .evidence_if(memory.and_then(|memory| {
+                Some(Evidence::new("limit of the control group", memory.cgroup_limit_bytes? as f64, "bytes", "memory.max"))
+            }))
+            .evidence_if(memory.map(|memory| {
+                Evidence::new("memory of the host that is available", memory.available_bytes as f64, "bytes", "/proc/meminfo MemAvailable")
+            }))
+            .remedy_if(smaller_pool(window, process.last.swapped_bytes))
+            .remedy(short.remedy())
+            .finding(),
+    )
+}
+
+/// What is short of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Short {
+    /// The control group, which has a limit.
+    Group,
+    /// The host.
+    Host,
+    /// Nothing now: the pages were swapped out before.
+    Nothing,
+}
+
+impl Short {
+    fn from_memory(memory: Option<&MemoryStat>) -> Self {
+        let Some(memory) = memory else { return Self::Nothing };
+        let near_limit = memory.cgroup_limit_bytes.zip(memory.cgroup_used_bytes);
+        if near_limit.is_some_and(|(limit, used)| used as f64 >= NEAR_LIMIT * limit as f64) {
+            return Self::Group;
+        }
+        if (memory.available_bytes as f64) < AVAILABLE * memory.total_bytes as f64 {
+            return Self::Host;
+        }
+        Self::Nothing
+    }
+
+    fn why(self, memory: Option<&MemoryStat>) -> String {
+        let memory = memory.cloned().unwrap_or_default();
+        match self {
+            Self::Group => format!(
+                "The limit of its control group, {}, is smaller than what the server needs, so the kernel swaps one page out for \
+                 each that it reads.",
+                bytes(memory.cgroup_limit_bytes.unwrap_or_default() as f64)
+            ),
+            Self::Host => format!(
+                "Of the host's {} of memory {} are available: the programs on it need more than there is.",
+                bytes(memory.total_bytes as f64),
+                bytes(memory.available_bytes as f64)
+            ),
+            Self::Nothing => "Memory is not short now: the pages were swapped out before, and each is read when it is touched.".into(),
+        }
+    }
+
+    fn remedy(self) -> Remedy {
+        let (statement, why) = match self {
+            Self::Group => (
+                "Raise the memory limit of the server's control group (memory.max; systemd: MemoryMax=, Kubernetes: limits.memory)",
+                "The server then keeps its memory.",
+            ),
+            Self::Host => (
+                "Find what else uses the host's memory (`ps -eo rss,comm --sort -rss`), and move or bound it",
+                "The server then keeps its memory.",
+            ),
+            Self::Nothing => (
+                "sysctl vm.swappiness=1, then swapoff -a && swapon -a",
+                "What was swapped out comes back at once, and the kernel swaps only where it must.",
+            ),
+        };
+        Remedy {
+            statement: statement.into(),
+            why: why.into(),
+            dynamic: true,
+            risk: match self {
+                Self::Nothing => {
+                    "swapoff reads all of it back: where it does not fit, the kernel ends a process.".into()
+                }
+                _ => "The others have less memory.".into(),
+            },
+            undo: match self {
+                Self::Nothing => "sysctl vm.swappiness=60".into(),
+                _ => "Set it back.".into(),
+            },
+        }
+    }
+}
+
+/// A buffer pool that is smaller by what is in swap; None where the pool is no larger than that.
+fn smaller_pool(window: &Window, swapped_bytes: u64) -> Option<Remedy> {
+    let pool_bytes = window.variable_number("innodb_buffer_pool_size")?;
+    let smaller = pool_bytes - swapped_bytes as f64;
+    // A pool of less than half of what it was is no cure, it is another server.
+    (smaller >= pool_bytes / 2.0).then(|| Remedy {
+        statement: format!("SET GLOBAL innodb_buffer_pool_size = {smaller:.0}"),
+        why: "What is in swap now then fits into memory. A page that is not in the pool is read once, by a thread that holds \
+              nothing."
+            .into(),
+        dynamic: true,
+        risk: "Pages are pushed out of the pool while it shrinks, and statements wait for moments.".into(),
+        undo: format!("SET GLOBAL innodb_buffer_pool_size = {pool_bytes:.0}"),
+    })
+}
+
+/// Share of the time in which some task waited for memory, 0 to 1: of the server's control group, else of the host.
+pub(super) fn pressure(window: &Window) -> Option<f64> {
+    let of_group = window.change(|sample| &sample.host.cgroup_pressure);
+    let change = of_group.or_else(|| window.change(|sample| &sample.host.pressure))?;
+    let stalled_us = change.last.memory_some_us?.checked_sub(change.first.memory_some_us?)?;
+    Some(stalled_us as f64 / 1e6 / change.seconds)
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use spindoctor_model::Reading;
+    use spindoctor_model::stack::ThreadState::{DiskRead, Lock};
+
+    use super::*;
+    use crate::testing::Build;
+
+    const FAULTS: &[&str] = &["rec_get_offsets", "row_search_mvcc", "dispatch_command", "do_command"];
+    const READS: &[&str] =
+        &["pread64", "buf_read_page_low", "row_search_mvcc", "dispatch_command", "do_command"];
+    const LOCK: &[&str] = &["lock_wait", "row_search_mvcc", "dispatch_command", "do_command"];
+
+    fn swaps(build: Build, swapped_bytes: u64) -> Build {
+        build.each(|at_s, _, host| {
+            if let Reading::Available { value: process, .. } = &mut host.process {
+                process.swapped_bytes = swapped_bytes;
+                process.resident_bytes = 3 << 30;
+                process.major_faults = (at_s * 200.0) as u64;
+            }
+            if let Reading::Available { value: memory, .. } = &mut host.memory {
+                memory.cgroup_limit_bytes = Some(3 << 30);
+                memory.cgroup_used_bytes = Some((3 << 30) - 4096);
+            }
+        })
+    }
+
+    fn at(frames: &[&str], swapped_bytes: u64) -> Window {
+        let build = Build::busy("8.0.36").variable("innodb_buffer_pool_size", "4294967296");
+        swaps(build.only_snapshots(&[(12, DiskRead, frames), (3, Lock, LOCK)]), swapped_bytes).window()
+    }
+
+    pub(crate) fn fires() -> Window {
+        at(FAULTS, 1 << 30)
+    }
+
+    /// Some of the server is in swap, and what sessions wait for are reads of tables.
+    pub(crate) fn near_miss() -> Window {
+        at(READS, 1 << 30)
+    }
+
+    /// A remote server.
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36").remote().window()
+    }
+
+    #[test]
+    fn what_is_short_and_a_pool_that_fits_are_named() {
+        let Outcome::Fired(finding) = CAUSE.evaluate(&fires(), crate::session_time(&fires()).as_ref()) else {
+            panic!()
+        };
+        assert!(
+            finding.headline.contains("1 GiB of") && finding.headline.contains("200 major"),
+            "{}",
+            finding.headline
+        );
+        assert!(finding.why.contains("control group"), "{}", finding.why);
+        assert_eq!(finding.remedies[0].statement, "SET GLOBAL innodb_buffer_pool_size = 3221225472");
+    }
+
+    #[test]
+    fn page_faults_without_swap_are_not_swapping() {
+        let window = at(FAULTS, 0);
+        assert_eq!(CAUSE.evaluate(&window, crate::session_time(&window).as_ref()), Outcome::Clear);
+    }
+
+    #[test]
+    fn memory_that_is_free_now_asks_for_no_other_limit() {
+        assert_eq!(Short::from_memory(None), Short::Nothing);
+        let memory =
+            |available_bytes| MemoryStat { total_bytes: 100, available_bytes, ..MemoryStat::default() };
+        assert_eq!(Short::from_memory(Some(&memory(50))), Short::Nothing);
+        assert_eq!(Short::from_memory(Some(&memory(5))), Short::Host);
+    }
+}

@@ -1,0 +1,268 @@
+//! `temporary-table-spill`: statements write their temporary tables and sorts to disk.
+
+use std::collections::HashMap;
+
+use spindoctor_model::mysql::StatementDigest;
+use spindoctor_model::stack::Profile;
+use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Unavailable, Window};
+
+use super::rows_read_waste;
+use crate::draft::Draft;
+use crate::sessions::shortened;
+use crate::time_model::is_worth_a_finding;
+use crate::{Cause, Costs, Outcome, Rule, Stacks, spin_samples};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "temporary-table-spill",
+    title: "statements write their temporary tables and sorts to disk",
+    what: "GROUP BY, DISTINCT, UNION and derived tables collect rows in a temporary table. One that becomes larger than \
+           tmp_table_size (before MySQL 8.0 and on MariaDB also max_heap_table_size), or holds what cannot be in memory, is \
+           copied to disk and goes on there. A sort that is larger than sort_buffer_size is written in parts, which are merged \
+           in passes.",
+    why_it_hurts: "Each row then goes through a storage engine with pages, latches and files instead of a table in memory, and a \
+                   merge pass reads and writes all rows once more. The files push other things out of the page cache.",
+    evidence: "Sessions below the functions that convert, write or read such a table, or merge a sort, by their stacks: from 5 % \
+               of the session time and half a session on. Beside it Created_tmp_disk_tables, Sort_merge_passes, and the \
+               statement whose summary (events_statements_summary_by_digest) counts most of these tables.",
+    looks_alike: "A statement that only reads too many rows is rows-read-waste. Temporary tables in memory cost CPU, and no \
+                  setting helps. A tmpdir that is full is disk-full.",
+    remedies: "An index in the order of GROUP BY or ORDER BY: no temporary table, no sort. Fewer and shorter columns: leave out \
+               TEXT and BLOB. Else tmp_table_size (before MySQL 8.0 and on MariaDB with max_heap_table_size), or sort_buffer_size, \
+               in the session that runs the statement. MySQL 8.0 and later hold all of them within temptable_max_ram.",
+    safety: "Both are allocated for each session, and tmp_table_size for each temporary table: raised globally, many sessions \
+             can take all memory. Set them in the session. All are dynamic.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/8.4/en/internal-temporary-tables.html",
+        "https://dev.mysql.com/doc/refman/8.4/en/order-by-optimization.html",
+        "https://mariadb.com/docs/server/server-management/variables-and-modes/server-system-variables (tmp_table_size)",
+    ],
+    costs: Costs::Waits(&[]),
+    explains_time: &[
+        TimeClass::Cpu,
+        TimeClass::Kernel,
+        TimeClass::CpuQueue,
+        TimeClass::Running,
+        TimeClass::Read,
+        TimeClass::PageFault,
+        TimeClass::Write,
+        TimeClass::Other,
+    ],
+    stacks: Stacks::Standing(SPILLS),
+    rule: Rule::Time(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// Functions that work on a temporary table on disk, or on the parts of a sort.
+const SPILLS: &[&str] = &[
+    // sql/sql_tmp_table.cc, sql/sql_select.cc: the conversion
+    "create_ondisk_from_heap",
+    "create_myisam_from_heap",
+    "create_internal_tmp_table_from_heap",
+    "create_internal_tmp_table_from_heap2",
+    // row/row0mysql.cc, row/row0ins.cc: the tables that InnoDB keeps for the server
+    "ha_innobase::intrinsic_table_write_row",
+    "row_insert_for_mysql_using_cursor",
+    "row_ins_clust_index_entry_low_intrinsic",
+    "row_update_for_mysql_using_cursor",
+    "row_del_upd_for_mysql_using_cursor",
+    "row_delete_for_mysql_using_cursor",
+    // storage/maria: MariaDB's
+    "maria_write",
+    "ha_maria::write_row",
+    // sql/filesort.cc, sql/uniques.cc: the parts of a sort
+    "merge_many_buff",
+    "merge_many_buffers",
+    "merge_buffers",
+    "merge_index",
+    "write_keys",
+];
+
+/// Snapshots below which a share means nothing.
+const ENOUGH: usize = 10;
+
+/// Tables and passes a second below which nobody need look. Chosen, not derived.
+const EACH_PER_S: f64 = 0.1;
+
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    examine(window, time).into()
+}
+
+fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unavailable> {
+    let seconds = window.need_change(|sample| &sample.server.status)?.seconds;
+    let per_s = |name| window.status_growth(name).map_or(0.0, |growth| growth / seconds);
+    let (tables_per_s, passes_per_s) = (per_s("Created_tmp_disk_tables"), per_s("Sort_merge_passes"));
+    if tables_per_s < EACH_PER_S && passes_per_s < EACH_PER_S {
+        return Ok(None);
+    }
+    let Some(profile) = window.profile.value().filter(|profile| profile.snapshots.len() >= ENOUGH) else {
+        return Err(window.profile.unavailable().cloned().unwrap_or_else(|| {
+            Unavailable::because("no stacks were taken, so it is open what the temporary tables on disk cost")
+        }));
+    };
+    let share = share(profile);
+    if !is_worth_a_finding(time, share) {
+        return Ok(None);
+    }
+    let sessions = share * time.session_seconds_per_second;
+    let worst = worst(window);
+    let which = worst.map_or_else(String::new, |(statement, _)| {
+        format!(": {}", shortened(spindoctor_sql::server_digest(&statement.text)))
+    });
+    let sorts = passes_per_s > tables_per_s;
+    let (what, variable, purpose) = match sorts {
+        true => (
+            "merge sorts on disk",
+            "sort_buffer_size",
+            "A sort that fits into its buffer is written nowhere.",
+        ),
+        false => (
+            "work on temporary tables on disk",
+            "tmp_table_size",
+            "A temporary table that fits is kept in memory.",
+        ),
+    };
+    let bytes = window.variable_number(variable);
+    Ok(Some(
+        Draft::new(&CAUSE, share, format!("{sessions:.1} sessions {what}{which}"))
+            .why(format!(
+                "{tables_per_s:.1} temporary tables a second go to disk, with {passes_per_s:.1} merge passes of sorts: {:.0} % of the \
+                 session time is spent there.",
+                share * 100.0
+            ))
+            .evidence(Evidence::new("share of the session time", share, "ratio", "stacks").expected("< 0.05"))
+            .evidence(
+                Evidence::new("temporary tables on disk", tables_per_s, "1/s", "SHOW GLOBAL STATUS Created_tmp_disk_tables")
+                    .series(window.status_rate_series("Created_tmp_disk_tables")),
+            )
+            .evidence(
+                Evidence::new("merge passes of sorts", passes_per_s, "1/s", "SHOW GLOBAL STATUS Sort_merge_passes")
+                    .series(window.status_rate_series("Sort_merge_passes")),
+            )
+            .evidence_if(bytes.map(|bytes| Evidence::new(variable, bytes, "bytes", "SHOW GLOBAL VARIABLES")))
+            .evidence_if(worst.map(|(statement, tables)| {
+                Evidence::new(
+                    &format!("temporary tables on disk of {}", shortened(&statement.text)),
+                    tables / seconds,
+                    "1/s",
+                    "events_statements_summary_by_digest",
+                )
+            }))
+            .remedy(Remedy {
+                statement: match worst {
+                    Some((statement, _)) => format!(
+                        "EXPLAIN {}: Using temporary or Using filesort there asks for an index in the order of GROUP BY or ORDER BY",
+                        shortened(spindoctor_sql::server_digest(&statement.text))
+                    ),
+                    None => "Find the statement (`spindoctor workload`), and give it an index in the order of its GROUP BY or \
+                             ORDER BY"
+                        .into(),
+                },
+                why: "Rows that come in order need no temporary table and no sort.".into(),
+                dynamic: true,
+                risk: "An index takes space, and each change of its columns costs more.".into(),
+                undo: "ALTER TABLE ... DROP INDEX ...".into(),
+            })
+            .remedy_if(bytes.map(|bytes| Remedy {
+                statement: format!("SET SESSION {variable} = {:.0} before the statement", bytes * 4.0),
+                why: purpose.into(),
+                dynamic: true,
+                risk: "Memory for each session that does so; not globally, where many do at once.".into(),
+                undo: format!("SET SESSION {variable} = {bytes:.0}"),
+            }))
+            .explains(&[rows_read_waste::CAUSE.name])
+            .finding(),
+    ))
+}
+
+/// Share of the sightings of sessions at a statement that stand below one of these functions, 0 to 1.
+fn share(profile: &Profile) -> f64 {
+    let holds = |stack: u32, functions: &[&str]| {
+        let observation = spindoctor_model::stack::Observation { stack, ..Default::default() };
+        spin_samples::names(profile, &observation).any(|name| functions.contains(&name))
+    };
+    let stacks = 0..profile.stacks.len() as u32;
+    let (at_work, spills): (Vec<bool>, Vec<bool>) =
+        stacks.map(|stack| (holds(stack, &["dispatch_command"]), holds(stack, SPILLS))).unzip();
+    let is = |list: &[bool], stack: u32| list.get(stack as usize).copied().unwrap_or_default();
+    let seen = profile.observations.iter().filter(|one| is(&at_work, one.stack));
+    let (all, part) =
+        seen.fold((0u64, 0u64), |(all, part), one| (all + 1, part + u64::from(is(&spills, one.stack))));
+    part as f64 / all.max(1) as f64
+}
+
+/// The statement that made most temporary tables on disk within the window, and how many.
+fn worst(window: &Window) -> Option<(&StatementDigest, f64)> {
+    let change = window.change(|sample| &sample.server.digests)?;
+    let before: HashMap<(&str, &str), u64> = change
+        .first
+        .iter()
+        .map(|digest| ((digest.schema.as_str(), digest.digest.as_str()), digest.disk_temporary_tables))
+        .collect();
+    let grown = change.last.iter().filter(|one| !spindoctor_sql::is_about_the_server(&one.schema, &one.text));
+    let grown = grown.filter_map(|digest| {
+        let first = before.get(&(digest.schema.as_str(), digest.digest.as_str()))?;
+        let grew = digest.disk_temporary_tables.checked_sub(*first).filter(|&grew| grew > 0)?;
+        Some((digest, grew as f64))
+    });
+    grown.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use spindoctor_model::Reading;
+    use spindoctor_model::stack::ThreadState::{DiskWrite, Running};
+
+    use super::*;
+    use crate::testing::Build;
+
+    const SPILL: &[&str] =
+        &["pwrite64", "row_insert_for_mysql_using_cursor", "end_write", "dispatch_command", "do_command"];
+    const READS: &[&str] = &["row_search_mvcc", "end_send", "dispatch_command", "do_command"];
+    const STATEMENT: &str = "SELECT `c` , COUNT ( * ) FROM `sbtest1` GROUP BY `c`";
+
+    fn at(spilling: u32) -> Window {
+        Build::busy("8.0.36")
+            .counter("Created_tmp_disk_tables", 4.0)
+            .counter("Sort_merge_passes", 0.0)
+            .variable("tmp_table_size", "16777216")
+            .digest(STATEMENT, 4.0, 900_000.0, 1000.0, 1000.0)
+            .each(|at_s, server, _| {
+                if let Reading::Available { value: digests, .. } = &mut server.digests {
+                    let ours = digests.iter_mut().filter(|digest| digest.text == STATEMENT);
+                    ours.for_each(|digest| digest.disk_temporary_tables = (at_s * 4.0) as u64);
+                }
+            })
+            .only_snapshots(&[(spilling, DiskWrite, SPILL), (2, Running, READS)])
+            .window()
+    }
+
+    pub(crate) fn fires() -> Window {
+        at(6)
+    }
+
+    /// As many temporary tables go to disk, and nobody is seen at it.
+    pub(crate) fn near_miss() -> Window {
+        at(0)
+    }
+
+    pub(crate) fn missing() -> Window {
+        Build::waiting(6, "executing").counter("Created_tmp_disk_tables", 4.0).window()
+    }
+
+    #[test]
+    fn the_statement_and_a_size_for_its_session_are_named() {
+        let diagnosis = crate::diagnose(&fires());
+        let finding = &diagnosis.findings[0];
+        assert!(finding.headline.contains("GROUP BY `c`"), "{}", finding.headline);
+        assert_eq!(
+            finding.remedies[1].statement,
+            "SET SESSION tmp_table_size = 67108864 before the statement"
+        );
+    }
+}
