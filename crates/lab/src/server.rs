@@ -19,12 +19,8 @@ use rustix::process::Signal;
 use spindoctor_model::ServerVersion;
 
 use crate::cgroup::{Groups, Limits};
-<<<<<<< HEAD
-use crate::command::{Progress, is_root, last_lines};
-use crate::draw::Draw;
-=======
 use crate::command::{Progress, is_root, last_lines, run};
->>>>>>> 3cd4ad0 (Causes of memory and storage: waits for a free page, swapping, a full disk, temporary tables on disk; page faults and full disks are classes of session time)
+use crate::draw::Draw;
 use crate::error::{Error, Result};
 use crate::home::{Home, create_private_dir};
 use crate::installation::{Installation, Which, path_option};
@@ -38,6 +34,8 @@ use crate::template;
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a server may take to end well.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
+/// How long the kernel may take to swap that much out.
+const SWAP_PATIENCE: Duration = Duration::from_secs(20);
 /// Size of the swap space that a server gets: more than a scenario swaps out.
 const SWAP_BYTES: u64 = 1 << 30;
 /// Bytes of a unix socket's path, with its closing zero (unix(7)).
@@ -474,8 +472,14 @@ impl Server {
     /// Swaps the server's memory out until it uses so many bytes, to a file of the lab's; needs [`Limits::memory_bytes`].
     pub(crate) fn swap_out(&self, bytes: u64) -> Result<Swap> {
         let swap = Swap::start(&self.home, self.record.groups.clone(), SWAP_BYTES)?;
-        self.record.groups.limit_memory(Some(bytes))?;
-        Ok(swap)
+        let start = Instant::now();
+        loop {
+            match self.record.groups.limit_memory(Some(bytes)) {
+                // The kernel gives up where pages come back as fast as it swaps them out.
+                Err(_) if start.elapsed() < SWAP_PATIENCE => std::thread::sleep(Duration::from_millis(50)),
+                other => return other.map(|()| swap),
+            }
+        }
     }
 
     /// Makes the disk that holds the server's data hang: it takes one write a second and 8 KiB, so that a sync, which

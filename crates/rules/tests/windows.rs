@@ -61,6 +61,7 @@ const BESIDE_OTHER_WORK: &[&str] = &[
     "rows-read-waste.prepared-mysql-5.7.json.gz",
     "rows-read-waste.prepared-mysql-8.0.33.json.gz",
     "rows-read-waste.prepared-mysql-9.7.json.gz",
+    "temporary-table-spill.mysql-9.7.json.gz",
 ];
 
 #[test]

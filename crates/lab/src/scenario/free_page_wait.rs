@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::free_page_wait::CAUSE;
 
-use super::{ALL, Scenario, Suffering, symptom};
+use super::{MYSQL, Scenario, Suffering, symptom};
 use crate::cgroup::Limits;
 use crate::error::Result;
 use crate::load::{LoadSpec, Tables, Workload};
@@ -12,16 +12,16 @@ use crate::server::{Data, Server, ServerSpec};
 /// About 100 MB.
 const LARGE: Tables = Tables { count: 4, rows: 100_000 };
 /// Writes per second of the disk that the data is on.
-const DISK_WRITES_PER_S: u32 = 150;
+const DISK_WRITES_PER_S: u32 = 300;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
     label: Some(CAUSE.name),
-    story: "Twelve clients update an indexed column of single rows, all over 100 MB of tables, through a buffer pool of 5 MB \
-            (MariaDB: 20 MB), on a disk that reads fast and does 150 writes a second; commits wait for no sync. Nearly all \
-            pages are dirty, and each page that is read needs one to be written first. Seen to suffer by \
+    story: "Twelve clients update an indexed column of single rows, all over 100 MB of tables, through a buffer pool of \
+            5 MB, on a disk that reads fast and does 300 writes a second; commits wait for no sync. Nearly all pages are dirty, and each page that is read needs one to be written first. Seen to suffer by \
             Innodb_buffer_pool_wait_free, ten or more a second, and updates that take more than 20 ms for 95 in 100.",
-    flavors: ALL,
+    // MariaDB 10.11 reads little here before its cleaner has written: its counter hardly grows.
+    flavors: MYSQL,
     needs: "root, for a slow disk; a data folder on a disk",
     is_calm: false,
     spec,
@@ -30,24 +30,21 @@ pub(super) const SCENARIO: Scenario = Scenario {
     onset: None,
 };
 
-fn spec(flavor: Flavor) -> ServerSpec {
-    // MariaDB 10.11 does not start with less.
-    let pool = if flavor == Flavor::Mariadb { "20M" } else { "5M" };
+fn spec(_: Flavor) -> ServerSpec {
     ServerSpec {
         data: Data::Disk,
         limits: Limits { writes: true, ..Limits::default() },
         tables: Some(LARGE),
         options: [
-            &format!("--innodb-buffer-pool-size={pool}"),
+            "--innodb-buffer-pool-size=5M",
             "--innodb-flush-method=O_DIRECT",
             "--innodb-flush-log-at-trx-commit=0",
             "--loose-disable-log-bin",
             // Room for more than the window changes: the log must not be what they wait for.
             "--loose-innodb-redo-log-capacity=512M",
-            "--loose-innodb-log-file-size=512M",
             "--innodb-buffer-pool-load-at-startup=OFF",
         ]
-        .map(|option: &str| option.to_owned())
+        .map(str::to_owned)
         .into(),
         ..ServerSpec::default()
     }

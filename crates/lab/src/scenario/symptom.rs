@@ -129,15 +129,13 @@ pub(super) async fn runnable_threads(server: &Server) -> Result<f64> {
     Ok(f64::from(runnable) / f64::from(LOOKS))
 }
 
-/// Resident memory of the server, bytes, and its major page faults so far.
-pub(super) fn memory(server: &Server) -> Result<(u64, u64)> {
+/// Major page faults of the server so far.
+pub(super) fn major_faults(server: &Server) -> Result<u64> {
     let path = format!("/proc/{}/stat", server.pid());
     let stat = fs::read_to_string(&path).map_err(Error::file("read", path.as_ref()))?;
-    let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
-    // proc_pid_stat(5) counts from 1, and the field after the name is the third.
-    let number =
-        |field: usize| fields.get(field - 3).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
-    Ok((number(24) * rustix::param::page_size() as u64, number(12)))
+    let faults =
+        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(12 - 3)?.parse().ok());
+    Ok(faults.unwrap_or_default())
 }
 
 /// State letter of the server's process.

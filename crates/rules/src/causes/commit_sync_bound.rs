@@ -4,7 +4,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
-use super::{commit_delay_set, semi_sync_wait};
+use super::{commit_delay_set, disk_full, semi_sync_wait};
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::redo_sync::{CommitQueue, FROM_COMMITS, redo_sync_behind};
@@ -122,6 +122,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let waiting = Waiting::count(window, is_in_commit)?;
     let ratio = waiting.lost_ratio();
     if waiting.mean < IN_COMMIT || ratio < IN_COMMIT_RATIO {
+        return Ok(None);
+    }
+    // No sync, however long, is what commits wait for then.
+    if disk_full::is_seen(window) {
         return Ok(None);
     }
     let samples_ratio = mean(waiting.series.iter().map(|&(_, waiting)| f64::from(u8::from(waiting > 0.0))));

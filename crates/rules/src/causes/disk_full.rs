@@ -2,6 +2,7 @@
 
 use spindoctor_model::host::DataDirectory;
 use spindoctor_model::number::bytes;
+use spindoctor_model::stack::Profile;
 use spindoctor_model::{Evidence, Finding, KnownBy, Remedy, SessionTime, TimeClass, Unavailable, Window};
 
 use super::{commit_sync_bound, storage_stalled};
@@ -17,7 +18,7 @@ pub const CAUSE: Cause = Cause {
            holds the log's mutex meanwhile. InnoDB's own files give an error instead (The table is full).",
     why_it_hurts: "Behind the one thread that waits, all commits and DDL stand, while connections are accepted and reads are \
                    answered: the server looks healthy. After space is freed it can take a minute until the thread looks again.",
-    evidence: "Sessions in wait_for_free_space by their stacks, or in the state Waiting for disk space; else less than a megabyte \
+    evidence: "Sessions in wait_for_free_space (MariaDB: mariadb_sleep_for_space) by their stacks, or in the state Waiting for disk space; else less than a megabyte \
                free where the data, the binary log or temporary files are, while a fifth of the session time is in commits, \
                writes, or waits without a name. The estimate is the share of those that wait for space and of the commits.",
     looks_alike: "Storage that hangs stands in the kernel, in write or fsync, with space free: storage-stalled. A lock of FLUSH \
@@ -43,7 +44,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Mutex,
         TimeClass::Other,
     ],
-    stacks: Stacks::Standing(&["wait_for_free_space"]),
+    stacks: Stacks::Standing(WAITS),
     rule: Rule::Time(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
@@ -68,6 +69,18 @@ const BEHIND: &[TimeClass] = &[
     TimeClass::Write,
     TimeClass::Mutex,
 ];
+
+/// Functions that sleep until there is space.
+const WAITS: &[&str] = &["wait_for_free_space", "mariadb_sleep_for_space"];
+
+/// True where a thread was seen to wait for space, or there is none.
+pub(super) fn is_seen(window: &Window) -> bool {
+    let waits = |profile: &Profile| profile.frames.iter().any(|frame| WAITS.contains(&frame.name.as_str()));
+    window.profile.value().is_some_and(waits)
+        || window
+            .latest(|sample| &sample.host.data_directory)
+            .is_some_and(|data| Room::list(data).iter().any(|room| room.free_bytes < FULL_BYTES))
+}
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let rooms = match window.need(|sample| &sample.host.data_directory) {

@@ -2,6 +2,7 @@
 
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Unavailable, Window};
 
+use super::index_lock;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -20,7 +21,8 @@ pub const CAUSE: Cause = Cause {
                of the session time is in waits without a name. Shown beside it: free and dirty pages of the pool, and pages \
                written a second.",
     looks_alike: "A pool that is too small for what is read, and clean, is read-io-bound. A redo log that is full makes all who \
-                  change rows wait while pages are written: checkpoint-stall. Storage where one write takes a second is \
+                  change rows wait while pages are written: checkpoint-stall. Sessions that wait for a page hold the lock of \
+                  its index, and others stand behind that: index-lock is then a symptom. Storage where one write takes a second is \
                   storage-stalled.",
     remedies: "A larger innodb_buffer_pool_size, where memory is left: fewer pages are read and pushed out. A disk that takes \
                more writes a second. Fewer dirty pages: changes in the order of the primary key, fewer secondary indexes, \
@@ -35,7 +37,7 @@ pub const CAUSE: Cause = Cause {
         "storage/innobase/buf/buf0lru.cc, buf_LRU_get_free_block",
     ],
     costs: Costs::Waits(&[TimeClass::FreePage]),
-    explains_time: &[TimeClass::FreePage],
+    explains_time: &[TimeClass::FreePage, TimeClass::Latch],
     stacks: Stacks::Standing(&["buf_LRU_get_free_block", "buf_flush_single_page_from_LRU"]),
     rule: Rule::Time(evaluate),
     #[cfg(test)]
@@ -119,6 +121,8 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 dynamic: false,
                 ..Remedy::default()
             })
+            // Who waits for a page holds the lock of the index that the page is of.
+            .explains(&[index_lock::CAUSE.name])
             .finding(),
     )
 }

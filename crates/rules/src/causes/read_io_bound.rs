@@ -1,7 +1,10 @@
 //! `read-io-bound`: sessions wait for pages that are read from disk.
 
+use std::collections::BTreeMap;
+
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
 
+use crate::sessions::at_work;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -16,7 +19,7 @@ pub const CAUSE: Cause = Cause {
                    microsecond.",
     evidence: "Sessions that wait in a read by their stacks or by the kernel's state of their threads, a fifth of the session \
                time and half a session or more on average; Innodb_buffer_pool_reads a second against \
-               Innodb_buffer_pool_read_requests; the size of the pool.",
+               Innodb_buffer_pool_read_requests; the size of the pool; the tables that the statements at work name.",
     looks_alike: "A server that was just started reads until its pool is warm. Reads of statements that need not read so much \
                   are rows-read-waste. A disk that hardly answers at all is storage-stalled. Reads on the way to a dive into \
                   an index by the optimizer are index-dive-waste.",
@@ -44,6 +47,28 @@ pub const CAUSE: Cause = Cause {
 /// Below this share of the session time reads are what a database does.
 const SHARE: f64 = 0.2;
 
+/// Tables that are named. Chosen, not derived.
+const NAMED: usize = 3;
+
+/// The tables that the statements at work name first, each with its share of these statements, the largest first.
+fn tables(window: &Window) -> Vec<(String, f64)> {
+    let lists = window.all(|sample| &sample.server.threads);
+    let own = window.server.own_connection_id;
+    let threads =
+        lists.iter().flat_map(|(_, threads)| at_work(threads)).filter(|thread| thread.connection_id != own);
+    let named: Vec<String> =
+        threads.filter_map(|thread| spindoctor_sql::first_table(thread.statement.as_deref()?)).collect();
+    let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
+    for table in &named {
+        *counted.entry(table).or_default() += 1;
+    }
+    let share = |count: usize| count as f64 / named.len() as f64;
+    let mut tables: Vec<(String, f64)> =
+        counted.into_iter().map(|(table, count)| (table.to_owned(), share(count))).collect();
+    tables.sort_by(|a, b| b.1.total_cmp(&a.1));
+    tables
+}
+
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let Some(waits) = InClasses::from_share(time, &[TimeClass::Read], SHARE) else {
         let is_vague = time.classes.iter().any(|one| one.class == TimeClass::Running && one.share >= SHARE);
@@ -55,11 +80,16 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let reads_per_s = window.status_per_s("Innodb_buffer_pool_reads");
     let requests_per_s = window.status_per_s("Innodb_buffer_pool_read_requests");
     let pool_bytes = window.variable_number("innodb_buffer_pool_size");
+    let tables = tables(window);
+    let of_what = match tables.first() {
+        Some((table, share)) if *share > 0.5 => format!(", most in statements on {table}"),
+        _ => String::new(),
+    };
     let how_many =
         reads_per_s.map_or_else(String::new, |per_s| format!(": {per_s:.0} pages a second are read"));
     Outcome::Fired(
         waits
-            .draft(&CAUSE, format!("{:.1} sessions wait for reads from disk{how_many}", waits.sessions))
+            .draft(&CAUSE, format!("{:.1} sessions wait for reads from disk{of_what}{how_many}", waits.sessions))
             .why("What they need is not in the buffer pool.")
             .evidence_if(reads_per_s.map(|per_s| {
                 Evidence::new("pages read from disk", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_buffer_pool_reads")
@@ -70,6 +100,9 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                     Evidence::new("pages found in the buffer pool", 1.0 - (reads / requests).min(1.0), "ratio", "SHOW GLOBAL STATUS")
                 },
             ))
+            .evidence_all(tables.iter().take(NAMED).map(|(table, share)| {
+                Evidence::new(&format!("sessions at work on {table}"), *share, "ratio", "thread list")
+            }))
             .evidence_if(
                 pool_bytes.map(|bytes| Evidence::new("innodb_buffer_pool_size", bytes, "bytes", "SHOW GLOBAL VARIABLES")),
             )
@@ -113,6 +146,27 @@ pub(crate) mod examples {
     /// Few of them read.
     pub(crate) fn near_miss() -> Window {
         at(2)
+    }
+
+    #[test]
+    fn the_table_that_most_statements_at_work_are_on_is_named() {
+        let sessions = |_| {
+            let on =
+                |id, statement: &'static str| crate::testing::session(id, "Query", "executing", statement);
+            vec![
+                on(20, "SELECT c FROM orders WHERE id = 7"),
+                on(21, "SELECT c FROM orders WHERE id = 9"),
+                on(22, "SELECT c FROM items"),
+            ]
+        };
+        let window = Build::busy("8.0.36").sessions(sessions).window();
+        assert_eq!(tables(&window)[0].0, "orders");
+        assert_eq!(
+            tables(
+                &Build::busy("8.0.36").remote().no_session(spindoctor_model::NoSessionKind::Silent).window()
+            ),
+            []
+        );
     }
 
     /// A remote server.

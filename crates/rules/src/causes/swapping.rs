@@ -4,6 +4,7 @@ use spindoctor_model::host::MemoryStat;
 use spindoctor_model::number::bytes;
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Unavailable, Window};
 
+use super::server_stopped;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -18,6 +19,7 @@ pub const CAUSE: Cause = Cause {
                    that everybody wants. The buffer pool, which is to save reads from disk, is itself read from disk.",
     evidence: "Sessions that wait for a page fault by their stacks: the kernel has them wait for a disk, and no function that reads \
                is innermost. From 5 % of the session time and half a session on, and a megabyte of the server in swap (VmSwap). \
+               The estimate adds the waits for latches, mutexes and opening tables: who holds these stands in a page fault. \
                Where the stacks have no names, ten major page faults a second while a fifth of the session time is in waits \
                without a name.",
     looks_alike: "Pages of tables that are not in the buffer pool are read by a call: read-io-bound. Swap in compressed memory \
@@ -35,7 +37,13 @@ pub const CAUSE: Cause = Cause {
         "Linux kernel documentation: vm.swappiness; Control Group v2, memory.max and memory.swap.max",
     ],
     costs: Costs::Waits(&[TimeClass::PageFault]),
-    explains_time: &[TimeClass::PageFault, TimeClass::Latch, TimeClass::Mutex, TimeClass::Commit],
+    explains_time: &[
+        TimeClass::PageFault,
+        TimeClass::Latch,
+        TimeClass::Mutex,
+        TimeClass::TableCache,
+        TimeClass::Other,
+    ],
     stacks: Stacks::Nothing,
     rule: Rule::Time(evaluate),
     #[cfg(test)]
@@ -69,7 +77,8 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     }
     let faults_per_s =
         process.last.major_faults.saturating_sub(process.first.major_faults) as f64 / process.seconds;
-    let named = InClasses::from_time(time, &[TimeClass::PageFault]);
+    let named = InClasses::from_time(time, &[TimeClass::PageFault])
+        .and_then(|_| InClasses::from_time(time, CAUSE.explains_time));
     let counted = faults_per_s >= FAULTS_PER_S;
     let Some(waits) = named.or_else(|| InClasses::without_a_name(time).filter(|_| counted)) else {
         return match counted && InClasses::are_vague(time) {
@@ -113,6 +122,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             }))
             .remedy_if(smaller_pool(window, process.last.swapped_bytes))
             .remedy(short.remedy())
+            .explains(&[server_stopped::CAUSE.name])
             .finding(),
     )
 }

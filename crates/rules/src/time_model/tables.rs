@@ -26,8 +26,9 @@ pub(super) const LOGIN: &[&str] =
 /// Functions that wait, and the class of the wait, wherever on the stack they stand. The first line that fits decides: what
 /// is special stands before what is general.
 pub(super) const WAITS: &[(&str, TimeClass)] = &[
-    // mysys/errors.cc: sleeps a minute between its tries
+    // mysys/errors.cc, mysys/errors.c: sleeps between its tries
     ("wait_for_free_space", DiskFull),
+    ("mariadb_sleep_for_space", DiskFull),
     // sql/item_func.cc: GET_LOCK waits in the metadata locks' functions
     ("Item_func_get_lock::val_int", UserLock),
     // handler/ha_innodb.cc, row/row0mysql.cc, dict/dict0dict.cc: the lock on the counter is a table lock of InnoDB
