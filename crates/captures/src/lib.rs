@@ -20,6 +20,7 @@ pub mod part;
 mod plain;
 mod recognise;
 mod rows;
+mod sampled;
 #[cfg(test)]
 mod shared_fixtures;
 pub mod stacks;

@@ -7,7 +7,7 @@ use spindoctor_model::{ServerSample, ServerVersion};
 
 use crate::part::{Kind, Moment, Part, Said};
 use crate::rows::{TableKind, Tables, header_of, is_border, kind, row_number};
-use crate::{clock, error_log, locks, named, plain, rows, stacks, status, threads};
+use crate::{clock, error_log, locks, named, plain, rows, sampled, stacks, status, threads};
 
 /// Documents of one text that are kept.
 const MOST_PARTS: usize = 1_000;
@@ -366,8 +366,9 @@ fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
         Look::System => vec![Part { says: full_file_systems(&stretch.text), ..part(Kind::System) }],
         Look::Other => {
             if let Some(stacks) = stacks::read(&stretch.text) {
-                let says =
+                let mut says =
                     vec![format!("written by {}: {}", stacks.form, counted(stacks.threads as u64, "thread"))];
+                says.extend(sampled::sentences(&stacks.profile));
                 let moment = Moment { time: None, said: vec![Said::Stacks(Box::new(stacks))] };
                 return vec![Part { says, moments: vec![moment], ..part(Kind::Stacks) }];
             }

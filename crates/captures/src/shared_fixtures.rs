@@ -207,3 +207,15 @@ fn a15_a_ring_of_two_needs_a_restart() {
         first.headline
     );
 }
+
+#[test]
+fn a11_the_kernel_spins_with_zfs_and_no_setting_is_proposed() {
+    let Some(folder) = spindoctor_corpus::shared("cases") else { return };
+    let parts = parts(&folder.join("A11-perf-zfs-spin.txt"));
+    assert_eq!(kinds(&parts), [Kind::Stacks]);
+    let says = parts[0].says.join("\n");
+    assert!(says.contains("mysqld in _raw_spin_lock_irqsave"), "{says}");
+    assert!(says.contains("zfs") && says.contains("agent") && says.contains("no spin setting"), "{says}");
+    let diagnosis = diagnosis("A11").unwrap();
+    assert!(diagnosis.findings.iter().all(|finding| !remedies(finding).contains("SET GLOBAL innodb_spin")));
+}
