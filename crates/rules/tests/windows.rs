@@ -141,9 +141,9 @@ fn nothing_is_made_of_a_missing_source(label: &str, path: &Path) {
     }
 }
 
-/// Causes that no machine of two CPUs can make: on one, MySQL 9.7 commits no fewer updates with no spin at all. And what needs a
-/// cluster.
-const NOT_RECORDED: &[&str] = &["spin-too-short", "galera-flow-control"];
+/// Causes that no machine of two CPUs can make: on one, MySQL 9.7 commits no fewer updates with no spin at all. What needs a
+/// cluster. And latches that are waited for without an end: that is a server's bug, or one of its storage.
+const NOT_RECORDED: &[&str] = &["spin-too-short", "galera-flow-control", "latch-pileup"];
 
 #[test]
 fn every_cause_and_a_healthy_server_were_recorded() {

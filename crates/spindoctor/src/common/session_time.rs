@@ -149,10 +149,10 @@ fn hex(class: Option<TimeClass>) -> &'static str {
 /// files purple.
 fn colour(class: TimeClass) -> (Style, &'static str) {
     use TimeClass::{
-        AutoIncrementLock, Commit, CommitDelay, CommitOrder, ConcurrencyTicket, Cpu, CpuQueue, FreePage,
-        Galera, GlobalLock, Kernel, Latch, LogSpace, Login, MetadataLock, Mutex, Network, Other,
-        PrivilegeCache, PurgeDelay, QueryCache, Read, Rollback, RowLock, Running, SemiSync, Spin, Stopped,
-        TableCache, TableLock, UserLock, Write,
+        AutoIncrementLock, Commit, CommitDelay, CommitOrder, ConcurrencyTicket, Cpu, CpuQueue, DiskFull,
+        FreePage, Galera, GlobalLock, Kernel, Latch, LogSpace, Login, MetadataLock, Mutex, Network, Other,
+        PageFault, PrivilegeCache, PurgeDelay, QueryCache, Read, Rollback, RowLock, Running, SemiSync, Spin,
+        Stopped, TableCache, TableLock, UserLock, Write,
     };
     let (ansi, hex) = match class {
         Cpu | Running => (AnsiColor::Green, "#2e8b57"),
@@ -171,9 +171,9 @@ fn colour(class: TimeClass) -> (Style, &'static str) {
         Commit => (AnsiColor::Blue, "#2b62a8"),
         CommitDelay | CommitOrder => (AnsiColor::BrightBlue, "#6f9fd8"),
         SemiSync | Galera => (AnsiColor::Cyan, "#2a8c9c"),
-        LogSpace | FreePage | PurgeDelay => (AnsiColor::BrightMagenta, "#a45fa8"),
+        LogSpace | FreePage | PurgeDelay | PageFault => (AnsiColor::BrightMagenta, "#a45fa8"),
         Read => (AnsiColor::Magenta, "#6a4c9c"),
-        Write | Rollback => (AnsiColor::Magenta, "#8e75bd"),
+        Write | Rollback | DiskFull => (AnsiColor::Magenta, "#8e75bd"),
         Network | Login => (AnsiColor::Cyan, "#5b7d87"),
         Stopped | Other => (AnsiColor::BrightBlack, "#4b5259"),
     };

@@ -88,8 +88,11 @@ pub fn parse(text: &str) -> InnodbStatus {
     if let Some(lines) = sections.lines("ROW OPERATIONS") {
         status.row_operations = row_operations::parse(lines, &mut unknown);
     }
-    status.ios_per_s = ["FILE I/O", "LOG", "BUFFER POOL AND MEMORY"]
+    // All of them were printed whole where what comes after them was.
+    let whole = sections.lines("ROW OPERATIONS").map(|_| ["FILE I/O", "LOG", "BUFFER POOL AND MEMORY"]);
+    status.ios_per_s = whole
         .iter()
+        .flatten()
         .filter_map(|section| sections.lines(section))
         .flat_map(|lines| lines.iter().filter_map(|line| line::ios_per_s(line)))
         .max_by(f64::total_cmp);
