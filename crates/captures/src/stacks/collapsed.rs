@@ -59,7 +59,8 @@ struct Line<'a> {
 /// What pt-pmp printed, where a text is that.
 pub(super) fn read_pmp(text: &str) -> Option<CapturedStacks> {
     let (lines, not_understood) = lines(text, pmp_line);
-    if lines.is_empty() || !lines.iter().any(is_known) {
+    // The tail of another form may begin with a number and a function, too.
+    if not_understood > lines.len() || !lines.iter().any(is_known) {
         return None;
     }
     let mut tables = Tables::new(StackSource::Ptrace);
@@ -138,7 +139,10 @@ fn pmp_line(line: &str) -> Option<Line<'_>> {
     let (count, stack) = line.split_once([' ', '\t'])?;
     let stack = stack.trim();
     let frames = functions(stack);
-    let is_stack = !stack.contains([';', '"', '\'', '='])
+    // It prints the first word of each function: no blank stands behind a comma, as one does between the arguments of others.
+    let is_stack = !count.starts_with('0')
+        && !stack.contains([';', '"', '\'', '='])
+        && !stack.contains(", ")
         && frames.len() > 1
         && frames.iter().all(|name| is_function(name));
     Some(Line { count: count.parse().ok()?, frames }).filter(|_| is_stack)

@@ -380,6 +380,13 @@ proptest! {
 }
 
 #[test]
+fn the_tail_of_a_frame_is_no_line_of_pt_pmp() {
+    // A clipboard that begins within `#2  0x... - 1 MDL_wait::timed_wait(...)`.
+    let at = EU_STACK.find("1 MDL_wait").unwrap();
+    assert_ne!(read(&EU_STACK[at..]).map(|found| found.form), Some("pt-pmp"));
+}
+
+#[test]
 fn indentation_and_line_ends_change_nothing() {
     for &(text, form, threads, _) in TEXTS {
         for kind in [2, 3] {

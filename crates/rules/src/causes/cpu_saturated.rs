@@ -5,6 +5,7 @@ use spindoctor_model::window::Change;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_throttled::throttled;
+use super::noisy_neighbour;
 use crate::draft::Draft;
 use crate::run_queue::RunQueue;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -59,8 +60,8 @@ const RUNNABLE_PER_CPU: f64 = 1.5;
 /// Below this the CPUs still have room, and queues are bursts.
 const CPUS_BUSY: f64 = 0.9;
 
-/// Below this share of the busy time the CPUs belong to others.
-const SERVERS_SHARE: f64 = 0.5;
+/// Up to this share of the busy time the CPUs are the others': `noisy-neighbour` then says so.
+const SERVERS_SHARE: f64 = noisy_neighbour::SERVERS_SHARE;
 
 /// A lower limit on threads inside InnoDB than this leaves CPUs idle behind the first lock or disk wait.
 const FEWEST_INSIDE: f64 = 16.0;
@@ -226,6 +227,16 @@ pub(crate) mod examples {
     /// A remote server.
     pub(crate) fn missing() -> Window {
         Build::busy("9.7.4").remote().window()
+    }
+
+    #[test]
+    fn whatever_part_of_the_busy_cpus_is_the_servers_a_queue_for_them_has_a_name() {
+        for running in [0.4, 1.0, 1.5, 1.7, 1.9, 2.3, 3.0, 3.9] {
+            let window = Build::busy("9.7.4").runs(running, 24.0).host_cpu(3.95, 0.05).window();
+            let neighbour = matches!(noisy_neighbour::CAUSE.evaluate(&window, None), Outcome::Fired(_));
+            let saturated = matches!(evaluate(&window), Outcome::Fired(_));
+            assert!(neighbour || saturated, "{running} CPUs of 3.95");
+        }
     }
 
     #[test]

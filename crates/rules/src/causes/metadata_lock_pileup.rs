@@ -99,6 +99,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             waiting.most(),
             sessions::doing(root)
         ),
+        _ if waiting.most() < 1.5 => format!("1 session waits for the metadata lock{on}"),
         _ => format!("{} sessions wait for the metadata lock{on}", waiting.most()),
     };
     let unlock = window.missing(|s| &s.server.metadata_locks).and_then(|missing| missing.unlock);

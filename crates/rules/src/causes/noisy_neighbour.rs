@@ -48,7 +48,7 @@ const CPUS_BUSY: f64 = 0.9;
 
 /// Up to this share of the busy time the CPUs are the others': clients on the same host, which take as much for a short
 /// statement as the server does, are its load and no neighbour.
-const SERVERS_SHARE: f64 = 0.4;
+pub(super) const SERVERS_SHARE: f64 = 0.4;
 
 /// Time in the run queue for each second on a CPU: as long again makes a statement take twice as long.
 const QUEUED_PER_RUN: f64 = 1.0;

@@ -42,9 +42,16 @@ fn is_in_shape(what: &str, text: &str) {
     assert!(!text.contains('\u{1b}'), "{what} steers the terminal: {text}");
     for (at, found) in text.match_indices("UPDATE customers SET") {
         let shown: String = text[at..].chars().take(SHAPE.len()).collect();
-        let is_cut = shown.contains('…') || shown.contains('\n');
+        let is_cut = shown.contains('…') || shown.contains('\n') || ends_at_a_literal(&shown);
         assert!(shown == SHAPE || is_cut, "{what} shows {found}… as {shown:?}");
     }
+}
+
+/// Where a server's `sql_mode` was not read in time, all that may belong to a literal with a backslash is left out: nothing of the
+/// statement stands behind it.
+fn ends_at_a_literal(shown: &str) -> bool {
+    let rest = shown.strip_prefix("UPDATE customers SET name = ?").map(str::trim_start);
+    rest.is_some_and(|rest| rest.starts_with(['<', '›', '"', '&', '|', ',', ';']))
 }
 
 fn files_are_clean(what: &str, folder: &Path) {
