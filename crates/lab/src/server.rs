@@ -72,7 +72,7 @@ pub enum Data {
     /// Memory: `/dev/shm`.
     #[default]
     Tmpfs,
-    /// Memory, on a file system of its own: see [`Server::leave_room`].
+    /// Memory, on a file system of its own: it can be filled up.
     OwnTmpfs,
     /// The disk that holds the lab's folder.
     Disk,

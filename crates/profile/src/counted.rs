@@ -43,7 +43,7 @@ pub struct Counted<'a> {
     pub spin: Option<Spin>,
     /// Observations.
     pub count: u64,
-    /// Place in [`Profile::stacks`].
+    /// Place in `Profile::stacks`.
     pub stack: u32,
 }
 
