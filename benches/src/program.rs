@@ -1,13 +1,13 @@
 //! The program that is measured, run as a user runs it.
 
 use std::fs;
-use std::hash::{DefaultHasher, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
+use spindoctor_lab::kept;
 
 /// How often the memory of a running program is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -52,9 +52,7 @@ impl Spindoctor {
 
     /// The version, and a number that another build does not have.
     pub(crate) fn build(&self) -> anyhow::Result<String> {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(&fs::read(&self.path)?);
-        Ok(format!("{} {:016x}", self.version()?, hasher.finish()))
+        Ok(format!("{} {:016x}", self.version()?, kept::number_of_build(&self.path)?))
     }
 
     /// A run of it, to be given arguments.

@@ -3,15 +3,13 @@
 //! All of them take hours. Each one that has ended is kept in the lab's folder, so that a later call goes on where an earlier one
 //! was broken off: Ctrl-C costs the run that is under way. Runs of another build do not count.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use spindoctor_lab::kept::{self, OfBuild};
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
 use spindoctor_lab::{Server, ServerSpec};
 
@@ -37,12 +35,13 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 
 async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let build = bench.spindoctor.build()?;
-    let kept: PathBuf = bench.home.root().join("bench/no-effect.jsonl");
-    let mut runs = kept_runs(&kept, &build).with_context(|| format!("could not read {}", kept.display()))?;
+    let file = bench.home.root().join("bench/no-effect.jsonl");
+    let mut runs: Vec<NullRun> = kept::of_build(&file, &build)?;
+    runs.truncate(REAL);
     progress(&format!(
         "no-effect: {} of {REAL} runs of this build are kept in {}",
         runs.len(),
-        kept.display()
+        file.display()
     ));
     if runs.len() == REAL {
         return rows(&runs);
@@ -82,7 +81,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             quads: ran.json.pointer("/quads").and_then(Value::as_f64),
             missing: lacks.filter_map(Value::as_str).map(str::to_owned).collect(),
         };
-        keep(&kept, &run).with_context(|| format!("could not write {}", kept.display()))?;
+        kept::append(&file, &run)?;
         runs.push(run);
     }
     load.stop().await;
@@ -102,23 +101,10 @@ struct NullRun {
     missing: Vec<String>,
 }
 
-/// The runs of a build that are kept in a file, one a line; none where there is no file.
-fn kept_runs(file: &Path, build: &str) -> anyhow::Result<Vec<NullRun>> {
-    let text = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error.into()),
-    };
-    let runs = text.lines().map(serde_json::from_str).collect::<Result<Vec<NullRun>, _>>()?;
-    Ok(runs.into_iter().filter(|run| run.build == build).take(REAL).collect())
-}
-
-fn keep(file: &Path, run: &NullRun) -> anyhow::Result<()> {
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder)?;
+impl OfBuild for NullRun {
+    fn build(&self) -> &str {
+        &self.build
     }
-    let line = serde_json::to_string(run)? + "\n";
-    Ok(OpenOptions::new().create(true).append(true).open(file)?.write_all(line.as_bytes())?)
 }
 
 fn rows(runs: &[NullRun]) -> anyhow::Result<Vec<Row>> {
@@ -157,28 +143,4 @@ fn rows(runs: &[NullRun]) -> anyhow::Result<Vec<Row>> {
         Row::plain("a run took", Spread::from_values(&took).text("s")),
         Row::plain("and had", Spread::from_values(&quads).text("quads")),
     ])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_later_call_goes_on_with_the_runs_of_its_own_build() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("bench/no-effect.jsonl");
-        assert_eq!(kept_runs(&file, "this").unwrap(), []);
-        let run = |build: &str, took_s| NullRun {
-            build: build.to_owned(),
-            at: Timestamp::UNIX_EPOCH,
-            verdict: "no significant effect".to_owned(),
-            took_s,
-            quads: Some(12.0),
-            missing: vec!["p95".to_owned()],
-        };
-        for (build, took_s) in [("this", 1.0), ("other", 2.0), ("this", 3.0)] {
-            keep(&file, &run(build, took_s)).unwrap();
-        }
-        assert_eq!(kept_runs(&file, "this").unwrap(), [run("this", 1.0), run("this", 3.0)]);
-    }
 }

@@ -13,6 +13,7 @@ mod home;
 pub mod injection;
 mod install;
 mod installation;
+pub mod kept;
 pub mod load;
 mod machine;
 pub mod pileup;

@@ -1,14 +1,12 @@
-//! Other work that a server does meanwhile: clients that sum up a thousand rows of a table that nobody locks, and measure how
-//! long their statements take.
+//! Other work that a server does meanwhile: clients that sum up some thousand rows of a table that nobody locks.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fastrand::Rng;
 use mysql_async::prelude::Queryable;
 use tokio::task::JoinSet;
 
+use super::stopwatch::Stopwatch;
 use crate::error::{Error, Result};
 use crate::server::Server;
 
@@ -17,47 +15,59 @@ const STATEMENT: &str = "SELECT SUM(k) FROM sbtest4 WHERE id BETWEEN ";
 /// Rows that a statement reads: about a millisecond of a CPU.
 const ROWS: u32 = 4_000;
 
+/// How much of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beside {
+    /// Clients.
+    pub clients: u32,
+    /// What each pauses between two statements, on average.
+    pub pause: Duration,
+}
+
 /// Clients that go on until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Background {
     _clients: JoinSet<()>,
-    /// How long their statements took so far, all together.
-    busy_us: Arc<AtomicU64>,
+    statements: Stopwatch,
 }
 
 impl Background {
-    /// Starts so many clients. Each pauses so long between two statements, on average.
-    pub(crate) async fn start(server: &Server, clients: u32, pause: Duration, rows: u32) -> Result<Self> {
-        let busy_us = Arc::new(AtomicU64::new(0));
+    /// Starts the clients, on tables of so many rows.
+    pub(crate) async fn start(server: &Server, beside: Beside, rows: u32) -> Result<Self> {
+        let statements = Stopwatch::default();
         let mut tasks = JoinSet::new();
         let prepared = server.draw().is_prepared();
-        for _ in 0..clients {
+        for _ in 0..beside.clients {
             let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
-            let busy_us = Arc::clone(&busy_us);
+            let statements = statements.clone();
             tasks.spawn(async move {
                 let mut rng = Rng::new();
                 loop {
                     let from = rng.u32(1..=rows.saturating_sub(ROWS).max(1));
-                    let begun = Instant::now();
+                    let to = from + ROWS;
                     let answer = match prepared {
-                        true => conn.exec_drop(format!("{STATEMENT}? AND ?"), (from, from + ROWS)).await,
-                        false => conn.query_drop(format!("{STATEMENT}{from} AND {}", from + ROWS)).await,
+                        true => {
+                            let statement = format!("{STATEMENT}? AND ?");
+                            statements.time(conn.exec_drop(statement, (from, to))).await
+                        }
+                        false => {
+                            statements.time(conn.query_drop(format!("{STATEMENT}{from} AND {to}"))).await
+                        }
                     };
-                    busy_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
                     if answer.is_err() && conn.ping().await.is_err() {
                         return;
                     }
-                    if !pause.is_zero() {
-                        tokio::time::sleep(pause.mul_f64(-(1.0 - rng.f64()).ln())).await;
+                    if !beside.pause.is_zero() {
+                        tokio::time::sleep(beside.pause.mul_f64(-(1.0 - rng.f64()).ln())).await;
                     }
                 }
             });
         }
-        Ok(Self { _clients: tasks, busy_us })
+        Ok(Self { _clients: tasks, statements })
     }
 
-    /// Time that their statements took so far, seconds. A statement counts when it has ended.
+    /// Time that their statements took so far, seconds.
     pub(crate) fn busy_s(&self) -> f64 {
-        self.busy_us.load(Ordering::Relaxed) as f64 / 1e6
+        self.statements.seconds()
     }
 }

@@ -5,7 +5,9 @@ pub(crate) mod background;
 pub(crate) mod clients;
 pub(crate) mod neighbour;
 pub(crate) mod sessions;
+mod stopwatch;
 pub(crate) mod swap;
 pub(crate) mod sysbench;
 
+pub use background::Beside;
 pub use sysbench::{Load, LoadReport, LoadSpec, Login, Mark, OLTP, Tables, Workload, fill, measure, run_for};

@@ -9,6 +9,7 @@ use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use tokio::task::JoinSet;
 
+use super::stopwatch::Stopwatch;
 use crate::error::{Error, Result};
 use crate::server::Server;
 
@@ -50,8 +51,11 @@ pub(crate) struct Sessions {
     busy: JoinSet<()>,
     refused: Arc<AtomicU64>,
     deadlocks: Arc<AtomicU64>,
-    /// Connections of those that run a statement once.
+    /// Times the statements of those that repeat one.
+    repeated: Stopwatch,
+    /// Connections of those that run a statement once, and the time of these statements.
     once: Vec<u64>,
+    single: Stopwatch,
     /// Servers that one of them needs beside its own.
     others: Vec<Server>,
 }
@@ -114,8 +118,9 @@ impl Sessions {
 
     fn run_once(&mut self, mut conn: Conn, statement: &'static str) {
         self.once.push(conn.id().into());
+        let single = self.single.clone();
         self.busy.spawn(async move {
-            let _answer = conn.query_drop(statement).await;
+            let _answer = single.time(conn.query_drop(statement)).await;
             std::future::pending::<()>().await;
         });
     }
@@ -135,11 +140,12 @@ impl Sessions {
     pub(crate) async fn repeat(&mut self, server: &Server, statement: String) -> Result<u64> {
         let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
         let id = u64::from(conn.id());
-        let prepared = server.draw().is_prepared();
+        let (prepared, repeated) = (server.draw().is_prepared(), self.repeated.clone());
         self.busy.spawn(async move {
             // An answer of error (a lock wait timeout, a deadlock) is what a real client retries on.
             loop {
-                if send(&mut conn, &statement, prepared).await.is_err() && conn.ping().await.is_err() {
+                let sent = repeated.time(send(&mut conn, &statement, prepared));
+                if sent.await.is_err() && conn.ping().await.is_err() {
                     return;
                 }
             }
@@ -198,9 +204,14 @@ impl Sessions {
         Ok(())
     }
 
-    /// How many of them go on with their statements.
-    pub(crate) fn at_work(&self) -> usize {
-        self.busy.len()
+    /// Time that the statements took so far of those that repeat one, seconds.
+    pub(crate) fn repeated_s(&self) -> f64 {
+        self.repeated.seconds()
+    }
+
+    /// Time that the statements took so far of those that run one once, seconds.
+    pub(crate) fn single_s(&self) -> f64 {
+        self.single.seconds()
     }
 
     /// How many of their transactions were a deadlock's victim, each second.

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::installation::{Installation, Which};
 use crate::load::LoadReport;
-use crate::load::background::Background;
+use crate::load::background::{Background, Beside};
 use crate::server::Server;
 
 /// How long the suffering may take to show.
@@ -34,8 +34,8 @@ pub struct RunOptions {
     pub window: Duration,
     /// What is drawn for it; the usual values by default.
     pub draw: Draw,
-    /// Clients that work beside it, and what each pauses between two statements; none by default.
-    pub beside: Option<(u32, Duration)>,
+    /// Clients that work beside it; none by default.
+    pub beside: Option<Beside>,
     /// A second scenario on the same server, as the first one made it; none by default.
     pub second: Option<&'static Scenario>,
 }
@@ -74,10 +74,10 @@ pub struct RunOutcome {
     pub diagnosis: Diagnosis,
     /// True where the label was named first (healthy: where nothing above a note was found).
     pub named_first: bool,
-    /// Share of the sessions' time that those took who suffer, as their own clients measured it, 0 to 1; None where not all that
-    /// was at work were clients of the lab's own.
+    /// Of the time that the lab's own clients spent in statements, by their own clocks, the share of those that repeat one, 0 to 1.
+    /// None where there are no such clients, or sysbench's or those of a second scenario are at work, too.
     #[serde(skip)]
-    pub lost: Option<f64>,
+    pub repeated_share: Option<f64>,
     /// From the question to the answer, seconds.
     #[serde(skip)]
     pub verdict_s: f64,
@@ -114,11 +114,15 @@ async fn uninterrupted(
         None => None,
     };
     let beside = match options.beside {
-        Some((clients, pause)) => Some(Background::start(&server, clients, pause, TABLES.rows).await?),
+        Some(beside) => Some(Background::start(&server, beside, TABLES.rows).await?),
         None => None,
     };
     let begun = Instant::now();
-    let busy_before_s = beside.as_ref().map_or(0.0, Background::busy_s);
+    let clocks = || {
+        let beside_s = beside.as_ref().map_or(0.0, Background::busy_s);
+        (suffering.sessions.repeated_s(), suffering.sessions.single_s() + beside_s)
+    };
+    let before = clocks();
     progress(&format!(
         "{}: {seen_before}; watching for {:.0} s",
         scenario.name,
@@ -131,12 +135,13 @@ async fn uninterrupted(
     let window = watch(&target, &watching, &mut |_| {})
         .await
         .map_err(|error| Error::NotWatched { scenario: scenario.name, because: error.to_string() })?;
-    let watched_s = begun.elapsed().as_secs_f64();
+    let after = clocks();
     let load = suffering.load_since(begun);
-    let busy_s = beside.as_ref().map_or(0.0, Background::busy_s) - busy_before_s;
     let diagnosis = spindoctor_rules::diagnose(&window);
     let verdict_s = begun.elapsed().as_secs_f64();
-    let lost = lost(&suffering, second.is_some(), busy_s / watched_s);
+    let (repeated_s, others_s) = (after.0 - before.0, after.1 - before.1);
+    let are_all = suffering.load.is_none() && second.is_none() && repeated_s > 0.0;
+    let repeated_share = are_all.then(|| repeated_s / (repeated_s + others_s));
     let seen_after = seen_within(PATIENCE_AFTER, scenario, &server, &mut suffering).await?;
     let version = server.version().to_string();
     let seconds = server.age().as_secs_f64();
@@ -152,17 +157,10 @@ async fn uninterrupted(
         window,
         named_first: named_first(scenario.label, &diagnosis),
         diagnosis,
-        lost,
+        repeated_share,
         verdict_s,
         seconds,
     })
-}
-
-/// Share of the sessions at work that suffer, where all sessions at work are the lab's own: those that the scenario has waiting,
-/// and those of the work beside it.
-fn lost(suffering: &Suffering, with_second: bool, beside: f64) -> Option<f64> {
-    let waiting = suffering.sessions.at_work() as f64;
-    (suffering.load.is_none() && !with_second && waiting > 0.0).then(|| waiting / (waiting + beside))
 }
 
 /// Starts the server and makes it suffer; returns when the scenario's own readings show it.

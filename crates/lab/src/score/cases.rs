@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use spindoctor_model::Flavor;
 
 use crate::draw::{Draw, Strength};
+use crate::load::background::Beside;
 use crate::scenario::{NEAR_MISSES, SCENARIOS, Scenario};
 
 /// One run to be made.
@@ -24,15 +25,6 @@ pub struct Case {
     pub second: Option<String>,
     /// The seed of its draw.
     pub seed: u64,
-}
-
-/// What else the server does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Beside {
-    /// Clients.
-    pub(super) clients: u32,
-    /// What each pauses between two statements, on average.
-    pub(super) pause: Duration,
 }
 
 impl Case {
@@ -91,6 +83,11 @@ const SECONDS: &[(&str, &[&str])] = &[
     ),
     ("row-lock-pileup", &["user-lock-pileup", "table-lock-pileup", "unnamed-wait", "cpu-throttled"]),
 ];
+
+/// True where all that its repeating clients do is to wait for what the label names: their time is the loss.
+pub(super) fn loses_what_it_repeats(name: &str) -> bool {
+    WITH_OTHERS.contains(&name)
+}
 
 /// Every case of a round, in an order of chance.
 pub(super) fn round(seed: u64, number: u64, names: &[&str]) -> Vec<Case> {

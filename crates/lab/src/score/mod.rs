@@ -3,9 +3,6 @@
 
 mod cases;
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +15,7 @@ use crate::draw::Strength;
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::installation::Which;
+use crate::kept::{self, OfBuild};
 use crate::scenario::{self, RunOptions, RunOutcome};
 
 /// What is to be scored.
@@ -56,8 +54,8 @@ pub struct ScoredRun {
     pub found: Vec<Found>,
     /// Share of the sessions' time that no finding explains, 0 to 1; None where there was no account.
     pub unnamed: Option<f64>,
-    /// Share of the sessions' time that those took who suffer, as their own clients measured it, 0 to 1; None where not all
-    /// that was at work were clients of the lab.
+    /// Share of the sessions' time that those took who suffer, by their own clients' clocks, 0 to 1; None where not all that
+    /// was at work were clients of the lab, or these do more than wait.
     pub lost: Option<f64>,
     /// From the question to the answer, seconds.
     pub verdict_s: f64,
@@ -74,6 +72,12 @@ pub struct Found {
     pub severity: Severity,
     /// Its score, 0 to 1.
     pub score: f64,
+}
+
+impl OfBuild for ScoredRun {
+    fn build(&self) -> &str {
+        &self.build
+    }
 }
 
 impl ScoredRun {
@@ -109,9 +113,7 @@ pub async fn score(
     progress: Progress<'_>,
 ) -> Result<Vec<ScoredRun>> {
     let path = home.root().join("score.jsonl");
-    let mut runs = kept(&path, options.build)?;
-    let mut file =
-        OpenOptions::new().create(true).append(true).open(&path).map_err(Error::file("open", &path))?;
+    let mut runs: Vec<ScoredRun> = kept::of_build(&path, options.build)?;
     let begun = Instant::now();
     let cases: Vec<Case> =
         (0..options.rounds).flat_map(|number| cases::round(options.seed, number, options.names)).collect();
@@ -127,22 +129,10 @@ pub async fn score(
         let verdict = if run.is_right() { "right" } else { "wrong" };
         let found: Vec<&str> = run.found.iter().map(|found| found.cause.as_str()).collect();
         progress(&format!("{} of {of}: {verdict}: {} found {found:?}", at + 1, name_of(&run.case)));
-        let line = serde_json::to_string(&run).unwrap_or_default();
-        writeln!(file, "{line}").map_err(Error::file("write", &path))?;
+        kept::append(&path, &run)?;
         runs.push(run);
     }
     Ok(runs)
-}
-
-/// Runs of this build that were kept. A line that was cut short is none.
-fn kept(path: &Path, build: &str) -> Result<Vec<ScoredRun>> {
-    let file = match File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        file => file.map_err(Error::file("open", path))?,
-    };
-    let lines = BufReader::new(file).lines().map_while(std::result::Result::ok);
-    let runs = lines.filter_map(|line| serde_json::from_str::<ScoredRun>(&line).ok());
-    Ok(runs.filter(|run| run.build == build).collect())
 }
 
 /// `row-lock-pileup on MySQL, mild, seed 4711`
@@ -171,7 +161,7 @@ async fn run(
         which,
         window: options.window,
         draw: case.draw(),
-        beside: case.beside(scenario).map(|beside| (beside.clients, beside.pause)),
+        beside: case.beside(scenario),
         second,
     };
     let mut scored = ScoredRun {
@@ -200,7 +190,7 @@ impl ScoredRun {
     fn take(&mut self, outcome: RunOutcome) {
         self.found = found_in(&outcome.diagnosis);
         self.unnamed = outcome.diagnosis.time.as_ref().map(|time| time.unnamed);
-        self.lost = outcome.lost;
+        self.lost = outcome.repeated_share.filter(|_| cases::loses_what_it_repeats(&self.case.scenario));
         self.verdict_s = outcome.verdict_s;
         self.seen = outcome.seen_before;
     }

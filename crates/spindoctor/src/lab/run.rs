@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 use spindoctor_collect::priority::Ahead;
-use spindoctor_lab::capture;
 use spindoctor_lab::experiment::{Experiment, ExperimentOptions, find_experiment, run_experiment};
 use spindoctor_lab::load::Tables;
 use spindoctor_lab::scenario::{self, RunOptions, RunOutcome, Scenario};
@@ -18,6 +17,7 @@ use spindoctor_lab::{
     Data, EXPERIMENTS, Home, Installation, Limits, Listed, SCENARIOS, Server, ServerSpec, Which, down, list,
     up,
 };
+use spindoctor_lab::{capture, kept};
 use spindoctor_model::Flavor;
 use spindoctor_tune::apply::TakeOptions;
 use spindoctor_tune::bench::Event;
@@ -258,10 +258,8 @@ fn score(home: &Home, asked: &LabScore) -> anyhow::Result<ExitStatus> {
 
 /// Names this build of the program, as no other is named: its version and a number of its file.
 fn build() -> anyhow::Result<String> {
-    let program = std::env::current_exe().and_then(fs::read).context("could not read this program")?;
-    let mut hasher = std::hash::DefaultHasher::new();
-    std::hash::Hasher::write(&mut hasher, &program);
-    Ok(format!("{} {:016x}", env!("CARGO_PKG_VERSION"), std::hash::Hasher::finish(&hasher)))
+    let program = std::env::current_exe().context("could not find this program")?;
+    Ok(format!("{} {:016x}", env!("CARGO_PKG_VERSION"), kept::number_of_build(&program)?))
 }
 
 /// Writes the corpus, or the part of it that was asked for.
