@@ -47,8 +47,8 @@ fn is_in_shape(what: &str, text: &str) {
     }
 }
 
-/// Where a server's `sql_mode` was not read in time, all that may belong to a literal with a backslash is left out: nothing of the
-/// statement stands behind it.
+/// Nobody knows the `sql_mode` of another session: a text that ends at different places under its modes is hidden to its end, and
+/// nothing of the statement stands behind it.
 fn ends_at_a_literal(shown: &str) -> bool {
     let rest = shown.strip_prefix("UPDATE customers SET name = ?").map(str::trim_start);
     rest.is_some_and(|rest| rest.starts_with(['<', '›', '"', '&', '|', ',', ';']))
