@@ -344,21 +344,13 @@ fn parse_ran(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mysql::fixture::rows;
     use crate::source::Answer;
 
     fn parsed(source: &Source, rows: &Rows) -> Look {
         let mut sample = ServerSample::default();
         (source.parse)(rows, Answer::default(), &mut sample);
         look_of(rows, sample)
-    }
-
-    fn rows(columns: &[&str], cells: &[&[&str]]) -> Rows {
-        let columns = columns.iter().map(|&name| name.to_owned()).collect();
-        let cells = cells
-            .iter()
-            .map(|row| row.iter().map(|&cell| (cell != "NULL").then(|| cell.to_owned())).collect())
-            .collect();
-        Rows::new(columns, cells)
     }
 
     #[test]

@@ -94,15 +94,7 @@ pub fn quoted(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn rows(columns: &[&str], cells: &[&[&str]]) -> Rows {
-        let columns = columns.iter().map(|&name| name.to_owned()).collect();
-        let cells = cells
-            .iter()
-            .map(|row| row.iter().map(|&cell| (cell != "NULL").then(|| cell.to_owned())).collect())
-            .collect();
-        Rows::new(columns, cells)
-    }
+    use crate::mysql::fixture::rows;
 
     #[test]
     fn indexes_are_shown_with_their_columns_in_order() {

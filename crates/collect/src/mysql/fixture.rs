@@ -14,15 +14,22 @@ pub(super) fn answers(trouble: &str, part: &str) -> Vec<(String, Rows)> {
     assert!(!captures.is_empty(), "the corpus has no {trouble}");
     captures
         .into_iter()
-        .filter_map(|(server, document)| Some((server, rows(document.table(part)?))))
+        .filter_map(|(server, document)| Some((server, from_table(document.table(part)?))))
         .collect()
 }
 
-/// An answer written down in a test, tabbed with a header line; `NULL` is NULL.
-pub(super) fn tabbed(text: &str) -> Rows {
-    rows(spindoctor_corpus::Table::of_text(text))
+/// An answer written down in a test: its columns, and the cells of each row; `NULL` is NULL.
+pub(crate) fn rows(columns: &[&str], cells: &[&[&str]]) -> Rows {
+    let columns = columns.iter().map(|&name| name.to_owned()).collect();
+    let cell = |&cell: &&str| (cell != "NULL").then(|| cell.to_owned());
+    Rows::new(columns, cells.iter().map(|row| row.iter().map(cell).collect()).collect())
 }
 
-fn rows(table: spindoctor_corpus::Table) -> Rows {
+/// The same, tabbed with a header line; `NULL` is NULL.
+pub(super) fn tabbed(text: &str) -> Rows {
+    from_table(spindoctor_corpus::Table::of_text(text))
+}
+
+fn from_table(table: spindoctor_corpus::Table) -> Rows {
     Rows::new(table.columns, table.rows)
 }

@@ -6,7 +6,7 @@ mod dsn;
 pub mod environment;
 pub mod error;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 pub mod global_status;
 pub mod global_variables;
 pub mod innodb_locks;
