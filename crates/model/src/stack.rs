@@ -16,6 +16,11 @@ use crate::wait_graph::FutexWait;
 /// The schema that a saved profile names.
 pub const PROFILE_SCHEMA: &str = "spindoctor.profile/1";
 
+/// No time of a profile is longer than thirty years, in seconds: beyond it, sums of microseconds would overflow.
+const LONGEST_S: f64 = 1e9;
+/// Neither snapshots nor CPU samples are taken more often, hertz.
+const MOST_HZ: f64 = 1e6;
+
 /// Observations of one process, and what taking them cost.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -68,6 +73,49 @@ impl Profile {
     /// True for stacks that another tool took and wrote down: nobody asked for so many a second.
     pub fn is_of_a_text(&self) -> bool {
         self.hz == 0.0 && self.source != StackSource::Bpf
+    }
+
+    /// Whether every reader may trust it, wherever it came from: each place in a list that it names is there, and its times and
+    /// rates can be summed and divided without a thought.
+    ///
+    /// # Errors
+    /// What is wrong, in words that follow "it is damaged".
+    pub fn check(&self) -> Result<(), &'static str> {
+        if !self.names_only_what_is_there() {
+            return Err("it names something that is not in it");
+        }
+        if !self.is_of_this_world() {
+            return Err("it has a time or a rate that cannot be");
+        }
+        Ok(())
+    }
+
+    fn names_only_what_is_there(&self) -> bool {
+        let within = |at: u32, len: usize| (at as usize) < len;
+        self.frames.iter().all(|frame| frame.module.is_none_or(|module| within(module, self.modules.len())))
+            && self.stacks.iter().all(|stack| stack.frames.iter().all(|at| within(*at, self.frames.len())))
+            && self.observations.iter().chain(&self.cpu_samples).all(|seen| {
+                within(seen.thread, self.threads.len())
+                    && within(seen.stack, self.stacks.len())
+                    && within(seen.snapshot, self.snapshots.len())
+                    && seen.activity.is_none_or(|activity| within(activity, self.activities.len()))
+            })
+    }
+
+    fn is_of_this_world(&self) -> bool {
+        let longest_us = (LONGEST_S * 1e6) as u64;
+        (0.0..=LONGEST_S).contains(&self.seconds)
+            && (0.0..=MOST_HZ).contains(&self.hz)
+            && (0.0..=LONGEST_S * 1e3).contains(&self.server_busy_ms)
+            && self.own_cpu_us <= longest_us
+            // A thousand CPUs use more than one second in a second.
+            && self.process_cpu_us / 1_000 <= longest_us
+            && self.snapshots.iter().all(|cost| {
+                [cost.at_us, cost.capture_us, cost.snapshot_us, cost.stopped_us]
+                    .iter()
+                    .all(|us| *us <= longest_us)
+            })
+            && self.snapshots.iter().try_fold(0_u64, |sum, cost| sum.checked_add(cost.stopped_us)).is_some()
     }
 
     /// The CPU samples, wherever they are.

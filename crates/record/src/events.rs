@@ -194,8 +194,8 @@ pub(crate) fn read(
         let Ok(data) = data else { continue };
         let put = match kind.as_str() {
             "diagnosis" => part(&data).map(|diagnosis| event.diagnosis = Some(diagnosis)),
-            "before" => part(&data).map(|profile| event.before = Some(profile)),
-            "during" => part(&data).map(|profile| event.during = Some(profile)),
+            "before" => stacks(&data).map(|profile| event.before = Some(profile)),
+            "during" => stacks(&data).map(|profile| event.during = Some(profile)),
             "probes" => part(&data).map(|probes: Vec<Probe>| event.probes = probes),
             "graph" => part(&data).map(|graph| event.graphs.push(RecordedGraph { at, graph })),
             // A kind that a later version added.
@@ -206,6 +206,13 @@ pub(crate) fn read(
         }
     }
     Ok(Some(event))
+}
+
+/// A profile that its readers may trust.
+fn stacks(data: &[u8]) -> Result<Profile, Undecodable> {
+    let profile: Profile = part(data)?;
+    profile.check().map_err(Undecodable::new)?;
+    Ok(profile)
 }
 
 fn part<T: DeserializeOwned>(data: &[u8]) -> Result<T, Undecodable> {

@@ -26,10 +26,6 @@ const VERSION: u32 = 1;
 const LARGEST_BYTES: u64 = 2 << 30;
 /// The first line is no longer than this.
 const LONGEST_LINE: usize = 64;
-/// No time of a profile is longer than thirty years, in seconds: beyond it, sums of microseconds would overflow.
-const LONGEST_S: f64 = 1e9;
-/// Neither snapshots nor CPU samples are taken more often, hertz.
-const MOST_HZ: f64 = 1e6;
 
 /// Writes a profile; an existing file is replaced.
 ///
@@ -90,41 +86,8 @@ pub fn from_bytes(bytes: &[u8]) -> std::result::Result<Profile, String> {
 /// Why it is none, in words that follow the file's name.
 pub fn from_json(json: &[u8]) -> std::result::Result<Profile, String> {
     let profile: Profile = serde_json::from_slice(json).map_err(|error| format!("is damaged: {error}"))?;
-    if !names_only_what_is_there(&profile) {
-        return Err("is damaged: it names something that is not in it".to_owned());
-    }
-    if !is_of_this_world(&profile) {
-        return Err("is damaged: it has a time or a rate that cannot be".to_owned());
-    }
+    profile.check().map_err(|because| format!("is damaged: {because}"))?;
     Ok(profile)
-}
-
-/// True where every place in a list that the profile names is there.
-fn names_only_what_is_there(profile: &Profile) -> bool {
-    let within = |at: u32, len: usize| (at as usize) < len;
-    profile.frames.iter().all(|frame| frame.module.is_none_or(|module| within(module, profile.modules.len())))
-        && profile.stacks.iter().all(|stack| stack.frames.iter().all(|at| within(*at, profile.frames.len())))
-        && profile.observations.iter().chain(&profile.cpu_samples).all(|seen| {
-            within(seen.thread, profile.threads.len())
-                && within(seen.stack, profile.stacks.len())
-                && within(seen.snapshot, profile.snapshots.len())
-                && seen.activity.is_none_or(|activity| within(activity, profile.activities.len()))
-        })
-}
-
-/// True where times and rates can be summed and divided without a thought.
-fn is_of_this_world(profile: &Profile) -> bool {
-    let longest_us = (LONGEST_S * 1e6) as u64;
-    (0.0..=LONGEST_S).contains(&profile.seconds)
-        && (0.0..=MOST_HZ).contains(&profile.hz)
-        && (0.0..=LONGEST_S * 1e3).contains(&profile.server_busy_ms)
-        && profile.own_cpu_us <= longest_us
-        // A thousand CPUs use more than one second in a second.
-        && profile.process_cpu_us / 1_000 <= longest_us
-        && profile.snapshots.iter().all(|cost| {
-            [cost.at_us, cost.capture_us, cost.snapshot_us, cost.stopped_us].iter().all(|us| *us <= longest_us)
-        })
-        && profile.snapshots.iter().try_fold(0_u64, |sum, cost| sum.checked_add(cost.stopped_us)).is_some()
 }
 
 #[cfg(test)]

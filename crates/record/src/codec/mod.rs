@@ -48,7 +48,7 @@ pub(crate) struct ReadSecond {
 pub(crate) struct Undecodable(String);
 
 impl Undecodable {
-    fn new(because: &str) -> Self {
+    pub(crate) fn new(because: &str) -> Self {
         Self(because.to_owned())
     }
 }

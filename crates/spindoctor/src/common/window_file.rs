@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
-use spindoctor_model::Window;
+use spindoctor_model::{Profile, Window};
 
 /// Name and version of the format.
 const SCHEMA: &str = "spindoctor.window/1";
@@ -78,6 +78,9 @@ pub fn from_bytes(bytes: &[u8]) -> anyhow::Result<Window> {
     let stored: Stored = serde_json::from_slice(json).context("it is damaged")?;
     if stored.window.samples.is_empty() {
         bail!("it holds no sample, so there is nothing to diagnose");
+    }
+    if let Some(Err(because)) = stored.window.profile.value().map(Profile::check) {
+        bail!("it is damaged: {because}");
     }
     Ok(stored.window)
 }

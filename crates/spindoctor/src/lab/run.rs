@@ -1,6 +1,5 @@
 //! `spindoctor lab`: throw-away servers, for people and for tests of the diagnosis.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
