@@ -23,6 +23,7 @@ pub mod rank;
 mod redo_sync;
 pub mod replica;
 mod run_queue;
+mod seen_most;
 mod sessions;
 pub mod spin_fit;
 mod spin_samples;

@@ -11,7 +11,7 @@ use super::connections_exhausted;
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting, mean};
-use crate::wait_graph::{Verdict, without_connection};
+use crate::wait_graph::{ROLLING_BACK, Verdict, without_connection};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -136,8 +136,10 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         .collect();
     let latest = roots.last();
     let last = waiting.last().map(|&(_, sample, _)| sample);
-    let is_unattached = latest.is_none()
-        && last.is_some_and(|sample| without_connection(window, sample, &[LockKind::Row]).is_some());
+    let unattached = last
+        .filter(|_| latest.is_none())
+        .and_then(|sample| Some((sample, without_connection(window, sample, &[LockKind::Row])?)));
+    let is_unattached = unattached.is_some();
     // Others may wait for the same connection's metadata locks: they are another cause's.
     let held_up = |root: &WaitRoot| match last.and_then(|sample| listed(&sample.server)) {
         Some(listed) => root.waiting_in_all.min(listed.max(1.0) as u32),
@@ -169,8 +171,10 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 (false, Some(_)) => {
                     "The holder changes from sample to sample: the row is wanted by all, and each has it in turn."
                 }
-                (false, None) if is_unattached => "What holds the lock has no connection.",
-                (false, None) => "The counters show that sessions wait; what blocks them could not be read.",
+                (false, None) => match &unattached {
+                    Some((sample, root)) => why_unattached(sample, root),
+                    None => "The counters show that sessions wait; what blocks them could not be read.",
+                },
             })
             .evidence(
                 // What is within its bound is not what speaks for the cause.
@@ -211,6 +215,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 let others = held_up(&verdict.root);
                 verdict.remedy(&format!("It is not waiting, and blocks {}.", transactions(others)))
             }))
+            .remedy_if(is_unattached.then(look_at_unattached))
             .remedy_if((queue && !one_holder && !is_unattached).then(|| Remedy {
                 statement: "Shorten the transactions that change the hot row; change it last, or spread it over \
                             several rows"
@@ -234,6 +239,36 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
             .explains(&[connections_exhausted::CAUSE.name])
             .finding(),
     ))
+}
+
+/// What a transaction without a connection is, as far as the readings show it.
+fn why_unattached(sample: &Sample, root: &WaitRoot) -> &'static str {
+    let prepared = sample.server.prepared_xa.value();
+    if root.doing == ROLLING_BACK {
+        "The transaction that holds the lock has no connection: InnoDB rolls it back, because its client was lost or the server \
+         recovers from a crash. Its locks are kept until that has ended; no KILL and no restart makes it shorter."
+    } else if prepared.is_some_and(Vec::is_empty) {
+        "The transaction that holds the lock has no connection, XA RECOVER lists nothing, and it does not roll back. After a crash \
+         InnoDB rolls back what was open, one transaction after the other, and each keeps its locks until its turn has ended; \
+         else it is not known what it is."
+    } else {
+        "The transaction that holds the lock has no connection: it was prepared by XA, or InnoDB rolls it back."
+    }
+}
+
+/// How to learn what a transaction without a connection is.
+fn look_at_unattached() -> Remedy {
+    Remedy {
+        statement: "SELECT trx_id, trx_state, trx_started, trx_rows_modified FROM information_schema.INNODB_TRX WHERE \
+                    trx_mysql_thread_id = 0; again after some seconds"
+            .into(),
+        why: "Where trx_rows_modified falls it is being rolled back, and that number by its pace is the time to go. Where it stays, \
+              look at the error log: InnoDB writes there which transactions it recovers at its start."
+            .into(),
+        dynamic: true,
+        risk: "It reads a list.".into(),
+        undo: String::new(),
+    }
 }
 
 /// Waits that must have begun within the window before their time counts: one that began long before adds all of it at its end.
@@ -357,10 +392,22 @@ pub(crate) mod examples {
     fn where_the_holder_has_no_connection_nobody_is_sent_to_the_hot_row() {
         let unattached = one_long_wait(None);
         let Outcome::Fired(finding) = evaluate(&unattached) else { panic!("it fires") };
-        assert_eq!(finding.why, "What holds the lock has no connection.");
+        assert!(finding.why.contains("it was prepared by XA, or InnoDB rolls it back"), "{}", finding.why);
         assert!(finding.remedies.iter().all(|remedy| !remedy.statement.contains("hot row")));
         assert!(finding.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")));
         assert_eq!(crate::diagnose(&unattached).findings[0].cause, "prepared-xa-left");
+    }
+
+    #[test]
+    fn where_no_transaction_is_prepared_it_says_what_is_known_of_one_without_a_connection() {
+        let mut window = one_long_wait(None);
+        for sample in &mut window.samples {
+            sample.server.prepared_xa = answer(sample.at_s, Vec::new());
+        }
+        let finding = crate::diagnose(&window).findings.remove(0);
+        assert_eq!(finding.cause, CAUSE.name);
+        assert!(finding.why.contains("XA RECOVER lists nothing"), "{}", finding.why);
+        assert!(finding.remedies[0].statement.contains("trx_mysql_thread_id = 0"), "{finding:?}");
     }
 
     /// Connection 7 holds a row; 20 to 29 queue for it, each also behind the one before it.

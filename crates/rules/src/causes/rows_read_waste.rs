@@ -1,6 +1,6 @@
 //! `rows-read-waste`: rows read far beyond rows sent: a plan gone wrong.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use spindoctor_model::host::ProcessStat;
 use spindoctor_model::mysql::StatementDigest;
@@ -8,7 +8,9 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 
 use super::cpu_saturated;
 use crate::draft::Draft;
-use crate::sessions;
+use crate::run_queue::RunQueue;
+use crate::seen_most::SeenMost;
+use crate::sessions::{self, Waiting};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -30,7 +32,8 @@ pub const CAUSE: Cause = Cause {
                The estimate is the share of all statement time that waste takes, times the part of the effective \
                CPUs that it could keep busy. Without the summary (MariaDB by default): \
                Handler_read_rnd_next against Rows_sent, from 50,000 rows a second on, at five million rows a \
-               second for a CPU and never more CPU than the server used; the same where prepared statements run and the summary \
+               second for a CPU and never more CPU than the server used; of one statement of one session that runs on, only what \
+               the other threads wait for a CPU counts; the same where prepared statements run and the summary \
                has less than half of the rows read (before MySQL 9 their executions are in no digest; from 5.7 on \
                prepared_statements_instances is read for them); the statement named is the one seen most in the thread list. spindoctor's own \
                queries, all on performance_schema and information_schema, are left out.",
@@ -105,7 +108,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             return Ok(Some(finding));
         }
         // A statement that still runs is in no summary yet: the counters see it.
-        if seen_most(window, RUNS_ON_RATIO).is_some() {
+        if SeenMost::from_window(window, RUNS_ON_RATIO).is_some() {
             return by_counters(window, Of::All);
         }
         // Nor are executions of prepared statements, before MySQL 9 and on MariaDB.
@@ -320,8 +323,10 @@ fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Unavailable> 
         return Ok(None);
     }
     let cpus = effective_cpus(window);
-    let statement = seen_most(window, SEEN_RATIO);
+    let seen = SeenMost::from_window(window, SEEN_RATIO);
     let scan_cpus = (per_s / ROWS_PER_CPU_S).min(cpus_used(window).unwrap_or(cpus));
+    let runs_on = seen.as_ref().and_then(|seen| seen.runs_on);
+    let statement = seen.map(|seen| seen.statement);
     let named = match (&statement, of) {
         (Some(statement), _) => format!("; seen most: {}", sessions::shortened(statement)),
         (None, Of::Prepared) => {
@@ -329,49 +334,67 @@ fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Unavailable> 
         }
         (None, Of::All) => String::new(),
     };
-    Ok(Some(
-        Draft::new(
-            &CAUSE,
-            (scan_cpus / cpus).min(0.9),
+    let (lost, headline, why) = match (runs_on, &statement) {
+        (Some(id), Some(statement)) => (
+            lost_by_others(window),
+            format!(
+                "One statement of connection {id} reads {per_s:.0} rows a second by scans and takes about {scan_cpus:.1} \
+                 CPUs: {}",
+                sessions::shortened(statement)
+            ),
+            "It runs on by itself. The others lose no more than what they wait for a CPU. What it takes is an estimate, at five \
+             million rows a second for each CPU.",
+        ),
+        _ => (
+            1.0,
             format!("Scans read {per_s:.0} rows a second, {ratio:.0} for each row returned{named}"),
-        )
-        .why(
             "Tables are read whole to find a few rows: an index is missing or not used. The CPU it takes is an \
              estimate, at five million rows a second.",
-        )
-        .evidence(
-            Evidence::new("rows read by scans", per_s, "1/s", "SHOW GLOBAL STATUS Handler_read_rnd_next")
-                .expected(format!("< {SCANNED_PER_S:.0}"))
-                .series(window.status_rate_series("Handler_read_rnd_next")),
-        )
-        .evidence(
-            Evidence::new("rows read for each returned", ratio, "", "SHOW GLOBAL STATUS")
-                .expected(format!("< {EXAMINED_EACH:.0}")),
-        )
-        .evidence_if(
-            window
-                .status_per_s("Select_scan")
-                .map(|scans| Evidence::new("statements that scanned", scans, "1/s", "SHOW GLOBAL STATUS Select_scan")),
-        )
-        .evidence_if((of == Of::Prepared).then(|| {
-            let per_s = window.status_per_s("Com_stmt_execute").unwrap_or(0.0);
-            Evidence::new("prepared statements executed", per_s, "1/s", "SHOW GLOBAL STATUS Com_stmt_execute")
-        }))
-        .evidence_if(
-            statement.clone().map(|text| Evidence::new("statement seen most at work", text, "", "thread list")),
-        )
-        .remedy(match &statement {
-            Some(statement) => explain_it(statement),
-            None => Remedy {
-                statement: "Switch the slow log on with log_queries_not_using_indexes for a minute".into(),
-                why: "It names the statements that scan.".into(),
-                dynamic: true,
-                risk: "It writes a line for each such statement.".into(),
-                undo: "SET GLOBAL slow_query_log = OFF, log_queries_not_using_indexes = OFF".into(),
-            },
-        })
-        .explains(&[cpu_saturated::CAUSE.name])
-        .finding(),
+        ),
+    };
+    Ok(Some(
+        Draft::new(&CAUSE, (scan_cpus / cpus).min(0.9) * lost, headline)
+            .why(why)
+            .evidence(
+                Evidence::new("rows read by scans", per_s, "1/s", "SHOW GLOBAL STATUS Handler_read_rnd_next")
+                    .expected(format!("< {SCANNED_PER_S:.0}"))
+                    .series(window.status_rate_series("Handler_read_rnd_next")),
+            )
+            .evidence(
+                Evidence::new("rows read for each returned", ratio, "", "SHOW GLOBAL STATUS")
+                    .expected(format!("< {EXAMINED_EACH:.0}")),
+            )
+            .evidence_if(window.status_per_s("Select_scan").map(|scans| {
+                Evidence::new("statements that scanned", scans, "1/s", "SHOW GLOBAL STATUS Select_scan")
+            }))
+            .evidence_if((of == Of::Prepared).then(|| {
+                let per_s = window.status_per_s("Com_stmt_execute").unwrap_or(0.0);
+                Evidence::new(
+                    "prepared statements executed",
+                    per_s,
+                    "1/s",
+                    "SHOW GLOBAL STATUS Com_stmt_execute",
+                )
+            }))
+            .evidence(Evidence::new("CPUs that the scans take", scan_cpus, "CPUs", "estimated from the rows"))
+            .evidence_if(
+                statement
+                    .clone()
+                    .map(|text| Evidence::new("statement seen most at work", text, "", "thread list")),
+            )
+            .remedy(match &statement {
+                Some(statement) => explain_it(statement),
+                None => Remedy {
+                    statement: "Switch the slow log on with log_queries_not_using_indexes for a minute"
+                        .into(),
+                    why: "It names the statements that scan.".into(),
+                    dynamic: true,
+                    risk: "It writes a line for each such statement.".into(),
+                    undo: "SET GLOBAL slow_query_log = OFF, log_queries_not_using_indexes = OFF".into(),
+                },
+            })
+            .explains(&[cpu_saturated::CAUSE.name])
+            .finding(),
     ))
 }
 
@@ -386,27 +409,20 @@ fn cpus_used(window: &Window) -> Option<f64> {
     Some(used(change.last).checked_sub(used(change.first))? as f64 / 1e6 / change.seconds)
 }
 
-/// The statement, literals taken out, that is at work in the most samples and in that share at least.
-fn seen_most(window: &Window, ratio: f64) -> Option<String> {
-    let lists = window.all(|s| &s.server.threads);
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    for (_, threads) in &lists {
-        let mut here: Vec<String> = sessions::at_work(threads)
-            .filter(|thread| !thread.state.to_ascii_lowercase().starts_with("waiting"))
-            .filter_map(|thread| thread.statement.as_deref())
-            .filter(|text| !spindoctor_sql::is_about_the_server("", text))
-            .map(spindoctor_sql::digest)
-            .collect();
-        here.sort();
-        here.dedup();
-        here.into_iter().for_each(|text| *seen.entry(text).or_default() += 1);
+/// Part of the sessions' time, 0 to 1, that one statement of one session can cost the others: those of the threads that want a
+/// CPU that wait for one. Where the host is not seen, it is no more than the others' part of the sessions at work.
+fn lost_by_others(window: &Window) -> f64 {
+    if let Ok(queue) = RunQueue::from_window(window) {
+        return queue.queued / queue.runnable().max(f64::MIN_POSITIVE);
     }
-    let (text, samples) = seen.into_iter().max_by_key(|(_, samples)| *samples)?;
-    (samples >= 2 && samples as f64 >= ratio * lists.len() as f64).then_some(text)
+    let at_work = Waiting::count(window, |_| false).map_or(1.0, |all| all.at_work_mean);
+    (at_work - 1.0).max(0.0) / at_work.max(1.0)
 }
 
 #[cfg(test)]
 pub(crate) mod examples {
+    use spindoctor_model::mysql::ServerThread;
+
     use super::*;
     use crate::testing::{Build, Rows, session};
 
@@ -520,14 +536,47 @@ pub(crate) mod examples {
         );
     }
 
+    /// One session counts pairs of rows for minutes, beside clients that are well served; so many threads wait for a CPU.
+    fn runs_on(queued_cpus: f64) -> Window {
+        let pairs = "SELECT COUNT(*) FROM a JOIN b ON a.k < b.k";
+        let clients = |at: usize| at.is_multiple_of(3).then(|| session(31, "Query", "executing", "SELECT 1"));
+        without_summary()
+            .without_profile()
+            .runs(1.2, queued_cpus)
+            .sessions(move |at| {
+                let report =
+                    ServerThread { time_s: 70.0 + at as f64, ..session(20, "Query", "executing", pairs) };
+                std::iter::once(report).chain(clients(at)).collect()
+            })
+            .window()
+    }
+
     #[test]
-    fn a_literal_behind_a_comment_is_in_no_finding() {
-        let statement = "SELECT /* it's */ name FROM t WHERE email = 'alice@example.com'";
-        let window = Build::busy("10.11.19-MariaDB")
+    fn one_statement_that_runs_on_is_a_note_while_the_others_are_well_served() {
+        let finding = found(&runs_on(0.02));
+        assert_eq!(finding.severity, spindoctor_model::Severity::Note, "{}", finding.score);
+        assert_eq!(
+            finding.headline,
+            "One statement of connection 20 reads 3000000 rows a second by scans and takes about 0.6 CPUs: SELECT COUNT(*) FROM a \
+             JOIN b ON a.k < b.k"
+        );
+        assert!(finding.evidence.iter().any(|evidence| evidence.reading == "CPUs that the scans take"));
+        // Five threads wait for a CPU meanwhile.
+        assert!(found(&runs_on(5.0)).score > 0.1, "{}", found(&runs_on(5.0)).score);
+    }
+
+    fn without_summary() -> Build {
+        Build::busy("10.11.19-MariaDB")
             .counter("Handler_read_rnd_next", 3e6)
             .counter("Innodb_rows_read", 3.1e6)
             .counter("Rows_sent", 30.0)
             .each(|_, server, _| server.digests = spindoctor_model::Reading::NotAsked)
+    }
+
+    #[test]
+    fn a_literal_behind_a_comment_is_in_no_finding() {
+        let statement = "SELECT /* it's */ name FROM t WHERE email = 'alice@example.com'";
+        let window = without_summary()
             .sessions(move |_| vec![session(20, "Query", "Sending data", statement)])
             .window();
         let finding = found(&window);
@@ -538,11 +587,7 @@ pub(crate) mod examples {
 
     #[test]
     fn without_the_summary_the_counters_show_and_the_thread_list_names_the_statement() {
-        let window = Build::busy("10.11.19-MariaDB")
-            .counter("Handler_read_rnd_next", 3e6)
-            .counter("Innodb_rows_read", 3.1e6)
-            .counter("Rows_sent", 30.0)
-            .each(|_, server, _| server.digests = spindoctor_model::Reading::NotAsked)
+        let window = without_summary()
             .sessions(|at| {
                 vec![session(
                     20,

@@ -1,0 +1,49 @@
+//! The statement that is at work in the most lists of threads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use spindoctor_model::Window;
+use spindoctor_model::mysql::ServerThread;
+
+use crate::sessions;
+
+/// Part of the window through which one execution must go on, to be one that runs on: half, so that it began before it or takes
+/// most of it. Chosen, not derived.
+const RUNS_ON_RATIO: f64 = 0.5;
+
+/// A statement that is at work in many samples.
+pub(crate) struct SeenMost {
+    /// Its text, literals taken out.
+    pub(crate) statement: String,
+    /// The connection that runs it, where it is one execution that goes on through half of the window.
+    pub(crate) runs_on: Option<u64>,
+}
+
+impl SeenMost {
+    /// The one that is at work in the most samples, and in that share at least.
+    pub(crate) fn from_window(window: &Window, ratio: f64) -> Option<Self> {
+        let lists = window.all(|s| &s.server.threads);
+        let mut seen: BTreeMap<String, Vec<(usize, &ServerThread)>> = BTreeMap::new();
+        for (at, (_, threads)) in lists.iter().enumerate() {
+            let running = sessions::at_work(threads)
+                .filter(|thread| !thread.state.to_ascii_lowercase().starts_with("waiting"));
+            for thread in running {
+                let text =
+                    thread.statement.as_deref().filter(|text| !spindoctor_sql::is_about_the_server("", text));
+                let Some(text) = text else { continue };
+                seen.entry(spindoctor_sql::digest(text)).or_default().push((at, thread));
+            }
+        }
+        let samples = |threads: &[(usize, &ServerThread)]| {
+            threads.iter().map(|(at, _)| at).collect::<BTreeSet<_>>().len()
+        };
+        let (statement, threads) = seen.into_iter().max_by_key(|(_, threads)| samples(threads))?;
+        let seen = samples(&threads);
+        let connections: BTreeSet<Option<u64>> =
+            threads.iter().map(|(_, thread)| thread.connection_id).collect();
+        let longest_s = threads.iter().map(|(_, thread)| thread.time_s).fold(0.0, f64::max);
+        let runs_on = connections.len() == 1 && longest_s >= RUNS_ON_RATIO * window.seconds();
+        (seen >= 2 && seen as f64 >= ratio * lists.len() as f64)
+            .then(|| Self { statement, runs_on: connections.first().copied().flatten().filter(|_| runs_on) })
+    }
+}
