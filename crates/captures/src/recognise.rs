@@ -368,7 +368,7 @@ fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
             if let Some(stacks) = stacks::read(&stretch.text) {
                 let mut says =
                     vec![format!("written by {}: {}", stacks.form, counted(stacks.threads as u64, "thread"))];
-                says.extend(sampled::sentences(&stacks.profile));
+                says.extend(sampled::sentence(&stacks.profile));
                 let moment = Moment { time: None, said: vec![Said::Stacks(Box::new(stacks))] };
                 return vec![Part { says, moments: vec![moment], ..part(Kind::Stacks) }];
             }

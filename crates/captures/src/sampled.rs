@@ -1,6 +1,6 @@
-//! What CPU samples of a text come to, in words: the functions that most of them are in, and whether the kernel spins.
+//! What CPU samples of a text come to, in words: the functions that most of them are in.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use spindoctor_model::stack::Profile;
 
@@ -9,11 +9,10 @@ const NAMED: usize = 3;
 /// From this share of the samples on.
 const LEAST: f64 = 0.02;
 
-/// Sentences on the samples of a profile; none where it has no samples.
-pub(crate) fn sentences(profile: &Profile) -> Vec<String> {
+/// A sentence on the samples of a profile; none where it has no samples.
+pub(crate) fn sentence(profile: &Profile) -> Option<String> {
     let samples = profile.samples();
     let mut counts: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
-    let mut modules: BTreeSet<&str> = BTreeSet::new();
     for sample in samples {
         let stack = profile.stacks.get(sample.stack as usize);
         let frame = stack.and_then(|stack| profile.frames.get(*stack.frames.first()? as usize));
@@ -24,10 +23,6 @@ pub(crate) fn sentences(profile: &Profile) -> Vec<String> {
             .and_then(|at| profile.modules.get(at as usize))
             .map_or("", |module| module.path.as_str());
         *counts.entry((thread, frame.name.as_str(), module)).or_default() += 1;
-        let is_extra = frame.kernel && !module.contains("kernel") && !module.is_empty();
-        if is_extra && modules.len() < NAMED {
-            modules.insert(module);
-        }
     }
     let mut most: Vec<_> = counts.into_iter().collect();
     most.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -40,21 +35,5 @@ pub(crate) fn sentences(profile: &Profile) -> Vec<String> {
             format!("{:.0} % {thread}{function}{module}", share(*count) * 100.0)
         })
         .collect();
-    let mut sentences = Vec::new();
-    if !named.is_empty() {
-        sentences.push(format!("of the CPU samples {}", named.join(", ")));
-    }
-    if most
-        .first()
-        .is_some_and(|((_, function, _), count)| function.contains("spin_lock") && share(*count) >= 0.2)
-    {
-        let with = match modules.is_empty() {
-            true => String::new(),
-            false => format!(", with {} at work", modules.into_iter().collect::<Vec<_>>().join(", ")),
-        };
-        sentences.push(format!(
-            "the kernel spins on a lock of its own{with}: no spin setting of the server changes that; look at what else takes this lock"
-        ));
-    }
-    sentences
+    (!named.is_empty()).then(|| format!("of the CPU samples {}", named.join(", ")))
 }

@@ -215,7 +215,13 @@ fn a11_the_kernel_spins_with_zfs_and_no_setting_is_proposed() {
     assert_eq!(kinds(&parts), [Kind::Stacks]);
     let says = parts[0].says.join("\n");
     assert!(says.contains("mysqld in _raw_spin_lock_irqsave"), "{says}");
-    assert!(says.contains("zfs") && says.contains("agent") && says.contains("no spin setting"), "{says}");
     let diagnosis = diagnosis("A11").unwrap();
-    assert!(diagnosis.findings.iter().all(|finding| !remedies(finding).contains("SET GLOBAL innodb_spin")));
+    assert_eq!(causes(&diagnosis), ["kernel-contention"]);
+    let finding = &diagnosis.findings[0];
+    assert!(
+        finding.headline.contains("in _raw_spin_lock_irqsave") && finding.headline.contains("zfs"),
+        "{finding:?}"
+    );
+    assert!(format!("{:?}", finding.evidence).contains("agent"), "{finding:?}");
+    assert!(!remedies(finding).contains("SET GLOBAL innodb_spin"), "{finding:?}");
 }

@@ -7,6 +7,8 @@
 //! and from which score on they are warnings, is in [`rank`] and nowhere else.
 
 pub mod accept_time;
+mod adaptive_hash_latch;
+mod below;
 pub mod causes;
 pub mod commit_spin;
 mod commits;

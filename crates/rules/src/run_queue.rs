@@ -41,9 +41,7 @@ impl RunQueue {
 
     fn of_snapshots(window: &Window) -> Option<Self> {
         let profile = window.profile.value().filter(|profile| profile.snapshots.len() >= ENOUGH)?;
-        let process = window.change(|s| &s.host.process)?;
-        let cpu_us = |stat: &ProcessStat| stat.user_us + stat.system_us;
-        let running = cpu_us(process.last).checked_sub(cpu_us(process.first))? as f64 / 1e6 / process.seconds;
+        let running = cpus_used(window)?;
         let wants = |state| matches!(state, ThreadState::Running | ThreadState::Runnable);
         let runnable = profile.observations.iter().filter(|one| wants(one.state)).count() as f64
             / profile.snapshots.len() as f64;
@@ -54,6 +52,13 @@ impl RunQueue {
     pub(crate) fn runnable(&self) -> f64 {
         self.running + self.queued
     }
+}
+
+/// CPUs that the server used, of the kernel's count.
+pub(crate) fn cpus_used(window: &Window) -> Option<f64> {
+    let process = window.change(|s| &s.host.process)?;
+    let used_us = |process: &ProcessStat| process.user_us + process.system_us;
+    Some(used_us(process.last).checked_sub(used_us(process.first))? as f64 / 1e6 / process.seconds)
 }
 
 /// Seconds on a CPU and seconds runnable without one, over all threads. A thread that came within the

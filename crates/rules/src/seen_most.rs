@@ -12,18 +12,18 @@ use crate::sessions;
 const RUNS_ON_RATIO: f64 = 0.5;
 
 /// A statement that is at work in many samples.
-pub(crate) struct SeenMost {
+pub(crate) struct SeenMost<'w> {
     /// Its text, literals taken out.
     pub(crate) statement: String,
-    /// The connection that runs it, where it is one execution that goes on through half of the window.
-    pub(crate) runs_on: Option<u64>,
+    /// The session that runs it, where it is one execution that goes on through half of the window.
+    pub(crate) runs_on: Option<&'w ServerThread>,
 }
 
-impl SeenMost {
+impl<'w> SeenMost<'w> {
     /// The one that is at work in the most samples, and in that share at least.
-    pub(crate) fn from_window(window: &Window, ratio: f64) -> Option<Self> {
+    pub(crate) fn from_window(window: &'w Window, ratio: f64) -> Option<Self> {
         let lists = window.all(|s| &s.server.threads);
-        let mut seen: BTreeMap<String, Vec<(usize, &ServerThread)>> = BTreeMap::new();
+        let mut seen: BTreeMap<String, Vec<(usize, &'w ServerThread)>> = BTreeMap::new();
         for (at, (_, threads)) in lists.iter().enumerate() {
             let running = sessions::at_work(threads)
                 .filter(|thread| !thread.state.to_ascii_lowercase().starts_with("waiting"));
@@ -39,11 +39,10 @@ impl SeenMost {
         };
         let (statement, threads) = seen.into_iter().max_by_key(|(_, threads)| samples(threads))?;
         let seen = samples(&threads);
-        let connections: BTreeSet<Option<u64>> =
-            threads.iter().map(|(_, thread)| thread.connection_id).collect();
-        let longest_s = threads.iter().map(|(_, thread)| thread.time_s).fold(0.0, f64::max);
-        let runs_on = connections.len() == 1 && longest_s >= RUNS_ON_RATIO * window.seconds();
+        let (_, longest) = *threads.iter().max_by(|(_, a), (_, b)| a.time_s.total_cmp(&b.time_s))?;
+        let is_alone = threads.iter().all(|(_, thread)| thread.connection_id == longest.connection_id);
+        let runs_on = is_alone && longest.time_s >= RUNS_ON_RATIO * window.seconds();
         (seen >= 2 && seen as f64 >= ratio * lists.len() as f64)
-            .then(|| Self { statement, runs_on: connections.first().copied().flatten().filter(|_| runs_on) })
+            .then_some(Self { statement, runs_on: runs_on.then_some(longest) })
     }
 }

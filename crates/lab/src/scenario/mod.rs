@@ -38,6 +38,7 @@ mod noisy_neighbour;
 mod onset;
 mod prepared_xa_left;
 mod purge_lag;
+mod query_cache_contention;
 mod quota_blind_spin;
 mod read_io_bound;
 mod replica_lag;
@@ -101,6 +102,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &acl_cache_contention::SCENARIO,
     &table_lock_pileup::SCENARIO,
     &user_lock_pileup::SCENARIO,
+    &query_cache_contention::SCENARIO,
     &global_lock_pileup::SCENARIO,
     &dictionary_stall::SCENARIO,
     &file_extension_stall::SCENARIO,

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_model::stack::{Observation, ThreadState};
-use spindoctor_model::{Evidence, Profile, Remedy, Root, SessionTime, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Remedy, Root, SessionTime, TimeClass, Unavailable, Window};
 
 use super::commit_sync_bound::{self, is_in_commit};
 use super::storage_stalled;
+use crate::below::threads_below;
 use crate::sessions::{at_work, shortened, transaction};
 use crate::time_model::InClasses;
-use crate::{Cause, Costs, Outcome, Rule, Stacks, spin_samples};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -71,7 +71,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         (None, Some(why)) => return Outcome::NotEnoughEvidence(why.clone()),
         (None, None) => return Outcome::NotEnoughEvidence(Unavailable::because("no stacks were taken")),
     };
-    let copying = copying_ratio(profile);
+    let copying = threads_below(profile, COPIES).min(1.0);
     if copying < COPYING {
         return Outcome::Clear;
     }
@@ -118,24 +118,6 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             .explains(&[commit_sync_bound::CAUSE.name, storage_stalled::CAUSE.name])
             .finding(),
     )
-}
-
-/// Share of the time, 0 to 1, in which a thread copied a cache: on a CPU by the samples, else by the snapshots.
-fn copying_ratio(profile: &Profile) -> f64 {
-    let copies: Vec<bool> = (0..profile.stacks.len() as u32)
-        .map(|stack| {
-            let one = Observation { stack, ..Observation::default() };
-            spin_samples::names(profile, &one).any(|name| COPIES.contains(&name))
-        })
-        .collect();
-    let does = |one: &&Observation| copies.get(one.stack as usize).copied().unwrap_or(false);
-    let samples = profile.samples();
-    let of_samples = samples.iter().filter(does).count() as f64 / samples.len().max(1) as f64;
-    let cpus = profile.process_cpu_us as f64 / 1e6 / profile.seconds.max(1.0);
-    // Who runs has no stack in a snapshot; who waits for a CPU, or for the disk, has.
-    let rests = |one: &&Observation| does(one) && one.state != ThreadState::Running;
-    let resting = profile.observations.iter().filter(rests).count() as f64;
-    (of_samples * cpus + resting / profile.snapshots.len().max(1) as f64).min(1.0)
 }
 
 /// The session whose transaction is the largest of those in commit, in most of the lists.
@@ -190,6 +172,8 @@ fn smaller_images(window: &Window) -> Option<Remedy> {
 
 #[cfg(test)]
 pub(crate) mod examples {
+    use spindoctor_model::stack::ThreadState;
+
     use super::*;
     use crate::testing::{Build, answer, session, transaction};
 

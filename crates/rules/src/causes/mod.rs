@@ -5,6 +5,7 @@
 
 pub mod accept_bottleneck;
 pub mod acl_cache_contention;
+pub mod adaptive_hash_contention;
 pub mod auto_increment_lock;
 pub mod checkpoint_stall;
 pub mod commit_delay_set;
@@ -23,6 +24,7 @@ pub mod galera_flow_control;
 pub mod global_lock_pileup;
 pub mod index_dive_waste;
 pub mod index_lock;
+pub mod kernel_contention;
 pub mod large_commit;
 pub mod latch_pileup;
 pub mod log_cache_pressure;
@@ -31,6 +33,7 @@ pub mod monitoring_overload;
 pub mod noisy_neighbour;
 pub mod prepared_xa_left;
 pub mod purge_lag;
+pub mod query_cache_contention;
 pub mod quota_blind_spin;
 pub mod read_io_bound;
 pub mod replica_lag;
@@ -61,11 +64,13 @@ pub const CAUSES: &[Cause] = &[
     cpu_throttled::CAUSE,
     spin_burn::CAUSE,
     spin_too_short::CAUSE,
+    kernel_contention::CAUSE,
     cpu_saturated::CAUSE,
     noisy_neighbour::CAUSE,
     concurrency_queue::CAUSE,
     index_lock::CAUSE,
     latch_pileup::CAUSE,
+    adaptive_hash_contention::CAUSE,
     row_lock_pileup::CAUSE,
     prepared_xa_left::CAUSE,
     rollback_running::CAUSE,
@@ -75,6 +80,7 @@ pub const CAUSES: &[Cause] = &[
     acl_cache_contention::CAUSE,
     table_lock_pileup::CAUSE,
     user_lock_pileup::CAUSE,
+    query_cache_contention::CAUSE,
     global_lock_pileup::CAUSE,
     dictionary_stall::CAUSE,
     file_extension_stall::CAUSE,

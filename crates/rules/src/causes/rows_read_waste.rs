@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 
-use spindoctor_model::host::ProcessStat;
-use spindoctor_model::mysql::StatementDigest;
+use spindoctor_model::mysql::{ServerThread, StatementDigest};
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_saturated;
 use crate::draft::Draft;
-use crate::run_queue::RunQueue;
+use crate::run_queue::{cpus_used, ran_and_queued, ran_and_queued_of};
 use crate::seen_most::SeenMost;
 use crate::sessions::{self, Waiting};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -97,6 +96,9 @@ const SEEN_RATIO: f64 = 0.25;
 
 /// Share of samples in which a statement runs that began before the window, most likely.
 const RUNS_ON_RATIO: f64 = 0.5;
+
+/// Threads that wait for a CPU, on average, below which nobody notices: as of every wait in the account of session time.
+const QUEUED: f64 = 0.5;
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
@@ -335,15 +337,16 @@ fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Unavailable> 
         (None, Of::All) => String::new(),
     };
     let (lost, headline, why) = match (runs_on, &statement) {
-        (Some(id), Some(statement)) => (
-            lost_by_others(window),
+        (Some(session), Some(statement)) => (
+            lost_by_others(window, session),
             format!(
-                "One statement of connection {id} reads {per_s:.0} rows a second by scans and takes about {scan_cpus:.1} \
+                "One statement of connection {} reads {per_s:.0} rows a second by scans and takes about {scan_cpus:.1} \
                  CPUs: {}",
+                session.connection_id.unwrap_or(0),
                 sessions::shortened(statement)
             ),
-            "It runs on by itself. The others lose no more than what they wait for a CPU. What it takes is an estimate, at five \
-             million rows a second for each CPU.",
+            "It runs on by itself; the others lose what they wait for a CPU. What it takes is an estimate, at five million rows a \
+             second for each CPU.",
         ),
         _ => (
             1.0,
@@ -402,18 +405,15 @@ fn effective_cpus(window: &Window) -> f64 {
     window.latest(|s| &s.host.effective_cpus).map_or(1.0, |effective| effective.cpus.max(0.01))
 }
 
-/// CPUs that the server used, of the kernel's count.
-fn cpus_used(window: &Window) -> Option<f64> {
-    let change = window.change(|s| &s.host.process)?;
-    let used = |process: &ProcessStat| process.user_us + process.system_us;
-    Some(used(change.last).checked_sub(used(change.first))? as f64 / 1e6 / change.seconds)
-}
-
-/// Part of the sessions' time, 0 to 1, that one statement of one session can cost the others: those of the threads that want a
-/// CPU that wait for one. Where the host is not seen, it is no more than the others' part of the sessions at work.
-fn lost_by_others(window: &Window) -> f64 {
-    if let Ok(queue) = RunQueue::from_window(window) {
-        return queue.queued / queue.runnable().max(f64::MIN_POSITIVE);
+/// Part of the sessions' time, 0 to 1, that one statement of this session can cost the others: of the threads that want a CPU
+/// those of others that wait for one. Where the host is not seen, it is no more than the others' part of the sessions at work.
+fn lost_by_others(window: &Window, session: &ServerThread) -> f64 {
+    let is_other = |tid| Some(u64::from(tid)) != session.thread_os_id;
+    if let Some(threads) = window.change(|s| &s.host.threads) {
+        let (ran_s, queued_s) = ran_and_queued(&threads);
+        let (_, others_s) = ran_and_queued_of(&threads, is_other);
+        let lost = others_s / (ran_s + queued_s).max(f64::MIN_POSITIVE);
+        return if others_s / threads.seconds < QUEUED { 0.0 } else { lost };
     }
     let at_work = Waiting::count(window, |_| false).map_or(1.0, |all| all.at_work_mean);
     (at_work - 1.0).max(0.0) / at_work.max(1.0)
@@ -421,8 +421,6 @@ fn lost_by_others(window: &Window) -> f64 {
 
 #[cfg(test)]
 pub(crate) mod examples {
-    use spindoctor_model::mysql::ServerThread;
-
     use super::*;
     use crate::testing::{Build, Rows, session};
 

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use spindoctor_model::mysql::StatementDigest;
-use spindoctor_model::stack::Profile;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Unavailable, Window};
 
 use super::rows_read_waste;
+use crate::below::threads_below;
 use crate::draft::Draft;
 use crate::sessions::shortened;
 use crate::time_model::is_worth_a_finding;
-use crate::{Cause, Costs, Outcome, Rule, Stacks, spin_samples};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -72,6 +72,7 @@ const SPILLS: &[&str] = &[
     "row_update_for_mysql_using_cursor",
     "row_del_upd_for_mysql_using_cursor",
     "row_delete_for_mysql_using_cursor",
+    "row_search_no_mvcc", // row/row0sel.cc: reads such a table, and no other
     // storage/maria: MariaDB's
     "maria_write",
     "ha_maria::write_row",
@@ -105,7 +106,8 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             Unavailable::because("no stacks were taken, so it is open what the temporary tables on disk cost")
         }));
     };
-    let share = share(profile);
+    let share =
+        (threads_below(profile, SPILLS) / time.session_seconds_per_second.max(f64::MIN_POSITIVE)).min(1.0);
     if !is_worth_a_finding(time, share) {
         return Ok(None);
     }
@@ -178,22 +180,6 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             .explains(&[rows_read_waste::CAUSE.name])
             .finding(),
     ))
-}
-
-/// Share of the sightings of sessions at a statement that stand below one of these functions, 0 to 1.
-fn share(profile: &Profile) -> f64 {
-    let holds = |stack: u32, functions: &[&str]| {
-        let observation = spindoctor_model::stack::Observation { stack, ..Default::default() };
-        spin_samples::names(profile, &observation).any(|name| functions.contains(&name))
-    };
-    let stacks = 0..profile.stacks.len() as u32;
-    let (at_work, spills): (Vec<bool>, Vec<bool>) =
-        stacks.map(|stack| (holds(stack, &["dispatch_command"]), holds(stack, SPILLS))).unzip();
-    let is = |list: &[bool], stack: u32| list.get(stack as usize).copied().unwrap_or_default();
-    let seen = profile.observations.iter().filter(|one| is(&at_work, one.stack));
-    let (all, part) =
-        seen.fold((0u64, 0u64), |(all, part), one| (all + 1, part + u64::from(is(&spills, one.stack))));
-    part as f64 / all.max(1) as f64
 }
 
 /// The statement that made most temporary tables on disk within the window, and how many.

@@ -1,18 +1,18 @@
 //! `adaptive-hash`: the adaptive hash index, where its latch costs more than it saves.
 
-use spindoctor_model::stack::ThreadState;
-use spindoctor_model::{Proposal, Unavailable, Window};
+use spindoctor_model::{Proposal, Unavailable};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, leave};
+use crate::adaptive_hash_latch::{HashLatch, VARIABLE};
+use crate::causes::adaptive_hash_contention;
 use crate::rank;
-use crate::spin_samples::{self, SpinSamples};
 
 /// The family.
 pub(super) const FAMILY: Family = Family {
     name: "adaptive-hash",
     title: "the adaptive hash index and its latch",
-    cures: &[],
+    cures: &[adaptive_hash_contention::CAUSE.name],
     propose,
     #[cfg(test)]
     examples: crate::Examples {
@@ -22,28 +22,16 @@ pub(super) const FAMILY: Family = Family {
     },
 };
 
-const VARIABLE: &str = "innodb_adaptive_hash_index";
-
-/// Its functions (btr0sea.cc) all begin so.
-const FUNCTIONS: &str = "btr_search_";
-
 fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let window = examined.window;
     let variables = window.need(|s| &s.server.variables)?;
     if variables.switch(VARIABLE) != Some(true) {
         return leave("it is off, as it is by default in MySQL 8.4 and MariaDB 10.5 and later");
     }
-    let Some(samples) = SpinSamples::unless_idle(window)? else {
+    let Some(latch) = HashLatch::from_window(window)? else {
         return leave("it is on, and the server is nearly idle");
     };
-    let profile = samples.profile();
-    if !spin_samples::names_innodb(profile) {
-        return Err(spin_samples::without_names("it is on, and "));
-    }
-    let spun = samples.share_of(|sample| {
-        sample.spin.is_some() && spin_samples::names(profile, sample).any(|name| name.starts_with(FUNCTIONS))
-    });
-    let share = spun.max(waited(window));
+    let share = latch.share();
     if share < rank::WARNING_FROM {
         return leave(format!("it is on; {:.1} % of the time goes into its latch", share * 100.0));
     }
@@ -58,27 +46,11 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     Ok(Advice::Propose(vec![Proposal { score: Some(share), ..proposal }.costs(cost)]))
 }
 
-/// Share of the threads at work that stand in its latch, from stacks; 0 without.
-fn waited(window: &Window) -> f64 {
-    let Some(profile) = window.profile.value() else { return 0.0 };
-    let (mut at_work, mut waiting) = (0.0, 0.0);
-    for observation in &profile.observations {
-        let mut is_statement = false;
-        let mut in_hash = false;
-        for name in spin_samples::names(profile, observation) {
-            is_statement |= name == "dispatch_command";
-            in_hash |= name.starts_with(FUNCTIONS);
-        }
-        if is_statement && observation.state != ThreadState::NetworkIdle {
-            at_work += 1.0;
-            waiting += f64::from(u8::from(in_hash && observation.state == ThreadState::Lock));
-        }
-    }
-    waiting / f64::max(at_work, 1.0)
-}
-
 #[cfg(test)]
 pub(super) mod examples {
+    use spindoctor_model::Window;
+    use spindoctor_model::stack::ThreadState;
+
     use super::*;
     use crate::testing::Build;
 

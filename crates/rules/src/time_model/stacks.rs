@@ -57,6 +57,7 @@ struct Role {
     is_mutex: bool,
     is_of_privileges: bool,
     is_of_tables: bool,
+    is_of_query_cache: bool,
     /// Its line in [`tables::WAITS`]; the first line decides.
     waits: Option<usize>,
 }
@@ -78,6 +79,7 @@ impl Role {
             is_mutex: is_in(tables::MUTEXES),
             is_of_privileges: is_in(tables::PRIVILEGES),
             is_of_tables: is_in(tables::TABLES),
+            is_of_query_cache: tables::QUERY_CACHE.iter().any(|begin| frame.name.starts_with(begin)),
             waits: tables::WAITS.iter().position(|(name, _)| *name == frame.name),
         }
     }
@@ -118,6 +120,7 @@ impl StackWork {
             }),
             mutex: has(|role| role.is_mutex).then(|| match () {
                 () if has(|role| role.is_of_privileges) => TimeClass::PrivilegeCache,
+                () if has(|role| role.is_of_query_cache) => TimeClass::QueryCache,
                 () if has(|role| role.is_of_tables) => TimeClass::TableCache,
                 () => TimeClass::Mutex,
             }),
@@ -318,6 +321,12 @@ mod tests {
             (NetworkIdle, None, &["poll", "net_write_packet"], TimeClass::Network),
             (Futex, None, &["___pthread_mutex_lock", "open_table"], TimeClass::TableCache),
             (Futex, None, &["___pthread_mutex_lock", "unheard_of"], TimeClass::Mutex),
+            (
+                Lock,
+                None,
+                &["pthread_mutex_lock", "Query_cache::send_result_to_client"],
+                TimeClass::QueryCache,
+            ),
             (
                 Condition,
                 Some("Waiting for semi-sync ACK from replica"),

@@ -163,6 +163,9 @@ pub(super) const TABLES: &[&str] = &[
     "tc_acquire_table",
 ];
 
+/// How functions of the query cache begin (sql/sql_cache.cc): to 5.5 its lock is a mutex that they take themselves.
+pub(super) const QUERY_CACHE: &[&str] = &["Query_cache::", "query_cache_"];
+
 /// Functions that check and change privileges (sql/auth, sql/sql_acl.cc): a mutex or rw-lock below them is theirs.
 pub(super) const PRIVILEGES: &[&str] = &[
     "mysql_grant",

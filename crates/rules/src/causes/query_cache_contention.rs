@@ -1,0 +1,132 @@
+//! `query-cache-contention`: sessions wait for the one lock of the query cache.
+
+use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
+
+use crate::time_model::InClasses;
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "query-cache-contention",
+    title: "sessions wait for the query cache's one lock",
+    what: "The query cache (MySQL to 5.7, MariaDB) keeps answers of SELECT by the text of the statement. One lock guards all of \
+           it: to look an answer up, to store one, and to throw away all answers of a table when one row of it changes. The \
+           lock is held for the longer the more answers there are, and for longest where memory is in many small pieces.",
+    why_it_hurts: "Every SELECT takes the lock, one that is not cached too, and every change takes it. However many CPUs there \
+                   are, one session at a time gets on; a change of a table with 100,000 cached answers stops everybody for \
+                   milliseconds.",
+    evidence: "Sessions in the state Waiting for query cache lock, or in functions of Query_cache by their stacks: from 5 % of \
+               the session time and half a session on. The numbers beside it are query_cache_size, Qcache_queries_in_cache and \
+               Qcache_hits.",
+    looks_alike: "Sessions in another state that begins with Waiting for wait for locks of tables: metadata-lock-pileup, \
+                  table-lock-pileup. Mutexes that are not the query cache's have the class mutex.",
+    remedies: "Switch it off: SET GLOBAL query_cache_size = 0 and query_cache_type = 0. Where a table is read often and changed \
+               rarely, cache its answers in the application instead. A smaller cache (some MiB) is the next best.",
+    safety: "Emptying a large cache takes its lock for as long as that lasts, once. Afterwards statements that were answered \
+             from the cache run: where most were (Qcache_hits against Com_select), the CPUs have more to do. A cache that is \
+             off since the start (query_cache_type = 0) takes no lock at all.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/5.7/en/query-cache.html",
+        "https://mariadb.com/docs/server/ha-and-performance/optimization-and-tuning/buffers-caches-and-threads/query-cache",
+    ],
+    costs: Costs::Waits(&[TimeClass::QueryCache]),
+    explains_time: &[TimeClass::QueryCache],
+    stacks: Stacks::Standing(&[
+        "Query_cache::send_result_to_client",
+        "Query_cache::store_query",
+        "Query_cache::insert",
+        "Query_cache::end_of_result",
+        "Query_cache::invalidate",
+        "Query_cache::invalidate_table",
+        "Query_cache::invalidate_by_MyISAM_filename",
+    ]),
+    rule: Rule::Time(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    let Some(waits) = InClasses::from_time(time, &[TimeClass::QueryCache]) else { return Outcome::Clear };
+    let size = window.variable_number("query_cache_size");
+    let answers = window.status("Qcache_queries_in_cache");
+    let hits_per_s = window.status_per_s("Qcache_hits");
+    let undo = size.map_or_else(String::new, |size| format!("SET GLOBAL query_cache_size = {size:.0}"));
+    let draft = waits
+        .draft(
+            &CAUSE,
+            format!(
+                "{:.1} sessions wait for the query cache's one lock, {:.0} % of the session time",
+                waits.sessions,
+                waits.share * 100.0
+            ),
+        )
+        .why(match answers {
+            Some(answers) => format!(
+                "The cache holds {answers:.0} answers. Each change of a table throws its answers away, and all sessions wait \
+                 meanwhile, whatever they read."
+            ),
+            None => "Each change of a table throws its answers away, and all sessions wait meanwhile, whatever they read."
+                .to_owned(),
+        })
+        .evidence_if(size.map(|size| Evidence::new("query_cache_size", size, "bytes", "SHOW GLOBAL VARIABLES")))
+        .evidence_if(answers.map(|answers| Evidence::new("answers in the cache", answers, "", "Qcache_queries_in_cache")))
+        .evidence_if(hits_per_s.map(|hits| Evidence::new("answered from it", hits, "1/s", "Qcache_hits")))
+        .remedy(Remedy {
+            statement: "SET GLOBAL query_cache_size = 0".into(),
+            why: "Without the cache nobody takes its lock. With query_cache_type = 0 in the option file it stays off.".into(),
+            dynamic: true,
+            risk: "Emptying it holds the lock once more, for as long as that takes; what it answered is computed again, which \
+                   takes CPU."
+                .into(),
+            undo,
+        });
+    Outcome::Fired(draft.finding())
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use super::*;
+    use crate::testing::{Build, session};
+
+    fn waiting(sessions: u64) -> Build {
+        Build::busy("10.11.19-MariaDB")
+            .remote()
+            .without_profile()
+            .gauge("Qcache_queries_in_cache", 80_000.0)
+            .counter("Qcache_hits", 900.0)
+            .variable("query_cache_size", "536870912")
+            .sessions(move |_| {
+                let state = |at| if at < sessions { "Waiting for query cache lock" } else { "Sending data" };
+                (0..40).map(|at| session(20 + at, "Query", state(at), "SELECT 1")).collect()
+            })
+    }
+
+    pub(crate) fn fires() -> Window {
+        waiting(30).window()
+    }
+
+    /// One session in forty.
+    pub(crate) fn near_miss() -> Window {
+        waiting(1).window()
+    }
+
+    /// The server's threads could not be listed, and no stack was taken.
+    pub(crate) fn missing() -> Window {
+        waiting(30).each(|_, server, _| server.threads = spindoctor_model::Reading::NotAsked).window()
+    }
+
+    #[test]
+    fn it_is_switched_off_and_its_size_is_the_way_back() {
+        let finding = crate::diagnose(&fires()).findings.remove(0);
+        assert_eq!(
+            finding.headline,
+            "30.0 sessions wait for the query cache's one lock, 75 % of the session time"
+        );
+        assert_eq!(finding.remedies[0].undo, "SET GLOBAL query_cache_size = 536870912");
+        assert!(finding.why.contains("80000 answers"), "{}", finding.why);
+    }
+}
