@@ -238,7 +238,13 @@ mod tests {
     /// Causes that no machine of two CPUs can make: on one, MySQL 9.7 commits no fewer updates with no spin at all. What needs a
     /// cluster: the lab's servers have no provider of Galera. And a latch that is kept for seconds: it is a defect of some
     /// version, or a disk that hangs, which storage-stalled makes.
-    const WITHOUT_A_SCENARIO: &[&str] = &["spin-too-short", "galera-flow-control", "latch-pileup"];
+    const WITHOUT_A_SCENARIO: &[&str] = &[
+        "spin-too-short",
+        "galera-flow-control",
+        "latch-pileup",
+        "kernel-contention",
+        "adaptive-hash-contention",
+    ];
 
     #[test]
     fn every_cause_has_a_scenario_and_no_two_scenarios_have_the_same_name() {

@@ -1,7 +1,9 @@
 //! `query-cache-contention`: sessions wait for the one lock of the query cache.
 
+use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
 
+use crate::sessions::at_work;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -54,6 +56,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let size = window.variable_number("query_cache_size");
     let answers = window.status("Qcache_queries_in_cache");
     let hits_per_s = window.status_per_s("Qcache_hits");
+    let flusher = flusher(window);
     let undo = size.map_or_else(String::new, |size| format!("SET GLOBAL query_cache_size = {size:.0}"));
     let draft = waits
         .draft(
@@ -64,17 +67,22 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 waits.share * 100.0
             ),
         )
-        .why(match answers {
-            Some(answers) => format!(
-                "The cache holds {answers:.0} answers. Each change of a table throws its answers away, and all sessions wait \
-                 meanwhile, whatever they read."
-            ),
-            None => "Each change of a table throws its answers away, and all sessions wait meanwhile, whatever they read."
-                .to_owned(),
-        })
+        .why(format!(
+            "{}Each lookup takes the lock; a change of a table throws its answers away meanwhile, and FLUSH QUERY CACHE moves all \
+             answers together. All sessions wait then, whatever they read.{}",
+            answers.map_or_else(String::new, |answers| format!("The cache holds {answers:.0} answers. ")),
+            flusher.map_or_else(String::new, |id| format!(" Connection {id} runs FLUSH QUERY CACHE."))
+        ))
         .evidence_if(size.map(|size| Evidence::new("query_cache_size", size, "bytes", "SHOW GLOBAL VARIABLES")))
         .evidence_if(answers.map(|answers| Evidence::new("answers in the cache", answers, "", "Qcache_queries_in_cache")))
         .evidence_if(hits_per_s.map(|hits| Evidence::new("answered from it", hits, "1/s", "Qcache_hits")))
+        .remedy_if(flusher.map(|id| Remedy {
+            statement: format!("KILL {id}, and stop the job that runs FLUSH QUERY CACHE"),
+            why: "It holds the lock while it moves the answers; a cache in pieces costs less.".into(),
+            dynamic: true,
+            risk: "The connection ends.".into(),
+            undo: String::new(),
+        }))
         .remedy(Remedy {
             statement: "SET GLOBAL query_cache_size = 0".into(),
             why: "Without the cache nobody takes its lock. With query_cache_type = 0 in the option file it stays off.".into(),
@@ -85,6 +93,23 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             undo,
         });
     Outcome::Fired(draft.finding())
+}
+
+/// Samples in which FLUSH QUERY CACHE is seen, from which on it runs again and again. Chosen: one may be somebody's only one.
+const FLUSHES: usize = 3;
+
+/// The connection that was seen last at FLUSH QUERY CACHE, where it runs again and again.
+fn flusher(window: &Window) -> Option<u64> {
+    let lists = window.all(|sample| &sample.server.threads);
+    let seen = lists.iter().filter_map(|(_, threads)| {
+        let flushes = |thread: &&ServerThread| {
+            let digest = spindoctor_sql::digest(thread.statement.as_deref().unwrap_or_default());
+            digest.to_ascii_uppercase().starts_with("FLUSH QUERY CACHE")
+        };
+        at_work(threads).find(flushes)?.connection_id
+    });
+    let seen: Vec<u64> = seen.collect();
+    seen.last().copied().filter(|_| seen.len() >= FLUSHES)
 }
 
 #[cfg(test)]
@@ -128,5 +153,17 @@ pub(crate) mod examples {
         );
         assert_eq!(finding.remedies[0].undo, "SET GLOBAL query_cache_size = 536870912");
         assert!(finding.why.contains("80000 answers"), "{}", finding.why);
+    }
+
+    #[test]
+    fn a_job_that_tidies_the_cache_up_is_named() {
+        let tidies = waiting(30).sessions(|_| {
+            let waits =
+                (0..30).map(|at| session(20 + at, "Query", "Waiting for query cache lock", "SELECT 1"));
+            waits.chain([session(77, "Query", "", "FLUSH  QUERY CACHE")]).collect()
+        });
+        let finding = crate::diagnose(&tidies.window()).findings.remove(0);
+        assert!(finding.why.ends_with("Connection 77 runs FLUSH QUERY CACHE."), "{}", finding.why);
+        assert!(finding.remedies[0].statement.starts_with("KILL 77"), "{finding:?}");
     }
 }
