@@ -237,7 +237,8 @@ mod tests {
 
     /// Causes that no machine of two CPUs can make: on one, MySQL 9.7 commits no fewer updates with no spin at all. What needs a
     /// cluster: the lab's servers have no provider of Galera. And a latch that is kept for seconds: it is a defect of some
-    /// version, or a disk that hangs, which storage-stalled makes.
+    /// version, or a disk that hangs, which storage-stalled makes. Queues for a lock of the kernel and for the latch of the adaptive
+    /// hash index want more CPUs.
     const WITHOUT_A_SCENARIO: &[&str] = &[
         "spin-too-short",
         "galera-flow-control",
