@@ -1,9 +1,9 @@
 //! A server's error log: what it says of trouble, counted, and the waits for latches that it prints.
 
 use jiff::civil::DateTime;
-use spindoctor_model::ServerVersion;
+use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind};
 
-use crate::clock;
+use crate::{clock, stacks};
 
 /// What a log says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -16,10 +16,12 @@ pub(crate) struct ErrorLog {
     pub(crate) version: Option<ServerVersion>,
     /// The last waits for latches that it prints, with the server's own verdict where it has one.
     pub(crate) waits: Option<String>,
+    /// The troubles that causes rest on.
+    pub(crate) troubles: Vec<LoggedTrouble>,
 }
 
 /// What lines about trouble hold, in lower case, and what that means. The first that fits counts.
-const TROUBLES: [(&str, &str); 26] = [
+const TROUBLES: [(&str, &str); 34] = [
     (
         "deadlock of threads detected",
         "the server found a ring of threads that wait for each other's latches: only a restart ends it",
@@ -28,8 +30,14 @@ const TROUBLES: [(&str, &str); 26] = [
         "semaphore wait has lasted >",
         "the server ended itself because a thread had waited for a latch for too long",
     ),
+    (
+        "innodb_fatal_semaphore_wait_threshold was exceeded",
+        "the server ended itself because a thread had waited for a latch for too long",
+    ),
     ("intentionally crash", "the server ended itself because a thread had waited for a latch for too long"),
     ("long semaphore wait", "a thread waited for a latch for minutes"),
+    // MariaDB 10.6
+    ("innodb: long wait (", "a thread waited for a latch for minutes"),
     ("got signal 11", "the server crashed (signal 11)"),
     ("got signal 6", "the server ended itself after a failed check (signal 6)"),
     ("got signal 7", "the server could not read a file that is mapped into its memory (signal 7)"),
@@ -37,11 +45,15 @@ const TROUBLES: [(&str, &str); 26] = [
     ("disk is full writing", "a disk was full: the server waited for room"),
     ("no space left on device", "a disk was full"),
     ("errno: 28", "a disk was full"),
+    ("errcode: 28", "a disk was full"),
+    ("error number 28", "a disk was full"),
     ("error 28", "a disk was full"),
     ("out of memory", "memory was refused to the server"),
     ("cannot allocate memory", "memory was refused to the server"),
     ("difficult to find free blocks in the buffer pool", "no free page was found in the buffer pool"),
     ("page_cleaner", "the page cleaner took longer than its second"),
+    // MySQL 8.0.22
+    ("page cleaner took ", "the page cleaner took longer than its second"),
     ("too many connections", "clients were refused: too many connections"),
     (
         "can't create thread to handle new connection",
@@ -58,7 +70,33 @@ const TROUBLES: [(&str, &str); 26] = [
     ),
     ("flow control", "Galera's flow control stood in the way of commits"),
     ("table is full", "a table had no room for more rows"),
+    ("' is full", "a table had no room for more rows"),
+    (
+        "received non-primary",
+        "the node was outside of the primary part of its Galera cluster: it executed nothing",
+    ),
+    (
+        "aborted connection ",
+        "connections ended without a goodbye: clients that died, or were silent for too long",
+    ),
 ];
+
+/// Which trouble that causes rest on a sign is of.
+fn kind_of(sign: &str) -> Option<TroubleKind> {
+    Some(match sign {
+        "disk is full writing" => TroubleKind::WaitsForSpace,
+        "no space left on device" | "errno: 28" | "errcode: 28" | "error number 28" | "error 28" => {
+            TroubleKind::DiskFull
+        }
+        "too many connections" => TroubleKind::TooManyConnections,
+        _ => return None,
+    })
+}
+
+/// Characters of a line that are shown.
+const SHOWN: usize = 300;
+/// Functions of a thread that died that are shown.
+const FUNCTIONS: usize = 6;
 
 /// True for a line that an error log has and nothing else.
 pub(crate) fn is_of_log(line: &str) -> bool {
@@ -87,7 +125,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     let mut seen: [(u64, Option<DateTime>, &str); TROUBLES.len()] = [(0, None, ""); TROUBLES.len()];
     let mut waits: Vec<&str> = Vec::new();
     let mut in_waits = false;
-    let mut slowest_ms = 0_u64;
+    let mut slowest_ms = [0_u64; TROUBLES.len()];
     for line in text.lines() {
         if let Some(time) = clock::time(line).filter(|_| line.starts_with(|c: char| c.is_ascii_digit())) {
             log.time = Some(time);
@@ -109,28 +147,75 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         let lower = line.get(..line.floor_char_boundary(600)).unwrap_or(line).to_ascii_lowercase();
         if let Some(at) = TROUBLES.iter().position(|(sign, _)| lower.contains(sign)) {
             seen[at] = (seen[at].0 + 1, log.time, line);
-            if let Some(took) = lower.split_once("loop took ").and_then(|(_, rest)| rest.split_once("ms")) {
-                slowest_ms = slowest_ms.max(took.0.parse().unwrap_or(0));
-            }
+            slowest_ms[at] = slowest_ms[at].max(duration_ms(&lower).unwrap_or(0));
         }
     }
     let mut said: Vec<&str> = Vec::new();
-    for ((count, last, _), (sign, meaning)) in seen.iter().zip(TROUBLES) {
-        if *count == 0 || said.contains(&meaning) {
+    for ((count, last, line), (sign, meaning)) in seen.iter().zip(TROUBLES) {
+        if *count == 0 {
+            continue;
+        }
+        if let Some(kind) = kind_of(sign) {
+            log.troubles.push(LoggedTrouble {
+                kind,
+                times: *count,
+                before_end_s: last.zip(log.time).map(|(last, end)| clock::seconds(last, end).max(0.0)),
+                line: line.chars().take(SHOWN).collect(),
+            });
+        }
+        if said.contains(&meaning) {
             continue;
         }
         said.push(meaning);
         let times = if *count == 1 { String::new() } else { format!(", {count} times") };
         let when =
             last.map_or_else(String::new, |last| format!(", last at {}", last.strftime("%Y-%m-%d %H:%M:%S")));
-        let slowest = match sign {
-            "page_cleaner" if slowest_ms > 0 => format!(" ({:.1} s at most)", slowest_ms as f64 / 1000.0),
+        let slowest_ms = TROUBLES
+            .iter()
+            .zip(slowest_ms)
+            .filter(|((_, other), _)| *other == meaning)
+            .map(|(_, ms)| ms)
+            .max();
+        let slowest = match slowest_ms {
+            Some(ms) if ms > 0 => format!(" ({:.1} s at most)", ms as f64 / 1000.0),
             _ => String::new(),
         };
         log.says.push(format!("{meaning}{slowest}{times}{when}"));
     }
+    log.says.extend(death(text));
     log.waits = (!waits.is_empty()).then(|| waits.iter().map(|line| format!("{line}\n")).collect());
     log
+}
+
+/// `loop took 18342ms`, `Page cleaner took 48210ms to flush`, `Long wait (241 seconds) for dict_sys.latch`
+fn duration_ms(line: &str) -> Option<u64> {
+    if let Some((_, rest)) = line.split_once(" took ") {
+        return rest.split_once("ms")?.0.parse().ok();
+    }
+    let (_, rest) = line.split_once("long wait (")?;
+    rest.split_once(" seconds")?.0.parse::<u64>().ok()?.checked_mul(1000)
+}
+
+/// Where the server died, of the last backtrace: the functions, the innermost first, and what the thread executed.
+fn death(text: &str) -> Option<String> {
+    let (_, last) = text.rsplit_once("Attempting backtrace.")?;
+    let end =
+        ["Trying to get some variables", "The manual page at"].iter().filter_map(|end| last.find(end)).min();
+    let trace = &last[..end.unwrap_or(last.len())];
+    let functions = stacks::died_in(trace);
+    if functions.is_empty() {
+        return None;
+    }
+    let shown = functions[..functions.len().min(FUNCTIONS)].join(", called by ");
+    let statement = last.lines().find_map(|line| {
+        let (pointer, statement) = line.strip_prefix("Query (")?.split_once("): ")?;
+        (pointer.len() <= 20 && statement != "(null)" && !statement.contains("is an invalid pointer"))
+            .then(|| spindoctor_sql::shape(statement))
+    });
+    let executed = statement.map_or_else(String::new, |shape| {
+        format!("; it executed {}", shape.chars().take(SHOWN).collect::<String>())
+    });
+    Some(format!("the thread that died was in {shown}{executed}"))
 }
 
 /// `Version: '5.7.21-log'  socket: ...`, `mysqld (mysqld 8.0.36) starting as process 1`, `Server version: 10.6.12-MariaDB`
@@ -206,5 +291,56 @@ mod tests {
         );
         assert_eq!(version("/build/mariadb-10.6.12/storage").as_deref(), Some("MariaDB 10.6.12"));
         assert_eq!(version("mysql-bin.000003"), None);
+    }
+
+    #[test]
+    fn what_causes_rest_on_has_its_distance_from_the_end() {
+        let log = read(
+            "2024-03-11T02:44:31.902201Z 812 [ERROR] [MY-012640] [InnoDB] Error number 28 means 'No space left on device'\n\
+             2024-03-11T02:44:40.110002Z 813 [ERROR] [MY-010907] [Server] Disk is full writing './binlog.000411' (OS errno 28 - No \
+             space left on device). Waiting for someone to free space...\n\
+             2024-03-11T02:54:40.110002Z 814 [Warning] Too many connections\n\
+             2024-03-11T02:54:41.110002Z 814 [ERROR] mariadbd: Error writing file '/tmp/ML' (Errcode: 28)\n\
+             2024-03-11T02:54:42.110002Z 0 [Note] [MY-011953] [InnoDB] Page cleaner took 48210ms to flush 200 and evict 0 pages\n",
+        );
+        let kinds: Vec<_> = log
+            .troubles
+            .iter()
+            .map(|trouble| (trouble.kind, trouble.times, trouble.before_end_s.map(f64::round)))
+            .collect();
+        assert!(kinds.contains(&(TroubleKind::WaitsForSpace, 1, Some(602.0))), "{kinds:?}");
+        assert!(kinds.contains(&(TroubleKind::TooManyConnections, 1, Some(2.0))), "{kinds:?}");
+        assert!(kinds.contains(&(TroubleKind::DiskFull, 1, Some(1.0))), "{kinds:?}");
+        assert!(log.says.iter().any(|said| said.contains("48.2 s at most")), "{:?}", log.says);
+        let waits =
+            read("2024-08-20 11:02:41 0 [Warning] InnoDB: Long wait (241 seconds) for dict_sys.latch\n");
+        assert!(waits.says[0].contains("241.0 s at most"), "{:?}", waits.says);
+    }
+
+    #[test]
+    fn of_a_crash_the_functions_and_the_statement_s_shape_are_said() {
+        let crash = |trace: &str| {
+            let text = format!(
+                "240711 14:21:09 [ERROR] mysqld got signal 11 ;\nAttempting backtrace. You can use the following information\n\
+                 stack_bottom = 0x7f2bd01f5c98 thread_stack 0x49000\n{trace}Trying to get some variables.\n\
+                 Query (7f3c58009a40): SELECT a FROM t WHERE b = 'secret'\n"
+            );
+            read(&text).says.into_iter().find(|said| said.starts_with("the thread that died"))
+        };
+        let wanted = "the thread that died was in dict_index_t::clear, called by row_purge_step; it executed SELECT a FROM t WHERE b = ?";
+        let old = crash(
+            "/usr/sbin/mariadbd(my_print_stacktrace+0x2e)[0x55d1f7a3c9ae]\n/usr/sbin/mariadbd(handle_fatal_signal+0x307)[0x55d1f74ff9a7]\n\
+             sigaction.c:0(__restore_rt)[0x7f2bd2d1c630]\n/usr/sbin/mariadbd(_ZN12dict_index_t5clearEP9que_thr_t+0x4c)[0x55d1f7812abc]\n\
+             /usr/sbin/mariadbd(_Z14row_purge_stepP9que_thr_t+0x310)[0x55d1f79aa110]\n",
+        );
+        assert_eq!(old.as_deref(), Some(wanted));
+        let new = crash(
+            " #0 0x1022ee0 print_fatal_signal(int) at mysqld/sql/signal_handler.cc:154\n \
+             #1 0x10231a4 handle_fatal_signal at mysqld/sql/signal_handler.cc:231\n #2 0x7f3d0a012d1f <unknown>\n \
+             #3 0xf1a2d0 dict_index_t::clear(que_thr_t*) at mysqld/storage/a.cc:3110\n \
+             #4 0xf2b3e0 row_purge_step(que_thr_t*) at mysqld/storage/b.cc:990\n",
+        );
+        assert_eq!(new.as_deref(), Some(wanted));
+        assert_eq!(crash("\n"), None);
     }
 }

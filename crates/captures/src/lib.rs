@@ -31,7 +31,7 @@ mod window;
 
 pub use part::{Kind, Moment, Part, Said};
 pub use recognise::recognise;
-pub use rows::Tables;
+pub use rows::{Form, Tables, form};
 pub use text::{LONGEST_BYTES, Text};
 pub use threads::threads;
 pub use window::{Collection, NOT_GIVEN, WHAT_WAS_GIVEN, collections, window};

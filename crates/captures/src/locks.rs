@@ -1,24 +1,7 @@
-//! Lists of transactions and of who waits for whom, as people select them.
+//! Who waits for whose row lock, as `sys` lists it: the server's own list needs more than one result set.
 
 use spindoctor_collect::mysql::Rows;
-use spindoctor_model::mysql::{MetadataLock, RowLockWait, Transaction};
-
-/// `information_schema.INNODB_TRX`, all its columns; ages only where the list has the time, too.
-pub(crate) fn transactions(rows: &Rows) -> Vec<Transaction> {
-    rows.iter()
-        .map(|row| Transaction {
-            id: row.string("trx_id"),
-            connection_id: row.number("trx_mysql_thread_id").filter(|&id: &u64| id != 0),
-            state: row.string("trx_state"),
-            age_s: row.number("age_s").unwrap_or(0.0_f64).max(0.0),
-            waited_s: row.number("waited_s").map(|s: f64| s.max(0.0)),
-            rows_locked: row.number("trx_rows_locked").unwrap_or(0),
-            rows_modified: row.number("trx_rows_modified").unwrap_or(0),
-            statement: row.text("trx_query").map(str::to_owned),
-            requested_lock: row.text("trx_requested_lock_id").map(str::to_owned),
-        })
-        .collect()
-}
+use spindoctor_model::mysql::RowLockWait;
 
 /// `sys.innodb_lock_waits`
 pub(crate) fn lock_waits(rows: &Rows) -> Vec<RowLockWait> {
@@ -51,21 +34,6 @@ fn clock(text: &str) -> Option<f64> {
         seconds = seconds * 60.0 + part.trim().parse::<f64>().ok().filter(|part| part.is_finite())?;
     }
     Some(seconds)
-}
-
-/// `performance_schema.metadata_locks`, all its columns.
-pub(crate) fn metadata_locks(rows: &Rows) -> Vec<MetadataLock> {
-    rows.iter()
-        .map(|row| MetadataLock {
-            object_type: row.string("object_type"),
-            schema: row.string("object_schema"),
-            name: row.string("object_name"),
-            lock_type: row.string("lock_type"),
-            granted: row.text("lock_status") == Some("GRANTED"),
-            owner_internal_id: row.number("owner_thread_id"),
-            owner_connection_id: row.number("processlist_id"),
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use jiff::civil::DateTime;
 use spindoctor_model::mysql::{
     MetadataLock, NamedValues, ReplicaChannel, RowLockWait, ServerThread, Transaction,
 };
-use spindoctor_model::{InnodbStatus, ServerVersion};
+use spindoctor_model::{InnodbStatus, LoggedTrouble, ServerVersion};
 
 use crate::stacks::CapturedStacks;
 
@@ -117,4 +117,6 @@ pub enum Said {
     Replication(Vec<ReplicaChannel>),
     /// Stacks of threads.
     Stacks(Box<CapturedStacks>),
+    /// What an error log says of trouble.
+    Troubles(Vec<LoggedTrouble>),
 }

@@ -1,7 +1,7 @@
 //! A text to its documents: where each begins and ends, and what it is. By content alone.
 
 use jiff::civil::DateTime;
-use spindoctor_collect::mysql::{Rows, replica_status};
+use spindoctor_collect::mysql::{Rows, innodb_trx, perf_schema_metadata_locks, replica_status};
 use spindoctor_collect::source::Answer;
 use spindoctor_model::{ServerSample, ServerVersion};
 
@@ -41,9 +41,12 @@ struct Stretch {
 
 /// The documents of a text, in order. What nobody knows is one, too.
 pub fn recognise(name: &str, text: &str) -> Vec<Part> {
-    if let Some(rows) = rows::json(text) {
-        let lines = text.lines().count();
-        return table_parts(name, 1, lines, vec![(None, rows)]);
+    if let Some(sets) = rows::json(text) {
+        let parts =
+            table_parts(name, 1, text.lines().count(), sets.into_iter().map(|rows| (None, rows)).collect());
+        if !parts.is_empty() {
+            return parts;
+        }
     }
     let ends_cut = !text.ends_with('\n');
     let mut text = plain::undamaged(text);
@@ -353,8 +356,10 @@ fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
         }
         Look::Log => {
             let log = error_log::read(&stretch.text);
-            let moments =
-                log.waits.as_deref().and_then(|waits| status_moment(waits, log.time)).into_iter().collect();
+            let waits = log.waits.as_deref().and_then(|waits| status_moment(waits, log.time));
+            let troubles = (!log.troubles.is_empty())
+                .then(|| Moment { time: None, said: vec![Said::Troubles(log.troubles)] });
+            let moments = waits.into_iter().chain(troubles).collect();
             vec![Part {
                 time: log.time,
                 version: log.version,
@@ -427,11 +432,13 @@ fn table_parts(
         let Some(kind) = kind(&columns) else { continue };
         let mut version = None;
         let (kind, said) = match kind {
-            TableKind::ProcessList => (Kind::ProcessList, Said::Threads(threads::threads(&rows))),
-            TableKind::Transactions => (Kind::Transactions, Said::Transactions(locks::transactions(&rows))),
+            TableKind::ProcessList => (Kind::ProcessList, Said::Threads(threads::others(&rows))),
+            TableKind::Transactions => {
+                (Kind::Transactions, Said::Transactions(innodb_trx::transactions(&rows)))
+            }
             TableKind::LockWaits => (Kind::LockWaits, Said::LockWaits(locks::lock_waits(&rows))),
             TableKind::MetadataLocks => {
-                (Kind::MetadataLocks, Said::MetadataLocks(locks::metadata_locks(&rows)))
+                (Kind::MetadataLocks, Said::MetadataLocks(perf_schema_metadata_locks::listed(&rows)))
             }
             TableKind::Replica => {
                 let mut sample = ServerSample::default();

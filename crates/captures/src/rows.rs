@@ -12,10 +12,12 @@ const MOST_ROWS: usize = 20_000;
 const MOST_COLUMNS: usize = 500;
 /// Bytes of a cell that are kept: a status text is 1 MiB at most.
 const LONGEST_CELL: usize = 1 << 20;
+/// Bytes of one: 10,000 sessions with statements of 3 KiB have 30 MiB.
+const MOST_BYTES: usize = 64 << 20;
 
 /// How a table is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub enum Form {
     /// `*** 1. row ***`, `Name: value`
     Vertical,
     /// `| a | b |`
@@ -42,16 +44,19 @@ pub struct Tables {
     is_flush_left: bool,
     /// A row of which more lines come.
     open: String,
+    /// Bytes of lines that were kept.
+    kept: usize,
 }
 
 impl Tables {
     /// Takes a line; the result set that it ends, where it begins another one.
     pub fn take(&mut self, line: &str) -> Option<Rows> {
+        self.kept += if self.form.is_some() { line.len() } else { 0 };
         if let Some(number) = row_number(line) {
             let ended = if number == 1 || self.form != Some(Form::Vertical) { self.finish() } else { None };
             self.form = Some(Form::Vertical);
             self.last = None;
-            if self.rows.len() < MOST_ROWS {
+            if self.has_room() {
                 self.rows.push(vec![None; self.columns.len()]);
             }
             return ended;
@@ -86,12 +91,16 @@ impl Tables {
             _ => self.columns.clone(),
         };
         rows.retain(|row| row.iter().any(Option::is_some));
-        self.last = None;
+        (self.last, self.kept) = (None, 0);
         if rows.is_empty() || columns.is_empty() {
             return None;
         }
         rows.iter_mut().for_each(|row| row.resize(columns.len(), None));
         Some(Rows::new(columns, rows))
+    }
+
+    fn has_room(&self) -> bool {
+        self.rows.len() < MOST_ROWS && self.kept < MOST_BYTES
     }
 
     fn begin(&mut self, line: &str) {
@@ -140,6 +149,7 @@ impl Tables {
                 if let Some((at, _)) = self.last
                     && let Some(Some(cell)) = row.get_mut(at)
                     && cell.len() < LONGEST_CELL
+                    && self.kept < MOST_BYTES
                 {
                     cell.push('\n');
                     cell.push_str(line);
@@ -228,9 +238,9 @@ impl Tables {
             let whole = cells[at..=at + too_many].join(parted);
             cells.splice(at..=at + too_many, [whole]);
         }
-        if self.rows.len() < MOST_ROWS {
+        if self.has_room() {
             let cell = |cell: String| match cell.trim() {
-                "NULL" | "\\N" => None,
+                "NULL" | "\\N" | "---" => None,
                 _ => Some(cell.trim().to_owned()),
             };
             self.rows.push(cells.into_iter().map(cell).collect());
@@ -255,8 +265,8 @@ impl Tables {
 /// The result sets of a text.
 #[cfg(test)]
 pub(crate) fn tables(text: &str) -> Vec<Rows> {
-    if let Some(rows) = json(text) {
-        return vec![rows];
+    if let Some(sets) = json(text) {
+        return sets;
     }
     let mut tables = Tables::default();
     let mut all: Vec<Rows> = text.lines().filter_map(|line| tables.take(line)).collect();
@@ -264,29 +274,46 @@ pub(crate) fn tables(text: &str) -> Vec<Rows> {
     all
 }
 
-/// A list of objects in JSON.
-pub(crate) fn json(text: &str) -> Option<Rows> {
+/// Values of a text in JSON that are read.
+const MOST_VALUES: usize = 50_000;
+
+/// The result sets of a text in JSON: lists of objects, objects that have one (MySQL Shell), or an object for each row.
+pub(crate) fn json(text: &str) -> Option<Vec<Rows>> {
     let text = text.trim();
     if !text.starts_with('[') && !text.starts_with('{') {
         return None;
     }
-    let value: serde_json::Value = serde_json::from_str(text).ok()?;
-    let list = match value {
-        serde_json::Value::Array(list) => list,
-        serde_json::Value::Object(map) => map
-            .into_iter()
-            .find_map(|(_, value)| value.as_array().filter(|list| !list.is_empty()).cloned())?,
-        _ => return None,
+    let values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
+    let values: Vec<serde_json::Value> = values.take(MOST_VALUES).collect::<Result<_, _>>().ok()?;
+    let is_list = |value: &serde_json::Value| value.as_array().is_some_and(|list| !list.is_empty());
+    let has_list = |value: &serde_json::Value| {
+        is_list(value) || value.as_object().is_some_and(|map| map.values().any(is_list))
     };
+    if !values.iter().any(has_list) {
+        return objects(values).map(|rows| vec![rows]);
+    }
+    let lists = values.into_iter().filter_map(|value| match value {
+        serde_json::Value::Array(list) => Some(list),
+        serde_json::Value::Object(map) => map.into_iter().find_map(|(_, value)| match value {
+            serde_json::Value::Array(list) if !list.is_empty() => Some(list),
+            _ => None,
+        }),
+        _ => None,
+    });
+    let sets: Vec<Rows> = lists.filter_map(objects).collect();
+    (!sets.is_empty()).then_some(sets)
+}
+
+/// Rows by the names in their objects.
+fn objects(list: Vec<serde_json::Value>) -> Option<Rows> {
     let mut columns: Vec<String> = Vec::new();
     let mut rows = Vec::new();
     for one in list.into_iter().take(MOST_ROWS) {
         let serde_json::Value::Object(one) = one else { return None };
         let cells: HashMap<String, serde_json::Value> =
             one.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-        let mut names: Vec<&String> = cells.keys().filter(|name| !columns.contains(name)).collect();
-        names.sort();
-        let new: Vec<String> = names.into_iter().cloned().collect();
+        let mut new: Vec<String> = cells.keys().filter(|name| !columns.contains(name)).cloned().collect();
+        new.sort();
         columns.extend(new);
         if columns.len() > MOST_COLUMNS {
             return None;
@@ -327,6 +354,19 @@ pub(crate) fn header_of(line: &str) -> Option<Vec<String>> {
     header(line).map(|(_, columns)| columns)
 }
 
+/// How a table is written that a line begins, and the columns that the line names, in lower case: none of them where the line is
+/// the first of a row or a border.
+pub fn form(line: &str) -> Option<(Form, Vec<String>)> {
+    match line {
+        line if row_number(line).is_some() => Some((Form::Vertical, Vec::new())),
+        line if is_border(line) => Some((Form::Framed, Vec::new())),
+        line => header(line),
+    }
+}
+
+/// How phpMyAdmin's page of processes names what a process list has.
+const PHPMYADMIN: [(&str, &str); 3] = [("Database", "db"), ("Status", "state"), ("SQL query", "info")];
+
 fn header(line: &str) -> Option<(Form, Vec<String>)> {
     // Heads are short: the widest, of a replica's status, has some 60 names.
     if line.len() > 6_000 {
@@ -336,10 +376,18 @@ fn header(line: &str) -> Option<(Form, Vec<String>)> {
         fn bare(cell: &str) -> &str {
             cell.trim().trim_matches(['"', '\'', '`'])
         }
-        if cells.len() < 2 || cells.len() > MOST_COLUMNS || !cells.iter().all(|cell| is_name(bare(cell))) {
+        if cells.len() < 2 || cells.len() > MOST_COLUMNS {
             return None;
         }
-        let names: Vec<String> = cells.iter().map(|cell| bare(cell).to_ascii_lowercase()).collect();
+        let is_page = cells.iter().any(|cell| cell.trim() == "SQL query");
+        let plain = |cell: &str| match PHPMYADMIN.iter().find(|(name, _)| is_page && *name == bare(cell)) {
+            Some((_, plain)) => (*plain).to_owned(),
+            None => bare(cell).to_ascii_lowercase(),
+        };
+        let names: Vec<String> = cells.into_iter().map(plain).collect();
+        if !names.iter().all(|name| is_name(name)) {
+            return None;
+        }
         kind(&names).is_some().then_some(names)
     };
     let trimmed = line.trim();
@@ -539,6 +587,24 @@ mod tests {
         assert_eq!(rows.len(), 2, "{rows:?}");
         assert_eq!(rows[0][1].1, "x");
         assert!(rows[0][2].1.starts_with("SELECT 'a|b',"), "{rows:?}");
+    }
+
+    #[test]
+    fn what_other_clients_print_gives_rows() {
+        let shell = r#"{"hasData": true, "rows": [{"Id": 7, "Command": "Query", "Info": "DO 1"}], "warningCount": 0}
+            {"hasData": true, "rows": [{"Variable_name": "version", "Value": "8.0.36"}]}"#;
+        let sets = tables(shell);
+        assert_eq!(sets.len(), 2);
+        assert_eq!(sets[0].first().unwrap().text("info"), Some("DO 1"));
+        assert_eq!(sets[1].first().unwrap().text("value"), Some("8.0.36"));
+        let by_row = "{\"Id\": 7, \"Command\": \"Query\"}\n{\"Id\": 8, \"Command\": \"Sleep\"}\n";
+        assert_eq!(tables(by_row)[0].len(), 2);
+        let page = "Processes \tID \tUser \tHost \tDatabase \tCommand \tTime \tStatus \tProgress \tSQL query\n\
+                    Kill \t71 \twp \tlocalhost \twp \tQuery \t95 \tLocked \t--- \tUPDATE a SET b = 1\n\
+                    Kill \t72 \twp \tlocalhost \twp \tSleep \t94 \t--- \t--- \t---\n";
+        let sets = tables(page);
+        let rows: Vec<_> = sets[0].iter().map(|row| (row.text("state"), row.text("info"))).collect();
+        assert_eq!(rows, [(Some("Locked"), Some("UPDATE a SET b = 1")), (None, None)]);
     }
 
     #[test]

@@ -10,6 +10,10 @@ use spindoctor_model::mysql::{RowLockWait, ServerThread, Transaction};
 
 /// Characters of a statement that are kept.
 const LONGEST: usize = 1_280;
+/// Locks of one transaction that are kept: the server prints some ten of them.
+const MOST_LOCKS: usize = 200;
+/// Records of one lock that are kept: a page of 16 KiB has some hundred.
+const MOST_RECORDS: usize = 1_000;
 
 /// What a status text says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -142,6 +146,8 @@ struct Entry {
     /// The lock that it waits for, and those that it has, as printed.
     wanted: Option<Lock>,
     held: Vec<Lock>,
+    /// The lock printed last is the one that it waits for.
+    is_wanted_last: bool,
     tail: Option<String>,
     pthread_id: Option<u64>,
     is_cut: bool,
@@ -154,6 +160,33 @@ struct Lock {
     /// `space id 2 page no 4`, of a row's.
     page: String,
     mode: String,
+    /// The records of the page, by heap number, as far as the text prints them.
+    records: Vec<u32>,
+}
+
+impl Lock {
+    /// True where who has this lock stands in the way of who wants the other.
+    fn blocks(&self, wanted: &Self) -> bool {
+        let is_gap_only = self.mode.contains("locks gap before rec");
+        let fits = match wanted.mode.contains("insert intention") {
+            true => !self.mode.contains("insert intention") && !self.mode.contains("rec but not gap"),
+            false => !is_gap_only,
+        };
+        // Of a page with many records the text prints those that are locked; older servers print none.
+        let is_same_record = self.records.is_empty()
+            || wanted.records.is_empty()
+            || self.records.iter().any(|record| wanted.records.contains(record));
+        let is_shared = |lock: &Self| lock.mode.split(' ').next() == Some("S");
+        fits && is_same_record
+            && !(is_shared(self) && is_shared(wanted))
+            && (&self.table, &self.page, &self.index) == (&wanted.table, &wanted.page, &wanted.index)
+    }
+}
+
+/// `Record lock, heap no 43 PHYSICAL RECORD: n_fields 5; ...`
+fn record(line: &str) -> Option<u32> {
+    let (_, rest) = line.trim_start().strip_prefix("Record lock, ")?.split_once("heap no ")?;
+    rest.split(' ').next()?.parse().ok()
 }
 
 /// Threads and transactions of the list.
@@ -186,13 +219,22 @@ fn entries(text: &str, status: &InnodbStatus) -> (Vec<ServerThread>, Vec<Entry>)
                 in_statement = false;
             } else if let Some((lock, waits)) = lock(line) {
                 in_statement = false;
+                entry.is_wanted_last = waits;
                 match waits && is_below_wait {
                     true => entry.wanted = Some(lock),
                     false if waits => {
                         entry.wanted.get_or_insert(lock);
                     }
-                    false if entry.held.len() < 200 => entry.held.push(lock),
+                    false if entry.held.len() < MOST_LOCKS => entry.held.push(lock),
                     false => {}
+                }
+            } else if let Some(record) = record(line) {
+                let last = match entry.is_wanted_last {
+                    true => entry.wanted.as_mut(),
+                    false => entry.held.last_mut(),
+                };
+                if let Some(lock) = last.filter(|lock| lock.records.len() < MOST_RECORDS) {
+                    lock.records.push(record);
                 }
             } else if in_statement
                 && !line.starts_with("Trx read view ")
@@ -301,7 +343,7 @@ fn lock(line: &str) -> Option<(Lock, bool)> {
     let (_, mode) = rest.split_once(" lock mode ").or_else(|| rest.split_once(" lock_mode "))?;
     let waits = mode.trim_end().ends_with("waiting");
     let mode = mode.trim().trim_end_matches("waiting").trim().to_owned();
-    Some((Lock { table, index, page, mode }, waits))
+    Some((Lock { table, index, page, mode, records: Vec::new() }, waits))
 }
 
 /// The connection of an entry.
@@ -355,10 +397,7 @@ fn waits(entries: &[Entry], status: &InnodbStatus) -> Vec<RowLockWait> {
         let is_counter = wanted.mode.starts_with("AUTO-INC");
         let waited_s = waiter.transaction.waited_s.unwrap_or(0.0);
         let printed = entries.iter().find(|other| {
-            other.transaction.id != waiter.transaction.id
-                && other.held.iter().any(|held| {
-                    held.table == wanted.table && held.page == wanted.page && held.index == wanted.index
-                })
+            other.transaction.id != waiter.transaction.id && other.held.iter().any(|held| held.blocks(wanted))
         });
         // Ages are printed in whole seconds.
         let mut old = others.iter().filter(|other| other.transaction.age_s + 1.0 >= waited_s);
@@ -401,4 +440,70 @@ fn inserts_into(entry: &Entry, table: &str) -> bool {
         && first.is_some_and(|first| {
             first.rsplit('.').next().is_some_and(|first| first.trim_matches('`') == name)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transaction(id: u32, says: &str, locks: &[(&str, u32)]) -> String {
+        let mut text = format!(
+            "---TRANSACTION {id}, ACTIVE {} sec\n{says}3 lock struct(s), heap size 1136, 2 row lock(s)\n\
+             MySQL thread id {id}, OS thread handle 1{id}, query id 9 10.2.0.8 app updating\nUPDATE a SET b = 1\n",
+            100 - id
+        );
+        for (mode, record) in locks {
+            if mode.ends_with(" waiting") {
+                text.push_str("------- TRX HAS BEEN WAITING 9 SEC FOR THIS LOCK TO BE GRANTED:\n");
+            }
+            text.push_str(&format!(
+                "RECORD LOCKS space id 58 page no 3 n bits 72 index PRIMARY of table `s`.`a` trx id {id} lock_mode {mode}\n\
+                 Record lock, heap no {record} PHYSICAL RECORD: n_fields 5; compact format; info bits 0\n \
+                 0: len 4; hex 8000002a; asc    *;;\n"
+            ));
+        }
+        text
+    }
+
+    fn pairs(transactions: &[String]) -> Vec<(Option<u64>, Option<u64>)> {
+        let text = format!(
+            "------------\nTRANSACTIONS\n------------\nTrx id counter 100\n{}--------\nFILE I/O\n--------\n",
+            transactions.concat()
+        );
+        let waits = read(&text).unwrap().waits;
+        waits.iter().map(|wait| (wait.waiting_connection_id, wait.blocking_connection_id)).collect()
+    }
+
+    #[test]
+    fn of_a_page_the_record_says_who_blocks_whom() {
+        let chain = [
+            transaction(7, "LOCK WAIT ", &[("X locks rec but not gap waiting", 43)]),
+            transaction(
+                6,
+                "LOCK WAIT ",
+                &[
+                    ("X locks rec but not gap waiting", 42),
+                    ("X locks rec but not gap", 43),
+                    ("X locks rec but not gap waiting", 42),
+                ],
+            ),
+            transaction(
+                5,
+                "LOCK WAIT ",
+                &[("X locks rec but not gap waiting", 41), ("X locks rec but not gap", 42)],
+            ),
+            transaction(4, "", &[("X locks rec but not gap", 41)]),
+        ];
+        assert_eq!(pairs(&chain), [(Some(7), Some(6)), (Some(6), Some(5)), (Some(5), Some(4))]);
+    }
+
+    #[test]
+    fn a_gap_is_in_the_way_of_inserts_alone() {
+        let gap = ("X locks gap before rec", 9);
+        let insert = transaction(7, "LOCK WAIT ", &[("X locks gap before rec insert intention waiting", 9)]);
+        let row = transaction(7, "LOCK WAIT ", &[("X locks rec but not gap waiting", 9)]);
+        let holders = [transaction(5, "", &[("X locks rec but not gap", 9)]), transaction(4, "", &[gap])];
+        assert_eq!(pairs(&[&[insert][..], &holders].concat()), [(Some(7), Some(4))]);
+        assert_eq!(pairs(&[&[row][..], &holders].concat()), [(Some(7), Some(5))]);
+    }
 }

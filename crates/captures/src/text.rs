@@ -38,7 +38,13 @@ impl Text {
             bytes = &bytes[bytes.len() - LONGEST_BYTES..];
             note = Some(format!("only the last {} MiB were read", LONGEST_BYTES >> 20));
         }
-        Self { text: one_line_end(&decoded(bytes)).into_owned(), note }
+        let mut text = one_line_end(&decoded(bytes)).into_owned();
+        // A log that was cut while the server had it open begins with zeros up to where the server went on.
+        if text.contains('\0') {
+            text.retain(|character| character != '\0');
+            note.get_or_insert("bytes of zero were left out".to_owned());
+        }
+        Self { text, note }
     }
 }
 
@@ -112,5 +118,7 @@ mod tests {
         let cut = Text::from_bytes(&[0x1f, 0x8b, 8, 0, 0]);
         assert!(cut.text.is_empty() && cut.note.is_some());
         assert_eq!(text(b"a\xff\n"), "a\u{fffd}\n");
+        let cut = Text::from_bytes(&[&[0; 9_000][..], b"2024-01-01 [Note] a\n"].concat());
+        assert!(cut.text == "2024-01-01 [Note] a\n" && cut.note.is_some(), "{cut:?}");
     }
 }

@@ -21,7 +21,14 @@ const OTHER_NAMES: [(&str, &str); 9] = [
     ("thread_os_id", "tid"),
 ];
 
-/// The threads of one list, without the session that asked for it.
+/// The threads of one list, without the session that made it.
+pub(crate) fn others(rows: &Rows) -> Vec<ServerThread> {
+    let mut threads = threads(rows);
+    threads.retain(|thread| !is_own(thread));
+    threads
+}
+
+/// The threads of one list.
 pub fn threads(rows: &Rows) -> Vec<ServerThread> {
     let columns = rows.names();
     let named = |name: &str| match OTHER_NAMES.iter().find(|(other, _)| name.eq_ignore_ascii_case(other)) {
@@ -46,7 +53,6 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
     let mut sample = ServerSample::default();
     (processlist::SOURCE.parse)(&rows, Answer::default(), &mut sample);
     let mut threads = sample.threads.value().cloned().unwrap_or_default();
-    threads.retain(|thread| !is_own(thread));
     for thread in &mut threads {
         if !has_id {
             thread.connection_id = None;

@@ -96,6 +96,12 @@ pub fn window<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Window {
         Some(stacks) => Reading::Available { at_s: 0.0, took_ms: 0.0, value: stacks.profile.clone() },
         None => Reading::Unavailable(Unavailable::because(NOT_GIVEN)),
     };
+    let said = parts.iter().flat_map(|part| &part.moments).flat_map(|moment| &moment.said);
+    window.error_log = said
+        .filter_map(|said| if let Said::Troubles(troubles) = said { Some(troubles) } else { None })
+        .flatten()
+        .cloned()
+        .collect();
     fail_the_rest(&mut window);
     window
 }
@@ -111,7 +117,7 @@ fn place(said: &Said) -> Option<&'static str> {
         Said::Status(_) => "status",
         Said::Variables(_) | Said::Options(_) => "variables",
         Said::Replication(_) => "replication",
-        Said::Stacks(_) => return None,
+        Said::Stacks(_) | Said::Troubles(_) => return None,
     })
 }
 
@@ -205,7 +211,7 @@ fn put(sample: &mut Sample, at_s: f64, said: &Said) {
         Said::Status(values) => server.status = available(at_s, values),
         Said::Variables(values) | Said::Options(values) => server.variables = available(at_s, values),
         Said::Replication(channels) => server.replication = available(at_s, channels),
-        Said::Stacks(_) => {}
+        Said::Stacks(_) | Said::Troubles(_) => {}
     }
 }
 

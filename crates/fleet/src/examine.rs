@@ -219,7 +219,8 @@ impl Examination {
             Sample { at_s, server: last, host: HostSample::default() },
         ];
         let profile = Reading::Unavailable(no_host());
-        Ok((Box::new(Window { server: identity, start: at, asked_s: None, samples, profile, cost }), permit))
+        let window = Window { server: identity, start: at, samples, profile, cost, ..Window::default() };
+        Ok((Box::new(window), permit))
     }
 
     /// Keeps those answers that there is room for; they have it until what is returned is dropped.

@@ -6,6 +6,7 @@
 
 pub mod connections;
 pub mod diagnosis;
+pub mod error_log;
 pub mod finding;
 pub mod host;
 pub mod innodb_status;
@@ -27,6 +28,7 @@ pub mod wait_graph;
 pub mod window;
 
 pub use diagnosis::{Cost, Diagnosis, NotExamined};
+pub use error_log::{LoggedTrouble, TroubleKind};
 pub use finding::{Evidence, Finding, Remedy, Root, Severity, Value};
 pub use host::HostSample;
 pub use innodb_status::InnodbStatus;

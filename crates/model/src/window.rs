@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::Cost;
+use crate::error_log::LoggedTrouble;
 use crate::host::HostSample;
 use crate::mysql::ServerSample;
 use crate::reading::{Reading, Unavailable};
@@ -77,6 +78,9 @@ pub struct Window {
     pub samples: Vec<Sample>,
     /// Every thread's stack, again and again over the window, and samples of what ran on a CPU.
     pub profile: Reading<Profile>,
+    /// What the server's error log says of trouble, where it was given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub error_log: Vec<LoggedTrouble>,
     /// What taking them cost.
     pub cost: Cost,
 }

@@ -19,6 +19,7 @@ mod draft;
 pub mod frame_states;
 mod history;
 pub mod latch_spin;
+mod logged;
 pub mod phases;
 pub mod proposals;
 pub mod rank;
@@ -86,6 +87,8 @@ enum Rule {
     Readings(fn(&Window) -> Outcome),
     /// The account of its session time, and the readings.
     Time(fn(&Window, &SessionTime) -> Outcome),
+    /// The same, where an error log alone may say it, too.
+    TimeOrLog(fn(&Window, Option<&SessionTime>) -> Outcome),
 }
 
 /// What a cause costs. A finding's score is its share of the session time; this says how a rule's own estimate becomes one.
@@ -119,6 +122,7 @@ impl Cause {
     pub fn evaluate(&self, window: &Window, time: Option<&SessionTime>) -> Outcome {
         match (self.rule, time) {
             (Rule::Readings(rule), _) => rule(window),
+            (Rule::TimeOrLog(rule), time) => rule(window, time),
             (Rule::Time(rule), Some(time)) => rule(window, time),
             (Rule::Time(_), None) => match window.need(|sample| &sample.server.threads) {
                 Err(missing) => Outcome::NotEnoughEvidence(missing),

@@ -48,6 +48,21 @@ pub fn read(text: &str) -> Option<CapturedStacks> {
     found.min_by_key(|found| found.lines_not_understood).map(as_crash)
 }
 
+/// Functions that stand between a signal's handler and what was hit by it.
+const SIGNAL: &[&str] =
+    &["__restore_rt", "sigaction", "raise", "gsignal", "abort", "__assert_fail", "<unknown>"];
+
+/// The functions in which a server died, the innermost first, of the backtrace in its error log.
+pub(crate) fn died_in(text: &str) -> Vec<String> {
+    let Some(found) = read(text).filter(|found| found.form == "crash backtrace") else { return Vec::new() };
+    let Some(stack) = found.profile.stacks.last() else { return Vec::new() };
+    let names = stack.frames.iter().filter_map(|&at| found.profile.frames.get(at as usize));
+    let is_of_death = |name: &str| {
+        DEATH.contains(&name) || SIGNAL.contains(&name) || name.starts_with("lib") && name.contains("+0x")
+    };
+    names.map(|frame| frame.name.clone()).skip_while(|name| is_of_death(name)).collect()
+}
+
 /// A backtrace of one thread that dies is what the server wrote of it: nothing was seen at an instant.
 fn as_crash(mut found: CapturedStacks) -> CapturedStacks {
     let is_death = || {

@@ -71,7 +71,8 @@ fn unless_too_many_wait(sample: &ServerSample) -> Result<Option<String>, Unavail
 /// How many transactions wait for row locks, as `SHOW GLOBAL STATUS` names it.
 pub(crate) const CURRENT_WAITS: &str = "Innodb_row_lock_current_waits";
 
-fn transactions(rows: &Rows) -> Vec<Transaction> {
+/// The transactions of a list of `information_schema.INNODB_TRX`; ages only where the list has them.
+pub fn transactions(rows: &Rows) -> Vec<Transaction> {
     rows.iter()
         .map(|row| Transaction {
             id: row.string("trx_id"),

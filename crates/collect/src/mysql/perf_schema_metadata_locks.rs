@@ -72,8 +72,12 @@ fn metadata_locks(rows: &Rows) -> Result<Vec<MetadataLock>, Unavailable> {
                  WHERE NAME = 'wait/lock/metadata/sql/mdl'",
         ));
     }
-    Ok(rows
-        .iter()
+    Ok(listed(rows))
+}
+
+/// The locks of a list of `performance_schema.metadata_locks`.
+pub fn listed(rows: &Rows) -> Vec<MetadataLock> {
+    rows.iter()
         .filter(|row| row.text("LOCK_STATUS").is_some())
         .map(|row| MetadataLock {
             object_type: row.string("OBJECT_TYPE"),
@@ -84,7 +88,7 @@ fn metadata_locks(rows: &Rows) -> Result<Vec<MetadataLock>, Unavailable> {
             owner_internal_id: row.number("OWNER_THREAD_ID"),
             owner_connection_id: row.number("PROCESSLIST_ID"),
         })
-        .collect())
+        .collect()
 }
 
 #[cfg(test)]

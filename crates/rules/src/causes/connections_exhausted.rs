@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, TroubleKind, Unavailable, Window};
 
 use crate::draft::Draft;
+use crate::logged;
+use crate::rank::WARNING_FROM;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -19,7 +21,7 @@ pub const CAUSE: Cause = Cause {
     why_it_hurts: "Refused clients get no work done, and most of them try again at once, which costs the \
                    accepting thread more. Monitoring that logs in as an ordinary user goes blind at the same \
                    moment.",
-    evidence: "Error 1040 for spindoctor's own login; growth of Connection_errors_max_connections over the \
+    evidence: "Error 1040 for spindoctor's own login; an error log that was given and ends with it; growth of Connection_errors_max_connections over the \
                window; Threads_connected without spindoctor's own session against max_connections, in any \
                sample. It is a warning from 90 % on, because one retry storm fills the rest. The estimate is \
                the share of login attempts that were refused.",
@@ -64,7 +66,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     {
         return Ok(Some(own_login_refused(&refusal.because)));
     }
-    let status = window.need(|s| &s.server.status)?;
+    let status = match (window.need(|s| &s.server.status), refused_in_log(window)) {
+        (Ok(status), _) => status,
+        (Err(_), Some(finding)) => return Ok(Some(finding)),
+        (Err(missing), None) => return Err(missing),
+    };
     let limit = window.need_variable("max_connections")?;
     status.number("Threads_connected").ok_or_else(|| Unavailable::because("Threads_connected is absent"))?;
 
@@ -147,6 +153,21 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     ))
 }
 
+/// What an error log ends with; it does not say how many of the logins were refused.
+fn refused_in_log(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::TooManyConnections)?;
+    let draft =
+        Draft::new(&CAUSE, WARNING_FROM, "The server refused logins: every permitted connection was taken")
+            .why("Who held the connections is not in the log: a process list of that moment would say.");
+    Some(
+        draft
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(through_the_kept_session())
+            .remedy(half_as_many_again())
+            .finding(),
+    )
+}
+
 fn own_login_refused(because: &str) -> Finding {
     Draft::new(&CAUSE, 0.9, "The server refuses logins: every permitted connection is taken")
         .why(
@@ -154,23 +175,31 @@ fn own_login_refused(because: &str) -> Finding {
              only be read through the session kept for administrators.",
         )
         .evidence(Evidence::new("spindoctor's own login", because, "", "connect").expected("accepted"))
-        .remedy(Remedy {
-            statement: "Log in as a user with CONNECTION_ADMIN (or SUPER), or through admin_address or \
-                        extra_port, and end idle connections: KILL id"
-                .into(),
-            why: "One session is kept for an administrator; from there the holders can be seen and ended.".into(),
-            dynamic: true,
-            risk: "KILL rolls the connection's open transaction back.".into(),
-            undo: String::new(),
-        })
-        .remedy(Remedy {
-            statement: "SET GLOBAL max_connections = the present value and half as much again".into(),
-            why: "Lets clients in while the reason is looked for.".into(),
-            dynamic: true,
-            risk: "Each connection takes memory and a file descriptor.".into(),
-            undo: "SET GLOBAL max_connections = the value before".into(),
-        })
+        .remedy(through_the_kept_session())
+        .remedy(half_as_many_again())
         .finding()
+}
+
+fn through_the_kept_session() -> Remedy {
+    Remedy {
+        statement: "Log in as a user with CONNECTION_ADMIN (or SUPER), or through admin_address or \
+                    extra_port, and end idle connections: KILL id"
+            .into(),
+        why: "One session is kept for an administrator; from there the holders can be seen and ended.".into(),
+        dynamic: true,
+        risk: "KILL rolls the connection's open transaction back.".into(),
+        undo: String::new(),
+    }
+}
+
+fn half_as_many_again() -> Remedy {
+    Remedy {
+        statement: "SET GLOBAL max_connections = the present value and half as much again".into(),
+        why: "Lets clients in while the reason is looked for.".into(),
+        dynamic: true,
+        risk: "Each connection takes memory and a file descriptor.".into(),
+        undo: "SET GLOBAL max_connections = the value before".into(),
+    }
 }
 
 /// A connection that has not logged in yet has no user.
@@ -255,5 +284,27 @@ pub(crate) mod examples {
         let nearly = |connected| Build::busy("8.0.36").gauge("Threads_connected", connected).window();
         assert_eq!(found(&nearly(137.0)).severity, spindoctor_model::Severity::Warning);
         assert_eq!(evaluate(&nearly(136.0)), Outcome::Clear);
+    }
+
+    #[test]
+    fn an_error_log_alone_is_enough_where_it_ends_with_it() {
+        let logged = |kind, before_end_s| {
+            let mut window = missing();
+            let line = "[Warning] Too many connections".to_owned();
+            window
+                .samples
+                .iter_mut()
+                .for_each(|sample| sample.server.status = spindoctor_model::Reading::NotAsked);
+            window.error_log = vec![spindoctor_model::LoggedTrouble {
+                kind,
+                times: 3,
+                before_end_s: Some(before_end_s),
+                line,
+            }];
+            matches!(evaluate(&window), Outcome::Fired(_))
+        };
+        assert!(logged(TroubleKind::TooManyConnections, 60.0));
+        assert!(!logged(TroubleKind::TooManyConnections, 86_400.0), "that is over");
+        assert!(!logged(TroubleKind::DiskFull, 0.0));
     }
 }

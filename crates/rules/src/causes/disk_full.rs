@@ -3,9 +3,14 @@
 use spindoctor_model::host::DataDirectory;
 use spindoctor_model::number::bytes;
 use spindoctor_model::stack::Profile;
-use spindoctor_model::{Evidence, Finding, KnownBy, Remedy, SessionTime, TimeClass, Unavailable, Window};
+use spindoctor_model::{
+    Evidence, Finding, KnownBy, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window,
+};
 
 use super::{commit_sync_bound, storage_stalled};
+use crate::draft::Draft;
+use crate::logged;
+use crate::rank::{CRITICAL_FROM, WARNING_FROM};
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -20,7 +25,7 @@ pub const CAUSE: Cause = Cause {
                    answered: the server looks healthy. After space is freed it can take a minute until the thread looks again.",
     evidence: "Sessions in wait_for_free_space (MariaDB: mariadb_sleep_for_space) by their stacks, or in the state Waiting for disk space; else less than a megabyte \
                free where the data, the binary log or temporary files are, while a fifth of the session time is in commits, \
-               writes, or waits without a name. The estimate is the share of those that wait for space and of the commits.",
+               writes, or waits without a name; or an error log that was given ends with it. The estimate is the share of those that wait for space and of the commits.",
     looks_alike: "Storage that hangs stands in the kernel, in write or fsync, with space free: storage-stalled. A lock of FLUSH \
                   TABLES WITH READ LOCK stops commits too: global-lock-pileup.",
     remedies: "Free space where the files are. Binary logs are the first choice where replicas and backups have read them: PURGE \
@@ -45,7 +50,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Other,
     ],
     stacks: Stacks::Standing(WAITS),
-    rule: Rule::Time(evaluate),
+    rule: Rule::TimeOrLog(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -82,7 +87,53 @@ pub(super) fn is_seen(window: &Window) -> bool {
             .is_some_and(|data| Room::list(data).iter().any(|room| room.free_bytes < FULL_BYTES))
 }
 
-fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+fn evaluate(window: &Window, time: Option<&SessionTime>) -> Outcome {
+    let outcome = match (time, window.need(|sample| &sample.server.threads)) {
+        (Some(time), _) => of_sessions(window, time),
+        (None, Err(missing)) => Outcome::NotEnoughEvidence(missing),
+        (None, Ok(_)) => Outcome::Clear,
+    };
+    match (outcome, of_log(window)) {
+        (Outcome::Fired(finding), _) => Outcome::Fired(finding),
+        (_, Some(finding)) => Outcome::Fired(finding),
+        (outcome, None) => outcome,
+    }
+}
+
+/// What an error log ends with. It does not say how many wait: while the server waits for space, no commit goes on.
+fn of_log(window: &Window) -> Option<Finding> {
+    let waits = logged::at_the_end(window, TroubleKind::WaitsForSpace);
+    let (trouble, times) = waits.or_else(|| logged::at_the_end(window, TroubleKind::DiskFull))?;
+    let (score, headline, why) = match waits {
+        Some(_) => (
+            CRITICAL_FROM,
+            "A file system is full: the server waits until space is freed",
+            "The thread that writes sleeps a minute between its tries, and every commit may wait behind it.",
+        ),
+        None => (
+            WARNING_FROM,
+            "A file system is full: writes failed",
+            "What could not be written was given up with an error. The line says which file it was.",
+        ),
+    };
+    let draft = Draft::new(&CAUSE, score, headline).why(why);
+    let draft = draft.evidence_all(logged::evidence(trouble, times).into_iter());
+    Some(draft.remedies([free_space()]).finding())
+}
+
+fn free_space() -> Remedy {
+    Remedy {
+        statement: "Free space on that file system: move old backups, dumps and logs of other programs away, or make the \
+                    volume larger"
+            .into(),
+        why: "The thread that waits tries again within a minute, and all commits go on.".into(),
+        dynamic: true,
+        risk: "Files of the server itself are not to be removed by hand.".into(),
+        undo: String::new(),
+    }
+}
+
+fn of_sessions(window: &Window, time: &SessionTime) -> Outcome {
     let rooms = match window.need(|sample| &sample.host.data_directory) {
         Ok(data) => Some(Room::list(data)),
         Err(_) => None,
@@ -127,15 +178,7 @@ fn finding(window: &Window, waits: &InClasses<'_>, full: Option<&Room>, rooms: &
                     .expected(format!("> {}", bytes(FULL_BYTES as f64)))
             }),
         )
-        .remedy(Remedy {
-            statement: "Free space on that file system: move old backups, dumps and logs of other programs away, or make the \
-                        volume larger"
-                .into(),
-            why: "The thread that waits tries again within a minute, and all commits go on.".into(),
-            dynamic: true,
-            risk: "Files of the server itself are not to be removed by hand.".into(),
-            undo: String::new(),
-        })
+        .remedy(free_space())
         .remedy_if(oldest_log.map(|base| Remedy {
             statement: format!("SHOW BINARY LOGS, then PURGE BINARY LOGS TO '{base}.NNNNNN', the oldest that a replica still needs"),
             why: "Binary logs that every replica and backup has read are the server's own files that can go.".into(),
@@ -172,6 +215,7 @@ impl Room {
 #[cfg(test)]
 pub(crate) mod examples {
     use spindoctor_model::stack::ThreadState::{Condition, Sleep};
+    use spindoctor_model::{LoggedTrouble, Reading};
 
     use super::*;
     use crate::testing::{Build, answer};
@@ -237,5 +281,21 @@ pub(crate) mod examples {
     fn a_disk_that_is_full_while_nobody_commits_costs_nobody_time() {
         let window = free(Build::busy("8.0.36"), 0).window();
         assert_eq!(CAUSE.evaluate(&window, crate::session_time(&window).as_ref()), Outcome::Clear);
+    }
+
+    #[test]
+    fn an_error_log_alone_is_enough_where_it_ends_with_it() {
+        let logged = |kind, before_end_s| {
+            let mut window = missing();
+            window.samples.iter_mut().for_each(|sample| sample.server.threads = Reading::NotAsked);
+            let line = "Disk is full writing './binlog.000411' (OS errno 28)".to_owned();
+            window.error_log = vec![LoggedTrouble { kind, times: 2, before_end_s, line }];
+            let found = crate::diagnose(&window).findings;
+            found.into_iter().find(|finding| finding.cause == CAUSE.name).map(|finding| finding.headline)
+        };
+        assert!(logged(TroubleKind::WaitsForSpace, Some(600.0)).unwrap().contains("waits until"));
+        assert!(logged(TroubleKind::DiskFull, None).unwrap().contains("writes failed"));
+        assert_eq!(logged(TroubleKind::WaitsForSpace, Some(7_200.0)), None, "that is over");
+        assert_eq!(logged(TroubleKind::TooManyConnections, Some(0.0)), None);
     }
 }

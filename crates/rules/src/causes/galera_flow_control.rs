@@ -1,5 +1,6 @@
 //! `galera-flow-control`: a node of a Galera cluster holds back the commits of all.
 
+use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
 
 use super::{commit_sync_bound, monitoring_overload};
@@ -19,7 +20,8 @@ pub const CAUSE: Cause = Cause {
     evidence: "Sessions in certification (states that begin with wsrep, or galera::ReplicatorSMM by their stacks), or in commit on a \
                server with wsrep_on, from 5 % of the session time and half a session on. wsrep_flow_control_paused_ns says for \
                which part of the window the cluster paused; wsrep_flow_control_sent whether this node asked for it, \
-               wsrep_local_recv_queue how much it has to apply.",
+               wsrep_local_recv_queue how much it has to apply. Of a captured list without variables: it names wsrep, and a session has \
+               been in its commit for ten seconds.",
     looks_alike: "Commits that wait for this node's own disk are commit-sync-bound. InnoDB prints ACTIVE (PREPARED) for a \
                   transaction in certification: that is no XA, and prepared-xa-left does not count it.",
     remedies: "Find the slow node: it is the one whose wsrep_flow_control_sent grows and whose wsrep_local_recv_queue is long. Give \
@@ -46,14 +48,38 @@ pub const CAUSE: Cause = Cause {
 /// Share of the window in which the cluster paused, from which on flow control is what commits wait for.
 const PAUSED: f64 = 0.05;
 
+/// A commit on a node that is well takes milliseconds, of a large transaction seconds: who is in it for longer waits for the
+/// cluster. Chosen, not derived.
+const LONG_COMMIT_S: f64 = 10.0;
+
+/// True where the variables are not known, the list of threads is a Galera node's by its words, and somebody has been in a commit
+/// for long.
+fn is_node_by_its_list(window: &Window) -> bool {
+    if window.variable("version").is_some() {
+        return false;
+    }
+    let threads = window.latest(|sample| &sample.server.threads).map(Vec::as_slice).unwrap_or_default();
+    let names_galera = |thread: &ServerThread| {
+        let has = |text: &str| text.to_ascii_lowercase().contains("wsrep");
+        has(&thread.state) || thread.statement.as_deref().is_some_and(has)
+    };
+    let is_in_commit = |thread: &&ServerThread| {
+        let state = thread.state.to_ascii_lowercase();
+        thread.is_connection && ["query end", "commit"].iter().any(|begins| state.starts_with(begins))
+    };
+    threads.iter().any(names_galera)
+        && threads.iter().filter(is_in_commit).any(|thread| thread.time_s >= LONG_COMMIT_S)
+}
+
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let is_node = window.variable("wsrep_on").is_some_and(|on| on.eq_ignore_ascii_case("ON") || on == "1");
     // The growth of the nanoseconds is of this window; `wsrep_flow_control_paused` is of all time since FLUSH STATUS.
     let paused =
         window.status_per_s("wsrep_flow_control_paused_ns").map(|ns_per_s| (ns_per_s / 1e9).clamp(0.0, 1.0));
     let is_paused = is_node && paused.is_some_and(|paused| paused >= PAUSED);
+    let is_listed = is_node_by_its_list(window);
     let classes: &[TimeClass] =
-        if is_paused { &[TimeClass::Galera, TimeClass::Commit] } else { &[TimeClass::Galera] };
+        if is_paused || is_listed { &[TimeClass::Galera, TimeClass::Commit] } else { &[TimeClass::Galera] };
     let Some(waits) = InClasses::from_time(time, classes) else { return Outcome::Clear };
     let grows = |name: &str| window.status_growth(name).is_some_and(|growth| growth > 0.0);
     let queue = window.status_series("wsrep_local_recv_queue").last().map(|&(_, queue)| queue);
@@ -67,6 +93,11 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         (true, false) => (
             "another node applies too slowly and asked the cluster to pause",
             "Look on each node for the one whose wsrep_flow_control_sent grows: SHOW GLOBAL STATUS LIKE 'wsrep_flow_control_sent'",
+        ),
+        (false, _) if is_listed => (
+            "the list is of a Galera node, and they have been in their commit for long",
+            "Ask each node: SHOW GLOBAL STATUS LIKE 'wsrep%'. The slow one has a long wsrep_local_recv_queue and a wsrep_flow_control_sent \
+             that grows; a node without wsrep_ready = ON commits nothing",
         ),
         (false, _) => (
             "their write sets are certified by the cluster",
@@ -164,6 +195,30 @@ pub(crate) mod examples {
         assert!(headline(&this).contains("this node"), "{}", headline(&this));
         let certified = node("wsrep: replicating and certifying write set(4711)", 0.0).window();
         assert!(headline(&certified).contains("certified"), "{}", headline(&certified));
+    }
+
+    #[test]
+    fn a_list_alone_that_names_wsrep_is_a_node_s() {
+        let listed = |check: &'static str, since_s: f64| {
+            node("Commit", 0.0)
+                .each(move |at_s, server, _| {
+                    let mut threads = vec![session(20, "Query", "Filling schema table", check)];
+                    threads.extend(
+                        (30..33).map(|id| session(id, "Query", "query end", "INSERT INTO t VALUES (1)")),
+                    );
+                    threads.iter_mut().for_each(|thread| thread.time_s = since_s);
+                    server.threads = crate::testing::answer(at_s, threads);
+                    server.variables = spindoctor_model::Reading::NotAsked;
+                    server.status = spindoctor_model::Reading::NotAsked;
+                })
+                .window()
+        };
+        let fires = |window: &Window| {
+            crate::diagnose(window).findings.iter().any(|finding| finding.cause == CAUSE.name)
+        };
+        assert!(fires(&listed("SHOW STATUS LIKE 'wsrep_local_state'", 174.0)));
+        assert!(!fires(&listed("SHOW STATUS LIKE 'wsrep_local_state'", 0.1)), "a commit as usual");
+        assert!(!fires(&listed("SHOW STATUS LIKE 'Uptime'", 174.0)), "no node");
     }
 
     #[test]

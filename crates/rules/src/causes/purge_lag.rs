@@ -27,7 +27,7 @@ pub const CAUSE: Cause = Cause {
                transaction. It fires where the list is, or was, longer than innodb_max_purge_lag and changes are delayed: \
                the estimate is the delay, the mean of all samples, times the rows changed a second (Handler_write, _update, \
                _delete), of the time of the sessions at work. It fires too, as a warning, where the list has a million \
-               entries and grows, and on MariaDB, which delays nobody while nothing can be purged, where it is too long and \
+               entries and grows (of a single status: and a transaction is open for a minute), and on MariaDB, which delays nobody while nothing can be purged, where it is too long and \
                \"Purge done for\" stands: the delay comes when purge goes on.",
     looks_alike: "A long list that gets shorter: purge catches up after a bulk change. Updates that wait for rows are \
                   row-lock-pileup; the transaction that holds them may be the old one.",
@@ -86,6 +86,8 @@ struct Lag {
     delays_us: Vec<f64>,
     /// The limit is passed and nobody is delayed, because nothing is purged.
     is_held_back: bool,
+    /// There is one reading, it is long, and a transaction is old: the list grows as long as that is open.
+    is_long_once: bool,
 }
 
 impl Lag {
@@ -94,8 +96,12 @@ impl Lag {
         let (Some(&(first_s, first)), Some(&(last_s, last))) = (lengths.first(), lengths.last()) else {
             return Ok(None);
         };
-        // Without them nobody knows whether changes are delayed.
-        window.need(|s| &s.server.variables)?;
+        let is_long_once =
+            lengths.len() == 1 && last >= LONG_HISTORY && oldest(window, OLD_TRANSACTION_S).is_some();
+        if !is_long_once {
+            // Without them nobody knows whether changes are delayed.
+            window.need(|s| &s.server.variables)?;
+        }
         let limit = window.variable_number("innodb_max_purge_lag").filter(|&limit| limit > 0.0);
         let longest = lengths.iter().map(|&(_, length)| length).fold(0.0, f64::max);
         let is_passed = limit.is_some_and(|limit| longest > limit);
@@ -105,7 +111,7 @@ impl Lag {
             _ => Vec::new(),
         };
         let per_s = (last - first) / (last_s - first_s).max(f64::MIN_POSITIVE);
-        Ok(Some(Self { lengths, longest, last, per_s, limit, delays_us, is_held_back }))
+        Ok(Some(Self { lengths, longest, last, per_s, limit, delays_us, is_held_back, is_long_once }))
     }
 
     fn longest_delay_us(&self) -> f64 {
@@ -126,7 +132,7 @@ impl Lag {
     }
 
     fn grows_long(&self) -> bool {
-        self.last >= LONG_HISTORY && self.per_s > 0.0
+        self.last >= LONG_HISTORY && self.per_s > 0.0 || self.is_long_once
     }
 
     fn headline(&self) -> String {
@@ -143,6 +149,8 @@ impl Lag {
             format!(
                 "{longest:.0} transactions wait to be purged; changes are delayed as soon as purge goes on"
             )
+        } else if self.is_long_once {
+            format!("{:.1} million transactions wait to be purged", self.last / 1e6)
         } else {
             let (millions, per_s) = (self.last / 1e6, self.per_s);
             format!("{millions:.1} million transactions wait to be purged, {per_s:.0} more each second")
@@ -190,10 +198,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let score = delayed.min(1.0).max(if may_harm { LONG_HISTORY_SCORE } else { 0.0 });
     let is_limited = lag.delays() || lag.is_held_back;
     let oldest_from_s = if is_limited { OLDER_THAN_WORK_S } else { OLD_TRANSACTION_S };
-    let oldest = window
-        .latest(|s| &s.server.transactions)
-        .and_then(|all| all.iter().max_by(|a, b| a.age_s.total_cmp(&b.age_s)))
-        .filter(|oldest| oldest.age_s >= oldest_from_s);
+    let oldest = oldest(window, oldest_from_s);
     let mut draft = Draft::new(&CAUSE, score, lag.headline())
         .why(lag.why(oldest))
         .evidence(
@@ -206,7 +211,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .expected(format!("< {:.0}", lag.limit.unwrap_or(LONG_HISTORY)))
             .series(lag.lengths.clone()),
         )
-        .evidence(Evidence::new("it grows by", lag.per_s, "1/s", "computed").expected("<= 0"));
+        .evidence_if(
+            (!lag.is_long_once)
+                .then(|| Evidence::new("it grows by", lag.per_s, "1/s", "computed").expected("<= 0")),
+        );
     if lag.delays() {
         let delay = |reading, us| Evidence::new(reading, us, "us", "computed from innodb_max_purge_lag");
         draft = draft
@@ -235,6 +243,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .remedy_if((oldest.is_none() && !lag.is_over()).then(|| larger_batch(window)))
             .finding(),
     ))
+}
+
+/// The transaction that is open for longest, where that is at least so long.
+fn oldest(window: &Window, from_s: f64) -> Option<&Transaction> {
+    let all = window.latest(|s| &s.server.transactions)?;
+    all.iter().max_by(|a, b| a.age_s.total_cmp(&b.age_s)).filter(|oldest| oldest.age_s >= from_s)
 }
 
 /// MariaDB delays changes only while it purges (trx0purge.cc, trx_purge): not where all that is left may still be seen.
@@ -323,6 +337,29 @@ pub(crate) mod examples {
 
     pub(crate) fn missing() -> Window {
         Build::busy("8.0.36").each(|_, server, _| server.innodb_metrics = Reading::NotAsked).window()
+    }
+
+    #[test]
+    fn one_status_with_a_long_list_and_an_old_transaction_is_enough() {
+        let once = |length: f64, age_s: f64| {
+            let mut window = Build::busy("8.0.36")
+                .metric("trx_rseg_history_len", length, 0.0)
+                .each(move |at_s, server, _| {
+                    server.transactions = answer(at_s, vec![transaction(12, "RUNNING", age_s)]);
+                    server.variables = Reading::NotAsked;
+                })
+                .window();
+            let last = window.samples.len() - 1;
+            window.samples.drain(..last);
+            evaluate(&window)
+        };
+        let Outcome::Fired(finding) = once(9.4e6, 70_221.0) else { panic!() };
+        assert!(finding.headline.starts_with("9.4 million"), "{}", finding.headline);
+        assert!(finding.remedies[0].statement.contains("KILL 12"), "{:?}", finding.remedies);
+        assert!(finding.evidence.iter().all(|evidence| evidence.reading != "it grows by"));
+        for (length, age_s) in [(9.4e6, 3.0), (9.4e5, 70_221.0)] {
+            assert!(matches!(once(length, age_s), Outcome::NotEnoughEvidence(_)), "{length} {age_s}");
+        }
     }
 
     fn found(window: &Window) -> Finding {

@@ -213,6 +213,8 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("waiting for release of readlock", GlobalLock),
     ("waiting for table flush", GlobalLock),
     ("waiting for table level lock", TableLock),
+    // To MySQL 5.1, of an engine without row locks.
+    ("locked", TableLock),
     ("waiting for table", MetadataLock),
     ("waiting for schema metadata lock", MetadataLock),
     ("waiting for stored", MetadataLock),

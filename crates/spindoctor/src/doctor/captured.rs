@@ -2,9 +2,11 @@
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use rustix::fs::OFlags;
 use spindoctor_captures::{Kind, LONGEST_BYTES, NOT_GIVEN, Part, Text, collections, recognise, window};
 use spindoctor_model::diagnosis::GivenDocument;
 use spindoctor_model::{Diagnosis, Window};
@@ -191,8 +193,18 @@ impl Reader {
 
     fn file(&mut self, path: &Path, name: &str) -> anyhow::Result<()> {
         let failed = || format!("could not read {}", path.display());
-        let mut file = File::open(path).with_context(failed)?;
-        let length = file.metadata().with_context(failed)?.len();
+        // A pipe that nobody writes into would be waited for at its opening, and has its end at once like this.
+        let mut file = File::options()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+            .open(path)
+            .with_context(failed)?;
+        let about = file.metadata().with_context(failed)?;
+        if !about.is_file() && !about.file_type().is_fifo() {
+            bail!("{} is neither a file, a folder nor a pipe", path.display());
+        }
+        rustix::fs::fcntl_setfl(&file, OFlags::empty()).with_context(failed)?;
+        let length = about.len();
         let mut note = None;
         if length > LONGEST_BYTES as u64 {
             // Of a log the end counts.

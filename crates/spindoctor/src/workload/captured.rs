@@ -4,26 +4,24 @@
 //! PROCESSLIST\G` again and again, the same as a table with or without a frame, and bare statements, one a line and one
 //! for each look, as a loop around `SELECT info FROM information_schema.processlist` writes them.
 
-use std::collections::HashMap;
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 
 use anyhow::{Context as _, bail};
+use spindoctor_captures::{Form as TableForm, Tables, form, threads};
 use spindoctor_model::mysql::ServerThread;
 
 use super::tally::Sighting;
 
 /// Characters of a statement that are kept: as many as of a live server's.
 const LONGEST: usize = 1_280;
-/// Rows of one look that are kept.
-const MOST_ROWS: usize = 10_000;
+/// Bytes of a line that are kept: of a statement its beginning counts.
+const LONGEST_LINE: u64 = 1 << 20;
 
 /// What form a file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// `*** 1. row ***`, `Name: value`
-    Vertical,
-    /// A header with tabs or a frame, and rows.
-    Table { framed: bool },
+    /// Of process lists, in any form of [`TableForm`].
+    Tables,
     /// A statement a line.
     Lines,
 }
@@ -35,8 +33,7 @@ pub struct Captured<R> {
     appliers: bool,
     looks: u64,
     form: Option<Form>,
-    columns: Vec<String>,
-    rows: Vec<HashMap<String, String>>,
+    tables: Tables,
     /// The statement of the line before, and in how many lines it stood.
     run: (String, u64),
     done: bool,
@@ -51,8 +48,7 @@ impl<R: BufRead> Captured<R> {
             appliers,
             looks: 0,
             form: None,
-            columns: Vec::new(),
-            rows: Vec::new(),
+            tables: Tables::default(),
             run: (String::new(), 0),
             done: false,
         }
@@ -76,8 +72,13 @@ impl<R: BufRead> Captured<R> {
     }
 
     fn line(&mut self) -> anyhow::Result<Option<String>> {
+        let failed = "could not read the file";
         let mut bytes = Vec::new();
-        let read = self.reader.read_until(b'\n', &mut bytes).context("could not read the file")?;
+        let read =
+            self.reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes).context(failed)? as u64;
+        if read == LONGEST_LINE && !bytes.ends_with(b"\n") {
+            self.reader.skip_until(b'\n').context(failed)?;
+        }
         Ok((read > 0).then(|| {
             let text = String::from_utf8_lossy(&bytes);
             text.trim_end_matches(['\n', '\r']).to_owned()
@@ -96,68 +97,9 @@ impl<R: BufRead> Captured<R> {
             None => *self.form.insert(form_of(line)?),
         };
         Ok(match form {
-            Form::Vertical => self.vertical(line),
-            Form::Table { framed } => self.table(line, framed),
+            Form::Tables => self.tables.take(line).map(|rows| self.seen(threads(&rows))),
             Form::Lines => self.statement(line),
         })
-    }
-
-    fn vertical(&mut self, line: &str) -> Option<Sighting> {
-        if let Some(number) = row_number(line) {
-            let ended = if number == 1 { self.finish_look() } else { None };
-            self.push(HashMap::new());
-            return ended;
-        }
-        let row = self.rows.last_mut()?;
-        let named = line.split_once(':').filter(|(name, _)| is_column(name.trim()));
-        match named {
-            Some((name, value)) => {
-                row.insert(
-                    name.trim().to_ascii_lowercase(),
-                    value.strip_prefix(' ').unwrap_or(value).to_owned(),
-                );
-            }
-            // A statement of several lines.
-            None => {
-                if let Some(info) = row.get_mut("info")
-                    && info.len() < LONGEST
-                {
-                    info.push('\n');
-                    info.push_str(line);
-                }
-            }
-        }
-        None
-    }
-
-    fn table(&mut self, line: &str, framed: bool) -> Option<Sighting> {
-        if line.trim().is_empty() || (framed && line.trim_start().starts_with('+')) {
-            return None;
-        }
-        let cells = cells(line, framed);
-        if is_header(&cells) {
-            let ended = self.finish_look();
-            self.columns = cells.iter().map(|name| name.to_ascii_lowercase()).collect();
-            return ended;
-        }
-        if cells.len() < self.columns.len() {
-            return None;
-        }
-        // A statement may hold what parts the cells: what is too much is its.
-        let too_many = cells.len() - self.columns.len();
-        let info = self.columns.iter().position(|name| name == "info").unwrap_or(self.columns.len());
-        let parted = if framed { "|" } else { "\t" };
-        let mut row = HashMap::new();
-        for (at, name) in self.columns.iter().enumerate() {
-            let cell = match at {
-                at if at < info => cells[at].to_owned(),
-                at if at == info => cells[at..=at + too_many].join(parted),
-                at => cells[at + too_many].to_owned(),
-            };
-            row.insert(name.clone(), cell);
-        }
-        self.push(row);
-        None
     }
 
     /// Equal statements in a row are one that runs on.
@@ -185,19 +127,9 @@ impl<R: BufRead> Captured<R> {
         Some(self.seen(threads.into_iter().collect()))
     }
 
-    fn push(&mut self, row: HashMap<String, String>) {
-        if self.rows.len() < MOST_ROWS {
-            self.rows.push(row);
-        }
-    }
-
     /// The look that its rows make; None where there are none.
     fn finish_look(&mut self) -> Option<Sighting> {
-        if self.rows.is_empty() {
-            return None;
-        }
-        let rows = std::mem::take(&mut self.rows);
-        Some(self.seen(rows.iter().map(thread).collect()))
+        self.tables.finish().map(|rows| self.seen(threads(&rows)))
     }
 
     fn seen(&mut self, threads: Vec<ServerThread>) -> Sighting {
@@ -207,114 +139,31 @@ impl<R: BufRead> Captured<R> {
     }
 }
 
-/// The cells of a row.
-fn cells(line: &str, framed: bool) -> Vec<&str> {
-    if !framed {
-        return line.split('\t').collect();
-    }
-    let line = line.trim();
-    let inside = line.strip_prefix('|').unwrap_or(line);
-    inside.strip_suffix('|').unwrap_or(inside).split('|').map(str::trim).collect()
-}
-
 /// What the first line says of the form.
 ///
 /// # Errors
 /// It is a table that is not understood: its lines are no statements.
 fn form_of(line: &str) -> anyhow::Result<Form> {
-    if row_number(line).is_some() {
-        return Ok(Form::Vertical);
-    }
-    let trimmed = line.trim();
-    let is_border = trimmed.starts_with('+') && trimmed.trim_matches(['+', '-', ' ']).is_empty();
-    // Pasted without its borders.
-    if is_border || (trimmed.starts_with('|') && is_header(&cells(line, true))) {
-        return Ok(Form::Table { framed: true });
-    }
-    if is_header(&cells(line, false)) {
-        return Ok(Form::Table { framed: false });
-    }
-    if trimmed.starts_with('|') {
-        bail!(
-            "its first line is a row of a table without the line of its columns (| Id | User | Host | ...): add it"
-        );
-    }
-    let by_commas: Vec<&str> = trimmed.split([',', ';']).map(|cell| cell.trim().trim_matches('"')).collect();
-    let by_blanks: Vec<&str> = trimmed.split_whitespace().collect();
-    if is_header(&by_commas) || is_header(&by_blanks) {
-        bail!(
+    let names_statements = |columns: &[String]| columns.iter().any(|column| column == "info");
+    match form(line) {
+        Some((TableForm::Vertical, _)) => Ok(Form::Tables),
+        // A border names no columns: those that follow do.
+        Some((TableForm::Framed, columns)) if columns.is_empty() || names_statements(&columns) => {
+            Ok(Form::Tables)
+        }
+        Some((TableForm::Parted('\t'), columns)) if names_statements(&columns) => Ok(Form::Tables),
+        Some((TableForm::Parted(_) | TableForm::Columns, columns)) if names_statements(&columns) => bail!(
             "it is a table whose cells are not parted by tabs or |; `mysql -e 'SHOW FULL PROCESSLIST'` writes one that is read"
-        );
+        ),
+        _ if line.trim_start().starts_with('|') => bail!(
+            "its first line is a row of a table without the line of its columns (| Id | User | Host | ...): add it"
+        ),
+        _ => Ok(Form::Lines),
     }
-    Ok(Form::Lines)
-}
-
-// *************************** 12. row ***************************
-fn row_number(line: &str) -> Option<u64> {
-    let inside = line.trim().strip_prefix("***")?.trim_matches('*').trim();
-    inside.strip_suffix(". row")?.parse().ok()
 }
 
 fn is_timestamp(line: &str) -> bool {
     line.strip_prefix("TS ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-}
-
-fn is_header(cells: &[&str]) -> bool {
-    let has = |name: &str| cells.iter().any(|cell| cell.eq_ignore_ascii_case(name));
-    has("info") && (has("id") || has("state") || has("command"))
-}
-
-/// The columns of the process list of every server (MariaDB has more of them).
-fn is_column(name: &str) -> bool {
-    const COLUMNS: [&str; 18] = [
-        "id",
-        "user",
-        "host",
-        "db",
-        "command",
-        "time",
-        "time_ms",
-        "state",
-        "info",
-        "progress",
-        "stage",
-        "max_stage",
-        "memory_used",
-        "max_memory_used",
-        "examined_rows",
-        "query_id",
-        "info_binary",
-        "tid",
-    ];
-    COLUMNS
-        .iter()
-        .chain(&["rows_sent", "rows_examined", "rows_read"])
-        .any(|known| name.eq_ignore_ascii_case(known))
-}
-
-fn thread(row: &HashMap<String, String>) -> ServerThread {
-    let text =
-        |name: &str| row.get(name).map(|cell| cell.trim()).filter(|cell| *cell != "NULL").unwrap_or_default();
-    let seconds: f64 = text("time").parse().unwrap_or(0.0);
-    let time_s = text("time_ms").parse().map_or(seconds, |ms: f64| ms / 1e3);
-    let host = text("host");
-    let host = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    ServerThread {
-        connection_id: text("id").parse().ok(),
-        is_connection: text("user") != "system user",
-        user: text("user").to_owned(),
-        host: host.to_owned(),
-        schema: text("db").to_owned(),
-        command: text("command").to_owned(),
-        // MySQL prints -1 or a very large number for a clock that went back.
-        time_s: if (0.0..4e9).contains(&time_s) { time_s } else { 0.0 },
-        state: text("state").to_owned(),
-        statement: Some(shortened(text("info"))).filter(|text| !text.is_empty()),
-        ..ServerThread::default()
-    }
 }
 
 fn shortened(text: &str) -> String {

@@ -54,3 +54,29 @@ fn where_nothing_is_found_it_is_no_proof() {
     assert!(text.contains("that does not prove that all was well"), "{text}");
     assert!(text.contains("SHOW ENGINE INNODB STATUS"), "{text}");
 }
+
+/// What is no file of text, and what has no end.
+#[test]
+fn devices_pipes_rings_of_folders_and_bombs_have_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::File::create(at("zeros")).unwrap().set_len(1 << 30).unwrap();
+    let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    (0..200).for_each(|_| std::io::Write::write_all(&mut bomb, &[0; 1 << 20]).unwrap());
+    fs::write(at("bomb.gz"), bomb.finish().unwrap()).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RUSR).unwrap();
+    fs::create_dir(at("ring")).unwrap();
+    std::os::unix::fs::symlink("..", at("ring/up")).unwrap();
+    let named = |name: &str| at(name).display().to_string();
+    for (name, says) in [
+        ("/dev/zero".to_owned(), "neither a file, a folder nor a pipe"),
+        (named("zeros"), "there is nothing to read"),
+        (named("bomb.gz"), "there is nothing to read"),
+        (named("pipe"), "there is nothing to read"),
+        (named("ring"), "there is nothing to read"),
+    ] {
+        let (message, code) = complained(&format!("doctor --from {name}"));
+        assert_eq!((code, message.lines().count()), (2, 1), "{message}");
+        assert!(message.contains(says), "{message}");
+    }
+}

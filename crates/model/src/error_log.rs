@@ -1,0 +1,30 @@
+//! What a server's error log says of trouble, where somebody gave one.
+
+use serde::{Deserialize, Serialize};
+
+/// A trouble that a log names, with how often and how long before the log's end.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoggedTrouble {
+    /// Which.
+    pub kind: TroubleKind,
+    /// Lines that name it.
+    pub times: u64,
+    /// Seconds from the last of them to the last line of the log that has a time; None where its lines have none.
+    pub before_end_s: Option<f64>,
+    /// The last of them, as the server wrote it.
+    pub line: String,
+}
+
+/// The troubles that causes rest on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TroubleKind {
+    /// The server waits for space on a disk.
+    #[default]
+    WaitsForSpace,
+    /// A write failed because a disk was full.
+    DiskFull,
+    /// Clients were refused: too many connections.
+    TooManyConnections,
+}

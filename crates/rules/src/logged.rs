@@ -1,0 +1,23 @@
+//! What an error log that somebody gave says of trouble.
+
+use spindoctor_model::{Evidence, LoggedTrouble, TroubleKind, Window};
+
+/// A trouble that stood in the log for the last time longer ago than this is over. A server that waits for space repeats it every
+/// ten minutes (mysys/errors.cc, MY_WAIT_GIVE_USER_A_MESSAGE of 10 minutes): two of them.
+const RECENT_S: f64 = 1_200.0;
+
+/// The last trouble of that kind with which the log ends, and how often it stands there in all.
+pub(crate) fn at_the_end(window: &Window, kind: TroubleKind) -> Option<(&LoggedTrouble, u64)> {
+    let all = || window.error_log.iter().filter(|trouble| trouble.kind == kind);
+    let is_recent = |trouble: &&LoggedTrouble| trouble.before_end_s.is_none_or(|s| s <= RECENT_S);
+    let last = all().filter(is_recent).last()?;
+    Some((last, all().map(|trouble| trouble.times).sum()))
+}
+
+/// The line, and how often there is one.
+pub(crate) fn evidence(trouble: &LoggedTrouble, times: u64) -> [Evidence; 2] {
+    [
+        Evidence::new("lines that say so", times as f64, "", "error log").expected("0"),
+        Evidence::new("the last", trouble.line.clone(), "", "error log"),
+    ]
+}
