@@ -75,10 +75,7 @@ const TROUBLES: [(&str, &str); 34] = [
         "received non-primary",
         "the node was outside of the primary part of its Galera cluster: it executed nothing",
     ),
-    (
-        "aborted connection ",
-        "connections ended without a goodbye: clients that died, or were silent for too long",
-    ),
+    ("aborted connection ", "connections were lost: clients that died, or were silent for too long"),
 ];
 
 /// Which trouble that causes rest on a sign is of.

@@ -50,7 +50,7 @@ pub fn read(text: &str) -> Option<CapturedStacks> {
 
 /// Functions that stand between a signal's handler and what was hit by it.
 const SIGNAL: &[&str] =
-    &["__restore_rt", "sigaction", "raise", "gsignal", "abort", "__assert_fail", "<unknown>"];
+    &["__restore_rt", "sigaction", "raise", "gsignal", "abort", "__assert_fail", "<unknown>", "[unknown]"];
 
 /// The functions in which a server died, the innermost first, of the backtrace in its error log.
 pub(crate) fn died_in(text: &str) -> Vec<String> {

@@ -104,29 +104,34 @@ fn evaluate(window: &Window, time: Option<&SessionTime>) -> Outcome {
 fn of_log(window: &Window) -> Option<Finding> {
     let waits = logged::at_the_end(window, TroubleKind::WaitsForSpace);
     let (trouble, times) = waits.or_else(|| logged::at_the_end(window, TroubleKind::DiskFull))?;
-    let (score, headline, why) = match waits {
+    let (score, headline, why, then) = match waits {
         Some(_) => (
             CRITICAL_FROM,
             "A file system is full: the server waits until space is freed",
             "The thread that writes sleeps a minute between its tries, and every commit may wait behind it.",
+            TRIES_AGAIN,
         ),
         None => (
             WARNING_FROM,
             "A file system is full: writes failed",
             "What could not be written was given up with an error. The line says which file it was.",
+            "What is written after that finds space; statements that failed are for their clients to repeat.",
         ),
     };
     let draft = Draft::new(&CAUSE, score, headline).why(why);
     let draft = draft.evidence_all(logged::evidence(trouble, times).into_iter());
-    Some(draft.remedies([free_space()]).finding())
+    Some(draft.remedy(free_space(then)).finding())
 }
 
-fn free_space() -> Remedy {
+/// What follows where a thread waits for space.
+const TRIES_AGAIN: &str = "The thread that waits tries again within a minute, and all commits go on.";
+
+fn free_space(then: &str) -> Remedy {
     Remedy {
         statement: "Free space on that file system: move old backups, dumps and logs of other programs away, or make the \
                     volume larger"
             .into(),
-        why: "The thread that waits tries again within a minute, and all commits go on.".into(),
+        why: then.into(),
         dynamic: true,
         risk: "Files of the server itself are not to be removed by hand.".into(),
         undo: String::new(),
@@ -178,7 +183,7 @@ fn finding(window: &Window, waits: &InClasses<'_>, full: Option<&Room>, rooms: &
                     .expected(format!("> {}", bytes(FULL_BYTES as f64)))
             }),
         )
-        .remedy(free_space())
+        .remedy(free_space(TRIES_AGAIN))
         .remedy_if(oldest_log.map(|base| Remedy {
             statement: format!("SHOW BINARY LOGS, then PURGE BINARY LOGS TO '{base}.NNNNNN', the oldest that a replica still needs"),
             why: "Binary logs that every replica and backup has read are the server's own files that can go.".into(),

@@ -158,6 +158,7 @@ mod tests {
         for (state, class) in [
             ("User lock", TimeClass::UserLock),
             ("Waiting for table level lock", TimeClass::TableLock),
+            ("Locked", TimeClass::TableLock),
             ("Waiting for semi-sync ACK from replica", TimeClass::SemiSync),
             ("wsrep: replicating and certifying write set", TimeClass::Galera),
             ("Waiting for something unheard of", TimeClass::Other),
