@@ -14,6 +14,7 @@ mod clock;
 #[cfg(test)]
 mod damage;
 mod error_log;
+mod json;
 mod locks;
 mod named;
 pub mod part;

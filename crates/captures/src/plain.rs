@@ -125,7 +125,18 @@ fn without_escapes(line: &str, plain: &mut String) {
 
 /// A page of a blog or a ticket: tags of text that is not wrapped, and the names of characters.
 fn without_markup(text: &str) -> Cow<'_, str> {
-    const TAGS: [(&str, &str); 14] = [
+    const TAGS: [(&str, &str); 24] = [
+        // `mysql -H`, which writes a table as one line.
+        ("<TR>", "\n| "),
+        ("<tr>", "\n| "),
+        ("<TH>", ""),
+        ("<th>", ""),
+        ("</TH>", " | "),
+        ("</th>", " | "),
+        ("<TD>", ""),
+        ("<td>", ""),
+        ("</TD>", " | "),
+        ("</td>", " | "),
         ("<br>", "\n"),
         ("<br/>", "\n"),
         ("<br />", "\n"),
@@ -153,6 +164,11 @@ fn without_markup(text: &str) -> Cow<'_, str> {
         ("&hellip;", "..."),
     ];
     let mut text = Cow::Borrowed(text);
+    // Ends of a table and of a row stand where a line ends.
+    if text.contains("</TR>") || text.contains("</tr>") {
+        let ends = ["</TR>", "</tr>", "</TABLE>", "</table>", "<TABLE BORDER=1>"];
+        text = Cow::Owned(ends.iter().fold(text.into_owned(), |text, end| text.replace(end, "\n")));
+    }
     if text.contains('<') || text.contains("```") {
         for (tag, instead) in TAGS {
             if text.contains(tag) {
@@ -364,6 +380,15 @@ mod tests {
             undamaged(&format!("<pre>{}</pre>", PLAIN.replace('<', "&lt;"))).trim_end(),
             PLAIN.trim_end()
         );
+    }
+
+    #[test]
+    fn a_table_in_html_is_one_with_a_frame() {
+        let table =
+            "<TABLE BORDER=1><TR><TH>Id</TH><TH>Info</TH></TR><TR><TD>7</TD><TD>a &lt; b</TD></TR></TABLE>";
+        let plain = undamaged(table);
+        let lines: Vec<&str> = plain.lines().filter(|line| !line.is_empty()).collect();
+        assert_eq!(lines, ["| Id | Info |", "| 7 | a < b |"]);
     }
 
     #[test]

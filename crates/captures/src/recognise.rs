@@ -7,7 +7,7 @@ use spindoctor_model::{ServerSample, ServerVersion};
 
 use crate::part::{Kind, Moment, Part, Said};
 use crate::rows::{TableKind, Tables, header_of, is_border, kind, row_number};
-use crate::{clock, error_log, locks, named, plain, rows, sampled, stacks, status, threads};
+use crate::{clock, error_log, json, locks, named, plain, sampled, stacks, status, threads};
 
 /// Documents of one text that are kept.
 const MOST_PARTS: usize = 1_000;
@@ -41,7 +41,7 @@ struct Stretch {
 
 /// The documents of a text, in order. What nobody knows is one, too.
 pub fn recognise(name: &str, text: &str) -> Vec<Part> {
-    if let Some(sets) = rows::json(text) {
+    if let Some(sets) = json::json(text) {
         let parts =
             table_parts(name, 1, text.lines().count(), sets.into_iter().map(|rows| (None, rows)).collect());
         if !parts.is_empty() {

@@ -2,14 +2,12 @@
 //!
 //! Line by line, so that a file of any length can be read; each result set is given when the next one begins, or at the end.
 
-use std::collections::HashMap;
-
 use spindoctor_collect::mysql::Rows;
 
 /// Rows of one result set that are kept.
-const MOST_ROWS: usize = 20_000;
+pub(crate) const MOST_ROWS: usize = 20_000;
 /// Columns of one.
-const MOST_COLUMNS: usize = 500;
+pub(crate) const MOST_COLUMNS: usize = 500;
 /// Bytes of a cell that are kept: a status text is 1 MiB at most.
 const LONGEST_CELL: usize = 1 << 20;
 /// Bytes of one: 10,000 sessions with statements of 3 KiB have 30 MiB.
@@ -265,7 +263,7 @@ impl Tables {
 /// The result sets of a text.
 #[cfg(test)]
 pub(crate) fn tables(text: &str) -> Vec<Rows> {
-    if let Some(sets) = json(text) {
+    if let Some(sets) = crate::json::json(text) {
         return sets;
     }
     let mut tables = Tables::default();
@@ -274,74 +272,19 @@ pub(crate) fn tables(text: &str) -> Vec<Rows> {
     all
 }
 
-/// Values of a text in JSON that are read.
-const MOST_VALUES: usize = 50_000;
-
-/// The result sets of a text in JSON: lists of objects, objects that have one (MySQL Shell), or an object for each row.
-pub(crate) fn json(text: &str) -> Option<Vec<Rows>> {
-    let text = text.trim();
-    if !text.starts_with('[') && !text.starts_with('{') {
-        return None;
-    }
-    let values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
-    let values: Vec<serde_json::Value> = values.take(MOST_VALUES).collect::<Result<_, _>>().ok()?;
-    let is_list = |value: &serde_json::Value| value.as_array().is_some_and(|list| !list.is_empty());
-    let has_list = |value: &serde_json::Value| {
-        is_list(value) || value.as_object().is_some_and(|map| map.values().any(is_list))
-    };
-    if !values.iter().any(has_list) {
-        return objects(values).map(|rows| vec![rows]);
-    }
-    let lists = values.into_iter().filter_map(|value| match value {
-        serde_json::Value::Array(list) => Some(list),
-        serde_json::Value::Object(map) => map.into_iter().find_map(|(_, value)| match value {
-            serde_json::Value::Array(list) if !list.is_empty() => Some(list),
-            _ => None,
-        }),
-        _ => None,
-    });
-    let sets: Vec<Rows> = lists.filter_map(objects).collect();
-    (!sets.is_empty()).then_some(sets)
-}
-
-/// Rows by the names in their objects.
-fn objects(list: Vec<serde_json::Value>) -> Option<Rows> {
-    let mut columns: Vec<String> = Vec::new();
-    let mut rows = Vec::new();
-    for one in list.into_iter().take(MOST_ROWS) {
-        let serde_json::Value::Object(one) = one else { return None };
-        let cells: HashMap<String, serde_json::Value> =
-            one.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-        let mut new: Vec<String> = cells.keys().filter(|name| !columns.contains(name)).cloned().collect();
-        new.sort();
-        columns.extend(new);
-        if columns.len() > MOST_COLUMNS {
-            return None;
-        }
-        let text = |value: &serde_json::Value| match value {
-            serde_json::Value::Null => None,
-            serde_json::Value::String(text) => Some(text.clone()),
-            other => Some(other.to_string()),
-        };
-        rows.push(columns.iter().map(|name| cells.get(name).and_then(text)).collect::<Vec<_>>());
-    }
-    rows.iter_mut().for_each(|row| row.resize(columns.len(), None));
-    (!columns.is_empty()).then(|| Rows::new(columns, rows))
-}
-
 /// `*************************** 12. row ***************************`
 pub(crate) fn row_number(line: &str) -> Option<u64> {
     let inside = line.trim().strip_prefix("***")?.trim_matches('*').trim();
     inside.strip_suffix(". row")?.parse().ok()
 }
 
-/// `+----+------+`
+/// `+----+------+`, and in Markdown `|----|:----:|`
 pub(crate) fn is_border(line: &str) -> bool {
     let line = line.trim();
     line.len() >= 3
-        && line.starts_with('+')
-        && line.contains('-')
-        && line.trim_matches(['+', '-', ' ', '=']).is_empty()
+        && line.starts_with(['+', '|'])
+        && line.contains("--")
+        && line.trim_matches(['+', '-', ' ', '=', '|', ':']).is_empty()
 }
 
 /// `| Id | User | ...`
@@ -391,6 +334,8 @@ fn header(line: &str) -> Option<(Form, Vec<String>)> {
         kind(&names).is_some().then_some(names)
     };
     let trimmed = line.trim();
+    // MySQL Workbench copies rows with the names behind a `#`.
+    let trimmed = trimmed.strip_prefix("# ").filter(|rest| rest.contains(", ")).unwrap_or(trimmed);
     if trimmed.starts_with('|') {
         return named(framed(trimmed)).map(|names| (Form::Framed, names));
     }
@@ -432,15 +377,17 @@ fn framed(line: &str) -> Vec<&str> {
 fn quoted(line: &str, mark: char) -> Vec<String> {
     let mut cells = vec![String::new()];
     let mut is_quoted = false;
+    // MySQL Workbench quotes as SQL does.
+    let quote = if line.starts_with('\'') { '\'' } else { '"' };
     let mut letters = line.chars().peekable();
     while let Some(letter) = letters.next() {
         let Some(cell) = cells.last_mut() else { break };
         match letter {
-            '"' if is_quoted && letters.peek() == Some(&'"') => {
-                cell.push('"');
+            letter if letter == quote && is_quoted && letters.peek() == Some(&quote) => {
+                cell.push(quote);
                 letters.next();
             }
-            '"' if is_quoted || cell.trim().is_empty() => is_quoted = !is_quoted,
+            letter if letter == quote && (is_quoted || cell.trim().is_empty()) => is_quoted = !is_quoted,
             '\\' if is_quoted => cell.extend(letters.next()),
             letter if letter == mark && !is_quoted => cells.push(String::new()),
             letter => cell.push(letter),
@@ -513,6 +460,8 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
     } else if has("trx_id") && has("trx_state") {
         Some(TableKind::Transactions)
     } else if has("waiting_pid") && has("blocking_pid") {
+        Some(TableKind::LockWaits)
+    } else if any(&["blocking_trx_id", "blocking_engine_transaction_id"]) {
         Some(TableKind::LockWaits)
     } else if has("lock_type") && has("lock_status") && has("object_type") {
         Some(TableKind::MetadataLocks)
@@ -599,6 +548,12 @@ mod tests {
         assert_eq!(sets[1].first().unwrap().text("value"), Some("8.0.36"));
         let by_row = "{\"Id\": 7, \"Command\": \"Query\"}\n{\"Id\": 8, \"Command\": \"Sleep\"}\n";
         assert_eq!(tables(by_row)[0].len(), 2);
+        let workbench = "# Id, User, Command, Time, State, Info\n'7', 'app', 'Query', '3', NULL, 'UPDATE a SET b = \\'x, y\\''\n";
+        let row = &tables(workbench)[0];
+        let row = row.first().unwrap();
+        assert_eq!((row.text("state"), row.text("info")), (None, Some("UPDATE a SET b = 'x, y'")));
+        let markdown = "| Id | Command | Info |\n|----|:-------:|------|\n| 7 | Query | DO 1 |\n";
+        assert_eq!(tables(markdown)[0].len(), 1);
         let page = "Processes \tID \tUser \tHost \tDatabase \tCommand \tTime \tStatus \tProgress \tSQL query\n\
                     Kill \t71 \twp \tlocalhost \twp \tQuery \t95 \tLocked \t--- \tUPDATE a SET b = 1\n\
                     Kill \t72 \twp \tlocalhost \twp \tSleep \t94 \t--- \t--- \t---\n";

@@ -7,8 +7,8 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use spindoctor_model::{Reading, Sample, Unavailable, Window};
 
-use crate::clock;
 use crate::part::{Kind, Part, Said};
+use crate::{clock, locks};
 
 pub use spindoctor_model::window::NOT_GIVEN;
 
@@ -78,6 +78,14 @@ pub fn window<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Window {
         .min();
     let readings = readings(&parts, start);
     let mut window = Window { samples: samples(&readings), ..Window::default() };
+    for sample in &mut window.samples {
+        let server = &mut sample.server;
+        if let (Reading::Available { value: waits, .. }, Some(transactions)) =
+            (&mut server.row_lock_waits, server.transactions.value())
+        {
+            locks::with_connections(waits, transactions);
+        }
+    }
     window.start = start
         .and_then(|start| start.to_zoned(TimeZone::UTC).ok())
         .map_or(Timestamp::UNIX_EPOCH, |start| start.timestamp());
