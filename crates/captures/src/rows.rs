@@ -459,9 +459,9 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::Replica)
     } else if has("trx_id") && has("trx_state") {
         Some(TableKind::Transactions)
-    } else if has("waiting_pid") && has("blocking_pid") {
-        Some(TableKind::LockWaits)
-    } else if any(&["blocking_trx_id", "blocking_engine_transaction_id"]) {
+    } else if (has("waiting_pid") && has("blocking_pid"))
+        || any(&["blocking_trx_id", "blocking_engine_transaction_id"])
+    {
         Some(TableKind::LockWaits)
     } else if has("lock_type") && has("lock_status") && has("object_type") {
         Some(TableKind::MetadataLocks)

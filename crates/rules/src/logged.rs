@@ -10,7 +10,7 @@ const RECENT_S: f64 = 1_200.0;
 pub(crate) fn at_the_end(window: &Window, kind: TroubleKind) -> Option<(&LoggedTrouble, u64)> {
     let all = || window.error_log.iter().filter(|trouble| trouble.kind == kind);
     let is_recent = |trouble: &&LoggedTrouble| trouble.before_end_s.is_none_or(|s| s <= RECENT_S);
-    let last = all().filter(is_recent).last()?;
+    let last = all().rfind(is_recent)?;
     Some((last, all().map(|trouble| trouble.times).sum()))
 }
 
