@@ -53,6 +53,9 @@ pub struct WaitingThread {
     pub stack: Vec<String>,
     /// True for one that held something when it ended.
     pub has_ended: bool,
+    /// True for one that KILL was sent to and that has not ended, where the list of threads says so (MariaDB's does).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_killed: bool,
 }
 
 /// An open transaction, as far as it decides what ending it costs.

@@ -18,6 +18,7 @@ pub mod dives;
 mod draft;
 pub mod frame_states;
 mod history;
+mod killing;
 pub mod latch_spin;
 mod logged;
 pub mod phases;

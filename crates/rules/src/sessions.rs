@@ -60,8 +60,8 @@ pub(crate) fn transaction(sample: &ServerSample, connection_id: u64) -> Option<&
     sample.transactions.value()?.iter().find(|t| t.connection_id == Some(connection_id))
 }
 
-/// Ending that connection, with what rolling its transaction back means.
-pub(crate) fn kill(sample: &ServerSample, connection_id: u64, why: &str) -> Remedy {
+/// Ending that connection, with what rolling its transaction back means; whether that frees anybody [`crate::killing`] says.
+pub(crate) fn ending(sample: &ServerSample, connection_id: u64, why: &str) -> Remedy {
     let modified = transaction(sample, connection_id).map(|t| t.rows_modified);
     Remedy {
         statement: format!("KILL {connection_id}"),

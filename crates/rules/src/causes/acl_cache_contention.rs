@@ -6,6 +6,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Remedy, Root, SessionTime, TimeClass, Window};
 
 use super::{connection_churn, connections_exhausted};
+use crate::killing;
 use crate::sessions::{at_work, shortened};
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -86,6 +87,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         ),
         None => ", which is changed".to_owned(),
     };
+    let frees = |id: &u64| killing::frees_at_the_end(window, *id);
     let status = "SHOW GLOBAL STATUS";
     let per_s = |name: &str, per_s: f64| {
         (per_s > 0.0)
@@ -105,7 +107,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 risk: "Accounts that the job has not come to yet do not have their rights.".into(),
                 undo: String::new(),
             })
-            .remedy_if(changer.and_then(|thread| thread.connection_id).map(|id| Remedy {
+            .remedy_if(changer.and_then(|thread| thread.connection_id).filter(frees).map(|id| Remedy {
                 statement: format!("KILL {id}"),
                 why: "It was seen changing privileges most often; another one may take its place where the job goes on.".into(),
                 dynamic: true,

@@ -6,6 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable
 
 use super::connections_exhausted;
 use crate::draft::Draft;
+use crate::killing;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting};
 use crate::wait_graph::{TABLE_FLUSH, Verdict};
@@ -93,6 +94,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let is_alone =
         || sample.server.threads.value().into_iter().flatten().filter(|thread| waits(thread)).count() == 1;
     let alone = flusher(&sample.server).filter(|_| culprit.is_none() && is_alone());
+    let frees = |id: &u64| killing::frees(&sample.server, *id);
     let headline = match (&culprit, &root) {
         (Some(culprit), Some(root)) => format!(
             "Connection {} {} {} sessions: it {}",
@@ -152,7 +154,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 };
                 Some(Remedy { risk: risk.into(), ..culprit.remedy(why)? })
             }))
-            .remedy_if(flusher(&sample.server).and_then(|flush| flush.connection_id).map(|id| Remedy {
+            .remedy_if(flusher(&sample.server).and_then(|flush| flush.connection_id).filter(frees).map(|id| Remedy {
                 statement: format!("KILL {id}"),
                 why: "It ends the statement that locks the server while it waits.".into(),
                 dynamic: true,

@@ -8,6 +8,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 
 use super::connections_exhausted;
 use crate::draft::Draft;
+use crate::killing;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting};
 use crate::wait_graph::Verdict;
@@ -103,7 +104,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         _ => format!("{} sessions wait for the metadata lock{on}", waiting.most()),
     };
     let unlock = window.missing(|s| &s.server.metadata_locks).and_then(|missing| missing.unlock);
-    let kill_ddl = ddl.and_then(|ddl| ddl.connection_id).map(|id| Remedy {
+    let frees = |id: &u64| killing::frees(&sample.server, *id);
+    let kill_ddl = ddl.and_then(|ddl| ddl.connection_id).filter(frees).map(|id| Remedy {
         statement: format!("KILL {id}"),
         why: "It ends the DDL that waits; everyone queued behind it goes on at once.".into(),
         dynamic: true,

@@ -7,6 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Root, TimeClass, Unavailable, 
 
 use super::cpu_saturated;
 use crate::draft::Draft;
+use crate::killing;
 use crate::sessions::{Waiting, at_work, shortened};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -86,6 +87,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let what =
         longest.or_else(|| seen().next()).and_then(|thread| thread.statement.as_deref()).unwrap_or_default();
     let stuck = longest.filter(|thread| thread.time_s >= STUCK_S);
+    let frees = |id: &u64| killing::frees_at_the_end(window, *id);
     let why = match stuck {
         Some(thread) => format!(
             "The oldest has had no answer for {:.0} s: each round of the monitor adds another one behind it.",
@@ -116,7 +118,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             risk: "What happens between two rounds is not seen by it.".into(),
             undo: String::new(),
         })
-        .remedy_if(stuck.and_then(|thread| thread.connection_id).map(|id| Remedy {
+        .remedy_if(stuck.and_then(|thread| thread.connection_id).filter(frees).map(|id| Remedy {
             statement: format!("KILL {id}"),
             why: "It only reads. Where it waits for a lock inside the server, what holds that lock must end first.".into(),
             dynamic: true,
@@ -168,6 +170,11 @@ pub(crate) mod examples {
         exporters(24, 4.0).window()
     }
 
+    /// They have had no answer for minutes.
+    pub(crate) fn stuck() -> Window {
+        exporters(24, 190.0).window()
+    }
+
     /// One agent, as there should be.
     pub(crate) fn near_miss() -> Window {
         exporters(1, 4.0).window()
@@ -186,6 +193,6 @@ pub(crate) mod examples {
         let kills =
             |finding: &Finding| finding.remedies.iter().any(|remedy| remedy.statement.starts_with("KILL"));
         assert!(!kills(&finding));
-        assert!(kills(&of(190.0)));
+        assert!(kills(&examine(&stuck()).unwrap().unwrap()));
     }
 }

@@ -8,6 +8,7 @@ use spindoctor_model::{
 
 use crate::draft::Draft;
 use crate::history::history;
+use crate::killing;
 use crate::sessions::{self, Waiting};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -280,16 +281,9 @@ fn delays_us(window: &Window, lengths: &[(f64, f64)], limit: f64) -> Vec<f64> {
 }
 
 fn kill(window: &Window, oldest: &Transaction) -> Option<Remedy> {
-    if oldest.state == "ROLLING BACK" {
-        // It ends by itself; KILL does not make it faster.
-        return None;
-    }
     let sample = window.samples.iter().rev().find(|sample| sample.server.transactions.value().is_some())?;
-    Some(sessions::kill(
-        &sample.server,
-        oldest.connection_id?,
-        "Purge can then remove what only it could see.",
-    ))
+    let id = oldest.connection_id.filter(|&id| killing::frees(&sample.server, id))?;
+    Some(sessions::ending(&sample.server, id, "Purge can then remove what only it could see."))
 }
 
 fn larger_batch(window: &Window) -> Remedy {
@@ -319,7 +313,10 @@ pub(crate) mod examples {
             .variable("innodb_max_purge_lag", "1000")
             .variable("innodb_max_purge_lag_delay", "300000")
             .counter("Handler_update", 400.0)
-            .sessions(|_| (20..28).map(|id| session(id, "Query", "updating", "UPDATE t SET a = 1")).collect())
+            .sessions(|_| {
+                let works = (20..28).map(|id| session(id, "Query", "updating", "UPDATE t SET a = 1"));
+                works.chain([session(12, "Sleep", "", "")]).collect()
+            })
     }
 
     pub(crate) fn fires() -> Window {

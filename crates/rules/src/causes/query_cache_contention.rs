@@ -3,6 +3,7 @@
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
 
+use crate::killing;
 use crate::sessions::at_work;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -76,7 +77,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         .evidence_if(size.map(|size| Evidence::new("query_cache_size", size, "bytes", "SHOW GLOBAL VARIABLES")))
         .evidence_if(answers.map(|answers| Evidence::new("answers in the cache", answers, "", "Qcache_queries_in_cache")))
         .evidence_if(hits_per_s.map(|hits| Evidence::new("answered from it", hits, "1/s", "Qcache_hits")))
-        .remedy_if(flusher.map(|id| Remedy {
+        .remedy_if(flusher.filter(|&id| killing::frees_at_the_end(window, id)).map(|id| Remedy {
             statement: format!("KILL {id}, and stop the job that runs FLUSH QUERY CACHE"),
             why: "It holds the lock while it moves the answers; a cache in pieces costs less.".into(),
             dynamic: true,
@@ -155,14 +156,19 @@ pub(crate) mod examples {
         assert!(finding.why.contains("80000 answers"), "{}", finding.why);
     }
 
-    #[test]
-    fn a_job_that_tidies_the_cache_up_is_named() {
-        let tidies = waiting(30).sessions(|_| {
+    /// Connection 77 tidies the cache up all the time.
+    pub(crate) fn tidied() -> Window {
+        let sessions = |_| {
             let waits =
                 (0..30).map(|at| session(20 + at, "Query", "Waiting for query cache lock", "SELECT 1"));
             waits.chain([session(77, "Query", "", "FLUSH  QUERY CACHE")]).collect()
-        });
-        let finding = crate::diagnose(&tidies.window()).findings.remove(0);
+        };
+        waiting(30).sessions(sessions).window()
+    }
+
+    #[test]
+    fn a_job_that_tidies_the_cache_up_is_named() {
+        let finding = crate::diagnose(&tidied()).findings.remove(0);
         assert!(finding.why.ends_with("Connection 77 runs FLUSH QUERY CACHE."), "{}", finding.why);
         assert!(finding.remedies[0].statement.starts_with("KILL 77"), "{finding:?}");
     }

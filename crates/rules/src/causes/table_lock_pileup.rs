@@ -3,6 +3,7 @@
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
 
+use crate::killing;
 use crate::sessions::{at_work, shortened};
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -57,7 +58,8 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         ),
         (None, None) => String::new(),
     };
-    let kill = holder.and_then(|holder| holder.connection_id).map(|id| Remedy {
+    let frees = |id: &u64| killing::frees_at_the_end(window, *id);
+    let kill = holder.and_then(|holder| holder.connection_id).filter(frees).map(|id| Remedy {
         statement: format!("KILL QUERY {id}"),
         why: "It has run longest among those that wait for no table lock.".into(),
         dynamic: true,
@@ -113,8 +115,8 @@ pub(crate) mod examples {
         Build::waiting(24, "Waiting for table metadata lock").window()
     }
 
-    #[test]
-    fn who_has_been_at_work_longest_is_named() {
+    /// Connection 7 has been at work on the table longest.
+    pub(crate) fn behind_a_scan() -> Window {
         let sessions = |_| {
             let waiting =
                 (20..44).map(|id| session(id, "Query", "Waiting for table level lock", "UPDATE m SET a = 1"));
@@ -125,8 +127,12 @@ pub(crate) mod examples {
             });
             all
         };
-        let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().window();
-        let finding = &crate::diagnose(&window).findings[0];
+        Build::busy("8.0.36").sessions(sessions).remote().without_profile().window()
+    }
+
+    #[test]
+    fn who_has_been_at_work_longest_is_named() {
+        let finding = &crate::diagnose(&behind_a_scan()).findings[0];
         assert!(finding.headline.contains("connection 7 "), "{}", finding.headline);
         assert!(finding.remedies[0].statement.starts_with("KILL"), "{:?}", finding.remedies);
     }

@@ -176,6 +176,16 @@ pub(super) fn of_state(state: &str) -> Option<TimeClass> {
     tables::STATES.iter().find(|(begin, _)| state.starts_with(begin)).map(|(_, class)| *class)
 }
 
+/// The class of a wait, or of work that nothing interrupts: by the process list's word for it, else by the functions of its stack.
+pub(crate) fn wait_class(state: &str, frames: &[String]) -> Option<TimeClass> {
+    let stands_in = |functions: &[&str]| frames.iter().any(|frame| functions.contains(&frame.as_str()));
+    let waits = || tables::WAITS.iter().find(|(name, _)| stands_in(&[name])).map(|(_, class)| *class);
+    of_state(state)
+        .or_else(waits)
+        .or_else(|| stands_in(tables::ROLLBACK).then_some(TimeClass::Rollback))
+        .or_else(|| stands_in(tables::COMMIT).then_some(TimeClass::Commit))
+}
+
 /// Functions that every wait goes through, and that say nothing of it.
 const PLUMBING: &[&str] = &[
     "syscall",

@@ -221,6 +221,7 @@ impl<'a> Builder<'a> {
                 .or_else(|| thread.last_statement.as_deref().filter(|_| rests))
                 .map(digest),
             is_idle_in_transaction: rests && transaction.is_some(),
+            is_killed: thread.command == "Killed",
             server_state: if rests { String::new() } else { thread.state.clone() },
             since_s: Some(thread.time_s),
             transaction,

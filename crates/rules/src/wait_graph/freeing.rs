@@ -3,6 +3,7 @@
 use spindoctor_model::wait_graph::{LockKind, WaitingThread};
 
 use super::doing::ROLLING_BACK;
+use crate::killing::{COMMITS, IS_KILLED, ROLLS_BACK, is_of_the_server, why_kill_does_nothing};
 
 /// A statement that frees the waiters, or why there is none.
 pub(super) struct Freeing {
@@ -34,8 +35,14 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> F
     if thread.user == "system user" {
         return nothing("an applier of replication: STOP REPLICA would end it");
     }
+    if is_of_the_server(&thread.user) {
+        return nothing("a thread of the server itself: it cannot be killed");
+    }
     if doing == ROLLING_BACK {
-        return nothing("it is rolling back already: KILL does not make it faster");
+        return nothing(ROLLS_BACK);
+    }
+    if thread.is_killed {
+        return nothing(IS_KILLED);
     }
     // Who is at work commits; who rests was prepared by XA (MySQL 5.7.7, MariaDB 10.5 and later keep it when its client goes).
     let is_prepared = thread.transaction.is_some_and(|transaction| transaction.is_prepared);
@@ -46,7 +53,15 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> F
         );
     }
     if is_prepared || matches!(holds, LockKind::CommitQueue | LockKind::CommitOrder) {
-        return nothing("it commits: KILL does not end a commit");
+        return nothing(COMMITS);
+    }
+    let statement = thread.statement.as_deref().unwrap_or_default();
+    // The statement of who is idle is over.
+    let at_work = !thread.is_idle_in_transaction && !is_idle(doing);
+    if let Some(why) =
+        why_kill_does_nothing(&thread.server_state, statement, &thread.stack).filter(|_| at_work)
+    {
+        return nothing(why);
     }
     let rows = thread.transaction.map(|transaction| transaction.rows_modified);
     let rolled_back = match rows {
@@ -112,6 +127,10 @@ mod tests {
         }
     }
 
+    fn idle_holder() -> WaitingThread {
+        WaitingThread { transaction: None, ..holder(9.0, 9.0) }
+    }
+
     fn statement_and_rows(
         thread: &WaitingThread,
         holds: LockKind,
@@ -147,6 +166,20 @@ mod tests {
         let applier = WaitingThread { user: "system user".into(), ..holder(1.0, 1.0) };
         assert_eq!(statement_and_rows(&applier, LockKind::CommitOrder, "applying").0, None);
         assert_eq!(statement_and_rows(&holder(9.0, 9.0), LockKind::Row, "rolling back").0, None);
+        let killed = WaitingThread { is_killed: true, ..holder(9.0, 9.0) };
+        assert_eq!(statement_and_rows(&killed, LockKind::Row, "updating").0, None);
+        let state = "Waiting for semi-sync ACK from replica";
+        let acknowledged = WaitingThread { server_state: state.into(), ..holder(9.0, 9.0) };
+        let note = freeing(&acknowledged, LockKind::Row, state).note;
+        assert!(
+            note.contains("replica") && statement_and_rows(&acknowledged, LockKind::Row, state).0.is_none()
+        );
+        // The statement that the server lists with an idle session is its last one.
+        let committed = WaitingThread { statement: Some("COMMIT".into()), ..idle_holder() };
+        assert_eq!(
+            statement_and_rows(&committed, LockKind::User, "idle, holding a user lock").0.as_deref(),
+            Some("KILL 12")
+        );
         let mut prepared = WaitingThread { is_idle_in_transaction: true, ..holder(9.0, 9.0) };
         prepared.transaction =
             prepared.transaction.map(|transaction| WaitTransaction { is_prepared: true, ..transaction });

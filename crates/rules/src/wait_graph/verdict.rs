@@ -36,7 +36,7 @@ impl<'a> Verdict<'a> {
     /// Ending what it does, with what that costs; none where no statement would.
     pub(crate) fn remedy(&self, why: &str) -> Option<Remedy> {
         let statement = self.root.free_with.clone()?;
-        Some(Remedy { statement, ..sessions::kill(&self.sample.server, self.connection_id, why) })
+        Some(Remedy { statement, ..sessions::ending(&self.sample.server, self.connection_id, why) })
     }
 }
 

@@ -1,0 +1,221 @@
+//! Whom a KILL frees: asked before a rule or the wait graph suggests one.
+//!
+//! The server looks for a KILL where a statement works or waits for a lock. A commit that is under way, the acknowledgement of a
+//! replica and a rollback end by themselves, and what XA has prepared outlives its connection.
+
+use spindoctor_model::mysql::ServerSample;
+use spindoctor_model::{TimeClass, Window};
+
+use crate::sessions;
+use crate::time_model::wait_class;
+
+/// Why no KILL shortens a commit.
+pub(crate) const COMMITS: &str = "it commits: KILL does not end a commit";
+
+/// Why none shortens a rollback.
+pub(crate) const ROLLS_BACK: &str = "it is rolling back already: KILL does not make it faster";
+
+/// Why none brings the acknowledgement of a replica.
+pub(crate) const AWAITS_REPLICA: &str =
+    "it waits for a replica to acknowledge its commit: KILL does not end a commit";
+
+/// Why a second one does nothing.
+pub(crate) const IS_KILLED: &str = "KILL was sent to it already: it ends once its statement looks for that";
+
+/// Users that the process list gives to threads of the server itself.
+const OF_THE_SERVER: &[&str] = &["system user", "event_scheduler"];
+
+/// The user of threads of the server itself.
+pub(crate) fn is_of_the_server(user: &str) -> bool {
+    OF_THE_SERVER.contains(&user)
+}
+
+/// Why a KILL of who is at such work frees nobody; None where it ends that work. State and statement are the process list's,
+/// frames those of its stack where one was taken.
+pub(crate) fn why_kill_does_nothing(state: &str, statement: &str, frames: &[String]) -> Option<&'static str> {
+    match wait_class(state, frames) {
+        Some(TimeClass::SemiSync) => return Some(AWAITS_REPLICA),
+        Some(TimeClass::Galera | TimeClass::Commit | TimeClass::CommitDelay | TimeClass::CommitOrder) => {
+            return Some(COMMITS);
+        }
+        Some(TimeClass::Rollback) => return Some(ROLLS_BACK),
+        // A COMMIT that waits for the lock of a backup gives up when it is killed.
+        Some(TimeClass::GlobalLock | TimeClass::MetadataLock) => return None,
+        _ => {}
+    }
+    let mut words = statement.split_ascii_whitespace().map(str::to_ascii_uppercase);
+    match (words.next()?.trim_end_matches(';'), words.next().as_deref()) {
+        ("COMMIT", _) | ("XA", Some("COMMIT" | "PREPARE")) => Some(COMMITS),
+        // To a savepoint it is short, and its locks stay.
+        ("ROLLBACK", _) | ("XA", Some("ROLLBACK")) => Some(ROLLS_BACK),
+        _ => None,
+    }
+}
+
+/// True where a KILL of that connection would end what it does, as the server's own lists show it.
+pub(crate) fn frees(server: &ServerSample, connection_id: u64) -> bool {
+    let thread = sessions::session(server, connection_id);
+    let transaction = sessions::transaction(server, connection_id);
+    let printed =
+        server.innodb_status.value().into_iter().flat_map(|status| &status.transactions.transactions);
+    let is_kept = thread.is_some_and(|thread| {
+        thread.command == "Killed"
+            || is_of_the_server(&thread.user)
+            || (thread.is_at_work()
+                && why_kill_does_nothing(&thread.state, thread.statement.as_deref().unwrap_or_default(), &[])
+                    .is_some())
+    });
+    let ends_by_itself =
+        transaction.is_some_and(|open| matches!(open.state.as_str(), "ROLLING BACK" | "COMMITTING"));
+    let is_prepared = printed.into_iter().any(|t| t.is_prepared && t.connection_id == Some(connection_id));
+    !is_kept && !ends_by_itself && !is_prepared
+}
+
+/// The same at the window's end, for a connection that a list of threads names.
+pub(crate) fn frees_at_the_end(window: &Window, connection_id: u64) -> bool {
+    let listed = window.samples.iter().rev().find(|sample| sample.server.threads.value().is_some());
+    listed.is_none_or(|sample| frees(&sample.server, connection_id))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use spindoctor_model::mysql::ServerThread;
+    use spindoctor_model::{InnodbStatus, Reading};
+
+    use super::*;
+    use crate::causes::{monitoring_overload, query_cache_contention, table_lock_pileup};
+    use crate::testing::{answer, session, transaction};
+
+    #[test]
+    fn no_kill_shortens_what_ends_by_itself() {
+        for (state, statement, why) in [
+            ("Waiting for semi-sync ACK from replica", "COMMIT", AWAITS_REPLICA),
+            ("Waiting for semi-sync ACK from slave", "INSERT INTO t VALUES (1)", AWAITS_REPLICA),
+            ("waiting for handler commit", "UPDATE t SET a = 1", COMMITS),
+            ("Waiting for prior transaction to commit", "COMMIT", COMMITS),
+            ("wsrep: replicating and certifying write set", "COMMIT", COMMITS),
+            ("starting", "commit", COMMITS),
+            ("starting", "xa  commit 'a'", COMMITS),
+            ("Rolling back", "INSERT INTO t SELECT * FROM s", ROLLS_BACK),
+            ("", "ROLLBACK;", ROLLS_BACK),
+            ("starting", "XA ROLLBACK 'a'", ROLLS_BACK),
+        ] {
+            assert_eq!(why_kill_does_nothing(state, statement, &[]), Some(why), "{state}, {statement}");
+        }
+        for (state, statement) in [
+            ("updating", "UPDATE t SET a = 1"),
+            ("User sleep", "SELECT SLEEP(9)"),
+            ("Waiting for commit lock", "COMMIT"),
+            ("Waiting for table metadata lock", "ALTER TABLE t ADD b INT"),
+            ("", ""),
+        ] {
+            assert_eq!(why_kill_does_nothing(state, statement, &[]), None, "{state}, {statement}");
+        }
+    }
+
+    #[test]
+    fn the_stack_says_it_where_the_list_has_no_word() {
+        let of = |frames: &[&str]| {
+            let frames: Vec<String> = frames.iter().map(|&frame| frame.to_owned()).collect();
+            why_kill_does_nothing("executing", "INSERT INTO t VALUES (1)", &frames)
+        };
+        assert_eq!(of(&["fsync", "MYSQL_BIN_LOG::ordered_commit", "dispatch_command"]), Some(COMMITS));
+        assert_eq!(
+            of(&["ReplSemiSyncMaster::commitTrx", "MYSQL_BIN_LOG::ordered_commit"]),
+            Some(AWAITS_REPLICA)
+        );
+        assert_eq!(of(&["row_undo", "trx_rollback_for_mysql"]), Some(ROLLS_BACK));
+        // A commit that a backup's lock holds back.
+        assert_eq!(of(&["MDL_context::acquire_lock", "ha_commit_trans", "dispatch_command"]), None);
+        assert_eq!(of(&["row_search_mvcc", "dispatch_command"]), None);
+    }
+
+    #[test]
+    fn lists_show_whom_a_kill_frees() {
+        let of = |thread: ServerThread, state: &str, is_prepared: bool| {
+            let mut status = InnodbStatus::default();
+            status.transactions.transactions.push(spindoctor_model::innodb_status::ListedTransaction {
+                connection_id: Some(7),
+                is_prepared,
+                ..Default::default()
+            });
+            let server = ServerSample {
+                threads: answer(0.0, vec![thread]),
+                transactions: answer(0.0, vec![transaction(7, state, 5.0)]),
+                innodb_status: answer(0.0, status),
+                ..ServerSample::default()
+            };
+            frees(&server, 7)
+        };
+        let idle = || session(7, "Sleep", "", "");
+        let works = || session(7, "Query", "updating", "UPDATE t SET a = 1");
+        assert!(of(idle(), "RUNNING", false) && of(works(), "LOCK WAIT", false));
+        assert!(!of(idle(), "RUNNING", true), "prepared by XA");
+        assert!(!of(idle(), "ROLLING BACK", false) && !of(works(), "COMMITTING", false));
+        assert!(!of(
+            session(7, "Query", "Waiting for semi-sync ACK from replica", "COMMIT"),
+            "RUNNING",
+            false
+        ));
+        assert!(!of(session(7, "Killed", "updating", "UPDATE t SET a = 1"), "RUNNING", false));
+        assert!(!of(ServerThread { user: "system user".into(), ..works() }, "RUNNING", false));
+        // A connection that no list has may be what a KILL frees.
+        assert!(frees(&ServerSample::default(), 7));
+    }
+
+    /// The connections that remedies of the window's findings would end.
+    fn killed(window: &Window) -> BTreeSet<u64> {
+        let findings = crate::diagnose(window).findings;
+        let statements =
+            findings.iter().flat_map(|finding| &finding.remedies).map(|remedy| &remedy.statement);
+        let ids = statements.filter_map(|statement| {
+            let killed = statement.strip_prefix("KILL ")?;
+            killed.trim_start_matches("QUERY ").split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+        });
+        ids.collect()
+    }
+
+    #[test]
+    fn no_finding_kills_what_no_kill_ends() {
+        let of_causes = crate::CAUSES.iter().map(|cause| (cause.examples.fires)());
+        let windows: Vec<Window> = of_causes
+            .chain([table_lock_pileup::examples::behind_a_scan(), monitoring_overload::examples::stuck()])
+            .chain([query_cache_contention::examples::tidied()])
+            .filter(|window| !killed(window).is_empty())
+            .collect();
+        // Locks of rows, names, tables and the server; an old transaction; and three jobs that others wait for.
+        assert!(windows.len() >= 8, "{}", windows.len());
+        let ways: &[fn(&mut ServerThread)] = &[
+            |thread| thread.command = "Killed".into(),
+            |thread| thread.user = "system user".into(),
+            |thread| {
+                (thread.command, thread.state) =
+                    ("Query".into(), "Waiting for semi-sync ACK from replica".into())
+            },
+            |thread| (thread.command, thread.state) = ("Query".into(), "waiting for handler commit".into()),
+            |thread| (thread.command, thread.state) = ("Query".into(), "Rolling back".into()),
+        ];
+        for (at, way) in ways.iter().enumerate() {
+            for window in &windows {
+                let mut kept = window.clone();
+                let ids = killed(window);
+                for sample in &mut kept.samples {
+                    let Reading::Available { value: threads, .. } = &mut sample.server.threads else {
+                        continue;
+                    };
+                    let named =
+                        |thread: &&mut ServerThread| thread.connection_id.is_some_and(|id| ids.contains(&id));
+                    threads.iter_mut().filter(named).for_each(way);
+                }
+                let again = killed(&kept);
+                assert!(
+                    again.is_disjoint(&ids),
+                    "way {at}: KILL of {again:?}: {:#?}",
+                    crate::diagnose(&kept).findings
+                );
+            }
+        }
+    }
+}
