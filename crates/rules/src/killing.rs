@@ -187,15 +187,16 @@ mod tests {
             .collect();
         // Locks of rows, names, tables and the server; an old transaction; and three jobs that others wait for.
         assert!(windows.len() >= 8, "{}", windows.len());
-        let ways: &[fn(&mut ServerThread)] = &[
-            |thread| thread.command = "Killed".into(),
-            |thread| thread.user = "system user".into(),
-            |thread| {
-                (thread.command, thread.state) =
-                    ("Query".into(), "Waiting for semi-sync ACK from replica".into())
-            },
-            |thread| (thread.command, thread.state) = ("Query".into(), "waiting for handler commit".into()),
-            |thread| (thread.command, thread.state) = ("Query".into(), "Rolling back".into()),
+        let at_work = |thread: &mut ServerThread, state: &str| {
+            thread.command = "Query".into();
+            thread.state = state.into();
+        };
+        let ways: &[&dyn Fn(&mut ServerThread)] = &[
+            &|thread| thread.command = "Killed".into(),
+            &|thread| thread.user = "system user".into(),
+            &|thread| at_work(thread, "Waiting for semi-sync ACK from replica"),
+            &|thread| at_work(thread, "waiting for handler commit"),
+            &|thread| at_work(thread, "Rolling back"),
         ];
         for (at, way) in ways.iter().enumerate() {
             for window in &windows {
