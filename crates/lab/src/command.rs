@@ -1,7 +1,7 @@
 //! Runs the system's programs that the lab needs, and installs the missing ones.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::error::{Error, Result};
@@ -33,16 +33,35 @@ pub(crate) fn find(program: impl AsRef<OsStr>) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program.as_ref())).find(|file| file.is_file())
 }
 
-/// Makes sure that a program is there: as root the Debian package of the same name is installed.
-pub(crate) fn ensure(program: &str, progress: Progress<'_>) -> Result<PathBuf> {
-    if let Some(found) = find(program) {
+/// Makes sure that a program is there: as root its Debian package is installed.
+pub(crate) fn ensure(program: &str, package: &str, progress: Progress<'_>) -> Result<PathBuf> {
+    provide(program, package, progress, || find(program))
+}
+
+/// Makes sure that a library is there, as [`ensure`] does.
+pub(crate) fn ensure_library(name: &str, package: &str, progress: Progress<'_>) -> Result<PathBuf> {
+    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let folders =
+        [format!("/usr/lib/{triplet}"), format!("/lib/{triplet}"), "/usr/lib64".into(), "/usr/lib".into()];
+    provide(name, package, progress, || {
+        folders.iter().map(|folder| Path::new(folder).join(name)).find(|file| file.exists())
+    })
+}
+
+fn provide(
+    wanted: &str,
+    package: &str,
+    progress: Progress<'_>,
+    find_it: impl Fn() -> Option<PathBuf>,
+) -> Result<PathBuf> {
+    if let Some(found) = find_it() {
         return Ok(found);
     }
     if is_root() && find("apt-get").is_some() {
-        progress(&format!("installing {program}"));
+        progress(&format!("installing {package}"));
         let install = || {
             run(Command::new("apt-get")
-                .args(["install", "-y", "--no-install-recommends", program])
+                .args(["install", "-y", "--no-install-recommends", package])
                 .env("DEBIAN_FRONTEND", "noninteractive"))
         };
         if install().is_err() {
@@ -50,9 +69,9 @@ pub(crate) fn ensure(program: &str, progress: Progress<'_>) -> Result<PathBuf> {
             install()?;
         }
     }
-    find(program).ok_or_else(|| Error::Missing {
-        program: program.into(),
-        how: format!("apt-get install {program} (as root)"),
+    find_it().ok_or_else(|| Error::Missing {
+        program: wanted.into(),
+        how: format!("apt-get install {package} (as root)"),
     })
 }
 

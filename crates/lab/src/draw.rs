@@ -19,6 +19,15 @@ pub enum Strength {
     Severe,
 }
 
+/// How clients send their statements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// As texts.
+    Text,
+    /// Prepared, as far as they can be.
+    Prepared,
+}
+
 /// The draw of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Draw {
@@ -26,12 +35,19 @@ pub struct Draw {
     seed: Option<u64>,
     /// How much the cause takes.
     pub strength: Strength,
+    /// How all clients send their statements, where that is not to be drawn.
+    protocol: Option<Protocol>,
 }
 
 impl Draw {
     /// The draw of a seed.
     pub fn by(seed: u64, strength: Strength) -> Self {
-        Self { seed: Some(seed), strength }
+        Self { seed: Some(seed), strength, protocol: None }
+    }
+
+    /// The usual values, sent by this protocol where one is given.
+    pub fn usual(protocol: Option<Protocol>) -> Self {
+        Self { protocol, ..Self::default() }
     }
 
     /// A count from a range, each order of magnitude as likely as the next; the usual one where nothing is drawn. A mild run
@@ -53,7 +69,12 @@ impl Draw {
 
     /// Whether the clients prepare their statements: half of the runs. Where nothing is drawn they send texts.
     pub(crate) fn is_prepared(&self) -> bool {
-        self.happens("protocol", 50)
+        self.protocol.map_or_else(|| self.happens("protocol", 50), |protocol| protocol == Protocol::Prepared)
+    }
+
+    /// Whether sysbench's clients send texts: half of the runs. Where nothing is drawn they prepare, as sysbench does.
+    pub(crate) fn is_sysbench_in_text(&self) -> bool {
+        self.protocol.map_or_else(|| self.happens("text", 50), |protocol| protocol == Protocol::Text)
     }
 
     /// Chance of its own for each name. None where nothing is drawn.
@@ -88,7 +109,11 @@ mod tests {
     #[test]
     fn a_test_has_the_usual_and_a_mild_run_the_least() {
         assert_eq!(Draw::default().count("sessions", 40, 2..=160), 40);
-        assert!(!Draw::default().is_prepared());
+        assert!(!Draw::default().is_prepared() && !Draw::default().is_sysbench_in_text());
+        let prepared = Draw::usual(Some(Protocol::Prepared));
+        assert!(prepared.is_prepared() && !prepared.is_sysbench_in_text());
+        let in_text = Draw::usual(Some(Protocol::Text));
+        assert!(!in_text.is_prepared() && in_text.is_sysbench_in_text());
         assert_eq!(Draw::by(7, Strength::Mild).count("sessions", 40, 2..=160), 2);
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use spindoctor_model::Flavor;
+use spindoctor_model::{Flavor, ServerVersion};
 
 /// A failure of the lab. Nothing is left running when one is returned. Each says all there is to say: none
 /// has a source of its own, which would be printed a second time.
@@ -125,6 +125,16 @@ pub enum Error {
         scenario: &'static str,
         /// The server's flavor.
         flavor: Flavor,
+    },
+    /// An option that the server's version does not have, nor anything that comes to the same.
+    #[error("{version} cannot be started with {option}: {because}")]
+    NoOption {
+        /// `--innodb-log-writer-threads=ON`.
+        option: String,
+        /// The server's.
+        version: ServerVersion,
+        /// In one clause.
+        because: String,
     },
     /// The suffering of a scenario did not show in time.
     #[error("{scenario}: the server did not suffer within {seconds} s; is the machine busy with other work?")]

@@ -1,7 +1,7 @@
 //! Where the lab keeps what it installs, prepares and runs: one folder, `$SPINDOCTOR_LAB`.
 //!
 //! ```text
-//! mysql/ mariadb/        installed servers (see install)
+//! mysql/ mysql-5.7/ ...  installed servers (see install)
 //! template/NAME/         initialised data folders, copied for each server (see template)
 //! servers/NAME/          one folder for each server that is up (see record)
 //! *.lock                 locks of those who work on the above

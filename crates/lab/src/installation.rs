@@ -9,7 +9,7 @@ use spindoctor_model::ServerVersion;
 use crate::command::{Progress, find, run};
 use crate::error::{Error, Result};
 use crate::home::Home;
-use crate::install;
+use crate::install::{self, KNOWN, Known};
 
 /// Which server is wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,10 +19,36 @@ pub enum Which {
     Mysql,
     /// MariaDB as Debian 12 packages it, installed into the lab's folder when first used.
     Mariadb,
+    /// Another one that the lab knows by name, installed when first used.
+    Named(&'static Known),
     /// Any other server: the folder that has `bin/mysqld`, `sbin/mysqld` or MariaDB's `mariadbd`.
     Basedir(PathBuf),
     /// The `mysqld` or `mariadbd` on PATH.
     OnPath,
+}
+
+impl Which {
+    /// The name of the server on PATH.
+    const PATH: &str = "path";
+
+    /// Every name that [`Self::by_name`] knows.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let usual = KNOWN.iter().filter_map(|known| known.also);
+        usual.chain(KNOWN.iter().map(|known| known.name)).chain([Self::PATH])
+    }
+
+    /// The server of a name: `mysql`, `mysql-5.7`, `path`.
+    pub fn by_name(name: &str) -> Option<Self> {
+        if name == Self::PATH {
+            return Some(Self::OnPath);
+        }
+        let known = KNOWN.iter().find(|known| known.name == name || known.also == Some(name))?;
+        Some(match known {
+            known if known == install::MYSQL => Self::Mysql,
+            known if known == install::MARIADB => Self::Mariadb,
+            known => Self::Named(known),
+        })
+    }
 }
 
 /// A server program that can be started.
@@ -46,8 +72,9 @@ impl Installation {
     /// Finds the server that is wanted, and installs it where the lab does that.
     pub fn find(home: &Home, which: &Which, progress: Progress<'_>) -> Result<Self> {
         match which {
-            Which::Mysql => Self::of_server(&install::installed(home, install::MYSQL, progress)?),
-            Which::Mariadb => Self::of_server(&install::installed(home, install::MARIADB, progress)?),
+            Which::Mysql => install::installed(home, install::MYSQL, progress),
+            Which::Mariadb => install::installed(home, install::MARIADB, progress),
+            Which::Named(known) => install::installed(home, known, progress),
             Which::Basedir(folder) => Self::of_basedir(folder),
             Which::OnPath => {
                 let server = find("mysqld").or_else(|| find("mariadbd")).ok_or_else(|| Error::NoServer {
@@ -59,7 +86,7 @@ impl Installation {
         }
     }
 
-    fn of_basedir(folder: &Path) -> Result<Self> {
+    pub(crate) fn of_basedir(folder: &Path) -> Result<Self> {
         const PROGRAMS: [&str; 8] = [
             "bin/mysqld",
             "sbin/mysqld",
@@ -135,6 +162,20 @@ fn parse_version(said: &str) -> Option<(String, ServerVersion)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_server_has_its_name_and_no_two_have_the_same() {
+        let mut all: Vec<Which> = Vec::new();
+        for name in Which::names() {
+            let which = Which::by_name(name).unwrap();
+            let is_usual = matches!(which, Which::Mysql | Which::Mariadb);
+            // The usual ones have two names.
+            assert!(is_usual || !all.contains(&which), "{name}");
+            all.push(which);
+        }
+        assert_eq!(Which::by_name("mysql"), Which::by_name("mysql-9.7"));
+        assert_eq!(Which::by_name("mysql-5"), None);
+    }
 
     #[test]
     fn shows_the_servers_apart_by_what_they_print() {

@@ -28,7 +28,7 @@ use crate::load::Tables;
 use crate::load::swap::Swap;
 use crate::process::{ProcessId, signal};
 use crate::record::{Record, Register};
-use crate::template;
+use crate::{options, template};
 
 /// How long a server may take to answer its first query.
 const START_PATIENCE: Duration = Duration::from_secs(60);
@@ -114,6 +114,7 @@ pub struct Server {
     /// What it is started with: its arguments, and whether it stays up without this process.
     birth: (Vec<OsString>, bool),
     draw: Draw,
+    which: Which,
 }
 
 /// What [`Server::launch`] starts.
@@ -164,11 +165,12 @@ impl Server {
             name: spec.name.clone(),
             place: Place::Copy { template, data: spec.data.clone() },
             limits: spec.limits.clone(),
-            options: spec.options.clone(),
+            options: options::of_version(&spec.options, installation.version)?,
             stays,
         };
         let mut server = Self::launch(home, &installation, launch).await?;
         server.draw = spec.draw;
+        server.which = spec.which.clone();
         Ok(server)
     }
 
@@ -249,6 +251,7 @@ impl Server {
             begun: Instant::now(),
             birth,
             draw: Draw::default(),
+            which: Which::default(),
         })
     }
 
@@ -333,6 +336,11 @@ impl Server {
             let log = last_lines(&fs::read_to_string(self.log()).unwrap_or_default(), 12);
             return Err(Error::NotStarted { name: self.record.name.clone(), because, log });
         }
+    }
+
+    /// Which server was wanted: another one of the same program is started by it.
+    pub(crate) fn which(&self) -> &Which {
+        &self.which
     }
 
     /// What is drawn for the run that it was started for.

@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
 use spindoctor_corpus::PROVENANCE;
-use spindoctor_model::Flavor;
 use tokio::task::JoinSet;
 
 use super::scrub::Scrub;
@@ -19,6 +18,7 @@ use crate::command::Progress;
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::installation::{Installation, Which};
+use crate::replica;
 use crate::server::{Server, ServerSpec};
 
 /// How long a trouble lasts before it is read: long enough for whole seconds to be seen.
@@ -294,42 +294,11 @@ impl Trouble<'_> {
         let options = [format!("--server-id={number}"), "--log-bin=source".to_owned()];
         let spec = ServerSpec { which: self.which.clone(), options: options.into(), ..ServerSpec::default() };
         let source = Server::start(self.home, &spec, &|_| {}).await?;
-        // What the server has done so far is not for replicas.
         let version = source.version();
-        let maria = version.flavor == Flavor::Mariadb;
-        let modern = version.mysql_at_least(8, 0, 23);
-        let forget =
-            if version.mysql_at_least(8, 2, 0) { "RESET BINARY LOGS AND GTIDS" } else { "RESET MASTER" };
-        source
-            .execute([
-                "CREATE USER follower@127.0.0.1",
-                "GRANT REPLICATION SLAVE ON *.* TO follower@127.0.0.1",
-                forget,
-            ])
-            .await?;
-        let (change, word) = if modern { ("REPLICATION SOURCE", "SOURCE") } else { ("MASTER", "MASTER") };
-        let key = if version.mysql_at_least(8, 0, 4) {
-            format!(", GET_{word}_PUBLIC_KEY = 1")
-        } else if version.mariadb_at_least(11, 3, 0) {
-            // It asks for TLS of its own accord, which the lab's servers do not have: MDEV-31855.
-            ", MASTER_SSL = 0".to_owned()
-        } else {
-            String::new()
-        };
-        let (before, after) = match (channel, maria) {
-            ("", _) => (String::new(), String::new()),
-            (channel, true) => (format!(" '{channel}'"), String::new()),
-            (channel, false) => (String::new(), format!(" FOR CHANNEL '{channel}'")),
-        };
-        let replica = if modern { "REPLICA" } else { "SLAVE" };
-        let statements = [
-            format!(
-                "CHANGE {change}{before} TO {word}_HOST = '127.0.0.1', {word}_PORT = {}, {word}_USER = 'follower', \
-                 {word}_LOG_FILE = 'source.000001', {word}_LOG_POS = 4{key}{after}",
-                source.port()
-            ),
-            format!("START {replica}{before}{after}"),
-        ];
+        source.execute(replica::to_be_followed(version)).await?;
+        let (_, word, _) = replica::words(version);
+        let from = format!(", {word}_LOG_FILE = 'source.000001', {word}_LOG_POS = 4");
+        let statements = replica::follow_from(version, source.port(), channel, &from);
         self.server.execute(statements).await?;
         self.sources.insert(channel, source);
         Ok(())

@@ -122,7 +122,7 @@ const DATABASE: &str = "sbtest";
 
 /// Creates and fills the tables in the database `sbtest`.
 pub(crate) fn prepare(socket: &Path, tables: Tables, progress: Progress<'_>) -> Result<()> {
-    let sysbench = ensure("sysbench", progress)?;
+    let sysbench = ensure("sysbench", "sysbench", progress)?;
     run(std::process::Command::new(sysbench).arg("oltp_read_write").args(on(socket, tables)).arg("prepare"))?;
     Ok(())
 }
@@ -339,7 +339,7 @@ fn command(socket: &Path, spec: LoadSpec, folder: &Folder) -> Result<Command> {
 }
 
 fn command_as(login: Login<'_>, spec: LoadSpec, folder: &Folder) -> Result<Command> {
-    let sysbench = ensure("sysbench", &|_| {})?;
+    let sysbench = ensure("sysbench", "sysbench", &|_| {})?;
     let errors = File::create(folder.log()).map_err(Error::file("create", &folder.log()))?;
     // The clients end with the lab, whatever ends that.
     let mut command = Command::new("setpriv");

@@ -31,7 +31,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
     is_calm: false,
-    spec: |flavor| spec(flavor, if flavor == Flavor::Mariadb { 4 } else { 8 }),
+    spec: |flavor| spec(if flavor == Flavor::Mariadb { 4 } else { 8 }),
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     onset: Some(ONSET),
@@ -42,7 +42,7 @@ const ONSET: Onset = Onset {
             enough; then 32 clients more update as fast as they can, on a disk that does 1500 writes a second, and \
             within seconds the log is full.",
     lasts: Duration::from_secs(12),
-    spec: |flavor| spec(flavor, 16),
+    spec: |_| spec(16),
     calm: |server| {
         Box::pin(Clients::start(server, CLIENTS, 100.0, |rng| {
             format!(
@@ -56,17 +56,13 @@ const ONSET: Onset = Onset {
     end: free_disk,
 };
 
-fn spec(flavor: Flavor, log_mib: u32) -> ServerSpec {
-    let log = match flavor {
-        Flavor::Mariadb => "innodb-log-file-size",
-        _ => "innodb-redo-log-capacity",
-    };
+fn spec(log_mib: u32) -> ServerSpec {
     ServerSpec {
         data: Data::Disk,
         limits: Limits { writes: true, ..Limits::default() },
         tables: Some(LARGE),
         options: [
-            format!("--{log}={log_mib}M").as_str(),
+            format!("--innodb-redo-log-capacity={log_mib}M").as_str(),
             "--innodb-buffer-pool-size=256M",
             "--innodb-flush-log-at-trx-commit=2",
             "--loose-disable-log-bin",

@@ -36,18 +36,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 /// Row images are whole, as they are by default; a binary log is removed a second after the next one has begun, so that they
 /// fill no disk.
-fn spec(flavor: Flavor) -> ServerSpec {
-    let log = match flavor {
-        Flavor::Mariadb => "--innodb-log-file-size=1G",
-        _ => "--innodb-redo-log-capacity=1G",
-    };
+fn spec(_: Flavor) -> ServerSpec {
     let options = [
         "--log-bin=binlog",
         "--binlog-format=ROW",
         "--binlog-cache-size=32K",
         "--max-binlog-size=64M",
         "--binlog-expire-logs-seconds=1",
-        log,
+        "--innodb-redo-log-capacity=1G",
     ];
     let options = options.map(str::to_owned).to_vec();
     ServerSpec { tables: Some(TABLES), options, ..ServerSpec::default() }

@@ -189,8 +189,7 @@ struct Suffering {
 impl Suffering {
     /// By the clients of sysbench.
     fn by_load(server: &Server, spec: LoadSpec) -> Result<Self> {
-        // Tests prepare, as sysbench does.
-        let in_text = server.draw().happens("text", 50);
+        let in_text = server.draw().is_sysbench_in_text();
         // Clients that do as much as they can are few or many; those with a rate make the trouble by that rate.
         let drawn = |threads: u32| server.draw().count("clients", threads, threads.div_ceil(2)..=threads * 2);
         let threads = if spec.rate.is_none() { drawn(spec.threads) } else { spec.threads };

@@ -9,7 +9,7 @@ use spindoctor_rules::causes::replica_lag::CAUSE;
 use super::{ALL, Scenario, Suffering, TABLES, symptom};
 use crate::error::{Error, Result};
 use crate::load::sessions::Sessions;
-use crate::replica::{follow, source};
+use crate::replica::{follow, source, words};
 use crate::server::{Server, ServerSpec};
 
 /// Clients of the source, and how often each of them changes a row: 800 changes a second in all, where the replica's
@@ -91,13 +91,15 @@ async fn wait_for_table(server: &Server) -> Result<()> {
 }
 
 async fn symptom(server: &Server) -> Result<Option<String>> {
-    let (question, column) = match server.version().flavor {
-        Flavor::Mariadb => ("SHOW SLAVE STATUS", "Seconds_Behind_Master"),
-        _ => ("SHOW REPLICA STATUS", "Seconds_Behind_Source"),
+    let (_, source, replica) = words(server.version());
+    let question = format!("SHOW {replica} STATUS");
+    let column = match source {
+        "SOURCE" => "Seconds_Behind_Source",
+        _ => "Seconds_Behind_Master",
     };
     let mut conn = server.connect().await.map_err(Error::statement("connect"))?;
     let row: Option<mysql_async::Row> =
-        conn.query_first(question).await.map_err(Error::statement(question))?;
+        conn.query_first(question.as_str()).await.map_err(Error::statement(&question))?;
     let _closed = conn.disconnect().await;
     let behind_s = row.and_then(|row| row.get_opt::<Option<f64>, _>(column)?.ok().flatten());
     Ok(behind_s

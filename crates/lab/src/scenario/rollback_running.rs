@@ -33,12 +33,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
 };
 
 /// With a redo log that takes all of it: a full one would be another cause.
-fn spec(flavor: Flavor) -> ServerSpec {
-    let log = match flavor {
-        Flavor::Mariadb => "--innodb-log-file-size=1G",
-        _ => "--innodb-redo-log-capacity=1G",
-    };
-    ServerSpec { tables: Some(TABLES), options: vec![log.to_owned()], ..ServerSpec::default() }
+fn spec(_: Flavor) -> ServerSpec {
+    let options = vec!["--innodb-redo-log-capacity=1G".to_owned()];
+    ServerSpec { tables: Some(TABLES), options, ..ServerSpec::default() }
 }
 
 fn waiters(server: &Server) -> u32 {

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
+use spindoctor_lab::Which;
 
 use crate::common::flags::{cpus, duration};
 
@@ -11,10 +13,10 @@ use crate::common::flags::{cpus, duration};
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub enum Lab {
-    /// List the scenarios, the experiments, and the lab's servers that are up
+    /// List the scenarios, the experiments, and the lab's servers that are up; or the servers that it knows by name
     List(LabList),
-    /// Install the servers that the lab knows by name, so that later commands need no network
-    Install,
+    /// Install servers that the lab knows by name, so that later commands need no network
+    Install(LabInstall),
     /// Start a throw-away server and leave it up
     Up(LabUp),
     /// Stop a server that `up` started, and remove everything of it
@@ -30,9 +32,25 @@ pub enum Lab {
 /// `spindoctor lab list`.
 #[derive(Debug, Args)]
 pub struct LabList {
+    /// List the servers that can be had by name instead: their versions, and where they are or would come from
+    #[arg(long)]
+    pub servers: bool,
+
     /// Print JSON (schema spindoctor.lab/1)
     #[arg(long)]
     pub json: bool,
+}
+
+/// `spindoctor lab install`.
+#[derive(Debug, Args)]
+pub struct LabInstall {
+    /// Names of servers: mysql-5.7; none means mysql and mariadb
+    #[arg(value_name = "SERVER", value_parser = server_name())]
+    pub servers: Vec<Which>,
+
+    /// Every server that `lab list --servers` has: some 1.5 GB of downloads
+    #[arg(long, conflicts_with = "servers")]
+    pub all: bool,
 }
 
 /// `spindoctor lab up`.
@@ -90,6 +108,10 @@ pub struct LabRun {
     /// How long to watch
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
     pub duration: Duration,
+
+    /// How the clients send their statements; by default sysbench's prepare, and sessions of the lab's own send texts
+    #[arg(long, value_name = "PROTOCOL", conflicts_with = "command")]
+    pub protocol: Option<LabProtocol>,
 
     /// How long an experiment's trial or a storm may take
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
@@ -166,6 +188,14 @@ pub struct LabCapture {
     #[arg(long, value_name = "FOLDER")]
     pub basedir: Vec<PathBuf>,
 
+    /// Capture this server of `lab list --servers` instead of mysql and mariadb; may be given several times
+    #[arg(long, value_name = "SERVER", value_parser = server_name(), hide_possible_values = true)]
+    pub server: Vec<Which>,
+
+    /// Capture every server of `lab list --servers`
+    #[arg(long, conflicts_with_all = ["server", "no_installed"])]
+    pub all: bool,
+
     /// Leave out the servers that the lab installs itself
     #[arg(long, requires = "basedir")]
     pub no_installed: bool,
@@ -193,24 +223,29 @@ pub struct LabServer {
 /// Which server a lab command starts.
 #[derive(Debug, Args)]
 pub struct LabProgram {
-    /// mysql (9.7) or mariadb (10.11), installed into the lab's own folder; path: the one on PATH
-    #[arg(long, value_name = "SERVER", default_value = "mysql")]
-    pub server: LabWhich,
+    /// mysql (9.7), mariadb (10.11) or another name of `lab list --servers`, installed into the lab's own folder;
+    /// path: the one on PATH
+    #[arg(long, value_name = "SERVER", default_value = "mysql", value_parser = server_name(), hide_possible_values = true)]
+    pub server: Which,
 
     /// Any other server: the folder that has bin/mysqld or sbin/mysqld
     #[arg(long, value_name = "FOLDER", conflicts_with = "server")]
     pub basedir: Option<PathBuf>,
 }
 
-/// The servers that the lab knows by name.
+/// How clients send their statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LabWhich {
-    /// MySQL as Debian unstable packages it
-    Mysql,
-    /// MariaDB as Debian 12 packages it
-    Mariadb,
-    /// The server on PATH
-    Path,
+pub enum LabProtocol {
+    /// As texts
+    Text,
+    /// Prepared, as far as they can be
+    Prepared,
+}
+
+/// The name of a server.
+fn server_name() -> impl TypedValueParser<Value = Which> {
+    PossibleValuesParser::new(Which::names())
+        .try_map(|name| Which::by_name(&name).ok_or_else(|| format!("no server has the name {name}")))
 }
 
 /// Connections a second.

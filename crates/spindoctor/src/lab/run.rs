@@ -1,6 +1,6 @@
 //! `spindoctor lab`: throw-away servers, for people and for tests of the diagnosis.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use spindoctor_lab::scenario::{self, RunOptions, RunOutcome, Scenario};
 use spindoctor_lab::score::{self, ScoreOptions, ScoredRun};
 use spindoctor_lab::storm::{self, Storm, StormOptions};
 use spindoctor_lab::{
-    Data, EXPERIMENTS, Home, Installation, Limits, Listed, SCENARIOS, Server, ServerSpec, Which, down, list,
-    up,
+    Data, Draw, EXPERIMENTS, Home, Installation, KNOWN, Known, Limits, Listed, Protocol, SCENARIOS, Server,
+    ServerSpec, Which, down, list, place, up,
 };
 use spindoctor_lab::{capture, kept};
 use spindoctor_model::Flavor;
@@ -23,7 +23,7 @@ use spindoctor_tune::bench::Event;
 use spindoctor_tune::log;
 
 use super::accuracy::{self, Conditions};
-use super::args::{Lab, LabCapture, LabProgram, LabRun, LabScore, LabUp, LabWhich};
+use super::args::{Lab, LabCapture, LabInstall, LabProgram, LabProtocol, LabRun, LabScore, LabUp};
 use super::text;
 use crate::common::exit::ExitStatus;
 use crate::common::names::nearest;
@@ -38,8 +38,9 @@ use spindoctor_page::json;
 pub fn run(asked: &Lab) -> anyhow::Result<ExitStatus> {
     let home = Home::open()?;
     match asked {
+        Lab::List(asked) if asked.servers => show_known(&home, asked.json)?,
         Lab::List(asked) => show(&list(&home)?, SCENARIOS, EXPERIMENTS, asked.json)?,
-        Lab::Install => install(&home)?,
+        Lab::Install(asked) => install(&home, asked)?,
         Lab::Up(asked) => show(&[wait_for(start(&home, asked))?], &[], &[], asked.json)?,
         Lab::Down(asked) => down(&home, &asked.name)?,
         Lab::Run(asked) => return run_scenario(&home, asked),
@@ -49,12 +50,21 @@ pub fn run(asked: &Lab) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-fn install(home: &Home) -> anyhow::Result<()> {
-    for which in [Which::Mysql, Which::Mariadb] {
+fn install(home: &Home, asked: &LabInstall) -> anyhow::Result<()> {
+    let servers = match (asked.all, &asked.servers[..]) {
+        (true, _) => every_known().collect(),
+        (false, []) => vec![Which::Mysql, Which::Mariadb],
+        (false, servers) => servers.to_owned(),
+    };
+    for which in servers {
         let installed = Installation::find(home, &which, &announce)?;
         output::print(&format!("{} in {}\n", installed.version, installed.basedir.display()))?;
     }
     Ok(())
+}
+
+fn every_known() -> impl Iterator<Item = Which> {
+    KNOWN.iter().filter_map(|known| Which::by_name(known.name))
 }
 
 /// Starts a server that stays; Ctrl-C before it is up ends it, and leaves nothing.
@@ -111,7 +121,12 @@ fn run_scenario(home: &Home, asked: &LabRun) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.save_window {
         output::expect_writable(file, output::WINDOW)?;
     }
-    let options = RunOptions { which, window: asked.duration, ..RunOptions::default() };
+    let protocol = asked.protocol.map(|protocol| match protocol {
+        LabProtocol::Text => Protocol::Text,
+        LabProtocol::Prepared => Protocol::Prepared,
+    });
+    let options =
+        RunOptions { which, window: asked.duration, draw: Draw::usual(protocol), ..RunOptions::default() };
     let outcome = wait_for(async { Ok(scenario::run(home, scenario, &options, &announce).await?) })?;
     if let Some(file) = &asked.save_window {
         window_file::save(file, &outcome.window)?;
@@ -287,8 +302,10 @@ fn make_captures(home: &Home, asked: &LabCapture) -> anyhow::Result<ExitStatus> 
             false => servers.extend(capture::servers_below(folder).into_iter().map(Which::Basedir)),
         }
     }
-    if !asked.no_installed {
-        servers.extend([Which::Mysql, Which::Mariadb]);
+    match (asked.all, &asked.server[..]) {
+        (true, _) => servers.extend(every_known()),
+        (false, []) if !asked.no_installed => servers.extend([Which::Mysql, Which::Mariadb]),
+        (false, named) => servers.extend(named.iter().cloned()),
     }
     let options = capture::Options { into: asked.into.clone(), servers, only: asked.only.clone() };
     let made = wait_for(async {
@@ -333,11 +350,9 @@ pub fn announce(doing: &str) {
 }
 
 pub fn which(asked: &LabProgram) -> Which {
-    match (&asked.basedir, asked.server) {
-        (Some(folder), _) => Which::Basedir(folder.clone()),
-        (None, LabWhich::Mysql) => Which::Mysql,
-        (None, LabWhich::Mariadb) => Which::Mariadb,
-        (None, LabWhich::Path) => Which::OnPath,
+    match &asked.basedir {
+        Some(folder) => Which::Basedir(folder.clone()),
+        None => asked.server.clone(),
     }
 }
 
@@ -387,6 +402,43 @@ struct ExperimentEntry {
     story: &'static str,
     flavors: &'static [Flavor],
     needs: &'static str,
+}
+
+/// The servers that can be had by name, for machines.
+#[derive(Serialize)]
+struct KnownList {
+    schema: &'static str,
+    known: Vec<KnownEntry>,
+}
+
+#[derive(Serialize)]
+struct KnownEntry {
+    name: &'static str,
+    also: Option<&'static str>,
+    flavor: Flavor,
+    version: &'static str,
+    origin: String,
+    needs: &'static str,
+    folder: Option<PathBuf>,
+}
+
+fn show_known(home: &Home, as_json: bool) -> anyhow::Result<()> {
+    let known: Vec<(&Known, Option<PathBuf>)> =
+        KNOWN.iter().map(|known| (known, place(home, known))).collect();
+    if !as_json {
+        return output::print(&text::known(&known, terminal::look_of_stdout()));
+    }
+    let entry = |(known, folder): (&'static Known, Option<PathBuf>)| KnownEntry {
+        name: known.name,
+        also: known.also,
+        flavor: known.flavor,
+        version: known.version,
+        origin: known.origin(),
+        needs: known.needs(),
+        folder,
+    };
+    let list = KnownList { schema: "spindoctor.lab/1", known: known.into_iter().map(entry).collect() };
+    output::print(&json::to_text(&list).context("could not write the lab's servers as JSON")?)
 }
 
 fn show(

@@ -1,9 +1,11 @@
 //! The output of the lab: its lists, and a scenario's run.
 
-use spindoctor_lab::Listed;
+use std::path::PathBuf;
+
 use spindoctor_lab::experiment::Experiment;
 use spindoctor_lab::scenario::{RunOutcome, Scenario};
 use spindoctor_lab::storm::{self, Round, Storm};
+use spindoctor_lab::{Known, Listed};
 use spindoctor_model::Tuning;
 
 use crate::doctor::text as doctor_text;
@@ -41,6 +43,37 @@ pub fn lists(scenarios: &[&Scenario], experiments: &[&Experiment], servers: &[Li
         page.push(&format!("    spindoctor doctor -u root -S {}", server.socket.display()));
         if server.stays {
             page.push(&format!("    spindoctor lab down {}", server.name));
+        }
+    }
+    page.finish()
+}
+
+/// The servers that can be had by name, each with the folder that it is in, or where it would come from.
+pub fn known(servers: &[(&Known, Option<PathBuf>)], look: Look) -> String {
+    let mut page = Page::new(look);
+    for (known, folder) in servers {
+        let version = format!("{} {}", known.flavor, known.version);
+        let place = match folder {
+            Some(folder) => format!("in {}", safe(&folder.display().to_string())),
+            None => format!("not installed; {}", known.origin()),
+        };
+        let also = known.also.map_or_else(String::new, |also| format!(" (also: {also})"));
+        // Folders and coordinates are for copying: never broken over two lines.
+        page.push(&format!("{:<14}{version:<17}{place}{also}", known.name));
+    }
+    let mut missing: Vec<&str> =
+        servers.iter().filter(|(_, folder)| folder.is_none()).map(|(known, _)| known.needs()).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    if !missing.is_empty() {
+        page.blank();
+        page.paragraph(
+            "",
+            "`spindoctor lab install NAME` installs one; `--server NAME` does so when it is first used.",
+            QUIET,
+        );
+        for needs in missing {
+            page.paragraph("", needs, QUIET);
         }
     }
     page.finish()

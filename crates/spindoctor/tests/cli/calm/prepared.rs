@@ -1,7 +1,7 @@
 //! Statements that clients prepare on the server: `workload`, `top` and `doctor` see them as they see others, or say what they
 //! do not see.
 //!
-//! SPINDOCTOR_SERVERS names a folder with other servers, each in a folder of its own, as script/old-servers makes it.
+//! On the lab's two usual servers, and on those that SPINDOCTOR_SERVERS has.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mysql_async::prelude::Queryable as _;
 use serde_json::Value;
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Home, KNOWN, Server, ServerSpec, Which};
 
 use crate::program::printed;
 
@@ -64,18 +64,13 @@ fn under_prepared(which: Which, statement: &'static str, look: impl FnOnce(&Serv
 
 /// Both servers of the lab, and those of SPINDOCTOR_SERVERS that have performance_schema with statements.
 fn servers() -> Vec<Which> {
-    let others = std::env::var_os("SPINDOCTOR_SERVERS").map(PathBuf::from);
-    let others = others.iter().flat_map(|folder| {
-        let mysql = ["5.6", "5.7", "8.0.12", "8.0.31", "8.0.33"].map(|version| format!("mysql-{version}"));
-        let mariadb = ["10.2", "10.5", "11.4", "11.8"].map(|version| format!("mariadb-{version}"));
-        mysql
-            .into_iter()
-            .chain(mariadb)
-            .map(|name| folder.join(name))
-            .filter(|path| path.is_dir())
-            .map(Which::Basedir)
+    const WITHOUT_STATEMENTS: [&str; 2] = ["mysql-5.5", "mariadb-10.1"];
+    let brought = std::env::var_os("SPINDOCTOR_SERVERS").map(PathBuf::from);
+    let others = KNOWN.iter().map(|known| known.name).filter(|name| {
+        let is_there = brought.as_ref().is_some_and(|folder| folder.join(name).is_dir());
+        is_there && !WITHOUT_STATEMENTS.contains(name)
     });
-    [Which::Mysql, Which::Mariadb].into_iter().chain(others).collect()
+    ["mysql", "mariadb"].into_iter().chain(others).filter_map(Which::by_name).collect()
 }
 
 #[test]
