@@ -65,6 +65,13 @@ pub struct EffectiveCpus {
     pub cgroup_version: u8,
 }
 
+impl EffectiveCpus {
+    /// CPUs on which its threads may run, whatever a quota grants.
+    pub fn allowed(&self) -> u32 {
+        [Some(self.online), self.cpuset, self.affinity].into_iter().flatten().min().unwrap_or(1).max(1)
+    }
+}
+
 /// A CFS bandwidth limit.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]

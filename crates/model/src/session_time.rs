@@ -95,8 +95,12 @@ time_classes! {
     Spin, "spinning";
     /// On a CPU, in the kernel.
     Kernel, "kernel";
-    /// Ready to run, without a CPU.
+    /// Ready to run, without a CPU: the server's own threads have those that it gets.
     CpuQueue, "waiting for a CPU";
+    /// Ready to run while the quota of its control group is used up.
+    CpuQuota, "stopped by the CPU quota";
+    /// Ready to run while other processes, or other virtual machines, have the CPUs.
+    CpuTaken, "waiting for a CPU that others use";
     /// On a CPU or ready to run; the process list does not distinguish the two.
     Running, "running";
     /// A lock on a row, a gap or a page of InnoDB.

@@ -35,6 +35,7 @@ mod stack_evidence;
 mod stall;
 #[cfg(test)]
 mod testing;
+mod throttled;
 mod time_model;
 pub mod wait_graph;
 

@@ -3,10 +3,12 @@
 
 use std::collections::HashMap;
 
-use spindoctor_model::host::{ProcessStat, ThreadStat};
+use spindoctor_model::host::{CpuTimes, EffectiveCpus, ProcessStat, ThreadStat};
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::window::Change;
 use spindoctor_model::{Unavailable, Window};
+
+use crate::throttled::throttled;
 
 /// Snapshots below which no mean is given.
 const ENOUGH: usize = 5;
@@ -52,6 +54,46 @@ impl RunQueue {
     pub(crate) fn runnable(&self) -> f64 {
         self.running + self.queued
     }
+}
+
+/// What the server's threads waited for while they waited for a CPU, parts of that time from 0 to 1. The rest they waited for each
+/// other.
+///
+/// While a quota has stopped the server all its runnable threads wait: the share of the time that was stopped, times the threads
+/// that wanted a CPU. Outside of that a thread waits for who is on the CPUs, and each waits for others as often as these have a
+/// CPU that it may use.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct QueuedFor {
+    /// The quota: it was used up.
+    pub(crate) quota: f64,
+    /// CPUs that other processes or other virtual machines had.
+    pub(crate) others: f64,
+}
+
+impl QueuedFor {
+    /// Nothing where schedstat and the quota cannot be read: then they waited for each other.
+    pub(crate) fn from_window(window: &Window) -> Self {
+        let Ok(queue) = RunQueue::from_window(window) else { return Self::default() };
+        let stopped_ratio = throttled(window).ok().flatten().map_or(0.0, |found| found.stopped_ratio);
+        let quota = match queue.queued {
+            queued if queued > 0.0 => (stopped_ratio * queue.runnable() / queued).min(1.0),
+            _ => 0.0,
+        };
+        let others = cpus_of_others(window, queue.running).unwrap_or(0.0);
+        let in_use = (others + queue.running).max(f64::MIN_POSITIVE);
+        Self { quota, others: (1.0 - quota) * others / in_use }
+    }
+}
+
+/// CPUs that others had of those that the server may use, steal counted in, while it used so many itself.
+fn cpus_of_others(window: &Window, own: f64) -> Option<f64> {
+    let host = window.change(|s| &s.host.cpu_times)?;
+    let busy_us = |times: &CpuTimes| times.user_us + times.system_us + times.steal_us;
+    let busy = busy_us(host.last).saturating_sub(busy_us(host.first)) as f64 / 1e6 / host.seconds;
+    // Which CPUs the others had is not read: on a host with many, those that the server may not use are theirs first.
+    let allowed = window.latest(|s| &s.host.effective_cpus).map(EffectiveCpus::allowed);
+    let left = allowed.map_or(f64::INFINITY, |allowed| f64::from(allowed) - own);
+    Some((busy - own).min(left).max(0.0))
 }
 
 /// CPUs that the server used, of the kernel's count.

@@ -4,10 +4,10 @@ use spindoctor_model::host::CpuTimes;
 use spindoctor_model::window::Change;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
-use super::cpu_throttled::throttled;
 use super::noisy_neighbour;
 use crate::draft::Draft;
-use crate::run_queue::RunQueue;
+use crate::run_queue::{QueuedFor, RunQueue};
+use crate::throttled::throttled;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -127,6 +127,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence(
             Evidence::new("time runnable without a CPU", queued_ratio, "ratio", queue.source)
                 .expected("< 0.33"),
+        )
+        .evidence(
+            Evidence::new("of the time in the run queue, behind others", QueuedFor::from_window(window).others, "ratio", "computed")
         )
         .evidence(Evidence::new("host CPUs busy", host_busy, "ratio", "/proc/stat"))
         .evidence_if((!window.status_series("Threads_running").is_empty()).then(|| {

@@ -4,6 +4,8 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 
 use super::cpu_saturated;
 use crate::draft::Draft;
+use crate::run_queue::QueuedFor;
+use crate::throttled::{Throttled, throttled};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -21,7 +23,8 @@ pub const CAUSE: Cause = Cause {
     evidence: "Growth of nr_periods, nr_throttled and throttled time (cpu.stat, v1 and v2) of the cgroup that \
                sets the tightest quota, over the window. It fires when 5 % or more of the periods were \
                throttled and the stops cost 2 % or more of the time. The estimate is the share of periods that were \
-               throttled, times the part of such a period in which the CPUs that the server uses stood still. \
+               throttled, times the part of such a period in which the CPUs that the server uses stood still; all threads that \
+               could run waited then, and that part of their time in the run queue is the quota's. \
                nr_periods counts only periods in which the group ran, so an idle server shows none.",
     looks_alike: "A few throttled periods in a hundred are bursts, not a cause. The server may use its quota up \
                   with work that is not needed: when it spins because it does not see the quota, \
@@ -39,8 +42,8 @@ pub const CAUSE: Cause = Cause {
         "Linux kernel documentation: CFS Bandwidth Control; Control Group v2, cpu.stat and cpu.max",
         "Published case: MySQL 8.0 under CPUQuota=100% on 6 CPUs",
     ],
-    costs: Costs::Waits(&[]),
-    explains_time: &[TimeClass::CpuQueue, TimeClass::Commit, TimeClass::Latch, TimeClass::Mutex],
+    costs: Costs::Waits(&[TimeClass::CpuQuota]),
+    explains_time: &[TimeClass::CpuQuota, TimeClass::Commit, TimeClass::Latch, TimeClass::Mutex],
     stacks: Stacks::Running(&[]),
     rule: Rule::Readings(evaluate),
     #[cfg(test)]
@@ -50,62 +53,6 @@ pub const CAUSE: Cause = Cause {
         missing: examples::missing,
     },
 };
-
-/// From this share of throttled periods on, stops are the rule and not a burst: one in twenty is one
-/// stop every two seconds at the usual period, which a 95th percentile shows.
-const PERIODS_THROTTLED: f64 = 0.05;
-
-/// Stops that cost less of the time than this are not worth a line.
-const TIME_STOPPED: f64 = 0.02;
-
-/// A thread that ran or wanted to run for a tenth of the window keeps a CPU's queue from being empty.
-const BUSY_THREAD: f64 = 0.1;
-
-/// Throttling over a window.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Throttled {
-    /// Periods in which the group ran.
-    periods: f64,
-    /// Those that ended with the quota used up.
-    throttled: f64,
-    /// Time stopped, summed over CPUs, seconds.
-    stopped_s: f64,
-    /// Share of the time in which the server's CPUs stood still.
-    stopped_ratio: f64,
-}
-
-impl Throttled {
-    /// True where throttling is the rule, not a burst.
-    pub(super) fn matters(&self) -> bool {
-        self.throttled >= PERIODS_THROTTLED * self.periods && self.stopped_ratio >= TIME_STOPPED
-    }
-}
-
-/// What throttling did over the window; None where no quota is set.
-pub(super) fn throttled(window: &Window) -> Result<Option<Throttled>, Unavailable> {
-    let effective = window.need(|s| &s.host.effective_cpus)?;
-    let Some(quota) = &effective.quota else {
-        return Ok(None);
-    };
-    let change = window.need_change(|s| &s.host.throttling)?;
-    let grown = |last: u64, first: u64| {
-        last.checked_sub(first)
-            .map(|grown| grown as f64)
-            .ok_or_else(|| Unavailable::because("cpu.stat went back: the cgroup was created again"))
-    };
-    let periods = grown(change.last.periods, change.first.periods)?;
-    let throttled = grown(change.last.throttled_periods, change.first.throttled_periods)?;
-    let stopped_s = grown(change.last.throttled_us, change.first.throttled_us)? / 1e6;
-    let period_s = quota.period_us.max(1) as f64 / 1e6;
-    let stopped_part = stopped_s / (throttled * period_s * cpus_in_use(window)).max(f64::MIN_POSITIVE);
-    let throttled_ratio = throttled / periods.max(1.0);
-    Ok(Some(Throttled {
-        periods,
-        throttled,
-        stopped_s,
-        stopped_ratio: throttled_ratio * stopped_part.min(1.0),
-    }))
-}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
@@ -147,6 +94,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 .series(series),
         )
         .evidence(Evidence::new("stopped, all CPUs", stopped_s, "s", "cpu.stat"))
+        .evidence(Evidence::new("of the time in the run queue, by the quota", QueuedFor::from_window(window).quota, "ratio", "computed"))
         .evidence(Evidence::new("quota", quota.cpus, "CPUs", &format!("quota of {}", quota.cgroup)))
         .remedy(Remedy {
             statement: format!("Raise the CPU quota of {} to {more:.1} CPUs, or grant a cpuset instead", quota.cgroup),
@@ -158,24 +106,6 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .explains(&[cpu_saturated::CAUSE.name])
         .finding(),
     ))
-}
-
-/// CPUs on which the server's threads can be stopped at once: as many as it may use, and no more than
-/// it has busy threads.
-fn cpus_in_use(window: &Window) -> f64 {
-    let allowed = window.latest(|s| &s.host.effective_cpus).map_or(1, |cpus| {
-        [Some(cpus.online), cpus.cpuset, cpus.affinity].into_iter().flatten().min().unwrap_or(1)
-    });
-    let busy = window.change(|s| &s.host.threads).map(|change| {
-        let wanted = |thread: &spindoctor_model::host::ThreadStat| {
-            let before = change.first.iter().find(|first| first.tid == thread.tid);
-            let (ran, queued) = before.map_or((0, 0), |before| (before.ran_ns, before.run_queue_ns));
-            (thread.ran_ns.saturating_sub(ran) + thread.run_queue_ns.saturating_sub(queued)) as f64 / 1e9
-        };
-        change.last.iter().filter(|thread| wanted(thread) >= BUSY_THREAD * change.seconds).count()
-    });
-    let allowed = f64::from(allowed.max(1));
-    busy.map_or(allowed, |busy| (busy as f64).clamp(1.0, allowed))
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub const CAUSE: Cause = Cause {
         "https://github.com/openzfs/zfs/issues/6187",
     ],
     costs: Costs::Cpu,
-    explains_time: &[TimeClass::Spin, TimeClass::Kernel, TimeClass::CpuQueue],
+    explains_time: &[TimeClass::Spin, TimeClass::Kernel, TimeClass::CpuQueue, TimeClass::CpuQuota],
     stacks: Stacks::Spinning(Whose::Kernel),
     rule: Rule::Readings(evaluate),
     #[cfg(test)]

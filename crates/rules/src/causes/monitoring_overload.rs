@@ -40,6 +40,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Cpu,
         TimeClass::Kernel,
         TimeClass::CpuQueue,
+        TimeClass::CpuQuota,
         TimeClass::Spin,
         TimeClass::Mutex,
         TimeClass::Latch,

@@ -4,9 +4,8 @@ use spindoctor_model::host::CpuTimes;
 use spindoctor_model::window::Change;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
-use super::cpu_throttled::throttled;
 use crate::draft::Draft;
-use crate::run_queue::RunQueue;
+use crate::run_queue::{QueuedFor, RunQueue};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -19,7 +18,9 @@ pub const CAUSE: Cause = Cause {
                    the CPU while it holds a latch or a row lock makes others wait too.",
     evidence: "/proc/stat: the CPUs are 90 % busy or more, steal counted in, and less than 40 % of that is the server's own CPU \
                time; schedstat of the server's threads: they wait for a CPU as long as they run, or longer, and a thread or \
-               more on average. The estimate is the part of their runnable time spent waiting.",
+               more on average; what a quota stopped is left out. The estimate is the part of their runnable time spent \
+               waiting. Of it the score counts what they wait for others: these have that part of the busy CPUs that the \
+               server may use.",
     looks_alike: "A server that fills the CPUs itself is cpu-saturated. A quota that stops the server while CPUs are idle is \
                   cpu-throttled. A neighbour at nice 19 takes what is left over, and the server's threads hardly wait.",
     remedies: "Find the neighbour (`top`, `systemd-cgtop`), and move it, stop it, or bound it: CPUWeight or cpu.shares of the two \
@@ -31,8 +32,8 @@ pub const CAUSE: Cause = Cause {
         "Linux kernel documentation: /proc/stat; scheduler statistics (/proc/PID/task/TID/schedstat)",
         "Linux kernel documentation: Control Group v2, cpu.weight",
     ],
-    costs: Costs::Waits(&[]),
-    explains_time: &[TimeClass::CpuQueue, TimeClass::Latch, TimeClass::Mutex, TimeClass::Commit],
+    costs: Costs::Waits(&[TimeClass::CpuTaken]),
+    explains_time: &[TimeClass::CpuTaken, TimeClass::Latch, TimeClass::Mutex, TimeClass::Commit],
     stacks: Stacks::Nothing,
     rule: Rule::Readings(evaluate),
     #[cfg(test)]
@@ -62,9 +63,9 @@ fn evaluate(window: &Window) -> Outcome {
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let queue = RunQueue::from_window(window)?;
-    if throttled(window)?.is_some_and(|found| found.matters()) {
-        return Ok(None);
-    }
+    let queued_for = QueuedFor::from_window(window);
+    // Who is stopped by the quota waits for nobody.
+    let queued = queue.queued * (1.0 - queued_for.quota);
     let host = window.need_change(|s| &s.host.cpu_times)?;
     let stolen_us = grown(&host, |times| times.steal_us);
     let busy_us = grown(&host, |times| times.user_us + times.system_us) + stolen_us;
@@ -73,12 +74,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let servers = queue.running * host.seconds * 1e6 / busy_us.max(1.0);
     if busy < CPUS_BUSY
         || servers > SERVERS_SHARE
-        || queue.queued < QUEUED
-        || queue.queued < QUEUED_PER_RUN * queue.running
+        || queued < QUEUED
+        || queued < QUEUED_PER_RUN * queue.running
     {
         return Ok(None);
     }
-    let ratio = queue.queued / queue.runnable().max(f64::MIN_POSITIVE);
+    let ratio = queued / queue.runnable().max(f64::MIN_POSITIVE);
     let others = (busy_us - stolen_us) / host.seconds / 1e6 - queue.running;
     let stolen = stolen_us / host.seconds / 1e6;
     let is_steal = stolen > others;
@@ -90,7 +91,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             format!(
                 "{who} have {:.1} CPUs while {:.1} threads of the server wait for one",
                 if is_steal { stolen } else { others },
-                queue.queued
+                queued
             ),
         )
         .why(format!(
@@ -106,6 +107,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence(
             Evidence::new("time runnable without a CPU", ratio, "ratio", queue.source).expected("< 0.5"),
         )
+        .evidence(Evidence::new("of the time in the run queue, behind others", queued_for.others, "ratio", "computed"))
         .evidence(Evidence::new("host CPUs busy", busy, "ratio", "/proc/stat"))
         .remedy(if is_steal {
             Remedy {

@@ -56,7 +56,13 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: innodb_log_spin_cpu_pct_hwm, innodb_log_spin_cpu_abs_lwm",
     ],
     costs: Costs::Cpu,
-    explains_time: &[TimeClass::Spin, TimeClass::CpuQueue, TimeClass::Commit, TimeClass::Latch],
+    explains_time: &[
+        TimeClass::Spin,
+        TimeClass::CpuQueue,
+        TimeClass::CpuQuota,
+        TimeClass::Commit,
+        TimeClass::Latch,
+    ],
     stacks: Stacks::Spinning(Whose::Commit),
     rule: Rule::Readings(evaluate),
     #[cfg(test)]

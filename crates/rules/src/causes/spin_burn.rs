@@ -40,7 +40,13 @@ pub const CAUSE: Cause = Cause {
         "MDEV-19845: Adaptive spin loops",
     ],
     costs: Costs::Cpu,
-    explains_time: &[TimeClass::Spin, TimeClass::CpuQueue, TimeClass::Latch, TimeClass::Mutex],
+    explains_time: &[
+        TimeClass::Spin,
+        TimeClass::CpuQueue,
+        TimeClass::CpuQuota,
+        TimeClass::Latch,
+        TimeClass::Mutex,
+    ],
     stacks: Stacks::Spinning(Whose::Latch),
     rule: Rule::Readings(evaluate),
     #[cfg(test)]

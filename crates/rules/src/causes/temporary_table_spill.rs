@@ -42,6 +42,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Cpu,
         TimeClass::Kernel,
         TimeClass::CpuQueue,
+        TimeClass::CpuQuota,
         TimeClass::Running,
         TimeClass::Read,
         TimeClass::PageFault,

@@ -14,6 +14,8 @@ const WORK: &[TimeClass] = &[TimeClass::Cpu, TimeClass::Kernel];
 pub(crate) const ORDINARY: &[TimeClass] = &[
     TimeClass::Running,
     TimeClass::CpuQueue,
+    TimeClass::CpuQuota,
+    TimeClass::CpuTaken,
     TimeClass::Spin,
     TimeClass::Commit,
     TimeClass::CommitOrder,

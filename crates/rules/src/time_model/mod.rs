@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use spindoctor_model::stack::{Observation, Spin};
 use spindoctor_model::{KnownBy, SessionTime, TimeClass, Window};
 
-use crate::run_queue::ran_and_queued_of;
+use crate::run_queue::{QueuedFor, ran_and_queued_of};
 use account::Account;
 pub(crate) use explained::{ORDINARY, explained, unnamed, waits};
 pub(crate) use in_classes::{InClasses, blocker, is_worth_a_finding};
@@ -78,13 +78,16 @@ fn by_clocks(window: &Window, account: &mut Account, clients: &BTreeSet<u32>, cp
     add_clocks(window, account, clients, cpu, queue);
 }
 
-/// Adds time on a CPU, split by CPU samples, and time in its queue.
+/// Adds time on a CPU, split by CPU samples, and time in its queue, split by what kept the threads there.
 fn add_clocks(window: &Window, account: &mut Account, clients: &BTreeSet<u32>, cpu: f64, queue: f64) {
     let (spin, kernel) = spin_and_kernel(window, clients);
     account.add(TimeClass::Spin, cpu * spin, KnownBy::Stack);
     account.add(TimeClass::Kernel, cpu * kernel, KnownBy::Stack);
     account.add(TimeClass::Cpu, cpu * (1.0 - spin - kernel), KnownBy::Counter);
-    account.add(TimeClass::CpuQueue, queue, KnownBy::Counter);
+    let QueuedFor { quota, others } = QueuedFor::from_window(window);
+    account.add(TimeClass::CpuQuota, queue * quota, KnownBy::Counter);
+    account.add(TimeClass::CpuTaken, queue * others, KnownBy::Counter);
+    account.add(TimeClass::CpuQueue, queue * (1.0 - quota - others), KnownBy::Counter);
 }
 
 /// Sessions on a CPU and sessions waiting for one, on average, by the kernel's clocks. None where these were not read for
@@ -223,7 +226,8 @@ mod tests {
     fn a_list_that_says_running_is_believed_as_far_as_the_clocks_agree() {
         // Sixteen sessions execute, says the list; their threads (4311 to 4326) ran half a CPU, and queued for another.
         let sessions = |_| (0..16).map(|at| session(311 + at, "Query", "statistics", "SELECT 1")).collect();
-        let window = Build::busy("8.0.36").sessions(sessions).runs(0.8, 0.8).without_profile().window();
+        let window = Build::busy("8.0.36").sessions(sessions).runs(0.8, 0.8).host_cpu(0.8, 3.2);
+        let window = window.without_profile().window();
         assert_eq!(
             shares(&window),
             [(TimeClass::Other, 90.0), (TimeClass::Cpu, 5.0), (TimeClass::CpuQueue, 5.0)]
@@ -233,8 +237,44 @@ mod tests {
         // A state that a session keeps while it goes on is where the clocks say that it ran.
         let sessions =
             |_| (0..16).map(|at| session(311 + at, "Query", "closing tables", "SELECT 1")).collect();
-        let window = Build::busy("8.0.36").sessions(sessions).runs(1.6, 14.4).without_profile().window();
+        let window = Build::busy("8.0.36").sessions(sessions).runs(1.6, 14.4).host_cpu(1.6, 2.4);
+        let window = window.without_profile().window();
         assert_eq!(shares(&window), [(TimeClass::CpuQueue, 90.0), (TimeClass::Cpu, 10.0)]);
+    }
+
+    #[test]
+    fn what_keeps_threads_off_the_cpus_is_distinguished() {
+        let busy = || {
+            let sessions =
+                |_| (0..16).map(|at| session(311 + at, "Query", "executing", "SELECT 1")).collect();
+            // Without threads of the log no commit spins under a quota.
+            let build = Build::busy("8.0.36").variable("innodb_log_writer_threads", "OFF");
+            build.sessions(sessions).without_profile()
+        };
+        let own = busy().runs(4.0, 12.0).host_cpu(4.0, 0.0).window();
+        assert_eq!(shares(&own), [(TimeClass::CpuQueue, 75.0), (TimeClass::Cpu, 25.0)]);
+        let beside_others = busy().runs(1.0, 15.0).host_cpu(4.0, 0.0).window();
+        assert_eq!(
+            shares(&beside_others),
+            [(TimeClass::CpuTaken, 70.0), (TimeClass::CpuQueue, 23.0), (TimeClass::Cpu, 6.0)]
+        );
+        // Half of each period is over when the quota of two CPUs is used up on four; then all sixteen wait.
+        let stopped = busy().quota(2.0, 4).throttled(100.0, 20.0).runs(2.0, 14.0).host_cpu(2.0, 2.0).window();
+        assert_eq!(
+            shares(&stopped),
+            [(TimeClass::CpuQuota, 50.0), (TimeClass::CpuQueue, 38.0), (TimeClass::Cpu, 13.0)]
+        );
+        let findings = diagnose(&stopped).findings;
+        assert_eq!(findings[0].cause, "cpu-throttled");
+        assert!((findings[0].score - 0.5).abs() < 0.01, "{findings:#?}");
+        // Both: each has its own part.
+        let both = busy().quota(2.0, 4).throttled(100.0, 20.0).runs(1.0, 15.0).host_cpu(4.0, 0.0).window();
+        let found: Vec<(String, f64)> = diagnose(&both)
+            .findings
+            .into_iter()
+            .map(|one| (one.cause, (one.score * 100.0).round()))
+            .collect();
+        assert_eq!(found[..2], [("cpu-throttled".into(), 50.0), ("noisy-neighbour".into(), 33.0)]);
     }
 
     #[test]
@@ -265,7 +305,8 @@ mod tests {
     fn no_more_sessions_are_at_work_than_there_are() {
         // Each of sixteen threads (4400 to 4415) waits in every snapshot, and the clocks have twelve of them in the CPUs' queue.
         let waits: &[&str] = &["thr_lock", "dispatch_command", "do_command"];
-        let window = Build::busy("8.0.36").only_snapshots(&[(16, ThreadState::Lock, waits)]);
+        let window =
+            Build::busy("8.0.36").host_cpu(0.0, 4.0).only_snapshots(&[(16, ThreadState::Lock, waits)]);
         let window = window.each(|at_s, _, host| {
             let thread =
                 |tid| ThreadStat { tid, run_queue_ns: (at_s * 0.75e9) as u64, ..ThreadStat::default() };

@@ -14,8 +14,10 @@ const SIGHTINGS: u64 = 50;
 /// And the sessions at work on average: a session that waits for an otherwise idle server is in few sightings.
 const SESSIONS: f64 = 0.5;
 
-/// Classes that other work on the CPUs makes longer: what a waste of CPU takes is gone from each of them.
-const RUNNABLE: &[TimeClass] = &[TimeClass::Cpu, TimeClass::Spin, TimeClass::Kernel, TimeClass::CpuQueue];
+/// Classes that the server's own work on the CPUs makes longer: what a waste of CPU takes is gone from each of them. Who waits for
+/// others that have the CPUs waits for them all the same.
+const RUNNABLE: &[TimeClass] =
+    &[TimeClass::Cpu, TimeClass::Spin, TimeClass::Kernel, TimeClass::CpuQueue, TimeClass::CpuQuota];
 
 /// Sessions that wait for it, on average, below which a wait is no more than a warning: one client is blocked, not the server.
 const FEW: f64 = 2.0;

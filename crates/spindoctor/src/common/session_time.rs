@@ -149,15 +149,17 @@ fn hex(class: Option<TimeClass>) -> &'static str {
 /// files purple.
 fn colour(class: TimeClass) -> (Style, &'static str) {
     use TimeClass::{
-        AutoIncrementLock, Commit, CommitDelay, CommitOrder, ConcurrencyTicket, Cpu, CpuQueue, DiskFull,
-        FreePage, Galera, GlobalLock, Kernel, Latch, LogSpace, Login, MetadataLock, Mutex, Network, Other,
-        PageFault, PrivilegeCache, PurgeDelay, QueryCache, Read, Rollback, RowLock, Running, SemiSync, Spin,
-        Stopped, TableCache, TableLock, UserLock, Write,
+        AutoIncrementLock, Commit, CommitDelay, CommitOrder, ConcurrencyTicket, Cpu, CpuQueue, CpuQuota,
+        CpuTaken, DiskFull, FreePage, Galera, GlobalLock, Kernel, Latch, LogSpace, Login, MetadataLock,
+        Mutex, Network, Other, PageFault, PrivilegeCache, PurgeDelay, QueryCache, Read, Rollback, RowLock,
+        Running, SemiSync, Spin, Stopped, TableCache, TableLock, UserLock, Write,
     };
     let (ansi, hex) = match class {
         Cpu | Running => (AnsiColor::Green, "#2e8b57"),
         Kernel => (AnsiColor::BrightGreen, "#74b98f"),
         CpuQueue => (AnsiColor::Yellow, "#d9a521"),
+        CpuQuota => (AnsiColor::Yellow, "#b8860b"),
+        CpuTaken => (AnsiColor::Yellow, "#e8c468"),
         Spin => (AnsiColor::BrightYellow, "#c46f1a"),
         RowLock => (AnsiColor::Red, "#b42318"),
         AutoIncrementLock => (AnsiColor::Red, "#cf5646"),
