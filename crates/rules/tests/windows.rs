@@ -178,6 +178,42 @@ fn a_recorded_cause_that_a_setting_cures_gets_it_and_a_healthy_server_gets_none(
     }
 }
 
+/// CPU that the server used between the first and the last sample for each count of a status variable, microseconds.
+fn cpu_us_each(file: &str, counter: &str) -> f64 {
+    let window = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/windows").join(file));
+    let process = window.change(|sample| &sample.host.process).unwrap();
+    let used_us = |stat: &spindoctor_model::host::ProcessStat| (stat.user_us + stat.system_us) as f64;
+    let per_s = window.status_per_s(counter).unwrap();
+    (used_us(process.last) - used_us(process.first)) / process.seconds / per_s
+}
+
+#[test]
+fn what_work_costs_is_what_the_recorded_windows_show() {
+    let is_about = |us: f64, expected_us: f64, what: &str| {
+        println!("{what}: {us:.3} us");
+        assert!(
+            (us / expected_us - 1.0).abs() < 0.1,
+            "{what}: {us:.3} us, the rule's comment says {expected_us}"
+        );
+    };
+    let login = |server: &str| cpu_us_each(&format!("connection-churn.{server}.json.gz"), "Connections");
+    let without_cache =
+        |server: &str| cpu_us_each(&format!("thread-cache-miss.{server}.json.gz"), "Connections");
+    let row =
+        |server: &str| cpu_us_each(&format!("rows-read-waste.{server}.json.gz"), "Handler_read_rnd_next");
+    let table =
+        |server: &str| cpu_us_each(&format!("table-cache-contention.{server}.json.gz"), "Opened_tables");
+    let (mysql, mariadb) = ("mysql-9.7", "mariadb-10.11");
+    is_about(login(mysql), 200.0, "a login, MySQL");
+    is_about(login(mariadb), 110.0, "a login, MariaDB");
+    is_about(without_cache(mysql) - login(mysql), 120.0, "a thread, MySQL");
+    is_about(without_cache(mariadb) - login(mariadb), 40.0, "a thread, MariaDB");
+    is_about(row(mysql), 1.0 / 11.0, "a row, MySQL");
+    is_about(row(mariadb), 1.0 / 15.0, "a row, MariaDB");
+    is_about(table(mysql), 42.0, "a table, MySQL");
+    is_about(table(mariadb), 39.0, "a table, MariaDB");
+}
+
 /// Where keys are data: names of variables, of counters.
 const MAPS: [&str; 3] = ["server.status.value", "server.variables.value", "server.innodb_metrics.value"];
 

@@ -17,11 +17,11 @@ const LIMIT: usize = 100;
 /// The source. Where every transaction has a connection, nothing is asked.
 ///
 /// Cost: the server copies the names of all prepared transactions from its own list, under that list's lock; no lock of
-/// InnoDB's. 0.1 ms with three (MySQL 9.7.4).
+/// InnoDB's.
 pub const SOURCE: Source = Source {
     name: "XA RECOVER",
     help: "names of prepared XA transactions, where a transaction has no connection",
-    cost: "nothing where every transaction has a connection, else a copy of the server's list, 0.1 ms",
+    cost: "nothing where every transaction has a connection, else a copy of the server's list",
     grant: |version| match version.mysql_at_least(8, 0, 0) {
         true => "GRANT XA_RECOVER_ADMIN ON *.*",
         false => "",

@@ -11,8 +11,8 @@ use crate::server::{Server, ServerSpec};
 /// Sessions that want a row.
 const WAITERS: u32 = 24;
 
-/// How often the job changes every row of every table: undone in some twenty seconds, which is longer than the window and what
-/// is read before and after it. MariaDB undoes 100,000 changes a second, MySQL 34,000.
+/// How often the job changes every row of every table: undoing it must take longer than the window and what is read before and
+/// after it. MariaDB undoes more changes a second; how many, the finding of `spindoctor lab run rollback-running` says.
 fn rounds(server: &Server) -> u32 {
     if server.version().is_mariadb() { 40 } else { 20 }
 }

@@ -67,9 +67,9 @@ pub(super) const CONNECTIONS_PER_S: f64 = 10.0;
 /// Statements for each connection from which on the connection was worth making.
 const STATEMENTS_EACH: f64 = 10.0;
 
-/// CPU that one login takes, seconds: accept, a session set up, authentication, and its end. Measured
-/// over a unix socket, one small query included: 200 us on MySQL 9.7, 110 us on MariaDB 10.11. A TLS
-/// handshake comes on top and costs more than all of it.
+/// CPU that one login takes, seconds: accept, a session set up, authentication, and its end. Over a unix socket, one small query
+/// included: 200 us on MySQL 9.7, 110 us on MariaDB 10.11, by the recorded windows (`cargo test -p spindoctor-rules --test windows
+/// what_work_costs`). A TLS handshake comes on top and costs more than all of it.
 const LOGIN_CPU_S: f64 = 200e-6;
 
 /// Effective CPUs assumed where the host cannot be read.

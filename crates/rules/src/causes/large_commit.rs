@@ -55,8 +55,8 @@ pub const CAUSE: Cause = Cause {
 const COPIES: &[&str] =
     &["MYSQL_BIN_LOG::write_cache", "MYSQL_BIN_LOG::do_write_cache", "Event_log::write_cache"];
 
-/// Share of the time in which a cache is being copied, from which on commits wait for it: the small caches of 10,000 commits a
-/// second take 3 % of a CPU (MySQL 9.7). Chosen between.
+/// Share of the time in which a cache is being copied, from which on commits wait for it. Chosen, not derived: small caches are copied
+/// too, by many commits one after the other, and nobody waits long for one.
 const COPYING: f64 = 0.1;
 
 /// Share of the samples with a commit in which one transaction must be the largest, before it is named.

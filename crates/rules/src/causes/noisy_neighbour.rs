@@ -6,6 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 
 use crate::draft::Draft;
 use crate::run_queue::{QueuedFor, RunQueue};
+use crate::throttled::throttled;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -63,6 +64,8 @@ fn evaluate(window: &Window) -> Outcome {
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let queue = RunQueue::from_window(window)?;
+    // Where nobody read what a quota did, it may be that.
+    throttled(window)?;
     let queued_for = QueuedFor::from_window(window);
     // Who is stopped by the quota waits for nobody.
     let queued = queue.queued * (1.0 - queued_for.quota);

@@ -87,8 +87,8 @@ const TIME_RATIO: f64 = 0.02;
 /// Rows a second read by scans, by the counters, from which on they can matter: a hundredth of a CPU.
 const SCANNED_PER_S: f64 = 50_000.0;
 
-/// Rows that one CPU scans in a second, in memory. Measured with narrow rows: 11 million on MySQL 9.7, 15
-/// on MariaDB 10.11; wide rows and more conditions take longer.
+/// Rows that one CPU scans in a second, in memory. Narrow rows: 11 million on MySQL 9.7, 15 on MariaDB 10.11, by the recorded windows
+/// (`cargo test -p spindoctor-rules --test windows what_work_costs`); wide rows and more conditions take longer.
 const ROWS_PER_CPU_S: f64 = 5e6;
 
 /// Share of samples in which a statement must be seen to be named.

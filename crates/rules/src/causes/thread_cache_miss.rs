@@ -57,8 +57,9 @@ pub const CAUSE: Cause = Cause {
 /// cache make some.
 const MISS_RATIO: f64 = 0.5;
 
-/// CPU of making and ending a thread, seconds: clone, stack, performance_schema's setup. Measured as the
-/// difference that the cache makes: 130 us on MySQL 9.7, 40 us on MariaDB 10.11.
+/// CPU of making and ending a thread, seconds: clone, stack, performance_schema's setup. What a login without a cached thread costs
+/// more: 120 us on MySQL 9.7, 40 us on MariaDB 10.11, by the recorded windows (`cargo test -p spindoctor-rules --test windows
+/// what_work_costs`).
 const THREAD_CPU_S: f64 = 100e-6;
 
 fn evaluate(window: &Window) -> Outcome {
