@@ -21,7 +21,7 @@ pub(crate) struct ErrorLog {
 }
 
 /// What lines about trouble hold, in lower case, and what that means. The first that fits counts.
-const TROUBLES: [(&str, &str); 34] = [
+const TROUBLES: [(&str, &str); 36] = [
     (
         "deadlock of threads detected",
         "the server found a ring of threads that wait for each other's latches: only a restart ends it",
@@ -48,6 +48,8 @@ const TROUBLES: [(&str, &str); 34] = [
     ("errcode: 28", "a disk was full"),
     ("error number 28", "a disk was full"),
     ("error 28", "a disk was full"),
+    // Windows: ERROR_DISK_FULL
+    ("system error number 112", "a disk was full"),
     ("out of memory", "memory was refused to the server"),
     ("cannot allocate memory", "memory was refused to the server"),
     ("difficult to find free blocks in the buffer pool", "no free page was found in the buffer pool"),
@@ -64,6 +66,7 @@ const TROUBLES: [(&str, &str); 34] = [
     ("is marked as crashed", "a table is marked as crashed"),
     ("database page corruption", "a page of a data file is damaged"),
     ("transaction deadlock", "transactions ended as victims of a deadlock"),
+    ("transactions deadlock", "transactions ended as victims of a deadlock"),
     (
         "semi-sync replication switched off",
         "semi-synchronous replication was switched off: no replica answered in time",
@@ -78,13 +81,62 @@ const TROUBLES: [(&str, &str); 34] = [
     ("aborted connection ", "connections were lost: clients that died, or were silent for too long"),
 ];
 
+/// True where a line has a sign. A number ends where its digits do.
+fn has_sign(line: &str, sign: &str) -> bool {
+    let is_number = sign.ends_with(|c: char| c.is_ascii_digit());
+    let mut places = line.match_indices(sign).map(|(at, _)| &line[at + sign.len()..]);
+    places.any(|rest| !(is_number && rest.starts_with(|c: char| c.is_ascii_digit())))
+}
+
+/// A line of MySQL 8's log in JSON as its other form has it; None for a line that is none.
+fn plain(line: &str) -> Option<String> {
+    let line = line.trim().strip_prefix('{').map(|_| line.trim())?;
+    let value: serde_json::Value = serde_json::from_str(line).ok()?;
+    let text = |name: &str| value.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
+    let number = |name: &str| value.get(name).and_then(serde_json::Value::as_u64).unwrap_or_default();
+    Some(format!(
+        "{} {} [{}] [MY-{:06}] [{}] {}",
+        text("time"),
+        number("thread"),
+        text("label"),
+        number("err_code"),
+        text("subsystem"),
+        text("msg")
+    ))
+    .filter(|_| value.get("err_code").is_some() && !text("msg").is_empty())
+}
+
+/// A log of which lines are in JSON as the log that its lines stand for.
+pub(crate) fn without_json(text: &str) -> Option<String> {
+    const SIGN: &str = "\"err_code\"";
+    if !text.trim_start().starts_with('{') || !text.contains(SIGN) {
+        return None;
+    }
+    let mut plain_text = String::with_capacity(text.len());
+    let mut read = 0_usize;
+    for line in text.lines() {
+        match plain(line) {
+            Some(line) => {
+                read += 1;
+                plain_text.push_str(&line);
+            }
+            None => plain_text.push_str(line),
+        }
+        plain_text.push('\n');
+    }
+    (read > 0).then_some(plain_text)
+}
+
 /// Which trouble that causes rest on a sign is of.
 fn kind_of(sign: &str) -> Option<TroubleKind> {
     Some(match sign {
         "disk is full writing" => TroubleKind::WaitsForSpace,
-        "no space left on device" | "errno: 28" | "errcode: 28" | "error number 28" | "error 28" => {
-            TroubleKind::DiskFull
-        }
+        "no space left on device"
+        | "errno: 28"
+        | "errcode: 28"
+        | "error number 28"
+        | "error 28"
+        | "system error number 112" => TroubleKind::DiskFull,
         "too many connections" => TroubleKind::TooManyConnections,
         _ => return None,
     })
@@ -142,7 +194,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             waits.push(line);
         }
         let lower = line.get(..line.floor_char_boundary(600)).unwrap_or(line).to_ascii_lowercase();
-        if let Some(at) = TROUBLES.iter().position(|(sign, _)| lower.contains(sign)) {
+        if let Some(at) = TROUBLES.iter().position(|(sign, _)| has_sign(&lower, sign)) {
             seen[at] = (seen[at].0 + 1, log.time, line);
             slowest_ms[at] = slowest_ms[at].max(duration_ms(&lower).unwrap_or(0));
         }
@@ -312,6 +364,28 @@ mod tests {
         let waits =
             read("2024-08-20 11:02:41 0 [Warning] InnoDB: Long wait (241 seconds) for dict_sys.latch\n");
         assert!(waits.says[0].contains("241.0 s at most"), "{:?}", waits.says);
+    }
+
+    #[test]
+    fn a_number_of_an_error_ends_where_its_digits_do() {
+        assert!(has_sign("write failed, error 28", "error 28") && has_sign("error 28: no", "error 28"));
+        assert!(!has_sign("error 2813", "error 28") && has_sign("error 2813, error 28", "error 28"));
+        let windows = read("160212 11:53:00 InnoDB: Operating system error number 112.\n");
+        assert_eq!(windows.troubles.first().map(|trouble| trouble.kind), Some(TroubleKind::DiskFull));
+    }
+
+    #[test]
+    fn a_log_in_json_is_read_as_its_lines_are() {
+        let line = "{ \"prio\": 1, \"err_code\": 10907, \"msg\": \"Disk is full writing 'b' (OS errno 28)\", \
+                    \"time\": \"2025-06-01T03:40:02.901112Z\", \"thread\": 8, \"subsystem\": \"Server\", \"label\": \"Error\" }\n";
+        let plain = without_json(line).unwrap();
+        assert_eq!(
+            plain,
+            "2025-06-01T03:40:02.901112Z 8 [Error] [MY-010907] [Server] Disk is full writing 'b' (OS errno 28)\n"
+        );
+        assert!(is_of_log(plain.trim_end()));
+        assert_eq!(read(&plain).troubles[0].kind, TroubleKind::WaitsForSpace);
+        assert_eq!(without_json("{\"rows\": [1]}\n"), None);
     }
 
     #[test]

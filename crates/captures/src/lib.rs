@@ -11,6 +11,7 @@
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
 
 mod clock;
+mod collections;
 #[cfg(test)]
 mod damage;
 mod error_log;
@@ -30,9 +31,10 @@ mod text;
 mod threads;
 mod window;
 
+pub use collections::{Collection, collections};
 pub use part::{Kind, Moment, Part, Said};
 pub use recognise::recognise;
 pub use rows::{Form, Tables, form};
 pub use text::{LONGEST_BYTES, Text};
 pub use threads::threads;
-pub use window::{Collection, NOT_GIVEN, WHAT_WAS_GIVEN, collections, window};
+pub use window::{NOT_GIVEN, WHAT_WAS_GIVEN, window};

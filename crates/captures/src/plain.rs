@@ -43,19 +43,25 @@ pub(crate) fn undamaged(text: &str) -> String {
     text
 }
 
-/// A text of which each line has the `>` of an answered letter.
+/// A text of which more than a third of the lines have the `>` of an answered letter; those that have not are what somebody wrote beside it.
 fn unquoted(text: &str) -> Cow<'_, str> {
     const LEVELS: usize = 4;
     let mut text = Cow::Borrowed(text);
     for _ in 0..LEVELS {
-        let mut lines = text.lines().filter(|line| !line.trim().is_empty()).peekable();
-        if lines.peek().is_none() || !lines.all(|line| line.trim_start().starts_with('>')) {
+        let (mut all, mut quoted) = (0_usize, 0_usize);
+        for line in text.lines().filter(|line| !line.trim().is_empty()).take(LOOKED_AT) {
+            all += 1;
+            quoted += usize::from(line.trim_start().starts_with('>'));
+        }
+        if quoted * 3 <= all {
             break;
         }
         let mut plain = String::with_capacity(text.len());
         for line in text.split_inclusive('\n') {
-            let inside = line.trim_start_matches([' ', '\t']).strip_prefix('>').unwrap_or(line);
-            plain.push_str(inside.strip_prefix(' ').unwrap_or(inside));
+            match line.trim_start_matches([' ', '\t']).strip_prefix('>') {
+                Some(inside) => plain.push_str(inside.strip_prefix(' ').unwrap_or(inside)),
+                None => plain.push_str(line),
+            }
         }
         text = Cow::Owned(plain);
     }
@@ -163,10 +169,10 @@ fn without_markup(text: &str) -> Cow<'_, str> {
         ("&minus;", "-"),
         ("&hellip;", "..."),
     ];
-    let mut text = Cow::Borrowed(text);
+    let mut text = without_attributes(text);
     // Ends of a table and of a row stand where a line ends.
     if text.contains("</TR>") || text.contains("</tr>") {
-        let ends = ["</TR>", "</tr>", "</TABLE>", "</table>", "<TABLE BORDER=1>"];
+        let ends = ["</TR>", "</tr>", "</TABLE>", "</table>", "<TABLE>", "<table>"];
         text = Cow::Owned(ends.iter().fold(text.into_owned(), |text, end| text.replace(end, "\n")));
     }
     if text.contains('<') || text.contains("```") {
@@ -192,6 +198,48 @@ fn without_markup(text: &str) -> Cow<'_, str> {
         true => Cow::Owned(text.replace("&amp;", "&")),
         false => text,
     }
+}
+
+/// The tags of a page's tables without what else stands in them: `<td>` of `<td class="right">`. A cell ends where its line does.
+fn without_attributes(text: &str) -> Cow<'_, str> {
+    const NAMES: [&str; 14] = [
+        "table", "thead", "tbody", "tr", "th", "td", "TABLE", "THEAD", "TBODY", "TR", "TH", "TD", "pre",
+        "span",
+    ];
+    let is_table = ["<td", "<TD"].iter().any(|tag| text.contains(tag));
+    if !is_table {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('<') {
+        plain.push_str(before);
+        plain.push('<');
+        rest = after;
+        let name = NAMES
+            .iter()
+            .find(|name| after.strip_prefix(**name).is_some_and(|rest| rest.starts_with([' ', '\n', '\t'])));
+        if let Some(name) = name
+            && let Some(end) = after.find('>').filter(|end| *end <= 500)
+        {
+            plain.push_str(name);
+            rest = &after[end..];
+        }
+    }
+    plain.push_str(rest);
+    // Between the cells of a row a page may have line ends.
+    if plain.contains("</td>\n") || plain.contains("</th>\n") {
+        let mut joined = String::with_capacity(plain.len());
+        for line in plain.lines() {
+            let line = line.trim();
+            joined.push_str(line);
+            if !["</td>", "</th>", "<tr>"].iter().any(|tag| line.ends_with(tag)) {
+                joined.push('\n');
+            }
+        }
+        plain = joined;
+    }
+    Cow::Owned(plain)
 }
 
 /// `&#8211;`, `&#x2013;`
@@ -389,6 +437,24 @@ mod tests {
         let plain = undamaged(table);
         let lines: Vec<&str> = plain.lines().filter(|line| !line.is_empty()).collect();
         assert_eq!(lines, ["| Id | Info |", "| 7 | a < b |"]);
+    }
+
+    #[test]
+    fn a_page_s_table_is_one_with_a_frame_whatever_stands_in_its_tags() {
+        let page = "<html><body>\n<table class=\"data\" id=\"list\">\n<thead>\n<tr>\n <th>Id</th>\n <th>Info</th>\n</tr></thead>\n\
+                    <tbody><tr class=\"odd\">\n<td class=\"right\">7</td>\n<td>a &lt; b</td></tr></tbody></table></body></html>\n";
+        let plain = undamaged(page);
+        let rows: Vec<&str> = plain.lines().filter(|line| line.starts_with('|')).map(str::trim_end).collect();
+        assert_eq!(rows, ["| Id | Info |", "| 7 | a < b |"]);
+    }
+
+    #[test]
+    fn an_answered_letter_has_several_levels() {
+        let list = "Id\tUser\tInfo\n7\tapp\tDO 1\n8\tapp\tDO 2\n";
+        let quoted: String = list.lines().map(|line| format!(">> {line}\n")).collect();
+        let letter = undamaged(&format!("> On Monday ops wrote:\n{quoted}> can you look?\nI can.\n"));
+        assert!(letter.contains(list), "{letter}");
+        assert!(letter.contains("\nI can.\n"), "{letter}");
     }
 
     #[test]

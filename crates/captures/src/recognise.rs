@@ -49,7 +49,8 @@ pub fn recognise(name: &str, text: &str) -> Vec<Part> {
         }
     }
     let ends_cut = !text.ends_with('\n');
-    let mut text = plain::undamaged(text);
+    let log = error_log::without_json(text);
+    let mut text = plain::undamaged(log.as_deref().unwrap_or(text));
     if ends_cut && text.ends_with('\n') {
         // A last line without its end may be cut in the middle of a number.
         text.pop();

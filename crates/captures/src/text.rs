@@ -25,7 +25,7 @@ impl Text {
         let mut note = None;
         let unpacked = if bytes.starts_with(&GZIP) {
             let mut out = Vec::new();
-            let read = MultiGzDecoder::new(bytes).take(LONGEST_BYTES as u64).read_to_end(&mut out);
+            let read = MultiGzDecoder::new(bytes).take(LONGEST_BYTES as u64 + 1).read_to_end(&mut out);
             if read.is_err() {
                 note = Some("the gzip file is damaged: what could be unpacked was read".to_owned());
             }
@@ -34,9 +34,9 @@ impl Text {
             Cow::Borrowed(bytes)
         };
         let mut bytes: &[u8] = &unpacked;
-        if bytes.len() >= LONGEST_BYTES {
-            bytes = &bytes[bytes.len() - LONGEST_BYTES..];
-            note = Some(format!("only the last {} MiB were read", LONGEST_BYTES >> 20));
+        if bytes.len() > LONGEST_BYTES {
+            bytes = &bytes[..LONGEST_BYTES];
+            note = Some(format!("only its first {} MiB were read", LONGEST_BYTES >> 20));
         }
         let mut text = one_line_end(&decoded(bytes)).into_owned();
         // A log that was cut while the server had it open begins with zeros up to where the server went on.

@@ -1,4 +1,4 @@
-//! Documents to windows: which belong to one moment of one server, and the samples that they make.
+//! Documents of one moment of one server to a window: the samples that they make.
 
 use std::collections::BTreeMap;
 
@@ -14,56 +14,6 @@ pub use spindoctor_model::window::NOT_GIVEN;
 
 /// Stands for the server's address: nobody connected to it.
 pub const WHAT_WAS_GIVEN: &str = "what was given";
-
-/// Documents of one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Collection {
-    /// The beginning of the files' names that pt-stalk gave them: `2018_03_05_13_24_55`. Empty where there is none.
-    pub name: String,
-    /// Places in the list of documents.
-    pub parts: Vec<usize>,
-}
-
-/// The collections of a list of documents, in order of name. What has no collection's name belongs to all where it says how the
-/// server is set, and to one of its own otherwise.
-pub fn collections(parts: &[Part]) -> Vec<Collection> {
-    let mut named: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    let mut others = Vec::new();
-    for (at, part) in parts.iter().enumerate() {
-        match prefix(&part.name) {
-            Some(prefix) => named.entry(prefix).or_default().push(at),
-            None => others.push(at),
-        }
-    }
-    let holds = |places: &[usize]| places.iter().any(|at| !parts[*at].moments.is_empty());
-    named.retain(|_, places| holds(places));
-    if named.is_empty() {
-        return vec![Collection { name: String::new(), parts: (0..parts.len()).collect() }];
-    }
-    let is_setting = |at: &usize| matches!(parts[*at].kind, Kind::GlobalVariables | Kind::OptionFile);
-    let (settings, rest): (Vec<usize>, Vec<usize>) = others.into_iter().partition(is_setting);
-    let mut all: Vec<Collection> = named
-        .into_iter()
-        .map(|(name, places)| Collection {
-            name,
-            parts: places.into_iter().chain(settings.iter().copied()).collect(),
-        })
-        .collect();
-    if holds(&rest) {
-        all.push(Collection { name: String::new(), parts: rest });
-    }
-    all
-}
-
-/// `2018_03_05_13_24_55` of `db17/2018_03_05_13_24_55-processlist`, with its folder.
-fn prefix(name: &str) -> Option<String> {
-    let (folder, file) = name.rsplit_once('/').map_or(("", name), |(folder, file)| (folder, file));
-    let (prefix, _) = file.split_once('-')?;
-    let parts: Vec<&str> = prefix.split('_').collect();
-    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let is_prefix = parts.len() == 6 && parts[0].len() == 4 && parts.iter().all(is_number);
-    is_prefix.then(|| if folder.is_empty() { prefix.to_owned() } else { format!("{folder}/{prefix}") })
-}
 
 /// A reading with its time, where that is known.
 type Timed<'p> = (Option<f64>, &'p Said);

@@ -49,8 +49,20 @@ pub fn read(text: &str) -> Option<CapturedStacks> {
 }
 
 /// Functions that stand between a signal's handler and what was hit by it.
-const SIGNAL: &[&str] =
-    &["__restore_rt", "sigaction", "raise", "gsignal", "abort", "__assert_fail", "<unknown>", "[unknown]"];
+const SIGNAL: &[&str] = &[
+    "__restore_rt",
+    "sigaction",
+    "pthread_kill",
+    "__pthread_kill_implementation",
+    "raise",
+    "__GI_raise",
+    "gsignal",
+    "abort",
+    "__GI_abort",
+    "__assert_fail",
+    "<unknown>",
+    "[unknown]",
+];
 
 /// The functions in which a server died, the innermost first, of the backtrace in its error log.
 pub(crate) fn died_in(text: &str) -> Vec<String> {

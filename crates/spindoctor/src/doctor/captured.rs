@@ -68,7 +68,10 @@ pub fn load(names: &[PathBuf]) -> anyhow::Result<Captured> {
                 part.name,
                 safe(&part.begins)
             ),
-            None => bail!("there is nothing to read in {}", display(names)),
+            None => {
+                let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
+                bail!("there is nothing to read in {}{notes}", display(names))
+            }
         }
     }
     let mut given: Vec<GivenDocument> = parts.iter().map(document).collect();
@@ -139,7 +142,7 @@ impl Reader {
             let mut bytes = Vec::new();
             std::io::stdin()
                 .lock()
-                .take(LONGEST_BYTES as u64)
+                .take(LONGEST_BYTES as u64 + 1)
                 .read_to_end(&mut bytes)
                 .context("could not read the standard input")?;
             return self.content("-", &bytes, None);
@@ -193,6 +196,10 @@ impl Reader {
 
     fn file(&mut self, path: &Path, name: &str) -> anyhow::Result<()> {
         let failed = || format!("could not read {}", path.display());
+        // A socket is not opened at all.
+        if fs::metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
+            bail!("{} is neither a file, a folder nor a pipe", path.display());
+        }
         // A pipe that nobody writes into would be waited for at its opening, and has its end at once like this.
         let mut file = File::options()
             .read(true)

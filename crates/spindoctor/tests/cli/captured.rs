@@ -67,8 +67,15 @@ fn devices_pipes_rings_of_folders_and_bombs_have_an_end() {
     rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RUSR).unwrap();
     fs::create_dir(at("ring")).unwrap();
     std::os::unix::fs::symlink("..", at("ring/up")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    std::os::unix::fs::symlink("itself", at("itself")).unwrap();
+    fs::create_dir(at("many")).unwrap();
+    (0..2_100).for_each(|number| fs::write(at(&format!("many/{number}")), "").unwrap());
     let named = |name: &str| at(name).display().to_string();
     for (name, says) in [
+        (named("socket"), "neither a file, a folder nor a pipe"),
+        (named("itself"), "could not read"),
+        (named("many"), "only the first 2000 of its files were read"),
         ("/dev/zero".to_owned(), "neither a file, a folder nor a pipe"),
         (named("zeros"), "there is nothing to read"),
         (named("bomb.gz"), "there is nothing to read"),
@@ -79,4 +86,43 @@ fn devices_pipes_rings_of_folders_and_bombs_have_an_end() {
         assert_eq!((code, message.lines().count()), (2, 1), "{message}");
         assert!(message.contains(says), "{message}");
     }
+}
+
+/// A line of 8 MB, and an input that goes on for ever: both are bounded.
+#[test]
+fn what_is_longer_than_any_capture_is_read_in_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("line");
+    fs::write(&file, "x".repeat(8 << 20)).unwrap();
+    let (message, code) = complained(&format!("doctor --from {}", file.display()));
+    assert_eq!((code, message.lines().count()), (2, 1), "{message}");
+    assert!(message.len() < 1_000, "{message}");
+    let log = "2024-03-11T02:54:40.110002Z 814 [Warning] Too many connections\n";
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    (0..1_200_000).for_each(|_| std::io::Write::write_all(&mut packed, log.as_bytes()).unwrap());
+    fs::write(&file, packed.finish().unwrap()).unwrap();
+    let (text, code) = printed(&format!("doctor --from {}", file.display()));
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("only its first 64 MiB were read"), "{text}");
+}
+
+/// Captures of two servers in one folder: the full one is named, and no number of the other stands beside its.
+#[test]
+fn two_servers_in_a_folder_are_not_mixed() {
+    let folder = tempfile::tempdir().unwrap();
+    let given = |name: &str, version: &str, limit: u32, connected: u32| {
+        let text = format!(
+            "Variable_name\tValue\ndatadir\t/d\nhostname\t{name}\nport\t3306\nversion\t{version}\nmax_connections\t{limit}\n\n\
+             Variable_name\tValue\nQuestions\t400\nThreads_connected\t{connected}\nThreads_running\t3\nUptime\t5000\n"
+        );
+        fs::write(folder.path().join(name), text).unwrap();
+    };
+    given("db-a", "8.0.36", 4_000, 12);
+    given("db-b", "5.7.44", 151, 151);
+    let (text, code) = printed(&format!("doctor --from {}", folder.path().display()));
+    assert_eq!(code, 1, "{text}");
+    assert!(text.starts_with("MySQL 5.7.44, from what was given"), "{text}");
+    assert!(text.contains("151 of 151 connections are taken"), "{text}");
+    let says = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(says.contains("2 collections (db-a:3306, db-b:3306)"), "{text}");
 }
