@@ -237,13 +237,13 @@ fn by_time(parts: &[Part], places: &[usize]) -> Option<Groups> {
 fn by_run(parts: &[Part], places: &[usize]) -> Groups {
     let counters = |at: &usize| -> Option<(f64, f64, usize)> {
         let said = parts[*at].moments.iter().flat_map(|moment| &moment.said);
-        let status =
+        let mut status =
             said.filter_map(|said| if let Said::Status(values) = said { Some(values) } else { None });
         let of = |values: &NamedValues| {
             let statements = values.number("questions").or_else(|| values.number("com_select"));
             Some((values.number("uptime")?, statements?, *at))
         };
-        status.last().and_then(of)
+        status.next_back().and_then(of)
     };
     let mut groups: Groups = Vec::new();
     let mut before = None;
