@@ -1,4 +1,4 @@
-//! What somebody captured: no bytes make the reader panic, and each document has a window that the rules' types hold.
+//! What somebody captured: no bytes make the reader or the rules panic, and each document has a window that the rules' types hold.
 
 #![no_main]
 
@@ -11,5 +11,6 @@ fuzz_target!(|bytes: &[u8]| {
     for collection in collections(&parts) {
         let window = window(collection.parts.iter().map(|at| &parts[*at]));
         assert!(!window.samples.is_empty());
+        spindoctor::fuzzing::diagnosed(&window);
     }
 });

@@ -1,4 +1,4 @@
-//! A recording that somebody sent, whatever is in the file: it is read, or refused.
+//! A recording that somebody sent, whatever is in the file: it is read and reported, or refused.
 
 #![no_main]
 
@@ -25,6 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = recording.costs(first, last);
         }
     }
+    let _ = spindoctor::fuzzing::recording(&path);
     for ending in ["", "-wal", "-shm", "-journal"] {
         let _ = fs::remove_file(format!("{}{ending}", path.display()));
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
+use spindoctor_model::Profile;
 use spindoctor_record::{Recording, Writer, WriterOptions};
 
 /// The story of the first segment, a copy for each test of one that is written once.
@@ -83,6 +84,29 @@ fn a_damaged_part_of_an_event_is_left_out_and_the_others_are_shown() {
     let event = Recording::open(&path).unwrap().event(1).unwrap().unwrap();
     assert!(event.before.is_none());
     assert_eq!(event.during, story::event(1).during);
+}
+
+#[test]
+fn a_profile_that_names_what_is_not_in_it_is_left_out_and_the_rest_of_the_event_is_shown() {
+    for (what, without) in [
+        ("threads", (|profile| profile.threads.truncate(1)) as fn(&mut Profile)),
+        ("stacks", |profile| profile.stacks.truncate(1)),
+        ("frames", |profile| profile.frames.clear()),
+        ("snapshots", |profile| profile.snapshots.clear()),
+        ("rates", |profile| profile.hz = f64::INFINITY),
+        ("times", |profile| profile.seconds = -1.0),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db.spindoctor");
+        let mut writer = Writer::open(&path, WriterOptions::default()).unwrap();
+        writer.begin_segment(story::began(), story::server());
+        let mut event = story::event(writer.new_event());
+        without(event.before.as_mut().unwrap());
+        writer.write_event(event.clone()).unwrap();
+        drop(writer);
+        event.before = None;
+        assert_eq!(Recording::open(&path).unwrap().event(1).unwrap(), Some(event), "{what}");
+    }
 }
 
 #[test]

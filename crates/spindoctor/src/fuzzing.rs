@@ -1,10 +1,15 @@
 //! The program's own parsers of untrusted input, for the fuzz targets in `fuzz/`; nothing else uses it.
 
-use crate::commands;
-use crate::common::window_file;
-use crate::doctor::json;
+use std::path::Path;
+
+use spindoctor_model::Window;
+use spindoctor_record::Recording;
+
+use crate::common::{terminal, window_file};
+use crate::doctor::{html, json, text};
 use crate::indexes::Select;
 use crate::workload::Captured;
+use crate::{commands, incident};
 
 /// A captured process list, read to its end; how many looks it has.
 pub fn captured(text: &[u8]) -> usize {
@@ -18,13 +23,25 @@ pub fn captured(text: &[u8]) -> usize {
     looks
 }
 
+/// What `report` makes of a recording that somebody sent; how many incidents.
+pub fn recording(file: &Path) -> usize {
+    Recording::open(file).map_or(0, |recording| incident::in_every_form(&recording, file))
+}
+
 /// A saved window, diagnosed where it is one; whether it is.
 pub fn window(bytes: &[u8]) -> bool {
     let Ok(window) = window_file::from_bytes(bytes) else { return false };
-    let diagnosis = spindoctor_rules::diagnose(&window);
-    let _ = json::render(&diagnosis);
-    let _ = spindoctor_rules::proposals::plan(&window);
+    diagnosed(&window);
     true
+}
+
+/// What `doctor` says of a window, in each form.
+pub fn diagnosed(window: &Window) {
+    let diagnosis = spindoctor_rules::diagnose(window);
+    let _ = json::render(&diagnosis);
+    let _ = text::render(&diagnosis, terminal::look_of_stdout());
+    let _ = html::render(&diagnosis, window.profile.value(), None);
+    let _ = spindoctor_rules::proposals::plan(window);
 }
 
 /// A statement that may be asked about with EXPLAIN; whether it may.

@@ -1,10 +1,10 @@
 //! The content of the tests' recordings: a small server, second by second. The recording of version 1 holds this story,
-//! so it is not changed: a new version gets its own.
+//! so it is not changed (but for the threads of its profiles, which that recording lacks): a new version gets its own.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use spindoctor_model::mysql::{NamedValues, ServerThread, StatementDigest, Transaction};
-use spindoctor_model::stack::{Frame, Observation, SnapshotCost, Stack};
+use spindoctor_model::stack::{Frame, Observation, ProfiledThread, SnapshotCost, Stack};
 use spindoctor_model::wait_graph::{WaitEdge, WaitGraph, WaitingThread};
 use spindoctor_model::{
     Event, EventHead, Gap, Probe, Profile, Reading, RecordedGraph, RecordedSample, Sample, ServerIdentity,
@@ -167,6 +167,7 @@ fn profile(snapshots: u32) -> Profile {
             Stack { frames: vec![0, 1, 2], ..Stack::default() },
             Stack { frames: vec![2], ..Stack::default() },
         ],
+        threads: vec![ProfiledThread::default(); 3],
         snapshots: vec![SnapshotCost::default(); snapshots as usize],
         observations: (0..snapshots * 3)
             .map(|at| Observation {

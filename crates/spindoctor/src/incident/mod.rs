@@ -20,4 +20,4 @@ mod view;
 mod words;
 
 pub use args::Report;
-pub use run::run;
+pub use run::{in_every_form, run};

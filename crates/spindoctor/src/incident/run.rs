@@ -1,6 +1,6 @@
 //! `spindoctor report`: an incident of a recording, as a page, in words, as JSON.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -13,6 +13,7 @@ use super::scope::{Scope, worst};
 use super::view::{Incident, Recorded};
 use super::{html, json, text};
 use crate::common::exit::ExitStatus;
+use crate::common::moment::Moment;
 use crate::common::recorded::{AT_ONCE, window};
 use crate::common::stalls::{day_and_time, event_lasted};
 use crate::common::{output, terminal};
@@ -50,6 +51,20 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
         output::note(&format!("page: {}", safe(&file.display().to_string())));
     }
     Ok(ExitStatus::Done)
+}
+
+/// A recording's worst event and its whole length, in each form; how many of both there were. For the fuzz target.
+pub fn in_every_form(recording: &Recording, file: &Path) -> usize {
+    let asked = |from| Asked { file: file.to_owned(), event: None, from, to: None, html: None, json: true };
+    let since_ever = Moment::BeforeEnd(Duration::from_secs(100 * 365 * 86_400));
+    let incidents = [None, Some(since_ever)].into_iter().flat_map(|from| incident(&asked(from), recording));
+    incidents
+        .inspect(|incident| {
+            let _ = html::render(incident);
+            let _ = json::render(incident);
+            let _ = text::render(incident, terminal::look_of_stdout());
+        })
+        .count()
 }
 
 /// `incident-db17-20260701T093000Z.html`

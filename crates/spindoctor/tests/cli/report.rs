@@ -102,6 +102,24 @@ fn the_worst_event_is_shown_and_its_page_is_written_where_it_is_wanted() {
 }
 
 #[test]
+fn the_recordings_of_each_version_are_reported_in_every_form() {
+    let folder = folder();
+    for version in ["v1", "v2"] {
+        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../record/tests/recordings");
+        // A copy: SQLite makes files beside one that it reads.
+        let file = folder.path().join(format!("{version}.spindoctor"));
+        std::fs::copy(format!("{kept}/{version}.spindoctor"), &file).expect("a copy");
+        let page = folder.path().join("page.html");
+        for form in [format!("--html {}", page.display()), "--json".to_owned()] {
+            let (text, code) = printed(&format!("report {} {form}", file.display()));
+            assert!(code == 0 && text.contains("39 sessions wait for one row"), "{version} {form}: {text}");
+        }
+        let page = std::fs::read_to_string(page).expect("the page");
+        assert!(page.contains("39 sessions wait for one row"), "{page}");
+    }
+}
+
+#[test]
 fn without_a_name_the_page_is_written_here_under_a_plain_one() {
     let folder = folder();
     let file = recording(folder.path());
