@@ -10,6 +10,7 @@ use crate::draft::Draft;
 use crate::redo_sync::{CommitQueue, FROM_COMMITS, redo_sync_behind};
 use crate::sessions::{Waiting, mean};
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
+use crate::time_model::wait_class;
 use crate::wait_graph::root_at_the_end;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -251,25 +252,18 @@ fn faster_storage() -> Remedy {
 
 /// True for a session that commits: by its state, or by its statement where the state says little.
 pub(super) fn is_in_commit(thread: &ServerThread) -> bool {
-    const STATES: [&str; 6] = [
-        "waiting for handler commit",
-        "commit",
-        "commit implicit",
-        "committing",
-        "waiting for binlog commit",
-        // MariaDB 10.6 on: the statement has ended but for its answer, which waits until another thread has synced the
-        // log for it (sql_parse.cc, dispatch_command; net_serv.cc, wait_for_pending_ops).
-        "updating status",
-    ];
-    let state = thread.state.to_ascii_lowercase();
-    if state.starts_with("waiting for commit lock") || state.starts_with("waiting for backup lock") {
-        return false;
-    }
+    // MariaDB 10.6 on: the statement has ended but for its answer, which waits until another thread has synced the log for
+    // it (sql_parse.cc, dispatch_command; net_serv.cc, wait_for_pending_ops).
+    const ANSWER_HELD_BACK: &str = "updating status";
     let commits = || {
         let statement = thread.statement.as_deref().unwrap_or_default().trim_start();
         statement.get(..6).is_some_and(|verb| verb.eq_ignore_ascii_case("commit"))
     };
-    STATES.contains(&state.as_str()) || commits()
+    match wait_class(&thread.state, &[]) {
+        Some(TimeClass::GlobalLock) => false,
+        Some(TimeClass::Commit) => true,
+        _ => thread.state.eq_ignore_ascii_case(ANSWER_HELD_BACK) || commits(),
+    }
 }
 
 #[cfg(test)]

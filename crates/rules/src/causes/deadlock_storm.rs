@@ -1,5 +1,6 @@
 //! `deadlock-storm`: many transactions are rolled back because they wait for each other in a ring.
 
+use spindoctor_model::innodb_status::InnodbStatus;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use crate::draft::Draft;
@@ -16,7 +17,9 @@ pub const CAUSE: Cause = Cause {
                    client without a retry loses it. The search for rings takes time under InnoDB's lock mutex, the longer \
                    the more transactions wait.",
     evidence: "The counter lock_deadlocks of INNODB_METRICS, or Innodb_deadlocks of MariaDB's status: one a second or more, \
-               and 2 % or more of the transactions that end. The estimate is that share.",
+               and 2 % or more of the transactions that end. The estimate is that share. MySQL before 8.0.18 and MariaDB before \
+               10.6 leave most of them out of their counters: there it is half of the rollbacks that no client asked for (Handler_rollback), where \
+               each look at the InnoDB status shows a deadlock of the second before.",
     looks_alike: "Waits that end by innodb_lock_wait_timeout (error 1205) are no deadlocks: row-lock-pileup. A deadlock now and \
                   then is normal; every client must be able to repeat a transaction.",
     remedies: "SHOW ENGINE INNODB STATUS shows the two statements of the latest deadlock and the index. Let all transactions \
@@ -51,23 +54,7 @@ fn evaluate(window: &Window) -> Outcome {
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
-    const METRIC: &str = "lock_deadlocks";
-    let by_status = window.status_per_s("Innodb_deadlocks");
-    let (per_s, source) = match by_status {
-        Some(per_s) => (per_s, "SHOW GLOBAL STATUS Innodb_deadlocks"),
-        None => {
-            let metrics = window.need_change(|sample| &sample.server.innodb_metrics)?;
-            let count =
-                |metrics: &std::collections::BTreeMap<String, spindoctor_model::mysql::InnodbMetric>| {
-                    metrics.get(METRIC).filter(|metric| metric.enabled).map(|metric| metric.count)
-                };
-            let Some((first, last)) = count(metrics.first).zip(count(metrics.last)) else {
-                return Err(Unavailable::because("the counter lock_deadlocks is off")
-                    .unlock("SET GLOBAL innodb_monitor_enable = lock_deadlocks"));
-            };
-            ((last - first).max(0.0) / metrics.seconds, "INNODB_METRICS lock_deadlocks")
-        }
-    };
+    let (per_s, source) = rate(window)?;
     let committed_per_s = committed_per_s(window);
     let ratio = per_s / (committed_per_s.unwrap_or(0.0) + per_s).max(f64::MIN_POSITIVE);
     if per_s < PER_S || ratio < RATIO {
@@ -113,6 +100,78 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .explains(&[super::row_lock_pileup::CAUSE.name])
         .finding(),
     ))
+}
+
+/// The counter of deadlocks in INNODB_METRICS.
+const METRIC: &str = "lock_deadlocks";
+
+/// Deadlocks a second, and where they were counted.
+fn rate(window: &Window) -> Result<(f64, &'static str), Unavailable> {
+    let (counted, source) = counted(window)?;
+    let per_s = if counts_few(window) { unasked_rollbacks_per_s(window)? } else { 0.0 };
+    Ok(match per_s > counted {
+        true => (per_s, "half of SHOW GLOBAL STATUS Handler_rollback"),
+        false => (counted, source),
+    })
+}
+
+/// Deadlocks a second as the server counts them.
+fn counted(window: &Window) -> Result<(f64, &'static str), Unavailable> {
+    if let Some(per_s) = window.status_per_s("Innodb_deadlocks") {
+        return Ok((per_s, "SHOW GLOBAL STATUS Innodb_deadlocks"));
+    }
+    let metrics = window.need_change(|sample| &sample.server.innodb_metrics)?;
+    let count = |metrics: &std::collections::BTreeMap<String, spindoctor_model::mysql::InnodbMetric>| {
+        metrics.get(METRIC).filter(|metric| metric.enabled).map(|metric| metric.count)
+    };
+    let Some((first, last)) = count(metrics.first).zip(count(metrics.last)) else {
+        return Err(Unavailable::because("the counter lock_deadlocks is off")
+            .unlock("SET GLOBAL innodb_monitor_enable = lock_deadlocks"));
+    };
+    Ok(((last - first).max(0.0) / metrics.seconds, "INNODB_METRICS lock_deadlocks"))
+}
+
+/// True before MySQL 8.0.18 and MariaDB 10.6, whose counters leave out the rings in which the transaction is rolled back that
+/// closed them, as it mostly is (lock0lock.cc, DeadlockChecker::check_and_resolve).
+fn counts_few(window: &Window) -> bool {
+    window
+        .server
+        .version
+        .is_some_and(|version| !version.mysql_at_least(8, 0, 18) && !version.mariadb_at_least(10, 6, 0))
+}
+
+/// Rollbacks a second that no client asked for and deadlocks may be the reason of; 0 where the prints of the latest deadlock
+/// are not as far apart as the looks at them: deadlocks are then rarer than one a second.
+///
+/// Each is counted twice, of the statement and of the transaction (sql/handler.cc, ha_rollback_trans). Errors of other kinds are
+/// among them; no deadlock happens without a wait for a row, which bounds their number.
+fn unasked_rollbacks_per_s(window: &Window) -> Result<f64, Unavailable> {
+    /// Both prints are of a second each, and each deadlock is of the second before its print.
+    const PRINTS_S: f64 = 2.0;
+    let prints = window.need_change(|sample| &sample.server.innodb_status)?;
+    let status = window.need_change(|sample| &sample.server.status)?;
+    let at_s = |status: &InnodbStatus| second_of_day(&status.latest_deadlock.as_ref()?.time);
+    let apart_s = |(first, last): (f64, f64)| (last - first).rem_euclid(86_400.0);
+    let are_frequent = at_s(prints.first)
+        .zip(at_s(prints.last))
+        .is_some_and(|seconds| (apart_s(seconds) - prints.seconds).abs() <= PRINTS_S);
+    if !are_frequent {
+        return Ok(0.0);
+    }
+    let per_s = |name: &str| {
+        let growth = status.last.number(name)? - status.first.number(name)?;
+        Some(growth.max(0.0) / status.seconds)
+    };
+    let number = |name: &str| per_s(name).unwrap_or_default();
+    let unasked = (number("Handler_rollback") - number("Com_rollback")) / 2.0;
+    Ok(unasked.min(number("Innodb_row_lock_waits")).max(0.0))
+}
+
+/// Of `2013-06-19 13:47:33`, in whatever zone.
+fn second_of_day(time: &str) -> Option<f64> {
+    let mut parts = time.split_whitespace().next_back()?.split(':').map(|part| part.parse::<u32>().ok());
+    let (hours, minutes, seconds) = (parts.next()??, parts.next()??, parts.next()??);
+    (hours < 24 && minutes < 60 && seconds <= 60).then(|| f64::from(hours * 3600 + minutes * 60 + seconds))
 }
 
 /// What `LATEST DETECTED DEADLOCK` says of the transactions of a ring.
@@ -178,6 +237,7 @@ fn committed_per_s(window: &Window) -> Option<f64> {
 #[cfg(test)]
 pub(crate) mod examples {
     use spindoctor_model::Reading;
+    use spindoctor_model::innodb_status::PrintedEvent;
 
     use super::*;
     use crate::testing::Build;
@@ -206,6 +266,52 @@ pub(crate) mod examples {
             Build::busy("10.11.8-MariaDB").counter("Innodb_deadlocks", 40.0).counter("Com_commit", 60.0);
         let Outcome::Fired(finding) = evaluate(&fires_without_metrics(build)) else { panic!() };
         assert!((finding.score - 0.4).abs() < 1e-6, "{}", finding.score);
+    }
+
+    /// A MySQL whose counter stays where it is, with the latest deadlock that two looks, ten seconds apart, show.
+    fn uncounted(version: &str, latest: [&'static str; 2]) -> Build {
+        Build::busy(version)
+            .metric(METRIC, 3.0, 0.0)
+            .counter("Handler_rollback", 164.0)
+            .counter("Com_rollback", 4.0)
+            .counter("Innodb_row_lock_waits", 100.0)
+            .counter("Com_commit", 20.0)
+            .each(move |at_s, server, _| {
+                if let Reading::Available { value: status, .. } = &mut server.innodb_status {
+                    let time = latest[usize::from(at_s > 0.0)].to_owned();
+                    status.latest_deadlock = Some(PrintedEvent { time, ..PrintedEvent::default() });
+                }
+            })
+    }
+
+    #[test]
+    fn rings_that_an_old_counter_leaves_out_are_seen_by_the_rollbacks() {
+        let together = ["2026-11-25 23:59:55", "2026-11-26  0:00:05"];
+        let Outcome::Fired(finding) = evaluate(&uncounted("5.7.22", together).window()) else { panic!() };
+        assert!((finding.score - 0.8).abs() < 1e-6, "80 of 100: {}", finding.score);
+        let mariadb = uncounted("10.5.23-MariaDB", together).counter("Innodb_deadlocks", 0.0).window();
+        assert!(matches!(evaluate(&mariadb), Outcome::Fired(_)));
+        // No more of them than waits.
+        let few_waits = uncounted("5.7.22", together).counter("Innodb_row_lock_waits", 5.0).window();
+        let Outcome::Fired(finding) = evaluate(&few_waits) else { panic!() };
+        assert!((finding.score - 0.2).abs() < 1e-6, "5 of 25: {}", finding.score);
+        // The latest deadlock is old, or the counter has all of them.
+        for (version, latest) in [
+            ("5.7.22", ["2026-11-25 23:59:55"; 2]),
+            ("8.0.18", together),
+            ("10.6.0-MariaDB", together),
+            ("5.7.22", ["never"; 2]),
+        ] {
+            assert_eq!(
+                evaluate(&uncounted(version, latest).window()),
+                Outcome::Clear,
+                "{version} {latest:?}"
+            );
+        }
+        let unread = uncounted("5.7.22", together)
+            .each(|_, server, _| server.innodb_status = Reading::NotAsked)
+            .window();
+        assert!(matches!(evaluate(&unread), Outcome::NotEnoughEvidence(_)));
     }
 
     /// As MySQL 9.7 prints it, shortened.
