@@ -27,7 +27,7 @@ pub mod values;
 pub use mode::{Backslash, DoubleQuotes, Mode};
 pub use purpose::{
     aggregates, begins_with, deletes_a_table, has_text, is_about_the_server, locks_the_server, names,
-    wants_a_table,
+    user_lock, wants_a_table,
 };
 pub use reading::{NotReading, check_reads};
 pub use shape::{comparable, digest, kind, server_digest, shape};

@@ -97,6 +97,17 @@ pub fn has_text(statement: &str, text: &str) -> bool {
     })
 }
 
+/// The name of the lock that a statement takes by GET_LOCK, where it is written as a text without quotes or backslashes in it. To
+/// be compared with others, never to be shown.
+pub fn user_lock(statement: &str) -> Option<String> {
+    let lexed = lex(statement, Mode::UNKNOWN);
+    let mut code = lexed.code().skip_while(|token| !token.is("get_lock")).skip(1);
+    code.next().filter(|token| token.is_sign("("))?;
+    // `_utf8mb4'nightly'` is two tokens.
+    let name = code.take(2).find(|token| token.kind == Kind::Text)?;
+    ['\'', '"'].iter().find_map(|quote| name.text.split(*quote).nth(1)).map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +166,21 @@ mod tests {
         let of = |text| names(text).collect::<Vec<_>>();
         let found = ["select", "a b", "c", "from", "e", "where", "f", "and", "h"];
         assert_eq!(of("SELECT `A b`.c /* d */ FROM \"E\" WHERE f = 'g' AND h = 5"), found);
+    }
+
+    #[test]
+    fn the_name_of_a_user_lock_is_the_text_behind_get_lock() {
+        for text in ["SELECT GET_LOCK('nightly', 5)", "do get_lock ( _utf8mb4\"nightly\" , 5 )"] {
+            assert_eq!(user_lock(text).as_deref(), Some("nightly"), "{text}");
+        }
+        for text in [
+            "SELECT RELEASE_LOCK('nightly')",
+            "SELECT GET_LOCK(name, 5), 'a'",
+            "SELECT GET_LOCK(?, 5)",
+            "GET_LOCK('",
+        ] {
+            assert_eq!(user_lock(text).filter(|name| !name.is_empty()), None, "{text}");
+        }
     }
 
     #[test]

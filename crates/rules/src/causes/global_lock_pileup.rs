@@ -128,7 +128,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                      the sessions that were read: the whole list, and metadata_locks, would show it. Once it has a part of its \
                      locks, every write waits behind it."
                 }
-                None => "The thread list does not show who holds the lock; the list of metadata locks would.",
+                None => {
+                    "The thread list does not show who holds the lock; the list of metadata locks would. `spindoctor locks` looks \
+                     for it in the last statements of idle sessions, where performance_schema keeps them."
+                }
             })
             .evidence_if(unlock.map(|unlock| Evidence::new("what would name the holder", unlock, "", "metadata locks")))
             .evidence(

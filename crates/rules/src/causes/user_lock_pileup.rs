@@ -64,6 +64,15 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 }
             })
             .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("Its locks of GET_LOCK are free when it ends.")))
+            .remedy_if(blocker.is_none().then(|| Remedy {
+                statement: "SELECT IS_USED_LOCK('the name of the lock')".into(),
+                why: "Its answer is the connection that has the lock; SHOW FULL PROCESSLIST has the name in the statements that wait. \
+                      `spindoctor locks` looks for it in the last statements of idle sessions, too."
+                    .into(),
+                dynamic: true,
+                risk: "It only reads.".into(),
+                undo: String::new(),
+            }))
             .remedy(Remedy {
                 statement: "Release the lock in every path of the application, and give GET_LOCK a timeout of seconds".into(),
                 why: "A lock that is forgotten lasts as long as its connection, and a pool keeps that open.".into(),

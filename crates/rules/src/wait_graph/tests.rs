@@ -220,6 +220,38 @@ fn a_user_lock_that_only_its_holder_is_listed_for_is_found_by_its_name() {
     assert_eq!((root.doing.as_str(), root.is_inferred), ("idle, holding a user lock", true));
 }
 
+#[test]
+fn without_a_list_of_locks_the_last_statement_of_who_rests_names_the_holder() {
+    let rests = |id, time_s, last: &str| ServerThread {
+        time_s,
+        last_statement: Some(last.into()),
+        ..session(id, "Sleep", "", "")
+    };
+    let of = |resting: Vec<ServerThread>, state: &str, statement: &str, locks| {
+        let waiter = ServerThread { time_s: 10.0, ..session(20, "Query", state, statement) };
+        let threads = resting.into_iter().chain([waiter]).collect();
+        let server =
+            ServerSample { threads: answer(0.0, threads), metadata_locks: locks, ..ServerSample::default() };
+        roots_of(&graph_of(&server))
+    };
+    let unread = || Reading::Unavailable(Unavailable::because("the instrument is off"));
+    let flushed = || vec![rests(6, 99.0, "UNLOCK TABLES"), rests(7, 10.0, "flush tables with read lock")];
+    const GLOBAL: &str = "Waiting for global read lock";
+    const UPDATE: &str = "UPDATE stock SET n = 1";
+    assert_eq!(of(flushed(), GLOBAL, UPDATE, unread()), [(Some(7), 1, 1)]);
+    // A list that was read decides; and who rests for less than the waiter waits has not taken it.
+    assert_eq!(of(flushed(), GLOBAL, UPDATE, answer(0.0, Vec::new())), [(None, 1, 1)]);
+    assert_eq!(of(vec![rests(7, 2.0, "FLUSH TABLES")], GLOBAL, UPDATE, unread()), [(None, 1, 1)]);
+    let locked = || {
+        vec![
+            rests(6, 90.0, "SELECT GET_LOCK('hourly', 9)"),
+            rests(7, 20.0, "SELECT GET_LOCK('nightly', 600)"),
+        ]
+    };
+    assert_eq!(of(locked(), "User lock", "DO GET_LOCK(\"nightly\", 5)", unread()), [(Some(7), 1, 1)]);
+    assert_eq!(of(locked(), "User lock", "DO GET_LOCK(?, 5)", unread()), [(None, 1, 1)]);
+}
+
 /// A snapshot of threads, each with its state and frames, innermost first.
 fn profile(threads: &[(u32, ThreadState, &[&str])]) -> Profile {
     let mut profile = Profile { snapshots: vec![SnapshotCost::default()], ..Profile::default() };

@@ -1,8 +1,8 @@
 //! Who waits for a metadata lock, by the state that the server shows for the thread, where no list says what it wants.
 //!
 //! MariaDB's METADATA_LOCK_INFO lists what is held: a waiter's statement then names the table. Without any list the
-//! oldest transaction is the likeliest holder of a table, and a statement that locks the whole server says so itself.
-//! All of this is inferred.
+//! oldest transaction is the likeliest holder of a table, and a statement that locks the whole server says so itself; so does
+//! the last statement of a session that rests, where the server keeps it. All of this is inferred.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -112,7 +112,7 @@ impl Situation<'_> {
     /// Whom a waiter waits for, most likely; with what that one holds, where a lock names it.
     fn holders(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
         let found = match (waiter.kind, waiter.object) {
-            (LockKind::User, _) => self.of_user_lock(waiter),
+            (LockKind::User, _) => self.of_user_lock(builder, waiter),
             (_, TABLE_FLUSH | "table level lock") => self.longest_statement(builder, waiter),
             (LockKind::Global | LockKind::Backup, _) => self.of_the_server(builder, waiter),
             _ => self.of_a_table(builder, waiter),
@@ -124,7 +124,31 @@ impl Situation<'_> {
         self.waiting.iter().any(|waiter| waiter.who == *who)
     }
 
-    fn of_user_lock(&self, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
+    /// Where no list of locks was read: who rests since before that, and took what the waiter wants by the last statement.
+    fn rests_after(
+        &self,
+        builder: &Builder<'_>,
+        waiter: &Waiter<'_>,
+        took: impl Fn(&str) -> bool,
+    ) -> Option<Who> {
+        if builder.readings.server.metadata_locks.value().is_some() {
+            return None;
+        }
+        let resting = builder.listed().iter().enumerate().filter(|(_, thread)| {
+            // Times are whole seconds on MySQL.
+            thread.command == "Sleep"
+                && thread.time_s + 1.0 >= waiter.thread.time_s
+                && thread.last_statement.as_deref().is_some_and(&took)
+        });
+        resting.max_by(|(_, a), (_, b)| by_time(a, b)).map(|(at, _)| Who::Listed(at))
+    }
+
+    fn of_user_lock(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
+        let wanted = waiter.thread.statement.as_deref().and_then(spindoctor_sql::user_lock);
+        let took = |statement: &str| wanted.is_some() && spindoctor_sql::user_lock(statement) == wanted;
+        if let Some(holder) = self.rests_after(builder, waiter, took) {
+            return vec![(holder, None)];
+        }
         let locks: Vec<_> = self.held.iter().filter(|(lock, _)| kind(lock) == LockKind::User).collect();
         let asked = waiter.thread.statement.as_deref().unwrap_or_default();
         let named = |lock: &MetadataLock| {
@@ -156,7 +180,9 @@ impl Situation<'_> {
             return listed;
         }
         let running = builder.listed().iter().enumerate().filter(|(_, thread)| locks_all(thread));
-        running.map(|(at, _)| (Who::Listed(at), None)).take(1).collect()
+        let first = running.map(|(at, _)| Who::Listed(at)).next();
+        let holder = first.or_else(|| self.rests_after(builder, waiter, spindoctor_sql::locks_the_server));
+        holder.map(|holder| (holder, None)).into_iter().collect()
     }
 
     /// FLUSH waits for a statement that still uses its table: the one that has run longest.
