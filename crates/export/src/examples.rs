@@ -8,9 +8,12 @@ use spindoctor_model::host::{ProcessStat, ThreadStat};
 use spindoctor_model::mysql::{NamedValues, ServerThread, StatementDigest, WaitSummary};
 use spindoctor_model::wait_graph::{WaitEdge, WaitGraph};
 use spindoctor_model::{
-    Diagnosis, Event, EventHead, Finding, Probe, Reading, RecordedGraph, RecordedSample, RecordedSetting,
-    Root, Sample, Segment, ServerIdentity, ServerVersion, Severity, Stall, StallKind, Window,
+    Diagnosis, Event, EventHead, Finding, KnownBy, Probe, Reading, RecordedGraph, RecordedSample,
+    RecordedSetting, Root, Sample, Segment, ServerIdentity, ServerVersion, SessionTime, Severity, Stall,
+    StallKind, TimeClass, TimeShare, Window,
 };
+
+use crate::table::Account;
 
 /// How long before time zero the segment began.
 const BEFORE_S: f64 = 120.0;
@@ -106,6 +109,25 @@ fn diagnosis(finding: Finding) -> Diagnosis {
         clear: Vec::new(),
         not_examined: Vec::new(),
     }
+}
+
+/// Half of a minute's session time went into locks of rows.
+pub(crate) fn account() -> Account {
+    let of = |class, share, known_by| TimeShare { class, share, known_by, seen: Vec::new() };
+    let classes = vec![
+        of(TimeClass::RowLock, 0.5, KnownBy::List),
+        of(TimeClass::Cpu, 0.3, KnownBy::Counter),
+        of(TimeClass::CpuQueue, 0.2, KnownBy::Counter),
+    ];
+    let time = SessionTime {
+        session_seconds_per_second: 8.0,
+        sleeping: 0.0,
+        classes,
+        unnamed: 0.0,
+        error: 0.02,
+        observations: 4_720,
+    };
+    Account { segment: 1, at: at(-60.0), seconds: 59.0, time }
 }
 
 /// A few samples with something in each table.

@@ -7,7 +7,7 @@ use spindoctor_model::{EventHead, Gap, RecordedSetting, Segment};
 use spindoctor_record::Recording;
 
 use super::file::Writing;
-use super::table::{Rows, Whose};
+use super::table::{Account, Rows, Whose};
 use spindoctor_record::span::{Ends, Span, after};
 
 /// So many milliseconds of a recording are held in memory at once: one of its chunks, so that each is decoded once.
@@ -88,6 +88,7 @@ pub fn write(recording: &Recording, part: &impl Part, files: &mut [Writing]) -> 
     }
     samples(recording, part, &whose, files)?;
     minutes(recording, part, &whose, files)?;
+    accounts(recording, part, &whose, files)?;
     events(recording, part, &whose, files)?;
     for file in &mut *files {
         let Rows::Settings(rows) = file.table.rows else { continue };
@@ -160,6 +161,36 @@ fn minutes(
                 rows(whose, &point, &mut |cells| file.row(cells))?;
             }
         }
+    }
+    Ok(())
+}
+
+fn accounts(
+    recording: &Recording,
+    part: &impl Part,
+    whose: &Whose<'_>,
+    files: &mut [Writing],
+) -> anyhow::Result<()> {
+    let Some(span) = part.minutes() else { return Ok(()) };
+    if !files.iter().any(|file| matches!(file.table.rows, Rows::Accounts(_))) {
+        return Ok(());
+    }
+    let mut next = span.from;
+    while next <= span.to {
+        let to = end_of_chunk(next).min(span.to);
+        for (segment, window) in recording.windows(next, to)? {
+            if !is_of(part, segment) {
+                continue;
+            }
+            let Some(time) = spindoctor_rules::session_time(&window) else { continue };
+            let account = Account { segment, at: window.start, seconds: window.seconds(), time };
+            for file in &mut *files {
+                if let Rows::Accounts(rows) = file.table.rows {
+                    rows(whose, &account, &mut |cells| file.row(cells))?;
+                }
+            }
+        }
+        next = after(to, ONE_MORE);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use spindoctor_model::{Event, Gap, RecordedSample, RecordedSetting, Segment};
 use spindoctor_record::OverviewPoint;
 
-use super::table::{Cell, EachRow, Whose, server};
+use super::table::{Account, Cell, EachRow, Whose, server};
 use super::values::{self, Value};
 
 fn count(number: u64) -> Cell<'static> {
@@ -70,6 +70,27 @@ pub(super) fn minutes(
         optional(point.disk_written_bytes),
         point.replica_behind_s.map_or(Cell::Nothing, Cell::Real),
     ])
+}
+
+pub(super) fn session_time(
+    whose: &Whose<'_>,
+    account: &Account,
+    each: &mut EachRow<'_>,
+) -> anyhow::Result<()> {
+    let Account { segment, at, seconds, time } = account;
+    for part in &time.classes {
+        each(&[
+            Cell::Text(whose.server(*segment)),
+            count(*segment),
+            Cell::Time(*at),
+            Cell::Real(*seconds),
+            Cell::Text(&word(&part.class)),
+            Cell::Real(part.share * time.session_seconds_per_second),
+            Cell::Real(part.share),
+            Cell::Text(&word(&part.known_by)),
+        ])?;
+    }
+    Ok(())
 }
 
 pub(super) fn threads(

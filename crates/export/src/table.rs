@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use spindoctor_model::{Event, Gap, RecordedSample, RecordedSetting, Segment};
+use spindoctor_model::{Event, Gap, RecordedSample, RecordedSetting, Segment, SessionTime};
 use spindoctor_record::OverviewPoint;
 
 use self::Kind::{Integer, Real, Text, Time, Truth};
@@ -84,6 +84,8 @@ pub enum Rows {
     Threads(fn(&Whose<'_>, &RecordedSample, &mut EachRow<'_>) -> anyhow::Result<()>),
     /// From the first sample of each minute.
     Minutes(fn(&Whose<'_>, &OverviewPoint, &mut EachRow<'_>) -> anyhow::Result<()>),
+    /// From the samples of each minute together.
+    Accounts(fn(&Whose<'_>, &Account, &mut EachRow<'_>) -> anyhow::Result<()>),
     /// From each event.
     Events(fn(&Whose<'_>, &Event, &mut EachRow<'_>) -> anyhow::Result<()>),
     /// From each change of a setting.
@@ -99,6 +101,19 @@ impl Table {
     pub fn is_vast(&self) -> bool {
         matches!(self.rows, Rows::Threads(_))
     }
+}
+
+/// Where the sessions' time went in a minute, of one segment.
+#[derive(Debug)]
+pub struct Account {
+    /// The segment's number.
+    pub segment: u64,
+    /// Its first sample.
+    pub at: Timestamp,
+    /// From there to its last sample, seconds.
+    pub seconds: f64,
+    /// The account.
+    pub time: SessionTime,
 }
 
 /// Whose recording it is.
@@ -184,6 +199,21 @@ pub const TABLES: &[Table] = &[
             column("replica_behind_s", Real),
         ],
         rows: Rows::Minutes(rows::minutes),
+    },
+    Table {
+        name: "session_time",
+        help: "where the time of sessions at work went in a minute: a row for each class of it, as doctor has them",
+        columns: &[
+            column("server", Text),
+            column("segment", Integer),
+            column("time", Time),
+            column("seconds", Real),
+            column("class", Text),
+            column("sessions", Real),
+            column("share", Real),
+            column("known_by", Text),
+        ],
+        rows: Rows::Accounts(rows::session_time),
     },
     Table {
         name: "threads",
@@ -391,6 +421,7 @@ pub(crate) mod tests {
                 };
                 rows(&whose, &point, each).unwrap();
             }
+            Rows::Accounts(rows) => rows(&whose, &examples::account(), each).unwrap(),
             Rows::Samples(rows) | Rows::Threads(rows) => {
                 for sample in examples::samples() {
                     rows(&whose, &sample, each).unwrap();

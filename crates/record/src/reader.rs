@@ -1,6 +1,7 @@
 //! Reads a recording: while a writer writes, from a medium that cannot be written, and from a damaged file.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt as _;
@@ -221,6 +222,21 @@ impl Recording {
     /// The file cannot be read.
     pub fn window(&self, from: Timestamp, to: Timestamp) -> Result<Option<Window>, Error> {
         self.window_of(self.samples(from, to)?)
+    }
+
+    /// The same of each segment that has a sample in the range, with its number, in order.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn windows(&self, from: Timestamp, to: Timestamp) -> Result<Vec<(u64, Window)>, Error> {
+        let mut by_segment: BTreeMap<u64, Vec<RecordedSample>> = BTreeMap::new();
+        for sample in self.samples(from, to)? {
+            by_segment.entry(sample.segment).or_default().push(sample);
+        }
+        let windows = by_segment
+            .into_iter()
+            .map(|(segment, samples)| Ok(self.window_of(samples)?.map(|window| (segment, window))));
+        windows.filter_map(Result::transpose).collect()
     }
 
     /// The same for who looks at its last instant: the lists of the server's threads and transactions are in its last

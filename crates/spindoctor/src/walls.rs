@@ -36,7 +36,7 @@ const CRATES: [(&str, &[&str]); 18] = [
     ("record", &["model", "safefile", "sql"]),
     ("stacks", &["model", "safefile"]),
     ("profile", &["model", "page", "sql", "stacks"]),
-    ("export", &["model", "page", "record", "safefile"]),
+    ("export", &["model", "page", "record", "rules", "safefile"]),
     ("collect", &["model", "sql", "stacks", "wire"]),
     ("captures", &["collect", "model", "rules", "sql", "stacks"]),
     ("fleet", &["collect", "model", "safefile", "sql", "wire"]),

@@ -326,6 +326,13 @@ pub(super) const METRICS: &[Metric] = &[
         Read::Points(stalled),
     ),
     Metric::of_recorder(
+        "spindoctor_session_seconds_total",
+        "Time of sessions at work, by what it went into: its rate is how many sessions are in that, on average.",
+        "s",
+        Counter,
+        Read::Points(session_time),
+    ),
+    Metric::of_recorder(
         "spindoctor_source_queries_total",
         "How often a source was asked.",
         "1",
@@ -487,6 +494,11 @@ fn events(known: Known<'_>) -> Vec<Point> {
 fn stalled(known: Known<'_>) -> Vec<Point> {
     let stalled = known.recorder.stalled_s.iter();
     stalled.map(|(cause, seconds)| labelled([("cause", cause.into())], *seconds)).collect()
+}
+
+fn session_time(known: Known<'_>) -> Vec<Point> {
+    let classes = known.recorder.session_s.iter();
+    classes.map(|(class, seconds)| labelled([("class", class.into())], *seconds)).collect()
 }
 
 /// A point for each source that was asked.

@@ -115,6 +115,8 @@ pub struct Recorder {
     pub costs: Vec<SourceCost>,
     /// By reading, a field of the sample: whether there was an answer when it was asked for last.
     pub answers: BTreeMap<&'static str, bool>,
+    /// Time of sessions at work by what it went into, seconds: every class from the beginning on, as with causes.
+    pub session_s: BTreeMap<String, f64>,
     /// CPU time of the recorder itself, seconds.
     pub own_cpu_s: f64,
     /// Memory of the recorder itself; none where it could not be read.
@@ -194,6 +196,7 @@ pub(crate) mod tests {
         recorder.answers.insert("status", true);
         recorder.pushed = Some((7, 1));
         recorder.stalled_s.insert("metadata-lock-pileup".to_owned(), 4.5);
+        recorder.session_s.insert("row-lock".to_owned(), 81.5);
         recorder.files =
             Some(Files { written: 12, bytes: 81_920, failures: 1, until_s: Some(1_782_898_200.0) });
         recorder

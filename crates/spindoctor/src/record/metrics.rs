@@ -14,8 +14,10 @@ use rustix::time::{ClockId, clock_gettime};
 use spindoctor_collect::follow::{Followed, Follower, SourceCost};
 use spindoctor_collect::host::{Target, process};
 use spindoctor_collect::source::Answer;
-use spindoctor_model::{HostSample, Outcome, ProbeFailure, Reading, RecordedSample, Sample, Window};
-use spindoctor_rules::CAUSES;
+use spindoctor_model::{
+    HostSample, Outcome, ProbeFailure, Reading, RecordedSample, Sample, TimeClass, Window,
+};
+use spindoctor_rules::{CAUSES, session_time};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -29,6 +31,8 @@ use spindoctor_export::{metrics, otlp, prometheus, rows, serve};
 
 /// How often metrics are pushed: the period that OpenTelemetry's own agents have for a host.
 const PUSH_EVERY: Duration = Duration::from_secs(10);
+/// Over how long the sessions' time is accounted for, seconds: as `doctor` watches.
+const ACCOUNTED_S: f64 = 10.0;
 /// Two servers that began within this are one: uptimes are whole seconds (`identity.rs` of `crates/collect/src/follow`).
 const SAME_START: SignedDuration = SignedDuration::from_secs(5);
 
@@ -40,6 +44,8 @@ pub struct Metrics {
     /// The server, and one sample: the last answer of each exported source.
     window: Window,
     known: metrics::Recorder,
+    /// The samples since the sessions' time was accounted for, the one before included.
+    unaccounted: Vec<Sample>,
     /// When the last gap began.
     gap_from: Option<Timestamp>,
     /// What sources had cost when sampling started again.
@@ -73,13 +79,23 @@ impl Metrics {
         };
         let causes = CAUSES.iter().map(|cause| cause.name).chain([""]);
         let known = metrics::Recorder {
+            session_s: TimeClass::ALL.iter().map(|class| (rows::word(class), 0.0)).collect(),
             stalled_s: causes.map(|cause| (cause.to_owned(), 0.0)).collect(),
             files: asked.parquet.as_ref().map(|_| metrics::Files::default()),
             ..metrics::Recorder::default()
         };
         let began = Timestamp::now();
         let window = Window::default();
-        Ok(Self { page, push, began, window, known, gap_from: None, costs_before: Vec::new() })
+        Ok(Self {
+            page,
+            push,
+            began,
+            window,
+            known,
+            unaccounted: Vec::new(),
+            gap_from: None,
+            costs_before: Vec::new(),
+        })
     }
 
     /// Takes note of what was sampled; with each sample there is a new page.
@@ -99,6 +115,7 @@ impl Metrics {
                     window.server.uptime_s = self.window.server.uptime_s;
                 }
                 self.window = window;
+                self.unaccounted.clear();
             }
             Followed::Probe(probe) => {
                 self.known.is_up = probe.answered;
@@ -113,6 +130,7 @@ impl Metrics {
             }
             Followed::Sample(sample) => {
                 self.sample(sample);
+                self.account(&sample.sample);
                 self.known.costs = sum_of(&self.costs_before, follower.costs());
                 self.publish(recording);
             }
@@ -168,6 +186,25 @@ impl Metrics {
         keep(&mut kept.host.throttling, &sample.host.throttling);
         keep(&mut kept.host.process, &sample.host.process);
         keep(&mut kept.host.pressure, &sample.host.pressure);
+    }
+
+    /// Adds where the sessions' time went, once there are samples of long enough.
+    fn account(&mut self, sample: &Sample) {
+        // The clock of the samples begins again with a segment.
+        if self.unaccounted.last().is_some_and(|last| last.at_s >= sample.at_s) {
+            self.unaccounted.clear();
+        }
+        self.unaccounted.push(sample.clone());
+        if self.unaccounted.first().is_none_or(|first| sample.at_s - first.at_s < ACCOUNTED_S) {
+            return;
+        }
+        let samples = std::mem::replace(&mut self.unaccounted, vec![sample.clone()]);
+        let window = Window { samples, ..self.window.clone() };
+        let Some(time) = session_time(&window) else { return };
+        for part in &time.classes {
+            let sessions = part.share * time.session_seconds_per_second;
+            *self.known.session_s.entry(rows::word(&part.class)).or_default() += sessions * window.seconds();
+        }
     }
 
     fn publish(&mut self, recording: &Path) {

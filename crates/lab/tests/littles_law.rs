@@ -1,0 +1,84 @@
+//! The account of the sessions' time against the clients' own clocks, by Little's law: sessions at work, on average, are
+//! transactions per second times the seconds of one. Clients whose time is the server's: durable commits on a slow disk, so
+//! that what they do between two statements counts for nothing.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that prints what it compares")]
+
+use std::time::Duration;
+
+use spindoctor_collect::mysql::{Endpoint, Target};
+use spindoctor_collect::watch::{Profiling, WatchOptions, watch};
+use spindoctor_lab::load::{LoadReport, LoadSpec, Login, Mark, Tables, Workload, measure};
+use spindoctor_lab::{Data, Home, Limits, Server, ServerSpec, Which};
+use spindoctor_model::SessionTime;
+use tokio::sync::Notify;
+
+const TABLES: Tables = Tables { count: 1, rows: 10_000 };
+/// Writes per second of the disk: a spinning disk.
+const DISK_WRITES_PER_S: u32 = 150;
+/// Clients, and transactions per second where they do not work as fast as they can: then it is the rate that is tested.
+const LOADS: [(u32, Option<u32>); 4] = [(1, None), (16, None), (64, None), (16, Some(60))];
+/// How far the two may be apart, beside the account's own error.
+const WITHIN: f64 = 0.05;
+
+#[tokio::test]
+async fn sessions_at_work_are_rate_times_time_on_mysql() {
+    agrees(Which::Mysql).await;
+}
+
+#[tokio::test]
+async fn sessions_at_work_are_rate_times_time_on_mariadb() {
+    agrees(Which::Mariadb).await;
+}
+
+async fn agrees(which: Which) {
+    let options = ["--log-bin=binlog", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1"];
+    let spec = ServerSpec {
+        which,
+        data: Data::Disk,
+        limits: Limits { writes: true, ..Limits::default() },
+        tables: Some(TABLES),
+        options: options.map(str::to_owned).into(),
+        ..ServerSpec::default()
+    };
+    let server = Server::start(&Home::open().unwrap(), &spec, &|_| {}).await.unwrap();
+    server.limit_writes(Some(DISK_WRITES_PER_S)).unwrap();
+    let mut wrong = Vec::new();
+    for (threads, rate) in LOADS {
+        let load = LoadSpec { workload: Workload::OltpUpdateNonIndex, threads, rate, tables: TABLES };
+        let (by_clients, time) = both(&server, load).await;
+        let clients = by_clients.transactions_per_s * by_clients.latency_avg_ms.unwrap() / 1e3;
+        let ours = time.session_seconds_per_second;
+        // Clients that work as fast as they can are as many at each look; others vary as counts do, by the square root.
+        let looks = time.observations as f64 / ours;
+        let error = rate.map_or(0.0, |_| 1.96 * (clients / looks).sqrt());
+        let line = format!(
+            "{threads} clients, rate {rate:?}: {clients:.2} by their clocks, {ours:.2} by the account (± {error:.2})"
+        );
+        println!("{line}");
+        if (ours - clients).abs() > WITHIN * clients + error {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What sysbench measured, and the account of the time in the middle of it.
+async fn both(server: &Server, load: LoadSpec) -> (LoadReport, SessionTime) {
+    let begun = Notify::new();
+    let seconds = Duration::from_secs(12);
+    let mut mark = |mark| {
+        if mark == Mark::Begin {
+            begun.notify_one();
+        }
+    };
+    let measured = measure(Login::Lab(server.socket()), load, Duration::from_secs(3), seconds, &mut mark);
+    let watched = async {
+        begun.notified().await;
+        let target = Target::new(Endpoint::Socket(server.socket().to_owned()), "root");
+        let profiling = Some(Profiling::with(spindoctor_rules::FRAME_STATES));
+        let options = WatchOptions { profiling, ..WatchOptions::lasting(Duration::from_secs(10)) };
+        watch(&target, &options, &mut |_| {}).await.unwrap()
+    };
+    let (measured, window) = tokio::join!(measured, watched);
+    (measured.unwrap(), spindoctor_rules::diagnose(&window).time.unwrap())
+}
