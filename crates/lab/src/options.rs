@@ -178,7 +178,7 @@ fn log_file_size(option: &str, value: &str, version: ServerVersion, files: u64) 
 mod tests {
     use super::*;
 
-    fn of(option: &str, version: &str) -> Result<String> {
+    fn started_with(option: &str, version: &str) -> Result<String> {
         let version = ServerVersion::parse(version, "").unwrap();
         of_version(&[option.to_owned()], version).map(|options| options.join(" "))
     }
@@ -203,15 +203,15 @@ mod tests {
             ("--innodb-redo-log-capacity-of-others=1", "5.7.22", "--innodb-redo-log-capacity-of-others=1"),
             ("--log-bin", "5.7.22", "--log-bin"),
         ] {
-            assert_eq!(of(option, version).unwrap(), expected, "{option} on {version}");
+            assert_eq!(started_with(option, version).unwrap(), expected, "{option} on {version}");
         }
     }
 
     #[test]
     fn what_a_version_cannot_do_is_refused_and_not_left_out() {
-        let refused = of("--innodb-log-writer-threads=ON", "5.7.22").unwrap_err().to_string();
+        let refused = started_with("--innodb-log-writer-threads=ON", "5.7.22").unwrap_err().to_string();
         assert!(refused.contains("MySQL 5.7.22") && refused.contains("log-writer-threads"), "{refused}");
-        assert!(of("--innodb-redo-log-capacity=much", "5.7.22").is_err());
-        assert!(of("--innodb-redo-log-capacity=99999999999G", "5.7.22").is_err());
+        assert!(started_with("--innodb-redo-log-capacity=much", "5.7.22").is_err());
+        assert!(started_with("--innodb-redo-log-capacity=99999999999G", "5.7.22").is_err());
     }
 }
