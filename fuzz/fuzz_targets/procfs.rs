@@ -27,6 +27,8 @@ fuzz_target!(|bytes: &[u8]| {
     memory::parse_bytes(text);
     memory::parse_meminfo(text);
     memory::parse_swapped_pages(text);
+    memory::parse_memory_events(text);
+    memory::parse_memory_failures(text, text);
     numa::parse_node_memory(text);
     numa::parse_numa_maps(text);
     numa::parse_numa_stat(text);

@@ -306,6 +306,26 @@ pub struct MemoryStat {
     pub cgroup_limit_bytes: Option<u64>,
     /// Memory used by the cgroup that sets the limit, or by the server's own where none does.
     pub cgroup_used_bytes: Option<u64>,
+    /// The tightest `memory.high` along the cgroup path, where there is one below `total_bytes` (v2): above it the kernel makes
+    /// the group's threads take pages back, and wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup_high_bytes: Option<u64>,
+    /// How often the group came to its limit or to `memory.high` so far: `memory.events`, v1 `memory.failcnt`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup_limit_hits: Option<u64>,
+    /// Processes of the group that the kernel ended so far for want of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup_oom_kills: Option<u64>,
+    /// True while the group's threads wait because it has no memory left and nothing is ended for it (v1 `under_oom`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_under_oom: bool,
+}
+
+impl MemoryStat {
+    /// What the server's control groups let them use: the tighter one of limit and `memory.high`.
+    pub fn cgroup_bound_bytes(&self) -> Option<u64> {
+        self.cgroup_limit_bytes.into_iter().chain(self.cgroup_high_bytes).min()
+    }
 }
 
 /// The file system that the server's data directory lies on.

@@ -1,8 +1,8 @@
 //! Windows for tests: a healthy busy server, and the ways to spoil it.
 
 use spindoctor_model::host::{
-    CpuTimes, DiskStat, EffectiveCpus, MemoryStat, PauseLatency, ProcessStat, Quota, SrvCpuUsage, ThreadStat,
-    Throttling,
+    CpuTimes, DiskStat, EffectiveCpus, MemoryStat, NumaNode, PauseLatency, ProcessStat, Quota, SrvCpuUsage,
+    ThreadStat, Throttling,
 };
 use spindoctor_model::mysql::{
     FileSummary, InnodbMetric, NamedValues, ServerThread, StatementDigest, Transaction, WaitSummary,
@@ -108,6 +108,7 @@ impl Build {
                     EffectiveCpus { cpus: 4.0, online: 4, affinity: Some(4), ..EffectiveCpus::default() },
                 );
                 host.pause = answer(at_s, PauseLatency { ns: 10.9, ..PauseLatency::default() });
+                host.numa = answer(at_s, vec![NumaNode { total_bytes: 64 << 30, ..NumaNode::default() }]);
             })
             .counted_cpus(4, 160.0)
             .host_cpu(2.2, 1.8)

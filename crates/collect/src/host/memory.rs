@@ -13,7 +13,7 @@ use crate::source::Cadence;
 pub const SOURCE: HostSource = HostSource {
     name: "/proc/meminfo",
     help: "memory and swap of the host, pages swapped, and the cgroup's memory limit",
-    cost: "some eight small files",
+    cost: "some dozen small files",
     needs: "",
     cadence: Cadence::EverySample,
     pace: Pace::host(5, 60),
@@ -28,30 +28,79 @@ fn collect(target: &Target) -> Result<MemoryStat, Unavailable> {
     let swapped = parse_swapped_pages(&kernel_file::read(&path)?);
     (memory.swap_in_pages, memory.swap_out_pages) =
         swapped.ok_or_else(|| kernel_file::unknown_form(&path))?;
-    (memory.cgroup_limit_bytes, memory.cgroup_used_bytes) = cgroup_memory(target, memory.total_bytes);
-    Ok(memory)
+    let of_group = cgroup_memory(target, memory.total_bytes);
+    Ok(MemoryStat {
+        cgroup_limit_bytes: of_group.cgroup_limit_bytes,
+        cgroup_used_bytes: of_group.cgroup_used_bytes,
+        cgroup_high_bytes: of_group.cgroup_high_bytes,
+        cgroup_limit_hits: of_group.cgroup_limit_hits,
+        cgroup_oom_kills: of_group.cgroup_oom_kills,
+        is_under_oom: of_group.is_under_oom,
+        ..memory
+    })
 }
 
-/// The tightest limit along the path and what the group that sets it uses.
+/// The tightest limits along the path, and what the group that sets the tighter one uses and has met; of the host nothing.
 ///
 /// A limit at or above the host's memory limits nothing; v1 writes "none" as a number near 2^63.
-fn cgroup_memory(target: &Target, total_bytes: u64) -> (Option<u64>, Option<u64>) {
-    let Ok(Some(cgroup)) = cgroup::find(target, "memory") else { return (None, None) };
+fn cgroup_memory(target: &Target, total_bytes: u64) -> MemoryStat {
+    let Ok(Some(cgroup)) = cgroup::find(target, "memory") else { return MemoryStat::default() };
     let (limit, used) = match cgroup.version {
         1 => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
         _ => ("memory.max", "memory.current"),
     };
-    let number =
-        |level: &cgroup::Level, file| parse_bytes(&kernel_file::read(&level.folder.join(file)).ok()?);
-    let tightest = cgroup
-        .levels
-        .iter()
-        .filter_map(|level| Some((number(level, limit).filter(|&limit| limit < total_bytes)?, level)))
-        .min_by_key(|(limit, _)| *limit);
-    match tightest {
-        Some((limit, level)) => (Some(limit), number(level, used)),
-        None => (None, cgroup.levels.first().and_then(|level| number(level, used))),
+    let text = |level: &cgroup::Level, file| kernel_file::read(&level.folder.join(file)).ok();
+    let number = |level: &cgroup::Level, file| parse_bytes(&text(level, file)?);
+    let tightest = |file| {
+        let limits = cgroup.levels.iter().filter_map(|level| Some((number(level, file)?, level)));
+        limits.filter(|(limit, _)| *limit < total_bytes).min_by_key(|(limit, _)| *limit)
+    };
+    let (limit, high) = (tightest(limit), tightest("memory.high"));
+    let bound = limit.into_iter().chain(high).min_by_key(|(bytes, _)| *bytes);
+    let level = bound.map(|(_, level)| level).or_else(|| cgroup.levels.first());
+    let met = level.and_then(|level| match cgroup.version {
+        1 => {
+            Some(parse_memory_failures(&text(level, "memory.failcnt")?, &text(level, "memory.oom_control")?))
+        }
+        _ => Some(parse_memory_events(&text(level, "memory.events")?)),
+    });
+    MemoryStat {
+        cgroup_limit_bytes: limit.map(|(bytes, _)| bytes),
+        cgroup_high_bytes: high.map(|(bytes, _)| bytes),
+        cgroup_used_bytes: level.and_then(|level| number(level, used)),
+        ..met.unwrap_or_default()
     }
+}
+
+/// Reads `memory.events` of v2: how often the group came to `memory.high` or `memory.max`, and processes that were ended.
+///
+/// ```text
+/// high 12
+/// max 40
+/// oom_kill 0
+/// ```
+pub fn parse_memory_events(text: &str) -> MemoryStat {
+    let find = |wanted| counted(text, wanted);
+    let hits = find("high").into_iter().chain(find("max")).reduce(u64::saturating_add);
+    MemoryStat { cgroup_limit_hits: hits, cgroup_oom_kills: find("oom_kill"), ..MemoryStat::default() }
+}
+
+/// Reads v1's `memory.failcnt`, a number, and `memory.oom_control` (`under_oom 0`; `oom_kill 3` from Linux 4.13 on).
+pub fn parse_memory_failures(failures: &str, oom_control: &str) -> MemoryStat {
+    MemoryStat {
+        cgroup_limit_hits: parse_bytes(failures),
+        cgroup_oom_kills: counted(oom_control, "oom_kill"),
+        is_under_oom: counted(oom_control, "under_oom") == Some(1),
+        ..MemoryStat::default()
+    }
+}
+
+/// The number in the line that a name begins: `max 40`.
+fn counted(text: &str, wanted: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(' ')?;
+        (name == wanted).then(|| value.trim().parse().ok()).flatten()
+    })
 }
 
 /// Reads a number of bytes; None for `max`.
@@ -77,13 +126,7 @@ pub fn parse_meminfo(text: &str) -> Option<MemoryStat> {
 
 /// Reads pages swapped in and out of `/proc/vmstat`.
 pub fn parse_swapped_pages(text: &str) -> Option<(u64, u64)> {
-    let find = |wanted| {
-        text.lines().find_map(|line| {
-            let (name, value) = line.split_once(' ')?;
-            (name == wanted).then(|| value.trim().parse().ok()).flatten()
-        })
-    };
-    Some((find("pswpin")?, find("pswpout")?))
+    Some((counted(text, "pswpin")?, counted(text, "pswpout")?))
 }
 
 #[cfg(test)]
@@ -118,7 +161,10 @@ mod tests {
     fn a_containers_limit_is_found_and_no_limit_is_none() {
         for version in [1, 2] {
             let root = tree(&format!("written/host-cgroup-v{version}"));
-            let memory = |pid| cgroup_memory(&process(root.path(), pid), 1 << 34);
+            let memory = |pid| {
+                let memory = cgroup_memory(&process(root.path(), pid), 1 << 34);
+                (memory.cgroup_limit_bytes, memory.cgroup_used_bytes)
+            };
             assert_eq!(memory(7), (Some(512 << 20), Some(383 << 20)), "version {version}");
             assert_eq!(memory(8), (None, Some(70 << 20)), "version {version}");
         }
@@ -133,7 +179,41 @@ mod tests {
         put(root.path(), "sys/fs/cgroup/pod/memory.max", "1000\n");
         put(root.path(), "sys/fs/cgroup/pod/memory.current", "900\n");
         let target = target(root.path());
-        assert_eq!(cgroup_memory(&target, 1 << 34), (Some(1000), Some(900)));
+        let memory = cgroup_memory(&target, 1 << 34);
+        assert_eq!((memory.cgroup_limit_bytes, memory.cgroup_used_bytes), (Some(1000), Some(900)));
+        assert_eq!((memory.cgroup_high_bytes, memory.cgroup_limit_hits), (None, None));
+    }
+
+    #[test]
+    fn where_the_kernel_throttles_before_the_limit_that_bounds_the_group() {
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), "proc/7/cgroup", "0::/db\n");
+        put(root.path(), "sys/fs/cgroup/db/memory.max", "1000\n");
+        put(root.path(), "sys/fs/cgroup/db/memory.high", "800\n");
+        put(root.path(), "sys/fs/cgroup/db/memory.current", "790\n");
+        let events = "low 0\nhigh 12\nmax 40\noom 2\noom_kill 1\noom_group_kill 0\n";
+        put(root.path(), "sys/fs/cgroup/db/memory.events", events);
+        let memory = cgroup_memory(&target(root.path()), 1 << 34);
+        assert_eq!(
+            memory,
+            MemoryStat {
+                cgroup_limit_bytes: Some(1000),
+                cgroup_high_bytes: Some(800),
+                cgroup_used_bytes: Some(790),
+                cgroup_limit_hits: Some(52),
+                cgroup_oom_kills: Some(1),
+                ..MemoryStat::default()
+            }
+        );
+        assert_eq!(memory.cgroup_bound_bytes(), Some(800));
+    }
+
+    #[test]
+    fn v1_counts_failures_and_says_who_waits_for_memory() {
+        let memory = parse_memory_failures("17\n", "oom_kill_disable 1\nunder_oom 1\noom_kill 0\n");
+        assert_eq!((memory.cgroup_limit_hits, memory.cgroup_oom_kills), (Some(17), Some(0)));
+        assert!(memory.is_under_oom);
+        assert!(!parse_memory_failures("0\n", "oom_kill_disable 0\nunder_oom 0\n").is_under_oom);
     }
 
     #[test]
@@ -147,5 +227,7 @@ mod tests {
         never_panics(parse_meminfo);
         never_panics(parse_swapped_pages);
         never_panics(parse_bytes);
+        never_panics(parse_memory_events);
+        never_panics(|text| parse_memory_failures(text, text));
     }
 }

@@ -61,6 +61,7 @@ mod table_lock_pileup;
 mod template;
 mod temporary_table_spill;
 mod thread_cache_miss;
+mod thread_pool_starved;
 mod unnamed_wait;
 mod user_lock_pileup;
 
@@ -91,6 +92,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &cpu_saturated::SCENARIO,
     &noisy_neighbour::SCENARIO,
     &concurrency_queue::SCENARIO,
+    &thread_pool_starved::SCENARIO,
     &index_lock::SCENARIO,
     &row_lock_pileup::SCENARIO,
     &row_lock_mild::SCENARIO,
@@ -237,13 +239,16 @@ mod tests {
     /// Causes that no machine of two CPUs can make: on one, MySQL 9.7 commits no fewer updates with no spin at all. What needs a
     /// cluster: the lab's servers have no provider of Galera. And a latch that is kept for seconds: it is a defect of some
     /// version, or a disk that hangs, which storage-stalled makes. Queues for a lock of the kernel and for the latch of the adaptive
-    /// hash index want more CPUs.
+    /// hash index want more CPUs. Two memory nodes; and a control group that makes a server wait for memory, and neither swaps nor ends
+    /// it, on every kernel.
     const WITHOUT_A_SCENARIO: &[&str] = &[
         "spin-too-short",
         "galera-flow-control",
         "latch-pileup",
         "kernel-contention",
         "adaptive-hash-contention",
+        "numa-imbalance",
+        "memory-pressure",
     ];
 
     #[test]

@@ -4,7 +4,7 @@ use spindoctor_model::mysql::{ServerSample, ServerThread};
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window, number};
 
-use super::connections_exhausted;
+use super::{connections_exhausted, thread_pool_starved};
 use crate::draft::Draft;
 use crate::killing;
 use crate::rank::WARNING_FROM;
@@ -188,7 +188,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 undo: String::new(),
             }))
             .root(root)
-            .explains(&[connections_exhausted::CAUSE.name])
+            .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),
     ))
 }

@@ -6,7 +6,7 @@ use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
-use super::connections_exhausted;
+use super::{connections_exhausted, thread_pool_starved};
 use crate::draft::Draft;
 use crate::killing;
 use crate::rank::WARNING_FROM;
@@ -168,7 +168,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 undo: "It ends with the session.".into(),
             })
             .root(root)
-            .explains(&[connections_exhausted::CAUSE.name])
+            .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),
     ))
 }

@@ -28,9 +28,11 @@ pub mod kernel_contention;
 pub mod large_commit;
 pub mod latch_pileup;
 pub mod log_cache_pressure;
+pub mod memory_pressure;
 pub mod metadata_lock_pileup;
 pub mod monitoring_overload;
 pub mod noisy_neighbour;
+pub mod numa_imbalance;
 pub mod prepared_xa_left;
 pub mod purge_lag;
 pub mod query_cache_contention;
@@ -53,6 +55,7 @@ pub mod table_lock_pileup;
 pub mod template;
 pub mod temporary_table_spill;
 pub mod thread_cache_miss;
+pub mod thread_pool_starved;
 pub mod unnamed_wait;
 pub mod user_lock_pileup;
 
@@ -68,6 +71,7 @@ pub const CAUSES: &[Cause] = &[
     cpu_saturated::CAUSE,
     noisy_neighbour::CAUSE,
     concurrency_queue::CAUSE,
+    thread_pool_starved::CAUSE,
     index_lock::CAUSE,
     latch_pileup::CAUSE,
     adaptive_hash_contention::CAUSE,
@@ -96,7 +100,9 @@ pub const CAUSES: &[Cause] = &[
     disk_full::CAUSE,
     read_io_bound::CAUSE,
     free_page_wait::CAUSE,
+    memory_pressure::CAUSE,
     swapping::CAUSE,
+    numa_imbalance::CAUSE,
     log_cache_pressure::CAUSE,
     table_cache_contention::CAUSE,
     accept_bottleneck::CAUSE,

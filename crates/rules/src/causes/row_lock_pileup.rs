@@ -7,7 +7,7 @@ use spindoctor_model::wait_graph::{LockKind, WaitRoot};
 use spindoctor_model::window::Series;
 use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window};
 
-use super::connections_exhausted;
+use super::{connections_exhausted, thread_pool_starved};
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting, mean};
@@ -236,7 +236,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 ),
             })
             .root(root)
-            .explains(&[connections_exhausted::CAUSE.name])
+            .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),
     ))
 }

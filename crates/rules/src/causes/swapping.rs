@@ -55,14 +55,14 @@ pub const CAUSE: Cause = Cause {
 };
 
 /// Less of a server in swap are pages that it used when it started. Chosen, not derived.
-const SWAPPED_BYTES: u64 = 1 << 20;
+pub(super) const SWAPPED_BYTES: u64 = 1 << 20;
 
 /// Major page faults a second below which waits without a name are something else: of ten milliseconds each, ten are a tenth of
 /// one session. Chosen, not derived.
-const FAULTS_PER_S: f64 = 10.0;
+pub(super) const FAULTS_PER_S: f64 = 10.0;
 
 /// A control group that uses this part of its limit is what is short; the kernel swaps only near the limit.
-const NEAR_LIMIT: f64 = 0.9;
+pub(super) const NEAR_LIMIT: f64 = 0.9;
 
 /// A host with less than this part of its memory available is short of it. Chosen, not derived.
 const AVAILABLE: f64 = 0.1;
@@ -120,7 +120,12 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             .evidence_if(memory.map(|memory| {
                 Evidence::new("memory of the host that is available", memory.available_bytes as f64, "bytes", "/proc/meminfo MemAvailable")
             }))
-            .remedy_if(smaller_pool(window, process.last.swapped_bytes))
+            .remedy_if(smaller_pool(
+                window,
+                process.last.swapped_bytes,
+                "What is in swap now then fits into memory. A page that is not in the pool is read once, by a thread that holds \
+                 nothing.",
+            ))
             .remedy(short.remedy())
             .explains(&[server_stopped::CAUSE.name])
             .finding(),
@@ -129,7 +134,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
 
 /// What is short of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Short {
+pub(super) enum Short {
     /// The control group, which has a limit.
     Group,
     /// The host.
@@ -139,9 +144,9 @@ enum Short {
 }
 
 impl Short {
-    fn from_memory(memory: Option<&MemoryStat>) -> Self {
+    pub(super) fn from_memory(memory: Option<&MemoryStat>) -> Self {
         let Some(memory) = memory else { return Self::Nothing };
-        let near_limit = memory.cgroup_limit_bytes.zip(memory.cgroup_used_bytes);
+        let near_limit = memory.cgroup_bound_bytes().zip(memory.cgroup_used_bytes);
         if near_limit.is_some_and(|(limit, used)| used as f64 >= NEAR_LIMIT * limit as f64) {
             return Self::Group;
         }
@@ -157,7 +162,7 @@ impl Short {
             Self::Group => format!(
                 "The limit of its control group, {}, is smaller than what the server needs, so the kernel swaps one page out for \
                  each that it reads.",
-                bytes(memory.cgroup_limit_bytes.unwrap_or_default() as f64)
+                bytes(memory.cgroup_bound_bytes().unwrap_or_default() as f64)
             ),
             Self::Host => format!(
                 "Of the host's {} of memory {} are available: the programs on it need more than there is.",
@@ -168,7 +173,7 @@ impl Short {
         }
     }
 
-    fn remedy(self) -> Remedy {
+    pub(super) fn remedy(self) -> Remedy {
         let (statement, why) = match self {
             Self::Group => (
                 "Raise the memory limit of the server's control group (memory.max; systemd: MemoryMax=, Kubernetes: limits.memory)",
@@ -201,16 +206,14 @@ impl Short {
     }
 }
 
-/// A buffer pool that is smaller by what is in swap; None where the pool is no larger than that.
-fn smaller_pool(window: &Window, swapped_bytes: u64) -> Option<Remedy> {
+/// A buffer pool that is smaller by so much; None where too little of it would be left.
+pub(super) fn smaller_pool(window: &Window, by_bytes: u64, why: &str) -> Option<Remedy> {
     let pool_bytes = window.variable_number("innodb_buffer_pool_size")?;
-    let smaller = pool_bytes - swapped_bytes as f64;
+    let smaller = pool_bytes - by_bytes as f64;
     // A pool of less than half of what it was is no cure, it is another server.
     (smaller >= pool_bytes / 2.0).then(|| Remedy {
         statement: format!("SET GLOBAL innodb_buffer_pool_size = {smaller:.0}"),
-        why: "What is in swap now then fits into memory. A page that is not in the pool is read once, by a thread that holds \
-              nothing."
-            .into(),
+        why: why.into(),
         dynamic: true,
         risk: "Pages are pushed out of the pool while it shrinks, and statements wait for moments.".into(),
         undo: format!("SET GLOBAL innodb_buffer_pool_size = {pool_bytes:.0}"),

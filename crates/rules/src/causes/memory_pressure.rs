@@ -1,0 +1,359 @@
+//! `memory-pressure`: threads wait for memory that the kernel first takes back from somebody, without swap.
+
+use spindoctor_model::host::{MemoryStat, ProcessStat};
+use spindoctor_model::number::bytes;
+use spindoctor_model::{Evidence, Finding, TimeClass, Unavailable, Window};
+
+use super::server_stopped;
+use super::swapping::{self, Short, pressure, smaller_pool};
+use crate::draft::Draft;
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "memory-pressure",
+    title: "memory runs short, and threads wait while the kernel takes pages back",
+    what: "Where a control group comes to its limit (memory.max, v1 memory.limit_in_bytes) or to memory.high, or the host has no \
+           memory left, a thread that wants a page must first take one back from somebody: pages of files, the server's own \
+           program among them, are dropped and read again. Above memory.high the kernel makes the thread sleep as well. Where \
+           nothing can be taken back it ends a process.",
+    why_it_hurts: "Any thread may be the one that has to look for memory, also while it holds a latch. The same pages are read from \
+                   disk again and again, and throughput falls long before anything is written to swap. In the end the kernel \
+                   ends the server.",
+    evidence: "The control group uses 90 % of its limit or of memory.high, or less than a tenth of the host's memory is available; and \
+               some task waits for memory in 5 % of the time or more (memory.pressure of the group, else of the host), or v1's \
+               under_oom is 1. Shown with it: how often the group met its limit (memory.events, v1 memory.failcnt), VmRSS, what the \
+               variables let the server take, and what others have. The estimate is the share of the time in which some task \
+               waited. Buffers that are larger than the limit are a note before it comes to that.",
+    looks_alike: "Pages of the server in swap that are read back are swapping. A full node of a host with room on others is \
+                  numa-imbalance. A group that is full of page cache and gives it up at once makes nobody wait. Pages of tables that \
+                  are not in the buffer pool are read by a call: read-io-bound.",
+    remedies: "Let the server take less: a smaller innodb_buffer_pool_size, fewer connections, smaller buffers for each. Or grant more: \
+               memory.max (systemd: MemoryMax=, Kubernetes: limits.memory), memory.high above what the server takes; or move away \
+               who else uses the host's memory. A limit should leave a quarter beside the buffer pool.",
+    safety: "innodb_buffer_pool_size is dynamic from MySQL 5.7.5 and MariaDB 10.2.2 on; making it smaller pushes pages out, and \
+             statements wait for moments meanwhile. A larger limit takes memory from other work on the host.",
+    references: &[
+        "https://dev.mysql.com/doc/refman/8.4/en/memory-use.html",
+        "Linux kernel documentation: Control Group v2, memory.high, memory.max and memory.events; PSI",
+        "Linux kernel documentation: Memory Resource Controller (v1), memory.failcnt and memory.oom_control",
+    ],
+    costs: Costs::Waits(&[]),
+    explains_time: &[
+        TimeClass::PageFault,
+        TimeClass::Kernel,
+        TimeClass::Read,
+        TimeClass::Write,
+        TimeClass::Commit,
+        TimeClass::Latch,
+        TimeClass::Mutex,
+        TimeClass::TableCache,
+        TimeClass::Other,
+    ],
+    stacks: Stacks::Nothing,
+    rule: Rule::Readings(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// Share of the time in which some task waits for memory, from which on users notice: as of every wait that is a warning.
+const STALLED: f64 = crate::rank::WARNING_FROM;
+
+/// A note's score, whatever else: nobody waits yet.
+const NOTE: f64 = 0.04;
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let memory = window.need(|s| &s.host.memory)?;
+    let process = window.need_change(|s| &s.host.process)?;
+    let faults_per_s =
+        process.last.major_faults.saturating_sub(process.first.major_faults) as f64 / process.seconds;
+    if process.last.swapped_bytes >= swapping::SWAPPED_BYTES && faults_per_s >= swapping::FAULTS_PER_S {
+        return Ok(None);
+    }
+    let short = Short::from_memory(Some(memory));
+    let granted = memory.cgroup_bound_bytes().unwrap_or(memory.total_bytes);
+    let fixed = fixed_bytes(window);
+    if short == Short::Nothing {
+        let too_large = fixed.filter(|&fixed| granted > 0 && fixed > granted as f64);
+        return Ok(too_large.map(|fixed| will_be_short(window, memory, process.last, fixed, granted)));
+    }
+    let stalled = pressure(window);
+    let Some(share) = stalled.or(memory.is_under_oom.then_some(1.0)) else {
+        return Err(Unavailable::because("how long tasks waited for memory could not be read")
+            .unlock("a kernel with pressure stall information (CONFIG_PSI, not started with psi=0)"));
+    };
+    if share < STALLED && !memory.is_under_oom {
+        return Ok(None);
+    }
+    let used = memory.cgroup_used_bytes.filter(|_| short == Short::Group);
+    let headline = match used {
+        Some(used) => format!(
+            "The control group uses {} of the {} that it may, and some task waits for memory {:.0} % of the time",
+            bytes(used as f64),
+            bytes(granted as f64),
+            share * 100.0
+        ),
+        None => format!(
+            "{} of the host's {} of memory are left, and some task waits for memory {:.0} % of the time",
+            bytes(memory.available_bytes as f64),
+            bytes(memory.total_bytes as f64),
+            share * 100.0
+        ),
+    };
+    let free = granted as f64 * (1.0 - swapping::NEAR_LIMIT);
+    let draft = Draft::new(&CAUSE, share, headline)
+        .why(format!(
+            "The server has {} resident{}. {} are others' and page cache.",
+            bytes(process.last.resident_bytes as f64),
+            fixed.map_or_else(String::new, |fixed| format!(
+                ", and its variables reserve {} for buffers that all share",
+                bytes(fixed)
+            )),
+            bytes(others_bytes(memory, process.last, short))
+        ))
+        .evidence(
+            Evidence::new("time in which some task waited for memory", share, "ratio", "memory.pressure")
+                .expected(format!("< {STALLED}")),
+        )
+        .evidence(Evidence::new("major page faults", faults_per_s, "1/s", "/proc/PID/stat majflt"));
+    Ok(Some(
+        with_memory(draft, window, memory, process.last, fixed)
+            .remedy_if(smaller_pool(
+                window,
+                free as u64,
+                "A tenth of what it may use is then free for what it reads, and nobody waits for that.",
+            ))
+            .remedy(short.remedy())
+            .explains(&[server_stopped::CAUSE.name])
+            .finding(),
+    ))
+}
+
+/// Buffers that do not fit, before they are filled.
+fn will_be_short(
+    window: &Window,
+    memory: &MemoryStat,
+    process: &ProcessStat,
+    fixed: f64,
+    granted: u64,
+) -> Finding {
+    let draft = Draft::new(
+        &CAUSE,
+        NOTE,
+        format!(
+            "The server's variables reserve {} for buffers, and it may use {}",
+            bytes(fixed),
+            bytes(granted as f64)
+        ),
+    )
+    .why("Buffers take memory as they are filled: nobody waits yet. When they are full the kernel swaps, or ends the server.");
+    with_memory(draft, window, memory, process, Some(fixed))
+        .remedy_if(smaller_pool(
+            window,
+            (fixed - 0.75 * granted as f64).max(0.0) as u64,
+            "A quarter of what it may use is left for connections and for what else the server needs.",
+        ))
+        .remedy(if memory.cgroup_bound_bytes().is_some() {
+            Short::Group.remedy()
+        } else {
+            Short::Host.remedy()
+        })
+        .finding()
+}
+
+/// Who has how much of the memory.
+fn with_memory(
+    draft: Draft,
+    window: &Window,
+    memory: &MemoryStat,
+    process: &ProcessStat,
+    fixed: Option<f64>,
+) -> Draft {
+    let of_bytes = |name: &str, value: u64, source: &str| Evidence::new(name, value as f64, "bytes", source);
+    let hits = window.change(|s| &s.host.memory).and_then(|change| {
+        let met = change.last.cgroup_limit_hits?.checked_sub(change.first.cgroup_limit_hits?)?;
+        Some(met as f64 / change.seconds)
+    });
+    let kills = memory.cgroup_oom_kills.filter(|&kills| kills > 0);
+    let connected = window.status("Threads_connected");
+    draft
+        .evidence(of_bytes(
+            "the server's memory that is resident",
+            process.resident_bytes,
+            "/proc/PID/status VmRSS",
+        ))
+        .evidence_if(
+            memory
+                .cgroup_limit_bytes
+                .map(|limit| of_bytes("limit of the control group", limit, "memory.max")),
+        )
+        .evidence_if(
+            memory
+                .cgroup_high_bytes
+                .map(|high| of_bytes("where the kernel throttles it", high, "memory.high")),
+        )
+        .evidence_if(
+            memory
+                .cgroup_used_bytes
+                .map(|used| of_bytes("used by the control group", used, "memory.current")),
+        )
+        .evidence_if(hits.map(|hits| {
+            Evidence::new("it met its limit", hits, "1/s", "memory.events, v1 memory.failcnt").expected("0")
+        }))
+        .evidence_if(kills.map(|kills| {
+            Evidence::new("processes of the group that the kernel ended", kills, "", "memory.events")
+        }))
+        .evidence(of_bytes(
+            "memory of the host that is available",
+            memory.available_bytes,
+            "/proc/meminfo MemAvailable",
+        ))
+        .evidence_if(fixed.map(|fixed| {
+            Evidence::new("buffers that all sessions share", fixed, "bytes", "SHOW GLOBAL VARIABLES")
+        }))
+        .evidence_if(each_session_bytes(window).zip(connected).map(|(each, connected)| {
+            Evidence::new(
+                "buffers of the sessions, at most",
+                each * connected,
+                "bytes",
+                "SHOW GLOBAL VARIABLES, Threads_connected",
+            )
+        }))
+}
+
+/// What others have: of the control group all that is not the server's, of the host all that is neither its nor available.
+fn others_bytes(memory: &MemoryStat, process: &ProcessStat, short: Short) -> f64 {
+    let used = match (short, memory.cgroup_used_bytes) {
+        (Short::Group, Some(used)) => used,
+        _ => memory.total_bytes.saturating_sub(memory.available_bytes),
+    };
+    used.saturating_sub(process.resident_bytes) as f64
+}
+
+/// Bytes of the buffers that all sessions share, as the variables set them.
+fn fixed_bytes(window: &Window) -> Option<f64> {
+    const SHARED: &[&str] =
+        &["innodb_log_buffer_size", "key_buffer_size", "query_cache_size", "aria_pagecache_buffer_size"];
+    let pool = window.variable_number("innodb_buffer_pool_size")?;
+    Some(pool + SHARED.iter().filter_map(|name| window.variable_number(name)).sum::<f64>())
+}
+
+/// Bytes that one session may take for its buffers, each of them once.
+fn each_session_bytes(window: &Window) -> Option<f64> {
+    const OWN: &[&str] =
+        &["sort_buffer_size", "join_buffer_size", "read_buffer_size", "read_rnd_buffer_size", "thread_stack"];
+    let sizes: Vec<f64> = OWN.iter().filter_map(|name| window.variable_number(name)).collect();
+    (!sizes.is_empty()).then(|| sizes.iter().sum())
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use spindoctor_model::Reading;
+    use spindoctor_model::host::Pressure;
+    use spindoctor_model::stack::ThreadState::{DiskRead, Lock};
+
+    use super::*;
+    use crate::testing::{Build, answer};
+
+    const FAULTS: &[&str] = &["rec_get_offsets", "row_search_mvcc", "dispatch_command", "do_command"];
+    const LOCK: &[&str] = &["lock_wait", "row_search_mvcc", "dispatch_command", "do_command"];
+
+    /// A group of 8 GiB that uses so much of it, with tasks that wait for memory for a share of the time.
+    fn at(used_bytes: u64, stalled: f64, pool_bytes: u64) -> Build {
+        let build = Build::busy("8.0.36")
+            .variable("innodb_buffer_pool_size", &pool_bytes.to_string())
+            .variable("sort_buffer_size", "262144")
+            .only_snapshots(&[(12, DiskRead, FAULTS), (3, Lock, LOCK)]);
+        build.each(move |at_s, _, host| {
+            if let Reading::Available { value: process, .. } = &mut host.process {
+                process.resident_bytes = 7 << 30;
+                process.major_faults = (at_s * 200.0) as u64;
+            }
+            if let Reading::Available { value: memory, .. } = &mut host.memory {
+                memory.cgroup_limit_bytes = Some(8 << 30);
+                memory.cgroup_used_bytes = Some(used_bytes);
+                memory.cgroup_limit_hits = Some((at_s * 400.0) as u64);
+            }
+            let memory_some_us = Some((at_s * stalled * 1e6) as u64);
+            host.cgroup_pressure = answer(at_s, Pressure { memory_some_us, ..Pressure::default() });
+        })
+    }
+
+    pub(crate) fn fires() -> Window {
+        at((8 << 30) - 4096, 0.4, 6 << 30).window()
+    }
+
+    /// As full, of page cache that is given up at once.
+    pub(crate) fn near_miss() -> Window {
+        at((8 << 30) - 4096, 0.01, 6 << 30).window()
+    }
+
+    /// A remote server.
+    pub(crate) fn missing() -> Window {
+        Build::busy("8.0.36").remote().window()
+    }
+
+    #[test]
+    fn what_the_server_and_others_have_is_said_and_a_pool_that_fits() {
+        let finding = crate::diagnose(&fires()).findings.remove(0);
+        assert_eq!(
+            finding.headline,
+            "The control group uses 8 GiB of the 8 GiB that it may, and some task waits for memory 40 % of the time"
+        );
+        assert!(
+            finding.why.contains("7 GiB resident") && finding.why.contains("1 GiB are others'"),
+            "{}",
+            finding.why
+        );
+        assert_eq!(finding.remedies[0].statement, "SET GLOBAL innodb_buffer_pool_size = 5583457485");
+        let hits = finding.evidence.iter().find(|one| one.reading == "it met its limit").unwrap();
+        assert_eq!(hits.value, spindoctor_model::Value::Number(400.0));
+    }
+
+    #[test]
+    fn pages_that_come_back_from_swap_are_another_cause() {
+        let build = at((8 << 30) - 4096, 0.4, 6 << 30).each(|_, _, host| {
+            if let Reading::Available { value: process, .. } = &mut host.process {
+                process.swapped_bytes = 1 << 30;
+            }
+        });
+        let window = build.window();
+        assert_eq!(evaluate(&window), Outcome::Clear);
+        assert_eq!(crate::diagnose(&window).findings[0].cause, "swapping");
+    }
+
+    #[test]
+    fn a_pool_that_will_not_fit_is_a_note_before_anybody_waits() {
+        let Outcome::Fired(finding) = evaluate(&at(3 << 30, 0.0, 10 << 30).window()) else { panic!() };
+        assert_eq!(finding.severity, spindoctor_model::Severity::Note);
+        assert!(finding.headline.contains("reserve 10 GiB"), "{}", finding.headline);
+        assert_eq!(finding.remedies[0].statement, "SET GLOBAL innodb_buffer_pool_size = 6442450944");
+        assert_eq!(evaluate(&at(3 << 30, 0.0, 6 << 30).window()), Outcome::Clear);
+    }
+
+    #[test]
+    fn the_host_is_short_too_and_memory_high_bounds_before_the_limit() {
+        let host = at(3 << 30, 0.3, 6 << 30).each(|_, _, host| {
+            if let Reading::Available { value: memory, .. } = &mut host.memory {
+                memory.available_bytes = 1 << 30;
+            }
+        });
+        let Outcome::Fired(finding) = evaluate(&host.window()) else { panic!() };
+        assert!(finding.headline.starts_with("1 GiB of the host's 64 GiB"), "{}", finding.headline);
+        let throttled = at(6 << 30, 0.3, 5 << 30).each(|_, _, host| {
+            if let Reading::Available { value: memory, .. } = &mut host.memory {
+                memory.cgroup_high_bytes = Some(6 << 30);
+            }
+        });
+        let Outcome::Fired(finding) = evaluate(&throttled.window()) else { panic!() };
+        assert!(finding.headline.contains("6 GiB of the 6 GiB"), "{}", finding.headline);
+    }
+}

@@ -1,0 +1,293 @@
+//! `thread-pool-starved`: all threads of the pool are taken by sessions that wait, and nobody else gets one.
+
+use spindoctor_model::{
+    Evidence, Finding, NoSessionKind, Profile, Remedy, SessionTime, TimeClass, Unavailable, Window,
+};
+
+use super::{connections_exhausted, server_stopped};
+use crate::below::threads_below;
+use crate::draft::Draft;
+use crate::rank::WARNING_FROM;
+use crate::sessions::Waiting;
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "thread-pool-starved",
+    title: "all threads of the pool are taken by sessions that wait",
+    what: "With thread_handling=pool-of-threads (MariaDB, Percona Server) a statement needs a thread of the pool. A session that waits \
+           for a lock, or sleeps, keeps its thread; the pool makes another one for the next statement, up to thread_pool_max_threads. \
+           When that many wait, statements of everybody else stay unread in their sockets, also the one that would let the others \
+           go on, and a login is not answered.",
+    why_it_hurts: "Clients hang without an error, on an idle server. The process list shows only those that have a thread: the others \
+                   seem to sleep. Who wants to look at it cannot log in.",
+    evidence: "thread_handling is pool-of-threads; Threadpool_threads is at thread_pool_max_threads in half of the samples or more; as many \
+               sessions are at work as there are threads, one for each of the thread_pool_size groups left out, which listens; and \
+               half of them or more wait. Without a session: by the stacks no thread of the pool is free, two or more are at a \
+               statement, and more of them wait than run. The estimate is the share of the connections that have no thread, at most: \
+               those of them that have nothing to ask are not distinguished.",
+    looks_alike: "What the sessions wait for is the cause where it has a name: row-lock-pileup, metadata-lock-pileup and \
+                  global-lock-pileup then stand above this. Threads of a pool that all run are cpu-saturated. A server that refuses \
+                  logins with error 1040 is connections-exhausted. Few threads in few groups also make statements queue for up to \
+                  thread_pool_stall_limit while no limit is reached: information_schema.THREAD_POOL_GROUPS (MariaDB 10.5) shows that \
+                  in QUEUE_LENGTH.",
+    remedies: "SET GLOBAL thread_pool_max_threads to more than sessions can wait at once; then end, or cure, what they wait for. Set \
+               extra_port and extra_max_connections in the option file: logins there get a thread of their own, and you can look.",
+    safety: "thread_pool_max_threads is dynamic and acts at once; each thread takes its stack and what its session allocates. extra_port \
+             needs a restart.",
+    references: &[
+        "https://mariadb.com/kb/en/thread-pool-in-mariadb/",
+        "https://mariadb.com/kb/en/thread-pool-system-status-variables/",
+        "MariaDB 10.11 source, sql/threadpool_generic.cc (wake_or_create_thread, check_stall)",
+    ],
+    costs: Costs::Elsewhere,
+    explains_time: &[],
+    stacks: Stacks::Standing(&["threadpool_process_request"]),
+    rule: Rule::Time(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// Share of the samples in which the pool must be at its limit. Chosen, not derived: less is a burst.
+const MOSTLY: f64 = 0.5;
+
+/// Share of the sessions at work that must wait: a pool whose threads run is as large as somebody wanted it. Chosen.
+const WAITING: f64 = 0.5;
+
+/// Threads of a pool at statements, by their stacks, from which on it is one. Chosen.
+const AT_STATEMENTS: f64 = 2.0;
+
+/// What a session does that runs, or is ready to.
+const RUNS: &[TimeClass] = &[
+    TimeClass::Cpu,
+    TimeClass::Spin,
+    TimeClass::Kernel,
+    TimeClass::Running,
+    TimeClass::CpuQueue,
+    TimeClass::CpuQuota,
+    TimeClass::CpuTaken,
+];
+
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    let is_silent = window.server.no_session.as_ref().is_some_and(|no| no.kind == NoSessionKind::Silent);
+    match window.profile.value() {
+        Some(profile) if is_silent => by_stacks(profile, time).map_or(Outcome::Clear, Outcome::Fired),
+        _ => examine(window, time).into(),
+    }
+}
+
+/// Sessions that wait or sleep on purpose, on average.
+fn waiting(time: &SessionTime) -> f64 {
+    let runs: f64 = time.classes.iter().filter(|one| RUNS.contains(&one.class)).map(|one| one.share).sum();
+    time.session_seconds_per_second * (1.0 - runs) + time.sleeping
+}
+
+/// What most of those that wait do.
+fn doing(time: &SessionTime) -> &'static str {
+    let largest = time.classes.iter().find(|one| !RUNS.contains(&one.class));
+    match largest.filter(|one| one.share * time.session_seconds_per_second >= time.sleeping) {
+        Some(one) => one.class.label(),
+        None => "SLEEP()",
+    }
+}
+
+fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unavailable> {
+    window.need(|s| &s.server.variables)?;
+    if window.variable("thread_handling") != Some("pool-of-threads") {
+        return Ok(None);
+    }
+    window.need(|s| &s.server.status)?;
+    let limit = window.need_variable("thread_pool_max_threads")?;
+    let threads = window.status_series("Threadpool_threads");
+    let at_limit = threads.iter().filter(|(_, threads)| *threads >= limit).count() as f64;
+    if threads.is_empty() || at_limit < MOSTLY * threads.len() as f64 {
+        return Ok(None);
+    }
+    let groups = window.variable_number("thread_pool_size").unwrap_or(1.0);
+    let at_work = Waiting::count(window, |_| true)?;
+    let taken = at_work.at_work_mean;
+    // One thread of each group listens, and one reads the list of threads for spindoctor.
+    if taken < (limit - groups - 1.0).max(1.0) || waiting(time) < WAITING * taken {
+        return Ok(None);
+    }
+    let connected = window.status("Threads_connected").unwrap_or(taken).max(taken);
+    let without = connected - taken;
+    let more = (2.0 * limit).max(connected + groups).ceil();
+    Ok(Some(
+        Draft::new(
+            &CAUSE,
+            (without / connected.max(1.0)).max(WARNING_FROM),
+            format!(
+                "All {limit:.0} threads of the pool are taken, most by sessions that wait ({}): {without:.0} of {connected:.0} \
+                 connections have none",
+                doing(time)
+            ),
+        )
+        .why("The pool makes no more than thread_pool_max_threads, and a statement that comes now is read when a thread is free. Who has \
+              none seems to sleep in the process list.")
+        .evidence(
+            Evidence::new("threads of the pool", limit, "", "SHOW GLOBAL STATUS Threadpool_threads")
+                .expected(format!("< {limit:.0}"))
+                .series(threads),
+        )
+        .evidence(Evidence::new("sessions at work", taken, "", "thread list").series(at_work.series))
+        .evidence(Evidence::new("of them wait or sleep", waiting(time), "", "session time"))
+        .evidence(Evidence::new("groups of the pool", groups, "", "thread_pool_size"))
+        .evidence(Evidence::new("connections", connected, "", "SHOW GLOBAL STATUS Threads_connected"))
+        .remedy(Remedy {
+            statement: format!("SET GLOBAL thread_pool_max_threads = {more:.0}"),
+            why: "The statements that wait to be read get threads, also the one that ends the wait of the others.".into(),
+            dynamic: true,
+            risk: "Each thread takes its stack and the buffers of its session; more statements work at once.".into(),
+            undo: format!("SET GLOBAL thread_pool_max_threads = {limit:.0}"),
+        })
+        .remedy(extra_port())
+        .explains(&[connections_exhausted::CAUSE.name])
+        .finding(),
+    ))
+}
+
+/// A pool that answers no login, by the stacks of its threads.
+fn by_stacks(profile: &Profile, time: &SessionTime) -> Option<Finding> {
+    let at_statements = threads_below(profile, &["threadpool_process_request"]);
+    // Who listens for all of its group is below get_event, too.
+    let free = threads_below(profile, &["get_event"]) - threads_below(profile, &["io_poll_wait"]);
+    let waits = waiting(time);
+    if at_statements < AT_STATEMENTS || free >= 0.5 || waits < WAITING * at_statements {
+        return None;
+    }
+    Some(
+        Draft::new(
+            &CAUSE,
+            1.0,
+            format!(
+                "No thread of the pool is free, and no login is answered: {at_statements:.0} are at statements, most of which wait ({})",
+                doing(time)
+            ),
+        )
+        .why("A login needs a thread of the pool, and the pool makes no more.")
+        .evidence(Evidence::new("threads of the pool at statements", at_statements, "", "stacks"))
+        .evidence(Evidence::new("sessions that wait or sleep", waits, "", "stacks"))
+        .evidence(Evidence::new("threads of the pool that are free", free.max(0.0), "", "stacks").expected("> 0"))
+        .remedy(Remedy {
+            statement: "SET GLOBAL thread_pool_max_threads = 65536, in a session that is open already or through extra_port".into(),
+            why: "The pool then makes threads for those that wait to be read.".into(),
+            dynamic: true,
+            risk: "Each thread takes its stack and the buffers of its session.".into(),
+            undo: "Set it back.".into(),
+        })
+        .remedy(extra_port())
+        .explains(&[connections_exhausted::CAUSE.name, server_stopped::CAUSE.name])
+        .finding(),
+    )
+}
+
+fn extra_port() -> Remedy {
+    Remedy {
+        statement: "extra_port = 3307 and extra_max_connections = 5 in the option file, and a restart".into(),
+        why: "Logins to that port have threads of their own: you can look, and end what blocks the others."
+            .into(),
+        dynamic: false,
+        risk: "A restart; the port must be closed to others.".into(),
+        undo: "Remove the lines, and restart.".into(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use spindoctor_model::mysql::ServerThread;
+    use spindoctor_model::stack::ThreadState::{Condition, Epoll, Lock};
+
+    use super::*;
+    use crate::testing::{Build, session};
+
+    /// A pool of sixteen threads in two groups: so many sessions in that state, and others that seem to sleep.
+    fn pool(at_work: u64, state: &'static str) -> Build {
+        let sessions = move |_| -> Vec<ServerThread> {
+            let works = (0..at_work).map(|at| session(20 + at, "Query", state, "SELECT SLEEP(60)"));
+            works.chain((100..130).map(|id| session(id, "Sleep", "", ""))).collect()
+        };
+        Build::busy("10.11.19-MariaDB")
+            .remote()
+            .without_profile()
+            .variable("thread_handling", "pool-of-threads")
+            .variable("thread_pool_max_threads", "16")
+            .variable("thread_pool_size", "2")
+            .gauge("Threadpool_threads", 16.0)
+            .gauge("Threads_connected", at_work as f64 + 30.0)
+            .sessions(sessions)
+    }
+
+    pub(crate) fn fires() -> Window {
+        pool(15, "User sleep").window()
+    }
+
+    /// As many threads, and six of them are free.
+    pub(crate) fn near_miss() -> Window {
+        pool(8, "User sleep").window()
+    }
+
+    /// Variables were not read.
+    pub(crate) fn missing() -> Window {
+        let not_read =
+            |build: Build| build.each(|_, server, _| server.variables = spindoctor_model::Reading::NotAsked);
+        not_read(pool(15, "User sleep")).window()
+    }
+
+    fn found(window: &Window) -> Option<Finding> {
+        match CAUSE.evaluate(window, crate::session_time(window).as_ref()) {
+            Outcome::Fired(finding) => Some(finding),
+            Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+        }
+    }
+
+    #[test]
+    fn the_limit_and_those_without_a_thread_are_named() {
+        let finding = found(&fires()).unwrap();
+        assert_eq!(
+            finding.headline,
+            "All 16 threads of the pool are taken, most by sessions that wait (SLEEP()): 30 of 45 connections have none"
+        );
+        assert_eq!(finding.remedies[0].statement, "SET GLOBAL thread_pool_max_threads = 47");
+    }
+
+    #[test]
+    fn threads_that_run_and_servers_without_a_pool_are_clear() {
+        assert_eq!(found(&pool(15, "Sending data").window()), None);
+        let none = pool(15, "User sleep").variable("thread_handling", "one-thread-per-connection");
+        assert_eq!(found(&none.window()), None);
+    }
+
+    #[test]
+    fn the_lock_that_they_wait_for_stands_before_it() {
+        let window = pool(15, "Waiting for table metadata lock").window();
+        let causes: Vec<String> =
+            crate::diagnose(&window).findings.into_iter().map(|finding| finding.cause).collect();
+        assert_eq!(causes[..2], ["metadata-lock-pileup", CAUSE.name]);
+    }
+
+    #[test]
+    fn a_pool_that_answers_no_login_is_seen_by_its_stacks() {
+        const WAITS: &[&str] = &[
+            "lock_wait",
+            "row_search_mvcc",
+            "dispatch_command",
+            "do_command",
+            "threadpool_process_request",
+            "worker_main",
+        ];
+        const LISTENS: &[&str] = &["epoll_wait", "io_poll_wait", "get_event", "worker_main"];
+        const FREE: &[&str] = &["pthread_cond_timedwait", "get_event", "worker_main"];
+        let silent = |free: u32| {
+            let build = Build::busy("10.11.19-MariaDB").no_session(NoSessionKind::Silent);
+            build.only_snapshots(&[(8, Lock, WAITS), (1, Epoll, LISTENS), (free, Condition, FREE)]).window()
+        };
+        let finding = found(&silent(0)).unwrap();
+        assert!(finding.headline.starts_with("No thread of the pool is free"), "{}", finding.headline);
+        assert_eq!(found(&silent(3)), None);
+    }
+}
