@@ -41,12 +41,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     // MySQL 9.7 resets clients whose session finds no descriptor, spindoctor's among them; MariaDB 10.11 listens on one
     // address.
     flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(flavor: Flavor) -> ServerSpec {

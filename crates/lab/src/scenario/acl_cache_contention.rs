@@ -23,12 +23,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
             cache lock.",
     // MariaDB's waits for its cache have no state; its stacks show a mutex below the login.
     flavors: MYSQL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

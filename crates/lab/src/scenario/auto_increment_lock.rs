@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::auto_increment_lock::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -20,13 +20,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
             single rows into it. With innodb_autoinc_lock_mode = 1 an INSERT ... SELECT keeps the table's auto-increment lock \
             until it ends, and everyone else waits. Seen to suffer by SHOW ENGINE INNODB STATUS: two of three clients \
             wait for a lock of the mode AUTO-INC.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

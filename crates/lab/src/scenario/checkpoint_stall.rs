@@ -6,12 +6,11 @@ use spindoctor_model::Flavor;
 use spindoctor_rules::causes::checkpoint_stall::CAUSE;
 
 use super::onset::{Onset, free_disk};
-use super::{ALL, Scenario, Suffering, symptom};
-use crate::cgroup::Limits;
+use super::{Scenario, Suffering, on_slow_disk, symptom};
 use crate::error::Result;
 use crate::load::clients::Clients;
 use crate::load::{LoadSpec, Tables, Workload};
-use crate::server::{Data, Server, ServerSpec};
+use crate::server::{Server, ServerSpec};
 
 /// Enough rows that the updates dirty many pages: 100 MB, all of it in the buffer pool.
 const LARGE: Tables = Tables { count: 4, rows: 100_000 };
@@ -28,13 +27,12 @@ pub(super) const SCENARIO: Scenario = Scenario {
             wait for: the log is full before the pages that it covers are written, and everyone waits for \
             the checkpoint. Seen to suffer by log_on_file_space_waits (MariaDB: a checkpoint age above 3/4 \
             of its limit).",
-    flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
-    is_calm: false,
     spec: |flavor| spec(if flavor == Flavor::Mariadb { 4 } else { 8 }),
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     onset: Some(ONSET),
+    ..Scenario::USUAL
 };
 
 const ONSET: Onset = Onset {
@@ -58,8 +56,6 @@ const ONSET: Onset = Onset {
 
 fn spec(log_mib: u32) -> ServerSpec {
     ServerSpec {
-        data: Data::Disk,
-        limits: Limits { writes: true, ..Limits::default() },
         tables: Some(LARGE),
         options: [
             format!("--innodb-redo-log-capacity={log_mib}M").as_str(),
@@ -70,7 +66,7 @@ fn spec(log_mib: u32) -> ServerSpec {
         ]
         .map(str::to_owned)
         .into(),
-        ..ServerSpec::default()
+        ..on_slow_disk()
     }
 }
 

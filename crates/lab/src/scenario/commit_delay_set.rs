@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::commit_delay_set::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
@@ -15,13 +15,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
             for 200 ms so that more come together: binlog_group_commit_sync_delay = 200000, on MariaDB \
             binlog_commit_wait_usec = 200000 with binlog_commit_wait_count = 100. CPUs and disk idle. Seen to suffer by commits \
             that take more than 150 ms for 95 in 100.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(symptom(server, suffering)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(flavor: Flavor) -> ServerSpec {

@@ -3,11 +3,10 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::commit_sync_bound::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
-use crate::cgroup::Limits;
+use super::{Scenario, Suffering, TABLES, on_slow_disk, symptom};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
-use crate::server::{Data, Server, ServerSpec};
+use crate::server::{Server, ServerSpec};
 
 /// Writes per second of the disk that the data is on: a spinning disk.
 const DISK_WRITES_PER_S: u32 = 150;
@@ -18,19 +17,15 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Sixteen clients update single rows, each commit durable (innodb_flush_log_at_trx_commit = 1, \
             binary log with sync_binlog = 1), on a disk that does 150 writes a second. The CPUs idle; the \
             commits wait for fsync. Seen to suffer by commits that take more than 20 ms for 95 in 100.",
-    flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(symptom(server, suffering)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {
     ServerSpec {
-        data: Data::Disk,
-        limits: Limits { writes: true, ..Limits::default() },
         tables: Some(TABLES),
         options: [
             "--log-bin=binlog",
@@ -42,7 +37,7 @@ fn spec(_: Flavor) -> ServerSpec {
         ]
         .map(str::to_owned)
         .into(),
-        ..ServerSpec::default()
+        ..on_slow_disk()
     }
 }
 

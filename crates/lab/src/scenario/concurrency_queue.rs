@@ -19,12 +19,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
             in queue.",
     // MariaDB ignores the variable from 10.5 on, and has no queue.
     flavors: MYSQL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

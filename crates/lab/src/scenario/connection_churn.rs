@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::connection_churn::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
@@ -16,13 +16,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     label: Some(CAUSE.name),
     story: "Eight clients connect, read one row and disconnect, 200 times a second; the thread cache holds \
             their threads. Seen to suffer by the server's counters: more than 100 connections a second.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

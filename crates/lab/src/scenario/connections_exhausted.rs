@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::connections_exhausted::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES};
+use super::{Scenario, Suffering, TABLES};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -19,13 +19,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "max_connections is 20; 20 sessions of an application hold all of them, as a leaking pool does, \
             and ten more clients keep asking. An administrator still gets in by the place that the server \
             keeps for one. Seen to suffer by the clients: error 1040, too many connections.",
-    flavors: ALL,
-    needs: "",
     is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |_, suffering| Box::pin(async { Ok(symptom(suffering)) }),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -6,7 +6,7 @@ use spindoctor_model::Flavor;
 use spindoctor_rules::causes::cpu_saturated::CAUSE;
 
 use super::onset::{Onset, with_its_sessions};
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::clients::Clients;
 use crate::load::{LoadSpec, Workload};
@@ -17,13 +17,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     label: Some(CAUSE.name),
     story: "64 clients read as fast as they can from a server with no limit but the machine's own CPUs. Seen \
             to suffer by the number of its threads that run or wait for a CPU, more than twice the CPUs.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     onset: Some(ONSET),
+    ..Scenario::USUAL
 };
 
 const ONSET: Onset = Onset {

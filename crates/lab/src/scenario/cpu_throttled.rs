@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::cpu_throttled::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::cgroup::Limits;
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
@@ -15,13 +15,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Sixteen clients read as fast as they can from a server that may use half a CPU. Reads do not \
             commit, so nothing spins: the server simply wants more than the quota grants, and the kernel \
             stops it in most periods. Seen to suffer by the kernel's count of throttled periods, above half.",
-    flavors: ALL,
     needs: "root, for a CPU quota",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::deadlock_storm::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES};
+use super::{Scenario, Suffering, TABLES};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -25,13 +25,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Sixteen clients move amounts between two pairs of accounts: each transaction updates two rows, 20 ms apart, half of the clients \
             in the opposite order, and begins again when it was a deadlock's victim. Seen to suffer by the clients: at least 20 \
             of their transactions end with error 1213 each second.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |_, suffering| Box::pin(symptom(suffering)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

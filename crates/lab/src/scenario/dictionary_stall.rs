@@ -6,12 +6,11 @@ use spindoctor_model::Flavor;
 use spindoctor_rules::causes::dictionary_stall::CAUSE;
 
 use super::onset::{Onset, free_disk};
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
-use crate::cgroup::Limits;
+use super::{Scenario, Suffering, TABLES, on_slow_disk, symptom};
 use crate::error::Result;
 use crate::load::clients::Clients;
 use crate::load::sessions::Sessions;
-use crate::server::{Data, Server, ServerSpec};
+use crate::server::{Server, ServerSpec};
 
 /// Sessions that read the table.
 const READERS: u32 = 24;
@@ -27,13 +26,12 @@ pub(super) const SCENARIO: Scenario = Scenario {
             each time a file is made and another deleted, and 24 sessions that read the table wait until that \
             is on disk. Seen to suffer by the thread list: at least 20 sessions in the state `Waiting for \
             table metadata lock` while the TRUNCATE TABLE itself does not wait for one.",
-    flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     onset: Some(ONSET),
+    ..Scenario::USUAL
 };
 
 const ONSET: Onset = Onset {
@@ -55,12 +53,7 @@ const ONSET: Onset = Onset {
 };
 
 fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec {
-        data: Data::Disk,
-        limits: Limits { writes: true, ..Limits::default() },
-        tables: Some(TABLES),
-        ..ServerSpec::default()
-    }
+    ServerSpec { tables: Some(TABLES), ..on_slow_disk() }
 }
 
 async fn begin(server: &Server) -> Result<Suffering> {

@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::disk_full::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::{Error, Result};
 use crate::load::sessions::Sessions;
 use crate::server::{Data, Server, ServerSpec};
@@ -21,13 +21,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Sixteen sessions update single rows with long statements, which the binary log keeps as they are, on a file system \
             with 8 MiB of space; within seconds it is full. Seen to suffer by the server's error log, which says that it waits \
             for someone to free space, and by Handler_commit, which no longer grows.",
-    flavors: ALL,
     needs: "root, for a file system of its own",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

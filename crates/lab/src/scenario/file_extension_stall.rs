@@ -5,12 +5,11 @@ use std::time::Duration;
 use spindoctor_rules::causes::file_extension_stall::CAUSE;
 
 use super::onset::{Onset, free_disk};
-use super::{MYSQL, Scenario, Suffering, TABLES, symptom};
-use crate::cgroup::Limits;
+use super::{MYSQL, Scenario, Suffering, TABLES, on_slow_disk, symptom};
 use crate::error::Result;
 use crate::load::clients::Clients;
 use crate::load::sessions::Sessions;
-use crate::server::{Data, Server, ServerSpec};
+use crate::server::{Server, ServerSpec};
 
 /// Sessions that append rows.
 const WRITERS: u32 = 16;
@@ -31,11 +30,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     // MariaDB extends files by posix_fallocate, which takes no time on ext4 and xfs.
     flavors: MYSQL,
     needs: "root, for a slow disk; a data folder on a disk",
-    is_calm: false,
     spec: |_| spec(&[]),
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     onset: Some(ONSET),
+    ..Scenario::USUAL
 };
 
 const ONSET: Onset = Onset {
@@ -68,11 +67,9 @@ fn spec(options: &[&str]) -> ServerSpec {
         "--disable-log-bin",
     ];
     ServerSpec {
-        data: Data::Disk,
-        limits: Limits { writes: true, ..Limits::default() },
         tables: Some(TABLES),
         options: usual.iter().chain(options).map(|&option| option.to_owned()).collect(),
-        ..ServerSpec::default()
+        ..on_slow_disk()
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use spindoctor_model::Flavor;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
@@ -20,13 +20,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Four clients run sysbench's oltp_read_only as fast as they can: two for each of two CPUs, which are busy without an \
             idle moment and waste nothing. The clients see their transactions end in milliseconds, and the server runs for most of \
             the time. Nothing above a note may be found.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(symptom(server, suffering)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

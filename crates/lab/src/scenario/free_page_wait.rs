@@ -3,11 +3,10 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::free_page_wait::CAUSE;
 
-use super::{MYSQL, Scenario, Suffering, symptom};
-use crate::cgroup::Limits;
+use super::{MYSQL, Scenario, Suffering, on_slow_disk, symptom};
 use crate::error::Result;
 use crate::load::{LoadSpec, Tables, Workload};
-use crate::server::{Data, Server, ServerSpec};
+use crate::server::{Server, ServerSpec};
 
 /// About 100 MB.
 const LARGE: Tables = Tables { count: 4, rows: 100_000 };
@@ -23,17 +22,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
     // MariaDB 10.11 reads little here before its cleaner has written: its counter hardly grows.
     flavors: MYSQL,
     needs: "root, for a slow disk; a data folder on a disk",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(symptom(server, suffering)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {
     ServerSpec {
-        data: Data::Disk,
-        limits: Limits { writes: true, ..Limits::default() },
         tables: Some(LARGE),
         options: [
             "--innodb-buffer-pool-size=5M",
@@ -46,7 +42,7 @@ fn spec(_: Flavor) -> ServerSpec {
         ]
         .map(str::to_owned)
         .into(),
-        ..ServerSpec::default()
+        ..on_slow_disk()
     }
 }
 

@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::global_lock_pileup::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -17,13 +17,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "A session has run FLUSH TABLES WITH READ LOCK, as a backup script does, and idles; 24 sessions \
             that write to four tables wait for it. Seen to suffer by the thread list: most of them \
             wait for the global read lock (MariaDB: backup lock).",
-    flavors: ALL,
-    needs: "",
     is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

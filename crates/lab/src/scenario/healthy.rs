@@ -2,7 +2,7 @@
 
 use spindoctor_model::Flavor;
 
-use super::{ALL, Scenario, Suffering, TABLES};
+use super::{Scenario, Suffering, TABLES};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
@@ -21,13 +21,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Eight clients run sysbench's oltp_read_write at 50 transactions a second, far below what the \
             server can do. The clients themselves see the rate reached and transactions end in \
             milliseconds. Nothing above a note may be found.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(async { Ok(symptom(server, suffering)) }),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::index_dive_waste::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -22,13 +22,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Two clients ask for one row that has one of 190 values, again and again. Two indexes begin with that column, and the \
             optimizer looks each value up in both before the statement reads its one row. Seen to suffer by InnoDB's counters: \
             more than 600 pages for each statement, which reads fewer than ten rows.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -21,12 +21,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
             log. Seen to suffer by SHOW ENGINE INNODB MUTEX: hundreds of waits a second for latches of indexes.",
     // MariaDB's programs name no function of InnoDB: nothing shows an index lock there.
     flavors: MYSQL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

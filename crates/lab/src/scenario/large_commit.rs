@@ -5,7 +5,7 @@ use std::time::Duration;
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::large_commit::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -25,13 +25,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "A job changes a counter in each of 100 rows that hold a document of a megabyte: the binary log gets every row twice, \
             and the transaction's cache of 200 MB is copied into it at the commit, over and over. 8 clients change one small \
             row each, 200 times a second if they could. Seen to suffer by the thread list: at least 6 of them in commit at once.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 /// Row images are whole, as they are by default; a binary log is removed a second after the next one has begun, so that they

@@ -7,7 +7,7 @@ use std::process::Command;
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::log_cache_pressure::CAUSE;
 
-use super::{ALL, Scenario, Suffering, symptom};
+use super::{Scenario, Suffering, symptom};
 use crate::cgroup::Limits;
 use crate::command;
 use crate::error::{Error, Result};
@@ -32,13 +32,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             leaves; 800 rows a second are read at random from tables three times as large as the buffer pool of 32 MiB. \
             Seen to suffer by fincore (a fifth of the memory holds binary logs, and less is free) and \
             Innodb_buffer_pool_reads.",
-    flavors: ALL,
     needs: "root, for a memory limit; a data folder on a disk",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 /// What the server needs for itself (MySQL 9.7 some 450 MiB, MariaDB 10.11 some 150), and less than 400 MiB beside it.

@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::metadata_lock_pileup::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -19,13 +19,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "A session reads a table and idles with its transaction open; an ALTER TABLE waits for it; 24 \
             sessions that only read the table wait for the ALTER TABLE. Seen to suffer by the thread list: \
             most of them in the state `Waiting for table metadata lock`.",
-    flavors: ALL,
-    needs: "",
     is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -71,12 +71,13 @@ use std::time::Instant;
 
 use spindoctor_model::Flavor;
 
+use crate::cgroup::Limits;
 use crate::error::Result;
 use crate::load::neighbour::Neighbour;
 use crate::load::sessions::Sessions;
 use crate::load::swap::Swap;
 use crate::load::{Load, LoadReport, LoadSpec, Tables};
-use crate::server::{Server, ServerSpec};
+use crate::server::{Data, Server, ServerSpec};
 
 pub use during::{during, through};
 pub use onset::{Calm, Onset, Suffered};
@@ -164,6 +165,23 @@ pub struct Scenario {
     pub onset: Option<Onset>,
 }
 
+impl Scenario {
+    /// What most scenarios have: they can be made on every server, on any machine, and not beside others. Each has a name, a story,
+    /// a way to make the server suffer and a symptom of its own.
+    const USUAL: Self = Self {
+        name: "",
+        label: None,
+        story: "",
+        flavors: ALL,
+        needs: "",
+        is_calm: false,
+        spec: |_| ServerSpec::default(),
+        begin: |_| Box::pin(async { Ok(Suffering::by(Sessions::default())) }),
+        symptom: |_, _| Box::pin(async { Ok(None) }),
+        onset: None,
+    };
+}
+
 type Begin = for<'a> fn(&'a Server) -> Pin<Box<dyn Future<Output = Result<Suffering>> + 'a>>;
 type Symptom =
     for<'a> fn(&'a Server, &'a Suffering) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + 'a>>;
@@ -175,6 +193,16 @@ const MYSQL: &[Flavor] = &[Flavor::Mysql, Flavor::Percona];
 
 /// The tables that most scenarios work on.
 const TABLES: Tables = Tables { count: 4, rows: 10_000 };
+
+/// A server on a disk that does as many writes, or reads, a second as the scenario then lets it (`Server::limit_writes`,
+/// `Server::limit_reads`).
+fn on_slow_disk() -> ServerSpec {
+    ServerSpec {
+        data: Data::Disk,
+        limits: Limits { writes: true, ..Limits::default() },
+        ..ServerSpec::default()
+    }
+}
 
 /// What makes the server suffer: it ends when this is dropped.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use spindoctor_model::Flavor;
 
-use super::{ALL, Scenario, Suffering, TABLES};
+use super::{Scenario, Suffering, TABLES};
 use crate::error::Result;
 use crate::load::neighbour::Neighbour;
 use crate::load::sessions::Sessions;
@@ -75,16 +75,10 @@ pub(super) const NEAR_MISSES: &[&Scenario] = &[
 
 /// What all of them have.
 const FINE: Scenario = Scenario {
-    name: "",
-    label: None,
-    story: "",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(async { clients(server) }),
     symptom: |_, fine| Box::pin(async { Ok(well_served(fine)) }),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::noisy_neighbour::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::neighbour::Neighbour;
 use crate::load::{LoadSpec, Workload};
@@ -21,13 +21,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             another service of the machine, in a control group of its own with six times the weight, compresses with four \
             processes for each CPU and leaves none idle. Seen to suffer by the kernel's own account of the server's threads: \
             they wait for a CPU for longer than they run.",
-    flavors: ALL,
     needs: "root, for a control group",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::prepared_xa_left::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -17,13 +17,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "A client updates a row in an XA transaction, prepares it and is gone: no connection has it any more, and it keeps \
             its lock. 24 sessions update the same row and wait. Seen to suffer by XA RECOVER, which lists the transaction, and \
             by INNODB_TRX: most of them in LOCK WAIT.",
-    flavors: ALL,
-    needs: "",
     is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -6,7 +6,7 @@ use spindoctor_model::Flavor;
 use spindoctor_rules::causes::purge_lag::CAUSE;
 
 use super::onset::{Onset, with_its_sessions};
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::clients::Clients;
 use crate::load::sessions::Sessions;
@@ -30,9 +30,6 @@ pub(super) const SCENARIO: Scenario = Scenario {
             remove nothing; seen to suffer by the list's length, twice what is allowed. MariaDB delays nobody while nothing \
             is purged: there 32 sessions change more than one thread in batches of one page removes; seen to suffer by the \
             list's length, which the delay keeps at what is allowed.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec: |flavor| match flavor {
         Flavor::Mariadb => spec(&["--innodb-purge-threads=1", "--innodb-purge-batch-size=1"]),
         _ => spec(&[]),
@@ -40,6 +37,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     onset: Some(ONSET),
+    ..Scenario::USUAL
 };
 
 const ONSET: Onset = Onset {

@@ -21,12 +21,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
             by the thread list: at least 4 sessions in the state Waiting for query cache lock.",
     // MySQL has no query cache since 8.0.
     flavors: &[Flavor::Mariadb],
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

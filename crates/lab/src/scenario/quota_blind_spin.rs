@@ -28,11 +28,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
             transactions.",
     flavors: MYSQL,
     needs: "root, for a CPU quota; two CPUs or more",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(symptom(server, suffering)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -3,11 +3,10 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::read_io_bound::CAUSE;
 
-use super::{ALL, Scenario, Suffering, symptom};
-use crate::cgroup::Limits;
+use super::{Scenario, Suffering, on_slow_disk, symptom};
 use crate::error::Result;
 use crate::load::{LoadSpec, Tables, Workload};
-use crate::server::{Data, Server, ServerSpec};
+use crate::server::{Server, ServerSpec};
 
 /// About 100 MB.
 const LARGE: Tables = Tables { count: 4, rows: 100_000 };
@@ -20,21 +19,17 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Twelve clients read single rows of 100 MB of tables through a buffer pool of 5 MB (MariaDB: 20 MB), without the kernel's cache \
             (O_DIRECT), on a disk that does 20 reads a second: most rows have to be read. Seen to suffer by reads that \
             take more than 50 ms for 95 in 100, and by the server's count of pages that it had to read.",
-    flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(symptom(server, suffering)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(flavor: Flavor) -> ServerSpec {
     // MariaDB 10.11 does not start with less.
     let pool = if flavor == Flavor::Mariadb { "20M" } else { "5M" };
     ServerSpec {
-        data: Data::Disk,
-        limits: Limits { writes: true, ..Limits::default() },
         tables: Some(LARGE),
         options: [
             &format!("--innodb-buffer-pool-size={pool}"),
@@ -45,7 +40,7 @@ fn spec(flavor: Flavor) -> ServerSpec {
         ]
         .map(|option: &str| option.to_owned())
         .into(),
-        ..ServerSpec::default()
+        ..on_slow_disk()
     }
 }
 

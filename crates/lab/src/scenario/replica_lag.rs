@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable;
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::replica_lag::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::{Error, Result};
 use crate::load::sessions::Sessions;
 use crate::replica::{follow, source, words};
@@ -27,13 +27,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "A replica follows a second server. A table of 40,000 rows has no primary key, and the index that it has on the \
             source was forgotten on the replica: four clients of the source change 800 rows a second, and the replica's one \
             applier reads the whole table for each. Seen to suffer by Seconds_Behind_Source, four seconds and more.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(flavor: Flavor) -> ServerSpec {

@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::rollback_running::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -23,13 +23,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "A batch job changes a million rows in one transaction and is killed, because 24 sessions wait for one of them: now it \
             rolls back, and they wait on. Seen to suffer by INNODB_TRX: a transaction in the state ROLLING BACK, and most of \
             the 24 in LOCK WAIT.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 /// With a redo log that takes all of it: a full one would be another cause.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::row_lock_pileup::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
@@ -23,13 +23,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Six clients run sysbench's oltp_read_only as fast as they can, and twelve others count their orders in one row: each \
             keeps its lock for 25 ms, twice a second at most. Seen to suffer by INNODB_TRX beside the thread list: of the sessions at \
             work 5 to 40 % wait for the row.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

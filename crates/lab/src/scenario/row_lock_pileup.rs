@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::row_lock_pileup::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -16,13 +16,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     label: Some(CAUSE.name),
     story: "A session updates a row and then idles without a commit; 24 others update the same row and wait \
             for it. Seen to suffer by INNODB_TRX: most of them in LOCK WAIT.",
-    flavors: ALL,
-    needs: "",
     is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::rows_read_waste::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
@@ -17,13 +17,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Four clients look single rows up by an expression that no index serves, 200 times a second; each \
             lookup reads 10,000 rows to send one. The CPUs are far from saturated. Seen to suffer by the \
             server's handler counters: more than 1000 rows read for each query.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::semi_sync_wait::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -18,13 +18,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             gone: the first commit of each of 12 sessions never returns. On MySQL one waits for the acknowledgement and the \
             others for their turn behind it. Seen to suffer by the thread list: a session in the state Waiting for semi-sync ACK, \
             and most of them at their commit.",
-    flavors: ALL,
-    needs: "",
     is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(flavor: Flavor) -> ServerSpec {

@@ -5,7 +5,7 @@ use std::fs;
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::server_stopped::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES};
+use super::{Scenario, Suffering, TABLES};
 use crate::cgroup::Limits;
 use crate::error::{Error, Result};
 use crate::load::sessions::Sessions;
@@ -16,13 +16,12 @@ pub(super) const SCENARIO: Scenario = Scenario {
     label: Some(CAUSE.name),
     story: "The freezer of the server's control group holds all its threads, as a paused container's does. \
             The process looks like one that sleeps. Seen to suffer by the group's own word for it.",
-    flavors: ALL,
     needs: "root, for a control group",
     is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(async { symptom(server) }),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

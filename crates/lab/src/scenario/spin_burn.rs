@@ -22,11 +22,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
             least 1.3 times that with the defaults, which the scenario measures first.",
     flavors: MYSQL,
     needs: "two CPUs or more",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(symptom(server, suffering)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

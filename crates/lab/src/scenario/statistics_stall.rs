@@ -28,12 +28,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             four threads wait for a semaphore.",
     // MariaDB's programs name no function of InnoDB: nothing shows what its sessions wait for.
     flavors: MYSQL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     onset: Some(ONSET),
+    ..Scenario::USUAL
 };
 
 const ONSET: Onset = Onset {

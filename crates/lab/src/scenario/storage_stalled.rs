@@ -5,12 +5,11 @@ use std::time::Duration;
 use spindoctor_rules::causes::storage_stalled::CAUSE;
 
 use super::onset::{Onset, free_disk};
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
-use crate::cgroup::Limits;
+use super::{Scenario, Suffering, TABLES, on_slow_disk, symptom};
 use crate::error::Result;
 use crate::load::clients::Clients;
 use crate::load::sessions::Sessions;
-use crate::server::{Data, Server, ServerSpec};
+use crate::server::{Server, ServerSpec};
 
 /// Sessions that commit.
 const WRITERS: u32 = 16;
@@ -23,13 +22,12 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Sixteen sessions update single rows, each commit durable, and the disk takes one write and 8 KiB a second: \
             each sync stands in the kernel for seconds, and all sessions behind it. Seen to suffer by Handler_commit: fewer \
             than three commits a second.",
-    flavors: ALL,
     needs: "root, for a slow disk; a data folder on a disk",
-    is_calm: false,
     spec: |_| spec(),
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     onset: Some(ONSET),
+    ..Scenario::USUAL
 };
 
 const ONSET: Onset = Onset {
@@ -57,11 +55,9 @@ const ONSET: Onset = Onset {
 
 fn spec() -> ServerSpec {
     ServerSpec {
-        data: Data::Disk,
-        limits: Limits { writes: true, ..Limits::default() },
         tables: Some(TABLES),
         options: ["--innodb-flush-log-at-trx-commit=1", "--loose-disable-log-bin"].map(str::to_owned).into(),
-        ..ServerSpec::default()
+        ..on_slow_disk()
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use spindoctor_rules::causes::swapping::CAUSE;
 
-use super::{ALL, Scenario, Suffering, symptom};
+use super::{Scenario, Suffering, symptom};
 use crate::cgroup::Limits;
 use crate::error::Result;
 use crate::load::Tables;
@@ -32,13 +32,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Twelve sessions read single rows, all over 100 MB of tables that are in the buffer pool; the server's control group is \
             limited to 85 MiB of memory, the rest goes to swap, and the disk that the swap space is on does 400 reads a second. \
             Seen to suffer by major page faults, twenty or more a second.",
-    flavors: ALL,
     needs: "root, for control groups and swap space; a disk",
-    is_calm: false,
     spec: |_| spec(),
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec() -> ServerSpec {

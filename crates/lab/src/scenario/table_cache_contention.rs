@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::table_cache_contention::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::{LoadSpec, Tables, Workload};
 use crate::server::{Server, ServerSpec};
@@ -19,13 +19,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Sixteen clients look rows up by primary key in 200 tables, and table_open_cache holds 20: nearly every \
             lookup opens its table and closes another. Seen to suffer by the status: more than half of the \
             queries open a table.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

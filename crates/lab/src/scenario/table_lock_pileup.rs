@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::table_lock_pileup::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -20,13 +20,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "A report of subqueries reads a MyISAM table of 10,000 rows for hours, and 24 sessions want to update single rows \
             of it: the whole table is locked for as long. Seen to suffer by the thread list: most of them in the state \
             Waiting for table level lock.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::rows_read_waste::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
@@ -16,17 +16,13 @@ pub(super) const SCENARIO: Scenario = Scenario {
     label: Some(CAUSE.name),
     story: "TO WRITE: what is done to the server, with its numbers, and by which of the server's own readings it is \
             seen to suffer.",
-    // MYSQL where MariaDB cannot suffer so: say why in a comment.
-    flavors: ALL,
-    // What it needs of the machine: "root, for a slow disk".
-    needs: "",
-    // True where the server only waits: then it is tested beside others.
-    is_calm: false,
+    // Where they differ from the usual: `flavors: MYSQL` where MariaDB cannot suffer so (say why in a comment); `needs`, what it
+    // needs of the machine: "root, for a slow disk"; `is_calm: true` where the server only waits: then it is tested beside others;
+    // `onset: Some(ONSET)` where a calm server can come to suffer so within seconds: `record` is tested with it.
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    // Some(ONSET) where a calm server can come to suffer so within seconds: `record` is tested with it.
-    onset: None,
+    ..Scenario::USUAL
 };
 
 /// The server: its tables, options, limits of its control group.

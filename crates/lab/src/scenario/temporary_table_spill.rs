@@ -20,12 +20,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
             Created_tmp_disk_tables, which grows.",
     // MariaDB's packages do not name the functions of its engine for such tables.
     flavors: MYSQL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::thread_cache_miss::CAUSE;
 
-use super::{ALL, Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
@@ -17,13 +17,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Eight clients connect, read one row and disconnect, 200 times a second, on a server with \
             thread_cache_size = 0. Seen to suffer by the server's counters: a thread is created for nine in \
             ten connections or more.",
-    flavors: ALL,
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

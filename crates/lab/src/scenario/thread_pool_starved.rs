@@ -27,12 +27,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
             statement that does nothing and takes 100 ms or more.",
     // MySQL's thread pool is part of its Enterprise edition.
     flavors: &[Flavor::Mariadb],
-    needs: "",
-    is_calm: false,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(_: Flavor) -> ServerSpec {

@@ -4,7 +4,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::unnamed_wait::CAUSE;
 
-use super::{ALL, Scenario, Suffering, symptom};
+use super::{Scenario, Suffering, symptom};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
 use crate::server::{Server, ServerSpec};
@@ -19,13 +19,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             for a GTID (WAIT_FOR_EXECUTED_GTID_SET, MASTER_GTID_WAIT) that never comes, because nothing is replicated. No \
             cause of the catalogue explains that. Seen to suffer by the thread list: most of them in the state of \
             that wait.",
-    flavors: ALL,
-    needs: "",
     is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
 
 fn spec(flavor: Flavor) -> ServerSpec {

@@ -1,12 +1,11 @@
 //! Forty sessions that wait for a lock of GET_LOCK.
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::user_lock_pileup::CAUSE;
 
-use super::{ALL, Scenario, Suffering, symptom};
+use super::{Scenario, Suffering, symptom};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Sessions that want the lock.
 const WAITERS: u32 = 40;
@@ -16,18 +15,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     label: Some(CAUSE.name),
     story: "An application guards a job with GET_LOCK; one session got the lock and idles, and 40 sessions wait for it. \
             Seen to suffer by the thread list: most of them in the state User lock.",
-    flavors: ALL,
-    needs: "",
     is_calm: true,
-    spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
-    onset: None,
+    ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec::default()
-}
 
 fn waiters(server: &Server) -> u32 {
     server.draw().count("waiters", WAITERS, 1..=120)
