@@ -102,7 +102,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     {
         return Ok(None);
     }
-    let ratio = queued / queue.runnable().max(f64::MIN_POSITIVE);
+    // Of the time in which no quota stopped them; what it costs is of all their time.
+    let ratio = queued / (queued + queue.running).max(f64::MIN_POSITIVE);
+    let cost = queued / queue.runnable().max(f64::MIN_POSITIVE);
     let others = (busy_us - stolen_us) / host.seconds / 1e6 - queue.running;
     let stolen = stolen_us / host.seconds / 1e6;
     let is_steal = stolen > others;
@@ -111,7 +113,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         Draft::new(
             &CAUSE,
             // It then costs no more than the wait for a CPU that the account counts.
-            if commits_wait_for_storage(window) { 0.0 } else { ratio },
+            if commits_wait_for_storage(window) { 0.0 } else { cost },
             format!(
                 "{who} have {:.1} CPUs while {:.1} threads of the server wait for one",
                 if is_steal { stolen } else { others },
@@ -192,6 +194,17 @@ pub(crate) mod examples {
         };
         assert_eq!(of(ThreadState::Sync), 0.0);
         assert!(of(ThreadState::Runnable) > 0.8);
+    }
+
+    #[test]
+    fn what_a_quota_stopped_is_left_out_of_what_it_shows() {
+        // Sixteen threads want a CPU; half of the time all are stopped, which is eight of the fifteen that wait on average.
+        let window =
+            Build::busy("9.7.4").quota(2.0, 4).throttled(100.0, 20.0).runs(1.0, 15.0).host_cpu(3.95, 0.05);
+        let Outcome::Fired(finding) = evaluate(&window.window()) else { panic!() };
+        assert!(finding.headline.contains("while 7.0 threads"), "{}", finding.headline);
+        assert!(finding.why.contains("in 88 % of the time"), "{}", finding.why);
+        assert!((finding.score - 7.0 / 16.0).abs() < 0.01, "{}", finding.score);
     }
 
     #[test]
