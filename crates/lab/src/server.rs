@@ -333,7 +333,7 @@ impl Server {
                     continue;
                 }
             };
-            let log = last_lines(&fs::read_to_string(self.log()).unwrap_or_default(), 12);
+            let log = why_it_ended(&fs::read_to_string(self.log()).unwrap_or_default());
             return Err(Error::NotStarted { name: self.record.name.clone(), because, log });
         }
     }
@@ -601,6 +601,15 @@ pub fn list(home: &Home) -> Result<Vec<Listed>> {
     Ok(records.iter().map(|record| record.listed(&home.servers().join(&record.name))).collect())
 }
 
+/// Of an error log, its last errors: a server that ends says them before all that it shuts down. Its last lines where it says none.
+fn why_it_ended(log: &str) -> String {
+    let errors: Vec<&str> = log.lines().filter(|line| line.contains("[ERROR]")).collect();
+    match errors.as_slice() {
+        [] => last_lines(log, 12),
+        errors => errors[errors.len().saturating_sub(6)..].join("\n"),
+    }
+}
+
 /// Eight hexadecimal digits that nobody else has.
 fn token() -> Result<String> {
     let path = Path::new("/proc/sys/kernel/random/uuid");
@@ -624,4 +633,16 @@ fn tmpfs() -> Result<&'static Path> {
 fn free_port() -> Result<u16> {
     let ask = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr().map(|address| address.port());
     ask().map_err(|error| Error::Unable { what: "a loopback port", because: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_a_log_are_shown_before_what_it_says_of_the_end() {
+        let log = "1 [Note] begins\n2 [ERROR] Can't open shared library 'a.so'\n3 [ERROR] Aborting\n4 [Note] ends\n";
+        assert_eq!(why_it_ended(log), "2 [ERROR] Can't open shared library 'a.so'\n3 [ERROR] Aborting");
+        assert_eq!(why_it_ended("first\nlast\n"), "first\nlast");
+    }
 }

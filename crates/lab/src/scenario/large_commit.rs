@@ -60,7 +60,10 @@ async fn begin(server: &Server) -> Result<Suffering> {
 }
 
 async fn symptom(server: &Server) -> Result<Option<String>> {
-    let waiting = symptom::sessions_in_state(server, "waiting for handler commit").await?
-        + symptom::sessions_in_state(server, "Commit").await?;
+    // MySQL 8.0, MariaDB, MySQL 5.7.
+    let mut waiting = 0;
+    for state in ["waiting for handler commit", "Commit", "query end"] {
+        waiting += symptom::sessions_in_state(server, state).await?;
+    }
     Ok((waiting >= 6).then(|| format!("{waiting} sessions are in commit at once")))
 }

@@ -235,6 +235,19 @@ pub(super) async fn history_length(server: &Server) -> Result<u64> {
     Ok(rows.iter().find_map(|(_, _, text)| state(text)).unwrap_or_default())
 }
 
+/// Bytes of the redo log since the last checkpoint, by the LOG of `SHOW ENGINE INNODB STATUS`.
+///
+/// The lines are like `Log sequence number 12545712` and `Last checkpoint at  12545703`.
+pub(super) async fn checkpoint_age(server: &Server) -> Result<u64> {
+    let rows = show(server, "SHOW ENGINE INNODB STATUS").await?;
+    let after = |text: &str, name: &str| -> Option<u64> {
+        text.split_once(name)?.1.split_whitespace().next()?.parse().ok()
+    };
+    let age =
+        |text: &str| after(text, "Log sequence number ")?.checked_sub(after(text, "Last checkpoint at ")?);
+    Ok(rows.iter().find_map(|(_, _, text)| age(text)).unwrap_or_default())
+}
+
 async fn show(server: &Server, statement: &str) -> Result<Vec<(String, String, String)>> {
     let mut conn = server.connect().await.map_err(Error::statement("connect"))?;
     let rows = conn.query(statement).await.map_err(Error::statement(statement))?;
