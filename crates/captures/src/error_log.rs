@@ -138,6 +138,10 @@ fn kind_of(sign: &str) -> Option<TroubleKind> {
         | "error 28"
         | "system error number 112" => TroubleKind::DiskFull,
         "too many connections" => TroubleKind::TooManyConnections,
+        "semaphore wait has lasted >"
+        | "innodb_fatal_semaphore_wait_threshold was exceeded"
+        | "long semaphore wait"
+        | "innodb: long wait (" => TroubleKind::LatchWait,
         _ => return None,
     })
 }
@@ -251,7 +255,11 @@ fn death(text: &str) -> Option<String> {
     let end =
         ["Trying to get some variables", "The manual page at"].iter().filter_map(|end| last.find(end)).min();
     let trace = &last[..end.unwrap_or(last.len())];
-    let functions = stacks::died_in(trace);
+    let mut functions = stacks::died_in(trace);
+    // A place in a file says nothing to a reader, unless it is all that there is.
+    if functions.iter().any(|name| !name.contains("+0x")) {
+        functions.retain(|name| !name.contains("+0x"));
+    }
     if functions.is_empty() {
         return None;
     }

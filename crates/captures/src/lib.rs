@@ -15,6 +15,7 @@ mod collections;
 #[cfg(test)]
 mod damage;
 mod error_log;
+mod events;
 mod json;
 mod locks;
 mod named;
@@ -29,6 +30,7 @@ pub mod stacks;
 mod status;
 mod text;
 mod threads;
+mod transactions;
 mod window;
 
 pub use collections::{Collection, collections};

@@ -170,10 +170,15 @@ fn without_markup(text: &str) -> Cow<'_, str> {
         ("&hellip;", "..."),
     ];
     let mut text = without_attributes(text);
-    // Ends of a table and of a row stand where a line ends.
+    // A table and its rows end where a line does.
     if text.contains("</TR>") || text.contains("</tr>") {
         let ends = ["</TR>", "</tr>", "</TABLE>", "</table>", "<TABLE>", "<table>"];
-        text = Cow::Owned(ends.iter().fold(text.into_owned(), |text, end| text.replace(end, "\n")));
+        let groups = ["<thead>", "</thead>", "<tbody>", "</tbody>"];
+        let plain = ends.iter().fold(text.into_owned(), |text, end| text.replace(end, "\n"));
+        let plain = groups.iter().fold(plain, |text, group| text.replace(group, ""));
+        // An empty line would end the table.
+        let lines: Vec<&str> = plain.lines().filter(|line| !line.trim().is_empty()).collect();
+        text = Cow::Owned(lines.join("\n") + "\n");
     }
     if text.contains('<') || text.contains("```") {
         for (tag, instead) in TAGS {
@@ -444,8 +449,8 @@ mod tests {
         let page = "<html><body>\n<table class=\"data\" id=\"list\">\n<thead>\n<tr>\n <th>Id</th>\n <th>Info</th>\n</tr></thead>\n\
                     <tbody><tr class=\"odd\">\n<td class=\"right\">7</td>\n<td>a &lt; b</td></tr></tbody></table></body></html>\n";
         let plain = undamaged(page);
-        let rows: Vec<&str> = plain.lines().filter(|line| line.starts_with('|')).map(str::trim_end).collect();
-        assert_eq!(rows, ["| Id | Info |", "| 7 | a < b |"]);
+        let rows: Vec<&str> = plain.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        assert_eq!(rows, ["<html><body>", "| Id | Info |", "| 7 | a < b |", "</body></html>"]);
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! A text to its documents: where each begins and ends, and what it is. By content alone.
 
 use jiff::civil::DateTime;
-use spindoctor_collect::mysql::{Rows, innodb_trx, perf_schema_metadata_locks, replica_status};
+use spindoctor_collect::mysql::{Rows, perf_schema_metadata_locks, replica_status};
 use spindoctor_collect::source::Answer;
 use spindoctor_model::{ServerSample, ServerVersion};
 
 use crate::part::{Kind, Moment, Part, Said};
 use crate::rows::{TableKind, Tables, header_of, is_border, kind, row_number};
-use crate::{clock, error_log, json, locks, named, plain, sampled, stacks, status, threads};
+use crate::{
+    clock, error_log, events, json, locks, named, plain, sampled, stacks, status, threads, transactions,
+};
 
 /// Documents of one text that are kept.
 const MOST_PARTS: usize = 1_000;
@@ -322,7 +324,13 @@ fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
         Look::WholeStatus | Look::Status => {
             let time = stretch.text.lines().find(|line| is_title(line)).and_then(clock::time);
             match status_moment(&stretch.text, time) {
-                Some(moment) => vec![Part { time, moments: vec![moment], ..part(Kind::InnodbStatus) }],
+                Some(moment) => {
+                    let says = match moment.said.first() {
+                        Some(Said::Innodb(status)) => events::sentences(status),
+                        _ => Vec::new(),
+                    };
+                    vec![Part { time, says, moments: vec![moment], ..part(Kind::InnodbStatus) }]
+                }
                 None => unknown(part(Kind::Unknown), &stretch.text),
             }
         }
@@ -435,7 +443,7 @@ fn table_parts(
         let (kind, said) = match kind {
             TableKind::ProcessList => (Kind::ProcessList, Said::Threads(threads::others(&rows))),
             TableKind::Transactions => {
-                (Kind::Transactions, Said::Transactions(innodb_trx::transactions(&rows)))
+                (Kind::Transactions, Said::Transactions(transactions::transactions(&rows)))
             }
             TableKind::LockWaits => (Kind::LockWaits, Said::LockWaits(locks::lock_waits(&rows))),
             TableKind::MetadataLocks => {

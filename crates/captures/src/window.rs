@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use spindoctor_model::{Reading, Sample, Unavailable, Window};
 
 use crate::part::{Kind, Part, Said};
-use crate::{clock, locks};
+use crate::{clock, locks, transactions};
 
 pub use spindoctor_model::window::NOT_GIVEN;
 
@@ -34,6 +34,16 @@ pub fn window<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Window {
             (&mut server.row_lock_waits, server.transactions.value())
         {
             locks::with_connections(waits, transactions);
+        }
+        // The status prints the locks themselves: what is not said there is not known.
+        if server.innodb_status.value().is_none()
+            && let (Reading::NotAsked, Reading::Available { at_s, took_ms, value }) =
+                (&server.row_lock_waits, &server.transactions)
+        {
+            let waits = transactions::waits_inferred(value);
+            if !waits.is_empty() {
+                server.row_lock_waits = Reading::Available { at_s: *at_s, took_ms: *took_ms, value: waits };
+            }
         }
     }
     window.start = start

@@ -27,4 +27,6 @@ pub enum TroubleKind {
     DiskFull,
     /// Clients were refused: too many connections.
     TooManyConnections,
+    /// A thread waited for a latch for minutes.
+    LatchWait,
 }

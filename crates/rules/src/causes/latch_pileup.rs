@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use spindoctor_model::innodb_status::SemaphoreWait;
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{
-    Evidence, Finding, InnodbStatus, Remedy, Root, TimeClass, Unavailable, Window, number,
+    Evidence, Finding, InnodbStatus, Remedy, Root, TimeClass, TroubleKind, Unavailable, Window, number,
 };
 
 use crate::draft::Draft;
+use crate::logged;
+use crate::rank::CRITICAL_FROM;
 use crate::wait_graph::{is_free, latch_named};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -61,7 +63,41 @@ const STANDS_S: f64 = 60.0;
 const ESTIMATES: (f64, f64) = (0.25, 1.0);
 
 fn evaluate(window: &Window) -> Outcome {
-    examine(window).into()
+    match (examine(window).into(), of_log(window)) {
+        (Outcome::Clear | Outcome::NotEnoughEvidence(_), Some(finding)) => Outcome::Fired(finding),
+        (outcome, _) => outcome,
+    }
+}
+
+/// What an error log ends with, of which the waits themselves are not printed: MariaDB names the latch alone.
+fn of_log(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::LatchWait)?;
+    let latch =
+        trouble.line.split_once(" for ").map(|(_, latch)| latch.split(['.', ' ']).next().unwrap_or_default());
+    let latch = match latch {
+        Some("dict_sys") => "InnoDB's dictionary latch",
+        Some("lock_sys") => "the latch of InnoDB's locks",
+        _ => "a latch of InnoDB",
+    };
+    Some(
+        Draft::new(&CAUSE, CRITICAL_FROM, format!("Threads waited for minutes for {latch}"))
+            .why("The log does not say who had it. What that thread did meanwhile, stacks of all threads would say, taken while it \
+                  lasts: a disk that does not answer, or a defect of the server.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(stacks_first())
+            .finding(),
+    )
+}
+
+fn stacks_first() -> Remedy {
+    Remedy {
+        statement: "gdb -p PID -batch -ex 'thread apply all bt' > stacks.txt, before anything else is tried"
+            .into(),
+        why: "What the last of the chain does is in its stack, and in no status.".into(),
+        dynamic: true,
+        risk: "The server is stopped while gdb reads, for seconds.".into(),
+        undo: String::new(),
+    }
 }
 
 /// Who is at the end of the waits.
@@ -298,14 +334,7 @@ fn chain_remedies(window: &Window, waits: &[&SemaphoreWait], session: Option<&Se
             undo: "SET GLOBAL innodb_adaptive_hash_index = ON".into(),
         });
     }
-    remedies.push(Remedy {
-        statement: "gdb -p PID -batch -ex 'thread apply all bt' > stacks.txt, before anything else is tried"
-            .into(),
-        why: "What the last of the chain does is in its stack, and in no status.".into(),
-        dynamic: true,
-        risk: "The server is stopped while gdb reads, for seconds.".into(),
-        undo: String::new(),
-    });
+    remedies.push(stacks_first());
     remedies
 }
 
@@ -360,6 +389,22 @@ pub(crate) mod examples {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_log_that_ends_with_a_long_wait_is_enough() {
+        let mut window = missing();
+        let line = "[ERROR] [FATAL] InnoDB: innodb_fatal_semaphore_wait_threshold was exceeded for dict_sys.latch. Please";
+        let kind = TroubleKind::LatchWait;
+        window.error_log = vec![spindoctor_model::LoggedTrouble {
+            kind,
+            times: 1,
+            before_end_s: Some(0.0),
+            line: line.into(),
+        }];
+        assert_eq!(found(&window).headline, "Threads waited for minutes for InnoDB's dictionary latch");
+        window.error_log[0].before_end_s = Some(90_000.0);
+        assert!(matches!(evaluate(&window), Outcome::NotEnoughEvidence(_)), "it is long over");
     }
 
     #[test]

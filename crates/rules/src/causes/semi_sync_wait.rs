@@ -54,8 +54,13 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     }
     let classes = [TimeClass::SemiSync, TimeClass::Commit, TimeClass::CommitOrder];
     let Some(waits) = InClasses::from_time(time, &classes) else { return Outcome::Clear };
-    // Before 8.0.26 and on MariaDB the names say master.
-    let side = if window.variable("rpl_semi_sync_source_enabled").is_some() { "source" } else { "master" };
+    // Before 8.0.26 and on MariaDB the names say master, and the state names a slave.
+    let says_replica = window
+        .all(|sample| &sample.server.threads)
+        .iter()
+        .any(|(_, threads)| threads.iter().any(|thread| thread.state.ends_with("ACK from replica")));
+    let is_new = says_replica || window.variable("rpl_semi_sync_source_enabled").is_some();
+    let side = if is_new { "source" } else { "master" };
     let timeout_ms = window.variable_number(&format!("rpl_semi_sync_{side}_timeout"));
     let replicas =
         window.status_series(&format!("Rpl_semi_sync_{side}_clients")).last().map(|&(_, count)| count);

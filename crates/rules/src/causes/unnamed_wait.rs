@@ -3,6 +3,7 @@
 //! A rule looks for what it knows. What is left over is looked at here, so that a diagnosis may be unable to name a wait and
 //! is never silent about it.
 
+use spindoctor_model::window::NOT_GIVEN;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window};
 
 use crate::draft::Draft;
@@ -102,7 +103,7 @@ fn finding(
     let blocker = blocker(window, largest.class, sessions);
     let is_common = score < COMMON_UP_TO && waits.iter().all(|one| COMMON.contains(&one.class));
     let headline = headline(largest, sessions, blocker.as_ref());
-    let mut draft = Draft::new(&CAUSE, score, headline).why(why(largest));
+    let mut draft = Draft::new(&CAUSE, score, headline).why(why(largest, unexamined(window, largest.class)));
     for wait in waits {
         draft = draft.evidence(Evidence::new(
             &format!("session time in {}", wait.class.label()),
@@ -121,16 +122,49 @@ fn finding(
     }
     draft
         .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy(WHY_END_IT)))
-        .remedy(Remedy {
-            statement: "spindoctor locks; spindoctor stacks --duration 10s".into(),
-            why: "The first shows who blocks whom, the second what each thread does, by function.".into(),
-            dynamic: true,
-            risk: "Both only read; no thread of the server is stopped.".into(),
-            undo: String::new(),
-        })
+        .remedy(look(window, largest.class))
         .root(blocker.map(|blocker| blocker.described()))
         .severity(if is_common { Severity::Note } else { severity(time, &CAUSE.costs, score) })
         .finding()
+}
+
+/// A cause of these waits that could not be looked for.
+fn unexamined(window: &Window, class: TimeClass) -> Option<&'static Cause> {
+    let costs = |cause: &Cause| matches!(cause.costs, Costs::Waits(classes) if classes.contains(&class));
+    CAUSES.iter().filter(|cause| cause.name != CAUSE.name && costs(cause)).find(|cause| {
+        // Those that rest on the account of time looked at it already.
+        matches!(cause.evaluate(window, None), Outcome::NotEnoughEvidence(_))
+            && matches!(cause.rule, Rule::Readings(_))
+    })
+}
+
+/// What shows more: of a server that answers, and of one of which there is only what somebody captured.
+fn look(window: &Window, class: TimeClass) -> Remedy {
+    let is_given = window.server.no_pid.as_ref().is_some_and(|missing| missing.because == NOT_GIVEN);
+    let (statement, why, risk) = match class {
+        _ if !is_given => (
+            "spindoctor locks; spindoctor stacks --duration 10s",
+            "The first shows who blocks whom, the second what each thread does, by function.",
+            "Both only read; no thread of the server is stopped.",
+        ),
+        TimeClass::RowLock => (
+            "SHOW ENGINE INNODB STATUS\\G; SELECT * FROM sys.innodb_lock_waits\\G",
+            "While it lasts, and with SHOW FULL PROCESSLIST of the same moment: they name the transaction that has the lock.",
+            "They only read.",
+        ),
+        _ => (
+            "SHOW FULL PROCESSLIST\\G; SHOW ENGINE INNODB STATUS\\G; gdb -p PID -batch -ex 'thread apply all bt'",
+            "While it lasts, all of one moment, given together: they show who blocks whom.",
+            "The statements only read; gdb stops the server while it reads, for seconds.",
+        ),
+    };
+    Remedy {
+        statement: statement.into(),
+        why: why.into(),
+        dynamic: true,
+        risk: risk.into(),
+        undo: String::new(),
+    }
 }
 
 /// `40.0 sessions wait in user lock, 99 % of the session time: connection 10 blocks them`
@@ -144,7 +178,13 @@ fn headline(largest: &TimeShare, sessions: f64, blocker: Option<&Verdict<'_>>) -
     format!("{sessions:.1} sessions {what}, {:.0} % of the session time{culprit}", largest.share * 100.0)
 }
 
-fn why(largest: &TimeShare) -> String {
+fn why(largest: &TimeShare, unexamined: Option<&Cause>) -> String {
+    if let Some(cause) = unexamined {
+        return format!(
+            "It is what {} looks like; who blocks the others is not known, because what shows it could not be read.",
+            cause.name
+        );
+    }
     if largest.class == TimeClass::Running {
         return "The process list calls everything running for which it has no other word, reads and waits inside InnoDB among \
                 it. Whether these sessions work or wait, the server's host would say: its threads' clocks and stacks."

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use spindoctor_model::stack::{Observation, Profile, ThreadState};
+use spindoctor_model::stack::{Observation, Profile, StackSource, ThreadState};
 use spindoctor_model::{KnownBy, TimeClass, Window};
 
 use super::account::Account;
@@ -27,7 +27,9 @@ pub(super) fn account(window: &Window) -> Option<(Account, BTreeSet<u32>)> {
     let has_names =
         profile.frames.iter().any(|frame| super::tables::STATEMENT.contains(&frame.name.as_str()));
     let is_enough = profile.snapshots.len() >= ENOUGH || profile.is_of_a_text();
-    if profile.snapshots.is_empty() || !is_enough || !has_names {
+    // Samples of what ran are no list of who is there, however many there are.
+    let is_of_cpu = profile.source == StackSource::Cpu;
+    if profile.snapshots.is_empty() || !is_enough || !has_names || is_of_cpu {
         return None;
     }
     let sessions = Sessions::from_window(window, profile);
