@@ -16,6 +16,7 @@ mod collections;
 mod damage;
 mod error_log;
 mod events;
+mod hints;
 mod json;
 mod locks;
 mod named;
@@ -34,6 +35,7 @@ mod transactions;
 mod window;
 
 pub use collections::{Collection, collections};
+pub use hints::say_hints;
 pub use part::{Kind, Moment, Part, Said};
 pub use recognise::recognise;
 pub use rows::{Form, Tables, form};

@@ -407,7 +407,11 @@ fn counted(number: u64, one: &str) -> String {
 }
 
 fn unknown(part: Part, text: &str) -> Vec<Part> {
-    let Some(first) = text.lines().find(|line| !line.trim().is_empty()) else { return Vec::new() };
+    let is_foot = |line: &str| line.ends_with(" sec)");
+    let mut shown = text.lines().filter(|line| !line.trim().is_empty());
+    let Some(first) = shown.clone().find(|line| !is_foot(line)).or_else(|| shown.next()) else {
+        return Vec::new();
+    };
     let begins: String = first.trim().chars().take(SHOWN).collect();
     let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
     vec![Part { begins, lines, ..part }]

@@ -4,7 +4,7 @@
 
 use spindoctor_model::mysql::{ServerSample, ServerThread, Transaction};
 use spindoctor_model::window::Series;
-use spindoctor_model::{Remedy, Root, Unavailable, Window};
+use spindoctor_model::{Remedy, Root, Unavailable, Window, number};
 
 /// How many sessions waited over a window, and for what share of the work.
 #[derive(Debug, Clone, Default)]
@@ -48,6 +48,45 @@ pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
 /// Client sessions that run or wait for something: not asleep, not sending a binary log to a replica.
 pub(crate) fn at_work(threads: &[ServerThread]) -> impl Iterator<Item = &ServerThread> {
     threads.iter().filter(|thread| thread.is_at_work())
+}
+
+/// Candidates that are named: of more, none is likelier than the others.
+const CANDIDATES: usize = 3;
+
+/// The sessions that were there before the first began to wait, in a sentence: where no list of transactions was read, the holder
+/// is most likely one of them. Of a table's lock they are in the same schema.
+pub(crate) fn there_before(
+    server: &ServerSample,
+    waits: impl Fn(&ServerThread) -> bool,
+    in_same_schema: bool,
+) -> String {
+    let (Some(threads), None) = (server.threads.value(), server.transactions.value()) else {
+        return String::new();
+    };
+    let waiters = || at_work(threads).filter(|thread| waits(thread));
+    let longest_s = waiters().map(|thread| thread.time_s).fold(0.0, f64::max);
+    let is_there = |thread: &&ServerThread| {
+        thread.is_connection
+            && !waits(thread)
+            && thread.time_s >= longest_s
+            && (!in_same_schema || waiters().any(|waiter| waiter.schema == thread.schema))
+    };
+    let all: Vec<&ServerThread> = threads.iter().filter(is_there).collect();
+    let named: Vec<String> = all
+        .iter()
+        .filter_map(|thread| {
+            let does = if thread.is_at_work() { "at work" } else { "idle" };
+            let since = number::duration(thread.time_s);
+            Some(format!("{} ({}, {does} for {since})", thread.connection_id?, thread.user))
+        })
+        .collect();
+    match named.len() {
+        1 => format!(" Connection {} was there before: it is most likely the holder.", named[0]),
+        2..=CANDIDATES => {
+            format!(" One of these was there before, and is most likely the holder: {}.", named.join(", "))
+        }
+        _ => String::new(),
+    }
 }
 
 /// The session of that connection.

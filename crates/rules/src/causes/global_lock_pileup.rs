@@ -115,6 +115,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             None => format!("{} sessions wait for a lock of the whole server", waiting.most()),
         },
     };
+    let before = match (&culprit, alone) {
+        (None, None) => sessions::there_before(&sample.server, waits, false),
+        _ => String::new(),
+    };
     Ok(Some(
         Draft::new(&CAUSE, waiting.lost_ratio().max(WARNING_FROM), headline)
             .why(match &culprit {
@@ -132,7 +136,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                     "The thread list does not show who holds the lock; the list of metadata locks would. `spindoctor locks` looks \
                      for it in the last statements of idle sessions, where performance_schema keeps them."
                 }
-            })
+            }
+            .to_owned()
+                + &before)
             .evidence_if(unlock.map(|unlock| Evidence::new("what would name the holder", unlock, "", "metadata locks")))
             .evidence(
                 Evidence::new("sessions waiting for a global lock", waiting.mean, "", "thread list, state")

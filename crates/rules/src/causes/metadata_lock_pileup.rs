@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window, number};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::{connections_exhausted, thread_pool_starved};
 use crate::draft::Draft;
@@ -131,7 +131,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 None => format!(
                     "It is not known who holds the table{}.{}",
                     unlock.map_or_else(String::new, |unlock| format!("; {unlock} would show it")),
-                    older(&sample.server)
+                    sessions::there_before(&sample.server, waits, true)
                 ),
             })
             .evidence(
@@ -172,41 +172,6 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),
     ))
-}
-
-/// Candidates that are named: of more, none is likelier than the others.
-const CANDIDATES: usize = 3;
-
-/// The sessions of the same schema that were there before the first began to wait, in a sentence: where no list of transactions was
-/// read, the holder is most likely one of them.
-fn older(server: &ServerSample) -> String {
-    let (Some(threads), None) = (server.threads.value(), server.transactions.value()) else {
-        return String::new();
-    };
-    let waiters = || sessions::at_work(threads).filter(|thread| waits(thread));
-    let longest_s = waiters().map(|thread| thread.time_s).fold(0.0, f64::max);
-    let is_there = |thread: &&ServerThread| {
-        thread.is_connection
-            && !waits(thread)
-            && thread.time_s >= longest_s
-            && waiters().any(|waiter| waiter.schema == thread.schema)
-    };
-    let all: Vec<&ServerThread> = threads.iter().filter(is_there).collect();
-    let named: Vec<String> = all
-        .iter()
-        .filter_map(|thread| {
-            let does = if thread.is_at_work() { "at work" } else { "idle" };
-            let since = number::duration(thread.time_s);
-            Some(format!("{} ({}, {does} for {since})", thread.connection_id?, thread.user))
-        })
-        .collect();
-    match named.len() {
-        1 => format!(" Connection {} was there before: it is most likely the holder.", named[0]),
-        2..=CANDIDATES => {
-            format!(" One of these was there before, and is most likely the holder: {}.", named.join(", "))
-        }
-        _ => String::new(),
-    }
 }
 
 /// True for a session that waits for a metadata lock of a table or another object.

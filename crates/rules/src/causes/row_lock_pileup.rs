@@ -168,6 +168,9 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
             .why(match (one_holder, &root) {
                 (true, _) if waiting.len() == 1 => "The transaction that holds the lock is named; the others wait for its end.",
                 (true, _) => "The same transaction holds the lock through the window; all others queue behind it.",
+                (false, Some(_)) if waiting.len() == 1 => {
+                    "One list says who has the lock at that moment; whether it stays, a second list would say."
+                }
                 (false, Some(_)) => {
                     "The holder changes from sample to sample: the row is wanted by all, and each has it in turn."
                 }
@@ -199,8 +202,9 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 Evidence::new(
                     "most wanted",
                     format!(
-                        "{} index {}{record}{}",
+                        "{}{}{}{record}{}",
                         wait.table,
+                        if wait.index.is_empty() { "" } else { " index " },
                         wait.index,
                         spindoctor_sql::record_without_texts(&wait.record)
                     ),

@@ -1,5 +1,6 @@
 //! `spin-burn`: CPU that goes into spinning on latches.
 
+use spindoctor_model::stack::Profile;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::{cpu_saturated, cpu_throttled};
@@ -74,7 +75,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if share < BURNT {
         return Ok(None);
     }
-    let spin = LatchSpin::from_window(window)?;
+    let spin = match LatchSpin::from_window(window) {
+        Ok(spin) => spin,
+        Err(_) if window.profile.value().is_some_and(Profile::is_of_a_text) => {
+            return Ok(Some(of_a_text(share)));
+        }
+        Err(missing) => return Err(missing),
+    };
     let meant_us = spin.as_meant().mean_us();
     let too_long = spin.mean_us() > TOO_LONG * meant_us;
     let kernel = samples.share(Whose::Kernel);
@@ -121,6 +128,34 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         undo: "Depends on the change.".into(),
     }));
     Ok(Some(draft.explains(&[cpu_saturated::CAUSE.name, cpu_throttled::CAUSE.name]).finding()))
+}
+
+/// Samples that somebody captured, without the settings and the length of a PAUSE on that host.
+fn of_a_text(share: f64) -> Finding {
+    Draft::new(&CAUSE, share, format!("{:.0} % of the server's CPU is burnt spinning on latches", share * 100.0))
+        .why("How long a full spin lasts there is not known: it depends on the settings and on the CPU. A latch that many want is the \
+              reason more often than a spin that is too long.")
+        .evidence(Evidence::new("spin share", share, "ratio", "CPU samples").expected("< 0.02"))
+        .remedy(Remedy {
+            statement: "perf record -g -p PID -- sleep 10, and SHOW ENGINE INNODB STATUS\\G twice, ten seconds apart".into(),
+            why: "The callers of the loop and the section SEMAPHORES name the latch: an index that all write to, a hot row, the \
+                  adaptive hash index. The contention is what is to be taken away."
+                .into(),
+            dynamic: true,
+            risk: "They only read; perf takes a part of a CPU meanwhile.".into(),
+            undo: String::new(),
+        })
+        .remedy(Remedy {
+            statement: "SHOW GLOBAL VARIABLES LIKE 'innodb_%spin%'".into(),
+            why: "Where these were raised they are the reason: 6 and 30 are what the server comes with, since 8.0.16 with a multiplier \
+                  of 50."
+                .into(),
+            dynamic: true,
+            risk: "It only reads.".into(),
+            undo: String::new(),
+        })
+        .explains(&[cpu_saturated::CAUSE.name, cpu_throttled::CAUSE.name])
+        .finding()
 }
 
 #[cfg(test)]
@@ -171,6 +206,19 @@ pub(crate) mod examples {
             statements,
             ["SET GLOBAL innodb_spin_wait_delay = 6", "SET GLOBAL innodb_spin_wait_pause_multiplier = 50"]
         );
+    }
+
+    #[test]
+    fn captured_samples_say_it_without_the_settings() {
+        let mut window = fires();
+        let Reading::Available { value: profile, .. } = &mut window.profile else { panic!("a profile") };
+        profile.hz = 0.0;
+        for sample in &mut window.samples {
+            sample.server.variables = Reading::NotAsked;
+        }
+        let Outcome::Fired(finding) = evaluate(&window) else { panic!("it fires") };
+        assert!(finding.headline.starts_with("45 % of the server's CPU"), "{}", finding.headline);
+        assert!(finding.remedies.iter().all(|remedy| !remedy.statement.contains("SET GLOBAL")));
     }
 
     #[test]

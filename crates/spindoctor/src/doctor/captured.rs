@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use rustix::fs::OFlags;
-use spindoctor_captures::{Kind, LONGEST_BYTES, NOT_GIVEN, Part, Text, collections, recognise, window};
+use spindoctor_captures::{
+    Kind, LONGEST_BYTES, NOT_GIVEN, Part, Text, collections, recognise, say_hints, window,
+};
 use spindoctor_model::diagnosis::GivenDocument;
 use spindoctor_model::{Diagnosis, Window};
 use spindoctor_page::number;
@@ -45,7 +47,7 @@ pub fn load(names: &[PathBuf]) -> anyhow::Result<Captured> {
     for name in names {
         reader.named(name)?;
     }
-    let Reader { parts, saved, notes, .. } = reader;
+    let Reader { mut parts, saved, notes, .. } = reader;
     if let Some((name, window)) = saved {
         let mut given = vec![GivenDocument {
             file: name,
@@ -74,6 +76,7 @@ pub fn load(names: &[PathBuf]) -> anyhow::Result<Captured> {
             }
         }
     }
+    say_hints(&mut parts);
     let mut given: Vec<GivenDocument> = parts.iter().map(document).collect();
     if let Some(first) = given.first_mut() {
         first.says.extend(notes);
@@ -301,12 +304,19 @@ pub fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
     if count == 0 {
         page.paragraph(
             "",
-            "No cause could be checked by what was given, so nothing is known about this server.",
+            "No cause could be checked by what was given; nothing more is known about this server than stands above.",
             STRONG,
         );
         return;
     }
     page.paragraph("", NO_PROOF, STRONG);
+    if diagnosis
+        .given
+        .iter()
+        .any(|document| document.kind == Kind::ErrorLog.name() && !document.says.is_empty())
+    {
+        page.paragraph("", "What the error log says of trouble stands above.", PLAIN);
+    }
     let looked = number::counted(count, "cause was", "causes were");
     page.paragraph("", &format!("{looked} checked, none present:"), PLAIN);
     page.paragraph("    ", &diagnosis.clear.join(", "), QUIET);

@@ -1,0 +1,113 @@
+//! What a process list alone only hints at, in sentences beside it: no cause rests on them.
+
+use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::number;
+
+use crate::part::{Kind, Part, Said};
+
+/// States of a statement that changes rows which it keeps while it waits for the lock of one: the list has no word for that wait.
+const MAY_WAIT: [&str; 5] = [
+    "updating",
+    "update",
+    "searching rows for update",
+    "updating reference tables",
+    "deleting from main table",
+];
+/// A statement that changes rows by a key is over in less. By judgement.
+const LONG_S: f64 = 10.0;
+/// An applier that is less behind than this does well. By judgement.
+const BEHIND_S: f64 = 60.0;
+
+/// Says beside process lists what they hint at, where nothing else that was given says it.
+pub fn say_hints(parts: &mut [Part]) {
+    let has = |kinds: &[Kind]| parts.iter().any(|part| kinds.contains(&part.kind));
+    let has_locks = has(&[Kind::InnodbStatus, Kind::Transactions, Kind::LockWaits]);
+    let has_replication = has(&[Kind::ReplicaStatus]);
+    for part in parts.iter_mut().filter(|part| part.kind == Kind::ProcessList) {
+        let last = part.moments.iter().rev().flat_map(|moment| &moment.said);
+        let Some(threads) = last
+            .filter_map(|said| if let Said::Threads(threads) = said { Some(threads) } else { None })
+            .next()
+        else {
+            continue;
+        };
+        let waits = row_lock(threads).filter(|_| !has_locks);
+        let behind = applier(threads).filter(|_| !has_replication);
+        part.says.extend(waits.into_iter().chain(behind));
+    }
+}
+
+fn row_lock(threads: &[ServerThread]) -> Option<String> {
+    let may_wait = |thread: &&ServerThread| {
+        thread.is_at_work()
+            && thread.time_s >= LONG_S
+            && MAY_WAIT.contains(&thread.state.to_ascii_lowercase().as_str())
+    };
+    let longest_s = threads.iter().filter(may_wait).map(|thread| thread.time_s).fold(0.0, f64::max);
+    let count = threads.iter().filter(may_wait).count() as u64;
+    (count > 0).then(|| {
+        format!(
+            "{} for up to {} in a state that a wait for a row's lock has, too: SHOW ENGINE INNODB STATUS\\G says whether it is one",
+            number::counted(count, "statement changes rows", "statements change rows"),
+            number::duration(longest_s)
+        )
+    })
+}
+
+/// The time of a thread that applies is how long ago the source wrote what it applies.
+fn applier(threads: &[ServerThread]) -> Option<String> {
+    let applies = |thread: &&ServerThread| {
+        let state = thread.state.to_ascii_lowercase();
+        thread.user == "system user"
+            && thread.command != "Slave_IO"
+            && !["waiting for", "has read all", "queueing", "connecting"].iter().any(|idle| state.contains(idle))
+            && thread.time_s >= BEHIND_S
+    };
+    let last = threads.iter().filter(applies).max_by(|one, other| one.time_s.total_cmp(&other.time_s))?;
+    let scans = if last.state.contains("find_row") {
+        "; it looks for each row that changed: a table without a primary key is read whole for each"
+    } else {
+        ""
+    };
+    Some(format!(
+        "its replication is {} behind, by the time of the thread that applies, in {:?}{scans}: SHOW REPLICA STATUS\\G says more",
+        number::duration(last.time_s),
+        last.state
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recognise;
+
+    fn says(text: &str) -> Vec<String> {
+        let mut parts = recognise("list", text);
+        say_hints(&mut parts);
+        parts.into_iter().filter(|part| part.kind == Kind::ProcessList).flat_map(|part| part.says).collect()
+    }
+
+    const HEAD: &str = "Id\tUser\tCommand\tTime\tState\tInfo\n";
+
+    #[test]
+    fn a_change_of_rows_that_goes_on_may_wait_for_a_lock() {
+        let list = format!(
+            "{HEAD}7\tapp\tQuery\t70\tupdating\tUPDATE a SET b = 1\n8\tapp\tQuery\t2\tupdating\tUPDATE a SET b = 1\n"
+        );
+        let said = says(&list);
+        assert!(said[1].starts_with("1 statement changes rows for up to 70 s"), "{said:?}");
+        let status = "------------\nTRANSACTIONS\n------------\nTrx id counter 5\nHistory list length 7\n";
+        assert_eq!(says(&format!("{list}\n{status}")).len(), 1, "the status says it");
+        assert_eq!(says(&format!("{HEAD}7\tapp\tQuery\t70\tSending data\tSELECT 1\n")).len(), 1);
+    }
+
+    #[test]
+    fn a_thread_that_applies_says_how_far_it_is_behind() {
+        let applier = |state: &str| {
+            format!("{HEAD}2\tsystem user\tSlave_SQL\t8123\t{state}\tNULL\n3\tapp\tSleep\t9\t\tNULL\n")
+        };
+        let said = says(&applier("Update_rows_log_event::find_row(-1)"));
+        assert!(said[1].contains("2 h 15 min behind") && said[1].contains("primary key"), "{said:?}");
+        assert_eq!(says(&applier("Slave has read all relay log; waiting for more updates")).len(), 1);
+    }
+}
