@@ -60,7 +60,9 @@ fn applier(threads: &[ServerThread]) -> Option<String> {
         let state = thread.state.to_ascii_lowercase();
         thread.user == "system user"
             && thread.command != "Slave_IO"
-            && !["waiting for", "has read all", "queueing", "connecting"].iter().any(|idle| state.contains(idle))
+            && !["waiting for", "has read all", "queueing", "connecting"]
+                .iter()
+                .any(|idle| state.contains(idle))
             && thread.time_s >= BEHIND_S
     };
     let last = threads.iter().filter(applies).max_by(|one, other| one.time_s.total_cmp(&other.time_s))?;

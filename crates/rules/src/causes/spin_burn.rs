@@ -212,7 +212,7 @@ pub(crate) mod examples {
     fn captured_samples_say_it_without_the_settings() {
         let mut window = fires();
         let Reading::Available { value: profile, .. } = &mut window.profile else { panic!("a profile") };
-        profile.hz = 0.0;
+        (profile.hz, profile.source) = (0.0, spindoctor_model::stack::StackSource::Cpu);
         for sample in &mut window.samples {
             sample.server.variables = Reading::NotAsked;
         }
