@@ -104,7 +104,7 @@ struct Identity<'p> {
 }
 
 impl<'p> Identity<'p> {
-    fn of(part: &'p Part) -> Option<Self> {
+    fn from_part(part: &'p Part) -> Option<Self> {
         let said = part.moments.iter().flat_map(|moment| &moment.said);
         let variables =
             said.filter_map(|said| if let Said::Variables(values) = said { Some(values) } else { None });
@@ -139,7 +139,7 @@ fn servers(parts: &[Part]) -> (Vec<String>, Vec<Option<usize>>) {
     let said: Vec<Option<usize>> = parts
         .iter()
         .map(|part| {
-            let identity = Identity::of(part)?;
+            let identity = Identity::from_part(part)?;
             let at = known.iter().position(|one| one.is(&identity));
             if at.is_none() {
                 known.push(identity);

@@ -213,6 +213,7 @@ pub(crate) mod examples {
         let mut window = fires();
         let Reading::Available { value: profile, .. } = &mut window.profile else { panic!("a profile") };
         (profile.hz, profile.source) = (0.0, spindoctor_model::stack::StackSource::Cpu);
+        profile.observations = std::mem::take(&mut profile.cpu_samples);
         for sample in &mut window.samples {
             sample.server.variables = Reading::NotAsked;
         }
