@@ -48,7 +48,7 @@ pub(crate) fn with_connections(waits: &mut [RowLockWait], transactions: &[Transa
 }
 
 /// `00:00:19`
-fn clock(text: &str) -> Option<f64> {
+pub(crate) fn clock(text: &str) -> Option<f64> {
     let mut seconds = 0.0;
     for part in text.split(':') {
         seconds = seconds * 60.0 + part.trim().parse::<f64>().ok().filter(|part| part.is_finite())?;

@@ -5,6 +5,8 @@ use spindoctor_collect::source::Answer;
 use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::ServerThread;
 
+use crate::locks;
+
 /// Characters of a statement that are kept: as many as of a live server's.
 const LONGEST: usize = 1_280;
 
@@ -41,15 +43,24 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
         names.push("id".to_owned());
     }
     let cells = |(at, row): (usize, spindoctor_collect::mysql::rows::Row<'_>)| {
-        let mut cells: Vec<Option<String>> =
-            columns.iter().map(|column| row.text(column).map(str::to_owned)).collect();
+        let mut cells: Vec<Option<String>> = columns
+            .iter()
+            .zip(&names)
+            .map(|(column, name)| {
+                let cell = row.text(column)?;
+                // innotop writes a clock: `01:12`.
+                let seconds = locks::clock(cell).filter(|_| name == "time" && cell.contains(':'));
+                Some(seconds.map_or_else(|| cell.to_owned(), |seconds| format!("{seconds:.0}")))
+            })
+            .collect();
         if !has_id {
             // Nobody is killed by it: a list without ids is one that somebody made shorter.
             cells.push(Some((at + 1).to_string()));
         }
         cells
     };
-    let rows = Rows::new(names, rows.iter().enumerate().map(cells).collect());
+    let cells = rows.iter().enumerate().map(cells).collect();
+    let rows = Rows::new(names, cells);
     let mut sample = ServerSample::default();
     (processlist::SOURCE.parse)(&rows, Answer::default(), &mut sample);
     let mut threads = sample.threads.value().cloned().unwrap_or_default();
@@ -84,5 +95,18 @@ fn is_own(thread: &ServerThread) -> bool {
 fn shorten(text: &mut String) {
     if let Some((at, _)) = text.char_indices().nth(LONGEST) {
         text.truncate(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::tables;
+
+    #[test]
+    fn a_clock_is_a_time() {
+        let list =
+            "Cmd\tID\tState\tUser\tTime\tInfo\nQuery\t8121\tupdate\tapp\t01:12\tINSERT INTO a VALUES (1)\n";
+        assert_eq!(threads(&tables(list)[0])[0].time_s, 72.0);
     }
 }
