@@ -1,5 +1,7 @@
 //! Commits on a file system that is full.
 
+use std::time::Duration;
+
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::disk_full::CAUSE;
 
@@ -14,6 +16,9 @@ const WRITERS: u32 = 16;
 const STATEMENT_BYTES: usize = 100_000;
 /// Space that is left when they begin.
 const ROOM_BYTES: u64 = 8 << 20;
+
+/// How long the server has for its status: it answers within milliseconds where it answers at all.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
@@ -59,7 +64,14 @@ async fn symptom(server: &Server) -> Result<Option<String>> {
         return Ok(None);
     }
     // Only SHOW: an information_schema table needs space, too.
-    let commits_per_s = symptom::status_per_s(server, &["Handler_commit"]).await?[0];
+    let status = symptom::status_per_s(server, &["Handler_commit"]);
+    // On MySQL 5.7 it waits for the mutex of the log, which the thread keeps that waits for space.
+    let Ok(status) = tokio::time::timeout(ANSWER_WITHIN, status).await else {
+        return Ok(Some(
+            "the error log says that the disk is full, and SHOW GLOBAL STATUS is not answered".into(),
+        ));
+    };
+    let commits_per_s = status?[0];
     Ok((commits_per_s < 1.0)
         .then(|| "the error log says that the disk is full, and nothing is committed".into()))
 }

@@ -6,6 +6,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Remedy, Root, SessionTime, TimeClass, Unavailable, Window};
 
 use super::commit_sync_bound::{self, is_in_commit};
+use super::disk_full;
 use super::storage_stalled;
 use crate::below::threads_below;
 use crate::sessions::{at_work, shortened, transaction};
@@ -73,6 +74,10 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     };
     let copying = threads_below(profile, COPIES).min(1.0);
     if copying < COPYING {
+        return Outcome::Clear;
+    }
+    // The one that copies waits for space.
+    if disk_full::is_seen(window) {
         return Outcome::Clear;
     }
     let culprit = largest(window);
@@ -172,7 +177,8 @@ fn smaller_images(window: &Window) -> Option<Remedy> {
 
 #[cfg(test)]
 pub(crate) mod examples {
-    use spindoctor_model::stack::ThreadState;
+    use spindoctor_model::Reading;
+    use spindoctor_model::stack::{Frame, ThreadState};
 
     use super::*;
     use crate::testing::{Build, answer, session, transaction};
@@ -243,6 +249,15 @@ pub(crate) mod examples {
         assert!(finding.remedies[0].statement.starts_with("Split the statement"));
         assert!(finding.remedies.iter().any(|remedy| remedy.statement.contains("MINIMAL")));
         assert!(diagnosis.findings.iter().all(|finding| finding.cause != "storage-stalled"));
+    }
+
+    #[test]
+    fn a_cache_that_is_not_copied_for_want_of_space_is_not_large() {
+        let mut window = fires();
+        let Reading::Available { value: profile, .. } = &mut window.profile else { panic!() };
+        profile.frames.push(Frame { name: "wait_for_free_space".into(), ..Frame::default() });
+        let time = crate::session_time(&window).unwrap();
+        assert_eq!(evaluate(&window, &time), Outcome::Clear);
     }
 
     #[test]
