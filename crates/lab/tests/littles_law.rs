@@ -16,7 +16,7 @@ const TABLES: Tables = Tables { count: 1, rows: 10_000 };
 /// Writes per second of the disk: a spinning disk.
 const DISK_WRITES_PER_S: u32 = 150;
 /// Clients, and transactions per second where they do not work as fast as they can: then it is the rate that is tested.
-const LOADS: [(u32, Option<u32>); 4] = [(1, None), (16, None), (64, None), (16, Some(60))];
+const LOADS: [(u32, Option<u32>); 3] = [(4, None), (64, None), (16, Some(60))];
 /// How far the two may be apart, beside the account's own error.
 const WITHIN: f64 = 0.05;
 
@@ -65,18 +65,18 @@ async fn agrees(which: Which) {
 /// What sysbench measured, and the account of the time in the middle of it.
 async fn both(server: &Server, load: LoadSpec) -> (LoadReport, SessionTime) {
     let begun = Notify::new();
-    let seconds = Duration::from_secs(12);
+    let seconds = Duration::from_secs(8);
     let mut mark = |mark| {
         if mark == Mark::Begin {
             begun.notify_one();
         }
     };
-    let measured = measure(Login::Lab(server.socket()), load, Duration::from_secs(3), seconds, &mut mark);
+    let measured = measure(Login::Lab(server.socket()), load, Duration::from_secs(2), seconds, &mut mark);
     let watched = async {
         begun.notified().await;
         let target = Target::new(Endpoint::Socket(server.socket().to_owned()), "root");
         let profiling = Some(Profiling::with(spindoctor_rules::FRAME_STATES));
-        let options = WatchOptions { profiling, ..WatchOptions::lasting(Duration::from_secs(10)) };
+        let options = WatchOptions { profiling, ..WatchOptions::lasting(Duration::from_secs(6)) };
         watch(&target, &options, &mut |_| {}).await.unwrap()
     };
     let (measured, window) = tokio::join!(measured, watched);

@@ -161,7 +161,8 @@ fn no_command_shows_one(which: Which) {
             is_clean(&line, &text);
             is_in_shape(&line, &text);
             is_clean(&format!("{line} (standard error)"), &String::from_utf8_lossy(&output.stderr));
-            assert!(name.is_none_or(|name| text.contains(name)), "{line} did not look at it: {text}");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(name.is_none_or(|name| text.contains(name)), "{line} did not look at it: {text}{said}");
         };
         fleet("fleet top --once", Some("UPDATE customers SET name"));
         fleet("fleet top --group", Some("UPDATE customers SET name"));
