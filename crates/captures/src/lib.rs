@@ -6,7 +6,7 @@
 //!
 //! 1. [`Text`] unpacks and decodes a file.
 //! 2. [`recognise()`] undoes what pasting did (`plain`), cuts the text into documents and reads each ([`Part`]).
-//! 3. [`collections`] says which documents belong to one moment of one server, and [`window()`] makes the window of each.
+//! 3. [`collections()`] says which documents belong to one moment of one server, and [`window()`] makes the window of each.
 
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
 

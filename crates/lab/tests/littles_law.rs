@@ -16,7 +16,7 @@ const TABLES: Tables = Tables { count: 1, rows: 10_000 };
 /// Writes per second of the disk: a spinning disk.
 const DISK_WRITES_PER_S: u32 = 150;
 /// Clients, and transactions per second where they do not work as fast as they can: then it is the rate that is tested.
-const LOADS: [(u32, Option<u32>); 3] = [(4, None), (64, None), (16, Some(60))];
+const LOADS: [(u32, Option<u32>); 3] = [(4, None), (64, None), (16, Some(20))];
 /// How far the two may be apart, beside the account's own error.
 const WITHIN: f64 = 0.05;
 
@@ -76,7 +76,7 @@ async fn both(server: &Server, load: LoadSpec) -> (LoadReport, SessionTime) {
         begun.notified().await;
         let target = Target::new(Endpoint::Socket(server.socket().to_owned()), "root");
         let profiling = Some(Profiling::with(spindoctor_rules::FRAME_STATES));
-        let options = WatchOptions { profiling, ..WatchOptions::lasting(Duration::from_secs(6)) };
+        let options = WatchOptions { profiling, ..WatchOptions::lasting(Duration::from_secs(7)) };
         watch(&target, &options, &mut |_| {}).await.unwrap()
     };
     let (measured, window) = tokio::join!(measured, watched);

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// A published file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Artifact {
-    /// GROUP:ARTIFACT:VERSION[:TYPE[:CLASSIFIER]].
+    /// `GROUP:ARTIFACT:VERSION[:TYPE[:CLASSIFIER]]`.
     pub(super) coordinate: &'static str,
     /// Of the file, in hexadecimal digits.
     pub(super) sha256: &'static str,
