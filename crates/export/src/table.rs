@@ -97,9 +97,10 @@ pub enum Rows {
 }
 
 impl Table {
-    /// True for a table with a row for each thread in each sample: of a busy server they are many times all the others.
-    pub fn is_vast(&self) -> bool {
-        matches!(self.rows, Rows::Threads(_))
+    /// True for a table that follows from the lists of threads in each sample: to read these takes many times as long as all the
+    /// rest, and so do rows of them to write.
+    pub fn needs_lists(&self) -> bool {
+        matches!(self.rows, Rows::Threads(_) | Rows::Accounts(_))
     }
 }
 

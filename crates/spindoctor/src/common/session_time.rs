@@ -129,7 +129,11 @@ fn bar_and_legend(time: &SessionTime) -> Markup {
                 p.quiet {
                     (format!("{:.1}", time.session_seconds_per_second)) " sessions at work on average"
                     @if time.sleeping >= IDLE { ", " (format!("{:.1}", time.sleeping)) " more in SLEEP()" }
-                    "; 95 % confidence interval of the largest share: ± " (format!("{:.0}", time.error * 100.0)) " points."
+                    // Clocks have no error of counting, and nobody believes a number that is right to 0 points.
+                    @if time.error >= 0.005 {
+                        "; 95 % confidence interval of the largest share: ± " (format!("{:.0}", time.error * 100.0)) " points"
+                    }
+                    "."
                 }
             }
     }

@@ -71,7 +71,7 @@ impl History {
         let position = remembered(&place)?.and_then(|text| serde_json::from_str(&text).ok());
         let mut tables: Vec<_> = asked.parquet_table.iter().filter_map(|name| by_name(name)).collect();
         if tables.is_empty() {
-            tables = TABLES.iter().filter(|table| !table.is_vast()).collect();
+            tables = TABLES.iter().filter(|table| !table.needs_lists()).collect();
         }
         let every = asked.parquet_every;
         let dated = Dated { folder, tables, format: FileFormat::Parquet, reader: Reader::People, every };
