@@ -50,17 +50,20 @@ async fn begin(server: &Server) -> Result<Suffering> {
     let workload = Workload::OltpPointSelect;
     let mut suffering =
         Suffering::by_load(server, LoadSpec { workload, threads: CLIENTS, rate: None, tables: TABLES })?;
-    for _ in 0..SLEEPERS {
-        suffering.sessions.repeat(server, "SELECT SLEEP(2)".to_owned()).await?;
+    // Of different lengths, as jobs are: sessions that sleep in step let everybody through at once every two seconds.
+    for nth in 0..SLEEPERS {
+        let seconds = 1.5 + f64::from(nth) / 10.0;
+        suffering.sessions.repeat(server, format!("SELECT SLEEP({seconds:.1})")).await?;
     }
     Ok(suffering)
 }
 
 async fn symptom(server: &Server) -> Result<Option<String>> {
-    let threads = symptom::status(server, "Threadpool_threads").await?;
+    // First of all: whoever has just had an answer asks at a moment in which the pool has a thread to spare.
     let begun = Instant::now();
     symptom::number(server, "SELECT 1").await?;
     let took_ms = begun.elapsed().as_millis();
+    let threads = symptom::status(server, "Threadpool_threads").await?;
     Ok((threads >= f64::from(THREADS) && took_ms >= SLOW_MS)
         .then(|| format!("{threads:.0} threads in the pool, and SELECT 1 takes {took_ms} ms")))
 }
