@@ -314,7 +314,9 @@ pub(crate) fn options(text: &str) -> Options {
 
 /// `2G` as the number that the variable has.
 fn sized(value: &str) -> String {
-    let (digits, unit) = value.trim().split_at(value.trim().len().saturating_sub(1));
+    let trimmed = value.trim();
+    let unit_bytes = trimmed.chars().next_back().map_or(0, char::len_utf8);
+    let (digits, unit) = trimmed.split_at(trimmed.len() - unit_bytes);
     let shift = match unit {
         "k" | "K" => 10,
         "m" | "M" => 20,
@@ -331,6 +333,15 @@ fn sized(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_ends_in_any_character() {
+        let sizes = ["2G", " 16k ", "", "G", "512M\u{fffd}", "\u{fffd}", "7\u{20ac}"];
+        assert_eq!(
+            sizes.map(sized),
+            ["2147483648", "16384", "", "G", "512M\u{fffd}", "\u{fffd}", "7\u{20ac}"].map(str::to_owned)
+        );
+    }
 
     #[test]
     fn a_status_and_variables_are_distinguished_by_their_names() {
