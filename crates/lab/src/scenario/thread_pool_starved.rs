@@ -59,7 +59,7 @@ async fn begin(server: &Server) -> Result<Suffering> {
 }
 
 async fn symptom(server: &Server) -> Result<Option<String>> {
-    // First of all: whoever has just had an answer asks at a moment in which the pool has a thread to spare.
+    // First of all: a client that has just had an answer asks at a moment in which the pool has a thread to spare.
     let begun = Instant::now();
     symptom::number(server, "SELECT 1").await?;
     let took_ms = begun.elapsed().as_millis();
