@@ -19,6 +19,7 @@ pub mod mysql;
 pub mod pace;
 pub mod priority;
 mod round;
+mod server_host;
 pub mod source;
 pub mod statements;
 pub mod watch;

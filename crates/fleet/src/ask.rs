@@ -42,9 +42,9 @@ pub fn channel() -> (mpsc::Sender<Vec<Piece>>, Pieces) {
 /// What all servers are asked, and within which limits.
 #[derive(Clone)]
 pub struct Question {
-    /// Who may be asked.
+    /// The servers that may be asked.
     pub targets: Arc<[Target]>,
-    /// What.
+    /// The statement.
     pub statement: Arc<Statement>,
     /// Within which limits.
     pub limits: Limits,

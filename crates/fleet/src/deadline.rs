@@ -14,7 +14,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// All of it.
+    /// A deadline this long from now.
     pub(crate) fn new(limit: Duration) -> Self {
         Self { limit, left: limit }
     }

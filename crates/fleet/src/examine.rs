@@ -85,7 +85,7 @@ pub fn channel() -> (mpsc::Sender<Examined>, mpsc::Receiver<Examined>) {
     mpsc::channel(WAITING)
 }
 
-/// Who is looked at, and how.
+/// The servers that are looked at, and how.
 #[derive(Clone)]
 pub struct Examination {
     targets: Arc<[Target]>,
@@ -137,7 +137,7 @@ impl Examination {
         left.not_begun
     }
 
-    /// Looks at one. No other is looked at in its place until what is returned with the window is dropped.
+    /// Looks at one server. No other is looked at in its place until what is returned with the window is dropped.
     async fn one(&self, server: usize) -> Result<(Box<Window>, OwnedSemaphorePermit), Failure> {
         let target = &self.targets[server];
         let mut session = Session::open(target, &self.limits, &self.connectors).await?;

@@ -56,7 +56,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Of a reason, with a sentence.
+    /// A failure of this kind, with the sentence for the user.
     pub fn new(reason: Reason, error: impl Into<String>) -> Self {
         Self { reason, error: error.into(), code: None, passing: false, unknown: false }
     }
@@ -174,17 +174,17 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Adds a server's.
+    /// Adds the failure of a server.
     pub fn add(&mut self, server: usize, failure: &Failure) {
         self.by_error.entry((failure.reason, failure.error.clone())).or_default().push(server);
     }
 
-    /// How many servers.
+    /// How many servers failed.
     pub fn len(&self) -> usize {
         self.by_error.values().map(Vec::len).sum()
     }
 
-    /// True without any.
+    /// True where no server failed.
     pub fn is_empty(&self) -> bool {
         self.by_error.is_empty()
     }

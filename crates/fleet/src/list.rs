@@ -39,7 +39,7 @@ pub enum Address {
 }
 
 impl std::fmt::Debug for Address {
-    /// Without what may be a password.
+    /// The address without what may be a password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Host { host, port } => write!(f, "Host({host}, {port:?})"),

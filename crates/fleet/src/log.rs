@@ -34,7 +34,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Adds to the file, which is made where it is missing, with its folder.
+    /// Opens the log to add to it; the file and its folder are made where they are missing.
     pub fn open(path: &Path, statement: &Statement) -> io::Result<Self> {
         if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
             spindoctor_safefile::make_folder(folder)?;
@@ -44,7 +44,7 @@ impl Log {
         Ok(Self { file, path: path.to_path_buf(), run, statement: statement.without_secrets() })
     }
 
-    /// Where it is.
+    /// The file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -57,12 +57,12 @@ impl Log {
         self.file.sync_data()
     }
 
-    /// A server did it.
+    /// Notes that a server ran the statement.
     pub fn done(&mut self, server: &str) -> io::Result<()> {
         write(&mut self.file, &Line::Done { at: Timestamp::now(), run: &self.run, server })
     }
 
-    /// A server did not, or nobody knows.
+    /// Notes that a server did not run the statement, or that nobody knows.
     pub fn failed(&mut self, server: &str, error: &str, unknown: bool) -> io::Result<()> {
         let outcome = if unknown { "unknown" } else { "not done" };
         write(&mut self.file, &Line::Failed { at: Timestamp::now(), run: &self.run, server, error, outcome })

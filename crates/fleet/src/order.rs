@@ -37,7 +37,7 @@ enum Kept {
 }
 
 impl Ordering {
-    /// These servers, in this order.
+    /// An order of these servers.
     pub fn new(servers: Vec<usize>) -> Self {
         Self {
             servers,

@@ -108,15 +108,15 @@ const WEIGHTY: &[&str] = &[
 /// A setting that some have otherwise than their peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Odd {
-    /// Its name.
+    /// The setting's name.
     pub setting: String,
-    /// Whose: `MySQL 8.0, replica`.
+    /// The peers that are compared: `MySQL 8.0, replica`.
     pub peers: String,
     /// How many of them have the setting at all.
     pub of: usize,
     /// What most of them have.
     pub norm: String,
-    /// How many.
+    /// How many have that value.
     pub norm_servers: usize,
     /// The other values, the most frequent first, each with its servers in the order of the list.
     pub others: Vec<(String, Vec<usize>)>,
@@ -132,9 +132,9 @@ impl Odd {
 /// A setting of which there is no norm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
-    /// Its name.
+    /// The setting's name.
     pub setting: String,
-    /// Whose.
+    /// The peers that are compared.
     pub peers: String,
     /// Each value with how many have it, the most frequent first.
     pub values: Vec<(String, usize)>,
@@ -180,7 +180,7 @@ impl Peers {
         }
     }
 
-    /// Compares them.
+    /// Compares the settings of all servers added so far.
     pub fn finish(self) -> Compared {
         let mut compared = Compared::default();
         for (peers, settings) in self.groups {

@@ -5,7 +5,7 @@ use crate::piece::Columns;
 use crate::wire::answer::{Done, Item};
 use crate::wire::rows::Rows;
 
-/// What came of an answer and was not handed on.
+/// The part of an answer that came and was not handed on.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     /// The columns, once they came.

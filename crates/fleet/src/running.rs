@@ -50,7 +50,7 @@ pub struct Running {
 /// What a server said, by its place in the list, or why it says nothing.
 pub type FromServer = (usize, Result<Running, Failure>);
 
-/// Who is looked at.
+/// The servers that are looked at.
 #[derive(Clone)]
 pub struct Servers {
     targets: Arc<[Target]>,
@@ -59,17 +59,17 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// All of these.
+    /// Looks at all of these servers.
     pub fn new(targets: Arc<[Target]>, limits: Limits) -> Self {
         Self { targets, limits, connectors: Arc::default() }
     }
 
-    /// How many.
+    /// Number of servers.
     pub fn len(&self) -> usize {
         self.targets.len()
     }
 
-    /// True without any.
+    /// True where there is no server.
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty()
     }

@@ -36,7 +36,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// These servers, each with its host.
+    /// A schedule of these servers, each with its host.
     pub fn new<'a>(servers: impl IntoIterator<Item = (usize, &'a str)>, per_host: usize) -> Self {
         let mut names: HashMap<&str, usize> = HashMap::new();
         let (mut ready, mut hosts, mut busy) = (VecDeque::new(), HashMap::new(), Vec::new());
@@ -69,7 +69,7 @@ impl Schedule {
         !self.ready.is_empty()
     }
 
-    /// A server is done with.
+    /// Notes that a server is done with, which lets the next of its host begin.
     pub fn end(&mut self, server: usize) {
         let (now, waiting) = &mut self.busy[self.hosts[&server]];
         *now -= 1;
@@ -95,7 +95,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// So many a second at most.
+    /// A pace of at most so many connections a second.
     pub fn new(per_second: Option<f64>) -> Self {
         let every = per_second
             .filter(|rate| *rate > 0.0)
@@ -108,7 +108,7 @@ impl Pace {
         self.next
     }
 
-    /// One begins.
+    /// Notes that a connection begins.
     pub fn begun(&mut self, now: Instant) {
         if !self.every.is_zero() {
             // Time that was lost is not made up for: that would be a burst.

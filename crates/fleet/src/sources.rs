@@ -25,7 +25,7 @@ pub(crate) struct SourceAnswer {
 }
 
 impl SourceAnswer {
-    /// Puts it into a sample.
+    /// Puts the answer into a sample.
     pub(crate) fn put_into(&self, sample: &mut ServerSample) {
         match &self.what {
             Ok((columns, rows)) => (self.source.parse)(&texts(columns, rows), self.answer, sample),
@@ -33,14 +33,14 @@ impl SourceAnswer {
         }
     }
 
-    /// Makes it as small as it can be, to be kept for a while.
+    /// Makes the answer as small as it can be, to be kept for a while.
     pub(crate) fn shrink(&mut self) {
         if let Ok((_, rows)) = &mut self.what {
             rows.shrink_to_fit();
         }
     }
 
-    /// What it takes while it is kept, bytes.
+    /// Memory that the answer takes while it is kept, bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.what.as_ref().map_or(0, |(_, rows)| rows.bytes())
     }

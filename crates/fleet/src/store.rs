@@ -55,16 +55,16 @@ struct Layout {
 
 /// How a server ended, as `servers` has it.
 pub struct ServerEnd<'a> {
-    /// Its name.
+    /// The server's name.
     pub server: &'a str,
-    /// Its tags.
+    /// The server's tags.
     pub tags: &'a BTreeMap<String, String>,
-    /// What came of it; None where it was not asked.
+    /// Its outcome; None where it was not asked.
     pub end: Option<&'a Result<Ended, Failure>>,
 }
 
 impl Store {
-    /// Empty.
+    /// A store without answers.
     pub fn new() -> Result<Self, StoreError> {
         // An empty name is a private file that goes with the connection.
         let db = Connection::open(Path::new(""))?;

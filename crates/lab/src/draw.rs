@@ -77,7 +77,7 @@ impl Draw {
         self.protocol.map_or_else(|| self.happens("text", 50), |protocol| protocol == Protocol::Text)
     }
 
-    /// Chance of its own for each name. None where nothing is drawn.
+    /// A random number of its own for each name. None where nothing is drawn.
     pub(crate) fn rng(&self, name: &str) -> Option<Rng> {
         // FNV-1a: the same on every machine and in every version.
         let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);

@@ -14,7 +14,7 @@ pub enum Error {
     File {
         /// What was tried: `write`, `create the folder`.
         doing: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
         /// What the kernel said.
         error: io::Error,
@@ -61,7 +61,7 @@ pub enum Error {
     NotStarted {
         /// Its name in the lab.
         name: String,
-        /// In one clause.
+        /// The reason, in one clause.
         because: String,
         /// The end of its error log.
         log: String,
@@ -133,7 +133,7 @@ pub enum Error {
         option: String,
         /// The server's.
         version: ServerVersion,
-        /// In one clause.
+        /// The reason, in one clause.
         because: String,
     },
     /// The suffering of a scenario did not show in time.

@@ -17,11 +17,11 @@ use crate::server::Server;
 /// A way to stall a server under load for a while.
 #[derive(Debug)]
 pub struct Injection {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// The cause that should be named.
     pub label: &'static str,
-    /// What is done, in a sentence.
+    /// What the injection does, in a sentence.
     pub story: &'static str,
     make: Make,
 }

@@ -34,7 +34,7 @@ impl ProcessId {
         })
     }
 
-    /// This process.
+    /// The process of the lab itself.
     pub(crate) fn own() -> Result<Self> {
         Self::from_pid(std::process::id())
     }
@@ -45,7 +45,7 @@ impl ProcessId {
         Self::of_stat(&parse_task_stat(stat)?)
     }
 
-    /// True while it runs (a zombie does not).
+    /// True while the process runs (a zombie does not).
     pub(crate) fn runs(&self) -> bool {
         let Ok(stat) = fs::read(format!("/proc/{}/stat", self.pid)) else { return false };
         parse_task_stat(&String::from_utf8_lossy(&stat)).is_some_and(|stat| {
@@ -62,7 +62,7 @@ impl ProcessId {
         self.boot == other.boot
     }
 
-    /// The program it runs, where the kernel says it.
+    /// The program that the process runs, where the kernel says it.
     pub(crate) fn program(&self) -> Option<PathBuf> {
         fs::read_link(format!("/proc/{}/exe", self.pid)).ok()
     }

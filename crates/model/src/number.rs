@@ -139,6 +139,11 @@ fn decimals(number: f64, places: usize) -> String {
     }
 }
 
+/// A number rounded to a whole one: for counts and rates in a sentence, where a decimal says nothing.
+pub fn whole(number: f64) -> String {
+    grouped(number)
+}
+
 /// A whole number with a comma every three digits, from five digits on.
 fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());

@@ -90,10 +90,11 @@ fn picture(view: &View<'_>) -> Picture<'static> {
             if view.on_cpu { "where its CPU time goes" } else { "what its threads do" }
         ),
         subtitle: format!(
-            "{observed} in {}{idle}, source {}, {}",
+            "{observed} in {}{idle}, source {}, {}{}",
             number::tenths(profile.seconds),
             profile.source,
-            profile.start.strftime("%Y-%m-%d %H:%M:%S UTC")
+            profile.start.strftime("%Y-%m-%d %H:%M:%S UTC"),
+            shown_view.few_samples().map_or_else(String::new, |few| format!("; {few}"))
         ),
         legend: legend(&tree, view.on_cpu),
         boxes,

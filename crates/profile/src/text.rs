@@ -105,6 +105,9 @@ fn head(page: &mut Page, view: &View<'_>) {
     let right = format!("{what} in {}", number::tenths(profile.seconds));
     page.line_with_right(&left, &right, STRONG, STRONG);
     page.paragraph("", &cost(view), QUIET);
+    if let Some(few) = view.few_samples().filter(|_| view.on_cpu) {
+        page.paragraph("", &few, STRONG);
+    }
     for note in &profile.notes {
         page.hanging("", "  ", &format!("note: {}", safe(note)), QUIET);
     }

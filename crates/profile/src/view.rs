@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use regex::Regex;
 use spindoctor_model::Profile;
+use spindoctor_model::number;
 use spindoctor_model::stack::{Activity, Frame, Observation, StackSource, ThreadState};
 
 /// The least share of its time that an idle thread waits: background threads wake up once a second for a moment.
@@ -13,6 +14,11 @@ const IDLE_SHARE: f64 = 0.95;
 /// From so many snapshots on one may show an idle thread awake: of ten it is a tenth, and the number of busy threads would jump
 /// with every thread that collects finished I/O.
 const FEW_SNAPSHOTS: u32 = 5;
+/// CPU samples below which shares are said to be uncertain, as in the rules (`spin_samples.rs`): of 200, a share of one half is
+/// known to 7 percentage points.
+const ENOUGH_CPU_SAMPLES: usize = 200;
+/// Snapshots below which they show moments rather than shares of the time, as in the rules (`time_model/by_stack.rs`).
+const ENOUGH_SNAPSHOTS: usize = 10;
 /// What the process list says of threads that wait for work.
 const IDLE_COMMANDS: [&str; 2] = ["Sleep", "Daemon"];
 /// How MySQL and MariaDB name the threads that serve connections.
@@ -281,6 +287,25 @@ impl<'a> View<'a> {
         seen.into_iter().filter(|seen| *seen).count()
     }
 
+    /// What is to be said beside shares of few samples; none where there are enough.
+    pub fn few_samples(&self) -> Option<String> {
+        let (count, snapshots) = (self.observations.len(), self.snapshot_count());
+        match self.on_cpu {
+            true if (1..ENOUGH_CPU_SAMPLES).contains(&count) => {
+                // 1.96 standard errors of a share of one half, in percentage points.
+                let points = 98.0 / (count as f64).sqrt();
+                Some(format!(
+                    "few samples: a share may be off by {} percentage points",
+                    number::whole(points)
+                ))
+            }
+            false if (1..ENOUGH_SNAPSHOTS).contains(&snapshots) => {
+                Some("few snapshots: they show moments, not shares of the time".to_owned())
+            }
+            _ => None,
+        }
+    }
+
     /// How many of the profile's snapshots or readings these are.
     pub fn snapshot_count(&self) -> usize {
         self.profile.snapshots.len()
@@ -326,6 +351,24 @@ pub(crate) mod tests {
             let counted: u64 = view.counted().iter().map(|stack| stack.count).sum();
             assert_eq!(counted, profile.observations.len() as u64, "{by:?}");
         }
+    }
+
+    #[test]
+    fn shares_of_few_samples_are_said_to_be_uncertain() {
+        let few = |on_cpu, count: usize| {
+            let mut profile = examples::busy();
+            let seen = profile.observations[0];
+            profile.observations = vec![seen; count];
+            profile.cpu_samples = vec![seen; count];
+            let snapshot = profile.snapshots[0];
+            profile.snapshots = vec![snapshot; count];
+            let view = View::new(&profile, &Choice { on_cpu, ..Choice::default() }).unwrap();
+            view.few_samples()
+        };
+        let of_26 = few(true, 26);
+        assert_eq!(of_26.as_deref(), Some("few samples: a share may be off by 19 percentage points"));
+        assert_eq!((few(true, 200), few(false, 10)), (None, None));
+        assert!(few(false, 9).is_some_and(|few| few.starts_with("few snapshots")));
     }
 
     #[test]

@@ -112,9 +112,9 @@ pub(crate) fn ending(sample: &ServerSample, connection_id: u64, why: &str) -> Re
                     .into()
             }
             Some(rows) => format!(
-                "Its transaction is rolled back: {rows} changed row{}. That takes about as long as the changes did; its \
-                 locks are kept until it ends.",
-                if rows == 1 { "" } else { "s" }
+                "Its transaction is rolled back: {}. That takes about as long as the changes did; its locks are kept until \
+                 it ends.",
+                number::counted(rows, "changed row", "changed rows")
             ),
             None => {
                 "Its open transaction is rolled back, which takes about as long as its changes took.".into()

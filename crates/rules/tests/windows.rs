@@ -63,6 +63,38 @@ const BESIDE_OTHER_WORK: &[&str] = &[
     "rows-read-waste.prepared-mysql-9.7.json.gz",
 ];
 
+/// Numbers of five and more digits that a sentence has without separators. What names something is no number: a connection, a
+/// thread, and a word of a statement or a setting.
+fn ungrouped(sentence: &str) -> Vec<&str> {
+    const NAMED_BY: [&str; 6] = ["connection", "thread", "pid", "process", "id", "is"];
+    let words: Vec<&str> = sentence.split_whitespace().collect();
+    let is_name = |before: &str| NAMED_BY.contains(&before.to_ascii_lowercase().as_str());
+    let numbers = words.iter().enumerate().filter(|(at, _)| *at == 0 || !is_name(words[at - 1]));
+    numbers
+        .map(|(_, word)| word.trim_matches(|c: char| ",.;:()".contains(c)))
+        .filter(|word| word.len() >= 5 && word.chars().all(|c| c.is_ascii_digit()))
+        .collect()
+}
+
+#[test]
+fn numbers_in_sentences_have_their_thousands_apart() {
+    assert_eq!(ungrouped("Connection 12345 reads 200000 rows, 20,000 at once (99999)"), ["200000", "99999"]);
+    let mut wrong = Vec::new();
+    for (_, path) in recorded() {
+        for finding in diagnose(&load(&path)).findings {
+            let said = finding.remedies.iter().flat_map(|remedy| [&remedy.why, &remedy.risk]);
+            for sentence in said.chain([&finding.headline, &finding.why]) {
+                if !ungrouped(sentence).is_empty() {
+                    wrong.push(format!("{}: {sentence}", finding.cause));
+                }
+            }
+        }
+    }
+    wrong.sort();
+    wrong.dedup();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 #[test]
 fn every_recorded_window_is_diagnosed_as_its_label_says() {
     let mut wrong = Vec::new();

@@ -32,7 +32,7 @@ pub struct Spinner {
     pub callers: Vec<(String, f64)>,
 }
 
-/// Observations that have the same key: how many, and each stack of theirs with its count, the commonest first.
+/// Observations that have the same key: their number, and each stack of theirs with its count, the commonest first.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Group {
     /// What they have in common: a state, a thread's name, a user.

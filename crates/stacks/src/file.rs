@@ -39,7 +39,7 @@ pub fn save(path: &Path, profile: &Profile) -> Result<()> {
 /// Reads a profile that [`save`] wrote.
 ///
 /// # Errors
-/// The file cannot be read, or is none of a profile, or is damaged.
+/// The file cannot be read, is not a profile, or is damaged.
 pub fn load(path: &Path) -> Result<Profile> {
     let bytes = fs::read(path).map_err(|error| Error::File { path: path.to_owned(), error })?;
     from_bytes(&bytes).map_err(|because| Error::ProfileFile { path: path.to_owned(), because })
@@ -56,7 +56,7 @@ fn to_bytes(profile: &Profile) -> std::io::Result<Vec<u8>> {
 /// Reads the bytes of a file that [`save`] wrote.
 ///
 /// # Errors
-/// Why they are none, in words that follow the file's name.
+/// Why the bytes are no profile, in words that follow the file's name.
 pub fn from_bytes(bytes: &[u8]) -> std::result::Result<Profile, String> {
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
         return Err("is no profile; `spindoctor stacks --save FILE.spinprof` writes one".to_owned());
@@ -83,7 +83,7 @@ pub fn from_bytes(bytes: &[u8]) -> std::result::Result<Profile, String> {
 /// Reads the JSON of a profile.
 ///
 /// # Errors
-/// Why it is none, in words that follow the file's name.
+/// Why the text is no profile, in words that follow the file's name.
 pub fn from_json(json: &[u8]) -> std::result::Result<Profile, String> {
     let profile: Profile = serde_json::from_slice(json).map_err(|error| format!("is damaged: {error}"))?;
     profile.check().map_err(|because| format!("is damaged: {because}"))?;

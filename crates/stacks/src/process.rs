@@ -73,7 +73,7 @@ impl Process {
         Ok(Self { pid, pidfd, start_time: stat.start_time })
     }
 
-    /// Its id, in the profiler's pid namespace.
+    /// The process's id, in the profiler's pid namespace.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid

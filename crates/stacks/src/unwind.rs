@@ -229,7 +229,7 @@ impl Copied<'_> {
 }
 
 impl Unwinder {
-    /// One that knows no rule yet.
+    /// An unwinder that knows no rule yet.
     pub fn new() -> Self {
         Self::default()
     }

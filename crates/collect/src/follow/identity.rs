@@ -3,14 +3,12 @@
 //! In: a session. Out: an [`Identity`]. It is asked after each login, so that a restart is seen however short it was, and
 //! however long nobody looked.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::ServerVersion;
 use spindoctor_model::mysql::NamedValues;
 
-use crate::host::process::parse_task_stat;
 use crate::mysql::target::{Endpoint, Target};
 use crate::mysql::{QueryError, Session};
 
@@ -126,12 +124,6 @@ fn admin_endpoint(variables: &NamedValues, target: &Target) -> Option<Endpoint> 
         _ => address.to_owned(),
     };
     Some(Endpoint::Tcp { host, port })
-}
-
-/// When a process started, in ticks since the system's start: with its id that names it for ever.
-pub(super) fn started_ticks(proc: &Path, pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
-    Some(parse_task_stat(&text)?.started_ticks)
 }
 
 #[cfg(test)]

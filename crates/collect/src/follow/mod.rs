@@ -13,6 +13,13 @@
 //! they differ in who has a turn, and in what waits for a late answer: a window's sample waits for its own, so that its first
 //! and its last are whole; endless sampling goes on, and has the answer in the sample that is current then.
 //!
+//! Both stand beside each other because little else would be common to them. Taken as `follow` with an end, `watch` would keep
+//! its schedule (any period down to 10 ms, a last sample off the grid, or at once where the caller ends the window), its rule of
+//! turns (rests and strikes, but never at an end), its wait for late answers and its one try to connect, each as a second
+//! case within the sampler; and it would pass over what makes up the rest of `follow`: paces, segments, restarts, gaps and the probe.
+//! What is the same stands once, below both: the asker, the round, the logins, and the server's process with the reading of
+//! its host (`server_host.rs`).
+//!
 //! 1. **Who has a turn** is decided on a grid of a second (`sampler.rs`, `sources.rs`). Each source says in its `SOURCE` how often
 //!    it is asked, from when on an answer is expensive, and how rarely it may be asked. An expensive source slows itself down and
 //!    says so (`pace.rs`, pure).
@@ -34,7 +41,6 @@ mod backoff;
 mod clock;
 mod costs;
 mod door;
-mod host;
 mod identity;
 mod note;
 mod pace;

@@ -15,7 +15,6 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::backoff::Reconnect;
 use super::clock::SegmentClock;
-use super::host::Host;
 use super::identity::Identity;
 use super::note::Note;
 use super::pace::Paced;
@@ -28,6 +27,7 @@ use super::{FollowOptions, Followed, server};
 use crate::mysql::ConnectError;
 use crate::mysql::logins::Again;
 use crate::round::{Came, Taken};
+use crate::server_host::ServerHost;
 use crate::{host, mysql};
 
 /// From one sample to the next.
@@ -54,7 +54,7 @@ pub(super) struct Sampler {
     second: u64,
     /// The first second of the segment.
     first_second: u64,
-    host: Host,
+    host: ServerHost,
     /// For each of [`mysql::SOURCES`].
     server_sources: Vec<ServerSource>,
     /// For each of [`host::SOURCES`].
@@ -122,7 +122,7 @@ impl Sampler {
             clock: SegmentClock { segment: options.first_segment, began, origin },
             second: 0,
             first_second: 0,
-            host: Host::find(&options, shared.door.target()),
+            host: find_host(&options, &shared),
             server_sources,
             host_sources,
             state: State::Away { again: origin },
@@ -406,7 +406,7 @@ impl Sampler {
 
     /// The server is back: it, or another.
     async fn back(&mut self, identity: Identity, notes: Vec<String>) -> Result<(), Stopped> {
-        let host = Host::find(&self.options, self.shared.door.target());
+        let host = find_host(&self.options, &self.shared);
         let restarted = self.identity.as_ref().and_then(|before| {
             let other = host.is_other(&self.host).then_some("the server was restarted");
             identity.differs_from(before).or(other)
@@ -489,7 +489,12 @@ impl Sampler {
     }
 }
 
+/// The server's process, as far as it is on this host.
+fn find_host(options: &FollowOptions, shared: &Shared) -> ServerHost {
+    ServerHost::find(&options.host, shared.door.target(), &options.proc, &options.sys)
+}
+
 /// What is known of a server's process.
-fn process(host: &Host, identity: Option<&Identity>) -> Process {
+fn process(host: &ServerHost, identity: Option<&Identity>) -> Process {
     Process { pid: host.pid().ok(), started: identity.and_then(Identity::started_at) }
 }

@@ -14,14 +14,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use spindoctor_model::{HostSample, Reading, Sample, ServerIdentity, Unavailable, Window};
+use spindoctor_model::{Reading, Sample, ServerIdentity, Unavailable, Window};
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::host::thread_ids::ThreadIds;
 use crate::host::{self, HostChoice};
 use crate::mysql::{self, ConnectError, Session, Target};
 use crate::priority::Ahead;
+use crate::server_host::ServerHost;
 use asking::Asking;
 pub use profiling::{Profiling, StateFrames};
 use schedule::Schedule;
@@ -171,7 +171,8 @@ pub async fn watch(
     if let Some(pid) = options.host.named_and_gone(&options.proc) {
         return Err(WatchError::NoProcess(pid));
     }
-    match options.host.process(target, &options.proc) {
+    let mut server_host = ServerHost::find(&options.host, target, &options.proc, &options.sys);
+    match server_host.pid() {
         Ok(pid) => server.pid = Some(pid),
         Err(why) => server.no_pid = Some(why),
     }
@@ -201,11 +202,10 @@ pub async fn watch(
         ..Window::default()
     };
     let no_session = session.as_ref().err().map(|(_, error)| error);
-    window.samples = empty_samples(schedule, &window.server, no_session);
-    let target_host = window.server.pid.map(|pid| host::Target::under(pid, &options.proc, &options.sys));
+    window.samples = empty_samples(schedule, &server_host, no_session);
     let profiler = options.profiling.zip(window.server.pid).map(|(profiling, pid)| profiling.start(pid));
     let count = window.samples.len();
-    let watch_host = watch_host(target_host.as_ref(), options, schedule, start, &mut window.samples, &report);
+    let watch_host = watch_host(&server_host, options, schedule, start, &mut window.samples, &report);
     match (session, version) {
         (Ok(session), Some(version)) => {
             let mut asking = Asking::new(target, version, session, start, count);
@@ -231,15 +231,10 @@ pub async fn watch(
         (None, Some(why)) => Reading::Unavailable(why.clone()),
         (None, None) => Reading::default(),
     };
-    if let Some(target) = target_host {
-        note_other_rooms(&target, &mut window);
-        let mut ids = ThreadIds::of_process(target);
-        for sample in &mut window.samples {
-            if let Reading::Available { value: threads, .. } = &mut sample.server.threads {
-                ids.rename(threads);
-            }
-        }
+    if let Some(target) = server_host.target() {
+        note_other_rooms(target, &mut window);
     }
+    window.samples.iter_mut().for_each(|sample| server_host.rename(&mut sample.server.threads));
     // Where the window was ended early, those that were not taken are due after the last one.
     let end_s = window.samples.last().map_or(0.0, |last| last.at_s);
     window.samples.retain(|sample| sample.at_s <= end_s);
@@ -272,14 +267,14 @@ fn note_other_rooms(target: &host::Target, window: &mut Window) {
 /// The samples to be filled; those that nobody will fill say why at once.
 fn empty_samples(
     schedule: Schedule,
-    server: &ServerIdentity,
+    server_host: &ServerHost,
     no_session: Option<&ConnectError>,
 ) -> Vec<Sample> {
     let mut samples: Vec<Sample> = (0..=schedule.last())
         .map(|k| Sample { at_s: schedule.due(k).as_secs_f64(), ..Sample::default() })
         .collect();
-    if let Some(why) = &server.no_pid {
-        samples[0].host = HostSample::unavailable(why);
+    if let Some(unavailable) = server_host.unavailable() {
+        samples[0].host = unavailable;
     }
     if let Some(error) = no_session {
         for source in mysql::SOURCES {
@@ -291,7 +286,7 @@ fn empty_samples(
 
 /// The host's half: on time for every sample, whatever the server does.
 async fn watch_host(
-    target: Option<&host::Target>,
+    server_host: &ServerHost,
     options: &WatchOptions,
     schedule: Schedule,
     start: Instant,
@@ -305,10 +300,8 @@ async fn watch_host(
         }
         samples[k].at_s = start.elapsed().as_secs_f64();
         let part = schedule.part(k);
-        if let Some(target) = target {
-            for source in host::SOURCES.iter().filter(|source| part.asks(source.cadence)) {
-                source.read_into(&mut samples[k].host, target, start.into_std());
-            }
+        for source in host::SOURCES.iter().filter(|source| part.asks(source.cadence)) {
+            server_host.read(source, start.into_std(), &mut samples[k].host);
         }
         report(Progress::Sampled { number: k + 1, of: schedule.last() + 1 });
         if k == schedule.last() {

@@ -15,12 +15,12 @@ const STATEMENT: &str = "SELECT SUM(k) FROM sbtest4 WHERE id BETWEEN ";
 /// Rows that a statement reads: about a millisecond of a CPU.
 const ROWS: u32 = 4_000;
 
-/// How much of it.
+/// How heavy the load is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Beside {
     /// Clients.
     pub clients: u32,
-    /// What each pauses between two statements, on average.
+    /// How long each client pauses between two statements, on average.
     pub pause: Duration,
 }
 

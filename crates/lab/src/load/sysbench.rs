@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 /// sysbench's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tables {
-    /// How many: `sbtest1` and so on.
+    /// Number of tables: `sbtest1` and so on.
     pub count: u32,
     /// Rows of each.
     pub rows: u32,
@@ -84,7 +84,7 @@ pub struct LoadSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoadReport {
-    /// Over how long.
+    /// Length of the measurement.
     pub seconds: f64,
     /// Transactions per second (sysbench's events).
     pub transactions_per_s: f64,

@@ -25,10 +25,10 @@ use clients::Crowd;
 use search::Search;
 pub use search::{Breaks, Failure, Round, breaks_first};
 
-/// What it is called, beside the scenarios and experiments.
+/// The storm's name, beside those of scenarios and experiments.
 pub const NAME: &str = "connection-storm";
 
-/// What is done, in a paragraph.
+/// What the storm does, in a paragraph.
 pub const STORY: &str = "Clients connect, send one statement and disconnect, at a steady rate, whether those before them were \
                          served or not. The highest rate at which 99 % are served within 0.25 s is searched for, as the \
                          server is installed and with other settings of thread cache, back_log and thread pool; beyond it, \
@@ -73,7 +73,7 @@ const SETTINGS: &[Setting] = &[
 /// How a storm is run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StormOptions {
-    /// On which server.
+    /// The server.
     pub which: Which,
     /// This rate alone, connections a second; else the highest is searched for.
     pub rate: Option<f64>,

@@ -1,5 +1,6 @@
 //! `connection-churn`: clients connect for each query.
 
+use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_saturated;
@@ -123,7 +124,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         Draft::new(
             &CAUSE,
             found.per_s * LOGIN_CPU_S / found.cpus,
-            format!("{:.0} new connections a second, {:.1} statements on each", found.per_s, found.statements_each),
+            format!("{} new connections a second, {:.1} statements on each", whole(found.per_s), found.statements_each),
         )
         .why(format!(
             "Logins take about {:.0} % of {:.1} CPUs, at 0.2 ms each: an estimate, without TLS. The statements that follow could \

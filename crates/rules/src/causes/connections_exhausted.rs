@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, TroubleKind, Unavailable, Window};
 
 use crate::draft::Draft;
@@ -90,10 +91,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(None);
     }
 
+    let taken = format!("{} of {} connections are taken", whole(most), whole(limit));
     let headline = if refused > 0.0 {
-        format!("{refused:.0} logins were refused: {most:.0} of {limit:.0} connections are taken")
+        format!("{} logins were refused: {taken}", whole(refused))
     } else {
-        format!("{most:.0} of {limit:.0} connections are taken: the next burst of logins is refused")
+        format!("{taken}: the next burst of logins is refused")
     };
     let refused_share = refused / (refused + accepted).max(1.0);
     let holders = window.latest(|s| &s.server.threads).map(|threads| holders(threads));

@@ -2,7 +2,7 @@
 //! use.
 
 use spindoctor_model::host::MemoryStat;
-use spindoctor_model::number::bytes;
+use spindoctor_model::number::{bytes, whole};
 use spindoctor_model::page_cache::PageCache;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
@@ -85,8 +85,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let score = if swaps { share } else { share.min(MOST_WITHOUT_SWAPPING) };
     let meanwhile = match swaps {
-        true => format!("{swapped_per_s:.0} pages are swapped each second"),
-        false => format!("{reads_per_s:.0} pages are read from disk each second"),
+        true => format!("{} pages are swapped each second", whole(swapped_per_s)),
+        false => format!("{} pages are read from disk each second", whole(reads_per_s)),
     };
     let pool = window.variable_number("innodb_buffer_pool_size");
     let of =

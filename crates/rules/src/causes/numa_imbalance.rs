@@ -1,7 +1,7 @@
 //! `numa-imbalance`: the node that holds most of the server's memory is full, and other nodes have memory free.
 
 use spindoctor_model::host::NumaNode;
-use spindoctor_model::number::bytes;
+use spindoctor_model::number::{bytes, whole};
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::swapping::{self, pressure};
@@ -105,9 +105,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             ),
         )
         .why(format!(
-            "The kernel takes pages back on that node alone: {} of the server are in swap, with {faults_per_s:.0} major page faults a \
+            "The kernel takes pages back on that node alone: {} of the server are in swap, with {} major page faults a \
              second.",
-            bytes(process.last.swapped_bytes as f64)
+            bytes(process.last.swapped_bytes as f64),
+            whole(faults_per_s)
         ))
         .evidence(
             Evidence::new("the server's memory on that node", held as f64 / all.max(1) as f64, "ratio", "numa_maps or memory.numa_stat")

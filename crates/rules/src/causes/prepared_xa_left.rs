@@ -1,6 +1,7 @@
 //! `prepared-xa-left`: a transaction that XA prepared, and nobody ends, keeps its locks.
 
 use spindoctor_model::mysql::PreparedXa;
+use spindoctor_model::number::whole;
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window};
 
@@ -77,29 +78,29 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     };
     let not_read = last.server.prepared_xa.unavailable();
     Ok(Some(
-        Draft::new(&CAUSE, estimate, format!("{waiting:.0} transaction{is_plural} for rows of {holder}"))
-            .why(match (not_read.and_then(|missing| missing.unlock.as_ref()), names.len()) {
-                (Some(unlock), _) => format!("{WHY} Its name was not read; to read it: {unlock}"),
-                (None, 2..) => format!(
-                    "{WHY} {} are prepared, and the server does not say which of them has the rows.",
-                    names.len()
-                ),
-                _ => WHY.to_owned(),
-            })
-            .evidence(Evidence::new("transactions that wait for it", waiting, "", "lock waits, INNODB_TRX"))
-            .evidence_if(
-                root.longest_wait_s
-                    .map(|waited_s| Evidence::new("longest wait", waited_s, "s", "lock waits")),
-            )
-            .evidence_all(
-                names
-                    .iter()
-                    .take(NAMED)
-                    .map(|name| Evidence::new("prepared", name.clone(), "", "XA RECOVER")),
-            )
-            .remedies(remedies(window, &names))
-            .explains(&[row_lock_pileup::CAUSE.name])
-            .finding(),
+        Draft::new(
+            &CAUSE,
+            estimate,
+            format!("{} transaction{is_plural} for rows of {holder}", whole(waiting)),
+        )
+        .why(match (not_read.and_then(|missing| missing.unlock.as_ref()), names.len()) {
+            (Some(unlock), _) => format!("{WHY} Its name was not read; to read it: {unlock}"),
+            (None, 2..) => format!(
+                "{WHY} {} are prepared, and the server does not say which of them has the rows.",
+                names.len()
+            ),
+            _ => WHY.to_owned(),
+        })
+        .evidence(Evidence::new("transactions that wait for it", waiting, "", "lock waits, INNODB_TRX"))
+        .evidence_if(
+            root.longest_wait_s.map(|waited_s| Evidence::new("longest wait", waited_s, "s", "lock waits")),
+        )
+        .evidence_all(
+            names.iter().take(NAMED).map(|name| Evidence::new("prepared", name.clone(), "", "XA RECOVER")),
+        )
+        .remedies(remedies(window, &names))
+        .explains(&[row_lock_pileup::CAUSE.name])
+        .finding(),
     ))
 }
 

@@ -1,6 +1,7 @@
 //! `purge-lag`: old row versions pile up, and statements that write are delayed for it or read through them.
 
 use spindoctor_model::mysql::Transaction;
+use spindoctor_model::number::whole;
 use spindoctor_model::window::Series;
 use spindoctor_model::{
     Evidence, Finding, InnodbStatus, Remedy, ServerVersion, TimeClass, Unavailable, Window,
@@ -137,24 +138,18 @@ impl Lag {
     }
 
     fn headline(&self) -> String {
-        let (longest, ms) = (self.longest, self.longest_delay_us() / 1e3);
+        let (longest, ms) = (whole(self.longest), self.longest_delay_us() / 1e3);
         if self.is_over() {
-            format!(
-                "Each change of a row slept up to {ms:.0} ms: {longest:.0} transactions waited to be purged"
-            )
+            format!("Each change of a row slept up to {ms:.0} ms: {longest} transactions waited to be purged")
         } else if self.delays() {
-            format!(
-                "Each change of a row sleeps up to {ms:.0} ms: {longest:.0} transactions wait to be purged"
-            )
+            format!("Each change of a row sleeps up to {ms:.0} ms: {longest} transactions wait to be purged")
         } else if self.is_held_back {
-            format!(
-                "{longest:.0} transactions wait to be purged; changes are delayed as soon as purge goes on"
-            )
+            format!("{longest} transactions wait to be purged; changes are delayed as soon as purge goes on")
         } else if self.is_long_once {
             format!("{:.1} million transactions wait to be purged", self.last / 1e6)
         } else {
-            let (millions, per_s) = (self.last / 1e6, self.per_s);
-            format!("{millions:.1} million transactions wait to be purged, {per_s:.0} more each second")
+            let (millions, per_s) = (self.last / 1e6, whole(self.per_s));
+            format!("{millions:.1} million transactions wait to be purged, {per_s} more each second")
         }
     }
 
@@ -177,7 +172,7 @@ impl Lag {
             } else {
                 "the server delays sessions that add to the list"
             };
-            format!(" innodb_max_purge_lag allows {limit:.0}, and {whom}.")
+            format!(" innodb_max_purge_lag allows {}, and {whom}.", whole(limit))
         });
         holds + &limit
     }

@@ -1,6 +1,7 @@
 //! `query-cache-contention`: sessions wait for the one lock of the query cache.
 
 use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
 
 use crate::killing;
@@ -71,7 +72,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         .why(format!(
             "{}Each lookup takes the lock; a change of a table throws its answers away meanwhile, and FLUSH QUERY CACHE moves all \
              answers together. All sessions wait then, whatever they read.{}",
-            answers.map_or_else(String::new, |answers| format!("The cache holds {answers:.0} answers. ")),
+            answers.map_or_else(String::new, |answers| format!("The cache holds {} answers. ", whole(answers))),
             flusher.map_or_else(String::new, |id| format!(" Connection {id} runs FLUSH QUERY CACHE."))
         ))
         .evidence_if(size.map(|size| Evidence::new("query_cache_size", size, "bytes", "SHOW GLOBAL VARIABLES")))
@@ -153,7 +154,7 @@ pub(crate) mod examples {
             "30.0 sessions wait for the query cache's one lock, 75 % of the session time"
         );
         assert_eq!(finding.remedies[0].undo, "SET GLOBAL query_cache_size = 536870912");
-        assert!(finding.why.contains("80000 answers"), "{}", finding.why);
+        assert!(finding.why.contains("80,000 answers"), "{}", finding.why);
     }
 
     /// Connection 77 tidies the cache up all the time.

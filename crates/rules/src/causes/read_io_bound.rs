@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
 
 use crate::sessions::at_work;
@@ -86,7 +87,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         _ => String::new(),
     };
     let how_many =
-        reads_per_s.map_or_else(String::new, |per_s| format!(": {per_s:.0} pages a second are read"));
+        reads_per_s.map_or_else(String::new, |per_s| format!(": {} pages a second are read", whole(per_s)));
     Outcome::Fired(
         waits
             .draft(&CAUSE, format!("{:.1} sessions wait for reads from disk{of_what}{how_many}", waits.sessions))

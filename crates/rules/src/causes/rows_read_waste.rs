@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use spindoctor_model::mysql::{ServerThread, StatementDigest};
+use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_saturated;
@@ -253,9 +254,10 @@ fn by_digests(window: &Window) -> Option<Finding> {
             &CAUSE,
             score,
             format!(
-                "{:.0} % of statement time goes into reading rows for nothing: {each:.0} read for {returned_each:.0} \
-                 returned by {}",
+                "{:.0} % of statement time goes into reading rows for nothing: {} read for {} returned by {}",
                 ratio * 100.0,
+                whole(each),
+                whole(returned_each),
                 sessions::shortened(spindoctor_sql::server_digest(&worst.digest.text))
             ),
         )
@@ -340,9 +342,10 @@ fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Unavailable> 
         (Some(session), Some(statement)) => (
             lost_by_others(window, session),
             format!(
-                "One statement of connection {} reads {per_s:.0} rows a second by scans and takes about {scan_cpus:.1} \
+                "One statement of connection {} reads {} rows a second by scans and takes about {scan_cpus:.1} \
                  CPUs: {}",
                 session.connection_id.unwrap_or(0),
+                whole(per_s),
                 sessions::shortened(statement)
             ),
             "It runs on by itself; the others lose what they wait for a CPU. What it takes is an estimate, at five million rows a \
@@ -350,7 +353,11 @@ fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Unavailable> 
         ),
         _ => (
             1.0,
-            format!("Scans read {per_s:.0} rows a second, {ratio:.0} for each row returned{named}"),
+            format!(
+                "Scans read {} rows a second, {} for each row returned{named}",
+                whole(per_s),
+                whole(ratio)
+            ),
             "Tables are read whole to find a few rows: an index is missing or not used. The CPU it takes is an \
              estimate, at five million rows a second.",
         ),
@@ -462,7 +469,7 @@ pub(crate) mod examples {
     fn the_statement_and_its_share_of_the_time_are_named() {
         let finding = found(&fires());
         assert!(
-            finding.headline.contains("200000 read for 2 returned by SELECT * FROM orders"),
+            finding.headline.contains("200,000 read for 2 returned by SELECT * FROM orders"),
             "{}",
             finding.headline
         );

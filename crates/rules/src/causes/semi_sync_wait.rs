@@ -1,6 +1,6 @@
 //! `semi-sync-wait`: commits wait for the acknowledgement of a replica.
 
-use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
+use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window, number};
 
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -77,8 +77,8 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             )
             .why(match timeout_ms {
                 Some(timeout_ms) => format!(
-                    "Each commit waits for a replica for up to {:.0} s, and holds its locks meanwhile.",
-                    timeout_ms / 1e3
+                    "Each commit waits for a replica for up to {}, and holds its locks meanwhile.",
+                    number::duration(timeout_ms / 1e3)
                 ),
                 None => "Each commit waits for a replica, and holds its locks meanwhile.".into(),
             })

@@ -265,9 +265,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             ),
         )
         .why(format!(
-            "{:.1} threads on average stand in read, write or fsync, and the server completed {completed:.0} I/Os in \
+            "{:.1} threads on average stand in read, write or fsync, and the server completed {} I/Os in \
              {seconds:.0} s.",
-            standing.in_io
+            standing.in_io,
+            spindoctor_model::number::whole(completed)
         ))
         .evidence(
             Evidence::new("threads in read, write or fsync", standing.in_io, "", "stacks").series(standing.series.clone()),

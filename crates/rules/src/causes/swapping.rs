@@ -1,7 +1,7 @@
 //! `swapping`: sessions wait for pages of the server's own memory that were swapped out.
 
 use spindoctor_model::host::MemoryStat;
-use spindoctor_model::number::bytes;
+use spindoctor_model::number::{bytes, whole};
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Unavailable, Window};
 
 use super::server_stopped;
@@ -97,9 +97,10 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             .draft(
                 &CAUSE,
                 format!(
-                    "{:.1} sessions wait for memory that was swapped out: {swapped} of the server are in swap, with {faults_per_s:.0} \
+                    "{:.1} sessions wait for memory that was swapped out: {swapped} of the server are in swap, with {} \
                      major page faults a second",
-                    waits.sessions
+                    waits.sessions,
+                    whole(faults_per_s)
                 ),
             )
             .why(short.why(memory))

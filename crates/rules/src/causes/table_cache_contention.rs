@@ -1,5 +1,6 @@
 //! `table-cache-contention`: tables opened and closed all the time.
 
+use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::{cpu_saturated, statistics_stall};
@@ -106,7 +107,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let waiting = waiting.ok().filter(|waiting| waiting.mean > 0.0);
     let in_states = waiting.as_ref().map_or(0.0, Waiting::lost_ratio);
     let fills = if is_full {
-        format!("table_open_cache holds {cache:.0}, and is full")
+        format!("table_open_cache holds {}, and is full", whole(cache))
     } else {
         "the cache is not full: something flushes it".to_owned()
     };
@@ -115,7 +116,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             &CAUSE,
             cpu_ratio.max(in_states),
             format!(
-                "{opened_per_s:.0} tables are opened a second, {:.0} in 100 uses of a table open it; {fills}",
+                "{} tables are opened a second, {:.0} in 100 uses of a table open it; {fills}",
+                whole(opened_per_s),
                 miss_ratio * 100.0
             ),
         )

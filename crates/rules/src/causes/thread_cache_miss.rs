@@ -1,5 +1,6 @@
 //! `thread-cache-miss`: a thread is created for every connection.
 
+use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::connection_churn::{self, CONNECTIONS_PER_S, connecting};
@@ -87,8 +88,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             &CAUSE,
             found.threads_per_s * THREAD_CPU_S / found.cpus,
             format!(
-                "{:.0} threads are made a second, one for {} of the connections; thread_cache_size is {cache:.0}",
-                found.threads_per_s,
+                "{} threads are made a second, one for {} of the connections; thread_cache_size is {cache:.0}",
+                whole(found.threads_per_s),
                 if miss_ratio >= 0.95 { "each".to_owned() } else { format!("{:.0} %", miss_ratio * 100.0) }
             ),
         )

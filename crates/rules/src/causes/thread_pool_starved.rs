@@ -1,5 +1,6 @@
 //! `thread-pool-starved`: all threads of the pool are taken by sessions that wait, and nobody else gets one.
 
+use spindoctor_model::number::whole;
 use spindoctor_model::{
     Evidence, Finding, NoSessionKind, Profile, Remedy, SessionTime, TimeClass, Unavailable, Window,
 };
@@ -122,9 +123,11 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             &CAUSE,
             (without / connected.max(1.0)).max(WARNING_FROM),
             format!(
-                "All {limit:.0} threads of the pool are taken, most by sessions that wait ({}): {without:.0} of {connected:.0} \
-                 connections have none",
-                doing(time)
+                "All {} threads of the pool are taken, most by sessions that wait ({}): {} of {} connections have none",
+                whole(limit),
+                doing(time),
+                whole(without),
+                whole(connected)
             ),
         )
         .why("The pool makes no more than thread_pool_max_threads, and a statement that comes now is read when a thread is free. Who has \

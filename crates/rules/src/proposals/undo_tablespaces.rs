@@ -3,7 +3,7 @@
 use spindoctor_model::{Proposal, Remedy, Unavailable, Window};
 
 use super::Family;
-use spindoctor_model::number::bytes;
+use spindoctor_model::number::{bytes, whole};
 
 use super::advice::{Advice, Draft as _, Examined, leave};
 use super::rollback_segment_waits;
@@ -129,11 +129,11 @@ fn more_tablespaces(
                 "{smaller}CREATE UNDO TABLESPACE {first} ADD DATAFILE '{first}.ibu', and so on up to {last}"
             ),
             why: format!(
-                "{reading}{}. {now:.0} undo tablespaces have {:.0} segments; {wanted:.0} have {:.0}, and each is shared by \
+                "{reading}{}. {now:.0} undo tablespaces have {} segments; {wanted:.0} have {}, and each is shared by \
                  fewer transactions.",
                 nodes.map_or(String::new(), |nodes| format!(", on {nodes} NUMA nodes")),
-                now * segments,
-                wanted * segments
+                whole(now * segments),
+                whole(wanted * segments)
             ),
             dynamic: true,
             risk: "Disk: a tablespace grows to its limit and a step beyond, and is truncated only when no transaction \
@@ -262,7 +262,7 @@ pub(super) mod examples {
             proposal.remedy.statement
         );
         assert!(
-            proposal.remedy.why.contains("2 undo tablespaces have 256 segments; 127 have 16256"),
+            proposal.remedy.why.contains("2 undo tablespaces have 256 segments; 127 have 16,256"),
             "{proposal:?}"
         );
         assert!(proposal.not_tried.is_some());

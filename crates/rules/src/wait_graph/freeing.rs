@@ -1,5 +1,6 @@
 //! Statements that would free the sessions that wait for a thread, and their cost. Nothing here is ever executed.
 
+use spindoctor_model::number;
 use spindoctor_model::wait_graph::{LockKind, WaitingThread};
 
 use super::doing::ROLLING_BACK;
@@ -66,8 +67,9 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> F
     let rows = thread.transaction.map(|transaction| transaction.rows_modified);
     let rolled_back = match rows {
         Some(0) | None => String::new(),
-        Some(1) => "; 1 changed row is rolled back".to_owned(),
-        Some(rows) => format!("; {rows} changed rows are rolled back"),
+        Some(rows) => {
+            format!("; {} rolled back", number::counted(rows, "changed row is", "changed rows are"))
+        }
     };
     // Row locks, and the tables of a transaction, stay until it ends: its statement alone may end only where that is
     // all there is of it. What a session has locked by name ends with the session.

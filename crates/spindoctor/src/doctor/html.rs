@@ -9,7 +9,7 @@ use spindoctor_model::{Diagnosis, Evidence, Finding, Profile, Remedy, Root, Seve
 use super::captured::{NO_PROOF, described};
 use super::view::{
     NotExaminedTogether, WITHOUT_ACCOUNT, explained_here, findings_counted, not_examined_together, proof,
-    root_named, seen_s, stacks_text,
+    root_named, seen_s, stacks_text, undo,
 };
 use crate::common::session_time;
 use crate::common::words::{cost_text, interruption_text, server_named, server_place, severity_word};
@@ -117,7 +117,8 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
     }
 }
 
-/// One finding with its evidence and remedies.
+/// One finding in the order of a person who has to act: what is wrong, which thread blocks the others, what to do with its risk
+/// and undo, why, and last what it rests on.
 pub fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
     let charts: Vec<Markup> = finding
         .evidence
@@ -134,7 +135,18 @@ pub fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
                 }
             }
             h2 { (safe(&finding.headline)) }
-            @if !finding.why.is_empty() { p { (safe(&finding.why)) } }
+            (acts(finding, usize::MAX))
+            @if let Some(command) = proof(finding) {
+                div.remedy { dl { dt { "prove" } dd { code { (safe(&command)) } } } }
+            }
+            @if !finding.why.is_empty() {
+                h3 { "Why" }
+                p { (safe(&finding.why)) }
+            }
+            @if !explained.is_empty() {
+                h3 { "Explains" }
+                p { (causes(explained.iter().copied())) }
+            }
             @if !finding.evidence.is_empty() {
                 h3 { "Evidence" }
                 table.wide.evidence {
@@ -145,22 +157,22 @@ pub fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
             @if !charts.is_empty() {
                 div.charts { @for chart in charts { (chart) } }
             }
-            @if let Some(root) = &finding.root { (root_box(root)) }
-            @if !finding.remedies.is_empty() {
-                h3 { "What to do" }
-                @for remedy in &finding.remedies { (remedy_block(remedy)) }
-                @if let Some(command) = proof(finding) {
-                    div.remedy { dl { dt { "prove" } dd { code { (safe(&command)) } } } }
-                }
-            }
-            @if !explained.is_empty() {
-                h3 { "Explains" }
-                p { (causes(explained.iter().copied())) }
-            }
+            @if let Some(root) = &finding.root { (stack(root)) }
             @if !finding.references.is_empty() {
                 h3 { "References" }
                 ul.references { @for reference in &finding.references { li { (safe(reference)) } } }
             }
+        }
+    }
+}
+
+/// Which thread blocks the others, and what to do: so many of the remedies.
+pub fn acts(finding: &Finding, most: usize) -> Markup {
+    html! {
+        @if let Some(root) = &finding.root { (root_box(root)) }
+        @if !finding.remedies.is_empty() {
+            h3 { "What to do" }
+            @for remedy in finding.remedies.iter().take(most) { (remedy_block(remedy)) }
         }
     }
 }
@@ -197,15 +209,22 @@ fn root_box(root: &Root) -> Markup {
                 @if !root.statement.is_empty() {
                     dt { "statement" } dd { code { (safe(&root.statement)) } }
                 }
-                @if !root.stack.is_empty() {
-                    dt { "stack" }
-                    dd { ol.frames { @for frame in &root.stack { li { code { (safe(frame)) } } } } }
-                }
             }
         }
     }
 }
 
+/// The call stack of the thread that blocks the others.
+fn stack(root: &Root) -> Markup {
+    html! {
+        @if !root.stack.is_empty() {
+            h3 { "Stack of the thread that blocks the others" }
+            ol.frames { @for frame in &root.stack { li { code { (safe(frame)) } } } }
+        }
+    }
+}
+
+/// A remedy: what to run, why it helps, what could go wrong, and how to take it back.
 fn remedy_block(remedy: &Remedy) -> Markup {
     html! {
         div.remedy {
@@ -214,7 +233,10 @@ fn remedy_block(remedy: &Remedy) -> Markup {
                 @if !remedy.why.is_empty() { dt { "why" } dd { (safe(&remedy.why)) } }
                 @if !remedy.risk.is_empty() { dt { "risk" } dd { (safe(&remedy.risk)) } }
                 @if !remedy.dynamic { dt { "note" } dd { "needs a restart" } }
-                @if !remedy.undo.is_empty() { dt { "undo" } dd { code { (safe(&remedy.undo)) } } }
+                @if let Some(undo) = undo(remedy) {
+                    dt { "undo" }
+                    dd { @if remedy.undo.is_empty() { (undo) } @else { code { (safe(undo)) } } }
+                }
             }
         }
     }

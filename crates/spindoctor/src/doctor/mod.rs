@@ -4,6 +4,7 @@ mod args;
 mod captured;
 #[cfg(test)]
 pub mod examples;
+mod finding_text;
 pub mod html;
 pub mod json;
 mod nagios;
@@ -12,6 +13,7 @@ pub mod text;
 pub mod view;
 
 pub use args::Doctor;
-pub use html::{examined, finding, host, severity_class};
+pub use finding_text::finding_text;
+pub use html::{acts, examined, finding, host, severity_class};
 pub use run::run;
 pub use view::explained_here;

@@ -1,29 +1,19 @@
 //! The report for a terminal: readable at 80 columns, colour only as an accent, so that a pipe, a
 //! mail or a ticket loses nothing.
 
-use anstyle::{AnsiColor, Style};
-use spindoctor_model::{Diagnosis, Evidence, Finding, NotExamined, Remedy, Root, Severity, Value};
-use unicode_width::UnicodeWidthStr;
+use anstyle::AnsiColor;
+use spindoctor_model::{Diagnosis, NotExamined};
 
 use super::captured;
+use super::finding_text::finding_text;
 use super::view::{
-    WITHOUT_ACCOUNT, explained_here, findings_counted, not_examined_together, proof, root_named, seen_s,
-    stacks_text,
+    WITHOUT_ACCOUNT, explained_here, findings_counted, not_examined_together, proof, seen_s, stacks_text,
 };
 use crate::common::session_time;
-use crate::common::words::{cost_text, interruption_text, server_named, server_place, severity_word};
+use crate::common::words::{cost_text, interruption_text, server_named, server_place};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
-use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened, wrapped};
-
-/// Where a finding's body begins.
-const INDENT: usize = 4;
-/// A label longer than this stands on a line of its own.
-const WIDEST_LABEL: usize = 26;
-/// Columns of a statement that a terminal report shows; JSON and HTML have all of it.
-const STATEMENT_SHOWN: usize = 240;
-/// Frames of a call stack that a terminal report shows.
-const FRAMES_SHOWN: usize = 8;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG};
 
 /// The diagnosis as text.
 pub fn render(diagnosis: &Diagnosis, look: Look) -> String {
@@ -32,7 +22,7 @@ pub fn render(diagnosis: &Diagnosis, look: Look) -> String {
     for (at, found) in diagnosis.findings.iter().enumerate() {
         page.blank();
         let command = proof(found).filter(|_| diagnosis.given.is_empty());
-        finding(&mut page, at + 1, found, &explained_here(found, diagnosis), command.as_deref());
+        finding_text(&mut page, at + 1, found, &explained_here(found, diagnosis), command.as_deref());
     }
     if diagnosis.findings.is_empty() {
         page.blank();
@@ -83,138 +73,6 @@ fn head(page: &mut Page, diagnosis: &Diagnosis) {
     }
 }
 
-fn finding(page: &mut Page, rank: usize, finding: &Finding, explained: &[&str], proof: Option<&str>) {
-    let accent = match finding.severity {
-        Severity::Critical => AnsiColor::Red.on_default().bold(),
-        Severity::Warning => AnsiColor::Yellow.on_default().bold(),
-        Severity::Note => AnsiColor::Cyan.on_default(),
-    };
-    let lead = format!("{rank} {:<8}  ", severity_word(finding.severity));
-    page.headline(&lead, accent, &safe(&finding.headline), &safe(&finding.cause));
-
-    let rows = Rows::new(&finding.evidence);
-    for evidence in &finding.evidence {
-        rows.evidence(page, evidence);
-    }
-    if let Some(root) = &finding.root {
-        rows.root(page, root);
-    }
-    if !finding.why.is_empty() {
-        rows.labelled(page, "why", &safe(&finding.why), PLAIN);
-    }
-    if !explained.is_empty() {
-        rows.labelled(page, "explains", &safe(&explained.join(", ")), PLAIN);
-    }
-    for remedy in &finding.remedies {
-        rows.remedy(page, remedy);
-    }
-    if let Some(command) = proof {
-        rows.labelled(page, "prove", &safe(command), PLAIN);
-    }
-}
-
-/// The two columns of a finding's body: labels and what they say.
-struct Rows {
-    label_width: usize,
-    value_width: usize,
-}
-
-impl Rows {
-    fn new(evidence: &[Evidence]) -> Self {
-        let widest = |texts: &mut dyn Iterator<Item = String>, limit: usize| {
-            texts.map(|text| text.width()).filter(|width| *width <= limit).max().unwrap_or(0)
-        };
-        Self {
-            label_width: widest(&mut evidence.iter().map(|e| safe(&e.reading)), WIDEST_LABEL).max(9),
-            value_width: widest(&mut evidence.iter().map(shown_value), 16).max(6),
-        }
-    }
-
-    fn evidence(&self, page: &mut Page, evidence: &Evidence) {
-        let mut said = shown_value(evidence);
-        let mut rest = Vec::new();
-        if !evidence.expected.is_empty() {
-            rest.push(format!("(expected {})", safe(&number::expected(&evidence.expected, &evidence.unit))));
-        }
-        if evidence.series.len() > 2 {
-            rest.push(sparkline(&evidence.series));
-        }
-        if !rest.is_empty() {
-            said.extend(std::iter::repeat_n(' ', self.value_width.saturating_sub(said.width())));
-            said = format!("{said}  {}", rest.join("  "));
-        }
-        self.row(page, &safe(&evidence.reading), &said, PLAIN, &safe(&evidence.source));
-    }
-
-    fn root(&self, page: &mut Page, root: &Root) {
-        self.labelled(page, "root", &safe(&root_named(root)), STRONG);
-        if !root.statement.is_empty() {
-            self.labelled(page, "statement", &shortened(&safe(&root.statement), STATEMENT_SHOWN), PLAIN);
-        }
-        if !root.stack.is_empty() {
-            let frames: Vec<_> = root.stack.iter().take(FRAMES_SHOWN).map(|frame| safe(frame)).collect();
-            let more = if root.stack.len() > FRAMES_SHOWN { " < …" } else { "" };
-            self.labelled(page, "stack", &format!("{}{more}", frames.join(" < ")), QUIET);
-        }
-    }
-
-    fn remedy(&self, page: &mut Page, remedy: &Remedy) {
-        self.labelled(page, "do", &safe(&remedy.statement), STRONG);
-        let mut text = Vec::new();
-        if !remedy.why.is_empty() {
-            text.push(safe(&remedy.why));
-        }
-        if !remedy.risk.is_empty() {
-            text.push(format!("Risk: {}", safe(&remedy.risk)));
-        }
-        if !remedy.dynamic {
-            text.push("Needs a restart.".to_owned());
-        }
-        if !text.is_empty() {
-            self.labelled(
-                page,
-                "",
-                &text.iter().map(|part| sentence(part)).collect::<Vec<_>>().join(" "),
-                QUIET,
-            );
-        }
-        if !remedy.undo.is_empty() {
-            self.labelled(page, "undo", &safe(&remedy.undo), PLAIN);
-        }
-    }
-
-    fn labelled(&self, page: &mut Page, label: &str, text: &str, style: Style) {
-        self.row(page, label, text, style, "");
-    }
-
-    /// One row; the source goes to the right edge where there is room for it.
-    fn row(&self, page: &mut Page, label: &str, text: &str, style: Style, source: &str) {
-        let column = INDENT + self.label_width + 2;
-        let mut lead = " ".repeat(INDENT);
-        if label.width() > self.label_width {
-            page.paragraph(&lead, label, QUIET);
-            lead = " ".repeat(column);
-        } else {
-            let pad = self.label_width - label.width() + 2;
-            lead = format!("{lead}{}{}", page.paint(QUIET, label), " ".repeat(pad));
-        }
-        let lines = wrapped(text, page.look.width.saturating_sub(column));
-        for (at, line) in lines.iter().enumerate() {
-            let mut printed =
-                format!("{}{}", if at == 0 { lead.as_str() } else { "" }, page.paint(style, line));
-            if at > 0 {
-                printed.insert_str(0, &" ".repeat(column));
-            }
-            let free = page.look.width.saturating_sub(column + line.width());
-            if at + 1 == lines.len() && !source.is_empty() && free >= source.width() + 2 {
-                printed.push_str(&" ".repeat(free - source.width()));
-                printed.push_str(&page.paint(QUIET, source));
-            }
-            page.push(&printed);
-        }
-    }
-}
-
 fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
     if !diagnosis.given.is_empty() {
         captured::nothing_found(page, diagnosis);
@@ -257,46 +115,11 @@ fn not_examined(page: &mut Page, not_examined: &[NotExamined]) {
     }
 }
 
-fn shown_value(evidence: &Evidence) -> String {
-    match &evidence.value {
-        Value::Text(text) => {
-            shortened(&safe(&number::value(&Value::Text(text.clone()), &evidence.unit)), STATEMENT_SHOWN)
-        }
-        number => safe(&number::value(number, &evidence.unit)),
-    }
-}
-
-/// A text as a sentence, so that several can follow each other.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let mut line: String = match letters.next() {
-        Some(first) => first.to_uppercase().chain(letters).collect(),
-        None => String::new(),
-    };
-    if !line.ends_with(['.', '!', '?']) {
-        line.push('.');
-    }
-    line
-}
-
-/// A curve in at most twelve characters, from zero (or the lowest, where it is below) to the highest.
-fn sparkline(series: &[(f64, f64)]) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    const LONGEST: usize = 12;
-    let per_bar = series.len().div_ceil(LONGEST);
-    let means: Vec<f64> = series
-        .chunks(per_bar)
-        .map(|chunk| chunk.iter().map(|point| point.1).sum::<f64>() / chunk.len() as f64)
-        .collect();
-    let low = means.iter().copied().fold(0.0, f64::min);
-    let high = means.iter().copied().fold(0.0, f64::max);
-    let span = if high > low { high - low } else { 1.0 };
-    means.iter().map(|mean| BARS[(((mean - low) / span) * 7.0).round().clamp(0.0, 7.0) as usize]).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use unicode_width::UnicodeWidthStr as _;
 
     use crate::doctor::examples;
 

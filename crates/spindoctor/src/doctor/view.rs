@@ -1,6 +1,6 @@
 //! What the formats of a diagnosis share.
 
-use spindoctor_model::{Diagnosis, Finding, Interruption, NotExamined, Root};
+use spindoctor_model::{Diagnosis, Finding, Interruption, NotExamined, Remedy, Root};
 use spindoctor_rules::causes::server_stopped;
 
 use spindoctor_page::number;
@@ -55,6 +55,18 @@ pub fn root_named(root: &Root) -> String {
         parts.push(format!("user {}", root.user));
     }
     if parts.is_empty() { "a thread that the server does not name".to_owned() } else { parts.join(", ") }
+}
+
+/// How to take a remedy back. Where it is not said, a connection that was ended is known to be gone; of anything else nothing
+/// is said.
+pub fn undo(remedy: &Remedy) -> Option<&str> {
+    match remedy.undo.as_str() {
+        "" if remedy.statement.starts_with("KILL ") => {
+            Some("not possible: the client has to connect and do its work again")
+        }
+        "" => None,
+        undo => Some(undo),
+    }
 }
 
 /// `100 snapshots; of 1250 CPU samples 74 % were spinning: commits 68 %, redo log threads 6 %`

@@ -9,7 +9,7 @@ use super::{picture, statements};
 use crate::common::session_time;
 use crate::common::stalls::{day_and_time, event_lasted, time};
 use crate::common::words::severity_word;
-use crate::doctor::{examined, explained_here, finding, host, severity_class};
+use crate::doctor::{acts, examined, explained_here, finding, host, severity_class};
 use crate::locks::html;
 use spindoctor_page::html::page;
 use spindoctor_page::number;
@@ -75,14 +75,15 @@ fn head(incident: &Incident, title: &str) -> Markup {
 }
 
 fn story(incident: &Incident) -> Markup {
-    let severity = incident.diagnosis.as_ref().and_then(|diagnosis| diagnosis.findings.first());
-    let severity = severity.map(|first| severity_class(first.severity)).unwrap_or_default();
+    let first = incident.diagnosis.as_ref().and_then(|diagnosis| diagnosis.findings.first());
+    let severity = first.map(|first| severity_class(first.severity)).unwrap_or_default();
     html! {
         section.card.verdict.story.(severity) {
             p.sentence { (safe(&incident.sentence())) }
             @if let Some((cause, _)) = incident.cause() {
                 p.quiet { "First cause: " a href="#finding-1" { code { (safe(cause)) } } }
             }
+            @if let Some(first) = first { (acts(first, 1)) }
             @if !incident.numbers.is_empty() {
                 table.wide.compared {
                     thead {

@@ -1,6 +1,6 @@
 //! An incident in sentences: the same words on the page, in the terminal and in JSON.
 
-use spindoctor_model::StallKind;
+use spindoctor_model::{Event, StallKind};
 
 use super::view::Incident;
 use crate::common::stalls::day_and_time;
@@ -43,20 +43,36 @@ impl Incident {
                 None => format!("From {when} on the recorder saw no stall, and its samples show no cause."),
             };
         };
-        let head = &event.head;
-        let mut text = match self.scope.is_asked {
-            true => format!("The worst began at {}: ", day_and_time(head.began)),
-            false => format!("At {when}: "),
-        };
-        text.push_str(if head.stall.because.is_empty() {
-            head.stall.kind.title()
-        } else {
-            &head.stall.because
-        });
+        let text = self.stall_sentence(event);
         match self.cause() {
-            Some((_, headline)) => format!("{text}. {headline}."),
-            None if head.stall.kind.is_restart() => format!("{text}."),
-            None => format!("{text}. No cause was found."),
+            Some((_, headline)) => format!("{text} {headline}."),
+            None if event.head.stall.kind.is_restart() => text,
+            None => format!("{text} No cause was found."),
+        }
+    }
+
+    /// What was seen of the event, in a sentence that says nothing of its cause.
+    fn stall_sentence(&self, event: &Event) -> String {
+        let head = &event.head;
+        let when = match self.scope.is_asked {
+            true => format!("The worst began at {}", day_and_time(head.began)),
+            false => format!("At {}", day_and_time(self.scope.stall.from)),
+        };
+        let seen = match head.stall.because.as_str() {
+            "" => head.stall.kind.title(),
+            because => because,
+        };
+        format!("{when}: {seen}.")
+    }
+
+    /// [`Incident::sentence`] for where the first finding follows at once: its headline is left to it.
+    pub fn sentence_before_finding(&self) -> String {
+        match &self.event {
+            Some(event) => self.stall_sentence(event),
+            None => {
+                let when = day_and_time(self.scope.stall.from);
+                format!("From {when} on the recorder saw no stall; its samples show a cause.")
+            }
         }
     }
 

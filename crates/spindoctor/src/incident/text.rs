@@ -1,35 +1,37 @@
-//! An incident for the terminal: what happened, in numbers, the first cause and what to do. The page has the rest.
+//! An incident for the terminal: what happened, the first cause and what to do, and the numbers. The page has the rest.
 
-use spindoctor_model::Finding;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::view::Incident;
 use super::words::{change_text, compared_text, load_text};
 use crate::common::session_time;
 use crate::common::stalls::{day_and_time, event_lasted, time};
+use crate::doctor::{explained_here, finding_text};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
 
 /// Statements that a terminal shows; the page has more.
 const STATEMENTS_SHOWN: usize = 4;
-/// Remedies that a terminal shows.
-const REMEDIES_SHOWN: usize = 2;
-/// Where a field's text begins, at least and at most: as far right as the longest name of a reading needs.
+/// Where a field's text begins.
 const COLUMN: usize = 17;
-const WIDEST_COLUMN: usize = 34;
 
 /// The incident as text.
 pub fn render(incident: &Incident, look: Look) -> String {
     let mut page = Page::new(look);
     page.line_with_right(&incident.title(), &whose(incident), STRONG, QUIET);
-    page.paragraph("", &safe(&incident.sentence()), PLAIN);
+    let diagnosis = incident.diagnosis.as_ref();
+    match diagnosis.and_then(|diagnosis| Some((diagnosis, diagnosis.findings.first()?))) {
+        Some((diagnosis, first)) => {
+            page.paragraph("", &safe(&incident.sentence_before_finding()), PLAIN);
+            page.blank();
+            finding_text(&mut page, 1, first, &explained_here(first, diagnosis), None);
+        }
+        None => page.paragraph("", &safe(&incident.sentence()), PLAIN),
+    }
     numbers(&mut page, incident);
     time_of_sessions(&mut page, incident);
     events(&mut page, incident);
-    if let Some(first) = incident.diagnosis.as_ref().and_then(|diagnosis| diagnosis.findings.first()) {
-        cause(&mut page, first);
-    }
     statements(&mut page, incident);
     if let Some(last) = incident.settings.changes.first() {
         page.blank();
@@ -100,23 +102,6 @@ fn events(page: &mut Page, incident: &Incident) {
             text = format!("{text} ({cause})");
         }
         page.entry(&lead, &safe(&text), lead.width().max(COLUMN - 4));
-    }
-}
-
-fn cause(page: &mut Page, first: &Finding) {
-    page.blank();
-    page.headline("", STRONG, &safe(&first.headline), &safe(&first.cause));
-    let widest = first.evidence.iter().map(|evidence| safe(&evidence.reading).width() + 2).max();
-    let column = widest.unwrap_or_default().clamp(COLUMN, WIDEST_COLUMN);
-    if !first.why.is_empty() {
-        page.field("why", &safe(&first.why), column);
-    }
-    for evidence in &first.evidence {
-        let text = number::value(&evidence.value, &evidence.unit);
-        page.field(&shortened(&safe(&evidence.reading), column - 2), &shortened(&safe(&text), 160), column);
-    }
-    for remedy in first.remedies.iter().take(REMEDIES_SHOWN) {
-        page.field("do", &safe(&remedy.statement), column);
     }
 }
 

@@ -7,7 +7,7 @@
 /// Who holds a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
-    /// Nobody: who waits is about to be woken.
+    /// Nobody holds it: the waiting thread is about to be woken.
     Free,
     /// The thread of this id, in the process's pid namespace, or 0 where the lock does not hold it; and the number of
     /// readers.

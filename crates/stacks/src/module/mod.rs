@@ -166,7 +166,7 @@ impl Modules {
         })
     }
 
-    /// Whose they are.
+    /// The process whose modules these are.
     pub fn pid(&self) -> u32 {
         self.pid
     }

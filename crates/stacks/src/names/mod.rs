@@ -78,12 +78,12 @@ impl std::fmt::Debug for Functions {
 }
 
 impl Names {
-    /// One that knows no name yet, and asks the servers of `DEBUGINFOD_URLS`.
+    /// A table that knows no name yet, and asks the servers of `DEBUGINFOD_URLS`.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One that asks these servers, separated by spaces, and keeps what they send in `cache`; for no longer than
+    /// A table that asks these servers, separated by spaces, and keeps what they send in `cache`; for no longer than
     /// `patience` in all.
     pub fn with_debuginfod(urls: &str, cache: PathBuf, patience: Duration) -> Self {
         Self::with(Debuginfod::new(urls, cache, patience))

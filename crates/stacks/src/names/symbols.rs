@@ -32,7 +32,7 @@ const LABEL: u8 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Symbol {
     start: u64,
-    /// Less is better: functions before labels, sized before sizeless, visible ones before local ones.
+    /// A smaller rank is better: functions before labels, sized before sizeless, visible ones before local ones.
     rank: u8,
     size: u32,
     name: u32,

@@ -86,7 +86,7 @@ impl Budget {
         Duration::try_from_secs_f64(over).unwrap_or_default()
     }
 
-    /// Where it made snapshots wait: `to take at most 3 % of the CPUs, ...`
+    /// The note where the budget made snapshots wait: `to take at most 3 % of the CPUs, ...`
     pub(super) fn note(&self, hz: f64) -> Option<String> {
         let Self { percent, .. } = self;
         self.waited.then(|| {

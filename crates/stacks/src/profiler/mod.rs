@@ -155,7 +155,7 @@ impl Profiler {
         })
     }
 
-    /// Which source is used.
+    /// The source that is used.
     pub fn source(&self) -> StackSource {
         self.source
     }

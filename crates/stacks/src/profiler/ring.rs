@@ -173,7 +173,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Which source is used.
+    /// The source that is used.
     pub fn source(&self) -> StackSource {
         self.profiler.source()
     }

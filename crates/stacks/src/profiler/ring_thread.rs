@@ -72,7 +72,7 @@ impl RingThread {
         }
     }
 
-    /// Which source is used.
+    /// The source that is used.
     pub fn source(&self) -> StackSource {
         self.source
     }
@@ -105,7 +105,7 @@ impl RingThread {
         self.progress.runnable.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// What it cost so far.
+    /// What the ring cost so far.
     pub fn cost(&self) -> RingCost {
         RingCost {
             snapshots: self.progress.snapshots.load(Ordering::Relaxed),

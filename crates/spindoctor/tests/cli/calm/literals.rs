@@ -13,19 +13,61 @@ const SECRETS: [&str; 3] = ["alice@example.com", "bob@example.com", "Mallory"];
 /// The shape of all that wait; of the last one a server may keep no more than the beginning of what follows it.
 const SHAPE: &str = "UPDATE customers SET name = ? WHERE email = ?";
 
-/// Odd statements that wait for a row: a comment whose apostrophe is no quote; the other quotes; escapes and doubled quotes; a
-/// comment to the line's end; characters that steer a terminal or begin an element; a text that is cut in a literal.
-fn odd() -> Vec<String> {
-    let of_alice = "WHERE email = 'alice@example.com'";
+/// The shape of the same odd texts where they are looked up.
+const LOOKS_UP: &str = "SELECT email FROM customers WHERE name = ? AND email = ?";
+
+/// What a statement has that a careless reader takes for something else, wherever a statement is written.
+struct Odd {
+    /// Before the table's name.
+    comment: &'static str,
+    /// Before the first literal.
+    to_the_lines_end: &'static str,
+    name: String,
+    email: &'static str,
+    more: String,
+}
+
+impl Odd {
+    /// What waits for a row.
+    fn update(&self) -> String {
+        let Self { comment, to_the_lines_end, name, email, more } = self;
+        format!("UPDATE {comment}customers SET {to_the_lines_end}name = {name} WHERE email = {email}{more}")
+    }
+
+    /// What is given to a command.
+    fn select(&self) -> String {
+        let Self { comment, to_the_lines_end, name, email, more } = self;
+        format!(
+            "SELECT email FROM {comment}customers WHERE {to_the_lines_end}name = {name} AND email = {email}{more}"
+        )
+    }
+}
+
+/// The one list of odd statements, in every command: a comment whose apostrophe is no quote; the other quotes; escapes and
+/// doubled quotes; a comment to the line's end; characters that steer a terminal or begin an element; a text that is cut in a
+/// literal.
+fn odd() -> Vec<Odd> {
+    let plain = || Odd {
+        comment: "",
+        to_the_lines_end: "",
+        name: "'bob@example.com'".to_owned(),
+        email: "'alice@example.com'",
+        more: String::new(),
+    };
     vec![
-        format!("UPDATE /* it's Mallory's */ customers SET name = 'bob@example.com' {of_alice}"),
-        "UPDATE customers SET name = \"bob@example.com\" WHERE email = \"alice@example.com\"".to_owned(),
-        format!("UPDATE customers SET name = 'it\\'s ''\\\\''bob@example.com' {of_alice}"),
-        format!("UPDATE customers SET -- don't ask Mallory\n name = 'bob@example.com' {of_alice}"),
-        format!("UPDATE customers SET name = '\u{1b}[2J</title><script>bob@example.com' {of_alice}"),
-        format!("UPDATE customers SET name = 'x' {of_alice} AND name <> 'Mallory{}'", "y".repeat(3_000)),
+        Odd { comment: "/* it's Mallory's */ ", ..plain() },
+        Odd { name: "\"bob@example.com\"".to_owned(), email: "\"alice@example.com\"", ..plain() },
+        Odd { name: "'it\\'s ''\\\\''bob@example.com'".to_owned(), ..plain() },
+        Odd { to_the_lines_end: "-- don't ask Mallory\n ", ..plain() },
+        Odd { name: "'\u{1b}[2J</title><script>bob@example.com'".to_owned(), ..plain() },
+        Odd {
+            name: "'x'".to_owned(),
+            more: format!(" AND name <> 'Mallory{}'", "y".repeat(3_000)),
+            ..plain()
+        },
     ]
 }
+
 /// Holds it, and what is idle shows as its last statement.
 const HOLDS: &str = "SELECT /* don't */ name FROM customers WHERE email = 'alice@example.com' FOR UPDATE";
 
@@ -59,10 +101,14 @@ fn files_are_clean(what: &str, folder: &Path) {
         let path = entry.expect("an entry").path();
         match path.is_dir() {
             true => files_are_clean(what, &path),
-            false => is_clean(
-                &format!("{what}: {}", path.display()),
-                &String::from_utf8_lossy(&std::fs::read(&path).expect("a file")),
-            ),
+            false => {
+                let what = format!("{what}: {}", path.display());
+                let bytes = std::fs::read(&path).expect("a file");
+                is_clean(&what, &String::from_utf8_lossy(&bytes));
+                if let Ok(text) = std::str::from_utf8(&bytes) {
+                    is_in_shape(&what, text);
+                }
+            }
         }
     }
 }
@@ -92,7 +138,7 @@ fn held_up(which: Which, look: impl FnOnce(&Server)) {
         }
         let mut waiting = Vec::new();
         let odd = odd();
-        for sql in odd.clone() {
+        for sql in odd.iter().map(Odd::update) {
             let mut waiter = server.connect().await.expect("a session");
             waiter.query_drop("USE shop").await.expect("it works");
             waiter.query_drop("SET innodb_lock_wait_timeout = 600").await.expect("it works");
@@ -169,17 +215,15 @@ fn no_command_shows_one(which: Which) {
         fleet("fleet doctor", Some("row-lock-pileup"));
         fleet("fleet doctor --json", Some("row-lock-pileup"));
 
-        for sql in [
-            "SELECT /* it's */ name FROM customers WHERE email IN ('alice@example.com', \"bob@example.com\")",
-            "SELECT name FROM customers -- don't\n WHERE email IN ('alice@example.com', 'it''s \\'Mallory')",
-        ] {
+        for sql in odd().iter().map(Odd::select) {
+            let sql = sql.as_str();
             let mut command = spindoctor(&format!("indexes --database shop --json --no-stacks {connection}"));
             let output = command.args(["--statement", sql]).output().expect("the program runs");
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let notes = String::from_utf8_lossy(&output.stderr).into_owned();
             is_clean(sql, &text);
             is_clean(sql, &notes);
-            assert!(text.contains("SELECT name FROM customers WHERE email IN"), "{sql}: {text}{notes}");
+            assert!(text.contains(LOOKS_UP), "{sql}: {text}{notes}");
         }
 
         // Asked for, they are shown.
