@@ -562,7 +562,7 @@ pub(crate) mod examples {
         assert_eq!(finding.severity, spindoctor_model::Severity::Note, "{}", finding.score);
         assert_eq!(
             finding.headline,
-            "One statement of connection 20 reads 3000000 rows a second by scans and takes about 0.6 CPUs: SELECT COUNT(*) FROM a \
+            "One statement of connection 20 reads 3,000,000 rows a second by scans and takes about 0.6 CPUs: SELECT COUNT(*) FROM a \
              JOIN b ON a.k < b.k"
         );
         assert!(finding.evidence.iter().any(|evidence| evidence.reading == "CPUs that the scans take"));
