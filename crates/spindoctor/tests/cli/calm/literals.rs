@@ -13,8 +13,8 @@ const SECRETS: [&str; 3] = ["alice@example.com", "bob@example.com", "Mallory"];
 /// The shape of all that wait; of the last one a server may keep no more than the beginning of what follows it.
 const SHAPE: &str = "UPDATE customers SET name = ? WHERE email = ?";
 
-/// The shape of the same odd texts where they are looked up.
-const LOOKS_UP: &str = "SELECT email FROM customers WHERE name = ? AND email = ?";
+/// How the same odd texts begin where they are looked up; one whose literal ends where servers do not agree is shown no further.
+const LOOKS_UP: &str = "SELECT email FROM customers WHERE name = ?";
 
 /// What a statement has that a careless reader takes for something else, wherever a statement is written.
 struct Odd {
