@@ -231,57 +231,30 @@ impl<'a, 'b> ser::Serializer for &'a mut Flattener<'b> {
     }
 }
 
-impl ser::SerializeSeq for Open<'_, '_> {
-    type Ok = ();
-    type Error = NotFlat;
+/// serde has four kinds of lists; all are one here.
+macro_rules! lists {
+    ($($kind:ident $element:ident),*) => {$(
+        impl ser::$kind for Open<'_, '_> {
+            type Ok = ();
+            type Error = NotFlat;
 
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotFlat> {
-        self.element(value)
-    }
+            fn $element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotFlat> {
+                self.element(value)
+            }
 
-    fn end(self) -> Result<(), NotFlat> {
-        self.end_list()
-    }
+            fn end(self) -> Result<(), NotFlat> {
+                self.end_list()
+            }
+        }
+    )*};
 }
 
-impl ser::SerializeTuple for Open<'_, '_> {
-    type Ok = ();
-    type Error = NotFlat;
-
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotFlat> {
-        self.element(value)
-    }
-
-    fn end(self) -> Result<(), NotFlat> {
-        self.end_list()
-    }
-}
-
-impl ser::SerializeTupleStruct for Open<'_, '_> {
-    type Ok = ();
-    type Error = NotFlat;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotFlat> {
-        self.element(value)
-    }
-
-    fn end(self) -> Result<(), NotFlat> {
-        self.end_list()
-    }
-}
-
-impl ser::SerializeTupleVariant for Open<'_, '_> {
-    type Ok = ();
-    type Error = NotFlat;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotFlat> {
-        self.element(value)
-    }
-
-    fn end(self) -> Result<(), NotFlat> {
-        self.end_list()
-    }
-}
+lists!(
+    SerializeSeq serialize_element,
+    SerializeTuple serialize_element,
+    SerializeTupleStruct serialize_field,
+    SerializeTupleVariant serialize_field
+);
 
 impl ser::SerializeMap for Open<'_, '_> {
     type Ok = ();
@@ -308,36 +281,22 @@ impl ser::SerializeMap for Open<'_, '_> {
     }
 }
 
-impl ser::SerializeStruct for Open<'_, '_> {
-    type Ok = ();
-    type Error = NotFlat;
+/// A struct, and a variant of an enum with fields of its own.
+macro_rules! records {
+    ($($kind:ident),*) => {$(
+        impl ser::$kind for Open<'_, '_> {
+            type Ok = ();
+            type Error = NotFlat;
 
-    fn serialize_field<T: Serialize + ?Sized>(
-        &mut self,
-        name: &'static str,
-        value: &T,
-    ) -> Result<(), NotFlat> {
-        self.field(name, value)
-    }
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), NotFlat> {
+                self.field(name, value)
+            }
 
-    fn end(self) -> Result<(), NotFlat> {
-        self.end_record()
-    }
+            fn end(self) -> Result<(), NotFlat> {
+                self.end_record()
+            }
+        }
+    )*};
 }
 
-impl ser::SerializeStructVariant for Open<'_, '_> {
-    type Ok = ();
-    type Error = NotFlat;
-
-    fn serialize_field<T: Serialize + ?Sized>(
-        &mut self,
-        name: &'static str,
-        value: &T,
-    ) -> Result<(), NotFlat> {
-        self.field(name, value)
-    }
-
-    fn end(self) -> Result<(), NotFlat> {
-        self.end_record()
-    }
-}
+records!(SerializeStruct, SerializeStructVariant);
