@@ -12,7 +12,8 @@ pub(crate) struct Draft(Finding);
 impl Draft {
     /// A finding of that cause; the score is brought into 0 to 1.
     pub(crate) fn new(cause: &Cause, score: f64, headline: impl Into<String>) -> Self {
-        let score = if score.is_finite() { score.clamp(0.0, 1.0) } else { 0.0 };
+        // Of -0.0, which a clamp leaves as it is, 0.0 too.
+        let score = if score.is_finite() { score.clamp(0.0, 1.0) + 0.0 } else { 0.0 };
         Self(Finding {
             cause: cause.name.to_owned(),
             severity: rank::severity(score),

@@ -107,7 +107,8 @@ pub(crate) fn without_overlap(findings: &mut [Finding]) {
             finding.score = left;
             finding.severity = finding.severity.min(severity(left));
         }
-        left -= finding.score;
+        // Scores are rounded: their sum may be more than 1 by a bit, and nothing less than 0 is left.
+        left = (left - finding.score).max(0.0);
     }
 }
 
@@ -190,6 +191,15 @@ mod tests {
         let scores: Vec<f64> = findings.iter().map(|finding| (finding.score * 100.0).round()).collect();
         assert_eq!(scores, [70.0, 60.0, 90.0, 30.0, 0.0]);
         assert_eq!(findings[4].severity, Severity::Note);
+    }
+
+    #[test]
+    fn what_is_left_is_never_less_than_nothing() {
+        let mut findings: Vec<Finding> =
+            ["a", "b", "c", "d"].iter().map(|name| finding(name, 0.34, &[])).collect();
+        findings.extend((0..3).map(|_| finding("e", 0.1, &[])));
+        without_overlap(&mut findings);
+        assert!(findings.iter().all(|finding| finding.score.is_sign_positive()), "{findings:#?}");
     }
 
     #[test]

@@ -8,10 +8,13 @@ use spindoctor_model::{Finding, KnownBy, SessionTime, Severity, TimeClass};
 use super::explained::WITHOUT_A_STATE;
 use crate::{Costs, find, rank};
 
-/// Sightings of sessions at work below which an account says nothing of a score: a share of so few is off by a tenth.
+/// Sightings of sessions at work below which a share is off by more than a tenth: it then bounds a score with a margin.
 const SIGHTINGS: u64 = 50;
 
-/// And the sessions at work on average: a session that waits for an otherwise idle server is in few sightings.
+/// Half of a 95 % interval in standard errors of the normal distribution.
+const Z_95: f64 = 1.96;
+
+/// Sessions at work on average below which an account says nothing of a score: one session that now and then is in a statement.
 const SESSIONS: f64 = 0.5;
 
 /// Classes that the server's own work on the CPUs makes longer: what a waste of CPU takes is gone from each of them. Who waits for
@@ -24,7 +27,7 @@ const FEW: f64 = 2.0;
 
 /// Gives each finding its share of the session time as its score, and the severity that belongs to it.
 pub(crate) fn set_scores(time: &SessionTime, findings: &mut [Finding]) {
-    if time.observations < SIGHTINGS || time.session_seconds_per_second < SESSIONS {
+    if time.session_seconds_per_second < SESSIONS {
         return;
     }
     for finding in findings {
@@ -50,15 +53,30 @@ fn share(time: &SessionTime, costs: &Costs, explains: &[TimeClass], estimate: f6
     match costs {
         Costs::Elsewhere => estimate,
         Costs::Waits(surely) => {
-            let least = sum(&|class| surely.contains(&class));
+            let (least, _) = interval(sum(&|class| surely.contains(&class)), time.observations);
             let most = sum(&|class| surely.contains(&class) || explains.contains(&class));
-            estimate.clamp(least, least.max(most + vague(time, surely, explains)).min(1.0))
+            let (_, most) = interval(most + vague(time, surely, explains), time.observations);
+            estimate.clamp(least, least.max(most))
         }
         Costs::Cpu => {
             let reach = sum(&|class| RUNNABLE.contains(&class) || explains.contains(&class));
-            estimate * (reach + vague(time, &[TimeClass::Cpu], explains)).min(1.0)
+            estimate * interval(reach + vague(time, &[TimeClass::Cpu], explains), time.observations).1
         }
     }
+}
+
+/// The least and the most that a share may be which was counted in so many sightings, 0 to 1: its 95 % interval (E. B. Wilson,
+/// Probable inference, the law of succession, and statistical inference, 1927), which is of use for few of them, and for shares
+/// of 0 and 1, too. From [`SIGHTINGS`] on the share itself.
+fn interval(share: f64, sightings: u64) -> (f64, f64) {
+    let share = share.clamp(0.0, 1.0);
+    if sightings >= SIGHTINGS {
+        return (share, share);
+    }
+    let (n, z2) = (sightings as f64, Z_95 * Z_95);
+    let middle = (share * n + z2 / 2.0) / (n + z2);
+    let half = Z_95 / (n + z2) * (n * share * (1.0 - share) + z2 / 4.0).sqrt();
+    ((middle - half).max(0.0), (middle + half).min(1.0))
 }
 
 /// Share of the session time of which the account cannot say what it was, and which may be in one of these classes.
@@ -128,6 +146,36 @@ mod tests {
         assert!((share(&time, &log, &[], 0.9) - 0.8).abs() < 1e-9);
         // The list has a word for a metadata lock.
         assert_eq!(share(&time, &Costs::Waits(&[TimeClass::MetadataLock]), &[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn few_sightings_bound_a_score_the_less_the_fewer_they_are() {
+        assert_eq!(interval(0.82, 4000), (0.82, 0.82));
+        assert_eq!(interval(0.5, 0), (0.0, 1.0));
+        let wide = |sightings| {
+            let (least, most) = interval(0.82, sightings);
+            assert!(least < 0.82 && 0.82 < most, "{least} to {most}");
+            most - least
+        };
+        assert!(wide(43) < 0.25 && wide(43) < wide(10) && wide(10) < wide(3), "{}", wide(43));
+        for (share, sightings) in [(0.0, 20), (1.0, 20)] {
+            let (least, most) = interval(share, sightings);
+            assert!(
+                (least..=most).contains(&share) && (0.1..0.2).contains(&(most - least)),
+                "{least} to {most}"
+            );
+        }
+        // An ALTER behind a metadata lock on a host that is busy with builds: 43 sightings.
+        let time = SessionTime {
+            observations: 43,
+            ..time(&[
+                (TimeClass::MetadataLock, 0.82, KnownBy::Stack),
+                (TimeClass::CpuTaken, 0.18, KnownBy::Counter),
+            ])
+        };
+        let neighbour = share(&time, &Costs::Waits(&[TimeClass::CpuTaken]), &[TimeClass::CpuTaken], 0.999);
+        let lock = share(&time, &Costs::Waits(&[TimeClass::MetadataLock]), &[TimeClass::MetadataLock], 0.9);
+        assert!(lock > 0.6 && neighbour < 0.35, "{lock} {neighbour}");
     }
 
     #[test]
