@@ -21,6 +21,7 @@ mod history;
 mod killing;
 pub mod latch_spin;
 mod logged;
+mod own_answers;
 pub mod phases;
 pub mod proposals;
 pub mod rank;

@@ -269,6 +269,16 @@ impl Build {
         })
     }
 
+    /// The status of so many of the samples came so late, milliseconds.
+    pub(crate) fn late(mut self, samples: usize, ms: f64) -> Self {
+        for sample in self.0.samples.iter_mut().take(samples) {
+            if let Reading::Available { took_ms, .. } = &mut sample.server.status {
+                *took_ms = ms;
+            }
+        }
+        self
+    }
+
     /// Neither stacks nor CPU samples.
     pub(crate) fn without_profile(mut self) -> Self {
         self.0.profile = Reading::default();

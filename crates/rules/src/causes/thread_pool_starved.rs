@@ -8,7 +8,7 @@ use spindoctor_model::{
 use super::{connections_exhausted, server_stopped};
 use crate::below::threads_below;
 use crate::draft::Draft;
-use crate::rank::WARNING_FROM;
+use crate::own_answers::OwnAnswers;
 use crate::sessions::Waiting;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -24,9 +24,12 @@ pub const CAUSE: Cause = Cause {
                    seem to sleep. Who wants to look at it cannot log in.",
     evidence: "thread_handling is pool-of-threads; Threadpool_threads is at thread_pool_max_threads in half of the samples or more; as many \
                sessions are at work as there are threads, one for each of the thread_pool_size groups left out, which listens; and \
-               half of them or more wait. Without a session: by the stacks no thread of the pool is free, two or more are at a \
-               statement, and more of them wait than run. The estimate is the share of the connections that have no thread, at most: \
-               those of them that have nothing to ask are not distinguished.",
+               half of them or more wait. Sessions at work are counted in the list and in the stacks, and the larger number counts: a \
+               pool that is full by turns lets spindoctor's own questions through in its good moments, and the list shows no others. \
+               Without stacks what the questions took says it: a second and more, for a fifth of the time. Without a session: by the \
+               stacks no thread of the pool is free, two or more are at a statement, and more of them wait than run. The estimate is \
+               the share of the connections that have no thread, at most (those of them that have nothing to ask are not \
+               distinguished), or the share of the time in which spindoctor's own questions waited, where that is more.",
     looks_alike: "What the sessions wait for is the cause where it has a name: row-lock-pileup, metadata-lock-pileup and \
                   global-lock-pileup then stand above this. Threads of a pool that all run are cpu-saturated. A server that refuses \
                   logins with error 1040 is connections-exhausted. Few threads in few groups also make statements queue for up to \
@@ -43,7 +46,7 @@ pub const CAUSE: Cause = Cause {
     ],
     costs: Costs::Elsewhere,
     explains_time: &[],
-    stacks: Stacks::Standing(&["threadpool_process_request"]),
+    stacks: Stacks::Standing(AT_A_STATEMENT),
     rule: Rule::Time(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
@@ -52,6 +55,14 @@ pub const CAUSE: Cause = Cause {
         missing: examples::missing,
     },
 };
+
+/// Functions below which a thread of the pool is at a statement (sql/threadpool_common.cc). The program of MariaDB's packages has a
+/// name for the first alone: the compiler puts the second into it.
+const AT_A_STATEMENT: &[&str] = &["tp_callback", "threadpool_process_request"];
+
+/// Share of the window in which spindoctor's own questions must have waited, where they alone say that nobody gets a thread. Chosen:
+/// one late answer in ten seconds has other reasons.
+const LATE: f64 = 0.2;
 
 /// Share of the samples in which the pool must be at its limit. Chosen, not derived: less is a burst.
 const MOSTLY: f64 = 0.5;
@@ -81,10 +92,15 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     }
 }
 
+/// Sessions that run or are ready to, on average.
+fn running(time: &SessionTime) -> f64 {
+    let runs: f64 = time.classes.iter().filter(|one| RUNS.contains(&one.class)).map(|one| one.share).sum();
+    time.session_seconds_per_second * runs
+}
+
 /// Sessions that wait or sleep on purpose, on average.
 fn waiting(time: &SessionTime) -> f64 {
-    let runs: f64 = time.classes.iter().filter(|one| RUNS.contains(&one.class)).map(|one| one.share).sum();
-    time.session_seconds_per_second * (1.0 - runs) + time.sleeping
+    (time.session_seconds_per_second - running(time)).max(0.0) + time.sleeping
 }
 
 /// What most of those that wait do.
@@ -93,6 +109,20 @@ fn doing(time: &SessionTime) -> &'static str {
     match largest.filter(|one| one.share * time.session_seconds_per_second >= time.sleeping) {
         Some(one) => one.class.label(),
         None => "SLEEP()",
+    }
+}
+
+/// Threads of the pool by their stacks, on average.
+struct Pool {
+    at_statements: f64,
+    free: f64,
+}
+
+impl Pool {
+    fn from_profile(profile: &Profile) -> Self {
+        // Who listens for all of its group is below get_event, too.
+        let free = threads_below(profile, &["get_event"]) - threads_below(profile, &["io_poll_wait"]);
+        Self { at_statements: threads_below(profile, AT_A_STATEMENT), free: free.max(0.0) }
     }
 }
 
@@ -110,26 +140,44 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     }
     let groups = window.variable_number("thread_pool_size").unwrap_or(1.0);
     let at_work = Waiting::count(window, |_| true)?;
-    let taken = at_work.at_work_mean;
+    let stood = window.profile.value().map(Pool::from_profile);
+    let by_stacks = stood.as_ref().map_or(0.0, |pool| pool.at_statements);
+    let (taken, source) = match at_work.at_work_mean {
+        listed if listed >= by_stacks => (listed, "thread list"),
+        _ => (by_stacks, "stacks"),
+    };
     // One thread of each group listens, and one reads the list of threads for spindoctor.
-    if taken < (limit - groups - 1.0).max(1.0) || waiting(time) < WAITING * taken {
+    let all = (limit - groups - 1.0).max(1.0);
+    let is_taken = taken >= all && waiting(time) >= WAITING * taken;
+    let own = OwnAnswers::from_window(window);
+    // Threads that run let nobody through either, and are another matter; so is a pool of which many threads are seen to be free.
+    let has_room = stood.is_some_and(|pool| pool.free >= 1.0);
+    let is_late = own.late_share >= LATE && running(time) < WAITING * all && !has_room;
+    if !is_taken && !is_late {
         return Ok(None);
     }
     let connected = window.status("Threads_connected").unwrap_or(taken).max(taken);
-    let without = connected - taken;
+    let without = if is_taken { connected - taken } else { 0.0 };
     let more = (2.0 * limit).max(connected + groups).ceil();
-    Ok(Some(
-        Draft::new(
-            &CAUSE,
-            (without / connected.max(1.0)).max(WARNING_FROM),
-            format!(
-                "All {} threads of the pool are taken, most by sessions that wait ({}): {} of {} connections have none",
-                whole(limit),
-                doing(time),
-                whole(without),
-                whole(connected)
-            ),
+    let headline = if is_taken {
+        format!(
+            "All {} threads of the pool are taken, most by sessions that wait ({}): {} of {} connections have none",
+            whole(limit),
+            doing(time),
+            whole(without),
+            whole(connected)
         )
+    } else {
+        format!(
+            "All {} threads of the pool are taken again and again: {} of spindoctor's own {} questions waited, up to {:.1} s",
+            whole(limit),
+            own.late,
+            own.asked,
+            own.longest_s
+        )
+    };
+    Ok(Some(
+        Draft::new(&CAUSE, (without / connected.max(1.0)).max(own.late_share), headline)
         .why("The pool makes no more than thread_pool_max_threads, and a statement that comes now is read when a thread is free. Who has \
               none seems to sleep in the process list.")
         .evidence(
@@ -137,10 +185,19 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 .expected(format!("< {limit:.0}"))
                 .series(threads),
         )
-        .evidence(Evidence::new("sessions at work", taken, "", "thread list").series(at_work.series))
+        .evidence(
+            Evidence::new("sessions at work", taken, "", source)
+                .series(if source == "stacks" { Vec::new() } else { at_work.series }),
+        )
         .evidence(Evidence::new("of them wait or sleep", waiting(time), "", "session time"))
         .evidence(Evidence::new("groups of the pool", groups, "", "thread_pool_size"))
         .evidence(Evidence::new("connections", connected, "", "SHOW GLOBAL STATUS Threads_connected"))
+        .evidence_if((own.late > 0).then(|| {
+            Evidence::new("spindoctor's own questions that took a second or more", own.late as f64, "", "answers").expected("0")
+        }))
+        .evidence_if(
+            (own.late > 0).then(|| Evidence::new("time in which one of them waited", own.late_share, "ratio", "answers")),
+        )
         .remedy(Remedy {
             statement: format!("SET GLOBAL thread_pool_max_threads = {more:.0}"),
             why: "The statements that wait to be read get threads, also the one that ends the wait of the others.".into(),
@@ -156,9 +213,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
 
 /// A pool that answers no login, by the stacks of its threads.
 fn by_stacks(profile: &Profile, time: &SessionTime) -> Option<Finding> {
-    let at_statements = threads_below(profile, &["threadpool_process_request"]);
-    // Who listens for all of its group is below get_event, too.
-    let free = threads_below(profile, &["get_event"]) - threads_below(profile, &["io_poll_wait"]);
+    let Pool { at_statements, free } = Pool::from_profile(profile);
     let waits = waiting(time);
     if at_statements < AT_STATEMENTS || free >= 0.5 || waits < WAITING * at_statements {
         return None;
@@ -175,7 +230,7 @@ fn by_stacks(profile: &Profile, time: &SessionTime) -> Option<Finding> {
         .why("A login needs a thread of the pool, and the pool makes no more.")
         .evidence(Evidence::new("threads of the pool at statements", at_statements, "", "stacks"))
         .evidence(Evidence::new("sessions that wait or sleep", waits, "", "stacks"))
-        .evidence(Evidence::new("threads of the pool that are free", free.max(0.0), "", "stacks").expected("> 0"))
+        .evidence(Evidence::new("threads of the pool that are free", free, "", "stacks").expected("> 0"))
         .remedy(Remedy {
             statement: "SET GLOBAL thread_pool_max_threads = 65536, in a session that is open already or through extra_port".into(),
             why: "The pool then makes threads for those that wait to be read.".into(),
@@ -273,6 +328,51 @@ pub(crate) mod examples {
         assert_eq!(causes[..2], ["metadata-lock-pileup", CAUSE.name]);
     }
 
+    /// A thread of the pool in a session that sleeps, one that listens for its group, and one that is free, as MariaDB 10.11's
+    /// packages name them.
+    const SLEEPS: &[&str] = &[
+        "___pthread_cond_timedwait64",
+        "Interruptible_wait::wait",
+        "Item_func_sleep::val_int",
+        "mysql_execute_command",
+        "dispatch_command",
+        "do_command",
+        "tp_callback",
+        "mariadbd+0xbe257d",
+    ];
+    const LISTENS: &[&str] = &["epoll_wait", "io_poll_wait", "get_event", "mariadbd+0xbe25cd"];
+    const FREE: &[&str] = &["___pthread_cond_timedwait64", "get_event", "mariadbd+0xbe25cd"];
+
+    #[test]
+    fn sessions_that_sleep_in_step_are_seen_by_their_stacks_where_the_list_is_of_the_good_moments() {
+        let in_step = |sleeping: u32, free: u32| {
+            let build = pool(0, "").only_snapshots(&[
+                (sleeping, Condition, SLEEPS),
+                (2, Epoll, LISTENS),
+                (free, Condition, FREE),
+            ]);
+            found(&build.window())
+        };
+        let finding = in_step(14, 0).unwrap();
+        assert!(
+            finding.headline.contains("(SLEEP()): 16 of 30 connections have none"),
+            "{}",
+            finding.headline
+        );
+        assert_eq!(in_step(4, 10), None);
+    }
+
+    #[test]
+    fn what_its_own_questions_took_says_it_where_no_stacks_were_taken() {
+        let of = |late: usize| found(&pool(0, "").late(late, 1_800.0).window());
+        let finding = of(4).unwrap();
+        assert!(finding.headline.contains("4 of spindoctor's own"), "{}", finding.headline);
+        assert!((finding.score - 0.72).abs() < 0.01, "{}", finding.score);
+        assert_eq!(of(1), None);
+        // Threads that run are another matter.
+        assert_eq!(found(&pool(13, "Sending data").late(4, 1_800.0).window()), None);
+    }
+
     #[test]
     fn a_pool_that_answers_no_login_is_seen_by_its_stacks() {
         const WAITS: &[&str] = &[
@@ -283,14 +383,14 @@ pub(crate) mod examples {
             "threadpool_process_request",
             "worker_main",
         ];
-        const LISTENS: &[&str] = &["epoll_wait", "io_poll_wait", "get_event", "worker_main"];
-        const FREE: &[&str] = &["pthread_cond_timedwait", "get_event", "worker_main"];
-        let silent = |free: u32| {
+        let silent = |waits: &[&str], free: u32| {
             let build = Build::busy("10.11.19-MariaDB").no_session(NoSessionKind::Silent);
-            build.only_snapshots(&[(8, Lock, WAITS), (1, Epoll, LISTENS), (free, Condition, FREE)]).window()
+            build.only_snapshots(&[(8, Lock, waits), (1, Epoll, LISTENS), (free, Condition, FREE)]).window()
         };
-        let finding = found(&silent(0)).unwrap();
-        assert!(finding.headline.starts_with("No thread of the pool is free"), "{}", finding.headline);
-        assert_eq!(found(&silent(3)), None);
+        for waits in [WAITS, SLEEPS] {
+            let finding = found(&silent(waits, 0)).unwrap();
+            assert!(finding.headline.starts_with("No thread of the pool is free"), "{}", finding.headline);
+            assert_eq!(found(&silent(waits, 3)), None);
+        }
     }
 }

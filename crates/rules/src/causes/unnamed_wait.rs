@@ -7,6 +7,9 @@ use spindoctor_model::window::NOT_GIVEN;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window};
 
 use crate::draft::Draft;
+use crate::own_answers::OwnAnswers;
+use crate::rank::WARNING_FROM;
+use crate::run_queue::host_busy;
 use crate::time_model::{ORDINARY, blocker, explained, is_worth_a_finding, severity, unnamed, waits};
 use crate::wait_graph::Verdict;
 use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
@@ -22,7 +25,9 @@ pub const CAUSE: Cause = Cause {
                    no shorter.",
     evidence: "The time model: snapshots of all threads' stacks ten times a second, or the process list once a second where \
                stacks cannot be taken. It is a finding where classes of waits that no other finding explains take 5 % of the \
-               session time or more, and half a session or more on average.",
+               session time or more, and half a session or more on average. And what spindoctor's own questions took: where nothing \
+               else is found and one of them took a second or more it is a note, where two or more did, for a twentieth of the time, \
+               a warning.",
     looks_alike: "Sessions that sleep on purpose and idle connections are not at work and are not counted. A share of \
                   commits, reads or network in a server that does well is no trouble: these classes are a note at most, \
                   from half of the session time on. So are latches and mutexes up to 15 %: every server under load waits \
@@ -80,6 +85,10 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
     if findings.iter().any(|finding| finding.severity > Severity::Note) {
         return Outcome::Clear;
     }
+    let own = OwnAnswers::from_window(window);
+    if own.late > 0 {
+        return Outcome::Fired(late(window, own));
+    }
     let explained = explained(time, findings);
     let ordinary = time.classes.iter().find(|one| ORDINARY.contains(&one.class));
     match ordinary.filter(|one| {
@@ -126,6 +135,42 @@ fn finding(
         .root(blocker.map(|blocker| blocker.described()))
         .severity(if is_common { Severity::Note } else { severity(time, &CAUSE.costs, score) })
         .finding()
+}
+
+/// Share of the host's CPUs that is busy, from which on spindoctor itself may have waited for one. Chosen.
+const CPUS_BUSY: f64 = 0.9;
+
+/// spindoctor's own questions waited, and nothing that was seen says why: clients of this server may wait as long.
+fn late(window: &Window, own: OwnAnswers) -> Finding {
+    let busy = host_busy(window);
+    // Once may be chance; and on a host without a CPU to spare it may be spindoctor that waited for one.
+    let is_sure = own.late > 1 && own.late_share >= WARNING_FROM && busy.is_none_or(|busy| busy < CPUS_BUSY);
+    Draft::new(
+        &CAUSE,
+        if is_sure { own.late_share } else { NOTE },
+        format!(
+            "The server answers late: {} of spindoctor's own {} questions took a second or more, the longest {:.1} s",
+            own.late, own.asked, own.longest_s
+        ),
+    )
+    .severity(if is_sure { Severity::Warning } else { Severity::Note })
+    .why(
+        "No session was seen to wait for anything that explains it. Whatever held these questions up holds up those of clients, too: \
+         a pool of threads or a proxy that lets a statement through late, a lock for an instant that no sample met, the network \
+         between, or a CPU for which spindoctor itself waited.",
+    )
+    .evidence(Evidence::new("own questions that took a second or more", own.late as f64, "", "answers").expected("0"))
+    .evidence(Evidence::new("the longest", own.longest_s, "s", "answers").expected("< 1"))
+    .evidence(Evidence::new("time in which one of them waited", own.late_share, "ratio", "answers"))
+    .evidence_if(busy.map(|busy| Evidence::new("host CPUs busy", busy, "ratio", "/proc/stat")))
+    .remedy(Remedy {
+        statement: "On the server's host, over its unix socket: SELECT 1, some times in a row; and spindoctor doctor --duration 30s".into(),
+        why: "It shows whether the server is late or the way to it, and more samples meet what comes and goes.".into(),
+        dynamic: true,
+        risk: "Both only read.".into(),
+        undo: String::new(),
+    })
+    .finding()
 }
 
 /// A cause of these waits that could not be looked for.
@@ -230,6 +275,23 @@ pub(crate) mod examples {
         listed(40, "Waiting for GTID to be committed")
             .each(|_, server, _| server.threads = Reading::NotAsked)
             .window()
+    }
+
+    #[test]
+    fn a_server_that_answers_late_is_never_met_with_silence() {
+        use crate::testing::Build;
+        let found = |late, ms, build: Build| crate::diagnose(&build.late(late, ms).window()).findings;
+        let at_rest =
+            || Build::busy("8.0.36").sessions(|_| vec![session(20, "Sleep", "", "")]).without_profile();
+        assert_eq!(found(3, 600.0, at_rest()), [], "beside builds");
+        for (late, severity) in [(1, Severity::Note), (3, Severity::Warning)] {
+            for build in [at_rest(), at_rest().remote(), Build::busy("10.11.19-MariaDB")] {
+                let findings = found(late, 1_900.0, build);
+                assert_eq!((findings[0].cause.as_str(), findings[0].severity), (CAUSE.name, severity));
+            }
+        }
+        let findings = found(3, 1_900.0, at_rest().host_cpu(4.0, 0.0));
+        assert_eq!(findings[0].severity, Severity::Note, "{findings:#?}");
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! How long spindoctor's own questions waited for their answers.
+//!
+//! Its session is a client like any other, and the one whose waits are known for certain. Where a server lets its questions through
+//! in its good moments only, as a starved thread pool does, what the answers say is of these moments, and how long they took is
+//! what says that there are others.
+
+use spindoctor_model::{Outcome, Window};
+
+/// An answer that took so long was waited for, seconds. The dearest source takes some ten milliseconds of work; in recorded windows
+/// of servers on two CPUs that builds were busy with, one answer in ten windows took 0.5 to 0.8 s.
+const LATE_S: f64 = 1.0;
+
+/// Answers of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct OwnAnswers {
+    /// Questions that were asked.
+    pub(crate) asked: usize,
+    /// Of these, those that took [`LATE_S`] or had no answer.
+    pub(crate) late: usize,
+    /// The longest, seconds.
+    pub(crate) longest_s: f64,
+    /// Share of the window in which a late answer was waited for, 0 to 1.
+    pub(crate) late_share: f64,
+}
+
+impl OwnAnswers {
+    pub(crate) fn from_window(window: &Window) -> Self {
+        let readings = window.samples.iter().flat_map(|sample| sample.server.readings());
+        let took_s: Vec<f64> = readings.filter_map(|(_, reading)| took_s(reading.outcome())).collect();
+        let late = || took_s.iter().copied().filter(|took_s| *took_s >= LATE_S);
+        let late_s: f64 = late().sum();
+        Self {
+            asked: took_s.len(),
+            late: late().count(),
+            longest_s: took_s.iter().copied().fold(0.0, f64::max),
+            late_share: if late_s > 0.0 { (late_s / window.seconds().max(late_s)).min(1.0) } else { 0.0 },
+        }
+    }
+}
+
+/// From question to answer, or until it was given up; none where nothing was asked.
+fn took_s(outcome: Outcome<'_>) -> Option<f64> {
+    match outcome {
+        // A value that was kept from an earlier sample took nothing.
+        Outcome::Answered { took_ms } if took_ms > 0.0 => Some(took_ms / 1e3),
+        // `no answer in 2 s; ...`
+        Outcome::Unavailable(why) => {
+            why.because.strip_prefix("no answer in ")?.split_ascii_whitespace().next()?.parse().ok()
+        }
+        Outcome::Answered { .. } | Outcome::NotAsked => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::{Reading, Unavailable};
+
+    use super::*;
+    use crate::testing::Build;
+
+    #[test]
+    fn late_answers_are_counted_with_their_share_of_the_window() {
+        let on_time = OwnAnswers::from_window(&Build::busy("9.7.4").window());
+        assert!(on_time.asked > 50 && on_time.late == 0 && on_time.late_share == 0.0, "{on_time:?}");
+        let late = OwnAnswers::from_window(&Build::busy("9.7.4").late(3, 1_500.0).window());
+        assert_eq!((late.asked, late.late, late.longest_s), (on_time.asked, 3, 1.5));
+        assert!((late.late_share - 0.45).abs() < 1e-9, "{late:?}");
+    }
+
+    #[test]
+    fn a_question_without_an_answer_was_waited_for_and_one_that_was_refused_was_not() {
+        let of = |because: &str| {
+            let refused = Reading::Unavailable(Unavailable::because(because));
+            let window = Build::busy("9.7.4").each(|_, server, _| server.threads = refused.clone()).window();
+            OwnAnswers::from_window(&window)
+        };
+        assert_eq!(of("no answer in 2 s; the server hangs, is stopped or overloaded").longest_s, 2.0);
+        assert_eq!(of("not asked: the connection was given up after an earlier statement").late, 0);
+    }
+}
