@@ -22,12 +22,25 @@ pub(crate) const AWAITS_REPLICA: &str =
 /// Why a second one does nothing.
 pub(crate) const IS_KILLED: &str = "KILL was sent to it already: it ends once its statement looks for that";
 
-/// Users that the process list gives to threads of the server itself.
-const OF_THE_SERVER: &[&str] = &["system user", "event_scheduler"];
+/// The user that the process list gives to threads of the server itself.
+const OF_THE_SERVER: &str = "system user";
 
-/// The user of threads of the server itself.
-pub(crate) fn is_of_the_server(user: &str) -> bool {
-    OF_THE_SERVER.contains(&user)
+/// The user of the event scheduler's thread (sql/event_scheduler.cc), and on MySQL of the jobs that it starts, which a KILL ends as
+/// any connection's statement.
+const SCHEDULER: &str = "event_scheduler";
+
+/// True for a thread of the server itself. A job of the event scheduler runs a statement; the scheduler never does.
+pub(crate) fn is_of_the_server(user: &str, statement: Option<&str>) -> bool {
+    user == OF_THE_SERVER || is_scheduler(user, statement)
+}
+
+fn is_scheduler(user: &str, statement: Option<&str>) -> bool {
+    user == SCHEDULER && statement.is_none_or(str::is_empty)
+}
+
+/// True for a job that the event scheduler started, as far as its user says so: MariaDB gives it the name of its definer.
+pub(crate) fn is_scheduled(user: &str) -> bool {
+    user == SCHEDULER
 }
 
 /// Why a KILL of who is at such work frees nobody; None where it ends that work. State and statement are the process list's,
@@ -60,7 +73,7 @@ pub(crate) fn frees(server: &ServerSample, connection_id: u64) -> bool {
         server.innodb_status.value().into_iter().flat_map(|status| &status.transactions.transactions);
     let is_kept = thread.is_some_and(|thread| {
         thread.command == "Killed"
-            || is_of_the_server(&thread.user)
+            || is_of_the_server(&thread.user, thread.statement.as_deref())
             || (thread.is_at_work()
                 && why_kill_does_nothing(&thread.state, thread.statement.as_deref().unwrap_or_default(), &[])
                     .is_some())
@@ -161,6 +174,10 @@ mod tests {
         ));
         assert!(!of(session(7, "Killed", "updating", "UPDATE t SET a = 1"), "RUNNING", false));
         assert!(!of(ServerThread { user: "system user".into(), ..works() }, "RUNNING", false));
+        // The event scheduler waits for the next job; a job of it that sleeps with its rows locked is a statement like any other.
+        let scheduler = |thread| ServerThread { user: "event_scheduler".into(), ..thread };
+        assert!(!of(scheduler(session(7, "Daemon", "Waiting on empty queue", "")), "RUNNING", false));
+        assert!(of(scheduler(session(7, "Connect", "User sleep", "DO SLEEP(60)")), "RUNNING", false));
         // A connection that no list has may be what a KILL frees.
         assert!(frees(&ServerSample::default(), 7));
     }

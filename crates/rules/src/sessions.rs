@@ -6,6 +6,8 @@ use spindoctor_model::mysql::{ServerSample, ServerThread, Transaction};
 use spindoctor_model::window::Series;
 use spindoctor_model::{Remedy, Root, Unavailable, Window, number};
 
+use crate::killing;
+
 /// How many sessions waited over a window, and for what share of the work.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Waiting {
@@ -102,24 +104,29 @@ pub(crate) fn transaction(sample: &ServerSample, connection_id: u64) -> Option<&
 /// Ending that connection, with what rolling its transaction back means; whether that frees anybody [`crate::killing`] says.
 pub(crate) fn ending(sample: &ServerSample, connection_id: u64, why: &str) -> Remedy {
     let modified = transaction(sample, connection_id).map(|t| t.rows_modified);
+    let is_scheduled =
+        session(sample, connection_id).is_some_and(|thread| killing::is_scheduled(&thread.user));
+    let again = if is_scheduled {
+        " The event scheduler starts it again at its next time: ALTER EVENT with DISABLE prevents that."
+    } else {
+        ""
+    };
+    let risk: String = match modified {
+        Some(0) => {
+            "The connection ends; its transaction has changed no row, so nothing is lost but its reads."
+                .into()
+        }
+        Some(rows) => format!(
+            "Its transaction is rolled back: {}. That takes about as long as the changes did; its locks are kept until it ends.",
+            number::counted(rows, "changed row", "changed rows")
+        ),
+        None => "Its open transaction is rolled back, which takes about as long as its changes took.".into(),
+    };
     Remedy {
         statement: format!("KILL {connection_id}"),
         why: why.to_owned(),
         dynamic: true,
-        risk: match modified {
-            Some(0) => {
-                "The connection ends; its transaction has changed no row, so nothing is lost but its reads."
-                    .into()
-            }
-            Some(rows) => format!(
-                "Its transaction is rolled back: {}. That takes about as long as the changes did; its locks are kept until \
-                 it ends.",
-                number::counted(rows, "changed row", "changed rows")
-            ),
-            None => {
-                "Its open transaction is rolled back, which takes about as long as its changes took.".into()
-            }
-        },
+        risk: risk + again,
         undo: String::new(),
     }
 }

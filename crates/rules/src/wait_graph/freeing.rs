@@ -36,7 +36,7 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> F
     if thread.user == "system user" {
         return nothing("an applier of replication: STOP REPLICA would end it");
     }
-    if is_of_the_server(&thread.user) {
+    if is_of_the_server(&thread.user, thread.statement.as_deref()) {
         return nothing("a thread of the server itself: it cannot be killed");
     }
     if doing == ROLLING_BACK {
@@ -156,6 +156,18 @@ mod tests {
     }
 
     #[test]
+    fn a_job_of_the_event_scheduler_ends_with_its_rows_as_any_connection_does() {
+        let job = WaitingThread {
+            user: "event_scheduler".into(),
+            statement: Some("DO SLEEP(60)".into()),
+            server_state: "User sleep".into(),
+            ..holder(61.0, 5.0)
+        };
+        let kill = (Some("KILL 12".to_owned()), Some(40));
+        assert_eq!(statement_and_rows(&job, LockKind::Row, "sleeping (SLEEP)"), kill);
+    }
+
+    #[test]
     fn nobody_is_advised_to_kill_what_cannot_be_killed() {
         let background = WaitingThread { name: "ib_log_flush".into(), ..WaitingThread::default() };
         assert_eq!(statement_and_rows(&background, LockKind::CommitQueue, "syncing a file (fsync)").0, None);
@@ -165,6 +177,8 @@ mod tests {
         );
         let ended = WaitingThread { has_ended: true, ..holder(1.0, 1.0) };
         assert_eq!(statement_and_rows(&ended, LockKind::Mutex, "").0, None);
+        let scheduler = WaitingThread { user: "event_scheduler".into(), statement: None, ..holder(1.0, 1.0) };
+        assert_eq!(statement_and_rows(&scheduler, LockKind::Row, "").0, None);
         let applier = WaitingThread { user: "system user".into(), ..holder(1.0, 1.0) };
         assert_eq!(statement_and_rows(&applier, LockKind::CommitOrder, "applying").0, None);
         assert_eq!(statement_and_rows(&holder(9.0, 9.0), LockKind::Row, "rolling back").0, None);
