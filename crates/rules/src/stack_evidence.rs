@@ -40,9 +40,7 @@ impl Stacks {
         let samples = || (profile.samples(), "CPU samples");
         let (reading, (looked_at, source), functions, whose): (_, _, &[&str], _) = match self {
             Self::Nothing => return Vec::new(),
-            Self::Standing(functions) => {
-                ("threads stand in", (&profile.observations[..], "stacks"), functions, None)
-            }
+            Self::Standing(functions) => return standing(profile, functions),
             Self::Running(functions) => ("CPU goes into", samples(), functions, None),
             Self::Spinning(whose) => ("who spins", samples(), &[], Some(whose)),
         };
@@ -59,7 +57,7 @@ impl Stacks {
             .map(|(chain, count)| (chain, count as f64 / looked_at.len() as f64))
             .filter(|(_, share)| *share >= WORTH_NAMING)
             .collect();
-        chains.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        largest_first(&mut chains);
         chains
             .into_iter()
             .take(NAMED)
@@ -68,6 +66,88 @@ impl Stacks {
             })
             .collect()
     }
+}
+
+fn largest_first(chains: &mut [(String, f64)]) {
+    chains.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+}
+
+/// The functions below which a thread is in a client's statement, and below which it is a client's.
+const STATEMENT: &[&str] = &["dispatch_command"];
+const CLIENT: &[&str] = &["do_command", "handle_connection", "do_handle_one_connection", "tp_callback"];
+
+/// Whose stack it is: that says what it is a share of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Group {
+    /// A session at work.
+    AtWork,
+    /// A client's connection between statements.
+    AtRest,
+    /// Any other thread.
+    OfTheServer,
+}
+
+impl Group {
+    fn from_observation(profile: &Profile, observation: &Observation) -> Self {
+        let is_in = |functions: &[&str]| {
+            spin_samples::names(profile, observation).any(|name| functions.contains(&name))
+        };
+        match () {
+            () if is_in(STATEMENT) => Self::AtWork,
+            () if is_in(CLIENT) => Self::AtRest,
+            () => Self::OfTheServer,
+        }
+    }
+}
+
+/// Threads that stand in these functions: sessions at work as a share of all sessions at work, connections at rest as a share of all
+/// connections, and threads of the server itself by their number. A share of all threads would say little: a server has dozens of its
+/// own, which rest.
+fn standing(profile: &Profile, functions: &[&str]) -> Vec<Evidence> {
+    let mut all: HashMap<Group, usize> = HashMap::new();
+    let mut counted: HashMap<(Group, String), usize> = HashMap::new();
+    let kinds: Vec<(Group, Option<String>)> = (0..profile.stacks.len() as u32)
+        .map(|stack| {
+            let of_stack = Observation { stack, ..Observation::default() };
+            (Group::from_observation(profile, &of_stack), chain(profile, &of_stack, functions))
+        })
+        .collect();
+    for observation in &profile.observations {
+        let Some((group, chain)) = kinds.get(observation.stack as usize) else { continue };
+        *all.entry(*group).or_default() += 1;
+        if let Some(chain) = chain {
+            *counted.entry((*group, chain.clone())).or_default() += 1;
+        }
+    }
+    let of = |group| all.get(&group).copied().unwrap_or_default() as f64;
+    let snapshots = profile.snapshots.len().max(1) as f64;
+    let mut shown = Vec::new();
+    for (group, reading) in [
+        (Group::AtWork, "sessions at work stand in"),
+        (Group::AtRest, "connections stand in"),
+        (Group::OfTheServer, "threads stand in"),
+    ] {
+        let whole = match group {
+            Group::AtWork => of(group),
+            Group::AtRest => of(group) + of(Group::AtWork),
+            Group::OfTheServer => snapshots,
+        };
+        let of_group = counted.iter().filter(|((of, _), _)| *of == group);
+        let mut chains: Vec<(String, f64)> = of_group
+            .map(|((_, chain), count)| (chain.clone(), *count as f64 / whole))
+            .filter(|(_, share)| *share >= WORTH_NAMING)
+            .collect();
+        largest_first(&mut chains);
+        shown.extend(chains.into_iter().map(|(chain, share)| {
+            let value = match group {
+                Group::OfTheServer => format!("{share:.1} on average: {chain}"),
+                _ => format!("{:.0} % {chain}", share * 100.0),
+            };
+            Evidence::new(reading, value, "", "stacks")
+        }));
+    }
+    shown.truncate(NAMED);
+    shown
 }
 
 /// `lock_wait_suspend_thread < row_mysql_handle_errors < row_search_mvcc`: from the outermost frame that was
@@ -105,13 +185,36 @@ mod tests {
         assert_eq!(
             shown,
             [Evidence::new(
-                "threads stand in",
+                "sessions at work stand in",
                 "75 % lock_wait_suspend_thread < row_search_mvcc < dispatch_command",
                 "",
                 "stacks"
             )]
         );
         assert_eq!(Stacks::Standing(&["MDL_wait::timed_wait"]).evidence(&window), []);
+    }
+
+    #[test]
+    fn a_share_is_of_those_who_could_stand_there_and_the_servers_own_threads_are_counted() {
+        use spindoctor_model::stack::ThreadState::{Condition, Lock, NetworkIdle};
+        const LOCKED: &[&str] =
+            &["lock_wait_suspend_thread", "row_search_mvcc", "dispatch_command", "do_command"];
+        const RESTS: &[&str] = &["vio_read", "my_net_read", "do_command"];
+        const OWN: &[&str] = &["os_event::wait_low", "log_flusher"];
+        let window = Build::busy("8.0.36")
+            .only_snapshots(&[(9, Lock, LOCKED), (11, NetworkIdle, RESTS), (40, Condition, OWN)])
+            .window();
+        let value = |functions: &'static [&'static str]| {
+            let shown = Stacks::Standing(functions).evidence(&window);
+            let spindoctor_model::Value::Text(text) = &shown[0].value else { panic!("{shown:?}") };
+            format!("{}: {text}", shown[0].reading)
+        };
+        assert_eq!(
+            value(&["lock_wait_suspend_thread"]),
+            "sessions at work stand in: 100 % lock_wait_suspend_thread < row_search_mvcc < dispatch_command < do_command"
+        );
+        assert_eq!(value(&["my_net_read"]), "connections stand in: 55 % my_net_read < do_command");
+        assert_eq!(value(&["log_flusher"]), "threads stand in: 40.0 on average: log_flusher");
     }
 
     #[test]
