@@ -42,7 +42,7 @@ pub const CAUSE: Cause = Cause {
         "Domas Mituzas, On connections; MySQL metrics for read workloads",
         "MySQL Reference Manual: Connection Interfaces, How MySQL Handles Client Connections",
     ],
-    costs: Costs::Elsewhere,
+    costs: Costs::Cpu,
     explains_time: &[TimeClass::Login, TimeClass::PrivilegeCache],
     stacks: Stacks::Running(&[
         "thd_prepare_connection",

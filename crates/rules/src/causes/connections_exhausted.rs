@@ -98,12 +98,14 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         format!("{taken}: the next burst of logins is refused")
     };
     let refused_share = refused / (refused + accepted).max(1.0);
+    // That it is nearly full is a forecast, and a warning; what few refusals cost is little, and no more than their share.
+    let score = if used >= NEARLY_FULL { refused_share.max(WARNING_FROM) } else { refused_share };
     let holders = window.latest(|s| &s.server.threads).map(|threads| holders(threads));
     let asleep = holders.as_ref().map(|holders| holders.asleep_ratio);
     let mostly_asleep = asleep.is_some_and(|ratio| ratio > 0.5);
     let raised = (limit * 1.5).ceil();
     Ok(Some(
-        Draft::new(&CAUSE, refused_share.max(crate::rank::WARNING_FROM), headline)
+        Draft::new(&CAUSE, score, headline)
             .why(match asleep {
                 Some(_) if mostly_asleep => {
                     "Most of the connections are asleep: the clients' pools are too large in sum, or they leak."

@@ -7,7 +7,6 @@ use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable
 use super::{connections_exhausted, thread_pool_starved};
 use crate::draft::Draft;
 use crate::killing;
-use crate::rank::WARNING_FROM;
 use crate::sessions::{self, Waiting};
 use crate::wait_graph::{TABLE_FLUSH, Verdict};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -120,7 +119,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         _ => String::new(),
     };
     Ok(Some(
-        Draft::new(&CAUSE, waiting.lost_ratio().max(WARNING_FROM), headline)
+        Draft::new(&CAUSE, waiting.lost_ratio(), headline)
             .why(match &culprit {
                 Some(_) if through_flush => {
                     "A FLUSH TABLES holds the global lock already and waits for this statement to give its table \

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Severity, TimeClass, Unavailable, Window};
 
 use super::{connections_exhausted, thread_pool_starved};
 use crate::draft::Draft;
 use crate::killing;
-use crate::rank::WARNING_FROM;
+use crate::rank::severity;
 use crate::sessions::{self, Waiting};
 use crate::wait_graph::Verdict;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -85,7 +85,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let certain = sample.server.metadata_locks.value().is_some_and(|locks| !locks.is_empty());
     let ddl = first_in_queue(&sample.server);
     let alone = waiting.most() < 2.0;
-    let score = if alone { WARNING_FROM } else { waiting.lost_ratio().max(WARNING_FROM) };
+    // One client is blocked, not the server.
+    let most = if alone { Severity::Warning } else { Severity::Critical };
     let root = culprit.as_ref().map(Verdict::described);
     let table = wanted_object(&sample.server).or_else(|| {
         let held = culprit.as_ref().filter(|culprit| certain && culprit.root.kind == LockKind::Metadata);
@@ -113,7 +114,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         undo: "Run the DDL again, with SET SESSION lock_wait_timeout = 5.".into(),
     });
     Ok(Some(
-        Draft::new(&CAUSE, score, headline)
+        Draft::new(&CAUSE, waiting.lost_ratio(), headline)
+            .severity(severity(waiting.lost_ratio()).min(most))
             .why(match &culprit {
                 Some(culprit) if certain && culprit.root.doing == "idle, holding tables" => {
                     "It has no open transaction and holds the table all the same, as LOCK TABLES and HANDLER do; what \

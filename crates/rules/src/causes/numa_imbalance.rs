@@ -80,7 +80,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let process = window.need_change(|s| &s.host.process)?;
     let faults_per_s =
         process.last.major_faults.saturating_sub(process.first.major_faults) as f64 / process.seconds;
-    let stalled = pressure(window).unwrap_or(0.0);
+    let stalled = pressure(window);
+    // Where nobody counts it, pages that are read back say that it costs, and not how much.
+    let estimate = stalled.unwrap_or(crate::rank::WARNING_FROM);
+    let stalled = stalled.unwrap_or(0.0);
     let is_read_back = faults_per_s >= swapping::FAULTS_PER_S || stalled >= STALLED;
     if process.last.swapped_bytes < swapping::SWAPPED_BYTES || !is_read_back {
         return Ok(None);
@@ -95,7 +98,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     Ok(Some(
         Draft::new(
             &CAUSE,
-            stalled.max(crate::rank::WARNING_FROM),
+            estimate,
             format!(
                 "Node {} holds {} of the server's {} of memory and is full, while other nodes have {} free",
                 node.id,

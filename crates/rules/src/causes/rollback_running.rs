@@ -53,6 +53,9 @@ const KINDS: &[LockKind] = &[LockKind::Row, LockKind::Metadata];
 /// Seconds for which it must have been seen at it: victims of deadlocks and failed statements roll back all the time.
 const SEEN_S: f64 = 1.0;
 
+/// Less than that to go is no number of seconds: the list is read once a second, and the pace changes.
+const SOON_S: f64 = 3.0;
+
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
@@ -83,6 +86,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     };
     let behind = number::counted(root.waiting_in_all.into(), "transaction", "transactions");
     let to_go = match left_s {
+        Some(left_s) if left_s < SOON_S => "a few seconds to go, by its pace".to_owned(),
         Some(left_s) => format!("about {} to go", number::roughly(left_s)),
         None => "how long it takes is not known yet".to_owned(),
     };

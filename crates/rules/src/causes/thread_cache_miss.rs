@@ -37,7 +37,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: thread_cache_size, Threads_created",
         "MariaDB Knowledge Base: Thread Pool in MariaDB",
     ],
-    costs: Costs::Elsewhere,
+    costs: Costs::Cpu,
     explains_time: &[TimeClass::Login],
     stacks: Stacks::Running(&[
         "pthread_create",
