@@ -1,6 +1,6 @@
 # The commands of this project. Each is a script, so that it can be read and run alone.
 
-.PHONY: demo test fuzz score bench bpf prove replay
+.PHONY: demo test fuzz score matrix bench bpf prove replay
 
 demo:  ## a real MySQL in a CPU quota, under load, diagnosed
 	@script/demo
@@ -13,6 +13,9 @@ fuzz:  ## each fuzz target for a short while
 
 score:  ## every lab scenario, drawn, round after round; goes on where it stopped; writes ACCURACY.md
 	@script/score
+
+matrix:  ## every command on every server, against known troubles; writes SUPPORT.md
+	@script/matrix
 
 bench:  ## speed and cost beside gdb, eu-stack and perf; writes BENCHMARKS.md
 	@script/bench

@@ -16,6 +16,7 @@ mod installation;
 pub mod kept;
 pub mod load;
 mod machine;
+pub mod matrix;
 mod options;
 pub mod pileup;
 mod process;

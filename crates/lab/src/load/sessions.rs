@@ -10,6 +10,7 @@ use mysql_async::prelude::Queryable;
 use tokio::task::JoinSet;
 
 use super::stopwatch::Stopwatch;
+use crate::draw::Protocol;
 use crate::error::{Error, Result};
 use crate::server::Server;
 
@@ -160,8 +161,21 @@ impl Sessions {
         statement: String,
         every: Duration,
     ) -> Result<()> {
-        let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
         let prepared = server.draw().is_prepared();
+        let protocol = if prepared { Protocol::Prepared } else { Protocol::Text };
+        self.repeat_by(server, statement, every, protocol).await
+    }
+
+    /// The same, sent by this protocol.
+    pub(crate) async fn repeat_by(
+        &mut self,
+        server: &Server,
+        statement: String,
+        every: Duration,
+        protocol: Protocol,
+    ) -> Result<()> {
+        let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
+        let prepared = protocol == Protocol::Prepared;
         self.busy.spawn(async move {
             let mut ticks = tokio::time::interval(every);
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

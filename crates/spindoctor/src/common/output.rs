@@ -128,6 +128,9 @@ pub const HTML: &[&str] = &["html", "htm"];
 /// Endings of a saved window.
 pub const WINDOW: &[&str] = &["json", "gz"];
 
+/// Endings of a page for people who read it in a repository.
+pub const MARKDOWN: &[&str] = &["md"];
+
 /// Writes one line for people to standard error; a note that cannot be written is lost.
 pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");

@@ -27,6 +27,8 @@ pub enum Lab {
     Score(LabScore),
     /// Put servers into trouble and write down what the sources read of them: the corpus that the tests read
     Capture(LabCapture),
+    /// Run every command on every server, against troubles that are known, and say whether its answer is right: the support table
+    Matrix(LabMatrix),
 }
 
 /// `spindoctor lab list`.
@@ -207,6 +209,34 @@ pub struct LabCapture {
     /// List the captures, and make none
     #[arg(long)]
     pub list: bool,
+}
+
+/// `spindoctor lab matrix`.
+#[derive(Debug, Args)]
+pub struct LabMatrix {
+    /// Only this server of `lab list --servers`; may be given several times
+    #[arg(long, value_name = "SERVER", value_parser = server_name(), hide_possible_values = true)]
+    pub server: Vec<Which>,
+
+    /// Only this command, as the table calls it: locks, 'fleet doctor'; may be given several times
+    #[arg(long, value_name = "COMMAND")]
+    pub only: Vec<String>,
+
+    /// Leave out what takes longest
+    #[arg(long)]
+    pub short: bool,
+
+    /// Write the support table as a Markdown page, too
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "short"])]
+    pub markdown: Option<PathBuf>,
+
+    /// The commit that this program was built from, for the page
+    #[arg(long, value_name = "COMMIT", requires = "markdown")]
+    pub commit: Option<String>,
+
+    /// Print JSON (schema spindoctor.matrix/1)
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Which server a lab command starts, and where.

@@ -3,6 +3,7 @@
 mod accuracy;
 mod args;
 mod run;
+mod support;
 mod text;
 
 pub use args::{Lab, LabServer};

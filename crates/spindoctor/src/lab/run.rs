@@ -9,6 +9,7 @@ use serde::Serialize;
 use spindoctor_collect::priority::Ahead;
 use spindoctor_lab::experiment::{Experiment, ExperimentOptions, find_experiment, run_experiment};
 use spindoctor_lab::load::Tables;
+use spindoctor_lab::matrix::{self, CELLS, MatrixOptions, Row};
 use spindoctor_lab::scenario::{self, RunOptions, RunOutcome, Scenario};
 use spindoctor_lab::score::{self, ScoreOptions, ScoredRun};
 use spindoctor_lab::storm::{self, Storm, StormOptions};
@@ -23,8 +24,8 @@ use spindoctor_tune::bench::Event;
 use spindoctor_tune::log;
 
 use super::accuracy::{self, Conditions};
-use super::args::{Lab, LabCapture, LabInstall, LabProgram, LabProtocol, LabRun, LabScore, LabUp};
-use super::text;
+use super::args::{Lab, LabCapture, LabInstall, LabMatrix, LabProgram, LabProtocol, LabRun, LabScore, LabUp};
+use super::{support, text};
 use crate::common::exit::ExitStatus;
 use crate::common::names::nearest;
 use crate::common::runtime::wait_for;
@@ -46,6 +47,7 @@ pub fn run(asked: &Lab) -> anyhow::Result<ExitStatus> {
         Lab::Run(asked) => return run_scenario(&home, asked),
         Lab::Score(asked) => return score(&home, asked),
         Lab::Capture(asked) => return make_captures(&home, asked),
+        Lab::Matrix(asked) => return matrix(&home, asked),
     }
     Ok(ExitStatus::Done)
 }
@@ -324,6 +326,53 @@ fn make_captures(home: &Home, asked: &LabCapture) -> anyhow::Result<ExitStatus> 
     Ok(if made.failed.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
+/// Every command on every server that was asked for, one row after the other.
+fn matrix(home: &Home, asked: &LabMatrix) -> anyhow::Result<ExitStatus> {
+    if let Some(file) = &asked.markdown {
+        output::expect_writable(file, output::MARKDOWN)?;
+    }
+    for command in &asked.only {
+        if !CELLS.iter().any(|cell| cell.command == command) {
+            let names = CELLS.iter().map(|cell| cell.command);
+            bail!("the matrix has no command {command:?}; {}", nearest(command, names, "SUPPORT.md"))
+        }
+    }
+    let program = std::env::current_exe().context("could not find this program")?;
+    let options = MatrixOptions { program: &program, is_short: asked.short, commands: &asked.only };
+    let is_wanted = |known: &&Known| {
+        asked.server.is_empty()
+            || asked.server.iter().any(|which| Which::by_name(known.name).as_ref() == Some(which))
+    };
+    let mut rows = Vec::new();
+    for known in KNOWN.iter().filter(is_wanted) {
+        let which = Which::by_name(known.name).context("a known server has its name")?;
+        let row = wait_for(async {
+            tokio::select! {
+                row = matrix::row(home, &which, known.name, &options, &announce) => Ok(row?),
+                interrupted = tokio::signal::ctrl_c() => {
+                    interrupted.context("could not listen for Ctrl-C")?;
+                    bail!("interrupted; the server was ended")
+                }
+            }
+        })?;
+        if !asked.json {
+            output::print(&support::text(&row))?;
+        }
+        rows.push(row);
+    }
+    if asked.json {
+        let content = Rows { rows: &rows };
+        let text = json::to_text(&Versioned { schema: "spindoctor.matrix/1", content: &content });
+        output::print(&text.context("could not write the matrix as JSON")?)?;
+    }
+    if let Some(file) = &asked.markdown {
+        let page = support::markdown(&rows, &spindoctor_lab::machine(), asked.commit.as_deref());
+        output::write_file(file, page, "the support table")?;
+    }
+    let is_right = rows.iter().all(|row| row.wrong().next().is_none());
+    Ok(if is_right { ExitStatus::Done } else { ExitStatus::Findings })
+}
+
 fn find(name: &str) -> anyhow::Result<&'static Scenario> {
     match scenario::find(name) {
         Some(scenario) => Ok(scenario),
@@ -376,6 +425,12 @@ struct Versioned<'a, T> {
 #[derive(Serialize)]
 struct Runs<'a> {
     runs: &'a [ScoredRun],
+}
+
+/// The matrix for machines.
+#[derive(Serialize)]
+struct Rows<'a> {
+    rows: &'a [Row],
 }
 
 /// The lab for machines.

@@ -6,6 +6,7 @@ mod literals;
 pub(crate) mod live;
 mod locks;
 mod logins;
+mod matrix;
 mod plan;
 mod prepared;
 mod restarts;
