@@ -1,12 +1,15 @@
 # The commands of this project. Each is a script, so that it can be read and run alone.
 
-.PHONY: demo test fuzz score matrix bench bpf prove replay
+.PHONY: demo test book fuzz score matrix bench bpf prove replay
 
 demo:  ## a real MySQL in a CPU quota, under load, diagnosed
 	@script/demo
 
 test:  ## fmt, clippy, unit and integration tests against real servers, docs
 	@script/test
+
+book:  ## the documentation as pages, in target/book
+	@script/book
 
 fuzz:  ## each fuzz target for a short while
 	@script/fuzz

@@ -7,7 +7,7 @@ use stateright::{Checker as _, HasDiscoveries, Model, Property};
 use crate::state::{At, Run, State, Step};
 use crate::steps::GivingBack;
 
-/// The promise in ticks of a second: `README.md` says five seconds.
+/// The promise in ticks of a second: `docs/src/commands/tune.md` says five seconds.
 pub const PROMISED: u8 = 5;
 
 impl GivingBack {

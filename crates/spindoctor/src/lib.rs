@@ -31,6 +31,8 @@ mod workload;
 mod common;
 
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod plain_words;
 #[cfg(test)]
 mod walls;

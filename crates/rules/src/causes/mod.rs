@@ -1,7 +1,7 @@
 //! The catalogue: one file per cause, and the one list that names them all.
 //!
 //! A cause's file holds its documentation, its rule and the windows of its tests. Everything else follows from the list:
-//! the order of a report, `explain`, the README's table, the tests below. `script/new-cause` adds one from `template.rs`.
+//! the order of a report, `explain`, the book's pages, the tests below. `script/new-cause` adds one from `template.rs`.
 
 pub mod accept_bottleneck;
 pub mod acl_cache_contention;

@@ -35,9 +35,9 @@ fn the_account_may_do_what_the_sources_ask_for_and_nothing_else() {
 }
 
 #[test]
-fn the_readme_makes_the_same_account_with_room_for_the_recorder_and_others() {
+fn the_book_makes_the_same_account_with_room_for_the_recorder_and_others() {
     let text = packaged("least-privilege.sql");
-    let readme = packaged("../README.md");
+    let page = packaged("../docs/src/privileges.md");
     let is_statement = |line: &&str| {
         ["CREATE USER spindoctor@", "GRANT ", "INSTALL SONAME"].iter().any(|begin| line.starts_with(begin))
             && !line.contains("tuner@")
@@ -46,9 +46,9 @@ fn the_readme_makes_the_same_account_with_room_for_the_recorder_and_others() {
         let lines = text.lines().map(|line| line.strip_prefix("-- ").unwrap_or(line));
         lines.filter(is_statement).map(str::to_owned).collect()
     };
-    assert_eq!(statements(&readme), statements(&text));
+    assert_eq!(statements(&page), statements(&text));
     let most = (CONNECTIONS + LEFT_TO_OTHERS).to_string();
-    for line in readme.lines().chain(text.lines()) {
+    for line in page.lines().chain(text.lines()) {
         if let Some((_, number)) = line.split_once("MAX_USER_CONNECTIONS ") {
             assert_eq!(number.trim_end_matches(';'), most, "{line}");
         }
