@@ -1,4 +1,4 @@
-//! The words that stay out of names, comments and messages, checked in every source file of the workspace.
+//! The words that stay out of names, comments, messages and pages, checked in every source file of the workspace and in the book.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,19 +62,20 @@ fn files(folder: &Path, all: &mut Vec<PathBuf>) {
         let path = entry.unwrap().path();
         if path.is_dir() && !path.ends_with("target") {
             files(&path, all);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "md") {
             all.push(path);
         }
     }
 }
 
 #[test]
-fn names_comments_and_messages_are_in_plain_words() {
+fn names_comments_messages_and_pages_are_in_plain_words() {
     let workspace = Path::new(WORKSPACE);
     let mut all = Vec::new();
-    for folder in ["crates", "benches", "fuzz/fuzz_targets"] {
+    for folder in ["crates", "benches", "fuzz/fuzz_targets", "docs/src"] {
         files(&workspace.join(folder), &mut all);
     }
+    all.push(workspace.join("README.md"));
     let names = all.iter().map(|path| path.strip_prefix(workspace).unwrap().to_string_lossy().into_owned());
     let (mut wrong, mut read) = (Vec::new(), 0);
     for (path, name) in all.iter().zip(names).filter(|(_, name)| !name.contains("/tests/")) {
