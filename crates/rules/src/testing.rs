@@ -137,6 +137,7 @@ impl Build {
             ("Questions", 6000.0),
             ("Connections", 0.2),
             ("Threads_created", 0.0),
+            ("Aborted_connects", 0.0),
             ("Connection_errors_max_connections", 0.0),
             ("Com_commit", 400.0),
             ("Com_select", 4400.0),

@@ -17,6 +17,9 @@ use crate::server::Server;
 /// `ER_CON_COUNT_ERROR`: too many connections.
 const TOO_MANY_CONNECTIONS: u16 = 1040;
 
+/// `ER_USER_LIMIT_REACHED`: the account has as many connections as it may have.
+const USER_LIMIT_REACHED: u16 = 1226;
+
 /// `ER_LOCK_DEADLOCK`: a deadlock's victim.
 const DEADLOCK: u16 = 1213;
 
@@ -246,7 +249,9 @@ impl Sessions {
                         let _answer = conn.query_drop("DO 1").await;
                         let _closed = conn.disconnect().await;
                     }
-                    Err(mysql_async::Error::Server(error)) if error.code == TOO_MANY_CONNECTIONS => {
+                    Err(mysql_async::Error::Server(error))
+                        if matches!(error.code, TOO_MANY_CONNECTIONS | USER_LIMIT_REACHED) =>
+                    {
                         refused.fetch_add(1, Ordering::Relaxed);
                     }
                     Err(_) => {}
@@ -272,7 +277,7 @@ impl Sessions {
         });
     }
 
-    /// How many connections were refused for want of room so far.
+    /// How many connections were refused so far for want of room, in the server or in the account's limit.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }

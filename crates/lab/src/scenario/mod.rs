@@ -31,6 +31,7 @@ mod index_dive_waste;
 mod index_lock;
 mod large_commit;
 mod log_cache_pressure;
+mod logins_refused;
 mod metadata_lock_pileup;
 mod monitoring_overload;
 mod near_misses;
@@ -127,6 +128,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &thread_cache_miss::SCENARIO,
     &connection_churn::SCENARIO,
     &connections_exhausted::SCENARIO,
+    &logins_refused::SCENARIO,
     &index_dive_waste::SCENARIO,
     &rows_read_waste::SCENARIO,
     &monitoring_overload::SCENARIO,

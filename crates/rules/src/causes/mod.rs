@@ -28,6 +28,7 @@ pub mod kernel_contention;
 pub mod large_commit;
 pub mod latch_pileup;
 pub mod log_cache_pressure;
+pub mod logins_refused;
 pub mod memory_pressure;
 pub mod metadata_lock_pileup;
 pub mod monitoring_overload;
@@ -109,6 +110,7 @@ pub const CAUSES: &[Cause] = &[
     thread_cache_miss::CAUSE,
     connection_churn::CAUSE,
     connections_exhausted::CAUSE,
+    logins_refused::CAUSE,
     index_dive_waste::CAUSE,
     rows_read_waste::CAUSE,
     monitoring_overload::CAUSE,

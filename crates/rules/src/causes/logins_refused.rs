@@ -1,0 +1,395 @@
+//! `logins-refused`: the server refuses logins for another reason than max_connections.
+
+use std::collections::BTreeMap;
+
+use spindoctor_model::number::{counted, whole};
+use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, Unavailable, Window};
+
+use super::connection_churn;
+use crate::connections::{self, AccountRate};
+use crate::draft::Draft;
+use crate::rank::CRITICAL_FROM;
+use crate::sessions::{Waiting, mean};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "logins-refused",
+    title: "the server refuses logins for another reason than max_connections",
+    what: "A login ends with an error before the client can send a statement: the account has as many connections as it may have \
+           (max_user_connections, error 1226 or 1203), the password or the account is wrong (1045), the database is not there or \
+           not for this account (1049, 1044), or the server blocks the client's host after max_connect_errors broken handshakes \
+           (1129). The server has room, and does well; for these clients it is down.",
+    why_it_hurts: "Clients get no work done and try again, most of them at once. Pools that are open already go on, so that half of an \
+                   application works and half does not. Each refused login costs what a login costs.",
+    evidence: "Growth of Aborted_connects (on MariaDB less Connection_errors_max_connections, which it counts in) against growth of \
+               Connections. It fires from one a second and ten in the window on. Below ten a second it is a note, unless \
+               it is known that they were logins: a load balancer's check that opens the port and closes it counts, too. Known by: \
+               an account that connects at that rate without statements (performance_schema.accounts, MySQL 8.0), growth of \
+               Access_denied_errors, or Aborted_connects_preauth that does not grow (MariaDB 10.4). An account at its limit is one \
+               that connects so and has connections open, or has as many as max_user_connections in the list of threads. The \
+               estimate is the share of logins that were refused; where it is not known that clients of this server are \
+               kept out, and it has others at work, it is a warning at most.",
+    looks_alike: "Every permitted connection taken (error 1040) is connections-exhausted. Logins that nobody accepts hang: \
+                  accept-bottleneck. A scanner that tries passwords looks like an application with a wrong one: look from where it \
+                  comes.",
+    remedies: "At its limit: find what holds the account's connections, shrink the pools, or raise the limit (ALTER USER ... WITH \
+               MAX_USER_CONNECTIONS, SET GLOBAL max_user_connections). Wrong password or account: the error log names them from \
+               log_error_verbosity = 3 (MySQL) or log_warnings = 2 (MariaDB) on. Blocked host: FLUSH HOSTS, or TRUNCATE TABLE \
+               performance_schema.host_cache, and a larger max_connect_errors.",
+    safety: "The limits are dynamic and take effect for the next login; more connections take memory and may reach max_connections. \
+             FLUSH HOSTS forgets the names of all hosts, which are looked up again. The two settings of the log make it longer: one \
+             line for each refused login.",
+    references: &[
+        "MySQL Reference Manual: Communication Errors and Aborted Connections; Setting Account Resource Limits; Host Cache",
+        "MariaDB Knowledge Base: Aborted_connects, Access_denied_errors, max_user_connections",
+    ],
+    costs: Costs::Elsewhere,
+    explains_time: &[],
+    stacks: Stacks::Nothing,
+    rule: Rule::Readings(evaluate),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// Refused logins a second: below that it is somebody who mistypes, or a job that is forgotten.
+const LEAST_PER_S: f64 = 1.0;
+
+/// And in the window: fewer are chance.
+const LEAST: f64 = 10.0;
+
+/// Of which it is not known whether they were logins. Health checks of load balancers open the port and close it, each every second
+/// or two, and a server has a handful of them.
+const SURE_PER_S: f64 = connection_churn::CONNECTIONS_PER_S;
+
+/// Part of them that must show a reason, before all are said to have it. Chosen.
+const MOST_OF_THEM: f64 = 0.5;
+
+/// Statements for each connection, below which an account's connections were refused, or left without a word.
+const SILENT_EACH: f64 = 0.5;
+
+/// Sessions at work on average, from which on the server serves others.
+const SERVES: f64 = 0.5;
+
+/// The score of what may be no login at all.
+const NOTE: f64 = 0.04;
+
+/// Why they were refused, as far as it shows.
+enum Reason {
+    /// This account has so many connections open, and gets no more.
+    AtLimit(String, u64),
+    /// The server denied access.
+    Denied,
+    /// They came as far as a login, and no further.
+    Login,
+    Unknown,
+}
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let aborted = window.need_growth("Aborted_connects")?;
+    let seconds = window.need_change(|s| &s.server.status)?.seconds;
+    let is_mariadb = window.server.version.is_some_and(ServerVersion::is_mariadb);
+    let full = window.status_growth("Connection_errors_max_connections").unwrap_or(0.0);
+    let refused = if is_mariadb { (aborted - full).max(0.0) } else { aborted };
+    let per_s = refused / seconds;
+    if per_s < LEAST_PER_S || refused < LEAST {
+        return Ok(None);
+    }
+    // spindoctor's own login, and each that ended before it had a session of its own, counts as an attempt.
+    let attempts = (window.need_growth("Connections")? - 1.0).max(refused);
+    let share = refused / attempts.max(1.0);
+    let reason = reason(window, per_s, refused);
+    let is_sure = per_s >= SURE_PER_S || !matches!(reason, Reason::Unknown);
+    let serves_others = Waiting::count(window, |_| true).is_ok_and(|all| all.at_work_mean >= SERVES);
+    let score = match reason {
+        _ if !is_sure => NOTE.min(share),
+        Reason::AtLimit(..) => share,
+        _ if serves_others => share.min(CRITICAL_FROM - 0.01),
+        _ => share,
+    };
+    let why = match &reason {
+        Reason::AtLimit(account, open) => format!(
+            "{account} has {} open, and each further login ends with error 1226 or 1203: its limit (max_user_connections) is reached. \
+             The server has room for others.",
+            counted(*open, "connection", "connections")
+        ),
+        Reason::Denied => {
+            "The server denied access: a wrong password or account (error 1045), or a database that is not for this account (1044)."
+                .to_owned()
+        }
+        Reason::Login => {
+            "They came as far as a login, and no further: clients see the reason as error 1226, 1203, 1045, 1044, 1049 or 1129.".to_owned()
+        }
+        Reason::Unknown => {
+            "The server does not count the reasons: clients see it as error 1226, 1203, 1045 or 1129. What opens the port and closes it \
+             counts, too, as load balancers do to see whether the server is there."
+                .to_owned()
+        }
+    };
+    let headline = format!(
+        "{per_s:.1} logins a second are refused, {:.0} % of all{}",
+        share * 100.0,
+        match &reason {
+            Reason::AtLimit(account, _) => format!(": {account} has as many connections as it may have"),
+            Reason::Denied => ": access denied".to_owned(),
+            Reason::Login | Reason::Unknown => String::new(),
+        }
+    );
+    Ok(Some(
+        Draft::new(&CAUSE, score, headline)
+            .why(why)
+            .evidence(
+                Evidence::new("refused logins", per_s, "1/s", "SHOW GLOBAL STATUS Aborted_connects")
+                    .expected(format!("< {LEAST_PER_S:.0}"))
+                    .series(window.status_rate_series("Aborted_connects")),
+            )
+            .evidence(
+                Evidence::new("share of all logins", share, "ratio", "SHOW GLOBAL STATUS Connections")
+                    .expected("0"),
+            )
+            .evidence_if(
+                who_connects(window)
+                    .map(|who| Evidence::new("who connects", who, "", "connections by account")),
+            )
+            .evidence_if(window.variable_number("max_user_connections").filter(|most| *most > 0.0).map(
+                |most| Evidence::new("max_user_connections", most, "connections", "SHOW GLOBAL VARIABLES"),
+            ))
+            .remedies(remedies(window, &reason, is_mariadb))
+            .explains(&[connection_churn::CAUSE.name])
+            .finding(),
+    ))
+}
+
+/// The accounts that connect and send next to nothing, each with its rate.
+fn silent(window: &Window) -> Vec<AccountRate> {
+    let all = connections::accounts(window).unwrap_or_default();
+    all.into_iter().filter(|one| one.statements_each.is_some_and(|each| each < SILENT_EACH)).collect()
+}
+
+fn who_connects(window: &Window) -> Option<String> {
+    let most = connections::accounts(window).ok()?.into_iter().next()?;
+    Some(format!("{} {:.1} /s", name(&most.user, &most.host), most.per_s))
+}
+
+fn name(user: &str, host: &str) -> String {
+    if host.is_empty() { user.to_owned() } else { format!("{user}@{host}") }
+}
+
+fn reason(window: &Window, per_s: f64, refused: f64) -> Reason {
+    let of_accounts = silent(window).into_iter().find(|one| one.per_s >= MOST_OF_THEM * per_s);
+    if let Some(one) = of_accounts.as_ref().filter(|one| one.open > 0) {
+        return Reason::AtLimit(name(&one.user, &one.host), one.open);
+    }
+    // The limit that holds for every account without one of its own.
+    let limit = window.variable_number("max_user_connections").filter(|most| *most > 0.0);
+    if let Some((user, open)) = limit.and_then(|limit| busiest(window).filter(|(_, open)| *open >= limit)) {
+        return Reason::AtLimit(user, open.round() as u64);
+    }
+    let denied = window.status_growth("Access_denied_errors").unwrap_or(0.0);
+    if denied >= MOST_OF_THEM * refused {
+        return Reason::Denied;
+    }
+    let before_login = window.status_growth("Aborted_connects_preauth");
+    if of_accounts.is_some() || before_login.is_some_and(|before| refused - before >= MOST_OF_THEM * refused)
+    {
+        return Reason::Login;
+    }
+    Reason::Unknown
+}
+
+/// The user with the most connections, and how many it has on average.
+fn busiest(window: &Window) -> Option<(String, f64)> {
+    let lists = window.all(|s| &s.server.threads);
+    let mut counts: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (at, (_, threads)) in lists.iter().enumerate() {
+        for thread in threads.iter().filter(|thread| thread.is_connection && !thread.user.is_empty()) {
+            counts.entry(&thread.user).or_insert_with(|| vec![0.0; lists.len()])[at] += 1.0;
+        }
+    }
+    let means = counts.into_iter().map(|(user, counts)| (user.to_owned(), mean(counts.into_iter())));
+    means.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn remedies(window: &Window, reason: &Reason, is_mariadb: bool) -> Vec<Remedy> {
+    let verbose = if is_mariadb { ("log_warnings", 2) } else { ("log_error_verbosity", 3) };
+    let look = Remedy {
+        statement: format!("SET GLOBAL {} = {}, and read the error log", verbose.0, verbose.1),
+        why: "It then has a line for each refused login, with the account and the client's host; clients see the error's number.".into(),
+        dynamic: true,
+        risk: "The log grows by a line for each of them: set it back when you have seen it.".into(),
+        undo: format!("SET GLOBAL {} = {}", verbose.0, window.variable(verbose.0).unwrap_or("the value before")),
+    };
+    let limit = |account: &str, open: u64| {
+        let more = (2 * open).max(1);
+        let is_global = window.variable_number("max_user_connections").is_some_and(|most| most > 0.0);
+        let (user, host) = account.split_once('@').unwrap_or((account, "%"));
+        Remedy {
+            statement: match is_global {
+                true => format!("SET GLOBAL max_user_connections = {more}"),
+                false => format!("ALTER USER '{user}'@'{host}' WITH MAX_USER_CONNECTIONS {more}"),
+            },
+            why: format!("The account may then have twice its {} connections: the next login is let in.", whole(open as f64)),
+            dynamic: true,
+            risk: "More of its statements may run at once, and all accounts together may reach max_connections. The account's host may be \
+                   written otherwise where it has wildcards: SHOW GRANTS."
+                .into(),
+            undo: match is_global {
+                true => format!(
+                    "SET GLOBAL max_user_connections = {}",
+                    window.variable("max_user_connections").unwrap_or("0")
+                ),
+                false => format!("ALTER USER '{user}'@'{host}' WITH MAX_USER_CONNECTIONS and the number before"),
+            },
+        }
+    };
+    let shrink = Remedy {
+        statement: "Look at what holds the account's connections (SHOW PROCESSLIST); shrink its pools, or lower wait_timeout".into(),
+        why: "Connections that sleep take the places of those that are refused.".into(),
+        dynamic: true,
+        risk: "Clients that do not connect again by themselves see a lost connection after wait_timeout.".into(),
+        undo: String::new(),
+    };
+    let hosts = Remedy {
+        statement: match is_mariadb
+            || window.server.version.is_some_and(|version| !version.mysql_at_least(5, 6, 0))
+        {
+            true => "FLUSH HOSTS, where clients see error 1129".into(),
+            false => "TRUNCATE TABLE performance_schema.host_cache, where clients see error 1129".into(),
+        },
+        why: "The server then forgets which hosts it had blocked for their broken handshakes.".into(),
+        dynamic: true,
+        risk: "A host that breaks off again and again is blocked again: raise max_connect_errors.".into(),
+        undo: String::new(),
+    };
+    match reason {
+        Reason::AtLimit(account, open) => vec![limit(account, *open), shrink],
+        Reason::Denied => vec![look],
+        Reason::Login | Reason::Unknown => vec![look, hosts],
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use spindoctor_model::Severity;
+    use spindoctor_model::mysql::AccountSummary;
+
+    use super::*;
+    use crate::testing::{Build, answer, session};
+
+    /// So many logins a second, all refused.
+    fn refusing(version: &str, per_s: f64) -> Build {
+        Build::busy(version)
+            .counter("Aborted_connects", per_s)
+            .counter("Connections", per_s + 0.2)
+            .counter("Questions", 5.0)
+            .sessions(|_| vec![session(20, "Sleep", "", "")])
+    }
+
+    /// The account of these, by the server's counts: so many connections open, and no statement.
+    fn of_account(build: Build, per_s: f64, current: u64) -> Build {
+        build.each(move |at_s, server, _| {
+            let account = AccountSummary {
+                user: "shop".into(),
+                host: "10.0.0.7".into(),
+                current,
+                total: 40 + (per_s * at_s) as u64,
+                statements: Some(7),
+            };
+            server.accounts = answer(at_s, vec![account]);
+        })
+    }
+
+    pub(crate) fn fires() -> Window {
+        of_account(refusing("9.7.4", 21.0), 21.0, 4).window()
+    }
+
+    /// A login in two seconds is refused.
+    pub(crate) fn near_miss() -> Window {
+        refusing("9.7.4", 0.5).window()
+    }
+
+    pub(crate) fn missing() -> Window {
+        Build::busy("9.7.4").no_session(spindoctor_model::NoSessionKind::Silent).window()
+    }
+
+    fn found(window: &Window) -> Option<Finding> {
+        match evaluate(window) {
+            Outcome::Fired(finding) => Some(finding),
+            Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+        }
+    }
+
+    #[test]
+    fn an_account_at_its_limit_is_named_with_what_raises_it_and_stands_before_the_churn_that_it_is() {
+        let diagnosis = crate::diagnose(&fires());
+        let causes: Vec<&str> = diagnosis.findings.iter().map(|finding| finding.cause.as_str()).collect();
+        assert_eq!(causes, [CAUSE.name, connection_churn::CAUSE.name]);
+        let finding = &diagnosis.findings[0];
+        assert_eq!(
+            finding.headline,
+            "21.0 logins a second are refused, 100 % of all: shop@10.0.0.7 has as many connections as it may have"
+        );
+        assert_eq!(finding.severity, Severity::Critical);
+        assert_eq!(finding.remedies[0].statement, "ALTER USER 'shop'@'10.0.0.7' WITH MAX_USER_CONNECTIONS 8");
+        // Also at a rate at which it might be health checks, for it is known that it is none.
+        assert_eq!(
+            found(&of_account(refusing("9.7.4", 4.0), 4.0, 4).window()).unwrap().severity,
+            Severity::Critical
+        );
+    }
+
+    #[test]
+    fn the_limit_of_all_accounts_is_seen_in_the_list_where_nobody_counts_by_account() {
+        let sessions = |_| (0..10).map(|id| session(20 + id, "Sleep", "", "")).collect();
+        let at = |limit: &str| {
+            let build =
+                refusing("10.11.19-MariaDB", 21.0).variable("max_user_connections", limit).sessions(sessions);
+            found(&build.window()).unwrap()
+        };
+        assert!(
+            at("10").headline.ends_with("app has as many connections as it may have"),
+            "{}",
+            at("10").headline
+        );
+        assert_eq!(at("10").remedies[0].statement, "SET GLOBAL max_user_connections = 20");
+        assert!(at("0").headline.ends_with("% of all"), "{}", at("0").headline);
+    }
+
+    #[test]
+    fn wrong_passwords_are_a_warning_where_the_server_serves_others_and_more_where_it_serves_nobody() {
+        let denied = |build: Build| {
+            let finding = found(&build.counter("Access_denied_errors", 20.0).window()).unwrap();
+            assert!(finding.headline.ends_with(": access denied"), "{}", finding.headline);
+            assert!(finding.remedies[0].statement.contains("log_warnings"), "{:?}", finding.remedies);
+            finding.severity
+        };
+        let busy =
+            Build::busy("10.11.19-MariaDB").counter("Aborted_connects", 21.0).counter("Connections", 21.2);
+        assert_eq!(denied(busy), Severity::Warning);
+        assert_eq!(denied(refusing("10.11.19-MariaDB", 21.0)), Severity::Critical);
+    }
+
+    #[test]
+    fn few_that_may_be_health_checks_are_a_note_and_what_a_full_server_refuses_is_another_cause() {
+        assert_eq!(found(&refusing("9.7.4", 3.0).window()).unwrap().severity, Severity::Note);
+        // MariaDB counts those that never came to a login apart.
+        let before_login = |per_s| {
+            let build = refusing("10.11.19-MariaDB", 3.0).counter("Aborted_connects_preauth", per_s);
+            found(&build.window()).unwrap().severity
+        };
+        assert_eq!((before_login(3.0), before_login(0.0)), (Severity::Note, Severity::Critical));
+        let full =
+            |version| refusing(version, 21.0).counter("Connection_errors_max_connections", 21.0).window();
+        assert_eq!(found(&full("10.11.19-MariaDB")), None);
+        // MySQL counts them apart.
+        assert!(found(&full("9.7.4")).is_some());
+    }
+}
