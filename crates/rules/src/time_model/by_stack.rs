@@ -1,6 +1,6 @@
 //! The account by the stacks: each snapshot is the list of the threads at work, and the kernel's clocks say how long they ran.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use spindoctor_model::stack::{Observation, Profile, StackSource, ThreadState};
 use spindoctor_model::{KnownBy, TimeClass, Window};
@@ -67,6 +67,10 @@ struct Sessions<'a> {
     stacks: Vec<StackWork>,
     /// Places in [`Profile::threads`].
     clients: BTreeSet<u32>,
+    /// Snapshots in which pages are being written, each with its latch held.
+    page_writes: BTreeSet<u32>,
+    /// Who stands at the latch of a page: snapshot, thread, stack.
+    page_waits: HashSet<(u32, u32, u32)>,
     /// What the process list says, by the kernel's thread id, in order of time.
     states: HashMap<u64, Vec<Listed<'a>>>,
 }
@@ -90,7 +94,17 @@ impl<'a> Sessions<'a> {
         }
         let mut clients = BTreeSet::new();
         let mut times_seen: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut page_writes = BTreeSet::new();
+        let mut page_waits = HashSet::new();
         for seen in &profile.observations {
+            if let Some(stack) = stacks.get(seen.stack as usize) {
+                if stack.waits_for_page {
+                    page_waits.insert((seen.snapshot, seen.thread, seen.stack));
+                }
+                if stack.writes_pages && matches!(seen.state, ThreadState::DiskWrite | ThreadState::Sync) {
+                    page_writes.insert(seen.snapshot);
+                }
+            }
             *times_seen.entry(seen.thread).or_default() += 1;
             if stacks.get(seen.stack as usize).is_some_and(|stack| stack.is_connection) {
                 clients.insert(seen.thread);
@@ -108,7 +122,15 @@ impl<'a> Sessions<'a> {
                 states.contains_key(&tid(*at)) || !always
             });
         }
-        Self { profile, stacks, clients, states }
+        Self { profile, stacks, clients, page_writes, page_waits, states }
+    }
+
+    /// True for a wait for the latch of a page that is being written, as far as it can be seen: pages are written in the same snapshot,
+    /// and the wait lasts from one snapshot to the next. For a page that many want and nobody writes it is over within microseconds.
+    fn is_behind_a_write(&self, seen: &Observation) -> bool {
+        let stands = |snapshot| self.page_waits.contains(&(snapshot, seen.thread, seen.stack));
+        let still = || stands(seen.snapshot + 1) || seen.snapshot.checked_sub(1).is_some_and(stands);
+        self.page_writes.contains(&seen.snapshot) && stands(seen.snapshot) && still()
     }
 
     /// Counts an observation at a time of the window.
@@ -135,6 +157,10 @@ impl<'a> Sessions<'a> {
             Doing::Waits(TimeClass::Other) if listed.is_some_and(|listed| listed.wants.is_some()) => {
                 let class = listed.and_then(|listed| listed.wants).unwrap_or(TimeClass::RowLock);
                 account.see(class, KnownBy::List, &work.innermost);
+            }
+            Doing::Waits(TimeClass::Latch) if self.is_behind_a_write(seen) => {
+                let seen = format!("a page that is being written: {}", work.innermost);
+                account.see(TimeClass::Write, KnownBy::Inferred, &seen);
             }
             Doing::Waits(class) => {
                 let seen =

@@ -68,6 +68,11 @@ pub(crate) fn unnamed(time: &SessionTime, findings: &[Finding]) -> f64 {
 /// The classes of [`unnamed`], the largest first.
 pub(crate) fn waits<'a>(time: &'a SessionTime, findings: &[Finding]) -> Vec<&'a TimeShare> {
     let explained = explained(time, findings);
-    let is_wait = |class| !WORK.contains(&class) && !ORDINARY.contains(&class);
-    time.classes.iter().filter(|one| is_wait(one.class) && !explained.contains(&one.class)).collect()
+    // Who writes does what a database does; who waits for a page that another writes does not.
+    let waits_for_writer =
+        |one: &TimeShare| one.class == TimeClass::Write && one.known_by == KnownBy::Inferred;
+    let is_wait = |one: &TimeShare| {
+        !WORK.contains(&one.class) && (!ORDINARY.contains(&one.class) || waits_for_writer(one))
+    };
+    time.classes.iter().filter(|one| is_wait(one) && !explained.contains(&one.class)).collect()
 }

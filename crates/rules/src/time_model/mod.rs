@@ -317,6 +317,51 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_a_page_that_is_being_written_waits_for_the_disk() {
+        const WAITS: &[&str] = &[
+            "os_event::wait_low",
+            "sync_array_wait_event",
+            "rw_lock_x_lock_func",
+            "Buf_fetch::single_page",
+            "buf_page_get_gen",
+            "row_upd_step",
+            "dispatch_command",
+            "do_command",
+        ];
+        const WRITES: &[&str] = &[
+            "io_submit",
+            "Fil_shard::do_io",
+            "Double_write::write_to_datafile",
+            "Double_write::flush_to_disk",
+        ];
+        const OTHER: &[&str] =
+            &["sync_array_wait_event", "rw_lock_sx_lock_func", "btr_cur_search_to_nth_level"];
+        let latch_of_index = [OTHER, &["dispatch_command", "do_command"][..]].concat();
+        let of = |waits: &[&str], writes| {
+            let threads = [(10, ThreadState::Lock, waits), (1, writes, WRITES)];
+            shares(&Build::busy("8.0.36").remote().only_snapshots(&threads).window())
+        };
+        assert_eq!(of(WAITS, ThreadState::DiskWrite), [(TimeClass::Write, 100.0)]);
+        // Nothing is being written, or it is no page that they wait for.
+        assert_eq!(of(WAITS, ThreadState::Condition), [(TimeClass::Latch, 100.0)]);
+        assert_eq!(of(&latch_of_index, ThreadState::DiskWrite), [(TimeClass::Latch, 100.0)]);
+        // Who is at the latch in one snapshot and gone in the next waits for a page that many want.
+        let mut window = Build::busy("8.0.36")
+            .remote()
+            .only_snapshots(&[(10, ThreadState::Lock, WAITS), (1, ThreadState::Sync, WRITES)])
+            .window();
+        if let Reading::Available { value: profile, .. } = &mut window.profile {
+            profile.observations.retain(|seen| seen.thread == 10 || seen.snapshot % 2 == seen.thread % 2);
+        }
+        assert_eq!(shares(&window), [(TimeClass::Latch, 100.0)]);
+        // And where no cause of the disk says so, it has a name of its own: never silence.
+        let window = Build::busy("8.0.36")
+            .only_snapshots(&[(10, ThreadState::Lock, WAITS), (1, ThreadState::DiskWrite, WRITES)]);
+        let finding = unnamed_wait(&window.window()).unwrap();
+        assert!(finding.why.contains("a page that is being written"), "{}", finding.why);
+    }
+
+    #[test]
     fn stacks_decide_where_there_are_any() {
         let window = Build::busy("8.0.36")
             .sessions(|_| (0..40).map(|at| session(400 + at, "Query", "updating", "UPDATE t")).collect())

@@ -29,6 +29,10 @@ pub(super) struct StackWork {
     /// True where the innermost function is one that asks the kernel to read: else a thread that waits for a disk is in a
     /// page fault.
     is_read_call: bool,
+    /// True where what is waited for is the latch of a page.
+    pub(super) waits_for_page: bool,
+    /// True where pages are written below it.
+    pub(super) writes_pages: bool,
     /// True where the innermost functions are a storage engine's and have no names: which of its waits it is stays open.
     pub(super) is_in_nameless_engine: bool,
 }
@@ -58,6 +62,8 @@ struct Role {
     is_of_privileges: bool,
     is_of_tables: bool,
     is_of_query_cache: bool,
+    is_page_fetch: bool,
+    is_page_write: bool,
     /// Its line in [`tables::WAITS`]; the first line decides.
     waits: Option<usize>,
 }
@@ -80,6 +86,8 @@ impl Role {
             is_of_privileges: is_in(tables::PRIVILEGES),
             is_of_tables: is_in(tables::TABLES),
             is_of_query_cache: tables::QUERY_CACHE.iter().any(|begin| frame.name.starts_with(begin)),
+            is_page_fetch: is_in(tables::PAGE_FETCHES),
+            is_page_write: is_in(tables::PAGE_WRITES),
             waits: tables::WAITS.iter().position(|(name, _)| *name == frame.name),
         }
     }
@@ -90,6 +98,13 @@ impl StackWork {
     pub(super) fn from_profile(profile: &Profile) -> Vec<Self> {
         let roles: Vec<Role> = profile.frames.iter().map(Role::from_frame).collect();
         profile.stacks.iter().map(|stack| Self::from_stack(profile, &roles, stack)).collect()
+    }
+
+    /// True for a wait for a latch that a function began which fetches a page.
+    fn waits_for_page(roles: &[Role]) -> bool {
+        let is_latch = |role: &Role| role.waits.is_some_and(|line| tables::WAITS[line].1 == TimeClass::Latch);
+        let caller = roles.iter().rposition(is_latch).and_then(|outermost| roles.get(outermost + 1));
+        caller.is_some_and(|role| role.is_page_fetch)
     }
 
     fn from_stack(profile: &Profile, roles: &[Role], stack: &Stack) -> Self {
@@ -125,6 +140,8 @@ impl StackWork {
                 () => TimeClass::Mutex,
             }),
             innermost: innermost(&names),
+            waits_for_page: Self::waits_for_page(&of_frames().copied().collect::<Vec<_>>()),
+            writes_pages: has(|role| role.is_page_write),
             is_read_call: names.first().is_none_or(|name| is_read_call(name)),
             is_in_nameless_engine: is_in_nameless_engine(&names),
         }

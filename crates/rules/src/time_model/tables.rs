@@ -122,6 +122,36 @@ pub(super) const WAITS: &[(&str, TimeClass)] = &[
     ("srw_lock_impl::wr_wait", Latch),
 ];
 
+/// Functions that take a page's latch for who wants the page (buf/buf0buf.cc).
+pub(super) const PAGE_FETCHES: &[&str] = &[
+    "Buf_fetch::single_page",
+    "buf_page_get_gen",
+    "buf_page_get_low",
+    "buf_page_optimistic_get",
+    "buf_page_get_known_nowait",
+];
+
+/// Functions that write pages, with the latches of these pages held until they are written (buf/buf0flu.cc, buf/buf0dblwr.cc).
+pub(super) const PAGE_WRITES: &[&str] = &[
+    "Double_write::write_to_datafile",
+    "Double_write::write_data_pages",
+    "Double_write::flush_to_disk",
+    "Double_write::write_pages",
+    "Batch_segment::write",
+    "buf_dblwr_flush_buffered_writes",
+    "buf_dblwr_add_to_batch",
+    "buf_dblwr_write_single_page",
+    "buf_flush_write_block_low",
+    "buf_flush_page",
+    "buf_flush_try_neighbors",
+    "buf_flush_batch",
+    "buf_flush_do_batch",
+    "buf_flush_lists",
+    "pc_flush_slot",
+    "buf_do_flush_list_batch",
+    "buf_do_LRU_batch",
+];
+
 /// Functions of a commit: what waits below them, and is in none of [`WAITS`], waits for the commit.
 pub(super) const COMMIT: &[&str] = &[
     "trans_commit",
