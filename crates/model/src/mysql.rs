@@ -35,6 +35,9 @@ readings! {
         ///
         /// MariaDB's METADATA_LOCK_INFO lists granted locks of every object, and none that is pending.
         metadata_locks: Vec<MetadataLock> => [],
+        /// The last statements of connections that rest, bounded; read where somebody waits for a lock that a session keeps without
+        /// a transaction, and no list of metadata locks was read.
+        last_statements: Vec<LastStatement> => [],
         /// Who waits for whose row lock, bounded.
         row_lock_waits: Vec<RowLockWait> => [],
         /// Connections of each account since the server's start, those with the most first, bounded.
@@ -157,6 +160,31 @@ pub struct ServerThread {
     /// The last statement that it ended, where none runs, it was asked for and the server keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_statement: Option<String>,
+}
+
+/// What a connection did last, before it came to rest.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LastStatement {
+    /// `performance_schema.threads.THREAD_ID`.
+    pub internal_id: Option<u64>,
+    /// Its connection.
+    pub connection_id: Option<u64>,
+    /// The statement, cut to 1,024 characters.
+    pub statement: String,
+}
+
+impl ServerSample {
+    /// The last statement of a thread that rests, from whichever source has it.
+    pub fn last_statement<'a>(&'a self, thread: &'a ServerThread) -> Option<&'a str> {
+        let of_thread = |one: &&LastStatement| {
+            let same = |a: Option<u64>, b: Option<u64>| a.is_some() && a == b;
+            same(one.connection_id, thread.connection_id) || same(one.internal_id, thread.internal_id)
+        };
+        let listed =
+            || self.last_statements.value()?.iter().find(of_thread).map(|one| one.statement.as_str());
+        thread.last_statement.as_deref().or_else(listed)
+    }
 }
 
 impl ServerThread {

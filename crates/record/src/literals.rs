@@ -43,6 +43,9 @@ impl Literals {
         for lock in each(&mut server.metadata_locks).filter(|lock| lock.object_type == "USER LEVEL LOCK") {
             lock.name = self.record(&lock.name);
         }
+        for last in each(&mut server.last_statements) {
+            last.statement = digest(&last.statement);
+        }
         for prepared in each(&mut server.prepared_xa) {
             *prepared = Default::default();
         }

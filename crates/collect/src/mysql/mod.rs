@@ -22,6 +22,7 @@ pub mod option_file;
 pub mod perf_schema_accounts;
 pub mod perf_schema_data_lock_waits;
 pub mod perf_schema_file_summary;
+pub mod perf_schema_last_statements;
 pub mod perf_schema_metadata_locks;
 pub mod perf_schema_statement_digests;
 pub mod perf_schema_threads;
@@ -65,6 +66,7 @@ pub const SOURCES: &[Source] = &[
     innodb_locks::SOURCE,
     perf_schema_metadata_locks::SOURCE,
     metadata_lock_info::SOURCE,
+    perf_schema_last_statements::SOURCE,
     innodb_metrics::SOURCE,
     perf_schema_statement_digests::SOURCE,
     perf_schema_waits::SOURCE,

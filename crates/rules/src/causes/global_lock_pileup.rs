@@ -83,12 +83,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let culprit = Verdict::from_window(window, sample, &[LockKind::Global, LockKind::Backup]);
     // It holds nothing global: a FLUSH that waits for it does.
     let through_flush = culprit.as_ref().is_some_and(|culprit| culprit.root.object == TABLE_FLUSH);
+    let is_a_guess = culprit.as_ref().is_some_and(Verdict::is_a_guess);
     let root = culprit.as_ref().map(Verdict::described);
     let states = states(sample);
     let unlock = window
         .missing(|s| &s.server.metadata_locks)
         .and_then(|missing| missing.unlock)
-        .filter(|_| culprit.is_none());
+        .filter(|_| culprit.is_none() || is_a_guess);
     // Nobody waits but the one that wants the lock: what it waits for is elsewhere.
     let is_alone =
         || sample.server.threads.value().into_iter().flatten().filter(|thread| waits(thread)).count() == 1;
@@ -98,9 +99,15 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         (Some(culprit), Some(root)) => format!(
             "Connection {} {} {} sessions: it {}",
             culprit.connection_id,
-            if through_flush { "makes FLUSH wait, which blocks" } else { "blocks" },
+            match () {
+                () if through_flush => "makes FLUSH wait, which blocks",
+                () if is_a_guess => "most likely blocks",
+                () => "blocks",
+            },
             waiting.most(),
             match root.statement.as_str() {
+                idle if idle.starts_with("idle") && is_a_guess =>
+                    "has rested since they began to wait".to_owned(),
                 idle if idle.starts_with("idle") => "holds a global lock and is idle".to_owned(),
                 _ => sessions::doing(root),
             }
@@ -124,6 +131,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 Some(_) if through_flush => {
                     "A FLUSH TABLES holds the global lock already and waits for this statement to give its table \
                      back; every write queues behind the FLUSH."
+                }
+                Some(_) if is_a_guess => {
+                    "Who holds the lock could not be read. It is inferred: a lock of the whole server stops the next write, so whoever \
+                     has it came to rest as the first of them began to wait, and of all sessions that is this one."
                 }
                 Some(_) => "Its lock is of the whole server; everyone else's statement has to wait until it is given back.",
                 None if alone.is_some() => {
@@ -150,10 +161,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             )
             .evidence(Evidence::new("they are", states, "", "thread list, state"))
             .remedy_if(culprit.as_ref().and_then(|culprit| {
-                let why = if through_flush {
-                    "The FLUSH gets its tables, does its work, and everyone goes on."
-                } else {
-                    "The locks go with the session."
+                let why = match () {
+                    () if through_flush => "The FLUSH gets its tables, does its work, and everyone goes on.",
+                    () if is_a_guess => "The locks go with the session, if it is this one that has them: look whose it is before.",
+                    () => "The locks go with the session.",
                 };
                 let risk = if through_flush {
                     "That query is lost; what it changed is rolled back."
@@ -324,8 +335,52 @@ pub(crate) mod examples {
         assert_eq!(statements, ["KILL QUERY 9", "KILL 7"]);
     }
 
+    /// Writers that have waited for 3 s, and sessions that have rested for so long; nobody lists locks.
+    fn rested(resting: &[(u64, f64)]) -> Finding {
+        let sessions: Vec<ServerThread> = resting
+            .iter()
+            .map(|&(id, time_s)| ServerThread { time_s, ..session(id, "Sleep", "", "") })
+            .chain(writers("Waiting for backup lock"))
+            .collect();
+        let unread = Unavailable::because("no plugin").unlock("INSTALL SONAME 'metadata_lock_info'");
+        let window =
+            Build::busy("10.11.19-MariaDB").sessions(move |_| sessions.clone()).each(|_, server, _| {
+                server.metadata_locks = spindoctor_model::Reading::Unavailable(unread.clone());
+            });
+        found(&window.window())
+    }
+
     #[test]
-    fn an_idle_holder_that_no_list_names_stays_unnamed() {
+    fn an_idle_holder_that_no_list_names_is_who_came_to_rest_as_they_began_to_wait() {
+        // Alone; beside one that left before; and beside a pool of connections that rest for an hour, and one that came later.
+        for resting in
+            [&[(7, 3.2)][..], &[(7, 3.2), (8, 1.0)], &[(6, 3600.0), (7, 3.2), (8, 3599.0), (9, 0.5)]]
+        {
+            let finding = rested(resting);
+            assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(7), "{resting:?}");
+            assert_eq!(
+                finding.headline,
+                "Connection 7 most likely blocks 20 sessions: it has rested since they began to wait"
+            );
+            assert_eq!(finding.remedies[0].statement, "KILL 7");
+            assert!(finding.why.contains("It is inferred"), "{}", finding.why);
+            let reads = finding.evidence.iter().map(|evidence| evidence.reading.as_str());
+            assert!(reads.clone().any(|reading| reading == "what would name the holder"));
+        }
+    }
+
+    #[test]
+    fn an_idle_holder_that_may_be_any_of_several_stays_unnamed() {
+        for resting in [&[(7, 3.2), (8, 4.0)][..], &[(7, 60.0), (8, 90.0)], &[(7, 1.0)], &[]] {
+            let finding = rested(resting);
+            assert_eq!(finding.root, None, "{resting:?}");
+            assert!(finding.remedies[0].statement.starts_with("UNLOCK TABLES"));
+        }
+        assert!(rested(&[(7, 3.2), (8, 4.0)]).why.contains("One of these was there before"));
+    }
+
+    #[test]
+    fn a_list_that_was_read_and_names_nobody_makes_no_guess() {
         let window = Build::busy("10.11.19-MariaDB")
             .sessions(|_| {
                 let mut sessions = writers("Waiting for backup lock");
@@ -333,8 +388,6 @@ pub(crate) mod examples {
                 sessions
             })
             .window();
-        let finding = found(&window);
-        assert_eq!(finding.root, None);
-        assert!(finding.remedies[0].statement.starts_with("UNLOCK TABLES"));
+        assert_eq!(found(&window).root, None);
     }
 }

@@ -44,10 +44,12 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let Some(waits) = InClasses::from_time(time, &[TimeClass::UserLock]) else { return Outcome::Clear };
     let blocker = waits.blocker(window);
     let root = blocker.as_ref().map(crate::wait_graph::Verdict::described);
+    let is_a_guess = blocker.as_ref().is_some_and(crate::wait_graph::Verdict::is_a_guess);
     let headline = match (&blocker, &root) {
         (Some(blocker), Some(root)) => format!(
-            "Connection {} holds a lock of GET_LOCK that {:.1} sessions wait for: it {}",
+            "Connection {} {}holds a lock of GET_LOCK that {:.1} sessions wait for: it {}",
             blocker.connection_id,
+            if is_a_guess { "most likely " } else { "" },
             waits.sessions,
             sessions::doing(root)
         ),
@@ -57,6 +59,10 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         waits
             .draft(&CAUSE, headline)
             .why(match &blocker {
+                Some(_) if is_a_guess => {
+                    "Who holds the lock could not be read. It is inferred: it is the only session that was there, and did not wait, \
+                     before the first of them began to wait."
+                }
                 Some(_) => "The lock belongs to that session until it says RELEASE_LOCK or ends.",
                 None => {
                     "Who holds the lock could not be read: performance_schema.metadata_locks (instrument \
@@ -64,7 +70,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 }
             })
             .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("Its locks of GET_LOCK are free when it ends.")))
-            .remedy_if(blocker.is_none().then(|| Remedy {
+            .remedy_if((blocker.is_none() || is_a_guess).then(|| Remedy {
                 statement: "SELECT IS_USED_LOCK('the name of the lock')".into(),
                 why: "Its answer is the connection that has the lock; SHOW FULL PROCESSLIST has the name in the statements that wait. \
                       `spindoctor locks` looks for it in the last statements of idle sessions, too."

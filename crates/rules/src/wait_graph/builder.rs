@@ -218,7 +218,7 @@ impl<'a> Builder<'a> {
             statement: thread
                 .statement
                 .as_deref()
-                .or_else(|| thread.last_statement.as_deref().filter(|_| rests))
+                .or_else(|| self.readings.server.last_statement(thread).filter(|_| rests))
                 .map(digest),
             is_idle_in_transaction: rests && transaction.is_some(),
             is_killed: thread.command == "Killed",

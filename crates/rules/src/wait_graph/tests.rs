@@ -1,7 +1,7 @@
 //! Graphs of hand-made readings: what real servers show is tested beside the lab.
 
 use spindoctor_model::innodb_status::ListedTransaction;
-use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread, Transaction};
+use spindoctor_model::mysql::{LastStatement, MetadataLock, RowLockWait, ServerThread, Transaction};
 use spindoctor_model::stack::{
     Frame, Observation, ProfiledThread, SnapshotCost, Stack, StackEnd, ThreadState,
 };
@@ -239,6 +239,28 @@ fn without_a_list_of_locks_the_last_statement_of_who_rests_names_the_holder() {
     const GLOBAL: &str = "Waiting for global read lock";
     const UPDATE: &str = "UPDATE stock SET n = 1";
     assert_eq!(of(flushed(), GLOBAL, UPDATE, unread()), [(Some(7), 1, 1)]);
+    // `doctor` reads the last statements apart from the threads, where somebody waits so.
+    let apart = |last: &str| {
+        let threads = vec![
+            ServerThread { time_s: 90.0, ..session(6, "Sleep", "", "") },
+            ServerThread { time_s: 20.0, ..session(7, "Sleep", "", "") },
+            ServerThread { time_s: 10.0, ..session(20, "Query", GLOBAL, UPDATE) },
+        ];
+        let of = |id, statement: &str| LastStatement {
+            connection_id: Some(id),
+            statement: statement.into(),
+            ..LastStatement::default()
+        };
+        let server = ServerSample {
+            threads: answer(0.0, threads),
+            metadata_locks: unread(),
+            last_statements: answer(0.0, vec![of(6, "COMMIT"), of(7, last)]),
+            ..ServerSample::default()
+        };
+        roots_of(&graph_of(&server))
+    };
+    assert_eq!(apart("FLUSH TABLES WITH READ LOCK"), [(Some(7), 1, 1)]);
+    assert_eq!(apart("SELECT 1"), [(None, 1, 1)]);
     // A list that was read decides; and who rests for less than the waiter waits has not taken it.
     assert_eq!(of(flushed(), GLOBAL, UPDATE, answer(0.0, Vec::new())), [(None, 1, 1)]);
     assert_eq!(of(vec![rests(7, 2.0, "FLUSH TABLES")], GLOBAL, UPDATE, unread()), [(None, 1, 1)]);

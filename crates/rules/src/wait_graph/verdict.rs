@@ -33,6 +33,16 @@ impl<'a> Verdict<'a> {
         described(&self.thread, &self.root)
     }
 
+    /// True where nothing shows what it holds: neither a list of locks nor a statement of its, but that it was there before the
+    /// others began to wait.
+    pub(crate) fn is_a_guess(&self) -> bool {
+        let server = &self.sample.server;
+        let rests = sessions::session(server, self.connection_id)
+            .is_some_and(|thread| thread.command == "Sleep" && server.last_statement(thread).is_none());
+        let is_by_state = matches!(self.root.kind, LockKind::Global | LockKind::Backup | LockKind::User);
+        rests && is_by_state && self.root.is_inferred && server.metadata_locks.value().is_none()
+    }
+
     /// Ending what it does, with what that costs; none where no statement would.
     pub(crate) fn remedy(&self, why: &str) -> Option<Remedy> {
         let statement = self.root.free_with.clone()?;

@@ -2,7 +2,8 @@
 //!
 //! MariaDB's METADATA_LOCK_INFO lists what is held: a waiter's statement then names the table. Without any list the
 //! oldest transaction is the likeliest holder of a table, and a statement that locks the whole server says so itself; so does
-//! the last statement of a session that rests, where the server keeps it. All of this is inferred.
+//! the last statement of a session that rests, where the server keeps it. Where it does not, it is whoever was there before the
+//! first of them began to wait, if only one was, or one rests from that moment on. All of this is inferred.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -103,6 +104,12 @@ fn what(state: &str) -> Option<(LockKind, &'static str)> {
     }
 }
 
+/// A server that is written to has somebody who waits so soon after its writes were stopped, seconds. Chosen.
+const AT_ONCE_S: f64 = 1.5;
+
+/// And the next session that rests must do so for so much longer, seconds, that it is no rounding of times. Chosen.
+const APART_S: f64 = 3.0;
+
 struct Situation<'a> {
     waiting: &'a [Waiter<'a>],
     held: &'a [(&'a MetadataLock, Who)],
@@ -138,9 +145,48 @@ impl Situation<'_> {
             // Times are whole seconds on MySQL.
             thread.command == "Sleep"
                 && thread.time_s + 1.0 >= waiter.thread.time_s
-                && thread.last_statement.as_deref().is_some_and(&took)
+                && builder.readings.server.last_statement(thread).is_some_and(&took)
         });
         resting.max_by(|(_, a), (_, b)| by_time(a, b)).map(|(at, _)| Who::Listed(at))
+    }
+
+    /// Where neither a list of locks nor a last statement was read: who was there, and did not itself wait, before the first of
+    /// those began that wait as this one does. None where that may be several; of a lock that stops all writes at once it is
+    /// whoever came to rest as they began to wait.
+    fn was_there_before(&self, builder: &Builder<'_>, kinds: &[LockKind], stops_all: bool) -> Option<Who> {
+        if builder.readings.server.metadata_locks.value().is_some() {
+            return None;
+        }
+        let of_kind = self.waiting.iter().filter(|other| kinds.contains(&other.kind));
+        let first_s = of_kind.map(|other| other.thread.time_s).max_by(f64::total_cmp)?;
+        let mut there: Vec<(usize, &ServerThread)> = builder
+            .listed()
+            .iter()
+            .enumerate()
+            .filter(|(at, thread)| {
+                // Times are whole seconds on MySQL.
+                thread.is_connection
+                    && builder.readings.server.last_statement(thread).is_none()
+                    && thread.time_s + 1.0 >= first_s
+                    && !self.is_waiting(&Who::Listed(*at))
+                    && matches!(thread.command.as_str(), "Sleep" | "Query" | "Execute")
+            })
+            .collect();
+        there.sort_by(|(_, a), (_, b)| by_time(a, b));
+        let holder = match there.as_slice() {
+            // Of one at work it is not known whether it waits for what nobody lists.
+            [(at, only)] if only.command == "Sleep" => at,
+            [(at, nearest), (_, next), ..]
+                if stops_all
+                    && nearest.command == "Sleep"
+                    && nearest.time_s - first_s <= AT_ONCE_S
+                    && next.time_s - nearest.time_s >= APART_S =>
+            {
+                at
+            }
+            _ => return None,
+        };
+        Some(Who::Listed(*holder))
     }
 
     fn of_user_lock(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
@@ -157,6 +203,10 @@ impl Situation<'_> {
         };
         let by_name: Vec<_> = locks.iter().filter(|(lock, _)| named(lock)).collect();
         match (by_name.as_slice(), locks.as_slice()) {
+            ([], []) => {
+                let holder = self.was_there_before(builder, &[LockKind::User], false);
+                holder.map(|holder| (holder, None)).into_iter().collect()
+            }
             ([], [(lock, owner)]) => vec![(owner.clone(), Some(name(lock)))],
             (named, _) => named.iter().map(|(lock, owner)| (owner.clone(), Some(name(lock)))).collect(),
         }
@@ -181,7 +231,10 @@ impl Situation<'_> {
         }
         let running = builder.listed().iter().enumerate().filter(|(_, thread)| locks_all(thread));
         let first = running.map(|(at, _)| Who::Listed(at)).next();
-        let holder = first.or_else(|| self.rests_after(builder, waiter, spindoctor_sql::locks_the_server));
+        const OF_ALL: &[LockKind] = &[LockKind::Global, LockKind::Backup];
+        let holder = first
+            .or_else(|| self.rests_after(builder, waiter, spindoctor_sql::locks_the_server))
+            .or_else(|| self.was_there_before(builder, OF_ALL, true));
         holder.map(|holder| (holder, None)).into_iter().collect()
     }
 
