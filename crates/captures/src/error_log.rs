@@ -1,7 +1,7 @@
 //! A server's error log: what it says of trouble, counted, and the waits for latches that it prints.
 
 use jiff::civil::DateTime;
-use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind};
+use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind, number};
 
 use crate::{clock, stacks};
 
@@ -16,12 +16,22 @@ pub(crate) struct ErrorLog {
     pub(crate) version: Option<ServerVersion>,
     /// The last waits for latches that it prints, with the server's own verdict where it has one.
     pub(crate) waits: Option<String>,
+    /// The last deadlock that it prints, as a status has it.
+    pub(crate) deadlock: Option<String>,
     /// The troubles that causes rest on.
     pub(crate) troubles: Vec<LoggedTrouble>,
 }
 
+/// Stands for a round of the page cleaner that took a minute or more and wrote nothing: no disk was waited for. The threads did
+/// not run, as where the machine is suspended or the container is paused.
+const DID_NOT_RUN: &str = "the page cleaner wrote nothing";
+
+/// The least that such a round takes, milliseconds. By judgement: a page cleaner that waits for a latch is over it sooner.
+const STOPPED_MS: u64 = 60_000;
+
 /// What lines about trouble hold, in lower case, and what that means. The first that fits counts.
-const TROUBLES: [(&str, &str); 36] = [
+const TROUBLES: [(&str, &str); 37] = [
+    (DID_NOT_RUN, "the server's threads did not run for a while: the machine or the process was stopped"),
     (
         "deadlock of threads detected",
         "the server found a ring of threads that wait for each other's latches: only a restart ends it",
@@ -138,6 +148,10 @@ fn kind_of(sign: &str) -> Option<TroubleKind> {
         | "error 28"
         | "system error number 112" => TroubleKind::DiskFull,
         "too many connections" => TroubleKind::TooManyConnections,
+        "difficult to find free blocks in the buffer pool" => TroubleKind::NoFreePage,
+        DID_NOT_RUN => TroubleKind::DidNotRun,
+        "page_cleaner" | "page cleaner took " => TroubleKind::SlowFlush,
+        "transaction deadlock" | "transactions deadlock" => TroubleKind::Deadlock,
         "semaphore wait has lasted >"
         | "innodb_fatal_semaphore_wait_threshold was exceeded"
         | "long semaphore wait"
@@ -151,11 +165,35 @@ const SHOWN: usize = 300;
 /// Functions of a thread that died that are shown.
 const FUNCTIONS: usize = 6;
 
+/// What lines of a log have behind their time and thread.
+const LEVELS: [&str; 6] = ["[Note]", "[Warning]", "[ERROR]", "[System]", "[Error]", "[Information]"];
+
+/// Where in a line of a log the server's own words begin: at the last time before the level. None where it is no such line.
+pub(crate) fn begins(line: &str) -> Option<usize> {
+    /// From the time to the level.
+    const FARTHEST: usize = 60;
+    /// What collects logs puts less before each line. By judgement.
+    const LONGEST_PREFIX: usize = 200;
+    let level = LEVELS.iter().filter_map(|level| line.find(level)).min()?;
+    let mut before = ' ';
+    let mut last = None;
+    for (at, letter) in line[..level].char_indices() {
+        if letter.is_ascii_digit()
+            && !before.is_alphanumeric()
+            && !"-:.".contains(before)
+            && level - at <= FARTHEST
+            && clock::time(&line[at..]).is_some()
+        {
+            last = Some(at);
+        }
+        before = letter;
+    }
+    last.filter(|at| *at <= LONGEST_PREFIX)
+}
+
 /// True for a line that an error log has and nothing else.
 pub(crate) fn is_of_log(line: &str) -> bool {
-    let has_level = ["[Note]", "[Warning]", "[ERROR]", "[System]", "[Error]", "[Information]"]
-        .iter()
-        .any(|level| line.find(level).is_some_and(|at| at <= 60));
+    let has_level = LEVELS.iter().any(|level| line.find(level).is_some_and(|at| at <= 60));
     (has_level && line.starts_with(|c: char| c.is_ascii_digit()) && clock::time(line).is_some())
         || line.starts_with("InnoDB: ")
         || line.starts_with("DEADLOCK of threads detected")
@@ -198,13 +236,17 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             waits.push(line);
         }
         let lower = line.get(..line.floor_char_boundary(600)).unwrap_or(line).to_ascii_lowercase();
-        if let Some(at) = TROUBLES.iter().position(|(sign, _)| has_sign(&lower, sign)) {
+        let has = |sign: &str| match sign {
+            DID_NOT_RUN => wrote_nothing(&lower),
+            sign => has_sign(&lower, sign),
+        };
+        if let Some(at) = TROUBLES.iter().position(|(sign, _)| has(sign)) {
             seen[at] = (seen[at].0 + 1, log.time, line);
             slowest_ms[at] = slowest_ms[at].max(duration_ms(&lower).unwrap_or(0));
         }
     }
     let mut said: Vec<&str> = Vec::new();
-    for ((count, last, line), (sign, meaning)) in seen.iter().zip(TROUBLES) {
+    for (((count, last, line), (sign, meaning)), longest_ms) in seen.iter().zip(TROUBLES).zip(slowest_ms) {
         if *count == 0 {
             continue;
         }
@@ -214,6 +256,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
                 times: *count,
                 before_end_s: last.zip(log.time).map(|(last, end)| clock::seconds(last, end).max(0.0)),
                 line: line.chars().take(SHOWN).collect(),
+                longest_s: (longest_ms > 0).then(|| longest_ms as f64 / 1e3),
             });
         }
         if said.contains(&meaning) {
@@ -230,13 +273,14 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             .map(|(_, ms)| ms)
             .max();
         let slowest = match slowest_ms {
-            Some(ms) if ms > 0 => format!(" ({:.1} s at most)", ms as f64 / 1000.0),
+            Some(ms) if ms > 0 => format!(" ({} at most)", number::duration(ms as f64 / 1e3)),
             _ => String::new(),
         };
         log.says.push(format!("{meaning}{slowest}{times}{when}"));
     }
     log.says.extend(death(text));
     log.waits = (!waits.is_empty()).then(|| waits.iter().map(|line| format!("{line}\n")).collect());
+    log.deadlock = last_deadlock(text);
     log
 }
 
@@ -247,6 +291,41 @@ fn duration_ms(line: &str) -> Option<u64> {
     }
     let (_, rest) = line.split_once("long wait (")?;
     rest.split_once(" seconds")?.0.parse::<u64>().ok()?.checked_mul(1000)
+}
+
+/// `page_cleaner: 1000ms intended loop took 5966815ms. ... (flushed=0 and evicted=0, during the time.)`, and from MySQL 8.0.22 on
+/// `Page cleaner took 5966815ms to flush 0 and evict 0 pages`.
+fn wrote_nothing(line: &str) -> bool {
+    (line.contains("(flushed=0 and evicted=0") || line.contains(" to flush 0 and evict 0 pages"))
+        && duration_ms(line).is_some_and(|ms| ms >= STOPPED_MS)
+}
+
+/// The last deadlock that a log prints (innodb_print_all_deadlocks), as `LATEST DETECTED DEADLOCK` of a status has it: without
+/// what the log puts before its lines.
+fn last_deadlock(text: &str) -> Option<String> {
+    let bare = |line: &str| match line.find("*** ") {
+        Some(at) if is_of_log(line) => line[at..].to_owned(),
+        _ => line.to_owned(),
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines.iter().rposition(|line| line.contains("*** (1) TRANSACTION:"))?;
+    let mut kept: Vec<String> = Vec::new();
+    for line in &lines[first..] {
+        let line = bare(line);
+        // What is no line of it any more: another message of the log.
+        if is_of_log(&line) && clock::time(&line).is_some() {
+            break;
+        }
+        let is_last = line.starts_with("*** WE ROLL BACK");
+        if !line.trim().is_empty() {
+            kept.push(line);
+        }
+        if is_last {
+            break;
+        }
+    }
+    let whole: String = kept.iter().map(|line| format!("{line}\n")).collect();
+    Some(format!("------------------------\nLATEST DETECTED DEADLOCK\n------------------------\n{whole}"))
 }
 
 /// Where the server died, of the last backtrace: the functions, the innermost first, and what the thread executed.
@@ -371,7 +450,7 @@ mod tests {
         assert!(log.says.iter().any(|said| said.contains("48.2 s at most")), "{:?}", log.says);
         let waits =
             read("2024-08-20 11:02:41 0 [Warning] InnoDB: Long wait (241 seconds) for dict_sys.latch\n");
-        assert!(waits.says[0].contains("241.0 s at most"), "{:?}", waits.says);
+        assert!(waits.says[0].contains("4 min 1 s at most"), "{:?}", waits.says);
     }
 
     #[test]

@@ -18,9 +18,12 @@ mod error_log;
 mod events;
 mod hints;
 mod json;
+mod latches;
 mod locks;
 mod named;
 pub mod part;
+#[cfg(test)]
+mod pasted;
 mod plain;
 mod recognise;
 mod rows;

@@ -31,6 +31,8 @@ pub enum Kind {
     LockWaits,
     /// `performance_schema.metadata_locks`
     MetadataLocks,
+    /// `SHOW ENGINE INNODB MUTEX`
+    Latches,
     /// Stacks of threads.
     Stacks,
     /// What a tool of the system prints: `vmstat`, `iostat`, `df`. Known, and not used.
@@ -53,6 +55,7 @@ impl Kind {
             Self::Transactions => "list of transactions",
             Self::LockWaits => "list of lock waits",
             Self::MetadataLocks => "list of metadata locks",
+            Self::Latches => "list of latches",
             Self::Stacks => "stacks",
             Self::System => "output of a system tool",
             Self::Unknown => "not recognised",

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use crate::{error_log, rows};
+
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
 const ANCHORS: [&str; 16] = [
     "--Thread ",
@@ -34,9 +36,13 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = unquoted(text);
     let text = unescaped(&text);
     let text = without_markup(&text);
+    let text = without_markdown(&text);
+    let text = without_numbers(&text);
     let text = without_prefix(&text);
     let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
-    let mut text = joined(&lines).join("\n");
+    let lines = closed_up(lines);
+    let lines: Vec<Cow<'_, str>> = lines.into_iter().map(without_what_collected_it).collect();
+    let mut text = rows::with_heads(joined(&lines)).join("\n");
     if !text.is_empty() {
         text.push('\n');
     }
@@ -202,6 +208,85 @@ fn without_markup(text: &str) -> Cow<'_, str> {
     match text.contains("&amp;") {
         true => Cow::Owned(text.replace("&amp;", "&")),
         false => text,
+    }
+}
+
+/// Markdown of which an editor made plain text: a `\\` before what would be a mark, and a person's words in bold as a line of
+/// their own.
+fn without_markdown(text: &str) -> Cow<'_, str> {
+    const BEGINS: [&str; 5] = [r"\---", r"\***", r"\*\*\*", r"\+--", r"\=="];
+    let is_bold = |line: &str| {
+        let line = line.trim();
+        line.len() > 4
+            && line.strip_prefix("**").and_then(|line| line.strip_suffix("**")).is_some_and(|inside| {
+                inside.starts_with(|c: char| !"* ".contains(c)) && !inside.ends_with(['*', ' '])
+            })
+    };
+    let is_escaped =
+        text.lines().any(|line| BEGINS.iter().any(|begins| line.trim_start().starts_with(begins)));
+    if !is_escaped && !text.lines().any(is_bold) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    for line in text.lines().map(|line| if is_bold(line) { "" } else { line }) {
+        let mut letters = line.chars().peekable();
+        while let Some(letter) = letters.next() {
+            let is_mark = |next: &char| r"\`*_{}[]()#+-.!|<>=".contains(*next);
+            if !(is_escaped && letter == '\\' && letters.peek().is_some_and(is_mark)) {
+                plain.push(letter);
+            } else if let Some(mark) = letters.next() {
+                plain.push(mark);
+            }
+        }
+        plain.push('\n');
+    }
+    Cow::Owned(plain)
+}
+
+/// Lines that a page numbers, `12. `, `12: ` and the like, whatever the width of the number.
+fn without_numbers(text: &str) -> Cow<'_, str> {
+    /// Fewer lines may begin with numbers by chance.
+    const FEW: usize = 5;
+    let numbered = |line: &str| {
+        let bare = line.trim_start();
+        let digits = bare.bytes().take_while(u8::is_ascii_digit).count();
+        let number: usize = bare[..digits].parse().ok()?;
+        let rest = bare[digits..].strip_prefix(['.', ':', ')'])?;
+        Some((number, rest.strip_prefix(' ').unwrap_or(rest).to_owned()))
+    };
+    let all: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).map(numbered).collect();
+    let numbers: Vec<usize> = all.iter().flatten().map(|(number, _)| *number).collect();
+    let rise = numbers.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    if numbers.len() < FEW || numbers.len() * 10 < all.len() * 9 || rise * 10 < (numbers.len() - 1) * 9 {
+        return Cow::Borrowed(text);
+    }
+    let plain = text.lines().map(|line| numbered(line).map_or_else(|| line.to_owned(), |(_, rest)| rest));
+    Cow::Owned(plain.map(|line| line + "\n").collect())
+}
+
+/// A page where each line is a paragraph has an empty line behind each: where nearly no line follows another, all empty ones go.
+fn closed_up(lines: Vec<Cow<'_, str>>) -> Vec<Cow<'_, str>> {
+    /// Fewer lines may be anything.
+    const FEW: usize = 8;
+    let is_full = |line: &&Cow<'_, str>| !line.is_empty();
+    let full = lines.iter().take(LOOKED_AT).filter(is_full).count();
+    let follow = lines
+        .iter()
+        .take(LOOKED_AT)
+        .zip(lines.iter().skip(1))
+        .filter(|(one, next)| is_full(one) && is_full(next))
+        .count();
+    match full >= FEW && follow * 20 <= full {
+        true => lines.into_iter().filter(|line| !line.is_empty()).collect(),
+        false => lines,
+    }
+}
+
+/// A line of a server's log without what collected it: `db-1  | `, `Feb 12 09:52:22 db1 mysqld[4711]: `, `2018-02-12T09:52:22Z stdout F `.
+fn without_what_collected_it(line: Cow<'_, str>) -> Cow<'_, str> {
+    match error_log::begins(&line) {
+        Some(at) if at > 0 => Cow::Owned(line[at..].to_owned()),
+        _ => line,
     }
 }
 

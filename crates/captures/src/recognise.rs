@@ -8,7 +8,8 @@ use spindoctor_model::{ServerSample, ServerVersion};
 use crate::part::{Kind, Moment, Part, Said};
 use crate::rows::{TableKind, Tables, header_of, is_border, kind, row_number};
 use crate::{
-    clock, error_log, events, json, locks, named, plain, sampled, stacks, status, threads, transactions,
+    clock, error_log, events, json, latches, locks, named, plain, sampled, stacks, status, threads,
+    transactions,
 };
 
 /// Documents of one text that are kept.
@@ -365,17 +366,16 @@ fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
         }
         Look::Log => {
             let log = error_log::read(&stretch.text);
-            let waits = log.waits.as_deref().and_then(|waits| status_moment(waits, log.time));
+            let mut says = log.says;
+            let printed: String = log.waits.into_iter().chain(log.deadlock).collect();
+            let waits = (!printed.is_empty()).then(|| status_moment(&printed, log.time)).flatten();
+            if let Some(Said::Innodb(status)) = waits.as_ref().and_then(|moment| moment.said.first()) {
+                says.extend(events::sentences(status));
+            }
             let troubles = (!log.troubles.is_empty())
                 .then(|| Moment { time: None, said: vec![Said::Troubles(log.troubles)] });
             let moments = waits.into_iter().chain(troubles).collect();
-            vec![Part {
-                time: log.time,
-                version: log.version,
-                says: log.says,
-                moments,
-                ..part(Kind::ErrorLog)
-            }]
+            vec![Part { time: log.time, version: log.version, says, moments, ..part(Kind::ErrorLog) }]
         }
         Look::System => vec![Part { says: full_file_systems(&stretch.text), ..part(Kind::System) }],
         Look::Other => {
@@ -439,6 +439,17 @@ fn table_parts(
     lines: usize,
     tables: Vec<(Option<DateTime>, Rows)>,
 ) -> Vec<Part> {
+    let part = |kind: Kind, time: Option<DateTime>| Part {
+        name: name.to_owned(),
+        kind,
+        first_line,
+        lines,
+        time,
+        version: None,
+        says: Vec::new(),
+        moments: Vec::new(),
+        begins: String::new(),
+    };
     let mut parts: Vec<Part> = Vec::new();
     for (time, rows) in tables {
         let columns: Vec<String> = rows.names().iter().map(|name| name.to_ascii_lowercase()).collect();
@@ -469,22 +480,18 @@ fn table_parts(
                     named::NamedKind::Variables => (Kind::GlobalVariables, Said::Variables(values)),
                 }
             }
-            TableKind::Status => continue,
+            TableKind::Status => match latches::sentence(&rows) {
+                Some(sentence) => {
+                    parts.push(Part { says: vec![sentence], ..part(Kind::Latches, time) });
+                    continue;
+                }
+                None => continue,
+            },
         };
         let moment = Moment { time, said: vec![said] };
         match parts.last_mut().filter(|part| part.kind == kind) {
             Some(part) => part.moments.push(moment),
-            None => parts.push(Part {
-                name: name.to_owned(),
-                kind,
-                first_line,
-                lines,
-                time,
-                version,
-                says: Vec::new(),
-                moments: vec![moment],
-                begins: String::new(),
-            }),
+            None => parts.push(Part { version, moments: vec![moment], ..part(kind, time) }),
         }
     }
     for part in &mut parts {

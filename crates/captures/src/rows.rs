@@ -260,6 +260,78 @@ impl Tables {
     }
 }
 
+/// Commands of a process list (sql/sql_parse.cc, command_name).
+const COMMANDS: [&str; 20] = [
+    "Sleep",
+    "Query",
+    "Execute",
+    "Prepare",
+    "Connect",
+    "Connect Out",
+    "Binlog Dump",
+    "Binlog Dump GTID",
+    "Daemon",
+    "Killed",
+    "Statistics",
+    "Field List",
+    "Fetch",
+    "Init DB",
+    "Ping",
+    "Quit",
+    "Refresh",
+    "Slave_SQL",
+    "Slave_IO",
+    "Slave_worker",
+];
+
+/// Process lists whose head was not copied with them get one. A row is known by its command and the time behind it.
+pub(crate) fn with_heads(lines: Vec<String>) -> Vec<String> {
+    let has_head = |line: &String| line.contains('|') && header_of(line).is_some();
+    if !lines.iter().any(|line| head_of_row(line).is_some()) || lines.iter().any(has_head) {
+        return lines;
+    }
+    let mut whole = Vec::with_capacity(lines.len() + 1);
+    let mut in_rows = false;
+    for line in lines {
+        let head = head_of_row(&line);
+        let is_framed = line.trim_start().starts_with('|');
+        if !in_rows {
+            whole.extend(head.clone());
+        }
+        in_rows = head.is_some() || in_rows && line.contains('|');
+        whole.push(if in_rows && !is_framed { format!("| {} |", line.trim()) } else { line });
+    }
+    whole
+}
+
+/// The head that a row of a process list has lost.
+fn head_of_row(line: &str) -> Option<String> {
+    /// What stands in a list before the command, and behind it.
+    const BEFORE: [&str; 4] = ["Id", "User", "Host", "db"];
+    const FROM: [&str; 4] = ["Command", "Time", "State", "Info"];
+    if line.len() > LONGEST_CELL || line.matches('|').count() < FROM.len() - 1 {
+        return None;
+    }
+    let cells = framed(line);
+    let is_number = |cell: &str| !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_digit());
+    let at = (0..cells.len().saturating_sub(FROM.len() - 1))
+        .find(|&at| COMMANDS.contains(&cells[at]) && is_number(cells[at + 1]))?;
+    // The four before the command, where the first of them is an id; else an id alone at the beginning.
+    let first = at.checked_sub(BEFORE.len()).filter(|&first| is_number(cells[first]));
+    let name = |place: usize| match (place.checked_sub(at), first) {
+        (Some(behind), _) => FROM.get(behind).map(|name| (*name).to_owned()),
+        (None, Some(first)) => place.checked_sub(first).map(|place| BEFORE[place].to_owned()),
+        (None, None) => (place == 0 && is_number(cells[0])).then(|| BEFORE[0].to_owned()),
+    };
+    let names: Vec<String> =
+        (0..cells.len()).map(|place| name(place).unwrap_or_else(|| format!("left_out_{place}"))).collect();
+    let head = names.join(" | ");
+    Some(match line.trim_start().starts_with('|') && !line.trim_end().ends_with('|') {
+        true => format!("| {head}"),
+        false => format!("| {head} |"),
+    })
+}
+
 /// The result sets of a text.
 #[cfg(test)]
 pub(crate) fn tables(text: &str) -> Vec<Rows> {
@@ -327,7 +399,12 @@ fn header(line: &str) -> Option<(Form, Vec<String>)> {
             Some((_, plain)) => (*plain).to_owned(),
             None => bare(cell).to_ascii_lowercase(),
         };
-        let names: Vec<String> = cells.into_iter().map(plain).collect();
+        // Who made a list shorter left a column out: `| Id | ... | Time | State |`.
+        let named = |(at, cell): (usize, &str)| match cell.trim() {
+            "..." | "\u{2026}" | ".." => format!("left_out_{at}"),
+            _ => plain(cell),
+        };
+        let names: Vec<String> = cells.into_iter().enumerate().map(named).collect();
         if !names.iter().all(|name| is_name(name)) {
             return None;
         }
@@ -439,7 +516,7 @@ pub(crate) enum TableKind {
     Named,
     /// `SHOW REPLICA STATUS`
     Replica,
-    /// `SHOW ENGINE INNODB STATUS`, whose text stands in it.
+    /// `SHOW ENGINE INNODB STATUS`, whose text stands in it, or `SHOW ENGINE INNODB MUTEX`.
     Status,
     /// `information_schema.INNODB_TRX`
     Transactions,

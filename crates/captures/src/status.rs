@@ -28,12 +28,13 @@ pub(crate) struct StatusText {
     pub(crate) waits: Vec<RowLockWait>,
 }
 
-/// Headings of sections, with the beginnings of lines that stand in no other.
-const SECTIONS: [(&str, &[&str]); 6] = [
+/// Headings of sections in the server's order, with the beginnings of lines that stand in no other.
+const SECTIONS: [(&str, &[&str]); 7] = [
     (
         "SEMAPHORES",
         &["--Thread ", "OS WAIT ARRAY INFO: ", "RW-shared spins ", "Mutex spin waits ", "RW-excl spins "],
     ),
+    ("LATEST DETECTED DEADLOCK", &["*** (1) TRANSACTION:"]),
     ("TRANSACTIONS", &["---TRANSACTION ", "Trx id counter ", "Purge done for trx", "History list length "]),
     ("FILE I/O", &["Pending normal aio reads:", "I/O thread 0 state:", "Pending flushes (fsync)"]),
     ("LOG", &["Log sequence number ", "Log flushed up to ", "Last checkpoint at "]),
@@ -107,34 +108,41 @@ fn with_headings(text: &str) -> String {
     let has_heading = |heading: &str| plain.iter().any(|line| line.trim() == heading);
     let missing: Vec<(&str, &[&str])> =
         SECTIONS.iter().copied().filter(|(heading, _)| !has_heading(heading)).collect();
-    let mut whole = String::with_capacity(text.len() + 400);
-    let mut now = "";
+    // What stands above the first section, and then each section below its heading.
+    let mut parts: Vec<(&str, String)> = vec![("", String::new())];
+    let mut now = 0;
     for (at, line) in plain.iter().enumerate() {
         if is_heading(line) {
-            now = line.trim();
-            if !is_rule(at.checked_sub(1).and_then(|above| plain.get(above))) {
-                whole.push_str("----------\n");
-            }
-            whole.push_str(now);
-            whole.push('\n');
-            if !is_rule(plain.get(at + 1)) {
-                whole.push_str("----------\n");
-            }
+            let above = if is_rule(at.checked_sub(1).and_then(|above| plain.get(above))) { "" } else { RULE };
+            let below = if is_rule(plain.get(at + 1)) { "" } else { RULE };
+            now = parts.len();
+            parts.push((line.trim(), format!("{above}{}\n{below}", line.trim())));
             continue;
         }
         let section = missing.iter().find(|(_, lines)| lines.iter().any(|begins| line.starts_with(begins)));
-        if let Some((heading, _)) = section.filter(|(heading, _)| *heading != now) {
-            now = heading;
-            whole.push_str("----------\n");
-            whole.push_str(heading);
-            whole.push_str("\n----------\n");
-        } else if now.is_empty() && is_thread_line(line) {
-            now = "TRANSACTIONS";
+        if let Some(&(heading, _)) = section.filter(|(heading, _)| *heading != parts[now].0) {
+            // A section that somebody wrote between goes on where it began.
+            now = parts.iter().position(|(other, _)| *other == heading).unwrap_or(parts.len());
+            if now == parts.len() {
+                parts.push((heading, format!("{RULE}{heading}\n{RULE}")));
+            }
+        } else if parts[now].0.is_empty() && is_thread_line(line) {
+            parts[now].0 = "TRANSACTIONS";
         }
-        whole.push_str(lines[at]);
+        parts[now].1.push_str(lines[at]);
+        if !lines[at].ends_with('\n') && at + 1 < lines.len() {
+            parts[now].1.push('\n');
+        }
     }
-    whole
+    if missing.len() == SECTIONS.len() {
+        // Nothing of the text's own says in which order they stood.
+        parts.sort_by_key(|(heading, _)| SECTIONS.iter().position(|(other, _)| other == heading));
+    }
+    parts.into_iter().map(|(_, part)| part).collect()
 }
+
+/// What stands above and below a heading.
+const RULE: &str = "----------\n";
 
 /// An entry of the list of transactions.
 #[derive(Debug, Clone, Default)]

@@ -14,6 +14,8 @@ pub struct LoggedTrouble {
     pub before_end_s: Option<f64>,
     /// The last of them, as the server wrote it.
     pub line: String,
+    /// The longest time that one of them names, seconds.
+    pub longest_s: Option<f64>,
 }
 
 /// The troubles that causes rest on.
@@ -29,4 +31,12 @@ pub enum TroubleKind {
     TooManyConnections,
     /// A thread waited for a latch for minutes.
     LatchWait,
+    /// No free page was found in the buffer pool.
+    NoFreePage,
+    /// The page cleaner took longer for its round than the second that it has.
+    SlowFlush,
+    /// The server's threads did not run for a while: the page cleaner's second took minutes in which it wrote nothing.
+    DidNotRun,
+    /// A transaction was rolled back as the victim of a deadlock.
+    Deadlock,
 }

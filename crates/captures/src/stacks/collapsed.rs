@@ -6,6 +6,8 @@
 //! mysqld;start_thread;handle_one_connection;dispatch_command;row_search_mvcc;_raw_spin_lock_[k] 24
 //! ```
 
+use std::borrow::Cow;
+
 use spindoctor_model::stack::{StackSource, ThreadState};
 
 use super::backtrace::location;
@@ -49,6 +51,16 @@ const KNOWN: &[&str] = &[
     "do_syscall_64",
 ];
 
+/// Functions that a thread begins with.
+const OUTERMOST: [&str; 9] =
+    ["clone", "clone3", "__clone", "__clone3", "start_thread", "main", "_start", "__libc_start_main", "??"];
+
+/// True for the function that a thread begins with, and for one that has no name: `pt-pmp -l 5` leaves the outer ones out.
+fn is_outermost(frame: &str) -> bool {
+    let name = frame.trim().split(['(', '@']).next().unwrap_or_default();
+    OUTERMOST.contains(&name) || name.ends_with("??") || name.starts_with("__libc_start")
+}
+
 /// One line.
 struct Line<'a> {
     count: usize,
@@ -58,7 +70,8 @@ struct Line<'a> {
 
 /// What pt-pmp printed, where a text is that.
 pub(super) fn read_pmp(text: &str) -> Option<CapturedStacks> {
-    let (lines, not_understood) = lines(text, pmp_line);
+    let text = unwrapped(text);
+    let (lines, not_understood) = lines(&text, pmp_line);
     // The tail of another form may begin with a number and a function, too.
     if not_understood > lines.len() || !lines.iter().any(is_known) {
         return None;
@@ -67,7 +80,12 @@ pub(super) fn read_pmp(text: &str) -> Option<CapturedStacks> {
     let mut threads = 0_usize;
     for line in &lines {
         let places: Vec<Place> = line.frames.iter().map(|frame| pmp_place(frame)).collect();
-        tables.nameless_threads(line.count, &places);
+        let is_whole = line.frames.last().is_none_or(|frame| is_outermost(frame));
+        tables.nameless_threads(
+            line.count,
+            &places,
+            (!is_whole).then_some("the outer functions were left out"),
+        );
         threads = threads.saturating_add(line.count);
     }
     Some(CapturedStacks {
@@ -76,6 +94,26 @@ pub(super) fn read_pmp(text: &str) -> Option<CapturedStacks> {
         threads,
         lines_not_understood: not_understood,
     })
+}
+
+/// A line that ends with a comma goes on in the next one: a page or a letter was too narrow for it.
+fn unwrapped(text: &str) -> Cow<'_, str> {
+    if !text.lines().any(|line| line.trim_end().ends_with(',')) {
+        return Cow::Borrowed(text);
+    }
+    let mut whole = String::with_capacity(text.len());
+    for line in text.lines() {
+        match whole.ends_with(',') {
+            true => whole.push_str(line.trim()),
+            false => whole.push_str(line),
+        }
+        let kept = whole.trim_end().len();
+        whole.truncate(kept);
+        if !whole.ends_with(',') {
+            whole.push('\n');
+        }
+    }
+    Cow::Owned(whole)
 }
 
 /// Folded stacks, where a text is that: threads where most of them wait, else CPU samples.
@@ -114,7 +152,7 @@ pub(super) fn read_folded(text: &str) -> Option<CapturedStacks> {
             let scaled = if all > SAMPLES { (share * SAMPLES as f64).round() as usize } else { *count };
             tables.samples(scaled, who, places);
         } else {
-            tables.nameless_threads(*count, places);
+            tables.nameless_threads(*count, places, None);
         }
     }
     let form = if is_cpu { "folded CPU samples" } else { "folded stacks" };

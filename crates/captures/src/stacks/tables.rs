@@ -75,8 +75,8 @@ impl Tables {
     }
 
     /// So many threads that have no id in the same stack.
-    pub(super) fn nameless_threads(&mut self, count: usize, places: &[Place]) {
-        let stack = self.stack(places, None);
+    pub(super) fn nameless_threads(&mut self, count: usize, places: &[Place], cut: Option<&str>) {
+        let stack = self.stack(places, cut);
         let state = self.state(stack);
         let room = MOST_SEEN.saturating_sub(self.profile.observations.len());
         for _ in 0..count.min(room) {

@@ -304,6 +304,7 @@ pub(crate) mod examples {
                 times: 3,
                 before_end_s: Some(before_end_s),
                 line,
+                longest_s: None,
             }];
             matches!(evaluate(&window), Outcome::Fired(_))
         };

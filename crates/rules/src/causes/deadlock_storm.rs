@@ -1,9 +1,10 @@
 //! `deadlock-storm`: many transactions are rolled back because they wait for each other in a ring.
 
 use spindoctor_model::innodb_status::InnodbStatus;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window, number};
 
 use crate::draft::Draft;
+use crate::logged;
 use crate::sessions::shortened;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -50,7 +51,63 @@ const PER_S: f64 = 1.0;
 const RATIO: f64 = 0.02;
 
 fn evaluate(window: &Window) -> Outcome {
-    examine(window).into()
+    match (examine(window).into(), of_log(window)) {
+        (Outcome::Clear | Outcome::NotEnoughEvidence(_), Some(finding)) => Outcome::Fired(finding),
+        (outcome, _) => outcome,
+    }
+}
+
+/// What an error log ends with (innodb_print_all_deadlocks). How many transactions ended well meanwhile it does not say: a note.
+fn of_log(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::Deadlock)?;
+    let latest = latest(window);
+    let on = latest.wanted.first().map_or_else(String::new, |wanted| format!("; the latest on {wanted}"));
+    let rolled_back = number::counted(times, "transaction was", "transactions were");
+    Some(
+        Draft::new(&CAUSE, NOTE, format!("{rolled_back} rolled back as the victim of a deadlock{on}"))
+            .why("Transactions lock the same rows in different orders; InnoDB rolls one of each ring back, and its work is lost. The \
+                  log does not say how many others ended well: one now and then is normal.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .evidence_all(latest.evidence("error log"))
+            .remedy(same_order("The log has the two statements, their tables and indexes"))
+            .remedy(read_committed())
+            .finding(),
+    )
+}
+
+/// The estimate of what may be normal. By judgement.
+const NOTE: f64 = 0.04;
+
+/// The latest deadlock that the server's status or its log prints.
+fn latest(window: &Window) -> Rings {
+    window
+        .latest(|sample| &sample.server.innodb_status)
+        .and_then(|status| status.latest_deadlock.as_ref())
+        .map(|printed| Rings::from_text(&printed.text))
+        .unwrap_or_default()
+}
+
+fn same_order(statement: &str) -> Remedy {
+    Remedy {
+        statement: statement.into(),
+        why: "Let both lock their rows in the same order, and the ring cannot close.".into(),
+        dynamic: true,
+        risk: "Looking is safe; the order is a change of the application.".into(),
+        undo: String::new(),
+    }
+}
+
+fn read_committed() -> Remedy {
+    Remedy {
+        statement:
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED in the clients that deadlock on gaps"
+                .into(),
+        why: "Fewer gaps are locked; an UPDATE keeps the locks of the rows that it changes alone.".into(),
+        dynamic: true,
+        risk: "A transaction that reads twice may see other rows the second time; needs binlog_format = ROW."
+            .into(),
+        undo: "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ".into(),
+    }
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
@@ -60,10 +117,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if per_s < PER_S || ratio < RATIO {
         return Ok(None);
     }
-    let latest = window
-        .latest(|sample| &sample.server.innodb_status)
-        .and_then(|status| status.latest_deadlock.as_ref());
-    let latest = latest.map(|printed| Rings::from_text(&printed.text)).unwrap_or_default();
+    let latest = latest(window);
     let on = latest.wanted.first().map_or_else(String::new, |wanted| format!("; the latest on {wanted}"));
     Ok(Some(
         Draft::new(
@@ -77,26 +131,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence_if(committed_per_s.map(|per_s| {
             Evidence::new("transactions that change something", per_s, "1/s", "SHOW GLOBAL STATUS")
         }))
-        .evidence_all(latest.statements.into_iter().map(|statement| {
-            Evidence::new("statement of the latest deadlock", statement, "", "SHOW ENGINE INNODB STATUS")
-        }))
-        .evidence_all(latest.wanted.into_iter().map(|wanted| {
-            Evidence::new("it waited for", wanted, "", "SHOW ENGINE INNODB STATUS")
-        }))
-        .remedy(Remedy {
-            statement: "SHOW ENGINE INNODB STATUS: LATEST DETECTED DEADLOCK has the two statements, their tables and indexes".into(),
-            why: "Let both lock their rows in the same order, and the ring cannot close.".into(),
-            dynamic: true,
-            risk: "Looking is safe; the order is a change of the application.".into(),
-            undo: String::new(),
-        })
-        .remedy(Remedy {
-            statement: "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED in the clients that deadlock on gaps".into(),
-            why: "Fewer gaps are locked; an UPDATE keeps the locks of the rows that it changes alone.".into(),
-            dynamic: true,
-            risk: "A transaction that reads twice may see other rows the second time; needs binlog_format = ROW.".into(),
-            undo: "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ".into(),
-        })
+        .evidence_all(latest.evidence("SHOW ENGINE INNODB STATUS"))
+        .remedy(same_order(
+            "SHOW ENGINE INNODB STATUS: LATEST DETECTED DEADLOCK has the two statements, their tables and indexes",
+        ))
+        .remedy(read_committed())
         .explains(&[super::row_lock_pileup::CAUSE.name])
         .finding(),
     ))
@@ -184,6 +223,13 @@ struct Rings {
 }
 
 impl Rings {
+    fn evidence(self, source: &str) -> impl Iterator<Item = Evidence> {
+        let statements =
+            self.statements.into_iter().map(|statement| ("statement of the latest deadlock", statement));
+        let wanted = self.wanted.into_iter().map(|wanted| ("it waited for", wanted));
+        statements.chain(wanted).map(move |(reading, text)| Evidence::new(reading, text, "", source))
+    }
+
     /// Of the section's text. A transaction is a line `*** (1) TRANSACTION:`, some lines of its own, a line with `thread id`
     /// and `query id`, and its statement; then the locks that it holds and wants, each below a line of stars
     /// (lock0lock.cc, Deadlock_notifier).

@@ -294,7 +294,7 @@ pub(crate) mod examples {
             let mut window = missing();
             window.samples.iter_mut().for_each(|sample| sample.server.threads = Reading::NotAsked);
             let line = "Disk is full writing './binlog.000411' (OS errno 28)".to_owned();
-            window.error_log = vec![LoggedTrouble { kind, times: 2, before_end_s, line }];
+            window.error_log = vec![LoggedTrouble { kind, times: 2, before_end_s, line, longest_s: None }];
             let found = crate::diagnose(&window).findings;
             found.into_iter().find(|finding| finding.cause == CAUSE.name).map(|finding| finding.headline)
         };

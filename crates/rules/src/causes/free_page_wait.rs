@@ -1,8 +1,13 @@
 //! `free-page-wait`: sessions wait until a page of the buffer pool is free.
 
-use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Unavailable, Window};
+use spindoctor_model::{
+    Evidence, Finding, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window, number,
+};
 
 use super::index_lock;
+use crate::draft::Draft;
+use crate::logged;
+use crate::rank::WARNING_FROM;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -18,7 +23,8 @@ pub const CAUSE: Cause = Cause {
                    well, for they need free pages too.",
     evidence: "Sessions in buf_LRU_get_free_block by their stacks, 5 % of the session time and half a session or more on average; \
                where InnoDB's functions have no names, one wait a second or more in Innodb_buffer_pool_wait_free while a fifth \
-               of the session time is in waits without a name. Shown beside it: free and dirty pages of the pool, and pages \
+               of the session time is in waits without a name; or an error log that was given ends with it (Difficult to find \
+               free blocks; a note where it only says that the page cleaner was late). Shown beside it: free and dirty pages of the pool, and pages \
                written a second.",
     looks_alike: "A pool that is too small for what is read, and clean, is read-io-bound. A redo log that is full makes all who \
                   change rows wait while pages are written: checkpoint-stall. Sessions that wait for a page hold the lock of \
@@ -39,7 +45,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::FreePage]),
     explains_time: &[TimeClass::FreePage, TimeClass::Latch],
     stacks: Stacks::Standing(&["buf_LRU_get_free_block", "buf_flush_single_page_from_LRU"]),
-    rule: Rule::Time(evaluate),
+    rule: Rule::TimeOrLog(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -52,7 +58,72 @@ pub const CAUSE: Cause = Cause {
 /// one or two writes, or 10 ms where another thread writes (buf0lru.cc).
 const WAITS_PER_S: f64 = 1.0;
 
-fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+fn evaluate(window: &Window, time: Option<&SessionTime>) -> Outcome {
+    let outcome = match (time, window.need(|sample| &sample.server.threads)) {
+        (Some(time), _) => of_sessions(window, time),
+        (None, Err(missing)) => Outcome::NotEnoughEvidence(missing),
+        (None, Ok(_)) => Outcome::Clear,
+    };
+    match (outcome, of_log(window)) {
+        (Outcome::Fired(finding), _) | (_, Some(finding)) => Outcome::Fired(finding),
+        (outcome, None) => outcome,
+    }
+}
+
+/// What an error log ends with. It does not say how many sessions waited: a warning where one found no free page, a note where
+/// the page cleaner alone was late.
+fn of_log(window: &Window) -> Option<Finding> {
+    let none = logged::at_the_end(window, TroubleKind::NoFreePage);
+    let (trouble, times) = none.or_else(|| logged::at_the_end(window, TroubleKind::SlowFlush))?;
+    let (score, headline, why) = match (none, trouble.longest_s) {
+        (Some(_), _) => (
+            WARNING_FROM,
+            "A session found no free page in the buffer pool, again and again".to_owned(),
+            "The server says so after twenty rounds without a free page: all pages were dirty or in use, and the page cleaner \
+             did not write them quickly enough.",
+        ),
+        (None, longest_s) => {
+            let longest = longest_s.map_or_else(String::new, |s| format!(" {}", number::duration(s)));
+            (
+                NOTE,
+                format!(
+                    "The page cleaner took{longest} for a round that has one second: pages are written slowly"
+                ),
+                "Dirty pages are written later than planned: where changes go on, sessions then wait for a free page \
+                 (free-page-wait) or for room in the redo log (checkpoint-stall).",
+            )
+        }
+    };
+    Some(
+        Draft::new(&CAUSE, score, headline)
+            .why(why)
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: "SHOW GLOBAL VARIABLES LIKE 'innodb_io_capacity%', and iostat -x 1 beside it: set them to what the disk \
+                            writes a second"
+                    .into(),
+                why: "A cleaner that asks for more writes than the disk ends takes longer than its second; one that asks for \
+                      fewer falls behind."
+                    .into(),
+                dynamic: true,
+                risk: "Looking is safe; both variables are dynamic.".into(),
+                undo: "SET GLOBAL innodb_io_capacity to what it was".into(),
+            })
+            .remedy(Remedy {
+                statement: "Raise innodb_buffer_pool_size, where the host has memory left".into(),
+                why: "Pages stay in a larger pool for longer, so fewer have to be written and read again.".into(),
+                dynamic: true,
+                risk: "Memory for the pool is taken from the host's page cache and from other programs.".into(),
+                undo: "SET GLOBAL innodb_buffer_pool_size to what it was".into(),
+            })
+            .finding(),
+    )
+}
+
+/// The estimate of what cost nobody anything yet. By judgement.
+const NOTE: f64 = 0.04;
+
+fn of_sessions(window: &Window, time: &SessionTime) -> Outcome {
     let waits_per_s = window.status_per_s("Innodb_buffer_pool_wait_free");
     let counted = waits_per_s.is_some_and(|per_s| per_s >= WAITS_PER_S);
     let named = InClasses::from_time(time, &[TimeClass::FreePage]);
@@ -129,6 +200,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
 
 #[cfg(test)]
 pub(crate) mod examples {
+    use spindoctor_model::Severity;
     use spindoctor_model::stack::ThreadState::{DiskWrite, Lock};
 
     use super::*;
@@ -163,6 +235,23 @@ pub(crate) mod examples {
     /// A remote server: its list has no word for this wait.
     pub(crate) fn missing() -> Window {
         Build::waiting(12, "updating").counter("Innodb_buffer_pool_wait_free", 40.0).window()
+    }
+
+    #[test]
+    fn an_error_log_alone_is_enough_where_it_ends_with_it() {
+        let found = |kind, longest_s| {
+            let mut window = Window::default();
+            let line = "InnoDB: Difficult to find free blocks in the buffer pool".to_owned();
+            window.error_log =
+                vec![spindoctor_model::LoggedTrouble { kind, times: 3, line, longest_s, before_end_s: None }];
+            crate::diagnose(&window).findings
+        };
+        let none = found(TroubleKind::NoFreePage, None);
+        assert_eq!((none[0].cause.as_str(), none[0].severity), (CAUSE.name, Severity::Warning));
+        let late = found(TroubleKind::SlowFlush, Some(7.7));
+        assert_eq!((late[0].cause.as_str(), late[0].severity), (CAUSE.name, Severity::Note));
+        assert!(late[0].headline.contains("7.7 s"), "{}", late[0].headline);
+        assert!(found(TroubleKind::Deadlock, None).iter().all(|finding| finding.cause != CAUSE.name));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub const CAUSE: Cause = Cause {
     why_it_hurts: "A thread that needs the latch waits, and keeps the latches that it has already. Within seconds the whole server \
                    stands. After 600 s InnoDB ends the server on purpose.",
     evidence: "The section SEMAPHORES of SHOW ENGINE INNODB STATUS, which the error log prints, too, when a wait is long: who waits \
-               for which latch for how long, and who has it. It fires where a thread has waited for 5 s or more, or where threads \
+               for which latch for how long, and who has it. It fires where a thread has waited for 5 s or more (from 2 s on it is a note), or where threads \
                wait for each other in a ring. A writer that waits for the readers to leave (wait_ex) is printed as the latch's \
                writer: it is no holder, and waits for nobody less than itself. The estimate is a judgement: all of the server from \
                60 s on, and of a ring; a quarter of it below.",
@@ -56,11 +56,14 @@ pub const CAUSE: Cause = Cause {
 /// second. By judgement.
 const LONG_S: f64 = 5.0;
 
+/// InnoDB's latches are held for microseconds: who waits for one for two whole seconds is a note. By judgement.
+const NOTE_S: f64 = 2.0;
+
 /// From here on the server stands: a quarter of the time in which InnoDB warns. By judgement.
 const STANDS_S: f64 = 60.0;
 
 /// The estimates that go with them. By judgement: the text does not say how many sessions are at work.
-const ESTIMATES: (f64, f64) = (0.25, 1.0);
+const ESTIMATES: (f64, f64, f64) = (0.04, 0.25, 1.0);
 
 fn evaluate(window: &Window) -> Outcome {
     match (examine(window).into(), of_log(window)) {
@@ -134,9 +137,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let longest = waits.values().max_by(|one, other| one.waited_s.total_cmp(&other.waited_s));
     let end = match (ring, longest) {
         (Some((threads, _)), _) => End::Ring(of(threads)),
-        (None, Some(longest)) if longest.waited_s >= LONG_S => {
+        (None, Some(longest)) if longest.waited_s >= NOTE_S => {
             // Of those that have waited so long, the longest chain says the most.
-            let long = waits.values().filter(|wait| wait.waited_s >= LONG_S);
+            let long = waits.values().filter(|wait| wait.waited_s >= NOTE_S);
             let chains = long.map(|wait| chain(wait).0);
             End::Chain(of(chains.max_by_key(Vec::len).unwrap_or_default()))
         }
@@ -148,7 +151,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 
 fn finding(window: &Window, status: &InnodbStatus, end: &End<'_>, waiting: u64, longest_s: f64) -> Finding {
     let is_ring = matches!(end, End::Ring(_));
-    let score = if is_ring || longest_s >= STANDS_S { ESTIMATES.1 } else { ESTIMATES.0 };
+    let score = match longest_s {
+        _ if is_ring => ESTIMATES.2,
+        s if s >= STANDS_S => ESTIMATES.2,
+        s if s >= LONG_S => ESTIMATES.1,
+        _ => ESTIMATES.0,
+    };
     let (End::Ring(waits) | End::Chain(waits)) = end;
     let threads = Threads { window, status };
     let source = "SHOW ENGINE INNODB STATUS, SEMAPHORES";
@@ -160,7 +168,7 @@ fn finding(window: &Window, status: &InnodbStatus, end: &End<'_>, waiting: u64, 
     let mut draft = Draft::new(&CAUSE, score, headline(end, &threads, longest_s))
         .why(why(end, &threads))
         .evidence(Evidence::new("threads that wait for a latch", waiting, "", source).expected("0"))
-        .evidence(Evidence::new("longest wait", longest_s, "s", source).expected(format!("< {LONG_S:.0}")));
+        .evidence(Evidence::new("longest wait", longest_s, "s", source).expected(format!("< {NOTE_S:.0}")));
     for wait in waits.iter().take(SHOWN) {
         let at = format!(
             "{} waits at {}:{} for the {}",
@@ -401,6 +409,7 @@ pub(crate) mod examples {
             times: 1,
             before_end_s: Some(0.0),
             line: line.into(),
+            longest_s: None,
         }];
         assert_eq!(found(&window).headline, "Threads waited for minutes for InnoDB's dictionary latch");
         window.error_log[0].before_end_s = Some(90_000.0);

@@ -1,9 +1,12 @@
 //! `server-stopped`: a debugger, a signal or the freezer holds the server's threads.
 
 use spindoctor_model::host::ProcessStat;
-use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, TimeClass, Unavailable, Window};
+use spindoctor_model::{
+    Evidence, Finding, NoSessionKind, Remedy, TimeClass, TroubleKind, Unavailable, Window, number,
+};
 
 use crate::draft::Draft;
+use crate::logged;
 use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -53,11 +56,39 @@ pub const CAUSE: Cause = Cause {
 /// What a hang costs that only the missing answer shows: all of the throughput, less the doubt.
 const SILENT_SCORE: f64 = 0.9;
 
+/// What is over costs nothing now.
+const OVER_SCORE: f64 = 0.04;
+
 /// A tracer that does not stop the process costs system calls, not throughput one could estimate.
 const TRACED_SCORE: f64 = 0.04;
 
 fn evaluate(window: &Window) -> Outcome {
-    examine(window).into()
+    match (examine(window).into(), of_log(window)) {
+        (Outcome::Clear | Outcome::NotEnoughEvidence(_), Some(finding)) => Outcome::Fired(finding),
+        (outcome, _) => outcome,
+    }
+}
+
+/// What an error log ends with: a round of the page cleaner that took minutes and wrote nothing. It is over when it is logged.
+fn of_log(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::DidNotRun)?;
+    let longest = trouble.longest_s.map_or_else(|| "a while".to_owned(), number::duration);
+    Some(
+        Draft::new(&CAUSE, OVER_SCORE, format!("The server's threads did not run for {longest}; they run again"))
+            .why("The page cleaner, which wakes up each second, woke up that much later and had written nothing: no disk was waited \
+                  for. A machine that was suspended or moved, and a process that was stopped or frozen, look like this.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: "Look at that time in the logs of the machine and of its host: suspend and resume, a snapshot or a move of \
+                            the virtual machine, docker pause"
+                    .into(),
+                why: "Clients hung for as long, and nothing in the server can prevent it.".into(),
+                dynamic: true,
+                risk: "Looking is safe.".into(),
+                ..Remedy::default()
+            })
+            .finding(),
+    )
 }
 
 /// True where the server was held at the end of the window: what its counters did not do then says

@@ -24,8 +24,11 @@ const LISTS: usize = 3;
 /// from an idle one.
 pub(super) fn account(window: &Window) -> Option<(Account, BTreeSet<u32>)> {
     let (from_s, profile) = window.profile.timed()?;
-    let has_names =
-        profile.frames.iter().any(|frame| super::tables::STATEMENT.contains(&frame.name.as_str()));
+    let is_inner = |name: &str| super::tables::BELOW_STATEMENT.iter().any(|begin| name.starts_with(begin));
+    let has_names = profile.frames.iter().any(|frame| {
+        super::tables::STATEMENT.contains(&frame.name.as_str())
+            || profile.is_of_a_text() && is_inner(&frame.name)
+    });
     let is_enough = profile.snapshots.len() >= ENOUGH || profile.is_of_a_text();
     // Samples of what ran are no list of who is there, however many there are.
     let is_of_cpu = profile.source == StackSource::Cpu;

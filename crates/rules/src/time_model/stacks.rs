@@ -33,6 +33,8 @@ pub(super) struct StackWork {
     pub(super) waits_for_page: bool,
     /// True where pages are written below it.
     pub(super) writes_pages: bool,
+    /// True where the opening of a table waits for a condition.
+    waits_for_table: bool,
     /// True where the innermost functions are a storage engine's and have no names: which of its waits it is stays open.
     pub(super) is_in_nameless_engine: bool,
 }
@@ -64,6 +66,8 @@ struct Role {
     is_of_query_cache: bool,
     is_page_fetch: bool,
     is_page_write: bool,
+    is_below_statement: bool,
+    is_condition: bool,
     /// Its line in [`tables::WAITS`]; the first line decides.
     waits: Option<usize>,
 }
@@ -88,6 +92,8 @@ impl Role {
             is_of_query_cache: tables::QUERY_CACHE.iter().any(|begin| frame.name.starts_with(begin)),
             is_page_fetch: is_in(tables::PAGE_FETCHES),
             is_page_write: is_in(tables::PAGE_WRITES),
+            is_below_statement: tables::BELOW_STATEMENT.iter().any(|begin| frame.name.starts_with(begin)),
+            is_condition: is_in(tables::CONDITIONS),
             waits: tables::WAITS.iter().position(|(name, _)| *name == frame.name),
         }
     }
@@ -114,9 +120,11 @@ impl StackWork {
         let names: Vec<&str> =
             frames.filter(|frame| !frame.kernel).map(|frame| frame.name.as_str()).collect();
         let is_login = has(|role| role.is_login);
+        // Whom it serves stands in the outer functions; where they are missing the inner ones decide.
+        let is_cut_statement = matches!(stack.end, StackEnd::Cut(_)) && has(|role| role.is_below_statement);
         Self {
-            is_connection: is_login || has(|role| role.is_connection),
-            is_at_work: is_login || has(|role| role.is_statement),
+            is_connection: is_login || is_cut_statement || has(|role| role.is_connection),
+            is_at_work: is_login || is_cut_statement || has(|role| role.is_statement),
             is_empty: names.is_empty() || matches!(stack.end, StackEnd::None(_)),
             is_login,
             is_sleeping: has(|role| role.is_sleep),
@@ -142,6 +150,7 @@ impl StackWork {
             innermost: innermost(&names),
             waits_for_page: Self::waits_for_page(&of_frames().copied().collect::<Vec<_>>()),
             writes_pages: has(|role| role.is_page_write),
+            waits_for_table: has(|role| role.is_of_tables) && has(|role| role.is_condition),
             is_read_call: names.first().is_none_or(|name| is_read_call(name)),
             is_in_nameless_engine: is_in_nameless_engine(&names),
         }
@@ -179,6 +188,9 @@ impl StackWork {
             (_, None) => match (self.mutex, state.and_then(of_state)) {
                 (Some(class), _) => class,
                 (None, Some(class)) => class,
+                // To 5.1 who opens a table that another alters, renames or flushes waits in open_table itself
+                // (sql/sql_base.cc, COND_refresh): what metadata locks are from 5.5 on.
+                (None, None) if self.waits_for_table => TimeClass::MetadataLock,
                 (None, None) if self.is_login => TimeClass::Login,
                 (None, None) => TimeClass::Other,
             },

@@ -16,6 +16,26 @@ pub(super) const CONNECTION: &[&str] = &[
     "threadpool_add_connection",
 ];
 
+/// How functions begin that run below a statement alone (sql/handler.cc, storage/innobase/handler/ha_innodb.cc, sql/sql_base.cc).
+/// They say that a thread serves a client where the outer functions of its stack are not known.
+pub(super) const BELOW_STATEMENT: &[&str] = &[
+    "mysql_execute_command",
+    "mysql_parse",
+    "mysql_select",
+    "mysql_insert",
+    "mysql_update",
+    "mysql_delete",
+    "JOIN::exec",
+    "open_table",
+    "open_and_lock_tables",
+    "mysql_lock_tables",
+    "handler::ha_",
+    "ha_innobase::",
+    "ha_innodb::",
+    "innodb_srv_conc_enter_innodb",
+    "trans_commit",
+];
+
 /// The function below which a statement of a client is at work.
 pub(super) const STATEMENT: &[&str] = &["dispatch_command"];
 
@@ -227,6 +247,19 @@ pub(super) const MUTEXES: &[&str] = &[
     "___pthread_rwlock_wrlock",
     "__pthread_rwlock_rdlock",
     "__pthread_rwlock_wrlock",
+];
+
+/// Functions of the C library that wait for a condition, as its builds name them.
+pub(super) const CONDITIONS: &[&str] = &[
+    "pthread_cond_wait",
+    "__pthread_cond_wait",
+    "___pthread_cond_wait",
+    "__pthread_cond_wait_common",
+    "pthread_cond_wait@@GLIBC_2.3.2",
+    "pthread_cond_timedwait",
+    "__pthread_cond_timedwait",
+    "___pthread_cond_timedwait64",
+    "pthread_cond_timedwait@@GLIBC_2.3.2",
 ];
 
 /// Functions that sleep on purpose (sql/item_func.cc).

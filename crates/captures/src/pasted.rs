@@ -1,0 +1,182 @@
+//! Texts as people paste them: what is lost or added on the way costs no diagnosis. Texts with values of our own, in the forms in
+//! which such texts stand in tickets, blogs and the logs of containers.
+
+use spindoctor_model::Severity;
+
+use crate::part::Kind;
+use crate::{Part, recognise, window};
+
+fn parts(text: &str) -> Vec<Part> {
+    recognise("pasted", text)
+}
+
+/// The causes that are found, with their severities.
+fn found(text: &str) -> Vec<(String, Severity)> {
+    let parts = parts(text);
+    assert!(parts.iter().any(|part| part.kind != Kind::Unknown), "nothing was recognised in {text}");
+    let findings = spindoctor_rules::diagnose(&window(&parts)).findings;
+    findings.into_iter().map(|finding| (finding.cause, finding.severity)).collect()
+}
+
+fn first(text: &str) -> String {
+    found(text).first().unwrap_or_else(|| panic!("nothing was found in {text}")).0.clone()
+}
+
+#[test]
+fn a_list_without_its_head_is_one() {
+    let wide = "| 811 | shop | 10.0.0.7:4711 | shop | Sleep |  900 |  | NULL | 0 | 0 |\n\
+                | 812 | shop | 10.0.0.7:4712 | shop | Query |  600 | Waiting for table metadata lock | ALTER TABLE a ADD b INT | 0 | 0 |\n\
+                | 813 | shop | 10.0.0.7:4713 | shop | Query |  590 | Waiting for table metadata lock | SELECT * FROM a WHERE b = 'x|y' | 0 | 0 |\n";
+    assert_eq!(first(wide), "metadata-lock-pileup");
+    let narrow = "Query | 9 | User sleep | SELECT SLEEP(50) FROM a\nQuery | 6 | Waiting for table metadata lock | ALTER TABLE a ADD b INT\n\
+                  Query | 4 | Waiting for table metadata lock | SELECT * FROM a\n";
+    assert_eq!(first(narrow), "metadata-lock-pileup");
+    let instrumented = "| 47 | thread/mysqlx/worker | BACKGROUND | NULL | NULL | NULL | NULL | NULL | NULL | NULL | NULL | NULL |\n\
+                        | 93 | thread/sql/one_connection | FOREGROUND | 71 | ops | db7 | NULL | Query | 718 | Waiting for commit lock | SET GLOBAL read_only = ON | NULL |\n";
+    assert_eq!(first(instrumented), "global-lock-pileup");
+}
+
+#[test]
+fn columns_that_somebody_left_out_are_missing_and_no_more() {
+    let list = "| Id | ... | ... | db | ... | Time | State | Info | ... |\n|----|-----|-----|----|-----|------|-------|------|-----|\n\
+                | 11 | ... | ... | m | ... | 1222 | Waiting for table metadata lock | INSERT INTO a | ... |\n\
+                | 12 | ... | ... | m | ... | 1224 | Waiting for table metadata lock | ALTER TABLE a ADD INDEX ... | ... |\n\
+                | ... | ... | ... | ... | ... | ... | ... | ... | ... |\n";
+    assert_eq!(first(list), "metadata-lock-pileup");
+}
+
+#[test]
+fn words_with_bars_between_are_no_list() {
+    for text in
+        ["Query | the | answer | now\n", "a | b | c | d\n1 | 2 | 3 | 4\n", "| Sleep | well | my | friend |\n"]
+    {
+        assert!(parts(text).iter().all(|part| part.kind == Kind::Unknown), "{text}");
+    }
+}
+
+/// A deadlock as a status and a log print it.
+const DEADLOCK: &str = "*** (1) TRANSACTION:\nTRANSACTION 7001, ACTIVE 49 sec starting index read\nmysql tables in use 1, locked 1\n\
+                        LOCK WAIT 3 lock struct(s), heap size 320, 2 row lock(s)\n\
+                        MySQL thread id 30, OS thread handle 140, query id 626 localhost app updating\nUPDATE a SET b = 1 WHERE id = 2\n\
+                        *** (1) WAITING FOR THIS LOCK TO BE GRANTED:\n\
+                        RECORD LOCKS space id 9 page no 16 n bits 72 index PRIMARY of table `m`.`a` trx id 7001 lock_mode X waiting\n\
+                        *** (2) TRANSACTION:\nTRANSACTION 7002, ACTIVE 24 sec starting index read\nmysql tables in use 1, locked 1\n\
+                        3 lock struct(s), heap size 320, 2 row lock(s)\n\
+                        MySQL thread id 31, OS thread handle 141, query id 627 localhost app updating\nDELETE FROM c WHERE id = 1\n\
+                        *** (2) HOLDS THE LOCK(S):\n\
+                        RECORD LOCKS space id 9 page no 16 n bits 72 index PRIMARY of table `m`.`a` trx id 7002 lock_mode X\n\
+                        *** WE ROLL BACK TRANSACTION (1)\n";
+
+fn says_both_statements(text: &str) {
+    let said: Vec<String> = parts(text).into_iter().flat_map(|part| part.says).collect();
+    let both =
+        |said: &String| said.contains("UPDATE a SET b = ?") && said.contains("DELETE FROM c WHERE id = ?");
+    assert!(said.iter().any(both), "{said:?} of {text}");
+}
+
+#[test]
+fn a_deadlock_alone_says_its_two_statements_in_every_form() {
+    says_both_statements(DEADLOCK);
+    let numbered: String =
+        DEADLOCK.lines().zip(5..).map(|(line, at)| format!("    {at}. {line}\n")).collect();
+    says_both_statements(&numbered);
+    let apart = format!(
+        "\\------------------------\n\nLATEST DETECTED DEADLOCK\n\n\\------------------------\n\n{}",
+        DEADLOCK.replace('\n', "\n\n")
+    );
+    says_both_statements(&apart.replace("*** ", "\\*\\*\\* "));
+}
+
+#[test]
+fn a_deadlock_in_a_log_is_a_note_with_its_statements() {
+    let time = "2021-08-09T10:06:50.278182+08:00 31 [Note] InnoDB: ";
+    let printed =
+        DEADLOCK.replace("*** (", &format!("{time}*** (")).replace("*** WE", &format!("{time}*** WE"));
+    let printed = printed.replace(":\nTRANSACTION", ":\n\nTRANSACTION");
+    let log = format!("{time}Transactions deadlock detected, dumping detailed information.\n{printed}");
+    says_both_statements(&log);
+    assert_eq!(found(&log), [("deadlock-storm".to_owned(), Severity::Note)]);
+}
+
+#[test]
+fn a_log_is_read_whatever_collected_it() {
+    let log = "2021-10-18T10:06:51.797484Z 0 [Note] InnoDB: page_cleaner: 1000ms intended loop took 7691ms. The settings might not \
+               be optimal. (flushed=102 and evicted=839, during the time.)\n";
+    for before in [
+        "",
+        "db-1    | ",
+        "Oct 18 10:06:51 db1 mysqld[4711]: ",
+        "2021-10-18T10:06:51.800000001Z stderr F ",
+        "> ",
+        "mysql-0 mysql ",
+    ] {
+        let text = format!("web-1   | GET /cart 200\n{before}{log}web-1   | GET / 200\n");
+        assert_eq!(first(&text), "free-page-wait", "{before}");
+    }
+}
+
+#[test]
+fn a_log_that_names_a_trouble_is_not_answered_with_nothing() {
+    let line = |text: &str| format!("2021-10-18T10:06:51.797484Z 7 [Warning] InnoDB: {text}\n");
+    let no_page = line(
+        "Difficult to find free blocks in the buffer pool (336 search iterations)! 0 failed attempts to flush a page!",
+    );
+    assert_eq!(found(&no_page), [("free-page-wait".to_owned(), Severity::Warning)]);
+    let suspended = line(
+        "page_cleaner: 1000ms intended loop took 5966815ms. The settings might not be optimal. (flushed=0 and evicted=0)",
+    );
+    let suspended = suspended.replace("evicted=0)", "evicted=0, during the time.)");
+    assert_eq!(found(&suspended), [("server-stopped".to_owned(), Severity::Note)]);
+    let newer = line("Page cleaner took 5966815ms to flush 0 and evict 0 pages");
+    assert_eq!(first(&newer), "server-stopped");
+}
+
+#[test]
+fn waits_for_latches_that_stand_apart_are_all_read() {
+    let wait = |thread: u64, holder: u64, latch: &str| {
+        format!(
+            "--Thread {thread} has waited at {latch}.c line 305 for 934.00 seconds the semaphore:\n\
+             X-lock on RW-latch at 0x{holder:x} created in file {latch}.c line 178\n\
+             a writer (thread id {holder}) has reserved it in mode  exclusive\nnumber of readers 0, waiters flag 1, lock_word: 0\n"
+        )
+    };
+    let text = format!(
+        "{}**the thread that has it:**\n---TRANSACTION 0, not started\nMySQL thread id 14, OS thread handle 0x7, query id 9 10.0.0.7 app\n\
+         SELECT 1 FROM a\n**and does it wait?**\n{}",
+        wait(71, 72, "dict0dict"),
+        wait(72, 73, "btr0sea")
+    );
+    let parts = parts(&text);
+    let window = window(&parts);
+    let status = window.latest(|sample| &sample.server.innodb_status).expect("a status");
+    assert_eq!(status.semaphores.waiters.len(), 2, "{text}");
+    let statement =
+        |wanted: &str| status.transactions.transactions.len() == 1 && !format!("{parts:?}").contains(wanted);
+    assert!(statement("does it wait"), "{parts:?}");
+}
+
+#[test]
+fn the_inner_functions_alone_say_who_serves_a_client() {
+    let text = "$ pt-pmp -l 5 stacks.txt\n 507 pthread_cond_wait,one_thread_per_connection_end,handle_one_connection,\nstart_thread,clone\n\
+                398 pthread_cond_wait,os_event_wait_low,srv_conc_enter_innodb,\ninnodb_srv_conc_enter_innodb,ha_innodb::index_read\n\
+                10 pthread_cond_wait,os_event_wait_low,os_aio_simulated_handle,fil_aio_wait,\nio_handler_thread\n";
+    assert_eq!(first(text), "concurrency-queue");
+}
+
+#[test]
+fn who_waits_in_open_table_of_an_old_server_waits_for_the_table() {
+    let text = "   2387 pthread_cond_wait,open_table,open_tables,open_and_lock_tables_derived,mysql_execute_command,mysql_parse,\
+                dispatch_command,do_command,handle_one_connection,start_thread,clone\n\
+                      1 select,handle_connections_sockets,main,select\n";
+    let findings = spindoctor_rules::diagnose(&window(&parts(text))).findings;
+    let headline = &findings[0].headline;
+    assert!(headline.contains("metadata lock"), "{headline}");
+}
+
+#[test]
+fn a_list_of_latches_is_ranked_and_not_refused() {
+    let list = "| Type   | Name      | Status                         |\n| InnoDB | REDO_RSEG | spins=9,waits=1464,calls=4 |\n";
+    let parts = parts(list);
+    assert_eq!(parts[0].kind, Kind::Latches);
+    assert!(parts[0].says[0].contains("REDO_RSEG 1464"), "{parts:?}");
+}
