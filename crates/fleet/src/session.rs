@@ -118,14 +118,14 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Connects, logs in, and has the server make the session read only.
+    /// Connects, logs in, and has the server make the session read only, where it can be.
     pub(crate) async fn open(
         target: &Target,
         limits: &Limits,
         connectors: &Connectors,
     ) -> Result<Self, Failure> {
         let connection = connect(target, limits, connectors).await?;
-        let preparation = statement::read_only(connection.version(), limits.query)?;
+        let preparation = statement::read_only(connection.version(), limits.query);
         let begun = Instant::now();
         let connection = prepared(connection, &preparation, &mut Budget::new(limits.query)).await?;
         Ok(Self { connection, limit: limits.query, asked: 1, busy: begun.elapsed() })

@@ -85,11 +85,14 @@ impl Statement {
                 );
                 return Err(Failure::new(Reason::Query, error));
             }
-            let message = |failure: Failure| {
-                let error = format!("{}; --write sends it anyway", failure.error);
-                Failure { error, ..failure }
-            };
-            return read_only(version, limit).map(Some).map_err(message);
+            if !can_be_read_only(version) && !spindoctor_sql::reading::reads_no_view(&self.sql) {
+                let error = format!(
+                    "not asked: version {version} cannot make a session read only, and where a table that is named is a view \
+                     it may call a function that writes; --write sends it anyway"
+                );
+                return Err(Failure::new(Reason::Query, error));
+            }
+            return Ok(Some(read_only(version, limit)));
         }
         let knows_lock_waits = ServerVersion::parse(version, "")
             .is_some_and(|parsed| parsed.mysql_at_least(5, 5, 3) || parsed.mariadb_at_least(5, 5, 0));
@@ -125,7 +128,16 @@ impl Statement {
     }
 }
 
-/// What makes a session of a server of this version read only, and keeps it from holding anybody up.
+/// False for a version that has no variable for it; a version that is not understood is asked.
+fn can_be_read_only(version: &str) -> bool {
+    ServerVersion::parse(version, "")
+        .is_none_or(|parsed| parsed.mysql_at_least(5, 6, 5) || parsed.mariadb_at_least(10, 0, 0))
+}
+
+/// What makes a session of a server of this version read only, where it can be, and keeps it from holding anybody up.
+///
+/// On a version that knows no such session (before MySQL 5.6.5 and MariaDB 10.0) it is the statements that only read: those that
+/// are spindoctor's own, and a user's that [`spindoctor_sql::reading::reads_no_view`].
 ///
 /// - read only: `transaction_read_only` since MySQL 5.7.20 and MariaDB 11.1.1, `tx_read_only` before (MySQL 5.6.5,
 ///   MariaDB 10.0);
@@ -133,33 +145,30 @@ impl Statement {
 /// - the lock waits: a statement that waits for a metadata lock lets everybody wait behind it;
 /// - `max_execution_time` (MySQL 5.7.8, ms), `max_statement_time` (MariaDB 10.1.1, s): a server that is asked too
 ///   much does not go on after we have left.
-pub(crate) fn read_only(version: &str, limit: Duration) -> Result<String, Failure> {
+pub(crate) fn read_only(version: &str, limit: Duration) -> String {
     let Some(parsed) = ServerVersion::parse(version, "") else {
-        return Ok("SET SESSION transaction_read_only = 1, autocommit = 1".to_owned());
+        return "SET SESSION transaction_read_only = 1, autocommit = 1".to_owned();
     };
     let maria = |major, minor, patch| parsed.mariadb_at_least(major, minor, patch);
     let mysql = |major, minor, patch| parsed.mysql_at_least(major, minor, patch);
     let limit_ms = limit.as_millis().max(1);
-    let read_only = if mysql(5, 7, 20) || maria(11, 1, 1) {
-        "transaction_read_only"
-    } else if mysql(5, 6, 5) || maria(10, 0, 0) {
-        "tx_read_only"
-    } else {
-        return Err(Failure::new(
-            Reason::Query,
-            format!("not asked: version {version} cannot make a session read only"),
+    let mut set = "SET SESSION autocommit = 1".to_owned();
+    if mysql(5, 7, 20) || maria(11, 1, 1) {
+        set.push_str(", transaction_read_only = 1");
+    } else if can_be_read_only(version) {
+        set.push_str(", tx_read_only = 1");
+    }
+    if mysql(5, 5, 3) || maria(5, 5, 0) {
+        set.push_str(&format!(
+            ", lock_wait_timeout = {LOCK_WAIT_S}, innodb_lock_wait_timeout = {LOCK_WAIT_S}"
         ));
-    };
-    let mut set = format!(
-        "SET SESSION {read_only} = 1, autocommit = 1, lock_wait_timeout = {LOCK_WAIT_S}, \
-         innodb_lock_wait_timeout = {LOCK_WAIT_S}"
-    );
+    }
     if mysql(5, 7, 8) {
         set.push_str(&format!(", max_execution_time = {limit_ms}"));
     } else if maria(10, 1, 1) {
         set.push_str(&format!(", max_statement_time = {}.{:03}", limit_ms / 1000, limit_ms % 1000));
     }
-    Ok(set)
+    set
 }
 
 /// Without the blanks around it and the semicolon behind it.
@@ -216,7 +225,20 @@ mod tests {
         assert!(of("11.4.2-MariaDB").unwrap().unwrap().contains(" transaction_read_only = 1"));
         assert!(of("5.6.51").unwrap().unwrap().contains(" tx_read_only = 1"));
         assert!(of("some proxy").unwrap().unwrap().contains("transaction_read_only = 1"));
-        assert_eq!(of("5.5.62").unwrap_err().reason, Reason::Query);
+    }
+
+    #[test]
+    fn a_server_without_read_only_sessions_is_asked_what_reads_no_view() {
+        let of = |sql: &str, version: &str| {
+            Statement::reading(sql).unwrap().preparation(version, Duration::from_secs(1))
+        };
+        let set = of("SELECT @@version", "5.5.62").unwrap().unwrap();
+        assert!(!set.contains("read_only") && set.contains("innodb_lock_wait_timeout"), "{set}");
+        assert!(of("SELECT user FROM information_schema.processlist", "5.5.68-MariaDB").is_ok());
+        let failure = of("SELECT a FROM t", "5.5.62").unwrap_err();
+        assert_eq!(failure.reason, Reason::Query);
+        assert!(failure.error.contains("--write"), "{}", failure.error);
+        assert!(of("SELECT a FROM t", "5.6.51").is_ok());
     }
 
     #[test]

@@ -164,9 +164,9 @@ async fn look(asked: &Asked, target: &Target) -> anyhow::Result<IndexesReport> {
     Ok(report)
 }
 
-/// What a server is that does not tell the limit of lists.
-const NO_DIVE_LIMIT: &str = "the server does not tell eq_range_index_dive_limit (MySQL has it from 5.6.5 on, MariaDB from 10.2.18 \
-                             and 10.3.10 on)";
+/// What a server lacks that has no limit of lists: it writes down no estimates either (`optimizer_trace`: MySQL 5.6.3, MariaDB 10.4.3).
+const NO_DIVE_LIMIT: &str = "the server does not say what it estimates, nor from how many values on: it has no \
+                             eq_range_index_dive_limit (MySQL has it from 5.6.5 on, MariaDB from 10.2.18 and 10.3.10 on)";
 
 /// Makes a session ready; the server's limit of lists.
 async fn ready(asked: &Asked, dives: &mut Dives) -> anyhow::Result<u64> {

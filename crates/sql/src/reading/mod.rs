@@ -72,6 +72,43 @@ pub fn built_in_elsewhere(text: &str, is_mariadb: bool) -> Option<&'static str> 
     })
 }
 
+/// True where a statement that [`check_reads`] passes reads no view of a user's, whose definition may call a function that
+/// writes: it names no table, or only those of `information_schema` and `performance_schema`.
+///
+/// ```
+/// use spindoctor_sql::reading::reads_no_view;
+/// assert!(reads_no_view("SELECT @@version"));
+/// assert!(reads_no_view("SELECT user FROM information_schema.processlist"));
+/// assert!(!reads_no_view("SELECT a FROM t"));
+/// ```
+pub fn reads_no_view(text: &str) -> bool {
+    Mode::ALL.iter().all(|mode| names_no_view(&lex(text, *mode).code().collect::<Vec<_>>()))
+}
+
+fn names_no_view(tokens: &[&Token<'_>]) -> bool {
+    const BEFORE_A_TABLE: [&str; 4] = ["from", "join", "straight_join", "table"];
+    const OF_THE_SERVER: [&str; 2] = ["information_schema", "performance_schema"];
+    // SHOW shows what is written down of a view, and HELP reads tables of the server's own.
+    if tokens.first().is_some_and(|first| first.is_one_of(&["show", "help"])) {
+        return true;
+    }
+    let is_the_servers = |at: usize| {
+        let next = |further: usize| tokens.get(at + further);
+        let schema = next(1).filter(|token| token.is_name()).map(|token| token.name().to_ascii_lowercase());
+        let is_schema = schema.is_some_and(|schema| OF_THE_SERVER.contains(&schema.as_str()));
+        let is_subquery = next(1).is_some_and(|token| token.is_sign("("))
+            && next(2).is_some_and(|token| token.is("select"));
+        (is_schema && next(2).is_some_and(|token| token.is_sign("."))) || is_subquery
+    };
+    // A comma behind FROM may stand before a table; where it stands before a column, the answer is the careful one.
+    let mut is_behind_from = false;
+    tokens.iter().enumerate().all(|(at, token)| {
+        is_behind_from |= token.is("from");
+        let is_before_a_table = token.is_one_of(&BEFORE_A_TABLE) || (is_behind_from && token.is_sign(","));
+        !token.is_one_of(&["describe", "desc", "explain"]) && (!is_before_a_table || is_the_servers(at))
+    })
+}
+
 /// Without the blanks around it and the semicolons behind it.
 pub fn without_end(text: &str) -> &str {
     let is_end = |c: char| c == ';' || c.is_whitespace();

@@ -216,3 +216,32 @@ proptest! {
         let _ = built_in_elsewhere(&sql, true);
     }
 }
+
+#[test]
+fn a_statement_that_may_read_a_view_is_known() {
+    for none in [
+        "SELECT 1, 2",
+        "SHOW FULL COLUMNS FROM v",
+        "SELECT a FROM information_schema.tables WHERE b = 'x' GROUP BY a",
+        "SELECT a FROM `Performance_Schema`.threads t JOIN information_schema.processlist p ON t.a = p.a",
+        "SELECT a FROM (SELECT a FROM information_schema.tables) AS inside, information_schema.columns",
+    ] {
+        assert!(reads_no_view(none), "{none}");
+    }
+    for view in [
+        "SELECT a FROM v",
+        "SELECT a FROM mysql.user",
+        "SELECT a FROM information_schema.tables, v",
+        "SELECT a FROM information_schema.tables JOIN v",
+        "SELECT a FROM information_schema.tables WHERE a IN (SELECT b FROM v)",
+        "SELECT a FROM (SELECT a FROM information_schema.tables WHERE b) AS inside, v",
+        "SELECT a FROM information_schema.tables USE INDEX FOR ORDER BY (a), v",
+        "SELECT a FROM (v)",
+        "SELECT a FROM information_schema",
+        "TABLE v",
+        "EXPLAIN SELECT 1",
+        "DESCRIBE v",
+    ] {
+        assert!(!reads_no_view(view), "{view}");
+    }
+}
