@@ -1,7 +1,7 @@
 //! `performance_schema.events_statements_current` of connections that rest: what they did last.
 
 use spindoctor_model::mysql::LastStatement;
-use spindoctor_model::{ServerSample, Unavailable};
+use spindoctor_model::{Reading, ServerSample, Unavailable};
 
 use super::rows::Rows;
 use super::source::{Plan, Source, note_if_cut, performance_schema_grant, performance_schema_off};
@@ -54,8 +54,11 @@ fn asked(sample: &ServerSample) -> Result<Option<String>, Unavailable> {
     if sample.metadata_locks.value().is_some() {
         return Ok(None);
     }
-    let Some(threads) = sample.threads.value() else {
-        return Err(Unavailable::because("the threads were not read in this sample"));
+    // Who waits is not known without the list: what unlocks the one unlocks the other.
+    let threads = match &sample.threads {
+        Reading::Available { value, .. } => value,
+        Reading::Unavailable(why) => return Err(why.clone()),
+        Reading::NotAsked => return Ok(None),
     };
     let waits = threads.iter().any(|thread| {
         let state = thread.state.to_ascii_lowercase();

@@ -133,8 +133,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                      back; every write queues behind the FLUSH."
                 }
                 Some(_) if is_a_guess => {
-                    "Who holds the lock could not be read. It is inferred: a lock of the whole server stops the next write, so whoever \
-                     has it came to rest as the first of them began to wait, and of all sessions that is this one."
+                    "Who holds the lock could not be read. It is inferred: a lock of the whole server stops the next write, so its \
+                     holder came to rest as the first of them began to wait, and of all sessions that is this one."
                 }
                 Some(_) => "Its lock is of the whole server; everyone else's statement has to wait until it is given back.",
                 None if alone.is_some() => {

@@ -546,7 +546,10 @@ fn each_trouble_is_shown_once_with_its_servers_and_holds_nobody_up() {
         assert!(line.contains(&expected), "{expected} in {line}");
     }
     assert!(line.contains("connect: it does not speak MySQL's protocol: "), "{line}");
-    assert!(line.contains("query: not asked: SET SESSION transaction_read_only = 1"), "{line}");
+    assert!(
+        line.contains("query: not asked: SET SESSION autocommit = 1, transaction_read_only = 1"),
+        "{line}"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! MariaDB's METADATA_LOCK_INFO lists what is held: a waiter's statement then names the table. Without any list the
 //! oldest transaction is the likeliest holder of a table, and a statement that locks the whole server says so itself; so does
-//! the last statement of a session that rests, where the server keeps it. Where it does not, it is whoever was there before the
+//! the last statement of a session that rests, where the server keeps it. Where it does not, it is the session that was there before the
 //! first of them began to wait, if only one was, or one rests from that moment on. All of this is inferred.
 
 use std::cmp::Ordering;
@@ -152,7 +152,7 @@ impl Situation<'_> {
 
     /// Where neither a list of locks nor a last statement was read: who was there, and did not itself wait, before the first of
     /// those began that wait as this one does. None where that may be several; of a lock that stops all writes at once it is
-    /// whoever came to rest as they began to wait.
+    /// the session that came to rest as they began to wait.
     fn was_there_before(&self, builder: &Builder<'_>, kinds: &[LockKind], stops_all: bool) -> Option<Who> {
         if builder.readings.server.metadata_locks.value().is_some() {
             return None;
