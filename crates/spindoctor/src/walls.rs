@@ -24,14 +24,13 @@ const SHOWS: [(&str, &str, &str); 11] = [
     ("tune", "doctor", "a plan shows the host as a diagnosis does"),
 ];
 /// The crates, each with what it may use; what stands on a line uses only what stands above it.
-const CRATES: [(&str, &[&str]); 19] = [
+const CRATES: [(&str, &[&str]); 18] = [
     ("model", &[]),
     ("safefile", &[]),
     ("sql", &[]),
     ("wire", &[]),
     ("corpus", &[]),
     ("giving-back", &[]),
-    ("predict", &[]),
     ("page", &["model"]),
     ("rules", &["model", "sql"]),
     ("record", &["model", "safefile", "sql"]),
