@@ -218,23 +218,36 @@ fn busiest(window: &Window) -> Option<(String, f64)> {
     means.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
+/// A part of an account's name as a statement has it.
+fn quoted(part: &str) -> String {
+    format!("'{}'", part.replace('\\', "\\\\").replace('\'', "''"))
+}
+
 fn remedies(window: &Window, reason: &Reason, is_mariadb: bool) -> Vec<Remedy> {
     let verbose = if is_mariadb { ("log_warnings", 2) } else { ("log_error_verbosity", 3) };
+    let is_verbose = window.variable_number(verbose.0).is_some_and(|now| now >= f64::from(verbose.1));
     let look = Remedy {
-        statement: format!("SET GLOBAL {} = {}, and read the error log", verbose.0, verbose.1),
-        why: "It then has a line for each refused login, with the account and the client's host; clients see the error's number.".into(),
+        statement: match is_verbose {
+            true => format!("Read the error log: {} is high enough for refused logins", verbose.0),
+            false => format!("SET GLOBAL {} = {}, and read the error log", verbose.0, verbose.1),
+        },
+        why: "It has a line for each refused login, with the account and the client's host; clients see the error's number.".into(),
         dynamic: true,
-        risk: "The log grows by a line for each of them: set it back when you have seen it.".into(),
-        undo: format!("SET GLOBAL {} = {}", verbose.0, window.variable(verbose.0).unwrap_or("the value before")),
+        risk: "The log grows by a line for each of them.".into(),
+        undo: match is_verbose {
+            true => String::new(),
+            false => format!("SET GLOBAL {} = {}", verbose.0, window.variable(verbose.0).unwrap_or("the value before")),
+        },
     };
     let limit = |account: &str, open: u64| {
         let more = (2 * open).max(1);
         let is_global = window.variable_number("max_user_connections").is_some_and(|most| most > 0.0);
-        let (user, host) = account.split_once('@').unwrap_or((account, "%"));
+        let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
+        let [user, host] = [user, host].map(quoted);
         Remedy {
             statement: match is_global {
                 true => format!("SET GLOBAL max_user_connections = {more}"),
-                false => format!("ALTER USER '{user}'@'{host}' WITH MAX_USER_CONNECTIONS {more}"),
+                false => format!("ALTER USER {user}@{host} WITH MAX_USER_CONNECTIONS {more}"),
             },
             why: format!("The account may then have twice its {} connections: the next login is let in.", whole(open as f64)),
             dynamic: true,
@@ -246,7 +259,7 @@ fn remedies(window: &Window, reason: &Reason, is_mariadb: bool) -> Vec<Remedy> {
                     "SET GLOBAL max_user_connections = {}",
                     window.variable("max_user_connections").unwrap_or("0")
                 ),
-                false => format!("ALTER USER '{user}'@'{host}' WITH MAX_USER_CONNECTIONS and the number before"),
+                false => format!("ALTER USER {user}@{host} WITH MAX_USER_CONNECTIONS and the number before"),
             },
         }
     };
@@ -344,6 +357,12 @@ pub(crate) mod examples {
             found(&of_account(refusing("9.7.4", 4.0), 4.0, 4).window()).unwrap().severity,
             Severity::Critical
         );
+    }
+
+    #[test]
+    fn no_name_of_an_account_ends_the_statement_that_is_suggested() {
+        assert_eq!(quoted(r"o'x\"), r"'o''x\\'");
+        assert_eq!(quoted("shop"), "'shop'");
     }
 
     #[test]

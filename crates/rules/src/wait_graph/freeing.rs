@@ -101,7 +101,7 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> F
 
 fn is_reading(thread: &WaitingThread) -> bool {
     let word = thread.statement.as_deref().and_then(|statement| statement.split_ascii_whitespace().next());
-    word.is_some_and(|word| word.eq_ignore_ascii_case("SELECT"))
+    word.is_some_and(|word| ["SELECT", "DO"].iter().any(|reads| word.eq_ignore_ascii_case(reads)))
 }
 
 fn is_idle(doing: &str) -> bool {
@@ -165,6 +165,9 @@ mod tests {
         };
         let kill = (Some("KILL 12".to_owned()), Some(40));
         assert_eq!(statement_and_rows(&job, LockKind::Row, "sleeping (SLEEP)"), kill);
+        // It changed its rows before it began to sleep, if within the same second.
+        let since = WaitingThread { since_s: Some(61.0), ..job };
+        assert_eq!(statement_and_rows(&since, LockKind::Row, "sleeping (SLEEP)"), kill);
     }
 
     #[test]
