@@ -79,7 +79,6 @@ fn last_statements(rows: &Rows) -> Vec<LastStatement> {
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_model::Reading;
     use spindoctor_model::mysql::ServerThread;
 
     use super::super::fixture;
@@ -101,7 +100,10 @@ mod tests {
         assert!(of("Waiting for global read lock", false) && of("User lock", false));
         assert!(!of("Waiting for global read lock", true));
         assert!(!of("executing", false) && !of("Waiting for table metadata lock", false));
-        assert!(asked(&ServerSample::default()).is_err());
+        assert_eq!(asked(&ServerSample::default()), Ok(None), "where the list was not due, nothing is asked");
+        let why = Unavailable::because("no right to it").unlock("GRANT PROCESS");
+        let sample = ServerSample { threads: Reading::Unavailable(why.clone()), ..ServerSample::default() };
+        assert_eq!(asked(&sample), Err(why));
     }
 
     #[test]
