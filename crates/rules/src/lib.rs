@@ -83,6 +83,9 @@ pub struct Cause {
     examples: Examples,
 }
 
+/// What the error log that somebody gave ends with, where that is this cause.
+type OfLog = fn(&Window) -> Option<Finding>;
+
 /// What a rule looks at.
 #[derive(Debug, Clone, Copy)]
 enum Rule {
@@ -90,8 +93,10 @@ enum Rule {
     Readings(fn(&Window) -> Outcome),
     /// The account of its session time, and the readings.
     Time(fn(&Window, &SessionTime) -> Outcome),
-    /// The same, where an error log alone may say it, too.
-    TimeOrLog(fn(&Window, Option<&SessionTime>) -> Outcome),
+    /// The readings; where they do not show it, what an error log ends with.
+    ReadingsOrLog(fn(&Window) -> Outcome, OfLog),
+    /// The account and the readings; where they do not show it, what an error log ends with.
+    TimeOrLog(fn(&Window, &SessionTime) -> Outcome, OfLog),
 }
 
 /// What a cause costs. A finding's score is its share of the session time; this says how a rule's own estimate becomes one.
@@ -123,14 +128,22 @@ struct Examples {
 impl Cause {
     /// Looks for it in a window; `time` is the window's [`session_time`].
     pub fn evaluate(&self, window: &Window, time: Option<&SessionTime>) -> Outcome {
-        match (self.rule, time) {
-            (Rule::Readings(rule), _) => rule(window),
-            (Rule::TimeOrLog(rule), time) => rule(window, time),
-            (Rule::Time(rule), Some(time)) => rule(window, time),
-            (Rule::Time(_), None) => match window.need(|sample| &sample.server.threads) {
+        let by_time = |rule: fn(&Window, &SessionTime) -> Outcome| match time {
+            Some(time) => rule(window, time),
+            None => match window.need(|sample| &sample.server.threads) {
                 Err(missing) => Outcome::NotEnoughEvidence(missing),
                 Ok(_) => Outcome::Clear,
             },
+        };
+        let (outcome, of_log) = match self.rule {
+            Rule::Readings(rule) => (rule(window), None),
+            Rule::Time(rule) => (by_time(rule), None),
+            Rule::ReadingsOrLog(rule, of_log) => (rule(window), Some(of_log)),
+            Rule::TimeOrLog(rule, of_log) => (by_time(rule), Some(of_log)),
+        };
+        match outcome {
+            Outcome::Fired(finding) => Outcome::Fired(finding),
+            other => of_log.and_then(|of_log| of_log(window)).map_or(other, Outcome::Fired),
         }
     }
 

@@ -10,6 +10,7 @@ use spindoctor_model::stack::{Observation, Profile};
 use spindoctor_model::{Evidence, Window};
 
 use crate::spin_samples::{self, Whose};
+use crate::time_model::tables;
 
 /// Chains of calls that are named for a finding.
 const NAMED: usize = 3;
@@ -72,10 +73,6 @@ fn largest_first(chains: &mut [(String, f64)]) {
     chains.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
 }
 
-/// The functions below which a thread is in a client's statement, and below which it is a client's.
-const STATEMENT: &[&str] = &["dispatch_command"];
-const CLIENT: &[&str] = &["do_command", "handle_connection", "do_handle_one_connection", "tp_callback"];
-
 /// Whose stack it is: that says what it is a share of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Group {
@@ -93,8 +90,8 @@ impl Group {
             spin_samples::names(profile, observation).any(|name| functions.contains(&name))
         };
         match () {
-            () if is_in(STATEMENT) => Self::AtWork,
-            () if is_in(CLIENT) => Self::AtRest,
+            () if is_in(tables::STATEMENT) => Self::AtWork,
+            () if is_in(tables::CONNECTION) => Self::AtRest,
             () => Self::OfTheServer,
         }
     }

@@ -41,6 +41,12 @@ pub use values::{error_without_values, record_without_texts, sentence_without_qu
 /// Only what stands before it is read as a statement: where a literal was cut, the rest would be read inside out.
 pub const CUT: &str = "/*[...]*/";
 
+/// A text as a literal of a statement: `o'x` as `'o''x'`. A backslash is doubled, which is one too many under
+/// `NO_BACKSLASH_ESCAPES`, and never ends the literal.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
 /// A text without what stands behind its first [`CUT`].
 pub fn head(text: &str) -> &str {
     text.split_once(CUT).map_or(text, |(head, _)| head)

@@ -269,8 +269,7 @@ impl Session {
 /// `app@10.%` as `'app'@'10.%'`; a role or an anonymous account has no host or no name.
 fn quote_account(account: &str) -> Option<String> {
     let (user, host) = account.rsplit_once('@')?;
-    let quoted = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
-    Some(format!("{}@{}", quoted(user), quoted(host)))
+    Some(format!("{}@{}", spindoctor_sql::quoted(user), spindoctor_sql::quoted(host)))
 }
 
 /// What the session is set to, for each server only what that server knows.

@@ -238,6 +238,18 @@ impl Sessions {
         (self.deadlocks.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64()
     }
 
+    /// A pool that holds so many connections, and so many clients that keep asking for one more.
+    pub(crate) async fn full_pool(server: &Server, held: u32, knocking: u32) -> Result<Self> {
+        let mut sessions = Self::default();
+        for _ in 0..held {
+            sessions.hold(server, &["SELECT c FROM sbtest1 WHERE id = 1"]).await?;
+        }
+        for _ in 0..knocking {
+            sessions.knock(server);
+        }
+        Ok(sessions)
+    }
+
     /// A client that keeps asking for a connection, uses it for a moment and gives it back.
     pub(crate) fn knock(&mut self, server: &Server) {
         let options = server.options("app");

@@ -35,14 +35,7 @@ fn spec(_: Flavor) -> ServerSpec {
 }
 
 async fn begin(server: &Server) -> Result<Suffering> {
-    let mut sessions = Sessions::default();
-    for _ in 0..ROOM {
-        sessions.hold(server, &["SELECT c FROM sbtest1 WHERE id = 1"]).await?;
-    }
-    for _ in 0..KNOCKING {
-        sessions.knock(server);
-    }
-    Ok(Suffering::by(sessions))
+    Ok(Suffering::by(Sessions::full_pool(server, ROOM, KNOCKING).await?))
 }
 
 fn symptom(suffering: &Suffering) -> Option<String> {

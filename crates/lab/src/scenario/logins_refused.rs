@@ -34,14 +34,7 @@ fn spec(_: Flavor) -> ServerSpec {
 
 async fn begin(server: &Server) -> Result<Suffering> {
     server.execute([format!("ALTER USER app@localhost WITH MAX_USER_CONNECTIONS {LIMIT}")]).await?;
-    let mut sessions = Sessions::default();
-    for _ in 0..LIMIT {
-        sessions.hold(server, &["SELECT c FROM sbtest1 WHERE id = 1"]).await?;
-    }
-    for _ in 0..KNOCKING {
-        sessions.knock(server);
-    }
-    Ok(Suffering::by(sessions))
+    Ok(Suffering::by(Sessions::full_pool(server, LIMIT, KNOCKING).await?))
 }
 
 fn symptom(suffering: &Suffering) -> Option<String> {

@@ -44,7 +44,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[],
     stacks: Stacks::Standing(&["my_net_read"]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrLog(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -67,11 +67,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     {
         return Ok(Some(own_login_refused(&refusal.because)));
     }
-    let status = match (window.need(|s| &s.server.status), refused_in_log(window)) {
-        (Ok(status), _) => status,
-        (Err(_), Some(finding)) => return Ok(Some(finding)),
-        (Err(missing), None) => return Err(missing),
-    };
+    let status = window.need(|s| &s.server.status)?;
     let limit = window.need_variable("max_connections")?;
     status.number("Threads_connected").ok_or_else(|| Unavailable::because("Threads_connected is absent"))?;
 
@@ -158,7 +154,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 }
 
 /// What an error log ends with; it does not say how many of the logins were refused.
-fn refused_in_log(window: &Window) -> Option<Finding> {
+fn of_log(window: &Window) -> Option<Finding> {
     let (trouble, times) = logged::at_the_end(window, TroubleKind::TooManyConnections)?;
     let draft =
         Draft::new(&CAUSE, WARNING_FROM, "The server refused logins: every permitted connection was taken")
@@ -306,7 +302,7 @@ pub(crate) mod examples {
                 line,
                 longest_s: None,
             }];
-            matches!(evaluate(&window), Outcome::Fired(_))
+            matches!(CAUSE.evaluate(&window, None), Outcome::Fired(_))
         };
         assert!(logged(TroubleKind::TooManyConnections, 60.0));
         assert!(!logged(TroubleKind::TooManyConnections, 86_400.0), "that is over");

@@ -35,7 +35,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[TimeClass::RowLock, TimeClass::Rollback],
     stacks: Stacks::Running(&["DeadlockChecker::search", "Deadlock::check_and_resolve", "Deadlock::report"]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrLog(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -51,10 +51,7 @@ const PER_S: f64 = 1.0;
 const RATIO: f64 = 0.02;
 
 fn evaluate(window: &Window) -> Outcome {
-    match (examine(window).into(), of_log(window)) {
-        (Outcome::Clear | Outcome::NotEnoughEvidence(_), Some(finding)) => Outcome::Fired(finding),
-        (outcome, _) => outcome,
-    }
+    examine(window).into()
 }
 
 /// What an error log ends with (innodb_print_all_deadlocks). How many transactions ended well meanwhile it does not say: a note.

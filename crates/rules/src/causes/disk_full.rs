@@ -50,7 +50,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Other,
     ],
     stacks: Stacks::Standing(WAITS),
-    rule: Rule::TimeOrLog(evaluate),
+    rule: Rule::TimeOrLog(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -85,19 +85,6 @@ pub(super) fn is_seen(window: &Window) -> bool {
         || window
             .latest(|sample| &sample.host.data_directory)
             .is_some_and(|data| Room::list(data).iter().any(|room| room.free_bytes < FULL_BYTES))
-}
-
-fn evaluate(window: &Window, time: Option<&SessionTime>) -> Outcome {
-    let outcome = match (time, window.need(|sample| &sample.server.threads)) {
-        (Some(time), _) => of_sessions(window, time),
-        (None, Err(missing)) => Outcome::NotEnoughEvidence(missing),
-        (None, Ok(_)) => Outcome::Clear,
-    };
-    match (outcome, of_log(window)) {
-        (Outcome::Fired(finding), _) => Outcome::Fired(finding),
-        (_, Some(finding)) => Outcome::Fired(finding),
-        (outcome, None) => outcome,
-    }
 }
 
 /// What an error log ends with. It does not say how many wait: while the server waits for space, no commit goes on.
@@ -138,7 +125,7 @@ fn free_space(then: &str) -> Remedy {
     }
 }
 
-fn of_sessions(window: &Window, time: &SessionTime) -> Outcome {
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let rooms = match window.need(|sample| &sample.host.data_directory) {
         Ok(data) => Some(Room::list(data)),
         Err(_) => None,

@@ -45,7 +45,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::FreePage]),
     explains_time: &[TimeClass::FreePage, TimeClass::Latch],
     stacks: Stacks::Standing(&["buf_LRU_get_free_block", "buf_flush_single_page_from_LRU"]),
-    rule: Rule::TimeOrLog(evaluate),
+    rule: Rule::TimeOrLog(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -57,18 +57,6 @@ pub const CAUSE: Cause = Cause {
 /// A wait now and then is what a server has that has just read a large table. Chosen, not derived: each wait lasts as long as
 /// one or two writes, or 10 ms where another thread writes (buf0lru.cc).
 const WAITS_PER_S: f64 = 1.0;
-
-fn evaluate(window: &Window, time: Option<&SessionTime>) -> Outcome {
-    let outcome = match (time, window.need(|sample| &sample.server.threads)) {
-        (Some(time), _) => of_sessions(window, time),
-        (None, Err(missing)) => Outcome::NotEnoughEvidence(missing),
-        (None, Ok(_)) => Outcome::Clear,
-    };
-    match (outcome, of_log(window)) {
-        (Outcome::Fired(finding), _) | (_, Some(finding)) => Outcome::Fired(finding),
-        (outcome, None) => outcome,
-    }
-}
 
 /// What an error log ends with. It does not say how many sessions waited: a warning where one found no free page, a note where
 /// the page cleaner alone was late.
@@ -123,7 +111,7 @@ fn of_log(window: &Window) -> Option<Finding> {
 /// The estimate of what cost nobody anything yet. By judgement.
 const NOTE: f64 = 0.04;
 
-fn of_sessions(window: &Window, time: &SessionTime) -> Outcome {
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let waits_per_s = window.status_per_s("Innodb_buffer_pool_wait_free");
     let counted = waits_per_s.is_some_and(|per_s| per_s >= WAITS_PER_S);
     let named = InClasses::from_time(time, &[TimeClass::FreePage]);

@@ -43,7 +43,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[TimeClass::Latch, TimeClass::Mutex],
     stacks: Stacks::Standing(&["sync_array_wait_event"]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrLog(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -66,10 +66,7 @@ const STANDS_S: f64 = 60.0;
 const ESTIMATES: (f64, f64, f64) = (0.04, 0.25, 1.0);
 
 fn evaluate(window: &Window) -> Outcome {
-    match (examine(window).into(), of_log(window)) {
-        (Outcome::Clear | Outcome::NotEnoughEvidence(_), Some(finding)) => Outcome::Fired(finding),
-        (outcome, _) => outcome,
-    }
+    examine(window).into()
 }
 
 /// What an error log ends with, of which the waits themselves are not printed: MariaDB names the latch alone.
@@ -393,7 +390,7 @@ pub(crate) mod examples {
     }
 
     fn found(window: &Window) -> Finding {
-        match evaluate(window) {
+        match CAUSE.evaluate(window, None) {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
         }
@@ -413,7 +410,7 @@ pub(crate) mod examples {
         }];
         assert_eq!(found(&window).headline, "Threads waited for minutes for InnoDB's dictionary latch");
         window.error_log[0].before_end_s = Some(90_000.0);
-        assert!(matches!(evaluate(&window), Outcome::NotEnoughEvidence(_)), "it is long over");
+        assert!(matches!(CAUSE.evaluate(&window, None), Outcome::NotEnoughEvidence(_)), "it is long over");
     }
 
     #[test]

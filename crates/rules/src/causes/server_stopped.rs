@@ -44,7 +44,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: TimeClass::ALL,
     stacks: Stacks::Nothing,
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrLog(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -63,10 +63,7 @@ const OVER_SCORE: f64 = 0.04;
 const TRACED_SCORE: f64 = 0.04;
 
 fn evaluate(window: &Window) -> Outcome {
-    match (examine(window).into(), of_log(window)) {
-        (Outcome::Clear | Outcome::NotEnoughEvidence(_), Some(finding)) => Outcome::Fired(finding),
-        (outcome, _) => outcome,
-    }
+    examine(window).into()
 }
 
 /// What an error log ends with: a round of the page cleaner that took minutes and wrote nothing. It is over when it is logged.

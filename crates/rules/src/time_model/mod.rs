@@ -12,7 +12,7 @@ mod explained;
 mod in_classes;
 mod score;
 mod stacks;
-mod tables;
+pub(crate) mod tables;
 
 use std::collections::BTreeSet;
 

@@ -237,15 +237,6 @@ const PLUMBING: &[&str] = &[
     "__futex_abstimed_wait_common",
     "__futex_abstimed_wait_common64",
     "__futex_abstimed_wait_cancelable64",
-    "___pthread_cond_wait",
-    "___pthread_cond_timedwait64",
-    "pthread_cond_wait",
-    "pthread_cond_timedwait",
-    "__pthread_cond_wait",
-    "__pthread_cond_timedwait",
-    "__pthread_cond_wait_common",
-    "pthread_cond_wait@@GLIBC_2.3.2",
-    "pthread_cond_timedwait@@GLIBC_2.3.2",
     "native_cond_wait",
     "native_cond_timedwait",
     "my_cond_wait",
@@ -260,6 +251,12 @@ const PLUMBING: &[&str] = &[
     "os_event::wait",
     "os_event_wait_low",
 ];
+
+/// True for a function that every wait goes through: those of [`PLUMBING`], the waits for a condition, and the slow path of old
+/// C libraries, `_L_lock_854`.
+fn is_plumbing(name: &str) -> bool {
+    PLUMBING.contains(&name) || tables::CONDITIONS.contains(&name) || name.starts_with("_L_")
+}
 
 /// True for the C library's functions that ask the kernel to read, as its builds name them, and for one of the library that
 /// has no name.
@@ -276,7 +273,7 @@ fn is_read_call(name: &str) -> bool {
 /// True where functions without names stand below the storage engine's interface (sql/handler.cc): a server that is stripped
 /// exports that interface and none of InnoDB's own functions.
 fn is_in_nameless_engine(names: &[&str]) -> bool {
-    let mut own = names.iter().filter(|name| !PLUMBING.contains(name));
+    let mut own = names.iter().filter(|name| !is_plumbing(name));
     own.next().is_some_and(|name| !is_name(name))
         && own.find(|name| is_name(name)).is_some_and(|name| name.starts_with("handler::"))
 }
@@ -284,8 +281,6 @@ fn is_in_nameless_engine(names: &[&str]) -> bool {
 /// The three innermost functions that say something: `wait_for_it < do_it < dispatch_command`.
 fn innermost(names: &[&str]) -> String {
     const LENGTH: usize = 3;
-    // Old C libraries call their slow path `_L_lock_854`.
-    let is_plumbing = |name: &&str| PLUMBING.contains(name) || name.starts_with("_L_");
     let speaking = names.iter().copied().filter(|name| is_name(name) && !is_plumbing(name));
     speaking.take(LENGTH).collect::<Vec<_>>().join(" < ")
 }

@@ -6,12 +6,13 @@
 use spindoctor_model::TimeClass::{self, *};
 
 /// Functions below which a thread serves a client (sql/sql_parse.cc, sql/sql_connect.cc, sql/conn_handler, sql/threadpool*).
-pub(super) const CONNECTION: &[&str] = &[
+pub(crate) const CONNECTION: &[&str] = &[
     "do_command",
     "dispatch_command",
     "handle_connection",
     "handle_one_connection",
     "do_handle_one_connection",
+    "tp_callback",
     "threadpool_process_request",
     "threadpool_add_connection",
 ];
@@ -37,7 +38,7 @@ pub(super) const BELOW_STATEMENT: &[&str] = &[
 ];
 
 /// The function below which a statement of a client is at work.
-pub(super) const STATEMENT: &[&str] = &["dispatch_command"];
+pub(crate) const STATEMENT: &[&str] = &["dispatch_command"];
 
 /// Functions below which a client logs in (sql/auth, sql/sql_connect.cc).
 pub(super) const LOGIN: &[&str] =
